@@ -1,0 +1,1 @@
+"""How accurate is a classifier on data that has no labels?"""

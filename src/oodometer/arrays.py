@@ -1,0 +1,183 @@
+"""Row-wise quantities of score arrays: pure numpy, no checks.
+
+Reducing a C-ordered array over a short class axis wastes most of its time, so rows are taken in
+blocks that stay in cache, and narrow blocks are turned so that classes run down the first axis.
+Nothing here is larger than a block but the results.
+
+A score array holds probabilities or logits; `form` says which. A temperature divides logits, or
+the logarithms of probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.floating[Any]]
+Ints = npt.NDArray[np.integer[Any]]
+Bools = npt.NDArray[np.bool_]
+Form = Literal["probs", "logits"]
+
+# A probability of 0 has no logarithm; everything below this is taken as this.
+FLOOR = 1e-12
+# Blocks of about this many cells fit the second-level cache with room for a copy.
+CELLS = 81_920
+# From this many classes on, rows are long enough to be reduced as they lie.
+WIDE = 33
+
+
+def blocks(n: int, k: int) -> Iterator[slice]:
+    """Slices that cut n rows of k cells into blocks that stay in cache."""
+    step = max(CELLS // k, 16)
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+
+def work_dtype(scores: Array) -> npt.DTypeLike:
+    """float64 for what came as float64 (or wider), float32 for everything narrower."""
+    return np.float64 if scores.dtype.itemsize >= 8 and scores.dtype.kind == "f" else np.float32
+
+
+def _fresh(scores: Array, rows: slice) -> tuple[Floats, int]:
+    """A float copy of a block, free to be overwritten, and the axis its classes run along."""
+    block, dtype = scores[rows], work_dtype(scores)
+    if block.shape[1] >= WIDE:
+        return np.array(block, dtype=dtype, order="C"), 1
+    return np.array(block.T, dtype=dtype, order="C"), 0
+
+
+def _to_logits(block: Floats, form: Form, temperature: float) -> None:
+    """Turn a block into logits divided by the temperature, in place."""
+    if form == "probs":
+        np.maximum(block, FLOOR, out=block)
+        np.log(block, out=block)
+    if temperature != 1.0:
+        block *= 1.0 / temperature
+
+
+def _first_maximum(block: Floats, axis: int) -> tuple[Floats, Ints]:
+    """The largest value and the lowest index that has it."""
+    if axis == 1:
+        where = block.argmax(axis=1)
+        return block[np.arange(len(block)), where], where.astype(np.int32)
+    best, where = block[0].copy(), np.zeros(block.shape[1], dtype=np.int32)
+    for j in range(1, len(block)):
+        np.copyto(where, j, where=block[j] > best)
+        np.maximum(best, block[j], out=best)
+    return best, where
+
+
+def _shift(block: Floats, top: Floats, axis: int) -> None:
+    block -= np.expand_dims(top, axis)
+
+
+def top(scores: Array, form: Form, temperature: float = 1.0) -> tuple[Floats, Ints]:
+    """The largest probability of each row and the class that has it, lowest index on ties.
+
+    >>> top(np.array([[0.2, 0.5, 0.3]]), "probs")
+    (array([0.5]), array([1], dtype=int32))
+    """
+    n, k = scores.shape
+    if k == 2:
+        return _top_of_two(scores, form, temperature)
+    confidence, classes = np.empty(n, dtype=work_dtype(scores)), np.empty(n, dtype=np.int32)
+    for rows in blocks(n, k):
+        block, axis = _fresh(scores, rows)
+        best, classes[rows] = _first_maximum(block, axis)
+        if form == "logits" or temperature != 1.0:
+            _to_logits(block, form, temperature)
+            _shift(block, block.max(axis=axis), axis)
+            best = 1.0 / np.exp(block, out=block).sum(axis=axis)
+        confidence[rows] = best
+    return confidence, classes
+
+
+def _top_of_two(scores: Array, form: Form, temperature: float) -> tuple[Floats, Ints]:
+    """Two classes, in float64: the confidence is a function of the gap between the two."""
+    first, second = (scores[:, j].astype(np.float64) for j in (0, 1))
+    classes = (second > first).astype(np.int32)
+    if form == "probs" and temperature == 1.0:
+        return np.maximum(first, second), classes
+    if form == "probs":
+        first, second = np.log(np.maximum(first, FLOOR)), np.log(np.maximum(second, FLOOR))
+    return 1.0 / (1.0 + np.exp(-np.abs(first - second) / temperature)), classes
+
+
+def negative_entropy(scores: Array, form: Form, temperature: float = 1.0) -> Floats:
+    """Σ p log p of each row: 0 for a sure row, −log k for an even one.
+
+    >>> negative_entropy(np.array([[0.0, 1.0, 0.0], [0.5, 0.25, 0.25]]), "probs")
+    array([ 0.        , -1.03972077])
+    """
+    n, k = scores.shape
+    if k == 2:
+        return binary_negative_entropy(_top_of_two(scores, form, temperature)[0])
+    result = np.empty(n, dtype=work_dtype(scores))
+    for rows in blocks(n, k):
+        block, axis = _fresh(scores, rows)
+        if form == "probs" and temperature == 1.0:
+            logs = np.log(np.maximum(block, FLOOR))
+            result[rows] = np.multiply(block, logs, out=block).sum(axis=axis)
+            continue
+        _to_logits(block, form, temperature)
+        _shift(block, block.max(axis=axis), axis)
+        weights = np.exp(block)
+        total = weights.sum(axis=axis)
+        result[rows] = np.multiply(block, weights, out=block).sum(axis=axis) / total - np.log(total)
+    np.minimum(result, 0.0, out=result)
+    return result
+
+
+def binary_negative_entropy(confidence: Floats) -> Floats:
+    """Negative entropy of two classes from the confidence alone, so that both rank rows alike."""
+    rest = 1.0 - confidence
+    small = np.log(np.maximum(rest, np.finfo(np.float64).tiny))
+    return np.minimum(confidence * np.log(confidence) + rest * small, 0.0)
+
+
+def softmax(scores: Array, form: Form, temperature: float = 1.0) -> Floats:
+    """Probabilities at a temperature, as an (n, k) array.
+
+    >>> softmax(np.array([[0.0, np.log(3.0)]]), "logits")
+    array([[0.25, 0.75]])
+    """
+    result = np.empty(scores.shape, dtype=work_dtype(scores))
+    for rows in blocks(*scores.shape):
+        block, axis = _fresh(scores, rows)
+        _to_logits(block, form, temperature)
+        _shift(block, block.max(axis=axis), axis)
+        np.exp(block, out=block)
+        block /= np.expand_dims(block.sum(axis=axis), axis)
+        result[rows] = block if axis == 1 else block.T
+    return result
+
+
+def log_probs(scores: Array, form: Form, temperature: float = 1.0) -> Floats:
+    """Logarithms of the probabilities at a temperature, none below log FLOOR."""
+    return np.log(np.maximum(softmax(scores, form, temperature), FLOOR))
+
+
+def likelihood_slopes(
+    scores: Array, form: Form, labels: Ints, inverse_temperature: float
+) -> tuple[float, float, float]:
+    """Mean negative log-likelihood of the labels and its two derivatives in 1/T."""
+    n, k = scores.shape
+    sums = np.zeros(3)
+    for rows in blocks(n, k):
+        block, axis = _fresh(scores, rows)
+        _to_logits(block, form, 1.0)
+        _shift(block, block.max(axis=axis), axis)
+        own = np.take_along_axis(block, np.expand_dims(labels[rows], axis), axis).squeeze(axis)
+        weights = np.exp(block * inverse_temperature)
+        total = weights.sum(axis=axis)
+        weights *= block
+        mean = weights.sum(axis=axis) / total
+        weights *= block
+        spread = weights.sum(axis=axis) / total - mean * mean
+        nll = np.log(total) - inverse_temperature * own
+        sums += [part.sum(dtype=np.float64) for part in (nll, mean - own, spread)]
+    nll_mean, slope, curvature = sums / n
+    return float(nll_mean), float(slope), float(curvature)

@@ -1,0 +1,43 @@
+"""The exception tree.
+
+OodometerError
+├── InputError      what was given can't be used (also a ValueError)
+│   └── UnknownName     a name that nothing has
+├── NoAnswer        the method has no answer here, and says why
+└── MissingExtra    an optional package is not installed (also an ImportError)
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class OodometerError(Exception):
+    """Whatever this package raises on purpose."""
+
+
+class InputError(OodometerError, ValueError):
+    """What was given can't be used; the message says what would be right."""
+
+
+class UnknownName(InputError):
+    """A name that nothing has.
+
+    >>> str(UnknownName("estimator", "acc", ["ac", "atc-mc"]))
+    "No estimator is called 'acc'. Did you mean 'ac'? There are: ac, atc-mc."
+    """
+
+    def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
+        names = list(known)
+        near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        super().__init__(f"No {what} is called {name!r}.{hint} There are: {', '.join(names)}.")
+
+
+class NoAnswer(OodometerError):
+    """The method has no answer for this input; the message is the reason."""
+
+
+class MissingExtra(OodometerError, ImportError):
+    """An optional package is not installed; the message says how to get it."""

@@ -1,0 +1,136 @@
+"""ATC, average thresholded confidence. Garg et al., ICLR 2022.
+
+A threshold on a score is set so that as many source rows lie below it as the source has errors;
+the share of target rows at or above it is the estimate.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from oodometer.arrays import Floats, Ints
+from oodometer.core import Estimate, Predictions, Staged
+from oodometer.errors import InputError
+from oodometer.stats import counts_between, draw_counts
+
+# At most about this many edges around the threshold; below it the bootstrap is exact.
+EDGES = 1024
+
+
+def threshold(scores: Floats, errors: int) -> float:
+    """The score that as many rows lie below as there are errors.
+
+    On ties, the score that comes nearest to that, the lower one on a draw. Without errors −∞,
+    with nothing but errors +∞.
+
+    >>> threshold(np.array([0.9, 0.5, 0.7, 0.8]), 1)
+    0.7
+    >>> threshold(np.array([0.5, 0.5, 0.5, 0.8]), 2)
+    0.8
+    """
+    if errors <= 0:
+        return -math.inf
+    if errors >= len(scores):
+        return math.inf
+    ranked = scores if scores.flags.c_contiguous else np.ascontiguousarray(scores)
+    at = np.partition(ranked, errors)[errors]
+    below, up_to = np.count_nonzero(ranked < at), np.count_nonzero(ranked <= at)
+    if errors - below <= up_to - errors:
+        return float(at)
+    return float(np.min(ranked, where=ranked > at, initial=np.inf))
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The threshold, and the source counted around it: (cells, [wrong, right])."""
+
+    threshold: float
+    edges: Floats
+    counts: Ints
+
+
+def _edges_around(scores: Floats, errors: int, cut: float) -> Floats:
+    """Source scores whose rank a resampled threshold may have: six deviations to each side."""
+    reach = 6 * math.sqrt(2 * min(errors, len(scores) - errors)) + 2
+    first, last = max(0, int(errors - reach)), min(len(scores) - 1, int(errors + reach))
+    near = np.sort(np.partition(scores, [first, last])[first : last + 1])
+    step = max(1, len(near) // EDGES)
+    chosen = near[::step] if not math.isfinite(cut) else np.append(near[::step], near.dtype.type(cut))
+    return np.asarray(np.unique(chosen))
+
+
+@dataclass(frozen=True)
+class AverageThresholdedConfidence(Staged[Cut, Ints]):
+    """The share of the target whose score reaches the source's threshold.
+
+    The score is the confidence (`mc`) or the negative entropy (`ne`).
+
+    >>> source = Predictions.from_probs([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]], labels=[0, 1, 1])
+    >>> target = Predictions.from_probs([[0.7, 0.3], [0.1, 0.9]])
+    >>> AverageThresholdedConfidence("mc").estimate(source, target).value
+    0.5
+    """
+
+    score: Literal["mc", "ne"] = "mc"
+
+    assumes: ClassVar[str] = (
+        "rows wrongly above the threshold balance rows wrongly below it, as on the source"
+    )
+    paper: ClassVar[str] = "Garg et al., ICLR 2022"
+
+    def __post_init__(self) -> None:
+        if self.score not in ("mc", "ne"):
+            raise InputError(f"score must be 'mc' or 'ne'; got {self.score!r}.")
+
+    @property
+    def name(self) -> str:
+        """`atc-mc` or `atc-ne`."""
+        return f"atc-{self.score}"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The score it thresholds, and labels of the source."""
+        return ("confidence" if self.score == "mc" else "entropy", "source labels")
+
+    def _score(self, rows: Predictions) -> Floats:
+        return rows.confidence if self.score == "mc" else rows.negative_entropy
+
+    def learn(self, source: Predictions) -> Cut:
+        """The threshold and the source's counts around it."""
+        scores, correct = self._score(source), source.correct
+        errors = int(source.n - np.count_nonzero(correct))
+        cut = threshold(scores, errors)
+        edges = _edges_around(scores, errors, cut)
+        sides = [counts_between(edges, scores[side]) for side in (~correct, correct)]
+        return Cut(cut, edges, np.stack(sides, axis=1))
+
+    def summarize(self, learned: Cut, batch: Predictions) -> Ints:
+        """Target rows counted between the edges, the threshold being one of them."""
+        return counts_between(learned.edges, self._score(batch))
+
+    def finish(self, learned: Cut, total: Ints) -> Estimate:
+        """The share of rows at or above the threshold."""
+        facts = {"threshold": learned.threshold, "source_errors": int(learned.counts[:, 0].sum())}
+        if not math.isfinite(learned.threshold):
+            lacking = "errors" if learned.threshold < 0 else "right answers"
+            note = f"the source has no {lacking}: the threshold is at its limit, {learned.threshold}"
+            del facts["threshold"]
+            return Estimate(float(learned.threshold < 0), notes=(note,), facts=facts)
+        first = int(np.searchsorted(learned.edges, learned.threshold, side="right"))
+        return Estimate(total[first:].sum() / total.sum(), facts=facts)
+
+    def resample(self, learned: Cut, total: Ints, rng: np.random.Generator, count: int) -> Floats:
+        """The threshold found again in every resampled source, applied to a resampled target."""
+        source = draw_counts(rng, learned.counts, count)
+        errors = source[:, :, 0].sum(axis=1)
+        below = np.cumsum(source.sum(axis=2), axis=1)[:, :-1]
+        chosen = np.abs(below - errors[:, None]).argmin(axis=1)
+        target = draw_counts(rng, total, count)
+        above = np.cumsum(target[:, ::-1], axis=1)[:, ::-1]
+        values = above[np.arange(count), chosen + 1] / total.sum()
+        n = learned.counts.sum()
+        return np.where(errors == 0, 1.0, np.where(errors == n, 0.0, values))

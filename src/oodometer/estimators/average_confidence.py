@@ -1,0 +1,44 @@
+"""AC, average confidence. Hendrycks & Gimpel, ICLR 2017 (as a baseline of Garg et al. 2022)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from oodometer.arrays import Floats
+from oodometer.core import Estimate, Predictions, Staged
+from oodometer.stats import draw_means, moments
+
+
+@dataclass(frozen=True)
+class AverageConfidence(Staged[None, Floats]):
+    """The mean confidence on the target, mean_t max_j p_j.
+
+    >>> target = Predictions.from_probs([[0.9, 0.1], [0.3, 0.7]])
+    >>> AverageConfidence().estimate(target, target).value
+    0.8
+    """
+
+    name: ClassVar[str] = "ac"
+    assumes: ClassVar[str] = "the model is calibrated on the target"
+    needs: ClassVar[tuple[str, ...]] = ("confidence",)
+    paper: ClassVar[str] = "Hendrycks & Gimpel, ICLR 2017"
+
+    def learn(self, source: Predictions) -> None:
+        """Nothing of the source is needed."""
+
+    def summarize(self, learned: None, batch: Predictions) -> Floats:
+        """Count, sum and sum of squares of the confidence."""
+        return moments(batch.confidence)
+
+    def finish(self, learned: None, total: Floats) -> Estimate:
+        """The mean."""
+        return Estimate(total[1] / total[0])
+
+    def resample(
+        self, learned: None, total: Floats, rng: np.random.Generator, count: int
+    ) -> Floats:
+        """Means of the target drawn again."""
+        return draw_means(rng, total, count)

@@ -1,0 +1,136 @@
+"""IW, importance weights from a domain classifier. Shimodaira, 2000; Sugiyama et al., 2012."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from oodometer.arrays import Bools, Floats
+from oodometer.core import Estimate, Predictions, Staged
+from oodometer.errors import InputError
+from oodometer.stats import effective_share
+
+# Wider features are reduced to this many principal components.
+MAX_WIDTH = 256
+
+
+@dataclass(frozen=True)
+class Known:
+    """The source rows that are weighted."""
+
+    features: Floats | None
+    log_probs: Floats | None
+    correct: Bools
+
+
+@dataclass(frozen=True)
+class Separation:
+    """A fitted domain classifier: rows (source first), its coefficients and log-odds."""
+
+    rows: Floats
+    is_target: Bools
+    coefficients: Floats
+    pull: Floats
+
+
+@dataclass(frozen=True)
+class ImportanceWeighting(Staged[Known, Separation]):
+    """Source accuracy weighted by p_t(x)/p_s(x), from a logistic regression of target on source.
+
+    It looks at the features where both sides have them, else at the log-probabilities. Beyond
+    `max_rows` a side it takes every second, third, … row.
+
+    >>> rows = Predictions.from_probs([[0.9, 0.1], [0.3, 0.7], [0.4, 0.6]], labels=[0, 1, 0])
+    >>> round(ImportanceWeighting().estimate(rows, rows).value, 3)
+    0.667
+    """
+
+    max_rows: int = 10_000
+
+    name: ClassVar[str] = "iw"
+    assumes: ClassVar[str] = (
+        "covariate shift: like inputs are right as often, and the source covers the target"
+    )
+    needs: ClassVar[tuple[str, ...]] = ("features or probabilities", "source labels")
+    paper: ClassVar[str] = "Shimodaira, 2000; Sugiyama et al., 2012"
+    streams: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.max_rows < 2:
+            raise InputError(f"max_rows must be at least 2; got {self.max_rows}.")
+
+    def _some(self, rows: Predictions) -> Predictions:
+        return rows.rows(slice(None, None, -(-rows.n // self.max_rows)))
+
+    def learn(self, source: Predictions) -> Known:
+        """The source rows and which of them are right."""
+        some = self._some(source)
+        log_probs = some.log_probs if some.has_probs else None
+        return Known(some.features, log_probs, some.correct)
+
+    def summarize(self, learned: Known, batch: Predictions) -> Separation:
+        """The domain classifier, fitted on the whole target (or every so-manieth row of it)."""
+        some = self._some(batch)
+        if learned.features is not None and some.features is not None:
+            source, target = learned.features, some.features
+            _same_width(source, target)
+        else:
+            source = learned.log_probs if learned.log_probs is not None else np.empty((0, 0))
+            target = some.log_probs
+            if learned.log_probs is None:
+                raise InputError("the source has no probabilities")
+        return _separate(np.concatenate([source, target]).astype(np.float64), len(source))
+
+    def finish(self, learned: Known, total: Separation) -> Estimate:
+        """The weighted accuracy."""
+        weights = _weights(total, total.coefficients[:, None])[:, 0]
+        value = float(weights @ learned.correct / weights.sum())
+        return Estimate(value, facts={"effective_share": effective_share(weights)})
+
+    def resample(
+        self, learned: Known, total: Separation, rng: np.random.Generator, count: int
+    ) -> Floats:
+        """Rows drawn again, the classifier moved by one Newton step, the weights taken anew."""
+        draws = rng.poisson(1.0, size=(len(total.rows), count)).astype(np.float64)
+        guess = 1.0 / (1.0 + np.exp(-(total.rows @ total.coefficients)))
+        curved = (total.rows * (guess * (1 - guess))[:, None]).T @ total.rows + np.diag(total.pull)
+        slope = total.rows.T @ (draws * (total.is_target - guess)[:, None])
+        slope -= (total.pull * total.coefficients)[:, None]
+        moved = total.coefficients[:, None] + np.linalg.solve(curved, slope)
+        weights = _weights(total, moved) * draws[~total.is_target]
+        sums = weights.sum(axis=0)
+        values = learned.correct @ weights / np.where(sums > 0, sums, 1.0)
+        return np.asarray(np.where(sums > 0, values, learned.correct.mean()))
+
+
+def _same_width(source: Floats, target: Floats) -> None:
+    if source.shape[1] != target.shape[1]:
+        raise InputError(
+            f"The source has {source.shape[1]} features, the target {target.shape[1]}. "
+            "Both must come from the same layer."
+        )
+
+
+def _separate(rows: Floats, n_source: int) -> Separation:
+    """Fit the domain classifier on standardised columns and an intercept."""
+    from sklearn.linear_model import LogisticRegression
+
+    spread = rows.std(axis=0)
+    rows = (rows - rows.mean(axis=0)) / np.where(spread > 1e-12, spread, 1.0)
+    if rows.shape[1] > MAX_WIDTH:
+        _, vectors = np.linalg.eigh(rows.T @ rows)
+        rows = rows @ vectors[:, -MAX_WIDTH:]
+    is_target = np.arange(len(rows)) >= n_source
+    fitted = LogisticRegression(solver="newton-cholesky", tol=1e-8, max_iter=200)
+    fitted.fit(rows, is_target)
+    pull = np.append(np.ones(rows.shape[1]), 0.0)
+    coefficients = np.append(fitted.coef_[0], fitted.intercept_[0])
+    return Separation(np.hstack([rows, np.ones((len(rows), 1))]), is_target, coefficients, pull)
+
+
+def _weights(total: Separation, coefficients: Floats) -> Floats:
+    """Odds of being a target row, for the source rows, up to a constant factor: (rows, count)."""
+    odds = total.rows[~total.is_target] @ coefficients
+    return np.asarray(np.exp(odds - odds.max(axis=0)))

@@ -1,0 +1,210 @@
+"""Columns of a data frame, as arrays.
+
+Any frame that speaks the Arrow interface is read: pandas, polars, pyarrow. Scores are columns that
+share a prefix (`prob_0`, `prob_1`, … or `prob_cat`, `prob_dog`) or one column of lists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oodometer.arrays import Array, Form
+from oodometer.errors import InputError
+
+# What is looked for when the user names no column: the list column, then the prefix.
+DEFAULTS: dict[Form, tuple[str, ...]] = {
+    "probs": ("probs", "prob_"),
+    "logits": ("logits", "logit_"),
+}
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A score array, what it holds, and the class names its columns spell."""
+
+    values: Array
+    form: Form
+    class_names: tuple[str, ...] | None
+
+
+def as_table(frame: Any) -> Any:
+    """An Arrow table of any frame that speaks the Arrow interface."""
+    import pyarrow as pa
+
+    if not isinstance(frame, pa.Table):
+        if not hasattr(frame, "__arrow_c_stream__") and not hasattr(frame, "__arrow_c_array__"):
+            raise InputError(
+                f"{type(frame).__name__} is not a data frame that speaks the Arrow interface. "
+                "Give a pandas, polars or pyarrow table, or use Predictions.from_probs on arrays."
+            )
+        frame = pa.table(frame)
+    names = frame.column_names
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"The column {twice[0]!r} stands twice in the table. Rename one of them.")
+    return frame
+
+
+def scores_of(table: Any, *, probs: str | None = None, logits: str | None = None) -> Scores:
+    """The scores of a table: the columns named, or else the usual ones."""
+    if probs is not None and logits is not None:
+        raise InputError("Both probs and logits were named. Name the one to be used.")
+    named: list[tuple[Form, str]] = []
+    if probs is not None:
+        named = [("probs", probs)]
+    elif logits is not None:
+        named = [("logits", logits)]
+    wanted = named or [(form, name) for form, names in DEFAULTS.items() for name in names]
+    found = [(form, name) for form, name in wanted if _has(table, name)]
+    if not found:
+        raise InputError(_none_found(table, named))
+    if len({form for form, _ in found}) > 1:
+        raise InputError(
+            "The table has both probabilities and logits. Say which to use: --probs or --logits."
+        )
+    form, name = found[0]
+    if name in table.column_names:
+        return Scores(_from_lists(table, name), form, None)
+    columns, class_names = _ordered(table, name)
+    return Scores(_from_columns(table, columns), form, class_names)
+
+
+def _has(table: Any, name: str) -> bool:
+    return name in table.column_names or bool(_prefixed(table, name))
+
+
+def _prefixed(table: Any, prefix: str) -> list[str]:
+    return [name for name in table.column_names if name.startswith(prefix) and name != prefix]
+
+
+def _none_found(table: Any, named: list[tuple[Form, str]]) -> str:
+    there = ", ".join(table.column_names[:12]) or "none"
+    if named:
+        return f"No column is called {named[0][1]!r} or starts with it. There are: {there}."
+    return (
+        "No scores were found: columns prob_0, prob_1, … or logit_0, logit_1, …, or one list "
+        f"column probs or logits, were expected. There are: {there}. "
+        "Name yours with --probs or --logits."
+    )
+
+
+def _ordered(table: Any, prefix: str) -> tuple[list[str], tuple[str, ...] | None]:
+    """Columns in class order: 0…k−1 by number, anything else as the table has them."""
+    columns = _prefixed(table, prefix)
+    suffixes = [name[len(prefix) :] for name in columns]
+    if not all(suffix.isdecimal() for suffix in suffixes):
+        return columns, tuple(suffixes)
+    by_number = dict(zip(map(int, suffixes), columns, strict=True))
+    if sorted(by_number) == list(range(len(columns))):
+        return [by_number[j] for j in range(len(columns))], None
+    if min(by_number) == 0:
+        gap = next(j for j in range(len(columns)) if j not in by_number)
+        raise InputError(
+            f"The column {prefix}{gap} is missing: there are {len(columns)} columns up to "
+            f"{prefix}{max(by_number)}. Add it, or name classes by suffixes that are not numbers."
+        )
+    return [by_number[j] for j in sorted(by_number)], tuple(str(j) for j in sorted(by_number))
+
+
+def _from_columns(table: Any, columns: list[str]) -> Array:
+    """Number columns side by side; kept class by class in memory, which is how they are read."""
+    dtype = np.result_type(*(_float_type(table.column(name).type) for name in columns))
+    values = np.empty((len(columns), table.num_rows), dtype=dtype)
+    for j, name in enumerate(columns):
+        values[j] = numbers(table, name)
+    return values.T
+
+
+def _float_type(arrow_type: Any) -> Any:
+    import pyarrow as pa
+
+    return np.float32 if arrow_type in (pa.float16(), pa.float32()) else np.float64
+
+
+def _from_lists(table: Any, name: str) -> Array:
+    import pyarrow as pa
+
+    column = table.column(name)
+    if not (pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type)
+            or pa.types.is_large_list(column.type)):  # fmt: skip
+        raise InputError(
+            f"The column {name!r} holds {column.type}; a list of numbers in every row was "
+            "expected. For one column a class, name their common prefix."
+        )
+    if column.null_count:
+        raise InputError(f"The column {name!r} has no value in row {_first_null(column)}.")
+    lengths = np.asarray(pa.compute.list_value_length(column))
+    if lengths.size == 0:
+        return np.empty((0, 0))
+    odd = np.flatnonzero(lengths != lengths[0])
+    if odd.size:
+        raise InputError(
+            f"The lists of column {name!r} differ in length: {lengths[0]} in row 0, "
+            f"{lengths[odd[0]]} in row {odd[0]}. Every row needs one score a class."
+        )
+    flat = pa.compute.list_flatten(column)
+    if flat.null_count:
+        raise InputError(
+            f"A list of column {name!r} has an empty place in row {_first_null(flat) // lengths[0]}."
+        )
+    return _plain(flat, name).reshape(-1, int(lengths[0]))
+
+
+def numbers(table: Any, name: str) -> Array:
+    """A column of numbers; text or an empty place is an error that names the row."""
+    import pyarrow as pa
+
+    column = table.column(name)
+    kind = column.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
+        row, value = _first_text(column)
+        raise InputError(
+            f"The column {name!r} holds {kind}, not numbers: row {row} is {value!r}. "
+            "Correct it, or name other columns."
+        )
+    if column.null_count:
+        raise InputError(f"The column {name!r} has no value in row {_first_null(column)}.")
+    return _plain(column, name)
+
+
+def values(table: Any, name: str) -> Array:
+    """A column as it is: numbers, text, dates."""
+    if name not in table.column_names:
+        there = ", ".join(table.column_names[:12])
+        raise InputError(f"No column is called {name!r}. There are: {there}.")
+    column = table.column(name)
+    if column.null_count:
+        raise InputError(f"The column {name!r} has no value in row {_first_null(column)}.")
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return _plain(column, name)
+
+
+def _plain(column: Any, name: str) -> Array:
+    import pyarrow as pa
+
+    try:
+        joined = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        if isinstance(joined, pa.ChunkedArray):
+            joined = pa.concat_arrays(joined.chunks)
+        return np.asarray(joined.to_numpy(zero_copy_only=False))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError) as error:
+        raise InputError(f"The column {name!r} can't be read: {error}") from error
+
+
+def _first_null(column: Any) -> int:
+    return int(np.flatnonzero(np.asarray(column.is_null()))[0])
+
+
+def _first_text(column: Any) -> tuple[int, str]:
+    for row, value in enumerate(column.to_pylist()):
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            return row, str(value)
+    return 0, str(column[0].as_py())

@@ -1,0 +1,133 @@
+"""Counts, intervals, resampling and robust lines."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from oodometer.arrays import Floats, Ints
+from oodometer.errors import InputError
+
+# The standard normal's 97.5 % point, for 95 % intervals.
+Z95 = 1.959963984540054
+
+
+def stream(seed: int, *path: object) -> np.random.Generator:
+    """The random stream of one task: the same whatever else is drawn, and in whatever order.
+
+    >>> a, b = stream(0, "atc-mc"), stream(0, "atc-mc")
+    >>> a.random() == b.random()
+    True
+    """
+    text = "\0".join(str(part) for part in (seed, *path))
+    digest = hashlib.sha256(text.encode()).digest()
+    return np.random.default_rng(np.frombuffer(digest, dtype=np.uint32))
+
+
+def counts_between(edges: Floats, values: Floats) -> Ints:
+    """How many values lie below the first edge, in [edge, next edge), …, from the last edge on.
+
+    >>> counts_between(np.array([1.0, 2.0]), np.array([0.5, 1.0, 1.5, 2.0, 9.0]))
+    array([1, 2, 2])
+    """
+    below = np.searchsorted(np.sort(values), edges, side="left")
+    return np.diff(below, prepend=0, append=len(values))
+
+
+def wilson(successes: float, n: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a proportion.
+
+    >>> tuple(round(end, 4) for end in wilson(8, 10))
+    (0.4902, 0.9433)
+    """
+    share, z2 = successes / n, Z95 * Z95
+    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = Z95 * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)
+    return max(0.0, float(centre - half)), min(1.0, float(centre + half))
+
+
+def draw_counts(rng: np.random.Generator, counts: Ints, size: int) -> Ints:
+    """Counts after drawing as many rows again with replacement, `size` times: (size, …)."""
+    flat = counts.ravel()
+    filled, total = np.flatnonzero(flat), int(flat.sum())
+    drawn = np.zeros((size, flat.size), dtype=np.int64)
+    drawn[:, filled] = rng.multinomial(total, flat[filled] / total, size=size)
+    return drawn.reshape(size, *counts.shape)
+
+
+def draw_means(rng: np.random.Generator, sums: Floats, size: int) -> Floats:
+    """Means after drawing n rows again, from (n, Σx, Σx²), by the central limit theorem."""
+    n, total, squares = sums
+    mean = total / n
+    spread = np.sqrt(max(squares / n - mean * mean, 0.0) / n)
+    return np.asarray(rng.normal(mean, spread, size=size))
+
+
+def moments(values: Floats) -> Floats:
+    """(n, Σx, Σx²): what a mean and its standard error need; adds up over batches."""
+    wide = values.astype(np.float64)
+    return np.array([len(wide), wide.sum(), np.dot(wide, wide)])
+
+
+def effective_share(weights: Floats) -> float:
+    """Kish's effective sample size as a share of the rows.
+
+    >>> effective_share(np.array([1.0, 1.0, 0.0, 0.0]))
+    0.5
+    """
+    return float(weights.sum() ** 2 / (len(weights) * np.dot(weights, weights)))
+
+
+def ks_distance(first: Floats, second: Floats) -> float:
+    """The largest gap between two empirical distribution functions.
+
+    >>> ks_distance(np.array([0.0, 1.0]), np.array([1.0, 2.0]))
+    0.5
+    """
+    a, b = np.sort(first), np.sort(second)
+    points = np.concatenate([a, b])
+    share_a = np.searchsorted(a, points, side="right") / len(a)
+    share_b = np.searchsorted(b, points, side="right") / len(b)
+    return float(np.abs(share_a - share_b).max())
+
+
+@dataclass(frozen=True)
+class Line:
+    """y = slope · x + intercept.
+
+    >>> Line(slope=2.0, intercept=-0.5)(0.5)
+    0.5
+    """
+
+    slope: float
+    intercept: float
+
+    def __call__(self, x: float) -> float:
+        """The y at x."""
+        return self.slope * x + self.intercept
+
+
+def repeated_median_line(x: npt.ArrayLike, y: npt.ArrayLike) -> Line:
+    """Siegel's line: the median over points of the median slope to all others.
+
+    Half of the points may be anything without moving it far.
+
+    >>> repeated_median_line([0.0, 1.0, 2.0, 3.0, 4.0], [0.0, 2.0, 4.0, 6.0, -90.0])
+    Line(slope=2.0, intercept=0.0)
+    """
+    x, y = np.array(x, dtype=np.float64), np.array(y, dtype=np.float64)
+    if x.shape != y.shape or x.ndim != 1:
+        raise InputError(f"A line needs as many x as y; got {x.shape} and {y.shape}.")
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        raise InputError("A line needs finite points; some are NaN or infinite.")
+    distinct = len(np.unique(x))
+    if distinct < 3:
+        raise InputError(f"A line needs three distinct points; got {distinct}. Add more domains.")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slopes = (y[:, None] - y) / (x[:, None] - x)
+    slopes[x[:, None] == x] = np.nan
+    slope = float(np.median(np.nanmedian(slopes, axis=1)))
+    return Line(slope, float(np.median(y - slope * x)))
