@@ -115,7 +115,7 @@ def negative_entropy(scores: Array, form: Form, temperature: float = 1.0) -> Flo
     n, k = scores.shape
     if k == 2:
         return binary_negative_entropy(_top_of_two(scores, form, temperature)[0])
-    result = np.empty(n, dtype=work_dtype(scores))
+    result: Floats = np.empty(n, dtype=work_dtype(scores))
     for rows in blocks(n, k):
         block, axis = _fresh(scores, rows)
         if form == "probs" and temperature == 1.0:
@@ -135,7 +135,8 @@ def binary_negative_entropy(confidence: Floats) -> Floats:
     """Negative entropy of two classes from the confidence alone, so that both rank rows alike."""
     rest = 1.0 - confidence
     small = np.log(np.maximum(rest, np.finfo(np.float64).tiny))
-    return np.minimum(confidence * np.log(confidence) + rest * small, 0.0)
+    result: Floats = np.minimum(confidence * np.log(confidence) + rest * small, 0.0)
+    return result
 
 
 def softmax(scores: Array, form: Form, temperature: float = 1.0) -> Floats:

@@ -173,7 +173,9 @@ def labels(
         array = array.astype(np.int64)
     if array.dtype.kind == "f":
         array = _whole(array, what)
-    if class_names is not None and (array.dtype.kind not in "iu" or _names_are_numbers(class_names)):
+    if class_names is not None and (
+        array.dtype.kind not in "iu" or _names_are_numbers(class_names)
+    ):
         return _by_name(array, class_names, what)
     if array.dtype.kind not in "iu":
         raise InputError(

@@ -14,7 +14,6 @@ from oodometer import arrays, checks, frames
 from oodometer.arrays import Array, Bools, Floats, Ints
 from oodometer.errors import InputError, NoAnswer
 
-
 Index = slice | Ints | Bools
 
 
@@ -248,7 +247,11 @@ class Predictions:
     def probs(self) -> Floats:
         """Probabilities (n, k) at the temperature."""
         scores, form = self._scored("probabilities")
-        if form == "probs" and self.temperature == 1.0 and scores.dtype == arrays.work_dtype(scores):
+        if (
+            form == "probs"
+            and self.temperature == 1.0
+            and scores.dtype == arrays.work_dtype(scores)
+        ):
             return scores
         return arrays.softmax(scores, form, self.temperature)
 
@@ -296,6 +299,30 @@ class Predictions:
         if "_top" in self.__dict__:
             unlabelled.__dict__["_top"] = self._top
         return unlabelled
+
+    def in_class_order(self, names: tuple[str, ...] | None) -> Predictions:
+        """The same predictions with the classes in the order of these names."""
+        if names is None or self.class_names is None or names == self.class_names:
+            return self
+        missing = [name for name in names if name not in self.class_names]
+        if missing or len(names) != len(self.class_names):
+            other = missing or [name for name in self.class_names if name not in names]
+            raise InputError(
+                f"The class {other[0]!r} is on one side only. "
+                "Source and target must have the same classes."
+            )
+        order = np.array([self.class_names.index(name) for name in names])
+        place = np.argsort(order)
+        known = self.known
+        if known.classes is not None:
+            known = replace(known, classes=place[known.classes])
+        return replace(
+            self,
+            class_names=names,
+            scores=None if self.scores is None else self.scores[:, order],
+            labels=None if self.labels is None else place[self.labels],
+            known=known,
+        )
 
     def with_peers(self, *peers: Predictions) -> Predictions:
         """The same, beside other models' predictions of the same rows."""

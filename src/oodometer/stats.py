@@ -84,11 +84,14 @@ def effective_share(weights: Floats) -> float:
 def ks_distance(first: Floats, second: Floats) -> float:
     """The largest gap between two empirical distribution functions.
 
+    Beyond 20,000 rows a side it is looked for at that many evenly ranked rows of each, which
+    misses it by less than 0.0001.
+
     >>> ks_distance(np.array([0.0, 1.0]), np.array([1.0, 2.0]))
     0.5
     """
     a, b = np.sort(first), np.sort(second)
-    points = np.concatenate([a, b])
+    points = np.concatenate([a[:: -(-len(a) // 20_000)], b[:: -(-len(b) // 20_000)]])
     share_a = np.searchsorted(a, points, side="right") / len(a)
     share_b = np.searchsorted(b, points, side="right") / len(b)
     return float(np.abs(share_a - share_b).max())

@@ -59,7 +59,9 @@ def _edges_around(scores: Floats, errors: int, cut: float) -> Floats:
     first, last = max(0, int(errors - reach)), min(len(scores) - 1, int(errors + reach))
     near = np.sort(np.partition(scores, [first, last])[first : last + 1])
     step = max(1, len(near) // EDGES)
-    chosen = near[::step] if not math.isfinite(cut) else np.append(near[::step], near.dtype.type(cut))
+    chosen = (
+        near[::step] if not math.isfinite(cut) else np.append(near[::step], near.dtype.type(cut))
+    )
     return np.asarray(np.unique(chosen))
 
 
@@ -117,7 +119,9 @@ class AverageThresholdedConfidence(Staged[Cut, Ints]):
         facts = {"threshold": learned.threshold, "source_errors": int(learned.counts[:, 0].sum())}
         if not math.isfinite(learned.threshold):
             lacking = "errors" if learned.threshold < 0 else "right answers"
-            note = f"the source has no {lacking}: the threshold is at its limit, {learned.threshold}"
+            note = (
+                f"the source has no {lacking}: the threshold is at its limit, {learned.threshold}"
+            )
             del facts["threshold"]
             return Estimate(float(learned.threshold < 0), notes=(note,), facts=facts)
         first = int(np.searchsorted(learned.edges, learned.threshold, side="right"))

@@ -107,9 +107,7 @@ class BlackBoxShift(Staged[Ints, Ints]):
         shares = solve_shares(learned, total, _pull(condition))
         notes = _notes(rows)
         if condition > ILL_CONDITIONED:
-            notes += (
-                "the confusion matrix is ill-conditioned; a regularised solution was taken",
-            )
+            notes += ("the confusion matrix is ill-conditioned; a regularised solution was taken",)
         facts = {"condition": condition, **_facts(shares, rows)}
         return Estimate(float(weighted_recall(shares, rows)), notes=notes, facts=facts)
 

@@ -24,9 +24,7 @@ class FineTuned:
     line: Line
 
     @classmethod
-    def fit(
-        cls, base: Estimator, source: Predictions, domains: Sequence[Predictions]
-    ) -> FineTuned:
+    def fit(cls, base: Estimator, source: Predictions, domains: Sequence[Predictions]) -> FineTuned:
         """Fit the line on target domains whose labels are known."""
         estimates = [base.estimate(source, domain.without_labels()).value for domain in domains]
         truths = [float(domain.correct.mean()) for domain in domains]

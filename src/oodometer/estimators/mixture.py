@@ -40,9 +40,7 @@ def _step(probs: Floats, prior: Floats, q: Floats) -> tuple[Floats, float]:
     return following / following.sum(), float(np.log(density).mean(dtype=np.float64))
 
 
-def _climb(
-    probs: Floats, prior: Floats, q: Floats, max_iterations: int
-) -> tuple[Floats, bool]:
+def _climb(probs: Floats, prior: Floats, q: Floats, max_iterations: int) -> tuple[Floats, bool]:
     """EM with extrapolation, until a step moves less than the tolerance."""
     for _ in range(max_iterations):
         first, _ = _step(probs, prior, q)

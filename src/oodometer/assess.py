@@ -1,0 +1,218 @@
+"""estimate(): every estimator that applies, how sure each is, and when not to believe them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from oodometer import checks, estimators
+from oodometer.arrays import Floats
+from oodometer.assessment import Assessment, Headline, Segment
+from oodometer.calibration import fit_temperature
+from oodometer.core import Estimate, Estimator, Predictions, Staged
+from oodometer.diagnostics import Evidence, diagnose, worst
+from oodometer.errors import InputError, NoAnswer
+from oodometer.stats import Z95, stream, wilson
+
+# The rule of the headline: the first of these that has an answer.
+HEADLINE_ORDER = ("atc-ne", "atc-mc", "doc", "im", "mlls", "bbse", "iw", "ac", "gde")
+# Third-party estimators without a bootstrap of their own get one by rows, of this many replicates.
+SLOW_REPLICATES = 50
+
+Progress = Callable[[int, int, str], None]
+
+
+def estimate(  # noqa: PLR0913 - the main door; all but the data are options
+    source: Predictions,
+    target: Predictions,
+    *,
+    second: Predictions | Sequence[Predictions] | None = None,
+    methods: Sequence[str | Estimator] | None = None,
+    temperature: float | Literal["fit"] | None = "fit",
+    by: Any = None,
+    seed: int = 0,
+    replicates: int = 200,
+    progress: Progress | None = None,
+) -> Assessment:
+    """How accurate the model is on the target, by every method that applies.
+
+    `source` is labelled validation data that the model was not trained on, `target` the new data;
+    its labels, should it have any, are never looked at. `second` are other models' predictions of
+    the target, trained like the first but for the seed. `temperature` is fitted on the source, or
+    given, or None for the scores as they are. `by` has one value a target row: an estimate is then
+    made for every value too. Intervals are 95 % bootstrap intervals of the sampling error.
+    """
+    source, target = _at_the_door(source, target, second)
+    if replicates < 20:
+        raise InputError(f"replicates must be at least 20; got {replicates}.")
+    members = [_member(method) for method in methods] if methods else list(estimators.every())
+    fitted = fit_temperature(source) if temperature == "fit" and source.has_probs else None
+    used = fitted.value if fitted else temperature if isinstance(temperature, float | int) else None
+    if used is not None and source.has_probs and target.has_probs:
+        source, target = source.at_temperature(used), target.at_temperature(used)
+    else:
+        used = None
+    tasks = {m.name: _Task(m, source, used, seed, replicates) for m in members}
+    found, refused = _run(tasks, target, progress, asked=methods is not None)
+    best, why = _headline(list(found), source)
+    diagnostics = diagnose(Evidence(source, target, tuple(found.values()), fitted))
+    segments = tuple(_segments(tasks[best], target, by, progress)) if by is not None else ()
+    return Assessment(
+        n_source=source.n,
+        n_target=target.n,
+        k=source.k,
+        source_accuracy=float(source.correct.mean()),
+        source_interval=wilson(int(np.count_nonzero(source.correct)), source.n),
+        temperature=used,
+        estimates=tuple(found.values()),
+        refused=refused,
+        headline=Headline(found[best], why, worst(diagnostics)),
+        diagnostics=diagnostics,
+        segments=segments,
+        seed=seed,
+    )
+
+
+def _at_the_door(
+    source: Predictions, target: Predictions, second: Predictions | Sequence[Predictions] | None
+) -> tuple[Predictions, Predictions]:
+    for what, given in (("source", source), ("target", target)):
+        if not isinstance(given, Predictions):
+            raise InputError(
+                f"{what} must be Predictions; got {type(given).__name__}. "
+                "Make them with Predictions.from_probs, from_logits or from_frame."
+            )
+    if not source.labelled:
+        raise InputError(
+            "The source has no labels; estimates rest on where the model is right there. "
+            "Give labels=… (or a label column) with the source."
+        )
+    target = target.without_labels().in_class_order(source.class_names)
+    checks.same_classes(source.k, target.k, "the source", "the target")
+    if second is not None:
+        peers = (second,) if isinstance(second, Predictions) else tuple(second)
+        target = target.with_peers(*(peer.in_class_order(source.class_names) for peer in peers))
+    return source, target
+
+
+def _member(method: str | Estimator) -> Estimator:
+    return estimators.named(method) if isinstance(method, str) else method
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """One estimator with the source it has learned from."""
+
+    member: Estimator
+    source: Predictions
+    temperature: float | None
+    seed: int
+    replicates: int
+
+    @cached_property
+    def learned(self) -> Any:
+        """What a staged estimator learned, once for all segments."""
+        return self.member.learn(self.source) if isinstance(self.member, Staged) else None
+
+    def run(self, target: Predictions, *path: object) -> Estimate:
+        """The estimate with its interval; randomness depends on seed, method and path alone."""
+        rng = stream(self.seed, "bootstrap", self.member.name, *path)
+        if isinstance(self.member, Staged):
+            total = self.member.summarize(self.learned, target)
+            found = self.member.finish(self.learned, total)
+            drawn = self.member.resample(self.learned, total, rng, self.replicates)
+            return self._finished(found, np.quantile(drawn, [0.025, 0.975]))
+        found = self.member.estimate(self.source, target)
+        values = [
+            self.member.estimate(_drawn(self.source, rng), _drawn(target, rng)).value
+            for _ in range(min(self.replicates, SLOW_REPLICATES))
+        ]
+        half = Z95 * float(np.std(values))
+        return self._finished(found, np.array([found.value - half, found.value + half]))
+
+    def _finished(self, found: Estimate, ends: Floats) -> Estimate:
+        low, high = min(float(ends[0]), found.value), max(float(ends[1]), found.value)
+        notes = found.notes
+        if "source labels" in getattr(self.member, "needs", ()) and _all_alike(self.source):
+            # A bootstrap can't draw the error that was not seen; Wilson's interval can.
+            share = float(self.source.correct[0])
+            wide = wilson(share * self.source.n, self.source.n)
+            low, high = low - (share - wide[0]), high + (wide[1] - share)
+            lacking = "error" if share else "right answer"
+            notes += (f"the source shows no {lacking}; the interval is widened by Wilson's",)
+        return replace(
+            found,
+            method=self.member.name,
+            assumes=self.member.assumes,
+            low=max(low, 0.0),
+            high=min(high, 1.0),
+            temperature=self.temperature,
+            notes=notes,
+        )
+
+
+def _all_alike(source: Predictions) -> bool:
+    return bool(source.correct.all() or not source.correct.any())
+
+
+def _drawn(rows: Predictions, rng: np.random.Generator) -> Predictions:
+    return rows.rows(rng.integers(rows.n, size=rows.n))
+
+
+def _run(
+    tasks: dict[str, _Task], target: Predictions, progress: Progress | None, *, asked: bool
+) -> tuple[dict[str, Estimate], dict[str, str]]:
+    """Every estimate, and the reasons of those that have none."""
+    found: dict[str, Estimate] = {}
+    refused: dict[str, str] = {}
+    for done, (name, task) in enumerate(tasks.items()):
+        if progress:
+            progress(done, len(tasks), name)
+        try:
+            found[name] = task.run(target)
+        except NoAnswer as reason:
+            refused[name] = str(reason)
+    if not found or (asked and refused):
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
+        raise NoAnswer(f"No answer from {reasons}.")
+    return found, refused
+
+
+def _headline(names: list[str], source: Predictions) -> tuple[str, str]:
+    """The method of the headline, and the rule that picked it."""
+    if len(names) == 1:
+        return names[0], "the only method with an answer"
+    order = [name for name in HEADLINE_ORDER if not (name.startswith("atc") and _all_alike(source))]
+    picked = next((name for name in order if name in names), names[0])
+    if picked not in order:
+        return picked, "the first method asked for"
+    return picked, f"the first of {', '.join(order)} with an answer"
+
+
+def _segments(
+    task: _Task, target: Predictions, by: Any, progress: Progress | None
+) -> Iterator[Segment]:
+    """The headline's method on each part of the target."""
+    values = checks.per_row(by, target.n, "values of by")
+    names, inverse = np.unique(_segment_names(values), return_inverse=True)
+    order = np.argsort(inverse, kind="stable")
+    starts = np.searchsorted(inverse[order], np.arange(len(names) + 1))
+    for j, name in enumerate(names):
+        if progress:
+            progress(j, len(names), f"segment {name}")
+        rows = target.rows(order[starts[j] : starts[j + 1]])
+        try:
+            yield Segment(str(name), rows.n, task.run(rows, "segment", name))
+        except NoAnswer as reason:
+            yield Segment(str(name), rows.n, None, str(reason))
+
+
+def _segment_names(values: Any) -> Any:
+    """Segments as text; moments in time become days."""
+    if values.dtype.kind == "M":
+        return values.astype("datetime64[D]").astype(str)
+    return values.astype(str)

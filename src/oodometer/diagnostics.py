@@ -1,0 +1,222 @@
+"""When not to believe an estimate: lights, each with what it means.
+
+The limits are conventions, chosen to be quiet where nothing has shifted; none of them proves
+anything. A green light means that this one sign of trouble was looked for and not found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from oodometer.calibration import Temperature
+from oodometer.core import Estimate, Predictions
+from oodometer.errors import NoAnswer
+from oodometer.stats import ks_distance
+
+Light = Literal["green", "amber", "red"]
+WORST_FIRST: tuple[Light, ...] = ("red", "amber", "green")
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One sign of trouble: how much of it, its light, and one sentence of meaning."""
+
+    name: str
+    value: float
+    light: Light
+    meaning: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "name": self.name,
+            "value": self.value,
+            "light": self.light,
+            "meaning": self.meaning,
+        }
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that a diagnostic may look at."""
+
+    source: Predictions
+    target: Predictions
+    estimates: Sequence[Estimate]
+    temperature: Temperature | None
+
+
+def _light(value: float, amber: float, red: float) -> Light:
+    """Green below `amber`, red from `red` on; for what grows worse downwards give negatives."""
+    return "red" if value >= red else "amber" if value >= amber else "green"
+
+
+def worst(diagnostics: Sequence[Diagnostic]) -> Light:
+    """The worst light of all, green when there is none."""
+    lights = {diagnostic.light for diagnostic in diagnostics}
+    return next((light for light in WORST_FIRST if light in lights), "green")
+
+
+def score_distance(evidence: Evidence) -> Diagnostic:
+    """How far the confidences have moved."""
+    source, target = evidence.source.confidence, evidence.target.confidence
+    value = ks_distance(source, target)
+    noise = 1.36 * float(np.sqrt(1 / len(source) + 1 / len(target)))
+    light = "green" if value <= noise else _light(value, 0.1, 0.3)
+    return Diagnostic(
+        "score_distance",
+        value,
+        light,
+        "largest gap between the distributions of confidence on source and target; the larger, "
+        "the more an estimate leans on its assumption",
+    )
+
+
+def outside_support(evidence: Evidence) -> Diagnostic:
+    """How much of the target is less (or more) sure than any source row."""
+    source, target = evidence.source.confidence, evidence.target.confidence
+    outside = (target < source.min()) | (target > source.max())
+    value = float(outside.mean())
+    return Diagnostic(
+        "outside_support",
+        value,
+        _light(value, max(0.01, 4 / len(source)), max(0.05, 8 / len(source))),
+        "share of the target whose confidence lies outside the range seen on the source, where "
+        "nothing is known of the accuracy",
+    )
+
+
+def weight_effective_share(evidence: Evidence) -> Diagnostic:
+    """How few source rows carry the most uneven weights."""
+    shares = {e.method: e.facts["effective_share"] for e in evidence.estimates
+              if "effective_share" in e.facts}  # fmt: skip
+    if not shares:
+        raise NoAnswer("no method with weights was asked for")
+    method = min(shares, key=lambda name: shares[name])
+    return Diagnostic(
+        "weight_effective_share",
+        shares[method],
+        _light(-shares[method], -0.5, -0.1),
+        f"effective share of the source behind the most uneven weights ({method}); when small, "
+        "a few source rows decide that estimate",
+    )
+
+
+def _class_shares(rows: Predictions) -> Any:
+    return np.bincount(rows.classes, minlength=rows.k) / rows.n
+
+
+def class_shift(evidence: Evidence) -> Diagnostic:
+    """How far the predicted classes have moved, beyond chance."""
+    source, target = _class_shares(evidence.source), _class_shares(evidence.target)
+    value = float(np.abs(source - target).sum() / 2)
+    pooled = (source + target) / 2
+    per_class = pooled * (1 - pooled) * (1 / evidence.source.n + 1 / evidence.target.n)
+    noise = float(np.sqrt(2 * per_class / np.pi).sum() / 2)
+    return Diagnostic(
+        "class_shift",
+        value,
+        _light(value - noise, 0.1, 0.3),
+        "total variation between the predicted classes of source and target; when large, classes "
+        "changed in frequency or are confused in a new way",
+    )
+
+
+def class_collapse(evidence: Evidence) -> Diagnostic:
+    """Whether nearly everything is called one class."""
+    before = float(_class_shares(evidence.source).max())
+    value = float(_class_shares(evidence.target).max())
+    grown = value > before + (1 - before) / 4
+    light = _light(value, 0.6, 0.9) if grown else "green"
+    return Diagnostic(
+        "class_collapse",
+        value,
+        light,
+        "share of the target that goes to its most predicted class; a model that calls everything "
+        "one class may be sure and wrong",
+    )
+
+
+def source_errors(evidence: Evidence) -> Diagnostic:
+    """How many errors the source has to learn from."""
+    value = int(evidence.source.n - np.count_nonzero(evidence.source.correct))
+    return Diagnostic(
+        "source_errors",
+        float(value),
+        _light(-value, -49, -9),
+        "errors of the model on the source; thresholds and rates rest on them, and with few of "
+        "them on little: label more source rows",
+    )
+
+
+def estimator_spread(evidence: Evidence) -> Diagnostic:
+    """How far the methods disagree."""
+    values = [estimate.value for estimate in evidence.estimates]
+    if len(values) < 2:
+        raise NoAnswer("one method alone has no spread")
+    value = max(values) - min(values)
+    return Diagnostic(
+        "estimator_spread",
+        value,
+        _light(value, 0.05, 0.15),
+        "gap between the highest and the lowest estimate; methods that assume different things "
+        "and still agree are more to be believed",
+    )
+
+
+def temperature_fit(evidence: Evidence) -> Diagnostic:
+    """Whether the temperature could be fitted."""
+    fitted = evidence.temperature
+    if fitted is None:
+        raise NoAnswer("no temperature was fitted")
+    good = fitted.converged and not fitted.at_bound
+    return Diagnostic(
+        "temperature_fit",
+        fitted.value,
+        "green" if good else "amber",
+        "temperature that calibrates the source"
+        + ("" if good else "; it ended at the bound of its range, so calibration can't be trusted"),
+    )
+
+
+def confusion_condition(evidence: Evidence) -> Diagnostic:
+    """Whether classes can be told apart well enough for label shift."""
+    found = [e.facts["condition"] for e in evidence.estimates if "condition" in e.facts]
+    if not found:
+        raise NoAnswer("no method that solves the confusion matrix was asked for")
+    value = float(min(found[0], 1e300))
+    return Diagnostic(
+        "confusion_condition",
+        value,
+        _light(value, 30.0, 1000.0),
+        "condition number of the source's confusion matrix; when large, label-shift methods "
+        "amplify noise",
+    )
+
+
+EVERY: tuple[Callable[[Evidence], Diagnostic], ...] = (
+    score_distance,
+    outside_support,
+    weight_effective_share,
+    class_shift,
+    class_collapse,
+    source_errors,
+    estimator_spread,
+    temperature_fit,
+    confusion_condition,
+)
+
+
+def diagnose(evidence: Evidence) -> tuple[Diagnostic, ...]:
+    """Every diagnostic that can be had; what can't (no probabilities, say) is left out."""
+    found = []
+    for diagnostic in EVERY:
+        try:
+            found.append(diagnostic(evidence))
+        except NoAnswer:
+            continue
+    return tuple(found)

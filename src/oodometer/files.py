@@ -1,0 +1,185 @@
+"""Model outputs in files: Parquet, CSV, Arrow and `.npz`."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oodometer import frames
+from oodometer.arrays import Array
+from oodometer.core import Predictions
+from oodometer.errors import InputError
+
+NPZ_KEYS = ("probs", "logits", "labels", "features", "ids", "class_names")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the user calls things; None for the usual names."""
+
+    labels: str | None = None
+    probs: str | None = None
+    logits: str | None = None
+
+
+def read_predictions(
+    path: str | Path,
+    *,
+    labels: str | None = None,
+    probs: str | None = None,
+    logits: str | None = None,
+) -> Predictions:
+    """Predictions from a file, by its ending: .parquet, .csv, .arrow, .feather, .npz.
+
+    `probs` or `logits` is the name of a list column (or `.npz` key), or the prefix of one column
+    a class; `labels` the column of the true classes.
+    """
+    columns = Columns(labels, probs, logits)
+    return Outputs.open(path).predictions(columns, labelled=True)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """An opened file of outputs: named columns, not yet taken for anything."""
+
+    path: Path
+    content: Any
+
+    @classmethod
+    def open(cls, path: str | Path) -> Outputs:
+        """Read a file; everything that can be wrong with it is said in one line."""
+        path = Path(path)
+        reader = _READERS.get(path.suffix.lower())
+        if reader is None:
+            raise InputError(
+                f"{path.name} has an ending that is not known. There are: {', '.join(_READERS)}."
+            )
+        if not path.is_file():
+            raise InputError(f"There is no file {str(path)!r}.")
+        return cls(path, reader(path))
+
+    def predictions(self, columns: Columns, *, labelled: bool) -> Predictions:
+        """The predictions; without `labelled`, labels are not even looked at."""
+        try:
+            if isinstance(self.content, dict):
+                return _from_arrays(self.content, columns, labelled)
+            return _from_table(self.content, columns, labelled)
+        except InputError as error:
+            raise InputError(f"{self.path.name}: {error}") from error
+
+    def column(self, name: str) -> Array:
+        """One column, for `--by`."""
+        try:
+            if not isinstance(self.content, dict):
+                return frames.values(self.content, name)
+            return np.asarray(_key(self.content, name))
+        except InputError as error:
+            raise InputError(f"{self.path.name}: {error}") from error
+
+
+def _from_table(table: Any, columns: Columns, labelled: bool) -> Predictions:
+    table = frames.as_table(table)
+    unwanted = columns.labels or "label"
+    if not labelled and unwanted in table.column_names:
+        table = table.drop_columns([unwanted])
+    elif labelled and columns.labels is not None:
+        frames.values(table, columns.labels)
+    labels = columns.labels if labelled else None
+    return Predictions.from_frame(table, labels=labels, probs=columns.probs, logits=columns.logits)
+
+
+def _from_arrays(arrays: dict[str, Array], columns: Columns, labelled: bool) -> Predictions:
+    wanted = [name for name in (columns.probs, columns.logits) if name]
+    if len(wanted) == 2:
+        raise InputError("Both probs and logits were named. Name the one to be used.")
+    found = wanted or [name for name in ("probs", "logits") if name in arrays]
+    if len(found) != 1:
+        what = "both of the arrays" if found else "neither of the arrays"
+        raise InputError(
+            f"It has {what} probs and logits; one was expected. There are: "
+            f"{', '.join(arrays)}. Name it with --probs or --logits."
+        )
+    is_probs = found[0] == columns.probs or (not wanted and found[0] == "probs")
+    door = Predictions.from_probs if is_probs else Predictions.from_logits
+    label_key = columns.labels or ("labels" if "labels" in arrays else None)
+    names = arrays.get("class_names")
+    return door(
+        _key(arrays, found[0]),
+        labels=_key(arrays, label_key) if labelled and label_key else None,
+        features=arrays.get("features"),
+        ids=arrays.get("ids"),
+        class_names=None if names is None else [str(name) for name in names],
+    )
+
+
+def _key(arrays: dict[str, Array], name: str) -> Array:
+    if name not in arrays:
+        raise InputError(f"No array is called {name!r}. There are: {', '.join(arrays)}.")
+    return arrays[name]
+
+
+def _unreadable(path: Path, kind: str, error: Exception) -> InputError:
+    first = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+    return InputError(f"{path.name} can't be read as {kind}: {first}. Is the file whole?")
+
+
+def _npz(path: Path) -> dict[str, Array]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+        if "allow_pickle" in str(error):
+            raise InputError(
+                f"{path.name} holds Python objects, which are not loaded because loading them can "
+                "run code. Save plain arrays: numbers, or text as fixed-width strings."
+            ) from error
+        raise _unreadable(path, "npz", error) from error
+
+
+def _arrow_reader(kind: str, read: Callable[[Path], Any]) -> Callable[[Path], Any]:
+    def reader(path: Path) -> Any:
+        import pyarrow as pa
+
+        try:
+            return read(path)
+        except (pa.ArrowException, OSError, EOFError) as error:
+            raise _unreadable(path, kind, error) from error
+
+    return reader
+
+
+def _parquet(path: Path) -> Any:
+    import pyarrow.parquet as pq
+
+    return pq.read_table(path, memory_map=True)
+
+
+def _csv(path: Path) -> Any:
+    from pyarrow import csv
+
+    return csv.read_csv(path)
+
+
+def _ipc(path: Path) -> Any:
+    import pyarrow as pa
+
+    with pa.memory_map(str(path)) as source:
+        try:
+            return pa.ipc.open_file(source).read_all()
+        except pa.ArrowInvalid:
+            source.seek(0)
+            return pa.ipc.open_stream(source).read_all()
+
+
+_READERS: dict[str, Callable[[Path], Any]] = {
+    ".parquet": _arrow_reader("Parquet", _parquet),
+    ".csv": _arrow_reader("CSV", _csv),
+    ".arrow": _arrow_reader("Arrow", _ipc),
+    ".feather": _arrow_reader("Arrow", _ipc),
+    ".npz": _npz,
+}
