@@ -9,9 +9,10 @@
 
 from oodometer.assess import estimate
 from oodometer.assessment import Assessment
-from oodometer.core import Estimate, Estimator, Predictions
+from oodometer.core import Estimate, Estimator
 from oodometer.errors import InputError, MissingExtra, NoAnswer, OodometerError, UnknownName
 from oodometer.files import read_predictions
+from oodometer.predictions import Predictions
 
 __version__ = "0.1.0"
 

@@ -13,9 +13,10 @@ from oodometer import checks, estimators
 from oodometer.arrays import Floats
 from oodometer.assessment import Assessment, Headline, Segment
 from oodometer.calibration import fit_temperature
-from oodometer.core import Estimate, Estimator, Predictions, Staged
+from oodometer.core import Estimate, Estimator, Staged
 from oodometer.diagnostics import Evidence, diagnose, worst
 from oodometer.errors import InputError, NoAnswer
+from oodometer.predictions import Predictions
 from oodometer.stats import Z95, stream, wilson
 
 # The rule of the headline: the first of these that has an answer.

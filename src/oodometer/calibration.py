@@ -9,8 +9,8 @@ import numpy as np
 
 from oodometer import arrays
 from oodometer.arrays import Floats, Ints
-from oodometer.core import Predictions
 from oodometer.errors import InputError, NoAnswer
+from oodometer.predictions import Predictions
 
 # The range that a temperature is looked for in; one that ends at a bound is reported.
 LOWEST, HIGHEST = 0.05, 20.0

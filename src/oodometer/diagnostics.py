@@ -13,8 +13,9 @@ from typing import Any, Literal
 import numpy as np
 
 from oodometer.calibration import Temperature
-from oodometer.core import Estimate, Predictions
+from oodometer.core import Estimate
 from oodometer.errors import NoAnswer
+from oodometer.predictions import Predictions
 from oodometer.stats import ks_distance
 
 Light = Literal["green", "amber", "red"]

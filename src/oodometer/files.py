@@ -12,8 +12,8 @@ import numpy as np
 
 from oodometer import frames
 from oodometer.arrays import Array
-from oodometer.core import Predictions
 from oodometer.errors import InputError
+from oodometer.predictions import Predictions
 
 NPZ_KEYS = ("probs", "logits", "labels", "features", "ids", "class_names")
 

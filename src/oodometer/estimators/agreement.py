@@ -9,8 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from oodometer.arrays import Floats, Ints
-from oodometer.core import Estimate, Predictions, Staged
+from oodometer.core import Estimate, Staged
 from oodometer.errors import NoAnswer
+from oodometer.predictions import Predictions
 from oodometer.stats import draw_counts
 
 

@@ -13,8 +13,9 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from oodometer.arrays import Floats, Ints
-from oodometer.core import Estimate, Predictions, Staged
+from oodometer.core import Estimate, Staged
 from oodometer.errors import InputError
+from oodometer.predictions import Predictions
 from oodometer.stats import counts_between, draw_counts
 
 # At most about this many edges around the threshold; below it the bootstrap is exact.

@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from oodometer.arrays import Bools, Floats
-from oodometer.core import Estimate, Predictions, Staged
+from oodometer.core import Estimate, Staged
 from oodometer.errors import InputError
+from oodometer.predictions import Predictions
 from oodometer.stats import effective_share
 
 # Wider features are reduced to this many principal components.

@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from oodometer.arrays import Floats
-from oodometer.core import Estimate, Predictions, Staged
+from oodometer.core import Estimate, Staged
+from oodometer.predictions import Predictions
 from oodometer.stats import draw_means, moments
 
 

@@ -14,9 +14,10 @@ from typing import ClassVar
 import numpy as np
 
 from oodometer.arrays import Floats, Ints
-from oodometer.core import Estimate, Predictions, Staged
+from oodometer.core import Estimate, Staged
 from oodometer.errors import InputError, NoAnswer
 from oodometer.estimators import mixture
+from oodometer.predictions import Predictions
 from oodometer.stats import draw_counts, effective_share
 
 # Above this condition number the confusion matrix is solved with a pull towards the source's shares.

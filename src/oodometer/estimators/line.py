@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oodometer.core import Estimate, Estimator, Predictions
+from oodometer.core import Estimate, Estimator
+from oodometer.predictions import Predictions
 from oodometer.stats import Line, repeated_median_line
 
 

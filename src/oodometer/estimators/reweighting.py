@@ -8,8 +8,9 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from oodometer.arrays import Array, Floats, Ints
-from oodometer.core import Estimate, Predictions, Staged
+from oodometer.core import Estimate, Staged
 from oodometer.errors import InputError
+from oodometer.predictions import Predictions
 from oodometer.stats import counts_between, draw_counts, effective_share
 
 

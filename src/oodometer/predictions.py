@@ -1,0 +1,337 @@
+"""Predictions: what a classifier said, checked once at the door."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from oodometer import arrays, checks, frames
+from oodometer.arrays import Array, Bools, Floats, Ints
+from oodometer.errors import InputError, NoAnswer
+
+Index = slice | Ints | Bools
+
+
+def _some(part: Any, index: Index) -> Any:
+    """Some rows of what may not be there."""
+    return None if part is None else part[index]
+
+
+@dataclass(frozen=True, eq=False)
+class Signals:
+    """What is known of each row besides its scores; None where it is not known."""
+
+    confidence: Floats | None = None
+    negative_entropy: Floats | None = None
+    classes: Ints | None = None
+    correct: Bools | None = None
+
+    def rows(self, index: Index) -> Signals:
+        """The same of some rows."""
+        return Signals(
+            confidence=_some(self.confidence, index),
+            negative_entropy=_some(self.negative_entropy, index),
+            classes=_some(self.classes, index),
+            correct=_some(self.correct, index),
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Predictions:
+    """What a classifier said of n inputs, checked once: make it with one of the `from_…`.
+
+    >>> p = Predictions.from_probs([[0.9, 0.1], [0.4, 0.6]], labels=[0, 0])
+    >>> p.confidence, p.classes, p.correct
+    (array([0.9, 0.6]), array([0, 1], dtype=int32), array([ True, False]))
+    """
+
+    n: int
+    k: int
+    form: Literal["probs", "logits", "classes", "signals"]
+    scores: Array | None = None
+    labels: Ints | None = None
+    features: Array | None = None
+    ids: Array | None = None
+    class_names: tuple[str, ...] | None = None
+    temperature: float = 1.0
+    peers: tuple[Predictions, ...] = ()
+    known: Signals = field(default_factory=Signals)
+
+    # Doors ----------------------------------------------------------------------------------
+
+    @classmethod
+    def from_probs(
+        cls,
+        probs: Any,
+        *,
+        labels: Any = None,
+        features: Any = None,
+        ids: Any = None,
+        class_names: Sequence[str] | None = None,
+    ) -> Predictions:
+        """Rows of probabilities that sum to 1."""
+        scores = checks.matrix(probs, "probs")
+        checks.are_probs(scores)
+        return cls._of(scores, "probs", checks.Extras(labels, features, ids, class_names))
+
+    @classmethod
+    def from_logits(
+        cls,
+        logits: Any,
+        *,
+        labels: Any = None,
+        features: Any = None,
+        ids: Any = None,
+        class_names: Sequence[str] | None = None,
+    ) -> Predictions:
+        """Rows of raw scores, whose softmax gives the probabilities."""
+        scores = checks.matrix(logits, "logits")
+        checks.are_logits(scores)
+        return cls._of(scores, "logits", checks.Extras(labels, features, ids, class_names))
+
+    @classmethod
+    def _of(
+        cls, scores: Array, form: Literal["probs", "logits"], extras: checks.Extras
+    ) -> Predictions:
+        n, k = scores.shape
+        names = checks.names(extras.class_names, k)
+        return cls(
+            n=n,
+            k=k,
+            form=form,
+            scores=scores,
+            labels=checks.labels(extras.labels, n, k, names),
+            features=checks.features(extras.features, n),
+            ids=checks.per_row(extras.ids, n, "ids"),
+            class_names=names,
+        )
+
+    @classmethod
+    def from_classes(
+        cls,
+        classes: Any,
+        *,
+        k: int | None = None,
+        labels: Any = None,
+        ids: Any = None,
+        class_names: Sequence[str] | None = None,
+    ) -> Predictions:
+        """Hard decisions only: one class a row, by number or by name."""
+        given = checks.per_row(classes, None, "classes")
+        if given is None or not given.size:
+            raise InputError("classes is empty; at least one row was expected.")
+        k = k if k is not None else len(class_names) if class_names is not None else None
+        if k is None:
+            raise InputError("The number of classes is not known. Give k or class_names.")
+        n, names = len(given), checks.names(class_names, k)
+        return cls(
+            n=n,
+            k=k,
+            form="classes",
+            labels=checks.labels(labels, n, k, names),
+            ids=checks.per_row(ids, n, "ids"),
+            class_names=names,
+            known=Signals(classes=checks.labels(given, n, k, names, what="classes")),
+        )
+
+    @classmethod
+    def from_signals(
+        cls, confidence: Any, *, k: int, negative_entropy: Any = None, correct: Any = None
+    ) -> Predictions:
+        """Where only the confidence of each row was kept (and the negative entropy, if it was).
+
+        >>> Predictions.from_signals([0.9, 0.6], k=3, correct=[True, False]).correct.mean()
+        np.float64(0.5)
+        """
+        values = checks.signal(confidence, None, "confidence", bounds=(0.0, 1.0))
+        n, lowest = len(values), -float(np.log(k))
+        entropy = correct_rows = None
+        if negative_entropy is not None:
+            entropy = checks.signal(negative_entropy, n, "negative_entropy", bounds=(lowest, 0.0))
+        if correct is not None:
+            marks = checks.signal(correct, n, "correct", bounds=(0.0, 1.0))
+            correct_rows = np.asarray(marks, dtype=bool)
+        known = Signals(confidence=values, negative_entropy=entropy, correct=correct_rows)
+        return cls(n=n, k=k, form="signals", known=known)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        labels: str | None = None,
+        probs: str | None = None,
+        logits: str | None = None,
+        class_names: Sequence[str] | None = None,
+    ) -> Predictions:
+        """From any data frame that speaks the Arrow interface: pandas, polars, pyarrow.
+
+        Scores are columns `prob_…` or `logit_…`, or one list column `probs` or `logits`; name
+        others by their prefix or their name. Labels are the column `label` where there is one.
+        """
+        table = frames.as_table(frame)
+        found = frames.scores_of(table, probs=probs, logits=logits)
+        if labels is None and "label" in table.column_names:
+            labels = "label"
+        door = cls.from_probs if found.form == "probs" else cls.from_logits
+        return door(
+            found.values,
+            labels=None if labels is None else frames.values(table, labels),
+            ids=frames.values(table, "id") if "id" in table.column_names else None,
+            class_names=class_names if class_names is not None else found.class_names,
+        )
+
+    # What every estimator reads -------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __repr__(self) -> str:
+        labelled = "unlabelled" if not self.labelled else "labelled"
+        return f"Predictions({self.n} {labelled} rows, {self.k} classes, from {self.form})"
+
+    @property
+    def labelled(self) -> bool:
+        """Whether it is known which rows are right."""
+        return self.labels is not None or self.known.correct is not None
+
+    @property
+    def has_probs(self) -> bool:
+        """Whether whole rows of probabilities are known."""
+        return self.scores is not None
+
+    @cached_property
+    def _top(self) -> tuple[Floats, Ints]:
+        scores, form = self._scored("confidence")
+        return arrays.top(scores, form, self.temperature)
+
+    def _scored(self, what: str) -> tuple[Array, arrays.Form]:
+        if self.scores is None:
+            raise NoAnswer(f"{what} can't be had from {self.form} alone; it needs probabilities")
+        return self.scores, "probs" if self.form == "probs" else "logits"
+
+    @property
+    def confidence(self) -> Floats:
+        """The largest probability of each row."""
+        return self.known.confidence if self.known.confidence is not None else self._top[0]
+
+    @property
+    def classes(self) -> Ints:
+        """The predicted class of each row, lowest index on ties."""
+        return self.known.classes if self.known.classes is not None else self._top[1]
+
+    @cached_property
+    def negative_entropy(self) -> Floats:
+        """Σ p log p of each row."""
+        if self.known.negative_entropy is not None:
+            return self.known.negative_entropy
+        if self.form == "signals" and self.k == 2:
+            return arrays.binary_negative_entropy(self.confidence)
+        return arrays.negative_entropy(*self._scored("entropy"), self.temperature)
+
+    @cached_property
+    def correct(self) -> Bools:
+        """Which rows are right."""
+        if self.known.correct is not None:
+            return self.known.correct
+        if self.labels is None:
+            raise InputError("These predictions have no labels. Give labels=… where they are made.")
+        return np.asarray(self.classes == self.labels)
+
+    @cached_property
+    def probs(self) -> Floats:
+        """Probabilities (n, k) at the temperature."""
+        scores, form = self._scored("probabilities")
+        if (
+            form == "probs"
+            and self.temperature == 1.0
+            and scores.dtype == arrays.work_dtype(scores)
+        ):
+            return scores
+        return arrays.softmax(scores, form, self.temperature)
+
+    @cached_property
+    def log_probs(self) -> Floats:
+        """Logarithms of the probabilities, floored."""
+        return arrays.log_probs(*self._scored("probabilities"), self.temperature)
+
+    # Others made of this one ----------------------------------------------------------------
+
+    def rows(self, index: Index) -> Predictions:
+        """Some of the rows, with whatever was computed for them already."""
+        seen = self.__dict__
+        top: tuple[Floats | None, Ints | None] = seen.get("_top", (None, None))
+        known = Signals(
+            confidence=self.known.confidence if self.known.confidence is not None else top[0],
+            negative_entropy=seen.get("negative_entropy", self.known.negative_entropy),
+            classes=self.known.classes if self.known.classes is not None else top[1],
+            correct=seen.get("correct", self.known.correct),
+        ).rows(index)
+        return replace(
+            self,
+            n=len(np.empty(self.n, dtype=np.int8)[index]),
+            known=known,
+            scores=_some(self.scores, index),
+            labels=_some(self.labels, index),
+            features=_some(self.features, index),
+            ids=_some(self.ids, index),
+            peers=tuple(peer.rows(index) for peer in self.peers),
+        )
+
+    def at_temperature(self, temperature: float) -> Predictions:
+        """The same predictions with logits divided by a temperature."""
+        if not (np.isfinite(temperature) and temperature > 0):
+            raise InputError(f"temperature must be above 0; got {temperature}.")
+        if self.scores is None or temperature == self.temperature:
+            return self
+        return replace(self, temperature=float(temperature), known=Signals(classes=self.classes))
+
+    def without_labels(self) -> Predictions:
+        """The same predictions, with no way left to read a label."""
+        if not self.labelled:
+            return self
+        unlabelled = replace(self, labels=None, known=replace(self.known, correct=None))
+        if "_top" in self.__dict__:
+            unlabelled.__dict__["_top"] = self._top
+        return unlabelled
+
+    def in_class_order(self, names: tuple[str, ...] | None) -> Predictions:
+        """The same predictions with the classes in the order of these names."""
+        if names is None or self.class_names is None or names == self.class_names:
+            return self
+        missing = [name for name in names if name not in self.class_names]
+        if missing or len(names) != len(self.class_names):
+            other = missing or [name for name in self.class_names if name not in names]
+            raise InputError(
+                f"The class {other[0]!r} is on one side only. "
+                "Source and target must have the same classes."
+            )
+        order = np.array([self.class_names.index(name) for name in names])
+        place = np.argsort(order)
+        known = self.known
+        if known.classes is not None:
+            known = replace(known, classes=place[known.classes])
+        return replace(
+            self,
+            class_names=names,
+            scores=None if self.scores is None else self.scores[:, order],
+            labels=None if self.labels is None else place[self.labels],
+            known=known,
+        )
+
+    def with_peers(self, *peers: Predictions) -> Predictions:
+        """The same, beside other models' predictions of the same rows."""
+        for peer in peers:
+            if peer.n != self.n:
+                raise InputError(
+                    f"The second model has {peer.n} rows, the target {self.n}. "
+                    "Both must be predictions of the same rows in the same order."
+                )
+            checks.same_classes(self.k, peer.k, "the target", "the second model")
+            if self.ids is not None and peer.ids is not None:
+                checks.same_ids(self.ids, peer.ids)
+        return replace(self, peers=tuple(peer.without_labels() for peer in peers))
