@@ -9,7 +9,7 @@ import numpy as np
 
 from oodometer.arrays import Bools, Floats
 from oodometer.core import Estimate, Staged
-from oodometer.errors import InputError
+from oodometer.errors import InputError, NoAnswer
 from oodometer.predictions import Predictions
 from oodometer.stats import effective_share
 
@@ -77,11 +77,10 @@ class ImportanceWeighting(Staged[Known, Separation]):
         if learned.features is not None and some.features is not None:
             source, target = learned.features, some.features
             _same_width(source, target)
+        elif learned.log_probs is not None:
+            source, target = learned.log_probs, some.log_probs
         else:
-            source = learned.log_probs if learned.log_probs is not None else np.empty((0, 0))
-            target = some.log_probs
-            if learned.log_probs is None:
-                raise InputError("the source has no probabilities")
+            raise NoAnswer("it needs features on both sides, or probabilities")
         return _separate(np.concatenate([source, target]).astype(np.float64), len(source))
 
     def finish(self, learned: Known, total: Separation) -> Estimate:

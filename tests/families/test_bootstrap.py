@@ -1,0 +1,64 @@
+"""The fast bootstrap of every estimator against drawing rows and estimating again, in a loop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from oodometer.core import Estimator, Staged
+from oodometer.estimators import ImportanceReweighting, every
+from oodometer.predictions import Predictions
+from oodometer.stats import stream
+from oodometer.testing import toy_predictions
+
+LOOPS = 300
+
+
+def slow(member: Estimator, source: Predictions, target: Predictions) -> np.ndarray:
+    rng = stream(3, "slow")
+    values = []
+    for _ in range(LOOPS):
+        again = source.rows(rng.integers(source.n, size=source.n))
+        other = target.rows(rng.integers(target.n, size=target.n))
+        values.append(member.estimate(again, other).value)
+    return np.array(values)
+
+
+@pytest.mark.parametrize(
+    "member", [*every(), ImportanceReweighting(5, "equal-mass")], ids=lambda m: m.name
+)
+@pytest.mark.parametrize("k", [2, 5])
+def test_replicates_spread_as_rows_drawn_again_do(member: Estimator, k: int) -> None:
+    assert isinstance(member, Staged)
+    source = toy_predictions(500, k, seed=5)
+    target = toy_predictions(400, k, sharpness=1.8, seed=6)
+    target = target.with_peers(toy_predictions(400, k, sharpness=1.8, seed=7)).without_labels()
+    learned = member.learn(source)
+    total = member.summarize(learned, target)
+    fast = member.resample(learned, total, stream(4, "fast"), 2000)
+    loop = slow(member, source, target)
+    # The standard deviation of 300 replicates is itself known to about 4 %.
+    assert fast.std() == pytest.approx(loop.std(), rel=0.2)
+    assert abs(fast.mean() - loop.mean()) < 0.5 * loop.std()
+    ends = np.quantile(loop, [0.025, 0.975])
+    assert np.allclose(np.quantile(fast, [0.025, 0.975]), ends, atol=0.7 * loop.std())
+
+
+@pytest.mark.parametrize("member", every(), ids=lambda m: m.name)
+def test_intervals_cover_the_estimate_of_the_whole_population(member: Estimator) -> None:
+    """Of 60 samples from one population, about 95 % of the intervals hold its own estimate."""
+    assert isinstance(member, Staged)
+    big_source = toy_predictions(40_000, seed=10)
+    big_target = toy_predictions(40_000, sharpness=1.8, seed=11)
+    big_target = big_target.with_peers(toy_predictions(40_000, sharpness=1.8, seed=12))
+    truth = member.estimate(big_source, big_target).value
+    rng, hits, trials = stream(1, "cover"), 0, 60
+    for _ in range(trials):
+        source = big_source.rows(rng.integers(big_source.n, size=600))
+        target = big_target.rows(rng.integers(big_target.n, size=500))
+        learned = member.learn(source)
+        total = member.summarize(learned, target)
+        low, high = np.quantile(member.resample(learned, total, rng, 200), [0.025, 0.975])
+        hits += bool(low <= truth <= high)
+    # Under a true rate of 95 %, fewer than 51 of 60 happens once in 2,000 tries.
+    assert hits >= 51
