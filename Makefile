@@ -18,9 +18,9 @@ check: .venv/.dev
 	$(BIN)/lint-imports
 
 bench: .venv/.dev
-	$(BIN)/python benchmarks/speed_estimators.py
-	$(BIN)/python benchmarks/quality_fmow.py
-	$(BIN)/python benchmarks/quality_digits.py
+	$(BIN)/python -m benchmarks.speed_estimators
+	$(BIN)/python -m benchmarks.quality_fmow
+	$(BIN)/python -m benchmarks.quality_digits
 
 # All extras, torch first: asked for later, by another package, it would bring CUDA along.
 everything: .venv/.everything

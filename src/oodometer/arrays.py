@@ -25,7 +25,7 @@ Form = Literal["probs", "logits"]
 # A probability of 0 has no logarithm; everything below this is taken as this.
 FLOOR = 1e-12
 # Blocks of about this many cells fit the second-level cache with room for a copy.
-CELLS = 81_920
+CELLS = 163_840
 # From this many classes on, rows are long enough to be reduced as they lie.
 WIDE = 33
 
@@ -37,8 +37,8 @@ def blocks(n: int, k: int) -> Iterator[slice]:
 
 
 def work_dtype(scores: Array) -> npt.DTypeLike:
-    """float64 for what came as float64 (or wider), float32 for everything narrower."""
-    return np.float64 if scores.dtype.itemsize >= 8 and scores.dtype.kind == "f" else np.float32
+    """float64 for what came in 8 bytes (or more), float32 for everything narrower."""
+    return np.float64 if scores.dtype.itemsize >= 8 else np.float32
 
 
 def _fresh(scores: Array, rows: slice) -> tuple[Floats, int]:
@@ -49,13 +49,24 @@ def _fresh(scores: Array, rows: slice) -> tuple[Floats, int]:
     return np.array(block.T, dtype=dtype, order="C"), 0
 
 
-def _to_logits(block: Floats, form: Form, temperature: float) -> None:
-    """Turn a block into logits divided by the temperature, in place."""
+def _below_top(block: Floats, axis: int, form: Form) -> None:
+    """Turn a block into logits less the largest of their row, in place."""
     if form == "probs":
         np.maximum(block, FLOOR, out=block)
         np.log(block, out=block)
-    if temperature != 1.0:
-        block *= 1.0 / temperature
+    block -= np.expand_dims(block.max(axis=axis), axis)
+
+
+def _weights(block: Floats, inverse_temperature: float, out: Floats | None = None) -> Floats:
+    """exp(logits / T) of what `_below_top` gave.
+
+    A class is often masked by the lowest number there is as its logit, which T makes overflow;
+    its weight is 0 all the same.
+    """
+    if inverse_temperature != 1.0:
+        with np.errstate(over="ignore"):
+            block = out = np.multiply(block, inverse_temperature, out=out)
+    return np.exp(block, out=out)
 
 
 def _first_maximum(block: Floats, axis: int) -> tuple[Floats, Ints]:
@@ -63,15 +74,37 @@ def _first_maximum(block: Floats, axis: int) -> tuple[Floats, Ints]:
     if axis == 1:
         where = block.argmax(axis=1)
         return block[np.arange(len(block)), where], where.astype(np.int32)
-    best, where = block[0].copy(), np.zeros(block.shape[1], dtype=np.int32)
+    best, index = block[0].copy(), np.zeros(block.shape[1], dtype=np.uint8)
+    larger = np.empty(block.shape[1], dtype=np.bool_)
     for j in range(1, len(block)):
-        np.copyto(where, j, where=block[j] > best)
+        # Indices only grow, so the larger of the old one and `j where larger` is the new one.
+        np.greater(block[j], best, out=larger)
         np.maximum(best, block[j], out=best)
-    return best, where
+        np.maximum(index, larger.view(np.uint8) * np.uint8(j), out=index)
+    return best, index.astype(np.int32)
 
 
-def _shift(block: Floats, top: Floats, axis: int) -> None:
-    block -= np.expand_dims(top, axis)
+def _peak(block: Floats, axis: int, form: Form, temperature: float) -> Floats:
+    """The largest probability of each row; overwrites the block."""
+    if form == "probs" and temperature == 1.0:
+        return np.asarray(block.max(axis=axis))
+    _below_top(block, axis, form)
+    return np.asarray(1.0 / _weights(block, 1.0 / temperature, out=block).sum(axis=axis))
+
+
+def confidence(scores: Array, form: Form, temperature: float = 1.0) -> Floats:
+    """The largest probability of each row.
+
+    >>> confidence(np.array([[0.2, 0.5, 0.3]]), "probs")
+    array([0.5])
+    """
+    n, k = scores.shape
+    if k == 2:
+        return _top_of_two(scores, form, temperature)[0]
+    result: Floats = np.empty(n, dtype=work_dtype(scores))
+    for rows in blocks(n, k):
+        result[rows] = _peak(*_fresh(scores, rows), form, temperature)
+    return result
 
 
 def top(scores: Array, form: Form, temperature: float = 1.0) -> tuple[Floats, Ints]:
@@ -83,16 +116,13 @@ def top(scores: Array, form: Form, temperature: float = 1.0) -> tuple[Floats, In
     n, k = scores.shape
     if k == 2:
         return _top_of_two(scores, form, temperature)
-    confidence, classes = np.empty(n, dtype=work_dtype(scores)), np.empty(n, dtype=np.int32)
+    peaks, classes = np.empty(n, dtype=work_dtype(scores)), np.empty(n, dtype=np.int32)
+    as_given = form == "probs" and temperature == 1.0
     for rows in blocks(n, k):
         block, axis = _fresh(scores, rows)
         best, classes[rows] = _first_maximum(block, axis)
-        if form == "logits" or temperature != 1.0:
-            _to_logits(block, form, temperature)
-            _shift(block, block.max(axis=axis), axis)
-            best = 1.0 / np.exp(block, out=block).sum(axis=axis)
-        confidence[rows] = best
-    return confidence, classes
+        peaks[rows] = best if as_given else _peak(block, axis, form, temperature)
+    return peaks, classes
 
 
 def _top_of_two(scores: Array, form: Form, temperature: float) -> tuple[Floats, Ints]:
@@ -103,7 +133,8 @@ def _top_of_two(scores: Array, form: Form, temperature: float) -> tuple[Floats, 
         return np.maximum(first, second), classes
     if form == "probs":
         first, second = np.log(np.maximum(first, FLOOR)), np.log(np.maximum(second, FLOOR))
-    return 1.0 / (1.0 + np.exp(-np.abs(first - second) / temperature)), classes
+    with np.errstate(over="ignore"):
+        return 1.0 / (1.0 + np.exp(-np.abs(first - second) / temperature)), classes
 
 
 def negative_entropy(scores: Array, form: Form, temperature: float = 1.0) -> Floats:
@@ -122,20 +153,27 @@ def negative_entropy(scores: Array, form: Form, temperature: float = 1.0) -> Flo
             logs = np.log(np.maximum(block, FLOOR))
             result[rows] = np.multiply(block, logs, out=block).sum(axis=axis)
             continue
-        _to_logits(block, form, temperature)
-        _shift(block, block.max(axis=axis), axis)
-        weights = np.exp(block)
+        _below_top(block, axis, form)
+        weights = _weights(block, 1.0 / temperature)
         total = weights.sum(axis=axis)
-        result[rows] = np.multiply(block, weights, out=block).sum(axis=axis) / total - np.log(total)
+        weights *= block
+        result[rows] = weights.sum(axis=axis) / (total * temperature) - np.log(total)
     np.minimum(result, 0.0, out=result)
     return result
 
 
-def binary_negative_entropy(confidence: Floats) -> Floats:
-    """Negative entropy of two classes from the confidence alone, so that both rank rows alike."""
-    rest = 1.0 - confidence
-    small = np.log(np.maximum(rest, np.finfo(np.float64).tiny))
-    result: Floats = np.minimum(confidence * np.log(confidence) + rest * small, 0.0)
+def binary_negative_entropy(peaks: Floats) -> Floats:
+    """Negative entropy of two classes from the confidence alone, so that both rank rows alike.
+
+    It is flat around 1/2, where rounding would put rows out of order; its series does not.
+    """
+    larger = np.clip(peaks.astype(np.float64), 0.5, 1.0)
+    smaller = 1.0 - larger
+    logs = np.log(np.maximum(smaller, np.finfo(np.float64).tiny))
+    result: Floats = larger * np.log(larger) + smaller * logs
+    near = np.flatnonzero(larger < 0.5005)
+    square = (larger[near] - smaller[near]) ** 2
+    result[near] = square * (0.5 + square / 12.0) - np.log(2.0)
     return result
 
 
@@ -148,9 +186,8 @@ def softmax(scores: Array, form: Form, temperature: float = 1.0) -> Floats:
     result = np.empty(scores.shape, dtype=work_dtype(scores))
     for rows in blocks(*scores.shape):
         block, axis = _fresh(scores, rows)
-        _to_logits(block, form, temperature)
-        _shift(block, block.max(axis=axis), axis)
-        np.exp(block, out=block)
+        _below_top(block, axis, form)
+        _weights(block, 1.0 / temperature, out=block)
         block /= np.expand_dims(block.sum(axis=axis), axis)
         result[rows] = block if axis == 1 else block.T
     return result
@@ -169,10 +206,9 @@ def likelihood_slopes(
     sums = np.zeros(3)
     for rows in blocks(n, k):
         block, axis = _fresh(scores, rows)
-        _to_logits(block, form, 1.0)
-        _shift(block, block.max(axis=axis), axis)
+        _below_top(block, axis, form)
         own = np.take_along_axis(block, np.expand_dims(labels[rows], axis), axis).squeeze(axis)
-        weights = np.exp(block * inverse_temperature)
+        weights = _weights(block, inverse_temperature)
         total = weights.sum(axis=axis)
         weights *= block
         mean = weights.sum(axis=axis) / total

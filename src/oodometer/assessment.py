@@ -102,8 +102,8 @@ class Assessment:
             f"The model is right on about {points(found.value)} % of the target "
             f"({span(found)} by sampling alone), after {points(self.source_accuracy)} % on the "
             f"source, says {found.method}. That holds if {found.assumes}. {trouble} The interval "
-            "covers the luck of the draw, not a shift that breaks the assumption: past estimates "
-            "under shift were mostly too high."
+            "covers the luck of the draw, not a shift that breaks the assumption; where shift "
+            "broke it, estimates have mostly been too high."
         )
 
     def __str__(self) -> str:

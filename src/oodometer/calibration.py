@@ -39,7 +39,9 @@ def fit_temperature(source: Predictions) -> Temperature:
     if source.labels is None:
         raise InputError("A temperature is fitted to labels; the source has none.")
     small = source.rows(slice(None, None, max(source.n // FIRST_ROWS, 1)))
-    start, _ = _newton(small, 1.0, tolerance=1e-4)
+    start = 1.0 / LOWEST
+    if _slopes(small, start)[1] > 0:
+        start, _ = _newton(small, 1.0, tolerance=1e-4)
     inverse, converged = _newton(source, start, tolerance=1e-7)
     before, after = (_slopes(source, b)[0] for b in (1.0, inverse))
     at_bound = inverse <= 1 / HIGHEST * (1 + 1e-6) or inverse >= 1 / LOWEST * (1 - 1e-6)
@@ -53,11 +55,15 @@ def _slopes(source: Predictions, inverse: float) -> tuple[float, float, float]:
 
 
 def _newton(source: Predictions, inverse: float, *, tolerance: float) -> tuple[float, bool]:
-    """The 1/T where the slope is zero, and whether it was reached."""
+    """The 1/T where the slope is zero, and whether it was reached.
+
+    Where every label has the largest score the slope is negative throughout, and so small from
+    somewhere on that it is computed as zero: that still points to the lowest temperature.
+    """
     low, high = 1.0 / HIGHEST, 1.0 / LOWEST
     for _ in range(60):
         _, slope, curvature = _slopes(source, inverse)
-        low, high = (inverse, high) if slope < 0 else (low, inverse)
+        low, high = (inverse, high) if slope <= 0 else (low, inverse)
         step = inverse - slope / curvature if curvature > 0 else np.inf * -slope
         following = step if low < step < high else (low + high) / 2
         if abs(following - inverse) <= tolerance * inverse or high - low <= tolerance * low:

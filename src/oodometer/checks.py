@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from oodometer import arrays
-from oodometer.arrays import Array, Floats, Ints
+from oodometer.arrays import Array, Bools, Floats, Ints
 from oodometer.errors import InputError
 
 SUM_TOLERANCE = 1e-3
@@ -29,12 +29,20 @@ class Extras(NamedTuple):
     class_names: Sequence[str] | None = None
 
 
+def _array(values: Any, what: str) -> Array:
+    """An array, not copied where it is one already; rows of different lengths are none."""
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        lengths = [len(row) if hasattr(row, "__len__") else 1 for row in values]
+        odd = next((row for row, length in enumerate(lengths) if length != lengths[0]), None)
+        where = "" if odd is None else f"; row 0 has {lengths[0]}, row {odd} has {lengths[odd]}"
+        raise InputError(f"{what} must have as many values in every row{where}.") from error
+
+
 def matrix(values: Any, what: str) -> Array:
     """An (n, k) array of numbers, not copied where it is one already."""
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise InputError(f"{what} must have as many scores in every row: {error}.") from error
+    array = _array(values, what)
     if array.dtype.kind not in "fiub":
         raise InputError(f"{what} must be numbers; got an array of {array.dtype}.")
     if array.ndim != 2:
@@ -45,7 +53,7 @@ def matrix(values: Any, what: str) -> Array:
         raise InputError(f"{what} has no rows; at least one was expected.")
     if array.shape[1] < 2:
         raise InputError(
-            f"{what} has {array.shape[1]} column; a classifier has at least two classes. "
+            f"{what} must have a column a class, at least two; got {array.shape[1]}. "
             "For a single probability p of the second class give the two columns 1 - p and p."
         )
     return array
@@ -57,28 +65,32 @@ def are_probs(probs: Array) -> None:
     for rows in arrays.blocks(*probs.shape):
         block = probs[rows].astype(ones.dtype, copy=False)
         with np.errstate(invalid="ignore", over="ignore"):
-            sums = block @ ones
-            good = np.abs(sums - 1.0) <= SUM_TOLERANCE
+            off = block @ ones - 1.0
             inside = block.min() >= -RANGE_TOLERANCE and block.max() <= 1.0 + RANGE_TOLERANCE
-        if good.all() and inside:
-            continue
-        _finite(block, "probs", rows.start)
-        _in_range(block, rows.start)
-        row = int(np.flatnonzero(~good)[0])
-        raise InputError(
-            f"probs must sum to 1 in every row; row {rows.start + row} sums to {sums[row]:.4g}. "
-            "For raw scores use logits (Predictions.from_logits)."
-        )
+            if inside and off.min() >= -SUM_TOLERANCE and off.max() <= SUM_TOLERANCE:
+                continue
+            wrong = ~(np.abs(off) <= SUM_TOLERANCE) | _outside(block).any(axis=1)
+        row = int(np.flatnonzero(wrong)[0])
+        _refuse_probs(block[row], rows.start + row)
 
 
-def _in_range(block: Array, start: int) -> None:
-    outside = (block < -RANGE_TOLERANCE) | (block > 1.0 + RANGE_TOLERANCE)
-    if outside.any():
-        row, column = (int(i) for i in np.argwhere(outside)[0])
+def _outside(probs: Array) -> Bools:
+    return np.asarray((probs < -RANGE_TOLERANCE) | (probs > 1.0 + RANGE_TOLERANCE))
+
+
+def _refuse_probs(probs: Array, row: int) -> NoReturn:
+    """Say what is wrong with the probabilities of one row."""
+    _finite(probs[None], "probs", row)
+    outside = np.flatnonzero(_outside(probs))
+    if outside.size:
         raise InputError(
-            f"probs must lie in [0, 1]; row {start + row}, class {column} is "
-            f"{block[row, column]:.4g}. For raw scores use logits (Predictions.from_logits)."
+            f"probs must lie in [0, 1]; row {row}, class {outside[0]} is "
+            f"{probs[outside[0]]:.7g}. For raw scores use logits (Predictions.from_logits)."
         )
+    raise InputError(
+        f"probs must sum to 1 in every row; row {row} sums to {probs.sum():.4g}. "
+        "For raw scores use logits (Predictions.from_logits)."
+    )
 
 
 def are_logits(logits: Array) -> None:
@@ -94,18 +106,25 @@ def are_logits(logits: Array) -> None:
         warnings.warn(
             "These logits all lie in [0, 1] and sum to 1 in every row: they look like "
             "probabilities. If they are, use probs (Predictions.from_probs).",
-            stacklevel=4,
+            stacklevel=3,
         )
 
 
-def _finite(block: Array, what: str, start: int) -> None:
+def _finite(block: Array, what: str, start: int, *, unit: str = "class") -> None:
     bad = ~np.isfinite(block)
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
         raise InputError(
-            f"{what} must be finite; row {start + row}, class {column} is {block[row, column]}. "
+            f"{what} must be finite; row {start + row}, {unit} {column} is {block[row, column]}. "
             "Drop or mend such rows first."
         )
+
+
+def class_count(k: int) -> int:
+    """At least two classes."""
+    if k < 2:
+        raise InputError(f"k must be at least 2; got {k}. A classifier has two classes or more.")
+    return k
 
 
 def names(given: Sequence[str] | None, k: int) -> tuple[str, ...] | None:
@@ -125,7 +144,7 @@ def per_row(values: Any, n: int | None, what: str) -> Array | None:
     """One value a row."""
     if values is None:
         return None
-    array = np.asarray(values)
+    array = _array(values, what)
     if array.ndim != 1:
         raise InputError(f"{what} must have one value a row; got an array of shape {array.shape}.")
     if n is not None and len(array) != n:
@@ -140,25 +159,34 @@ def signal(values: Any, n: int | None, what: str, *, bounds: tuple[float, float]
         raise InputError(f"{what} must be numbers, one a row, at least one.")
     low, high = bounds
     with np.errstate(invalid="ignore"):
-        good = (array >= low - 1e-4) & (array <= high + 1e-4)
+        good = (array >= low - SUM_TOLERANCE) & (array <= high + SUM_TOLERANCE)
     if not good.all():
         row = int(np.flatnonzero(~good)[0])
         raise InputError(f"{what} must lie in [{low:.4g}, {high:.4g}]; row {row} is {array[row]}.")
     return array if array.dtype.kind == "f" else array.astype(np.float64)
 
 
+def marks(values: Any, n: int, what: str) -> Bools:
+    """True or False a row, or 1 and 0."""
+    array = signal(values, n, what, bounds=(0.0, 1.0))
+    if not np.isin(array, (0.0, 1.0)).all():
+        row = int(np.flatnonzero(~np.isin(array, (0.0, 1.0)))[0])
+        raise InputError(f"{what} must be True or False in every row; row {row} is {array[row]}.")
+    return array.astype(bool)
+
+
 def features(values: Any, n: int) -> Array | None:
     """An (n, d) array of finite numbers."""
     if values is None:
         return None
-    array = np.asarray(values)
+    array = _array(values, "features")
     if array.ndim != 2 or array.dtype.kind not in "fiu" or len(array) != n:
         raise InputError(
             f"features must be numbers, {n} rows by d columns; got an array of {array.dtype} "
             f"of shape {array.shape}."
         )
     for rows in arrays.blocks(n, max(array.shape[1], 1)):
-        _finite(array[rows], "features", rows.start)
+        _finite(array[rows], "features", rows.start, unit="column")
     return array
 
 
@@ -169,17 +197,14 @@ def labels(
     array = per_row(values, n, what)
     if array is None:
         return None
-    if array.dtype.kind == "b":
-        array = array.astype(np.int64)
-    if array.dtype.kind == "f":
-        array = _whole(array, what)
+    array = _plain(array, class_names, what)
     if class_names is not None and (
         array.dtype.kind not in "iu" or _names_are_numbers(class_names)
     ):
         return _by_name(array, class_names, what)
     if array.dtype.kind not in "iu":
         raise InputError(
-            f"{what} are text ({array[0]!r} in row 0) but the classes have no names. "
+            f"{what} are text ({array[:1].tolist()[0]!r} in row 0) but the classes have no names. "
             "Give class_names, or name the score columns after the classes (prob_cat, prob_dog)."
         )
     outside = (array < 0) | (array >= k)
@@ -189,12 +214,33 @@ def labels(
     return array.astype(np.int64, copy=False)
 
 
+def _plain(array: Array, class_names: tuple[str, ...] | None, what: str) -> Array:
+    """Labels as whole numbers or as text."""
+    if array.dtype.kind == "O":
+        array = _unboxed(array, what)
+    if array.dtype.kind == "b":
+        spelled = {name.lower(): name for name in class_names or ()}
+        if set(spelled) == {"true", "false"}:
+            return np.where(array, spelled["true"], spelled["false"])
+        return array.astype(np.int64)
+    return _whole(array, what) if array.dtype.kind == "f" else array
+
+
+def _unboxed(array: Array, what: str) -> Array:
+    """Python objects as plain numbers or text."""
+    for row, value in enumerate(array):
+        if not isinstance(value, str | bytes | int | float | np.generic):
+            raise InputError(f"{what} must be class numbers or names; row {row} is {value!r}.")
+    return np.asarray(array.tolist())
+
+
 def _whole(array: Array, what: str) -> Array:
-    good = np.isfinite(array) & (np.floor(array) == array)
+    wide = array.astype(np.float64)
+    good = (np.abs(wide) < 2.0**53) & (np.floor(wide) == wide)
     if not good.all():
         row = int(np.flatnonzero(~good)[0])
         raise InputError(f"{what} must be class numbers or names; row {row} is {array[row]}.")
-    return array.astype(np.int64)
+    return wide.astype(np.int64)
 
 
 def _names_are_numbers(class_names: tuple[str, ...]) -> bool:
@@ -204,14 +250,15 @@ def _names_are_numbers(class_names: tuple[str, ...]) -> bool:
 def _by_name(array: Array, class_names: tuple[str, ...], what: str) -> Ints:
     found, inverse = np.unique(array.astype(str), return_inverse=True)
     index = {name: j for j, name in enumerate(class_names)}
-    for j, name in enumerate(found):
-        if str(name) not in index:
-            row = int(np.flatnonzero(inverse == j)[0])
-            shown = ", ".join(class_names[:8]) + (", …" if len(class_names) > 8 else "")
-            raise InputError(
-                f"{what} has {str(name)!r} in row {row}, which is no class. Classes are: {shown}."
-            )
-    return np.array([index[str(name)] for name in found], dtype=np.int64)[inverse]
+    numbers = np.array([index.get(str(name), -1) for name in found], dtype=np.int64)[inverse]
+    unknown = np.flatnonzero(numbers < 0)
+    if unknown.size:
+        row, name = int(unknown[0]), str(found[inverse[unknown[0]]])
+        shown = ", ".join(class_names[:8]) + (", …" if len(class_names) > 8 else "")
+        raise InputError(
+            f"{what} has {name!r} in row {row}, which is no class. Classes are: {shown}."
+        )
+    return numbers
 
 
 def same_classes(k: int, other: int, first: str, second: str) -> None:
@@ -229,6 +276,6 @@ def same_ids(ids: Array, other: Array) -> None:
     if differ.size:
         row = int(differ[0])
         raise InputError(
-            f"The ids of the two models differ: row {row} is {ids[row]} in one and {other[row]} "
-            "in the other. Sort both by id."
+            f"The ids of the two models differ: row {row} is {ids[row : row + 1].tolist()[0]!r} "
+            f"in one and {other[row : row + 1].tolist()[0]!r} in the other. Sort both by id."
         )

@@ -19,6 +19,8 @@ from oodometer.predictions import Predictions
 from oodometer.stats import ks_distance
 
 Light = Literal["green", "amber", "red"]
+# A light is told by its shape and its word too, for those who can't tell it by its colour.
+SHAPES: dict[str, str] = {"green": "●", "amber": "▲", "red": "■"}
 WORST_FIRST: tuple[Light, ...] = ("red", "amber", "green")
 
 
@@ -66,7 +68,7 @@ def score_distance(evidence: Evidence) -> Diagnostic:
     """How far the confidences have moved."""
     source, target = evidence.source.confidence, evidence.target.confidence
     value = ks_distance(source, target)
-    noise = 1.36 * float(np.sqrt(1 / len(source) + 1 / len(target)))
+    noise = 1.63 * float(np.sqrt(1 / len(source) + 1 / len(target)))
     light = "green" if value <= noise else _light(value, 0.1, 0.3)
     return Diagnostic(
         "score_distance",
@@ -101,9 +103,10 @@ def weight_effective_share(evidence: Evidence) -> Diagnostic:
     return Diagnostic(
         "weight_effective_share",
         shares[method],
-        _light(-shares[method], -0.5, -0.1),
+        # It speaks of the weighted methods alone, so it never forbids the headline.
+        "green" if shares[method] > 0.5 else "amber",
         f"effective share of the source behind the most uneven weights ({method}); when small, "
-        "a few source rows decide that estimate",
+        "source and target are far apart and a few source rows decide that estimate",
     )
 
 
@@ -163,7 +166,7 @@ def estimator_spread(evidence: Evidence) -> Diagnostic:
     return Diagnostic(
         "estimator_spread",
         value,
-        _light(value, 0.05, 0.15),
+        _light(value, 0.1, 0.2),
         "gap between the highest and the lowest estimate; methods that assume different things "
         "and still agree are more to be believed",
     )
@@ -193,7 +196,7 @@ def confusion_condition(evidence: Evidence) -> Diagnostic:
     return Diagnostic(
         "confusion_condition",
         value,
-        _light(value, 30.0, 1000.0),
+        "green" if value < 30.0 else "amber",
         "condition number of the source's confusion matrix; when large, label-shift methods "
         "amplify noise",
     )

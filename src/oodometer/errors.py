@@ -30,9 +30,14 @@ class UnknownName(InputError):
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
         names = list(known)
+        self._given = (what, name, names)
         near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         super().__init__(f"No {what} is called {name!r}.{hint} There are: {', '.join(names)}.")
+
+    def __reduce__(self) -> tuple[type[UnknownName], tuple[str, str, list[str]]]:
+        # An exception is unpickled from its message unless told otherwise, and workers pickle.
+        return UnknownName, self._given
 
 
 class NoAnswer(OodometerError):

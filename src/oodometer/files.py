@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,7 +77,7 @@ class Outputs:
         """One column, for `--by`."""
         try:
             if not isinstance(self.content, dict):
-                return frames.values(self.content, name)
+                return frames.values(frames.as_table(self.content), name)
             return np.asarray(_key(self.content, name))
         except InputError as error:
             raise InputError(f"{self.path.name}: {error}") from error
@@ -84,10 +85,10 @@ class Outputs:
 
 def _from_table(table: Any, columns: Columns, labelled: bool) -> Predictions:
     table = frames.as_table(table)
-    unwanted = columns.labels or "label"
-    if not labelled and unwanted in table.column_names:
-        table = table.drop_columns([unwanted])
-    elif labelled and columns.labels is not None:
+    if not labelled:
+        unwanted = [name for name in table.column_names if name in ("label", columns.labels)]
+        table = table.drop_columns(unwanted)
+    elif columns.labels is not None:
         frames.values(table, columns.labels)
     labels = columns.labels if labelled else None
     return Predictions.from_frame(table, labels=labels, probs=columns.probs, logits=columns.logits)
@@ -113,7 +114,7 @@ def _from_arrays(arrays: dict[str, Array], columns: Columns, labelled: bool) -> 
         labels=_key(arrays, label_key) if labelled and label_key else None,
         features=arrays.get("features"),
         ids=arrays.get("ids"),
-        class_names=None if names is None else [str(name) for name in names],
+        class_names=None if names is None else [str(name) for name in np.atleast_1d(names)],
     )
 
 
@@ -129,10 +130,13 @@ def _unreadable(path: Path, kind: str, error: Exception) -> InputError:
 
 
 def _npz(path: Path) -> dict[str, Array]:
+    if not zipfile.is_zipfile(path):
+        raise _unreadable(path, "npz", zipfile.BadZipFile("File is not a zip file"))
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # Opened here, for numpy leaves a broken archive open.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+    except (ValueError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         if "allow_pickle" in str(error):
             raise InputError(
                 f"{path.name} holds Python objects, which are not loaded because loading them can "
@@ -146,8 +150,10 @@ def _arrow_reader(kind: str, read: Callable[[Path], Any]) -> Callable[[Path], An
         import pyarrow as pa
 
         try:
-            return read(path)
-        except (pa.ArrowException, OSError, EOFError) as error:
+            table = read(path)
+            _ = table.column_names  # names that are not UTF-8 are found out only here
+            return table
+        except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
             raise _unreadable(path, kind, error) from error
 
     return reader

@@ -40,12 +40,34 @@ def as_table(frame: Any) -> Any:
                 f"{type(frame).__name__} is not a data frame that speaks the Arrow interface. "
                 "Give a pandas, polars or pyarrow table, or use Predictions.from_probs on arrays."
             )
-        frame = pa.table(frame)
-    names = frame.column_names
+        try:
+            frame = pa.table(frame)
+        except (pa.ArrowException, ValueError, TypeError) as error:
+            raise _unconvertible(frame, error) from error
+    _each_once(frame.column_names)
+    return frame
+
+
+def _each_once(names: list[str]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InputError(f"The column {twice[0]!r} stands twice in the table. Rename one of them.")
-    return frame
+
+
+def _unconvertible(frame: Any, error: Exception) -> InputError:
+    """What Arrow can't read of a pandas frame: a column that stands twice, or one of mixed types."""
+    _each_once([str(name) for name in getattr(frame, "columns", ())])
+    for name, column in frame.items() if hasattr(frame, "items") else ():
+        plain = [isinstance(value, str | int | float) and value == value for value in column]
+        known = [(row, value) for row, value in enumerate(column) if plain[row]]
+        text = [isinstance(value, str) for _, value in known]
+        if any(text) and not all(text):
+            row, value = known[text.index(not text[0])]
+            return InputError(
+                f"The column {str(name)!r} holds both numbers and text: row {known[0][0]} is "
+                f"{known[0][1]!r}, row {row} is {value!r}. Correct it, or leave the column out."
+            )
+    return InputError(f"The table can't be read: {str(error).splitlines()[0]}.")
 
 
 def scores_of(table: Any, *, probs: str | None = None, logits: str | None = None) -> Scores:
@@ -58,7 +80,7 @@ def scores_of(table: Any, *, probs: str | None = None, logits: str | None = None
     elif logits is not None:
         named = [("logits", logits)]
     wanted = named or [(form, name) for form, names in DEFAULTS.items() for name in names]
-    found = [(form, name) for form, name in wanted if _has(table, name)]
+    found = [(form, name) for form, name in wanted if _has(table, name, bool(named))]
     if not found:
         raise InputError(_none_found(table, named))
     if len({form for form, _ in found}) > 1:
@@ -72,8 +94,10 @@ def scores_of(table: Any, *, probs: str | None = None, logits: str | None = None
     return Scores(_from_columns(table, columns), form, class_names)
 
 
-def _has(table: Any, name: str) -> bool:
-    return name in table.column_names or bool(_prefixed(table, name))
+def _has(table: Any, name: str, named: bool) -> bool:
+    """Whether a column is called so or starts so; of the usual names, those that end in _ do."""
+    may_start = named or name.endswith("_")
+    return name in table.column_names or (may_start and bool(_prefixed(table, name)))
 
 
 def _prefixed(table: Any, prefix: str) -> list[str]:
@@ -94,10 +118,16 @@ def _none_found(table: Any, named: list[tuple[Form, str]]) -> str:
 def _ordered(table: Any, prefix: str) -> tuple[list[str], tuple[str, ...] | None]:
     """Columns in class order: 0…k−1 by number, anything else as the table has them."""
     columns = _prefixed(table, prefix)
-    suffixes = [name[len(prefix) :] for name in columns]
+    suffixes = _without_separator([name[len(prefix) :] for name in columns])
     if not all(suffix.isdecimal() for suffix in suffixes):
         return columns, tuple(suffixes)
-    by_number = dict(zip(map(int, suffixes), columns, strict=True))
+    by_number: dict[int, str] = {}
+    for number, name in zip(map(int, suffixes), columns, strict=True):
+        if by_number.setdefault(number, name) != name:
+            raise InputError(
+                f"The columns {by_number[number]!r} and {name!r} are of one and the same class. "
+                "Rename or drop one of them."
+            )
     if sorted(by_number) == list(range(len(columns))):
         return [by_number[j] for j in range(len(columns))], None
     if min(by_number) == 0:
@@ -107,6 +137,12 @@ def _ordered(table: Any, prefix: str) -> tuple[list[str], tuple[str, ...] | None
             f"{prefix}{max(by_number)}. Add it, or name classes by suffixes that are not numbers."
         )
     return [by_number[j] for j in sorted(by_number)], tuple(str(j) for j in sorted(by_number))
+
+
+def _without_separator(suffixes: list[str]) -> list[str]:
+    """The class of `prob_3` is 3, whether `prob_` or `prob` was named."""
+    shared = all(suffix[0] in "_.-" and len(suffix) > 1 for suffix in suffixes)
+    return [suffix[1:] for suffix in suffixes] if shared else suffixes
 
 
 def _from_columns(table: Any, columns: list[str]) -> Array:
@@ -126,6 +162,7 @@ def _float_type(arrow_type: Any) -> Any:
 
 def _from_lists(table: Any, name: str) -> Array:
     import pyarrow as pa
+    import pyarrow.compute
 
     column = table.column(name)
     if not (pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type)
@@ -150,7 +187,9 @@ def _from_lists(table: Any, name: str) -> Array:
         raise InputError(
             f"A list of column {name!r} has an empty place in row {_first_null(flat) // lengths[0]}."
         )
-    return _plain(flat, name).reshape(-1, int(lengths[0]))
+    if not (pa.types.is_integer(flat.type) or pa.types.is_floating(flat.type)):
+        raise InputError(f"The lists of column {name!r} hold {flat.type}; numbers were expected.")
+    return _plain(flat, name).reshape(lengths.size, int(lengths[0]))
 
 
 def numbers(table: Any, name: str) -> Array:
@@ -158,6 +197,8 @@ def numbers(table: Any, name: str) -> Array:
     import pyarrow as pa
 
     column = table.column(name)
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
     kind = column.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
         row, value = _first_text(column)
@@ -181,7 +222,7 @@ def values(table: Any, name: str) -> Array:
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+        return np.asarray(column.to_numpy())
     return _plain(column, name)
 
 

@@ -127,7 +127,7 @@ class Predictions:
         k = k if k is not None else len(class_names) if class_names is not None else None
         if k is None:
             raise InputError("The number of classes is not known. Give k or class_names.")
-        n, names = len(given), checks.names(class_names, k)
+        n, names = len(given), checks.names(class_names, checks.class_count(k))
         return cls(
             n=n,
             k=k,
@@ -147,15 +147,14 @@ class Predictions:
         >>> Predictions.from_signals([0.9, 0.6], k=3, correct=[True, False]).correct.mean()
         np.float64(0.5)
         """
-        values = checks.signal(confidence, None, "confidence", bounds=(0.0, 1.0))
+        bounds = 1.0 / checks.class_count(k), 1.0
+        values = checks.signal(confidence, None, "confidence", bounds=bounds)
         n, lowest = len(values), -float(np.log(k))
-        entropy = correct_rows = None
+        entropy = None
         if negative_entropy is not None:
             entropy = checks.signal(negative_entropy, n, "negative_entropy", bounds=(lowest, 0.0))
-        if correct is not None:
-            marks = checks.signal(correct, n, "correct", bounds=(0.0, 1.0))
-            correct_rows = np.asarray(marks, dtype=bool)
-        known = Signals(confidence=values, negative_entropy=entropy, correct=correct_rows)
+        right = None if correct is None else checks.marks(correct, n, "correct")
+        known = Signals(confidence=values, negative_entropy=entropy, correct=right)
         return cls(n=n, k=k, form="signals", known=known)
 
     @classmethod
@@ -209,6 +208,10 @@ class Predictions:
         scores, form = self._scored("confidence")
         return arrays.top(scores, form, self.temperature)
 
+    @cached_property
+    def _confidence(self) -> Floats:
+        return arrays.confidence(*self._scored("confidence"), self.temperature)
+
     def _scored(self, what: str) -> tuple[Array, arrays.Form]:
         if self.scores is None:
             raise NoAnswer(f"{what} can't be had from {self.form} alone; it needs probabilities")
@@ -217,7 +220,10 @@ class Predictions:
     @property
     def confidence(self) -> Floats:
         """The largest probability of each row."""
-        return self.known.confidence if self.known.confidence is not None else self._top[0]
+        if self.known.confidence is not None:
+            return self.known.confidence
+        # Where there are labels, or classes were asked for, one pass gives both.
+        return self._top[0] if self.labelled or "_top" in self.__dict__ else self._confidence
 
     @property
     def classes(self) -> Ints:
@@ -242,9 +248,9 @@ class Predictions:
             raise InputError("These predictions have no labels. Give labels=… where they are made.")
         return np.asarray(self.classes == self.labels)
 
-    @cached_property
+    @property
     def probs(self) -> Floats:
-        """Probabilities (n, k) at the temperature."""
+        """Probabilities (n, k) at the temperature; made anew where they were not given."""
         scores, form = self._scored("probabilities")
         if (
             form == "probs"
@@ -254,7 +260,7 @@ class Predictions:
             return scores
         return arrays.softmax(scores, form, self.temperature)
 
-    @cached_property
+    @property
     def log_probs(self) -> Floats:
         """Logarithms of the probabilities, floored."""
         return arrays.log_probs(*self._scored("probabilities"), self.temperature)
@@ -264,7 +270,7 @@ class Predictions:
     def rows(self, index: Index) -> Predictions:
         """Some of the rows, with whatever was computed for them already."""
         seen = self.__dict__
-        top: tuple[Floats | None, Ints | None] = seen.get("_top", (None, None))
+        top: tuple[Floats | None, Ints | None] = seen.get("_top", (seen.get("_confidence"), None))
         known = Signals(
             confidence=self.known.confidence if self.known.confidence is not None else top[0],
             negative_entropy=seen.get("negative_entropy", self.known.negative_entropy),
@@ -288,7 +294,9 @@ class Predictions:
             raise InputError(f"temperature must be above 0; got {temperature}.")
         if self.scores is None or temperature == self.temperature:
             return self
-        return replace(self, temperature=float(temperature), known=Signals(classes=self.classes))
+        # Classes stay; they are kept where they are known, and left for later where they are not.
+        classes = self._top[1] if "_top" in self.__dict__ else self.known.classes
+        return replace(self, temperature=float(temperature), known=Signals(classes=classes))
 
     def without_labels(self) -> Predictions:
         """The same predictions, with no way left to read a label."""
@@ -310,7 +318,10 @@ class Predictions:
                 f"The class {other[0]!r} is on one side only. "
                 "Source and target must have the same classes."
             )
-        order = np.array([self.class_names.index(name) for name in names])
+        return self._reordered(names, np.array([self.class_names.index(name) for name in names]))
+
+    def _reordered(self, names: tuple[str, ...], order: Ints) -> Predictions:
+        """The same with class order[j] as the class j; peers have the same classes."""
         place = np.argsort(order)
         known = self.known
         if known.classes is not None:
@@ -321,6 +332,7 @@ class Predictions:
             scores=None if self.scores is None else self.scores[:, order],
             labels=None if self.labels is None else place[self.labels],
             known=known,
+            peers=tuple(peer._reordered(names, order) for peer in self.peers),
         )
 
     def with_peers(self, *peers: Predictions) -> Predictions:
@@ -334,4 +346,5 @@ class Predictions:
             checks.same_classes(self.k, peer.k, "the target", "the second model")
             if self.ids is not None and peer.ids is not None:
                 checks.same_ids(self.ids, peer.ids)
-        return replace(self, peers=tuple(peer.without_labels() for peer in peers))
+        beside = (peer.without_labels().in_class_order(self.class_names) for peer in peers)
+        return replace(self, peers=tuple(beside))

@@ -33,8 +33,15 @@ def counts_between(edges: Floats, values: Floats) -> Ints:
     >>> counts_between(np.array([1.0, 2.0]), np.array([0.5, 1.0, 1.5, 2.0, 9.0]))
     array([1, 2, 2])
     """
-    below = np.searchsorted(np.sort(values), edges, side="left")
-    return np.diff(below, prepend=0, append=len(values))
+    if not len(edges):
+        return np.array([len(values)])
+    # Only what lies between the outer edges needs to be sorted; often that is little.
+    low, high = values < edges[0], values >= edges[-1]
+    between = np.sort(values[~(low | high)])
+    counts = np.zeros(len(edges) + 1, dtype=np.int64)
+    counts[0], counts[-1] = np.count_nonzero(low), np.count_nonzero(high)
+    counts[1:-1] = np.diff(np.searchsorted(between, edges, side="left"))
+    return counts
 
 
 def wilson(successes: float, n: int) -> tuple[float, float]:

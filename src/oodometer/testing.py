@@ -29,7 +29,7 @@ def toy_predictions(
     shares: Any = None,
     seed: int = 0,
 ) -> Predictions:
-    """Labelled logits of a classifier that is right about 80 % of the time, with features.
+    """Labelled logits of a classifier that is right about 90 % of the time, with features.
 
     >>> toy_predictions()
     Predictions(400 labelled rows, 4 classes, from logits)

@@ -108,8 +108,9 @@ class AverageThresholdedConfidence(Staged[Cut, Ints]):
         errors = int(source.n - np.count_nonzero(correct))
         cut = threshold(scores, errors)
         edges = _edges_around(scores, errors, cut)
-        sides = [counts_between(edges, scores[side]) for side in (~correct, correct)]
-        return Cut(cut, edges, np.stack(sides, axis=1))
+        wrong = counts_between(edges, scores[~correct])
+        right = counts_between(edges, scores) - wrong
+        return Cut(cut, edges, np.stack([wrong, right], axis=1))
 
     def summarize(self, learned: Cut, batch: Predictions) -> Ints:
         """Target rows counted between the edges, the threshold being one of them."""

@@ -15,6 +15,8 @@ from oodometer.stats import effective_share
 
 # Wider features are reduced to this many principal components.
 MAX_WIDTH = 256
+# Replicates that are worked on together; more would cost memory and save nothing.
+AT_ONCE = 25
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class ImportanceWeighting(Staged[Known, Separation]):
 
     name: ClassVar[str] = "iw"
     assumes: ClassVar[str] = (
-        "covariate shift: like inputs are right as often, and the source covers the target"
+        "like inputs are right as often as on the source, which covers the target (covariate shift)"
     )
     needs: ClassVar[tuple[str, ...]] = ("features or probabilities", "source labels")
     paper: ClassVar[str] = "Shimodaira, 2000; Sugiyama et al., 2012"
@@ -93,16 +95,20 @@ class ImportanceWeighting(Staged[Known, Separation]):
         self, learned: Known, total: Separation, rng: np.random.Generator, count: int
     ) -> Floats:
         """Rows drawn again, the classifier moved by one Newton step, the weights taken anew."""
-        draws = rng.poisson(1.0, size=(len(total.rows), count)).astype(np.float64)
         guess = 1.0 / (1.0 + np.exp(-(total.rows @ total.coefficients)))
         curved = (total.rows * (guess * (1 - guess))[:, None]).T @ total.rows + np.diag(total.pull)
-        slope = total.rows.T @ (draws * (total.is_target - guess)[:, None])
-        slope -= (total.pull * total.coefficients)[:, None]
-        moved = total.coefficients[:, None] + np.linalg.solve(curved, slope)
-        weights = _weights(total, moved) * draws[~total.is_target]
-        sums = weights.sum(axis=0)
-        values = learned.correct @ weights / np.where(sums > 0, sums, 1.0)
-        return np.asarray(np.where(sums > 0, values, learned.correct.mean()))
+        values = np.empty(count)
+        for start in range(0, count, AT_ONCE):
+            some = slice(start, min(start + AT_ONCE, count))
+            draws = rng.poisson(1.0, size=(len(total.rows), some.stop - start)).astype(np.float64)
+            slope = total.rows.T @ (draws * (total.is_target - guess)[:, None])
+            slope -= (total.pull * total.coefficients)[:, None]
+            moved = total.coefficients[:, None] + np.linalg.solve(curved, slope)
+            weights = _weights(total, moved) * draws[~total.is_target]
+            sums = weights.sum(axis=0)
+            share = learned.correct @ weights / np.where(sums > 0, sums, 1.0)
+            values[some] = np.where(sums > 0, share, learned.correct.mean())
+        return values
 
 
 def _same_width(source: Floats, target: Floats) -> None:

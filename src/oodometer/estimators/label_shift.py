@@ -90,7 +90,7 @@ class BlackBoxShift(Staged[Ints, Ints]):
     """
 
     name: ClassVar[str] = "bbse"
-    assumes: ClassVar[str] = "label shift: classes change in frequency, not in looks"
+    assumes: ClassVar[str] = "classes changed in frequency, not in looks (label shift)"
     needs: ClassVar[tuple[str, ...]] = ("classes", "source labels")
     paper: ClassVar[str] = "Lipton et al., ICML 2018"
 
@@ -163,7 +163,8 @@ class MaximumLikelihoodShift(Staged[Ints, Seen]):
 
     name: ClassVar[str] = "mlls"
     assumes: ClassVar[str] = (
-        "label shift: classes change in frequency, not in looks; calibrated on the source"
+        "classes changed in frequency, not in looks (label shift), and the model is calibrated "
+        "on the source"
     )
     needs: ClassVar[tuple[str, ...]] = ("probabilities", "source labels")
     paper: ClassVar[str] = "Saerens et al., 2002; Garg et al., NeurIPS 2020"
@@ -179,9 +180,10 @@ class MaximumLikelihoodShift(Staged[Ints, Seen]):
 
     def summarize(self, learned: Ints, batch: Predictions) -> Seen:
         """The likeliest shares of the whole target."""
-        found, converged = mixture.shares(batch.probs, _prior(learned), self.max_iterations)
+        probs = batch.probs
+        found, converged = mixture.shares(probs, _prior(learned), self.max_iterations)
         step = -(-batch.n // mixture.sample_rows(batch.k))
-        return Seen(batch.probs[::step], batch.n, found, converged)
+        return Seen(probs[::step].copy(), batch.n, found, converged)
 
     def finish(self, learned: Ints, total: Seen) -> Estimate:
         """The weighted recall."""

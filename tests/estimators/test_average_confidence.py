@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+
+from oodometer.errors import NoAnswer
+from oodometer.estimators import AverageConfidence
+from oodometer.predictions import Predictions
+from oodometer.testing import toy_predictions
+
+
+def test_it_is_the_mean_of_the_largest_probability() -> None:
+    target = toy_predictions(200, 5)
+    literal = sum(max(row) for row in target.probs.tolist()) / 200
+    assert AverageConfidence().estimate(target, target).value == pytest.approx(literal)
+
+
+def test_on_a_calibrated_model_it_is_the_accuracy() -> None:
+    """Labels drawn from the probabilities themselves: confidence is then accuracy."""
+    import numpy as np
+
+    probs = np.random.default_rng(0).dirichlet(np.ones(4), size=40_000)
+    drawn = (probs.cumsum(axis=1) > np.random.default_rng(1).random((40_000, 1))).argmax(axis=1)
+    rows = Predictions.from_probs(probs, labels=drawn)
+    assert AverageConfidence().estimate(rows, rows).value == pytest.approx(
+        rows.correct.mean(), abs=0.01
+    )
+
+
+def test_hard_classes_have_no_confidence() -> None:
+    hard = Predictions.from_classes([0, 1], k=2, labels=[0, 1])
+    with pytest.raises(NoAnswer, match="confidence can't be had from classes alone"):
+        AverageConfidence().estimate(hard, hard)

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from oodometer.errors import InputError, NoAnswer
+from oodometer.estimators import BlackBoxShift, MaximumLikelihoodShift
+from oodometer.predictions import Predictions
+from oodometer.testing import toy_predictions
+
+BOTH = (BlackBoxShift(), MaximumLikelihoodShift())
+
+
+def calibrated(n: int, shares: list[float], seed: int) -> Predictions:
+    """Rows whose probabilities are Bayes' own for equal class shares, drawn at other shares."""
+    rng = np.random.default_rng(seed)
+    k = len(shares)
+    labels = rng.choice(k, size=n, p=shares)
+    centres = 2.0 * np.eye(k)
+    points = rng.normal(size=(n, k)) + centres[labels]
+    return Predictions.from_logits(points @ centres.T, labels=labels)
+
+
+@pytest.mark.parametrize("member", BOTH, ids=lambda m: m.name)
+@pytest.mark.parametrize("shares", [[0.8, 0.1, 0.1], [0.05, 0.05, 0.9], [1 / 3, 1 / 3, 1 / 3]])
+def test_under_label_shift_the_estimate_is_right(
+    member: BlackBoxShift, shares: list[float]
+) -> None:
+    source = calibrated(30_000, [1 / 3, 1 / 3, 1 / 3], seed=1)
+    target = calibrated(30_000, shares, seed=2)
+    found = member.estimate(source, target.without_labels())
+    assert found.value == pytest.approx(target.correct.mean(), abs=0.01)
+
+
+def test_bbse_solves_the_confusion_matrix_by_hand() -> None:
+    """Recall 0.8 and 0.6; 62 % of the target predicted 0: q solves 0.8 q + 0.4 (1 − q) = 0.62."""
+    classes = [0] * 8 + [1] * 2 + [0] * 4 + [1] * 6
+    source = Predictions.from_classes(classes, k=2, labels=[0] * 10 + [1] * 10)
+    target = Predictions.from_classes([0] * 62 + [1] * 38, k=2)
+    q = (0.62 - 0.4) / 0.4
+    assert BlackBoxShift().estimate(source, target).value == pytest.approx(0.8 * q + 0.6 * (1 - q))
+
+
+def test_bbse_weights_are_the_literal_ones() -> None:
+    source, target = toy_predictions(2000, 5, seed=1), toy_predictions(1500, 5, sharpness=2, seed=2)
+    joint = np.zeros((5, 5))
+    assert source.labels is not None
+    for said, label in zip(source.classes, source.labels, strict=True):
+        joint[said, label] += 1 / source.n
+    predicted = np.bincount(target.classes, minlength=5) / target.n
+    weights = np.maximum(np.linalg.solve(joint, predicted), 0)
+    prior = np.bincount(source.labels, minlength=5) / source.n
+    weights /= weights @ prior
+    literal = float(np.mean(weights[source.labels] * source.correct))
+    assert BlackBoxShift().estimate(source, target).value == pytest.approx(literal, abs=1e-8)
+
+
+def test_shares_that_come_out_negative_are_clipped() -> None:
+    source = Predictions.from_classes(
+        [0, 0, 0, 1, 1, 1, 0, 1], k=2, labels=[0, 0, 0, 1, 1, 1, 1, 0]
+    )
+    target = Predictions.from_classes([0] * 10, k=2)
+    assert BlackBoxShift().estimate(source, target).value == pytest.approx(0.75)
+
+
+def test_an_ill_conditioned_confusion_matrix_is_regularised_with_a_note() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 900)
+    always = np.where(labels == 2, 2, rng.integers(0, 2, 900))
+    copy = Predictions.from_classes(np.where(labels == 1, 0, always), k=3, labels=labels)
+    same = Predictions.from_classes(np.where(labels == 2, 2, 0), k=3, labels=labels)
+    found = BlackBoxShift().estimate(same, copy.without_labels())
+    assert any("ill-conditioned" in note for note in found.notes)
+    assert found.facts["condition"] > 1e3
+    assert 0 <= found.value <= 1
+
+
+def test_mlls_finds_the_maximum_that_a_plain_em_loop_finds() -> None:
+    source = calibrated(3000, [0.5, 0.3, 0.2], seed=1)
+    target = calibrated(2000, [0.1, 0.2, 0.7], seed=2)
+    assert source.labels is not None
+    prior = np.bincount(source.labels, minlength=3) / source.n
+    q = prior.copy()
+    for _ in range(20_000):
+        posterior = target.probs * (q / prior)
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        q = posterior.mean(axis=0)
+    recall = [float(source.correct[source.labels == y].mean()) for y in range(3)]
+    found = MaximumLikelihoodShift().estimate(source, target)
+    assert found.value == pytest.approx(float(q @ recall), abs=1e-5)
+
+
+def test_mlls_on_many_rows_starts_from_a_sample_and_ends_at_the_same_place() -> None:
+    source = calibrated(2000, [0.4, 0.3, 0.3], seed=1)
+    target = calibrated(50_000, [0.7, 0.2, 0.1], seed=2)
+    from oodometer.estimators import mixture
+
+    assert source.labels is not None
+    prior = np.bincount(source.labels, minlength=3) / source.n
+    warm, settled = mixture.shares(target.probs, prior, 1000)
+    cold, _ = mixture._climb(target.probs, prior, prior, 5000)
+    assert settled
+    assert np.allclose(warm, cold, atol=1e-5)
+
+
+def test_mlls_that_is_cut_short_says_so() -> None:
+    source, target = (
+        toy_predictions(400, 6, sharpness=0.5),
+        toy_predictions(300, 6, sharpness=0.5, seed=4),
+    )
+    found = MaximumLikelihoodShift(max_iterations=1).estimate(source, target)
+    assert "not converged after 1 iterations" in found.notes
+    with pytest.raises(InputError, match="max_iterations must be at least 1"):
+        MaximumLikelihoodShift(max_iterations=0)
+
+
+@pytest.mark.parametrize("member", BOTH, ids=lambda m: m.name)
+def test_a_class_without_source_rows_is_taken_as_absent_with_a_note(member: BlackBoxShift) -> None:
+    rows = toy_predictions(300, 4)
+    assert rows.labels is not None
+    source, target = rows.rows(rows.labels < 3), toy_predictions(200, 4, seed=9)
+    found = member.estimate(source, target.without_labels())
+    assert "1 classes have no source row and are taken as absent" in found.notes
+
+
+@pytest.mark.parametrize("member", BOTH, ids=lambda m: m.name)
+def test_a_single_class_of_labels_has_no_answer(member: BlackBoxShift) -> None:
+    rows = toy_predictions(100)
+    assert rows.labels is not None
+    with pytest.raises(NoAnswer, match="labels of one class only"):
+        member.estimate(rows.rows(rows.labels == 0), rows)
+
+
+@pytest.mark.parametrize("member", BOTH, ids=lambda m: m.name)
+def test_signals_without_classes_have_no_answer(member: BlackBoxShift) -> None:
+    rows = Predictions.from_signals([0.9, 0.6], k=3, correct=[True, False])
+    with pytest.raises(NoAnswer, match="not just whether it is right"):
+        member.estimate(rows, rows)

@@ -1,0 +1,29 @@
+"""Real outputs: five FMoW-WILDS models on natural folds out of domain (signals only, no T)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.quality_fmow import errors_by_method
+from tests.realdata import needs
+
+pytestmark = pytest.mark.realdata
+
+
+@pytest.fixture(scope="module")
+def errors() -> dict[str, np.ndarray]:
+    return errors_by_method(needs("outputs/wilds_fmow_signals.npz"), ("val", "test"))
+
+
+@pytest.mark.parametrize(("method", "published"), [("atc-mc", 2.3), ("atc-ne", 2.3), ("doc", 4.8)])
+def test_mean_absolute_errors_are_the_known_ones(
+    errors: dict[str, np.ndarray], method: str, published: float
+) -> None:
+    assert len(errors[method]) == 150
+    assert np.abs(errors[method]).mean() * 100 == pytest.approx(published, abs=0.1)
+
+
+def test_every_method_is_too_optimistic_out_of_domain(errors: dict[str, np.ndarray]) -> None:
+    for method, gaps in errors.items():
+        assert gaps.mean() > 0, method

@@ -1,0 +1,132 @@
+"""What holds for every page: it runs our scripts only, asks nobody for anything, and is small."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from oodometer.errors import MissingExtra
+from oodometer.report import check_available
+
+Attributes = dict[str, str | None]
+
+
+class Elements(HTMLParser):
+    """The start tags of a page with their attributes, the text of its scripts and all other text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, Attributes]] = []
+        self.scripts: list[tuple[Attributes, str]] = []
+        self.text = ""
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag == "script":
+            self.scripts.append((dict(attrs), ""))
+
+    def handle_data(self, data: str) -> None:
+        if self.cdata_elem == "script":
+            attributes, text = self.scripts[-1]
+            self.scripts[-1] = attributes, text + data
+        else:
+            self.text += data
+
+    def having(self, name: str) -> list[Attributes]:
+        """The elements with this attribute."""
+        return [attributes for _, attributes in self.tags if name in attributes]
+
+
+def specs(page: str) -> list[Any]:
+    """The charts of a page."""
+    scripts = Elements(page).scripts
+    return [json.loads(text) for attributes, text in scripts if "type" in attributes]
+
+
+def test_no_script_but_ours_is_in_it(page: str) -> None:
+    scripts = Elements(page).scripts
+    code = [text for attributes, text in scripts if not attributes]
+    data = [text for attributes, text in scripts if attributes.get("type") == "application/json"]
+    assert len(code) == 2
+    assert "vegaEmbed" in code[1]
+    assert len(code) + len(data) == len(scripts)
+    assert not any(character in text for text in data for character in "<>&\u2028\u2029")
+
+
+def test_names_make_no_element_and_no_handler(page: str) -> None:
+    found = Elements(page)
+    assert "img" not in [tag for tag, _ in found.tags]
+    assert not [name for _, attributes in found.tags for name in attributes if name[:2] == "on"]
+    assert "<img src='https://example.org/x' onerror=alert(2)>" in found.text
+
+
+def test_names_reach_the_charts_as_they_are(page: str) -> None:
+    names = {row.get("name") for spec in specs(page) for rows in spec["datasets"].values()
+             for row in rows}  # fmt: skip
+    assert "</script><script>alert(1)</script>" in names
+
+
+def test_the_policy_allows_these_scripts_and_nothing_else(page: str) -> None:
+    found = Elements(page)
+    (policy,) = found.having("http-equiv")
+    hashes = re.findall(r"'sha256-([^']+)'", policy["content"] or "")
+    code = [text for attributes, text in found.scripts if not attributes]
+    assert [base64.b64decode(h) for h in hashes] == [
+        hashlib.sha256(text.encode()).digest() for text in code
+    ]
+    assert (policy["content"] or "").startswith("default-src 'none'; style-src 'unsafe-inline'; ")
+    assert "unsafe-eval" not in page.split("</head>")[0]
+
+
+def test_nothing_is_fetched(page: str) -> None:
+    found = Elements(page)
+    assert not found.having("src")
+    assert not found.having("href")
+    style = page.split("<style>")[1].split("</style>")[0]
+    assert "url(" not in style
+    assert "@import" not in style
+    assert not [spec for spec in specs(page) if '"url"' in json.dumps(spec)]
+
+
+def test_it_is_small(page: str) -> None:
+    assert len(page.encode()) < 2_000_000
+
+
+def test_it_can_be_read_aloud(page: str) -> None:
+    found = Elements(page)
+    assert ("html", {"lang": "en"}) in found.tags
+    charts = [a for _, a in found.tags if a.get("class") == "chart"]
+    assert len(charts) == len(specs(page)) == len(found.having("data-chart"))
+    assert all(chart["role"] == "img" and chart["aria-label"] for chart in charts)
+
+
+def test_ids_are_unique_and_found(page: str) -> None:
+    found = Elements(page)
+    ids = [a["id"] for a in found.having("id")]
+    assert len(set(ids)) == len(ids)
+    assert {a["data-chart"] for a in found.having("data-chart")} < set(ids)
+
+
+@pytest.mark.parametrize("missing", ["altair", "vl_convert"])
+def test_a_missing_package_is_told_by_its_extra(
+    missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = importlib.import_module
+
+    def without(name: str, package: str | None = None) -> Any:
+        if name == missing:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return real(name, package)
+
+    monkeypatch.setattr(importlib, "import_module", without)
+    with pytest.raises(MissingExtra, match=rf"The HTML report .*'{missing}'.*oodometer\[report\]"):
+        check_available()

@@ -1,0 +1,238 @@
+"""estimate(): what applies, how sure, which headline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oodometer
+from oodometer.core import Estimate
+from oodometer.errors import InputError, NoAnswer
+from oodometer.predictions import Predictions
+from oodometer.stats import wilson
+from oodometer.testing import toy_pair, toy_predictions
+
+
+def values(found: oodometer.Assessment) -> dict[str, float]:
+    return {one.method: one.value for one in found.estimates}
+
+
+def test_every_method_answers_where_all_is_given() -> None:
+    source, target = toy_pair()
+    found = oodometer.estimate(source, target, second=target.peers[0])
+    assert list(values(found)) == [
+        "ac",
+        "doc",
+        "atc-mc",
+        "atc-ne",
+        "im",
+        "gde",
+        "bbse",
+        "mlls",
+        "iw",
+    ]
+    assert found.refused == {}
+    assert found.source_accuracy == source.correct.mean()
+    assert found.temperature is not None
+    for one in found.estimates:
+        assert one.low is not None
+        assert one.high is not None
+        assert 0 <= one.low <= one.value <= one.high <= 1
+        assert one.assumes
+        assert one.temperature == found.temperature
+
+
+def test_target_labels_change_nothing() -> None:
+    source, target = toy_pair()
+    assert target.labels is not None
+    plain = oodometer.estimate(source, target.without_labels())
+    for planted in (target.labels, (target.labels + 1) % 4):
+        assert (
+            oodometer.estimate(source, replace(target, labels=planted)).to_dict() == plain.to_dict()
+        )
+
+
+def test_a_seed_fixes_everything_and_another_moves_only_intervals() -> None:
+    source, target = toy_pair()
+    one, same, other = (oodometer.estimate(source, target, seed=s) for s in (5, 5, 6))
+    assert one.to_dict() == same.to_dict()
+    assert values(one) == values(other)
+    assert [e.low for e in one.estimates] != [e.low for e in other.estimates]
+
+
+def test_an_interval_does_not_depend_on_which_other_methods_run() -> None:
+    source, target = toy_pair()
+    alone = oodometer.estimate(source, target, methods=["im"])["im"]
+    assert oodometer.estimate(source, target)["im"] == alone
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 1000), k=st.integers(2, 6))
+def test_rows_shuffled_and_classes_relabelled_give_the_same_estimates(seed: int, k: int) -> None:
+    source, target = toy_pair(seed, k)
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(k)
+
+    def mixed(rows: Predictions) -> Predictions:
+        some = rows.rows(rng.permutation(rows.n))
+        assert some.labels is not None
+        labels = np.argsort(order)[some.labels]
+        return Predictions.from_logits(
+            np.asarray(some.scores)[:, order], labels=labels, features=some.features
+        )
+
+    target = replace(target, peers=())
+    before = values(oodometer.estimate(source, target, replicates=20))
+    after = values(oodometer.estimate(mixed(source), mixed(target), replicates=20))
+    assert before.keys() == after.keys()
+    for method, value in before.items():
+        # The temperature is fitted to 1e-7, which may move a row across ATC's threshold.
+        limit = 1.5 / target.n if method.startswith("atc") else 1e-4
+        assert after[method] == pytest.approx(value, abs=limit), method
+
+
+def test_intervals_shrink_as_rows_grow() -> None:
+    wide = oodometer.estimate(toy_predictions(200), toy_predictions(200, seed=1))
+    narrow = oodometer.estimate(toy_predictions(20_000), toy_predictions(20_000, seed=1))
+    for one in narrow.estimates:
+        other = wide[one.method]
+        assert one.high - one.low < (other.high - other.low) / 4  # type: ignore[operator]
+
+
+def test_a_source_without_errors_widens_the_interval_and_passes_atc_over() -> None:
+    source, target = toy_predictions(60), toy_predictions(50, seed=1)
+    perfect = Predictions.from_logits(source.scores, labels=source.classes)
+    found = oodometer.estimate(perfect, target.without_labels())
+    low = found["atc-mc"].low
+    assert found["atc-mc"].value == 1.0
+    assert low == pytest.approx(wilson(60, 60)[0])
+    assert found.headline.estimate.method == "doc"
+    assert any("no error" in note for note in found["im"].notes)
+
+
+def test_the_headline_is_atc_mc_and_says_by_which_rule() -> None:
+    source, target = toy_pair()
+    found = oodometer.estimate(source, target)
+    assert found.headline.estimate == found["atc-mc"]
+    assert found.headline.why.startswith("the first of atc-mc, atc-ne, doc")
+    only = oodometer.estimate(source, target, methods=["iw"]).headline
+    assert (only.estimate.method, only.why) == ("iw", "the only method with an answer")
+
+
+def test_hard_classes_get_what_can_be_had_and_reasons_for_the_rest() -> None:
+    source, target = toy_pair()
+    hard = [Predictions.from_classes(r.classes, k=4, labels=r.labels) for r in (source, target)]
+    found = oodometer.estimate(*hard, second=hard[1])
+    assert list(values(found)) == ["gde", "bbse"]
+    assert "confidence can't be had from classes alone" in found.refused["ac"]
+    assert found.temperature is None
+    with pytest.raises(NoAnswer, match="ac gave no answer: confidence"):
+        found["ac"]
+    with pytest.raises(KeyError):
+        found["nothing"]
+
+
+def test_signals_get_what_can_be_had() -> None:
+    source, target = toy_pair()
+    signals = [
+        Predictions.from_signals(
+            r.confidence, k=4, negative_entropy=r.negative_entropy, correct=r.correct
+        )
+        for r in (source, target)
+    ]
+    found = oodometer.estimate(*signals)
+    assert list(values(found)) == ["ac", "doc", "atc-mc", "atc-ne", "im"]
+    whole = oodometer.estimate(source, target, temperature=None)
+    for method, value in values(found).items():
+        assert value == pytest.approx(values(whole)[method], abs=1e-12)
+
+
+def test_a_method_asked_for_that_has_no_answer_is_an_error() -> None:
+    source, target = toy_pair()
+    with pytest.raises(NoAnswer, match="No answer from gde: it compares two models"):
+        oodometer.estimate(source, replace(target, peers=()), methods=["ac", "gde"])
+
+
+def test_before_and_after_temperature() -> None:
+    source, target = toy_pair()
+    before = oodometer.estimate(source, target, temperature=None)
+    given = oodometer.estimate(source, target, temperature=2.0)
+    assert before.temperature is None
+    assert before["ac"].value == pytest.approx(target.confidence.mean())
+    assert given["ac"].value == pytest.approx(target.at_temperature(2.0).confidence.mean())
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A stranger's estimator: no stages, no bootstrap of its own."""
+
+    name: ClassVar[str] = "plain"
+    assumes: ClassVar[str] = "nothing"
+
+    def estimate(self, source: Predictions, target: Predictions) -> Estimate:
+        return Estimate(float(target.confidence.mean()))
+
+
+def test_a_strangers_estimator_gets_an_interval_by_drawing_rows() -> None:
+    source, target = toy_pair()
+    found = oodometer.estimate(source, target, methods=[Plain(), "ac"])
+    theirs, ours = found["plain"], found["ac"]
+    assert theirs.value == pytest.approx(ours.value)
+    width = [e.high - e.low for e in (theirs, ours)]  # type: ignore[operator]
+    assert width[0] == pytest.approx(width[1], rel=0.4)
+
+
+def test_segments_cover_the_target_and_an_empty_answer_has_a_reason() -> None:
+    source, target = toy_pair()
+    by = np.where(np.arange(target.n) < 100, "a", "b")
+    found = oodometer.estimate(source, target, by=by)
+    assert [(s.value, s.n) for s in found.segments] == [("a", 100), ("b", 200)]
+    total = sum(s.estimate.value * s.n for s in found.segments if s.estimate) / target.n
+    assert total == pytest.approx(found.headline.estimate.value)
+    with pytest.raises(InputError, match="There are 300 rows but 5 values of by"):
+        oodometer.estimate(source, target, by=[1, 2, 3, 4, 5])
+
+
+def test_progress_is_told_of_every_method_and_segment() -> None:
+    source, target = toy_pair()
+    seen: list[tuple[int, int, str]] = []
+    by = np.arange(target.n) % 2
+    oodometer.estimate(source, target, by=by, progress=lambda *step: seen.append(step))
+    words = [what for _, _, what in seen]
+    assert "atc-mc" in words
+    assert "segment 1" in words
+    assert all(0 <= done < total for done, total, _ in seen)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"source": "not predictions"}, "source must be Predictions; got str"),
+        ({"target": [[0.5, 0.5]]}, "target must be Predictions; got list"),
+        ({"source": toy_predictions().without_labels()}, "The source has no labels"),
+        ({"target": toy_predictions(k=3)}, "the source has 4 classes, the target has 3"),
+        ({"second": toy_predictions(n=7)}, "The second model has 7 rows, the target 400"),
+        ({"replicates": 5}, "replicates must be at least 20; got 5"),
+        ({"temperature": -1.0}, "temperature must be above 0; got -1"),
+        ({"methods": ["atc"]}, "No estimator is called 'atc'"),
+    ],
+)
+def test_what_is_wrong_is_said_at_the_door(change: dict[str, Any], words: str) -> None:
+    given = {"source": toy_predictions(), "target": toy_predictions(seed=1)} | change
+    with pytest.raises(InputError, match=words):
+        oodometer.estimate(**given)
+
+
+def test_classes_are_matched_by_name_and_a_stranger_is_named() -> None:
+    source, target = toy_pair()
+    a = Predictions.from_probs(source.probs, labels=source.labels, class_names="wxyz")
+    turned = Predictions.from_probs(target.probs[:, ::-1], class_names="zyxw")
+    same = oodometer.estimate(a, Predictions.from_probs(target.probs, class_names="wxyz"))
+    assert values(oodometer.estimate(a, turned)) == pytest.approx(values(same), abs=1e-4)
+    with pytest.raises(InputError, match="The class 'z' is on one side only"):
+        oodometer.estimate(a, Predictions.from_probs(target.probs, class_names="wxyq"))

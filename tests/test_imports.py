@@ -1,0 +1,52 @@
+"""`import oodometer` is light: no optional package, and little time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+HEAVY = ("torch", "cv2", "PIL", "onnxruntime", "transformers", "tokenizers", "safetensors", "altair",
+         "vl_convert", "dask", "distributed", "pandas", "polars", "sklearn", "scipy", "pyarrow",
+         "typer", "rich", "jinja2")  # fmt: skip
+
+
+def loaded_after(statement: str, folder: Path) -> set[str]:
+    """Heavy modules in a fresh interpreter after a statement; stand-ins are there for each."""
+    for name in HEAVY:
+        (folder / name).mkdir(exist_ok=True)
+        (folder / name / "__init__.py").write_text("")
+    code = f"""
+import sys
+sys.path.insert(0, {str(folder)!r})
+{statement}
+import json
+print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout))
+
+
+def test_importing_loads_none_of_the_heavy_packages(tmp_path: Path) -> None:
+    assert loaded_after("import oodometer", tmp_path) == set()
+
+
+def test_the_check_sees_a_package_that_is_loaded(tmp_path: Path) -> None:
+    assert loaded_after("import oodometer, torch", tmp_path) == {"torch"}
+
+
+def test_importing_costs_less_than_half_a_second_beyond_numpy() -> None:
+    """The sum of what `-X importtime` gives our own modules and what they pull in."""
+    command = [sys.executable, "-X", "importtime", "-c", "import numpy; import oodometer"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    times = [line.split("|") for line in done.stderr.splitlines() if "|" in line]
+    (ours,) = [int(total) for _, total, name in times if name.strip() == "oodometer"]
+    assert ours < 500_000
+
+
+def test_at_most_25_names_are_public() -> None:
+    import oodometer
+
+    assert len(oodometer.__all__) <= 25
+    assert all(hasattr(oodometer, name) for name in oodometer.__all__)

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import oodometer
+from oodometer import screen
+from oodometer.testing import toy_pair
+
+
+def shown(width: int, **settings: object) -> str:
+    source, target = toy_pair()
+    found = oodometer.estimate(source, target, **settings)  # type: ignore[arg-type]
+    out = io.StringIO()
+    screen.show_assessment(Console(file=out, width=width), found)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("width", [60, 80, 160])
+def test_tables_fit_the_terminal(width: int) -> None:
+    assert max(len(line) for line in shown(width).splitlines()) <= width
+
+
+def test_text_from_files_is_never_markup() -> None:
+    by = np.where(np.arange(300) % 2, "[red]site[/red]", "[link=x]y[/link]")
+    text = shown(120, by=by)
+    assert "[red]site[/red]" in text
+    assert "[link=x]y[/link]" in text
+
+
+def test_lights_are_told_by_shape_and_word_as_well_as_colour() -> None:
+    assert [str(screen.light(name)) for name in ("green", "amber", "red")] == [
+        "● green",
+        "▲ amber",
+        "■ red",
+    ]
+
+
+def test_no_bar_is_drawn_where_there_is_no_terminal() -> None:
+    out = io.StringIO()
+    with screen.progress_bar(Console(file=out), after=0.0) as report:
+        report(0, 2, "first")
+        report(1, 2, "second")
+    assert out.getvalue() == ""
+
+
+def test_a_bar_is_drawn_on_a_terminal_once_work_takes_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    for after, drawn in ((0.0, True), (60.0, False)):
+        out = io.StringIO()
+        console = Console(file=out, force_terminal=True, width=80)
+        with screen.progress_bar(console, after=after) as report:
+            report(1, 2, "working [on] it")
+        assert ("working [on] it" in out.getvalue()) is drawn
