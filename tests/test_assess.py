@@ -167,6 +167,15 @@ def test_before_and_after_temperature() -> None:
     assert given["ac"].value == pytest.approx(target.at_temperature(2.0).confidence.mean())
 
 
+def test_without_scores_on_one_side_no_temperature_is_fitted() -> None:
+    source, target = toy_pair()
+    hard = Predictions.from_classes(target.classes, k=4)
+    found = oodometer.estimate(source, hard)
+    assert found.temperature is None
+    assert "temperature_fit" not in [d.name for d in found.diagnostics]
+    assert list(values(found)) == ["bbse"]
+
+
 @dataclass(frozen=True)
 class Plain:
     """A stranger's estimator: no stages, no bootstrap of its own."""
@@ -219,6 +228,10 @@ def test_progress_is_told_of_every_method_and_segment() -> None:
         ({"second": toy_predictions(n=7)}, "The second model has 7 rows, the target 400"),
         ({"replicates": 5}, "replicates must be at least 20; got 5"),
         ({"temperature": -1.0}, "temperature must be above 0; got -1"),
+        (
+            {"temperature": "none"},
+            "temperature must be 'fit', None or a number above 0; got 'none'",
+        ),
         ({"methods": ["atc"]}, "No estimator is called 'atc'"),
     ],
 )

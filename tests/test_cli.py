@@ -7,6 +7,7 @@ import io
 import json
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -203,6 +204,32 @@ def test_named_columns_named_classes_and_another_order_of_classes(folder: Path) 
     expected = estimated(folder, "source.parquet", "target.parquet")
     for a, b in zip(found["estimates"], expected["estimates"], strict=True):
         assert a["value"] == pytest.approx(b["value"], abs=1e-9)
+
+
+def test_a_list_column_takes_its_class_names_from_the_command(folder: Path) -> None:
+    source, target = toy_pair()
+    assert source.labels is not None
+    named = {"probs": source.probs.tolist(), "label": np.array(NAMES)[source.labels]}
+    pq.write_table(pa.table(named), folder / "a.parquet")
+    pq.write_table(pa.table({"probs": target.probs.tolist()}), folder / "b.parquet")
+    found = estimated(folder, "a.parquet", "b.parquet", "--classes", "cat,dog,eel,fox")
+    expected = estimated(folder, "source.parquet", "target.parquet")
+    assert found["headline"]["value"] == pytest.approx(expected["headline"]["value"])
+    done = run(folder, "estimate", "a.parquet", "b.parquet", "--classes", "cat,dog,eel,gnu")
+    assert done.returncode == 2
+    assert "'fox'" in done.stderr
+
+
+def test_a_warning_is_one_line(folder: Path) -> None:
+    source, _ = toy_pair()
+    logits = {f"logit_{j}": source.probs[:, j] for j in range(4)} | {"label": source.labels}
+    pq.write_table(pa.table(logits), folder / "odd.parquet")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        done = run(folder, "estimate", "odd.parquet", "target.parquet", "--json")
+    assert done.returncode == 0
+    assert done.stderr.startswith("oodometer: warning: These logits all lie in [0, 1]")
+    assert done.stderr.count("\n") == 1
 
 
 def test_labels_in_the_target_file_are_never_read(folder: Path) -> None:

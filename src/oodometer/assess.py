@@ -12,7 +12,7 @@ import numpy as np
 from oodometer import checks, estimators
 from oodometer.arrays import Floats
 from oodometer.assessment import Assessment, Headline, Segment
-from oodometer.calibration import fit_temperature
+from oodometer.calibration import Temperature, fit_temperature
 from oodometer.core import Estimate, Estimator, Staged
 from oodometer.diagnostics import Evidence, diagnose, worst
 from oodometer.errors import InputError, NoAnswer
@@ -53,12 +53,9 @@ def estimate(  # noqa: PLR0913 - the main door; all but the data are options
     if replicates < 20:
         raise InputError(f"replicates must be at least 20; got {replicates}.")
     members = [_member(method) for method in methods] if methods else list(estimators.every())
-    fitted = fit_temperature(source) if temperature == "fit" and source.has_probs else None
-    used = fitted.value if fitted else temperature if isinstance(temperature, float | int) else None
-    if used is not None and source.has_probs and target.has_probs:
+    fitted, used = _temperature(source, target, temperature)
+    if used is not None:
         source, target = source.at_temperature(used), target.at_temperature(used)
-    else:
-        used = None
     tasks = {m.name: _Task(m, source, used, seed, replicates) for m in members}
     found, refused = _run(tasks, target, progress, asked=methods is not None)
     best, why = _headline(list(found), source)
@@ -100,6 +97,20 @@ def _at_the_door(
         peers = (second,) if isinstance(second, Predictions) else tuple(second)
         target = target.with_peers(*(peer.in_class_order(source.class_names) for peer in peers))
     return source, target
+
+
+def _temperature(
+    source: Predictions, target: Predictions, wanted: float | str | None
+) -> tuple[Temperature | None, float | None]:
+    """The fit, if there was one, and the temperature to use; none where one side has no scores."""
+    if wanted is not None and wanted != "fit" and not isinstance(wanted, float | int):
+        raise InputError(f"temperature must be 'fit', None or a number above 0; got {wanted!r}.")
+    if wanted is None or not (source.has_probs and target.has_probs):
+        return None, None
+    if isinstance(wanted, float | int):
+        return None, float(wanted)
+    fitted = fit_temperature(source)
+    return fitted, fitted.value
 
 
 def _member(method: str | Estimator) -> Estimator:

@@ -9,8 +9,9 @@ import hashlib
 import json
 import platform
 import sys
+import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from rich.console import Console
@@ -35,12 +36,25 @@ Seed = Annotated[int, typer.Option(help="Of every random choice.")]
 
 
 def main() -> None:
-    """Run a command; our own errors become one line and exit code 2."""
+    """Run a command; our own errors become one line and exit code 2, warnings one line each."""
+    warnings.showwarning = _one_line
     try:
         app()
     except OodometerError as error:
         sys.stderr.write(f"oodometer: {' '.join(str(error).split())}\n")
         sys.exit(2)
+
+
+def _one_line(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A warning as users read it; the rest of what Python says of one is for developers."""
+    sys.stderr.write(f"oodometer: warning: {' '.join(str(message).split())}\n")
 
 
 def _console() -> Console:
@@ -82,6 +96,9 @@ def estimate(
     logits: Annotated[
         str | None, typer.Option(help="List column, or prefix of columns, of logits.")
     ] = None,
+    classes: Annotated[
+        str | None, typer.Option(help="Class names in order, between commas, for a list column.")
+    ] = None,
     by: Annotated[
         str | None, typer.Option(help="Also an estimate for every value (or day) of this column.")
     ] = None,
@@ -103,7 +120,8 @@ def estimate(
     """
     _fraction(fail_below, "--fail-below")
     _page_can_be_made(html)
-    columns = Columns(labels, probs, logits)
+    names = None if classes is None else tuple(classes.split(","))
+    columns = Columns(labels, probs, logits, names)
     known = Outputs.open(source).predictions(columns, labelled=True)
     opened = Outputs.open(target)
     new = opened.predictions(columns, labelled=False)
@@ -272,7 +290,11 @@ def spurious(
     from oodometer.toys import SpuriousToy, spurious_rows
 
     toy = SpuriousToy(p_sp=p_sp, w_inv=w_inv, w_sp=w_sp)
-    rows = list(spurious_rows(toy, n=n, c=c, seed=seed))
+    with screen.progress_bar(Console(stderr=True)) as progress:
+        rows = []
+        for row in spurious_rows(toy, n=n, c=c, seed=seed):
+            rows.append(row)
+            progress(len(rows), 11, f"agreement {row.agreement:.1f}")
     if as_json:
         plain = [
             {"agreement": r.agreement, "truth": r.truth, "estimates": r.estimates} for r in rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ class Columns:
     labels: str | None = None
     probs: str | None = None
     logits: str | None = None
+    classes: tuple[str, ...] | None = None
 
 
 def read_predictions(
@@ -34,13 +35,16 @@ def read_predictions(
     labels: str | None = None,
     probs: str | None = None,
     logits: str | None = None,
+    class_names: Sequence[str] | None = None,
 ) -> Predictions:
     """Predictions from a file, by its ending: .parquet, .csv, .arrow, .feather, .npz.
 
     `probs` or `logits` is the name of a list column (or `.npz` key), or the prefix of one column
-    a class; `labels` the column of the true classes.
+    a class; `labels` the column of the true classes; `class_names` what they are called, in order,
+    where columns don't say so.
     """
-    columns = Columns(labels, probs, logits)
+    names = None if class_names is None else tuple(class_names)
+    columns = Columns(labels, probs, logits, names)
     return Outputs.open(path).predictions(columns, labelled=True)
 
 
@@ -91,7 +95,13 @@ def _from_table(table: Any, columns: Columns, labelled: bool) -> Predictions:
     elif columns.labels is not None:
         frames.values(table, columns.labels)
     labels = columns.labels if labelled else None
-    return Predictions.from_frame(table, labels=labels, probs=columns.probs, logits=columns.logits)
+    return Predictions.from_frame(
+        table,
+        labels=labels,
+        probs=columns.probs,
+        logits=columns.logits,
+        class_names=columns.classes,
+    )
 
 
 def _from_arrays(arrays: dict[str, Array], columns: Columns, labelled: bool) -> Predictions:
@@ -108,7 +118,7 @@ def _from_arrays(arrays: dict[str, Array], columns: Columns, labelled: bool) -> 
     is_probs = found[0] == columns.probs or (not wanted and found[0] == "probs")
     door = Predictions.from_probs if is_probs else Predictions.from_logits
     label_key = columns.labels or ("labels" if "labels" in arrays else None)
-    names = arrays.get("class_names")
+    names = columns.classes if columns.classes is not None else arrays.get("class_names")
     return door(
         _key(arrays, found[0]),
         labels=_key(arrays, label_key) if labelled and label_key else None,

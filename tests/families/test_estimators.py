@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import reduce
+from itertools import pairwise
+from operator import add
+from typing import Any, ClassVar
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from oodometer.core import Estimate, Estimator
+from oodometer.core import Estimate, Estimator, Staged
 from oodometer.errors import InputError, UnknownName
 from oodometer.estimators import FineTuned, ImportanceReweighting, every, named
 from oodometer.predictions import Predictions
 from oodometer.stats import Line
-from oodometer.testing import ESTIMATOR_RULES
+from oodometer.testing import ESTIMATOR_RULES, toy_pair
 
 VARIANTS: tuple[Estimator, ...] = (
     ImportanceReweighting(20, "equal-mass"),
@@ -35,6 +40,24 @@ class Theirs:
 
     def estimate(self, source: Predictions, target: Predictions) -> Estimate:
         return Estimate(float(target.confidence.min()))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    member=st.sampled_from([m for m in every() if isinstance(m, Staged) and m.streams]),
+    cuts=st.lists(st.integers(0, 300), max_size=6),
+    seed=st.integers(0, 50),
+)
+def test_batches_of_any_sizes_add_up_to_the_whole(
+    member: Staged[Any, Any], cuts: list[int], seed: int
+) -> None:
+    source, target = toy_pair(seed)
+    learned = member.learn(source)
+    edges = [0, *sorted(cuts), target.n]
+    parts = [target.rows(slice(a, b)) for a, b in pairwise(edges) if b > a]
+    total = reduce(add, (member.summarize(learned, part) for part in parts))
+    whole = member.estimate(source, target).value
+    assert member.finish(learned, total).value == pytest.approx(whole, abs=1e-9)
 
 
 def test_names_are_unique_and_found_whatever_their_case() -> None:
