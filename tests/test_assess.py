@@ -71,7 +71,7 @@ def test_an_interval_does_not_depend_on_which_other_methods_run() -> None:
     assert oodometer.estimate(source, target)["im"] == alone
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 1000), k=st.integers(2, 6))
 def test_rows_shuffled_and_classes_relabelled_give_the_same_estimates(seed: int, k: int) -> None:
     source, target = toy_pair(seed, k)

@@ -120,7 +120,7 @@ def test_all_rows_count_also_where_the_first_steps_take_some() -> None:
 
 
 @given(factor=st.floats(0.2, 5), seed=st.integers(0, 20))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_logits_times_a_factor_have_the_temperature_times_it(factor: float, seed: int) -> None:
     logits, labels = planted(500, 4, 1.5, seed=seed)
     plain = fit_temperature(Predictions.from_logits(logits, labels=labels))

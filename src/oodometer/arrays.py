@@ -99,11 +99,12 @@ def confidence(scores: Array, form: Form, temperature: float = 1.0) -> Floats:
     array([0.5])
     """
     n, k = scores.shape
-    if k == 2:
-        return _top_of_two(scores, form, temperature)[0]
-    result: Floats = np.empty(n, dtype=work_dtype(scores))
+    result: Floats = np.empty(n, dtype=_peak_dtype(scores))
     for rows in blocks(n, k):
-        result[rows] = _peak(*_fresh(scores, rows), form, temperature)
+        if k == 2:
+            result[rows] = _top_of_two(scores[rows], form, temperature)[0]
+        else:
+            result[rows] = _peak(*_fresh(scores, rows), form, temperature)
     return result
 
 
@@ -114,20 +115,26 @@ def top(scores: Array, form: Form, temperature: float = 1.0) -> tuple[Floats, In
     (array([0.5]), array([1], dtype=int32))
     """
     n, k = scores.shape
-    if k == 2:
-        return _top_of_two(scores, form, temperature)
-    peaks, classes = np.empty(n, dtype=work_dtype(scores)), np.empty(n, dtype=np.int32)
+    peaks, classes = np.empty(n, dtype=_peak_dtype(scores)), np.empty(n, dtype=np.int32)
     as_given = form == "probs" and temperature == 1.0
     for rows in blocks(n, k):
+        if k == 2:
+            peaks[rows], classes[rows] = _top_of_two(scores[rows], form, temperature)
+            continue
         block, axis = _fresh(scores, rows)
         best, classes[rows] = _first_maximum(block, axis)
         peaks[rows] = best if as_given else _peak(block, axis, form, temperature)
     return peaks, classes
 
 
-def _top_of_two(scores: Array, form: Form, temperature: float) -> tuple[Floats, Ints]:
-    """Two classes, in float64: the confidence is a function of the gap between the two."""
-    first, second = (scores[:, j].astype(np.float64) for j in (0, 1))
+def _peak_dtype(scores: Array) -> npt.DTypeLike:
+    """Two classes are worked on in float64: they need one exp a row, and saturate later."""
+    return np.float64 if scores.shape[1] == 2 else work_dtype(scores)
+
+
+def _top_of_two(block: Array, form: Form, temperature: float) -> tuple[Floats, Ints]:
+    """Two classes: the confidence is a function of the gap between the two."""
+    first, second = (block[:, j].astype(np.float64) for j in (0, 1))
     classes = (second > first).astype(np.int32)
     if form == "probs" and temperature == 1.0:
         return np.maximum(first, second), classes
@@ -145,7 +152,7 @@ def negative_entropy(scores: Array, form: Form, temperature: float = 1.0) -> Flo
     """
     n, k = scores.shape
     if k == 2:
-        return binary_negative_entropy(_top_of_two(scores, form, temperature)[0])
+        return binary_negative_entropy(confidence(scores, form, temperature))
     result: Floats = np.empty(n, dtype=work_dtype(scores))
     for rows in blocks(n, k):
         block, axis = _fresh(scores, rows)

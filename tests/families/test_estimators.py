@@ -42,7 +42,7 @@ class Theirs:
         return Estimate(float(target.confidence.min()))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     member=st.sampled_from([m for m in every() if isinstance(m, Staged) and m.streams]),
     cuts=st.lists(st.integers(0, 300), max_size=6),

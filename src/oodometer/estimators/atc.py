@@ -70,7 +70,8 @@ def _edges_around(scores: Floats, errors: int, cut: float) -> Floats:
 class AverageThresholdedConfidence(Staged[Cut, Ints]):
     """The share of the target whose score reaches the source's threshold.
 
-    The score is the confidence (`mc`) or the negative entropy (`ne`).
+    The score is the confidence (`mc`) or the negative entropy (`ne`); for two classes both order
+    rows alike, and the confidence stands for both.
 
     >>> source = Predictions.from_probs([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]], labels=[0, 1, 1])
     >>> target = Predictions.from_probs([[0.7, 0.3], [0.1, 0.9]])
@@ -100,7 +101,8 @@ class AverageThresholdedConfidence(Staged[Cut, Ints]):
         return ("confidence" if self.score == "mc" else "entropy", "source labels")
 
     def _score(self, rows: Predictions) -> Floats:
-        return rows.confidence if self.score == "mc" else rows.negative_entropy
+        # Of two classes the negative entropy grows with the confidence: the same order, one score.
+        return rows.confidence if self.score == "mc" or rows.k == 2 else rows.negative_entropy
 
     def learn(self, source: Predictions) -> Cut:
         """The threshold and the source's counts around it."""
