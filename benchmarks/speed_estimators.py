@@ -34,14 +34,15 @@ def made(seed: int, lift: float) -> tuple[Array, Array]:
     return probs, labels
 
 
-def cpu(work: Callable[[], Any], repeats: int = 3) -> float:
-    """The least CPU time of a few runs."""
-    times = []
-    for _ in range(repeats):
-        began = time.process_time()
-        work()
-        times.append(time.process_time() - began)
-    return min(times)
+def cpu(*works: Callable[[], Any], rounds: int = 5) -> list[float]:
+    """The least CPU time of each of some works, done in turns so that a busy spell hits all."""
+    times = [[0.0] * rounds for _ in works]
+    for turn in range(rounds):
+        for place, work in enumerate(works):
+            began = time.process_time()
+            work()
+            times[place][turn] = time.process_time() - began
+    return [min(taken) for taken in times]
 
 
 def looped_threshold(scores: Floats, correct: Bools) -> float:
@@ -94,14 +95,13 @@ def main() -> int:
         oodometer.estimate(*rows, seed=SEED)
 
     everything()
-    bare = cpu(lambda: (target.max(axis=1), np.log(target)), 7)
-    ours, looped = (
-        cpu(lambda: our_atc(source, labels, target), 5),
-        cpu(lambda: looped_atc(source, labels, target), 1),
+    ours, looped = cpu(
+        lambda: our_atc(source, labels, target), lambda: looped_atc(source, labels, target)
     )
-    search = cpu(lambda: threshold(scores, errors), 7)
-    loop = cpu(lambda: looped_threshold(scores, known.correct), 1)
-    whole = cpu(everything)
+    search, loop = cpu(
+        lambda: threshold(scores, errors), lambda: looped_threshold(scores, known.correct)
+    )
+    bare, whole = cpu(lambda: (target.max(axis=1), np.log(target)), everything)
     memory = peak_over_input(source, labels, target)
     # what, measured, bound, whether more is better
     rows: list[tuple[str, float, float, bool]] = [

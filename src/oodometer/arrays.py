@@ -30,9 +30,9 @@ CELLS = 163_840
 WIDE = 33
 
 
-def blocks(n: int, k: int) -> Iterator[slice]:
+def blocks(n: int, k: int, cells: int = CELLS) -> Iterator[slice]:
     """Slices that cut n rows of k cells into blocks that stay in cache."""
-    step = max(CELLS // k, 16)
+    step = max(cells // k, 16)
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
@@ -41,12 +41,21 @@ def work_dtype(scores: Array) -> npt.DTypeLike:
     return np.float64 if scores.dtype.itemsize >= 8 else np.float32
 
 
-def _fresh(scores: Array, rows: slice) -> tuple[Floats, int]:
-    """A float copy of a block, free to be overwritten, and the axis its classes run along."""
-    block, dtype = scores[rows], work_dtype(scores)
-    if block.shape[1] >= WIDE:
-        return np.array(block, dtype=dtype, order="C"), 1
-    return np.array(block.T, dtype=dtype, order="C"), 0
+def copies(scores: Array) -> Iterator[tuple[slice, Floats, int]]:
+    """Block by block: its rows, a float copy free to be overwritten, the axis of its classes.
+
+    All copies share one buffer: memory fresh from the system costs more than the work done in it.
+    """
+    n, k = scores.shape
+    axis = 1 if k >= WIDE else 0
+    buffer: Floats | None = None
+    for rows in blocks(n, k):
+        block = scores[rows] if axis == 1 else scores[rows].T
+        if buffer is None:
+            buffer = np.empty(block.shape, dtype=work_dtype(scores))
+        copy = buffer[: block.shape[0], : block.shape[1]]
+        np.copyto(copy, block, casting="unsafe")
+        yield rows, copy, axis
 
 
 def _below_top(block: Floats, axis: int, form: Form) -> None:
@@ -69,7 +78,7 @@ def _weights(block: Floats, inverse_temperature: float, out: Floats | None = Non
     return np.exp(block, out=out)
 
 
-def _first_maximum(block: Floats, axis: int) -> tuple[Floats, Ints]:
+def first_maximum(block: Floats, axis: int) -> tuple[Floats, Ints]:
     """The largest value and the lowest index that has it."""
     if axis == 1:
         where = block.argmax(axis=1)
@@ -99,12 +108,13 @@ def confidence(scores: Array, form: Form, temperature: float = 1.0) -> Floats:
     array([0.5])
     """
     n, k = scores.shape
-    result: Floats = np.empty(n, dtype=_peak_dtype(scores))
-    for rows in blocks(n, k):
-        if k == 2:
+    result: Floats = np.empty(n, dtype=peak_dtype(scores))
+    if k == 2:
+        for rows in blocks(n, k):
             result[rows] = _top_of_two(scores[rows], form, temperature)[0]
-        else:
-            result[rows] = _peak(*_fresh(scores, rows), form, temperature)
+        return result
+    for rows, block, axis in copies(scores):
+        result[rows] = _peak(block, axis, form, temperature)
     return result
 
 
@@ -115,19 +125,19 @@ def top(scores: Array, form: Form, temperature: float = 1.0) -> tuple[Floats, In
     (array([0.5]), array([1], dtype=int32))
     """
     n, k = scores.shape
-    peaks, classes = np.empty(n, dtype=_peak_dtype(scores)), np.empty(n, dtype=np.int32)
-    as_given = form == "probs" and temperature == 1.0
-    for rows in blocks(n, k):
-        if k == 2:
+    peaks, classes = np.empty(n, dtype=peak_dtype(scores)), np.empty(n, dtype=np.int32)
+    if k == 2:
+        for rows in blocks(n, k):
             peaks[rows], classes[rows] = _top_of_two(scores[rows], form, temperature)
-            continue
-        block, axis = _fresh(scores, rows)
-        best, classes[rows] = _first_maximum(block, axis)
+        return peaks, classes
+    as_given = form == "probs" and temperature == 1.0
+    for rows, block, axis in copies(scores):
+        best, classes[rows] = first_maximum(block, axis)
         peaks[rows] = best if as_given else _peak(block, axis, form, temperature)
     return peaks, classes
 
 
-def _peak_dtype(scores: Array) -> npt.DTypeLike:
+def peak_dtype(scores: Array) -> npt.DTypeLike:
     """Two classes are worked on in float64: they need one exp a row, and saturate later."""
     return np.float64 if scores.shape[1] == 2 else work_dtype(scores)
 
@@ -154,8 +164,7 @@ def negative_entropy(scores: Array, form: Form, temperature: float = 1.0) -> Flo
     if k == 2:
         return binary_negative_entropy(confidence(scores, form, temperature))
     result: Floats = np.empty(n, dtype=work_dtype(scores))
-    for rows in blocks(n, k):
-        block, axis = _fresh(scores, rows)
+    for rows, block, axis in copies(scores):
         if form == "probs" and temperature == 1.0:
             logs = np.log(np.maximum(block, FLOOR))
             result[rows] = np.multiply(block, logs, out=block).sum(axis=axis)
@@ -191,8 +200,7 @@ def softmax(scores: Array, form: Form, temperature: float = 1.0) -> Floats:
     array([[0.25, 0.75]])
     """
     result = np.empty(scores.shape, dtype=work_dtype(scores))
-    for rows in blocks(*scores.shape):
-        block, axis = _fresh(scores, rows)
+    for rows, block, axis in copies(scores):
         _below_top(block, axis, form)
         _weights(block, 1.0 / temperature, out=block)
         block /= np.expand_dims(block.sum(axis=axis), axis)
@@ -209,10 +217,8 @@ def likelihood_slopes(
     scores: Array, form: Form, labels: Ints, inverse_temperature: float
 ) -> tuple[float, float, float]:
     """Mean negative log-likelihood of the labels and its two derivatives in 1/T."""
-    n, k = scores.shape
     sums = np.zeros(3)
-    for rows in blocks(n, k):
-        block, axis = _fresh(scores, rows)
+    for rows, block, axis in copies(scores):
         _below_top(block, axis, form)
         own = np.take_along_axis(block, np.expand_dims(labels[rows], axis), axis).squeeze(axis)
         weights = _weights(block, inverse_temperature)
@@ -223,5 +229,5 @@ def likelihood_slopes(
         spread = weights.sum(axis=axis) / total - mean * mean
         nll = np.log(total) - inverse_temperature * own
         sums += [part.sum(dtype=np.float64) for part in (nll, mean - own, spread)]
-    nll_mean, slope, curvature = sums / n
+    nll_mean, slope, curvature = sums / len(scores)
     return float(nll_mean), float(slope), float(curvature)

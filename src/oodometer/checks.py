@@ -59,27 +59,37 @@ def matrix(values: Any, what: str) -> Array:
     return array
 
 
-def are_probs(probs: Array) -> None:
-    """Every row in [0, 1] and of sum 1."""
-    ones = np.ones(probs.shape[1], dtype=arrays.work_dtype(probs))
-    for rows in arrays.blocks(*probs.shape):
-        block = probs[rows].astype(ones.dtype, copy=False)
+def are_probs(probs: Array, *, classes: bool) -> tuple[Floats, Ints | None]:
+    """Every row in [0, 1] and of sum 1; gives the largest of each row, and its class if wanted.
+
+    Those come with the check, for the pass over the rows costs more than what is done in it.
+    """
+    n, _ = probs.shape
+    peaks: Floats = np.empty(n, dtype=arrays.peak_dtype(probs))
+    picks: Ints | None = np.empty(n, dtype=np.int32) if classes else None
+    for rows, block, axis in arrays.copies(probs):
         with np.errstate(invalid="ignore", over="ignore"):
-            off = block @ ones - 1.0
-            inside = block.min() >= -RANGE_TOLERANCE and block.max() <= 1.0 + RANGE_TOLERANCE
-            if inside and off.min() >= -SUM_TOLERANCE and off.max() <= SUM_TOLERANCE:
-                continue
-            wrong = ~(np.abs(off) <= SUM_TOLERANCE) | _outside(block).any(axis=1)
-        row = int(np.flatnonzero(wrong)[0])
-        _refuse_probs(block[row], rows.start + row)
+            if picks is None:
+                best = block.max(axis=axis)
+            else:
+                best, picks[rows] = arrays.first_maximum(block, axis)
+            off = block.sum(axis=axis) - 1.0
+            inside = block.min() >= -RANGE_TOLERANCE and best.max() <= 1.0 + RANGE_TOLERANCE
+            if not (inside and off.min() >= -SUM_TOLERANCE and off.max() <= SUM_TOLERANCE):
+                _refuse_probs(block if axis == 1 else block.T, off, rows.start)
+        peaks[rows] = best
+    return peaks, picks
 
 
 def _outside(probs: Array) -> Bools:
     return np.asarray((probs < -RANGE_TOLERANCE) | (probs > 1.0 + RANGE_TOLERANCE))
 
 
-def _refuse_probs(probs: Array, row: int) -> NoReturn:
-    """Say what is wrong with the probabilities of one row."""
+def _refuse_probs(block: Array, off: Floats, start: int) -> NoReturn:
+    """Say what is wrong with the first row that is."""
+    wrong = ~(np.abs(off) <= SUM_TOLERANCE) | _outside(block).any(axis=1)
+    row = int(np.flatnonzero(wrong)[0])
+    probs, row = block[row], start + row
     _finite(probs[None], "probs", row)
     outside = np.flatnonzero(_outside(probs))
     if outside.size:

@@ -75,8 +75,9 @@ class Predictions:
     ) -> Predictions:
         """Rows of probabilities that sum to 1."""
         scores = checks.matrix(probs, "probs")
-        checks.are_probs(scores)
-        return cls._of(scores, "probs", checks.Extras(labels, features, ids, class_names))
+        peaks, classes = checks.are_probs(scores, classes=labels is not None)
+        made = cls._of(scores, "probs", checks.Extras(labels, features, ids, class_names))
+        return replace(made, known=Signals(confidence=peaks, classes=classes))
 
     @classmethod
     def from_logits(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from oodometer.arrays import Floats, Ints
+from oodometer.arrays import Bools, Floats, Ints
 from oodometer.errors import InputError
 
 # The standard normal's 97.5 % point, for 95 % intervals.
@@ -27,19 +27,23 @@ def stream(seed: int, *path: object) -> np.random.Generator:
     return np.random.default_rng(np.frombuffer(digest, dtype=np.uint32))
 
 
-def counts_between(edges: Floats, values: Floats) -> Ints:
+def counts_between(edges: Floats, values: Floats, where: Bools | None = None) -> Ints:
     """How many values lie below the first edge, in [edge, next edge), …, from the last edge on.
+
+    With `where`, only the values marked there are counted.
 
     >>> counts_between(np.array([1.0, 2.0]), np.array([0.5, 1.0, 1.5, 2.0, 9.0]))
     array([1, 2, 2])
     """
+    if where is None:
+        where = np.ones(len(values), dtype=np.bool_)
     if not len(edges):
-        return np.array([len(values)])
+        return np.array([np.count_nonzero(where)])
     # Only what lies between the outer edges needs to be sorted; often that is little.
     low, high = values < edges[0], values >= edges[-1]
-    between = np.sort(values[~(low | high)])
+    between = np.sort(values[where & ~(low | high)])
     counts = np.zeros(len(edges) + 1, dtype=np.int64)
-    counts[0], counts[-1] = np.count_nonzero(low), np.count_nonzero(high)
+    counts[0], counts[-1] = np.count_nonzero(low & where), np.count_nonzero(high & where)
     counts[1:-1] = np.diff(np.searchsorted(between, edges, side="left"))
     return counts
 

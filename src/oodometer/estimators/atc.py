@@ -58,7 +58,9 @@ def _edges_around(scores: Floats, errors: int, cut: float) -> Floats:
     """Source scores whose rank a resampled threshold may have: six deviations to each side."""
     reach = 6 * math.sqrt(2 * min(errors, len(scores) - errors)) + 2
     first, last = max(0, int(errors - reach)), min(len(scores) - 1, int(errors + reach))
-    near = np.sort(np.partition(scores, [first, last])[first : last + 1])
+    # Two partitions at one place each are many times faster than one at two places.
+    upper = np.partition(scores, first)[first:]
+    near = np.sort(np.partition(upper, last - first)[: last - first + 1])
     step = max(1, len(near) // EDGES)
     chosen = (
         near[::step] if not math.isfinite(cut) else np.append(near[::step], near.dtype.type(cut))
@@ -110,7 +112,7 @@ class AverageThresholdedConfidence(Staged[Cut, Ints]):
         errors = int(source.n - np.count_nonzero(correct))
         cut = threshold(scores, errors)
         edges = _edges_around(scores, errors, cut)
-        wrong = counts_between(edges, scores[~correct])
+        wrong = counts_between(edges, scores, where=~correct)
         right = counts_between(edges, scores) - wrong
         return Cut(cut, edges, np.stack([wrong, right], axis=1))
 

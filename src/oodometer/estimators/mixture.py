@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from oodometer.arrays import Floats
+from oodometer.arrays import Floats, blocks
 
 TOLERANCE = 1e-7
 TINY = 1e-30
@@ -33,11 +33,19 @@ def shares(probs: Floats, prior: Floats, max_iterations: int) -> tuple[Floats, b
 
 
 def _step(probs: Floats, prior: Floats, q: Floats) -> tuple[Floats, float]:
-    """One EM step, and the log-likelihood before it."""
+    """One EM step, and the log-likelihood before it.
+
+    In float64, block by block: sums of a million float32 terms are too rough to converge on.
+    """
     inverse = np.divide(1.0, prior, out=np.zeros(len(prior)), where=prior > 0)
-    density = np.maximum(probs @ (q * inverse).astype(probs.dtype), TINY)
-    following = q * inverse * (probs.T @ (1.0 / density)).astype(np.float64)
-    return following / following.sum(), float(np.log(density).mean(dtype=np.float64))
+    pull, likelihood = np.zeros(len(prior)), 0.0
+    for rows in blocks(*probs.shape):
+        block = probs[rows].astype(np.float64, copy=False)
+        density = np.maximum(block @ (q * inverse), TINY)
+        likelihood += float(np.log(density).sum())
+        pull += (1.0 / density) @ block
+    following = q * inverse * pull
+    return following / following.sum(), likelihood / len(probs)
 
 
 def _climb(probs: Floats, prior: Floats, q: Floats, max_iterations: int) -> tuple[Floats, bool]:

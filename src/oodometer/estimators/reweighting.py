@@ -56,7 +56,7 @@ class ImportanceReweighting(Staged[Bins, Ints]):
         if self.binning == "equal-mass":
             inner = np.unique(np.quantile(source.confidence, inner))
         sides = (~source.correct, source.correct)
-        counts = [counts_between(inner, source.confidence[side]) for side in sides]
+        counts = [counts_between(inner, source.confidence, where=side) for side in sides]
         return Bins(inner, np.stack(counts, axis=1))
 
     def summarize(self, learned: Bins, batch: Predictions) -> Ints:
