@@ -213,7 +213,7 @@ def test_sliced_and_chunked_lists_start_where_they_should(kind: Any) -> None:
         ([[0.5, 0.5], [0.5, None]], "A list of column 'probs' has an empty place in row 1."),
         ([[0.5, 0.5], [0.5, np.nan]], "probs must be finite; row 1, class 1 is nan. Drop or mend such rows first."),
         ([["a", "b"], ["c", "d"]], "The lists of column 'probs' hold string; numbers were expected."),
-        ([0.5, 0.5], "The column 'probs' holds double; a list of numbers in every row was expected. For one column a class, name their common prefix."),
+        (["a", "b"], "The column 'probs' holds string; a list of numbers in every row was expected. For one column a class, name their common prefix."),
     ],
 )  # fmt: skip
 def test_lists_that_are_no_scores_are_refused(rows: list[Any], message: str) -> None:
@@ -418,3 +418,28 @@ def test_any_column_is_read_as_it_is() -> None:
 def test_a_pandas_index_does_no_harm() -> None:
     frame = pd.DataFrame(by_class(probs_of(3, 2)), index=[5, 9, 2])
     np.testing.assert_array_equal(Predictions.from_frame(frame).scores, probs_of(3, 2))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("form", "first"), [("probs", [0.75, 0.4]), ("logits", [0.0, 0.0])])
+def test_one_column_of_numbers_is_the_score_of_the_second_of_two_classes(
+    form: str, first: list[float], dtype: type
+) -> None:
+    second: Array = np.array([0.25, 0.6], dtype=dtype)
+    usual = Predictions.from_frame(pa.table({form[:-1]: second, "label": [0, 1]}))
+    named = Predictions.from_frame(pa.table({"risk": second}), **{form: "risk"})
+    for found in (usual, named):
+        assert found.form == form
+        assert found.scores is not None
+        assert found.scores.dtype == dtype
+        np.testing.assert_allclose(found.scores, np.stack([first, second], axis=1), rtol=1e-6)
+
+
+def test_a_single_probability_above_1_is_refused() -> None:
+    message = refusal_of(pa.table({"prob": [0.5, 1.5]}))
+    assert message.startswith("probs must lie in [0, 1]; row 1, class 0 is -0.5")
+
+
+def test_columns_a_class_come_before_a_single_column() -> None:
+    table = pa.table({"prob": [9.0], "prob_0": [0.2], "prob_1": [0.3], "prob_2": [0.5]})
+    assert Predictions.from_frame(table).k == 3

@@ -116,7 +116,7 @@ class Assessment:
         lines += [f"{name:<{wide}}  no answer: {why}" for name, why in self.refused.items()]
         lines += ["", "light  diagnostic              value   meaning"]
         lines += [
-            f"{d.light:<5}  {d.name:<22}  {d.value:<6.3g}  {d.meaning}" for d in self.diagnostics
+            f"{d.light:<5}  {d.name:<22}  {d.shown:<6}  {d.meaning}" for d in self.diagnostics
         ]
         if self.segments:
             lines += ["", "segment               n  accuracy  95 % interval"]

@@ -114,7 +114,7 @@ def estimate(
     """Estimate the accuracy on TARGET from the outputs on SOURCE.
 
     Files are Parquet, CSV, Arrow or .npz, with columns prob_0, prob_1, … (or logit_…, or one list
-    column probs or logits) and, in the source, label.
+    column probs or logits, or, of two classes, one column prob or logit) and, in the source, label.
 
     Example: oodometer estimate validation.parquet new_site.parquet --html report.html
     """

@@ -33,6 +33,16 @@ class Diagnostic:
     light: Light
     meaning: str
 
+    @property
+    def shown(self) -> str:
+        """The value as people read it: counts whole, the rest to three digits.
+
+        >>> Diagnostic("d", 11890.0, "green", "m").shown, Diagnostic("d", 0.0123, "red", "m").shown
+        ('11,890', '0.0123')
+        """
+        whole = abs(self.value) >= 100 and abs(self.value) < 1e15
+        return f"{self.value:,.0f}" if whole else f"{self.value:.3g}"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {

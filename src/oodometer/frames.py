@@ -1,7 +1,8 @@
 """Columns of a data frame, as arrays.
 
 Any frame that speaks the Arrow interface is read: pandas, polars, pyarrow. Scores are columns that
-share a prefix (`prob_0`, `prob_1`, … or `prob_cat`, `prob_dog`) or one column of lists.
+share a prefix (`prob_0`, `prob_1`, … or `prob_cat`, `prob_dog`), one column of lists, or, of two
+classes, one column of numbers (`prob`): the score of the second class.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import numpy as np
 from oodometer.arrays import Array, Form
 from oodometer.errors import InputError
 
-# What is looked for when the user names no column: the list column, then the prefix.
+# What is looked for when the user names no column: the list column, the prefix, the single number.
 DEFAULTS: dict[Form, tuple[str, ...]] = {
-    "probs": ("probs", "prob_"),
-    "logits": ("logits", "logit_"),
+    "probs": ("probs", "prob_", "prob"),
+    "logits": ("logits", "logit_", "logit"),
 }
 
 
@@ -89,7 +90,9 @@ def scores_of(table: Any, *, probs: str | None = None, logits: str | None = None
         )
     form, name = found[0]
     if name in table.column_names:
-        return Scores(_from_lists(table, name), form, None)
+        single = _is_number(table.column(name).type)
+        values = _of_two(table, name, form) if single else _from_lists(table, name)
+        return Scores(values, form, None)
     columns, class_names = _ordered(table, name)
     return Scores(_from_columns(table, columns), form, class_names)
 
@@ -110,7 +113,7 @@ def _none_found(table: Any, named: list[tuple[Form, str]]) -> str:
         return f"No column is called {named[0][1]!r} or starts with it. There are: {there}."
     return (
         "No scores were found: columns prob_0, prob_1, … or logit_0, logit_1, …, or one list "
-        f"column probs or logits, were expected. There are: {there}. "
+        f"column probs or logits, or one column prob or logit of two classes, were expected. There are: {there}. "
         "Name yours with --probs or --logits."
     )
 
@@ -160,6 +163,22 @@ def _float_type(arrow_type: Any) -> Any:
     return np.float32 if arrow_type in (pa.float16(), pa.float32()) else np.float64
 
 
+def _is_number(arrow_type: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type))
+
+
+def _of_two(table: Any, name: str, form: Form) -> Array:
+    """Both classes' scores from the second one's: 1 − p and p, or 0 and the logit."""
+    second = numbers(table, name)
+    pair = np.zeros((2, len(second)), dtype=np.result_type(second.dtype, np.float32))
+    pair[1] = second
+    if form == "probs":
+        pair[0] = 1.0 - pair[1]
+    return pair.T
+
+
 def _from_lists(table: Any, name: str) -> Array:
     import pyarrow as pa
     import pyarrow.compute
@@ -187,7 +206,7 @@ def _from_lists(table: Any, name: str) -> Array:
         raise InputError(
             f"A list of column {name!r} has an empty place in row {_first_null(flat) // lengths[0]}."
         )
-    if not (pa.types.is_integer(flat.type) or pa.types.is_floating(flat.type)):
+    if not _is_number(flat.type):
         raise InputError(f"The lists of column {name!r} hold {flat.type}; numbers were expected.")
     return _plain(flat, name).reshape(lengths.size, int(lengths[0]))
 
@@ -200,7 +219,7 @@ def numbers(table: Any, name: str) -> Array:
     if pa.types.is_decimal(column.type):
         column = column.cast(pa.float64())
     kind = column.type
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
+    if not (_is_number(kind) or pa.types.is_null(kind)):
         row, value = _first_text(column)
         raise InputError(
             f"The column {name!r} holds {kind}, not numbers: row {row} is {value!r}. "

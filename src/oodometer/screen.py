@@ -55,7 +55,7 @@ def show_assessment(console: Console, found: Assessment) -> None:
     console.print()
     console.print(table("Estimates", ("method", "accuracy %", "95 % interval", "holds"), rows))
     console.print()
-    lights = [(light(d.light), d.name, f"{d.value:.3g}", d.meaning) for d in found.diagnostics]
+    lights = [(light(d.light), d.name, d.shown, d.meaning) for d in found.diagnostics]
     console.print(table("When not to believe it", ("light", "sign", "value", "meaning"), lights))
     if found.segments:
         parts = [
