@@ -157,7 +157,7 @@ class _Task:
             wide = wilson(share * self.source.n, self.source.n)
             low, high = low - (share - wide[0]), high + (wide[1] - share)
             lacking = "error" if share else "right answer"
-            notes += (f"the source shows no {lacking}; the interval is widened by Wilson's",)
+            notes += (f"the source shows no {lacking}; the interval is widened by Wilson's bound",)
         return replace(
             found,
             method=self.member.name,
