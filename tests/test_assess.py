@@ -120,7 +120,7 @@ def test_the_headline_is_atc_mc_and_says_by_which_rule() -> None:
     found = oodometer.estimate(source, target)
     assert found.headline.estimate == found["atc-mc"]
     assert found.headline.why.startswith("the first of atc-mc, atc-ne, doc")
-    only = oodometer.estimate(source, target, methods=["iw"]).headline
+    only = oodometer.estimate(source, target, methods="iw").headline
     assert (only.estimate.method, only.why) == ("iw", "the only method with an answer")
 
 

@@ -19,13 +19,13 @@ def lights(source: Predictions, target: Predictions, *estimates: Estimate) -> di
 
 
 def test_every_light_is_green_on_data_of_the_same_kind() -> None:
-    """Ten pairs without any shift: nine lights each, at most one of ninety lit by chance."""
+    """Ten pairs without any shift: ten lights each, at most one of a hundred lit by chance."""
     lit = []
     for seed in range(10):
         source = toy_predictions(2000, seed=seed)
         target = toy_predictions(1500, seed=seed + 100)
         found = oodometer.estimate(source, target)
-        assert len(found.diagnostics) == 9
+        assert len(found.diagnostics) == 10
         lit += [d.name for d in found.diagnostics if d.light != "green"]
     assert len(lit) <= 1, lit
 
@@ -80,6 +80,14 @@ def test_methods_that_disagree_are_said() -> None:
     assert far["estimator_spread"].light == "red"
     assert far["estimator_spread"].value == pytest.approx(0.3)
     assert "estimator_spread" not in lights(rows, rows, Estimate(0.9))
+
+
+def test_bins_without_source_rows_are_said() -> None:
+    source = Predictions.from_probs([[0.95, 0.05]] * 40, labels=[0] * 39 + [1])
+    target = Predictions.from_probs([[0.95, 0.05]] * 30 + [[0.55, 0.45]] * 10)
+    found = oodometer.estimate(source, target, temperature=None)
+    (light,) = [d for d in found.diagnostics if d.name == "borrowed_bins"]
+    assert (light.value, light.light) == (0.25, "amber")
 
 
 def test_uneven_weights_name_the_method_and_never_forbid() -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from oodometer import checks, estimators
-from oodometer.arrays import Floats
+from oodometer.arrays import Array, Floats
 from oodometer.assessment import Assessment, Headline, Segment
 from oodometer.calibration import Temperature, fit_temperature
 from oodometer.core import Estimate, Estimator, Staged
@@ -34,7 +34,7 @@ def estimate(  # noqa: PLR0913 - the main door; all but the data are options
     target: Predictions,
     *,
     second: Predictions | Sequence[Predictions] | None = None,
-    methods: Sequence[str | Estimator] | None = None,
+    methods: str | Sequence[str | Estimator] | None = None,
     temperature: float | Literal["fit"] | None = "fit",
     by: Any = None,
     seed: int = 0,
@@ -52,6 +52,8 @@ def estimate(  # noqa: PLR0913 - the main door; all but the data are options
     source, target = _at_the_door(source, target, second)
     if replicates < 20:
         raise InputError(f"replicates must be at least 20; got {replicates}.")
+    by = checks.per_row(by, target.n, "values of by")
+    methods = [methods] if isinstance(methods, str) else methods
     members = [_member(method) for method in methods] if methods else list(estimators.every())
     fitted, used = _temperature(source, target, temperature)
     if used is not None:
@@ -208,11 +210,10 @@ def _headline(names: list[str], source: Predictions) -> tuple[str, str]:
 
 
 def _segments(
-    task: _Task, target: Predictions, by: Any, progress: Progress | None
+    task: _Task, target: Predictions, by: Array, progress: Progress | None
 ) -> Iterator[Segment]:
     """The headline's method on each part of the target."""
-    values = checks.per_row(by, target.n, "values of by")
-    names, inverse = np.unique(_segment_names(values), return_inverse=True)
+    names, inverse = np.unique(_segment_names(by), return_inverse=True)
     order = np.argsort(inverse, kind="stable")
     starts = np.searchsorted(inverse[order], np.arange(len(names) + 1))
     for j, name in enumerate(names):
@@ -225,7 +226,7 @@ def _segments(
             yield Segment(str(name), rows.n, None, str(reason))
 
 
-def _segment_names(values: Any) -> Any:
+def _segment_names(values: Array) -> Array:
     """Segments as text; moments in time become days."""
     if values.dtype.kind == "M":
         return values.astype("datetime64[D]").astype(str)

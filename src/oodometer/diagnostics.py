@@ -103,6 +103,21 @@ def outside_support(evidence: Evidence) -> Diagnostic:
     )
 
 
+def borrowed_bins(evidence: Evidence) -> Diagnostic:
+    """How much of the target IM had to judge by neighbours."""
+    found = [e.facts["borrowed_share"] for e in evidence.estimates if "borrowed_share" in e.facts]
+    if not found:
+        raise NoAnswer("no method with bins was asked for")
+    return Diagnostic(
+        "borrowed_bins",
+        found[0],
+        # It speaks of that one method alone, so it never forbids the headline.
+        "green" if found[0] < 0.01 else "amber",
+        "share of the target in bins of confidence without a source row; im took the accuracy of "
+        "the nearest bin that has some",
+    )
+
+
 def weight_effective_share(evidence: Evidence) -> Diagnostic:
     """How few source rows carry the most uneven weights."""
     shares = {e.method: e.facts["effective_share"] for e in evidence.estimates
@@ -215,6 +230,7 @@ def confusion_condition(evidence: Evidence) -> Diagnostic:
 EVERY: tuple[Callable[[Evidence], Diagnostic], ...] = (
     score_distance,
     outside_support,
+    borrowed_bins,
     weight_effective_share,
     class_shift,
     class_collapse,
