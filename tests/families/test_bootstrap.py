@@ -9,7 +9,7 @@ from oodometer.core import Estimator, Staged
 from oodometer.estimators import ImportanceReweighting, every
 from oodometer.predictions import Predictions
 from oodometer.stats import stream
-from oodometer.testing import toy_predictions
+from oodometer.testing import toy_pair, toy_predictions
 
 LOOPS = 300
 
@@ -62,3 +62,33 @@ def test_intervals_cover_the_estimate_of_the_whole_population(member: Estimator)
         hits += bool(low <= truth <= high)
     # Under a true rate of 95 %, fewer than 51 of 60 happens once in 2,000 tries.
     assert hits >= 51
+
+
+class Still:
+    """A stream in which every draw gives each row exactly once."""
+
+    def multinomial(self, n: int, shares: np.ndarray, size: int) -> np.ndarray:
+        return np.tile(np.rint(n * shares).astype(np.int64), (size, 1))
+
+    def normal(self, mean: float, spread: float, size: int) -> np.ndarray:
+        return np.full(size, mean)
+
+    def poisson(self, mean: float, size: tuple[int, int]) -> np.ndarray:
+        return np.ones(size, dtype=np.int64)
+
+
+@pytest.mark.parametrize("k", [2, 5])
+@pytest.mark.parametrize(
+    "member", [*every(), ImportanceReweighting(5, "equal-mass")], ids=lambda m: m.name
+)
+def test_a_replicate_of_the_rows_themselves_is_the_estimate_itself(
+    member: Estimator, k: int
+) -> None:
+    assert isinstance(member, Staged)
+    for seed in range(5):
+        source, target = toy_pair(seed, k)
+        learned = member.learn(source)
+        total = member.summarize(learned, target)
+        drawn = member.resample(learned, total, Still(), 3)  # type: ignore[arg-type]
+        value = member.finish(learned, total).value
+        assert drawn == pytest.approx(value, abs=1e-9 if member.streams else 1e-5)
