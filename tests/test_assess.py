@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oodometer
-from oodometer.core import Estimate
+from oodometer.core import Estimate, Staged
 from oodometer.errors import InputError, NoAnswer
 from oodometer.predictions import Predictions
 from oodometer.stats import wilson
@@ -194,6 +194,48 @@ def test_a_strangers_estimator_gets_an_interval_by_drawing_rows() -> None:
     assert theirs.value == pytest.approx(ours.value)
     width = [e.high - e.low for e in (theirs, ours)]  # type: ignore[operator]
     assert width[0] == pytest.approx(width[1], rel=0.4)
+
+
+@dataclass(frozen=True)
+class Lopsided(Staged[None, Any]):
+    """An estimator whose bootstrap is biased upwards."""
+
+    name: ClassVar[str] = "lopsided"
+    assumes: ClassVar[str] = "nothing"
+    needs: ClassVar[tuple[str, ...]] = ()
+    paper: ClassVar[str] = "none"
+
+    def learn(self, source: Predictions) -> None: ...
+
+    def summarize(self, learned: None, batch: Predictions) -> Any:
+        return batch.n
+
+    def finish(self, learned: None, total: Any) -> Estimate:
+        return Estimate(0.5)
+
+    def resample(
+        self, learned: None, total: Any, rng: np.random.Generator, count: int
+    ) -> np.ndarray:
+        return np.linspace(0.6, 1.4, count)
+
+
+def test_an_interval_always_holds_its_estimate_and_stays_inside_0_to_1() -> None:
+    source, target = toy_pair()
+    found = oodometer.estimate(source, target, methods=[Lopsided()])["lopsided"]
+    assert (found.low, found.value, found.high) == (0.5, 0.5, 1.0)
+
+
+def test_the_interval_is_the_middle_95_percent_of_the_replicates() -> None:
+    @dataclass(frozen=True)
+    class Even(Lopsided):
+        def resample(
+            self, learned: None, total: Any, rng: np.random.Generator, count: int
+        ) -> np.ndarray:
+            return np.linspace(0.0, 1.0, count)
+
+    source, target = toy_pair()
+    found = oodometer.estimate(source, target, methods=[Even()])["lopsided"]
+    assert (found.low, found.high) == (pytest.approx(0.025), pytest.approx(0.975))
 
 
 def test_segments_cover_the_target_and_an_empty_answer_has_a_reason() -> None:

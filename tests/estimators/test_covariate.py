@@ -37,6 +37,22 @@ def test_weights_of_two_gaussians_are_the_exact_ratio() -> None:
     assert ImportanceWeighting().estimate(source, target).value == pytest.approx(literal, abs=0.01)
 
 
+def test_replicates_move_the_classifier_as_fitting_it_again_does() -> None:
+    """With 100 target rows most of the spread comes from the classifier, not from the source."""
+    source, target = shifted(3_000, 0.0, 1), shifted(100, -1.0, 2)
+    member, rng = ImportanceWeighting(), np.random.default_rng(1)
+    learned = member.learn(source)
+    fast = member.resample(learned, member.summarize(learned, target), rng, 2000)
+    loop = [
+        member.estimate(
+            source.rows(rng.integers(source.n, size=source.n)),
+            target.rows(rng.integers(target.n, size=target.n)),
+        ).value
+        for _ in range(300)
+    ]
+    assert fast.std() == pytest.approx(np.std(loop), rel=0.15)
+
+
 def test_without_shift_all_rows_weigh_alike() -> None:
     source, target = shifted(5_000, 0.0, 1), shifted(5_000, 0.0, 2)
     found = ImportanceWeighting().estimate(source, target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from oodometer.arrays import Floats
 from oodometer.estimators import mixture
 
 
@@ -21,15 +22,69 @@ def test_a_class_that_no_row_shows_gets_no_share() -> None:
     assert found[2] == pytest.approx(0.0, abs=1e-6)
 
 
-def test_no_step_lowers_the_likelihood() -> None:
-    rng = np.random.default_rng(0)
-    probs, prior = rng.dirichlet(np.full(5, 0.5), size=300), np.full(5, 0.2)
+@pytest.mark.parametrize("seed", range(30))
+def test_no_step_lowers_the_likelihood(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(2, 8))
+    probs = rng.dirichlet(np.full(k, rng.choice([0.05, 0.3, 1.0])), size=int(rng.integers(5, 200)))
+    prior = rng.dirichlet(np.ones(k))
 
     def likelihood(q: np.ndarray) -> float:
-        return float(np.log(probs @ (q / prior)).mean())
+        return float(np.log(np.maximum(probs @ (q / prior), mixture.TINY)).mean())
 
-    values = [likelihood(mixture._climb(probs, prior, prior, steps)[0]) for steps in range(1, 12)]
-    assert values == sorted(values)
+    values = [likelihood(mixture._climb(probs, prior, prior, steps)[0]) for steps in range(1, 15)]
+    assert (np.diff(values) > -1e-10).all()
+
+
+def test_an_extrapolation_that_lowers_the_likelihood_is_not_taken() -> None:
+    """Known cases in which the guess ahead is worse than the second of the two steps."""
+    worse = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        probs, prior = rng.dirichlet(np.full(6, 0.3), size=30), rng.dirichlet(np.ones(6))
+        q: Floats = prior
+        for _ in range(20):
+            first, _ = mixture._step(probs, prior, q)
+            if np.abs(first - q).sum() < mixture.TOLERANCE:
+                break
+            second, before = mixture._step(probs, prior, first)
+            _, after = mixture._step(probs, prior, mixture._extrapolate(q, first, second))
+            q, _ = mixture._climb(probs, prior, q, 1)
+            if after < before:
+                worse += 1
+                assert np.array_equal(q, second)
+    assert worse > 0
+
+
+class Still:
+    """Every row drawn exactly once."""
+
+    def poisson(self, mean: float, size: tuple[int, int]) -> np.ndarray:
+        return np.ones(size, dtype=np.int64)
+
+
+def test_shares_follow_the_sources_shares_as_solving_again_does() -> None:
+    rng = np.random.default_rng(0)
+    probs, prior = rng.dirichlet(np.full(3, 0.4), size=4000), np.array([0.5, 0.3, 0.2])
+    found, _ = mixture.shares(probs, prior, 1000)
+    others = np.array([[0.52, 0.29, 0.19], [0.48, 0.3, 0.22], [0.5, 0.33, 0.17]])
+    moved = mixture.resampled_shares(probs, 4000, found, prior, others, Still())  # type: ignore[arg-type]
+    solved = np.stack([mixture.shares(probs, other, 1000)[0] for other in others])
+    assert np.abs(solved - found).max() > 0.01
+    assert np.abs(moved - solved).max() < 0.15 * np.abs(solved - found).max()
+
+
+def test_a_sample_of_more_rows_varies_less() -> None:
+    """What 4,000 rows vary by is halved when they stand for 16,000."""
+    rng = np.random.default_rng(0)
+    probs, prior = rng.dirichlet(np.full(3, 0.4), size=4000), np.array([0.5, 0.3, 0.2])
+    found, _ = mixture.shares(probs, prior, 1000)
+    priors = np.tile(prior, (3000, 1))
+    few, many = (
+        mixture.resampled_shares(probs, n, found, prior, priors, rng).std(axis=0)
+        for n in (4000, 16_000)
+    )
+    assert many == pytest.approx(few / 2, rel=0.1)
 
 
 def test_many_rows_of_float32_settle_where_float64_does() -> None:
