@@ -193,7 +193,24 @@ def test_a_strangers_estimator_gets_an_interval_by_drawing_rows() -> None:
     theirs, ours = found["plain"], found["ac"]
     assert theirs.value == pytest.approx(ours.value)
     width = [e.high - e.low for e in (theirs, ours)]  # type: ignore[operator]
-    assert width[0] == pytest.approx(width[1], rel=0.4)
+    # The spread of 50 replicates is itself known to about 10 %.
+    assert width[0] == pytest.approx(width[1], rel=0.25)
+
+
+@dataclass(frozen=True)
+class Peeking(Plain):
+    """A stranger's estimator that would read labels if it were shown any."""
+
+    name: ClassVar[str] = "peeking"
+
+    def estimate(self, source: Predictions, target: Predictions) -> Estimate:
+        return Estimate(float(target.labelled))
+
+
+def test_a_strangers_estimator_is_not_shown_the_targets_labels() -> None:
+    source, target = toy_pair()
+    assert target.labelled
+    assert oodometer.estimate(source, target, methods=[Peeking()])["peeking"].value == 0.0
 
 
 @dataclass(frozen=True)
@@ -235,7 +252,8 @@ def test_the_interval_is_the_middle_95_percent_of_the_replicates() -> None:
 
     source, target = toy_pair()
     found = oodometer.estimate(source, target, methods=[Even()])["lopsided"]
-    assert (found.low, found.high) == (pytest.approx(0.025), pytest.approx(0.975))
+    assert found.low == pytest.approx(0.025)
+    assert found.high == pytest.approx(0.975)
 
 
 def test_segments_cover_the_target_and_an_empty_answer_has_a_reason() -> None:

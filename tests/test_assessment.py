@@ -28,6 +28,9 @@ def test_the_verdict_names_the_worst_lights(found: oodometer.Assessment) -> None
     worst = [d.name for d in found.diagnostics if d.light == found.headline.light]
     assert found.headline.light != "green"
     assert all(name in found.verdict for name in worst)
+    others = [d.name for d in found.diagnostics if d.name not in worst]
+    assert others
+    assert not any(name in found.verdict for name in others)
 
 
 def test_it_prints_as_a_table_of_methods_lights_and_segments(found: oodometer.Assessment) -> None:

@@ -482,3 +482,11 @@ def test_different_ids_are_told_with_the_row(ids: list[Any], other: list[Any], s
     with pytest.raises(InputError) as caught:
         checks.same_ids(np.array(ids), np.array(other))
     assert str(caught.value) == f"The ids of the two models differ: {shown}. Sort both by id."
+
+
+@pytest.mark.parametrize("k", [2, 5, 40])
+def test_a_probability_above_1_is_refused_even_where_the_sum_is_near_enough(k: int) -> None:
+    probs = np.eye(k)
+    probs[1, 1] = 1.0005
+    with pytest.raises(InputError, match=r"probs must lie in \[0, 1\]; row 1, class 1 is 1.0005"):
+        Predictions.from_probs(probs)

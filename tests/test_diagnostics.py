@@ -54,6 +54,14 @@ def test_a_model_that_calls_everything_one_class_is_flagged() -> None:
     assert found["class_shift"].light == "red"
 
 
+def test_classes_that_differ_by_chance_alone_are_no_shift() -> None:
+    """Sixty rows of fifty classes: two such samples differ by a third without any shift."""
+    source, target = toy_predictions(60, 50, seed=1), toy_predictions(60, 50, seed=2)
+    found = lights(source, target)["class_shift"]
+    assert found.value > 0.3
+    assert found.light == "green"
+
+
 def test_a_source_that_is_mostly_one_class_too_is_no_collapse() -> None:
     source = toy_predictions(400, shares=[0.94, 0.02, 0.02, 0.02])
     target = toy_predictions(400, shares=[0.95, 0.02, 0.02, 0.01], seed=3)
