@@ -30,9 +30,9 @@ CELLS = 163_840
 WIDE = 33
 
 
-def blocks(n: int, k: int, cells: int = CELLS) -> Iterator[slice]:
+def blocks(n: int, k: int) -> Iterator[slice]:
     """Slices that cut n rows of k cells into blocks that stay in cache."""
-    step = max(cells // k, 16)
+    step = max(CELLS // k, 16)
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 

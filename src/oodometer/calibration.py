@@ -49,9 +49,8 @@ def fit_temperature(source: Predictions) -> Temperature:
 
 
 def _slopes(source: Predictions, inverse: float) -> tuple[float, float, float]:
-    form: arrays.Form = "probs" if source.form == "probs" else "logits"
-    scores, labels = cast(arrays.Array, source.scores), cast(Ints, source.labels)
-    return arrays.likelihood_slopes(scores, form, labels, inverse)
+    labels = cast(Ints, source.labels)
+    return arrays.likelihood_slopes(*source.scored("a temperature"), labels, inverse)
 
 
 def _newton(source: Predictions, inverse: float, *, tolerance: float) -> tuple[float, bool]:

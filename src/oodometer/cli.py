@@ -263,9 +263,7 @@ def demo(
         typer.echo(f"{len(written)} files written to {save}", err=True)
     if html is not None:
         title = "Digits, shifted: estimated against true accuracy"
-        report.write_page(
-            report.comparison_page(rows, title=title, methods=list(rows[0].estimates)), html
-        )
+        report.write_page(report.comparison_page(rows, title=title), html)
         typer.echo(f"Report written to {html}", err=True)
 
 

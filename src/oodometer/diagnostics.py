@@ -68,6 +68,14 @@ def _light(value: float, amber: float, red: float) -> Light:
     return "red" if value >= red else "amber" if value >= amber else "green"
 
 
+def _facts(evidence: Evidence, name: str) -> dict[str, float]:
+    """What the methods found of one thing, by method; NoAnswer where none was asked for."""
+    found = {e.method: e.facts[name] for e in evidence.estimates if name in e.facts}
+    if not found:
+        raise NoAnswer(f"no method that knows its {name} was asked for")
+    return found
+
+
 def worst(diagnostics: Sequence[Diagnostic]) -> Light:
     """The worst light of all, green when there is none."""
     lights = {diagnostic.light for diagnostic in diagnostics}
@@ -105,14 +113,12 @@ def outside_support(evidence: Evidence) -> Diagnostic:
 
 def borrowed_bins(evidence: Evidence) -> Diagnostic:
     """How much of the target IM had to judge by neighbours."""
-    found = [e.facts["borrowed_share"] for e in evidence.estimates if "borrowed_share" in e.facts]
-    if not found:
-        raise NoAnswer("no method with bins was asked for")
+    value = next(iter(_facts(evidence, "borrowed_share").values()))
     return Diagnostic(
         "borrowed_bins",
-        found[0],
+        value,
         # It speaks of that one method alone, so it never forbids the headline.
-        "green" if found[0] < 0.01 else "amber",
+        "green" if value < 0.01 else "amber",
         "share of the target in bins of confidence without a source row; im took the accuracy of "
         "the nearest bin that has some",
     )
@@ -120,10 +126,7 @@ def borrowed_bins(evidence: Evidence) -> Diagnostic:
 
 def weight_effective_share(evidence: Evidence) -> Diagnostic:
     """How few source rows carry the most uneven weights."""
-    shares = {e.method: e.facts["effective_share"] for e in evidence.estimates
-              if "effective_share" in e.facts}  # fmt: skip
-    if not shares:
-        raise NoAnswer("no method with weights was asked for")
+    shares = _facts(evidence, "effective_share")
     method = min(shares, key=lambda name: shares[name])
     return Diagnostic(
         "weight_effective_share",
@@ -135,13 +138,9 @@ def weight_effective_share(evidence: Evidence) -> Diagnostic:
     )
 
 
-def _class_shares(rows: Predictions) -> Any:
-    return np.bincount(rows.classes, minlength=rows.k) / rows.n
-
-
 def class_shift(evidence: Evidence) -> Diagnostic:
     """How far the predicted classes have moved, beyond chance."""
-    source, target = _class_shares(evidence.source), _class_shares(evidence.target)
+    source, target = (rows.class_counts / rows.n for rows in (evidence.source, evidence.target))
     value = float(np.abs(source - target).sum() / 2)
     pooled = (source + target) / 2
     per_class = pooled * (1 - pooled) * (1 / evidence.source.n + 1 / evidence.target.n)
@@ -157,8 +156,9 @@ def class_shift(evidence: Evidence) -> Diagnostic:
 
 def class_collapse(evidence: Evidence) -> Diagnostic:
     """Whether nearly everything is called one class."""
-    before = float(_class_shares(evidence.source).max())
-    value = float(_class_shares(evidence.target).max())
+    before, value = (
+        float(rows.class_counts.max() / rows.n) for rows in (evidence.source, evidence.target)
+    )
     grown = value > before + (1 - before) / 4
     light = _light(value, 0.6, 0.9) if grown else "green"
     return Diagnostic(
@@ -214,10 +214,9 @@ def temperature_fit(evidence: Evidence) -> Diagnostic:
 
 def confusion_condition(evidence: Evidence) -> Diagnostic:
     """Whether classes can be told apart well enough for label shift."""
-    found = [e.facts["condition"] for e in evidence.estimates if "condition" in e.facts]
-    if not found:
-        raise NoAnswer("no method that solves the confusion matrix was asked for")
-    value = float(min(found[0], 1e300))
+    condition = next(iter(_facts(evidence, "condition").values()))
+    # JSON has no infinity.
+    value = float(min(condition, 1e300))
     return Diagnostic(
         "confusion_condition",
         value,

@@ -16,8 +16,6 @@ from oodometer.arrays import Array
 from oodometer.errors import InputError
 from oodometer.predictions import Predictions
 
-NPZ_KEYS = ("probs", "logits", "labels", "features", "ids", "class_names")
-
 
 @dataclass(frozen=True)
 class Columns:
@@ -92,12 +90,9 @@ def _from_table(table: Any, columns: Columns, labelled: bool) -> Predictions:
     if not labelled:
         unwanted = [name for name in table.column_names if name in ("label", columns.labels)]
         table = table.drop_columns(unwanted)
-    elif columns.labels is not None:
-        frames.values(table, columns.labels)
-    labels = columns.labels if labelled else None
     return Predictions.from_frame(
         table,
-        labels=labels,
+        labels=columns.labels if labelled else None,
         probs=columns.probs,
         logits=columns.logits,
         class_names=columns.classes,
@@ -105,22 +100,20 @@ def _from_table(table: Any, columns: Columns, labelled: bool) -> Predictions:
 
 
 def _from_arrays(arrays: dict[str, Array], columns: Columns, labelled: bool) -> Predictions:
-    wanted = [name for name in (columns.probs, columns.logits) if name]
-    if len(wanted) == 2:
-        raise InputError("Both probs and logits were named. Name the one to be used.")
-    found = wanted or [name for name in ("probs", "logits") if name in arrays]
+    named = frames.named_scores(columns.probs, columns.logits)
+    found = named or [(form, form) for form in frames.DEFAULTS if form in arrays]
     if len(found) != 1:
         what = "both of the arrays" if found else "neither of the arrays"
         raise InputError(
             f"It has {what} probs and logits; one was expected. There are: "
             f"{', '.join(arrays)}. Name it with --probs or --logits."
         )
-    is_probs = found[0] == columns.probs or (not wanted and found[0] == "probs")
-    door = Predictions.from_probs if is_probs else Predictions.from_logits
+    form, name = found[0]
+    door = Predictions.from_probs if form == "probs" else Predictions.from_logits
     label_key = columns.labels or ("labels" if "labels" in arrays else None)
     names = columns.classes if columns.classes is not None else arrays.get("class_names")
     return door(
-        _key(arrays, found[0]),
+        _key(arrays, name),
         labels=_key(arrays, label_key) if labelled and label_key else None,
         features=arrays.get("features"),
         ids=arrays.get("ids"),

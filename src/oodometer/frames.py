@@ -71,15 +71,18 @@ def _unconvertible(frame: Any, error: Exception) -> InputError:
     return InputError(f"The table can't be read: {str(error).splitlines()[0]}.")
 
 
-def scores_of(table: Any, *, probs: str | None = None, logits: str | None = None) -> Scores:
-    """The scores of a table: the columns named, or else the usual ones."""
+def named_scores(probs: str | None, logits: str | None) -> list[tuple[Form, str]]:
+    """The one form and name that the user gave, if any."""
     if probs is not None and logits is not None:
         raise InputError("Both probs and logits were named. Name the one to be used.")
-    named: list[tuple[Form, str]] = []
     if probs is not None:
-        named = [("probs", probs)]
-    elif logits is not None:
-        named = [("logits", logits)]
+        return [("probs", probs)]
+    return [] if logits is None else [("logits", logits)]
+
+
+def scores_of(table: Any, *, probs: str | None = None, logits: str | None = None) -> Scores:
+    """The scores of a table: the columns named, or else the usual ones."""
+    named = named_scores(probs, logits)
     wanted = named or [(form, name) for form, names in DEFAULTS.items() for name in names]
     found = [(form, name) for form, name in wanted if _has(table, name, bool(named))]
     if not found:
@@ -113,7 +116,8 @@ def _none_found(table: Any, named: list[tuple[Form, str]]) -> str:
         return f"No column is called {named[0][1]!r} or starts with it. There are: {there}."
     return (
         "No scores were found: columns prob_0, prob_1, … or logit_0, logit_1, …, or one list "
-        f"column probs or logits, or one column prob or logit of two classes, were expected. There are: {there}. "
+        "column probs or logits, or one column prob or logit of two classes, were expected. "
+        f"There are: {there}. "
         "Name yours with --probs or --logits."
     )
 
@@ -190,8 +194,7 @@ def _from_lists(table: Any, name: str) -> Array:
             f"The column {name!r} holds {column.type}; a list of numbers in every row was "
             "expected. For one column a class, name their common prefix."
         )
-    if column.null_count:
-        raise InputError(f"The column {name!r} has no value in row {_first_null(column)}.")
+    _no_gaps(column, name)
     lengths = np.asarray(pa.compute.list_value_length(column))
     if lengths.size == 0:
         return np.empty((0, 0))
@@ -225,21 +228,19 @@ def numbers(table: Any, name: str) -> Array:
             f"The column {name!r} holds {kind}, not numbers: row {row} is {value!r}. "
             "Correct it, or name other columns."
         )
-    if column.null_count:
-        raise InputError(f"The column {name!r} has no value in row {_first_null(column)}.")
+    _no_gaps(column, name)
     return _plain(column, name)
 
 
 def values(table: Any, name: str) -> Array:
     """A column as it is: numbers, text, dates."""
+    import pyarrow as pa
+
     if name not in table.column_names:
         there = ", ".join(table.column_names[:12])
         raise InputError(f"No column is called {name!r}. There are: {there}.")
     column = table.column(name)
-    if column.null_count:
-        raise InputError(f"The column {name!r} has no value in row {_first_null(column)}.")
-    import pyarrow as pa
-
+    _no_gaps(column, name)
     if pa.types.is_dictionary(column.type):
         return np.asarray(column.to_numpy())
     return _plain(column, name)
@@ -255,6 +256,11 @@ def _plain(column: Any, name: str) -> Array:
         return np.asarray(joined.to_numpy(zero_copy_only=False))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError) as error:
         raise InputError(f"The column {name!r} can't be read: {error}") from error
+
+
+def _no_gaps(column: Any, name: str) -> None:
+    if column.null_count:
+        raise InputError(f"The column {name!r} has no value in row {_first_null(column)}.")
 
 
 def _first_null(column: Any) -> int:

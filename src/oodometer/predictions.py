@@ -206,14 +206,15 @@ class Predictions:
 
     @cached_property
     def _top(self) -> tuple[Floats, Ints]:
-        scores, form = self._scored("confidence")
+        scores, form = self.scored("confidence")
         return arrays.top(scores, form, self.temperature)
 
     @cached_property
     def _confidence(self) -> Floats:
-        return arrays.confidence(*self._scored("confidence"), self.temperature)
+        return arrays.confidence(*self.scored("confidence"), self.temperature)
 
-    def _scored(self, what: str) -> tuple[Array, arrays.Form]:
+    def scored(self, what: str) -> tuple[Array, arrays.Form]:
+        """The scores and their form, for `what` needs them; NoAnswer where there are none."""
         if self.scores is None:
             raise NoAnswer(f"{what} can't be had from {self.form} alone; it needs probabilities")
         return self.scores, "probs" if self.form == "probs" else "logits"
@@ -238,7 +239,7 @@ class Predictions:
             return self.known.negative_entropy
         if self.form == "signals" and self.k == 2:
             return arrays.binary_negative_entropy(self.confidence)
-        return arrays.negative_entropy(*self._scored("entropy"), self.temperature)
+        return arrays.negative_entropy(*self.scored("entropy"), self.temperature)
 
     @cached_property
     def correct(self) -> Bools:
@@ -252,7 +253,7 @@ class Predictions:
     @property
     def probs(self) -> Floats:
         """Probabilities (n, k) at the temperature; made anew where they were not given."""
-        scores, form = self._scored("probabilities")
+        scores, form = self.scored("probabilities")
         if (
             form == "probs"
             and self.temperature == 1.0
@@ -264,24 +265,33 @@ class Predictions:
     @property
     def log_probs(self) -> Floats:
         """Logarithms of the probabilities, floored."""
-        return arrays.log_probs(*self._scored("probabilities"), self.temperature)
+        return arrays.log_probs(*self.scored("probabilities"), self.temperature)
+
+    @property
+    def class_counts(self) -> Ints:
+        """How many rows are predicted to be of each class."""
+        return np.bincount(self.classes, minlength=self.k)
 
     # Others made of this one ----------------------------------------------------------------
 
+    @property
+    def _seen(self) -> Signals:
+        """What is known of the rows, and what was computed of them so far."""
+        seen, known = self.__dict__, self.known
+        top: tuple[Floats | None, Ints | None] = seen.get("_top", (seen.get("_confidence"), None))
+        return Signals(
+            confidence=known.confidence if known.confidence is not None else top[0],
+            negative_entropy=seen.get("negative_entropy", known.negative_entropy),
+            classes=known.classes if known.classes is not None else top[1],
+            correct=seen.get("correct", known.correct),
+        )
+
     def rows(self, index: Index) -> Predictions:
         """Some of the rows, with whatever was computed for them already."""
-        seen = self.__dict__
-        top: tuple[Floats | None, Ints | None] = seen.get("_top", (seen.get("_confidence"), None))
-        known = Signals(
-            confidence=self.known.confidence if self.known.confidence is not None else top[0],
-            negative_entropy=seen.get("negative_entropy", self.known.negative_entropy),
-            classes=self.known.classes if self.known.classes is not None else top[1],
-            correct=seen.get("correct", self.known.correct),
-        ).rows(index)
         return replace(
             self,
             n=len(np.empty(self.n, dtype=np.int8)[index]),
-            known=known,
+            known=self._seen.rows(index),
             scores=_some(self.scores, index),
             labels=_some(self.labels, index),
             features=_some(self.features, index),
@@ -296,17 +306,14 @@ class Predictions:
         if self.scores is None or temperature == self.temperature:
             return self
         # Classes stay; they are kept where they are known, and left for later where they are not.
-        classes = self._top[1] if "_top" in self.__dict__ else self.known.classes
-        return replace(self, temperature=float(temperature), known=Signals(classes=classes))
+        kept = Signals(classes=self._seen.classes)
+        return replace(self, temperature=float(temperature), known=kept)
 
     def without_labels(self) -> Predictions:
         """The same predictions, with no way left to read a label."""
         if not self.labelled:
             return self
-        unlabelled = replace(self, labels=None, known=replace(self.known, correct=None))
-        if "_top" in self.__dict__:
-            unlabelled.__dict__["_top"] = self._top
-        return unlabelled
+        return replace(self, labels=None, known=replace(self._seen, correct=None))
 
     def in_class_order(self, names: tuple[str, ...] | None) -> Predictions:
         """The same predictions with the classes in the order of these names."""
@@ -324,7 +331,7 @@ class Predictions:
     def _reordered(self, names: tuple[str, ...], order: Ints) -> Predictions:
         """The same with class order[j] as the class j; peers have the same classes."""
         place = np.argsort(order)
-        known = self.known
+        known = self._seen
         if known.classes is not None:
             known = replace(known, classes=place[known.classes])
         return replace(
@@ -348,4 +355,4 @@ class Predictions:
             if self.ids is not None and peer.ids is not None:
                 checks.same_ids(self.ids, peer.ids)
         beside = (peer.without_labels().in_class_order(self.class_names) for peer in peers)
-        return replace(self, peers=tuple(beside))
+        return replace(self, known=self._seen, peers=tuple(beside))

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -15,8 +16,10 @@ from rich.text import Text
 from oodometer.assess import Progress as Report
 from oodometer.assessment import Assessment, points, span
 from oodometer.diagnostics import SHAPES
-from oodometer.report.comparison import Comparison
-from oodometer.toys import SpuriousToy, ToyRow
+
+if TYPE_CHECKING:
+    from oodometer.report.comparison import Comparison
+    from oodometer.toys import SpuriousToy, ToyRow
 
 LIGHTS = {"green": "green", "amber": "yellow", "red": "bold red"}
 
@@ -70,22 +73,20 @@ def show_assessment(console: Console, found: Assessment) -> None:
 
 def show_comparison(console: Console, rows: Sequence[Comparison], source_accuracy: float) -> None:
     """True accuracy of every target beside what the methods make of it."""
-    methods = list(rows[0].estimates)
-    errors = {m: [abs(r.estimates[m].value - r.truth) for r in rows] for m in methods}
-    means = {m: sum(gaps) / len(gaps) for m, gaps in errors.items()}
-    cells: list[tuple[str | Text, ...]] = [
-        (
-            r.name,
-            Text(points(r.truth), style="bold"),
-            *(points(r.estimates[m].value) for m in methods),
-        )
-        for r in rows
-    ]
-    best = min(means, key=lambda m: means[m])
-    last = (Text(points(means[m]), style="bold green" if m == best else "") for m in methods)
+    from oodometer.report.comparison import ranked, records_of
+
+    records = records_of(rows)
+    best = ranked(records)[0]
+    cells: list[tuple[str | Text, ...]] = []
+    for row in rows:
+        misses = [record.under(row) for record in records]
+        values = (points(miss.found.value) if miss else "" for miss in misses)
+        cells.append((row.name, Text(points(row.truth), style="bold"), *values))
+    last = (Text(points(r.mae), style="bold green" if r == best else "") for r in records)
     cells.append((Text("mean abs. error", style="italic"), "", *last))
     title = f"Accuracy in %: truth and estimates (on the source: {points(source_accuracy)})"
-    console.print(table(title, ("target", "truth", *methods), cells))
+    heads = ("target", "truth", *(record.method for record in records))
+    console.print(table(title, heads, cells))
 
 
 def show_toy(console: Console, toy: SpuriousToy, rows: Sequence[ToyRow], n: int) -> None:

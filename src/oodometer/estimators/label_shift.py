@@ -100,7 +100,7 @@ class BlackBoxShift(Staged[Ints, Ints]):
 
     def summarize(self, learned: Ints, batch: Predictions) -> Ints:
         """How often each class is predicted."""
-        return np.bincount(batch.classes, minlength=batch.k)
+        return batch.class_counts
 
     def finish(self, learned: Ints, total: Ints) -> Estimate:
         """The weighted recall."""

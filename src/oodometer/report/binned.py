@@ -97,7 +97,7 @@ class ClassShare:
 def class_shares(source: Predictions, target: Predictions) -> list[ClassShare]:
     """Shares of the predicted classes, the rarest ones lumped where there are many."""
     names = source.class_names or target.class_names or tuple(map(str, range(source.k)))
-    shares = [np.bincount(rows.classes, minlength=rows.k) / rows.n for rows in (source, target)]
+    shares = [rows.class_counts / rows.n for rows in (source, target)]
     by_size = np.argsort(-(shares[0] + shares[1]), kind="stable")
     kept, rest = np.sort(by_size[:MOST_CLASSES]), by_size[MOST_CLASSES:]
     shown = [names[j] for j in kept] + ([f"other ({len(rest)} classes)"] if len(rest) else [])

@@ -9,7 +9,7 @@ from oodometer.assessment import points
 from oodometer.core import Estimate
 from oodometer.errors import InputError
 from oodometer.report import charts
-from oodometer.report.figures import Figure
+from oodometer.report.figures import Figure, in_points
 from oodometer.report.page import render
 
 # An error of this much has the full colour.
@@ -77,13 +77,11 @@ def comparison_page(
     rows: Sequence[Comparison], *, title: str, methods: Sequence[str] | None = None
 ) -> str:
     """Estimates against the truth, as a whole HTML page; of all methods, if none are named."""
-    if methods is None:
-        methods = list(dict.fromkeys(method for row in rows for method in row.estimates))
-    records = [_record(rows, method) for method in methods]
+    records = records_of(rows, methods)
     if not any(record.misses for record in records):
         raise InputError(
             f"There is nothing to compare: {_counted(len(rows), 'shift')} and no estimate of "
-            f"{', '.join(methods) or 'any method'}. Give rows that have such estimates."
+            f"{', '.join(r.method for r in records) or 'any method'}. Give rows that have such estimates."
         )
     return render(
         "compared.html",
@@ -96,6 +94,13 @@ def comparison_page(
             "figures": _panels(records),
         },
     )
+
+
+def records_of(rows: Sequence[Comparison], methods: Sequence[str] | None = None) -> list[Record]:
+    """What the methods said under every shift; all of them, if none are named."""
+    if methods is None:
+        methods = list(dict.fromkeys(method for row in rows for method in row.estimates))
+    return [_record(rows, method) for method in methods]
 
 
 def _record(rows: Sequence[Comparison], method: str) -> Record:
@@ -147,11 +152,8 @@ def _side(error: float) -> str:
 
 
 def _pair(miss: Miss) -> charts.Pair:
-    """One estimate as it is drawn; one without an interval is a point."""
-    value = miss.found.value
-    low = value if miss.found.low is None else miss.found.low
-    high = value if miss.found.high is None else miss.found.high
-    return charts.Pair(miss.shift, *(round(100 * x, 2) for x in (miss.truth, value, low, high)))
+    """One estimate as it is drawn."""
+    return charts.Pair(miss.shift, round(100 * miss.truth, 2), *in_points(miss.found))
 
 
 def _panels(records: Sequence[Record]) -> list[Figure]:

@@ -79,12 +79,15 @@ def lowest(segments: Sequence[Segment], most: int) -> list[Segment]:
     return [segments[j] for j in sorted(ranks[:most])]
 
 
-def _mark(name: str, found: Estimate, *, main: bool = False) -> charts.Mark:
-    """An estimate as it is drawn; one without an interval is a point."""
+def in_points(found: Estimate) -> tuple[float, float, float]:
+    """Value, low and high end as they are drawn; one without an interval is a point."""
     low = found.value if found.low is None else found.low
     high = found.value if found.high is None else found.high
-    value, low, high = (round(100 * end, 2) for end in (found.value, low, high))
-    return charts.Mark(name, value, low, high, main)
+    return round(100 * found.value, 2), round(100 * low, 2), round(100 * high, 2)
+
+
+def _mark(name: str, found: Estimate, *, main: bool = False) -> charts.Mark:
+    return charts.Mark(name, *in_points(found), main)
 
 
 def _methods(shown: Shown) -> Figure:
