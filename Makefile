@@ -19,11 +19,18 @@ check: .venv/.dev
 
 bench: .venv/.dev
 	$(BIN)/python -m benchmarks.speed_estimators
+	$(BIN)/python -m benchmarks.speed_randaugment
+	$(BIN)/python -m benchmarks.speed_invariance
 	$(BIN)/python -m benchmarks.quality_fmow
 	$(BIN)/python -m benchmarks.quality_digits
+	$(BIN)/python -m benchmarks.quality_invariance_digits
+	$(BIN)/python -m benchmarks.quality_invariance_pacs
+	$(BIN)/python -m benchmarks.quality_invariance_sentiment
+	$(BIN)/python -m benchmarks.quality_invariance_adult
+	$(BIN)/python -m benchmarks.ablations_invariance
 
-# All extras, torch first: asked for later, by another package, it would bring CUDA along.
-everything: .venv/.everything
+# All extras.
+everything: .venv/.dev
 
 clean:
 	rm -rf .venv build dist demo.html
@@ -36,11 +43,8 @@ clean:
 	$(PIP) --editable ".[images,report]"
 	touch $@
 
+# Torch comes first: asked for later, by another package, it would bring CUDA along.
 .venv/.dev: .venv/bin/python $(SETUP)
-	$(PIP) --editable ".[images,report]" --group dev
-	touch $@
-
-.venv/.everything: .venv/.dev
 	$(PIP) torch
-	$(PIP) --editable ".[all]"
+	$(PIP) --editable ".[all]" --group dev
 	touch $@

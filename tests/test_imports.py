@@ -36,13 +36,13 @@ def test_the_check_sees_a_package_that_is_loaded(tmp_path: Path) -> None:
     assert loaded_after("import oodometer, torch", tmp_path) == {"torch"}
 
 
-def test_importing_costs_less_than_half_a_second_beyond_numpy() -> None:
+def test_importing_costs_at_most_twice_what_numpy_does() -> None:
     """The sum of what `-X importtime` gives our own modules and what they pull in."""
     command = [sys.executable, "-X", "importtime", "-c", "import numpy; import oodometer"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    times = [line.split("|") for line in done.stderr.splitlines() if "|" in line]
-    (ours,) = [int(total) for _, total, name in times if name.strip() == "oodometer"]
-    assert ours < 500_000
+    times = [line.split("|") for line in done.stderr.splitlines() if line.count("|") == 2]
+    taken = {name.strip(): total for _, total, name in times}
+    assert int(taken["oodometer"]) < 2 * int(taken["numpy"])
 
 
 def test_at_most_25_names_are_public() -> None:

@@ -7,12 +7,24 @@
 0.4
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from oodometer.assess import estimate
 from oodometer.assessment import Assessment
 from oodometer.core import Estimate, Estimator
 from oodometer.errors import InputError, MissingExtra, NoAnswer, OodometerError, UnknownName
 from oodometer.files import read_predictions
 from oodometer.predictions import Predictions
+
+if TYPE_CHECKING:
+    from oodometer.datasets import as_dataset
+    from oodometer.models import as_model
+    from oodometer.neighborhood import invariance
+    from oodometer.ranking import rank
+    from oodometer.suitability import suggest_transforms
 
 __version__ = "0.1.0"
 
@@ -27,6 +39,27 @@ __all__ = [
     "Predictions",
     "UnknownName",
     "__version__",
+    "as_dataset",
+    "as_model",
     "estimate",
+    "invariance",
+    "rank",
     "read_predictions",
+    "suggest_transforms",
 ]
+
+# What shows data to models is imported when it is first asked for: it has many parts.
+_LATER = {
+    "as_dataset": "datasets",
+    "as_model": "models",
+    "invariance": "neighborhood",
+    "rank": "ranking",
+    "suggest_transforms": "suitability",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module 'oodometer' has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"oodometer.{_LATER[name]}"), name)
+    return found

@@ -115,7 +115,8 @@ def are_logits(logits: Array) -> None:
     if looks_like_probs and len(logits) >= 10:
         warnings.warn(
             "These logits all lie in [0, 1] and sum to 1 in every row: they look like "
-            "probabilities. If they are, use probs (Predictions.from_probs).",
+            "probabilities. If they are, use probs (Predictions.from_probs; of a model, "
+            'outputs="probs").',
             stacklevel=3,
         )
 

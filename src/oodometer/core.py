@@ -1,16 +1,18 @@
-"""Estimate, and what an estimator is."""
+"""Estimate, and what an estimator, a model, a dataset and a transform are."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from oodometer.arrays import Floats
+from oodometer.arrays import Array, Floats, Ints
+from oodometer.draws import Draws
 from oodometer.errors import NoAnswer
+from oodometer.inputs import Inputs, Keys, Kind
 from oodometer.predictions import Predictions
 
 
@@ -129,3 +131,91 @@ class Staged(ABC, Generic[Learned, Summary]):
         """The accuracy on the target."""
         learned = self.learn(source)
         return self.finish(learned, self.summarize(learned, target))
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Anything that classifies inputs. `as_model` opens most things there are."""
+
+    @property
+    def name(self) -> str:
+        """How it is called in tables."""
+
+    def classify(self, inputs: Inputs) -> Predictions:
+        """What it says of every input of a batch, in order."""
+
+
+@runtime_checkable
+class Dataset(Protocol):
+    """Named, sized, fingerprinted rows of one kind. `as_dataset` opens most things there are."""
+
+    @property
+    def name(self) -> str:
+        """How it is called in tables."""
+
+    @property
+    def kind(self) -> Kind:
+        """Images, text, pairs, vectors or a table."""
+
+    @property
+    def labels(self) -> Array | None:
+        """The true class of every row, by number or by name, where it is known."""
+
+    @property
+    def keys(self) -> Keys:
+        """A number a row, made of the row's content; random draws hang on it."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the content of all rows, in order."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, index: Ints | slice) -> Inputs:
+        """Some rows, in that order."""
+
+    def batches(self, size: int) -> Iterator[Inputs]:
+        """All rows, in order, `size` at a time."""
+
+    def rows(self, index: Ints | slice) -> Dataset:
+        """A dataset of some of the rows."""
+
+
+class Transform(ABC):
+    """A change of inputs that should keep their class: a frozen dataclass with a `magnitude`.
+
+    Each draw is within the magnitude; 0 changes nothing.
+    """
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """How users call it."""
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """How it is called in a measure's name: NI-RandAug."""
+
+    @property
+    @abstractmethod
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of inputs it can change."""
+
+    @property
+    @abstractmethod
+    def assumes(self) -> str:
+        """Of what inputs it keeps the class, in one line."""
+
+    @property
+    @abstractmethod
+    def magnitude(self) -> float:
+        """The bound of every draw."""
+
+    def learn(self, inputs: Inputs) -> Transform:
+        """The same, knowing what it needs of unlabelled inputs (a vocabulary, the columns)."""
+        return self
+
+    @abstractmethod
+    def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
+        """One changed copy of every row, its type and shape kept, by that row's own draw."""

@@ -171,7 +171,8 @@ def _parquet(path: Path) -> Any:
 def _csv(path: Path) -> Any:
     from pyarrow import csv
 
-    return csv.read_csv(path)
+    # Texts in quotes may run over several lines.
+    return csv.read_csv(path, parse_options=csv.ParseOptions(newlines_in_values=True))
 
 
 def _ipc(path: Path) -> Any:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -16,10 +16,13 @@ from rich.text import Text
 from oodometer.assess import Progress as Report
 from oodometer.assessment import Assessment, points, span
 from oodometer.diagnostics import SHAPES
+from oodometer.readings import Effort, Neighborhoods, Reading
 
 if TYPE_CHECKING:
+    from oodometer.ranking import Ranking
     from oodometer.report.comparison import Comparison
-    from oodometer.toys import SpuriousToy, ToyRow
+    from oodometer.suitability import Suitability
+    from oodometer.toys import HypersphereToy, SphereRow, SpuriousToy, ToyRow
 
 LIGHTS = {"green": "green", "amber": "yellow", "red": "bold red"}
 
@@ -103,6 +106,120 @@ def show_toy(console: Console, toy: SpuriousToy, rows: Sequence[ToyRow], n: int)
     console.print(
         Text(f"Theorem 3 allows ATC-MC an error of {points(toy.bound(n))} points at n = {n:,}.")
     )
+
+
+def _with_interval(reading: Reading | None) -> tuple[str, str]:
+    """A value and its interval, three digits; nothing where there is none."""
+    if reading is None:
+        return "", ""
+    return f"{reading.value:.3f}", f"{reading.low:.3f}–{reading.high:.3f}"
+
+
+def show_neighborhoods(console: Console, found: Neighborhoods, kind: str) -> None:
+    """Every model's measures with their intervals, what was spent, and when not to believe it."""
+    effort = found.effort
+    console.print(
+        Text(
+            f"{found.data}: {effort.examples:,} of {found.n:,} examples ({kind}), "
+            f"{found.transform} of magnitude {found.magnitude:g}, up to {found.draws} draws"
+        )
+    )
+    cells = []
+    for one in found:
+        known = dict(one.readings())
+        sure = (cell for name in ("ni", "pa") for cell in _with_interval(known.get(name)))
+        plain = (
+            _number(known[name].value if name in known else None, ".3f") for name in ("ne", "ei")
+        )
+        rise = one.entropy_difference
+        cells.append((one.model, *sure, *plain, "unknown" if rise is None else f"{rise:+.3f}"))
+    heads = ("model", "NI", "95 %", "PA", "95 %", "NE", "EI", "entropy rise")
+    title = f"{found.named('ni')} and its kin: how stable decisions are under {found.transform}"
+    console.print(table(title, heads, cells))
+    for one in found:
+        for note in one.notes():
+            console.print(Text(f"{SHAPES['amber']} {one.model}: {note}.", style=LIGHTS["amber"]))
+    if found.skipped:
+        left_out = f"{found.skipped:,} inputs that can't be read or are empty were left out."
+        console.print(Text(f"{SHAPES['amber']} {left_out}", style=LIGHTS["amber"]))
+    console.print(Text(_spent(effort)))
+
+
+def _spent(effort: Effort) -> str:
+    spent = (
+        f"{effort.drawn:,} inputs were drawn; each model classified {effort.classified:,} of them, "
+        "identical ones once."
+    )
+    if effort.wanted is None:
+        return spent
+    met = "was reached" if effort.reached else "was NOT reached: it takes more examples"
+    return f"{spent} The precision of ± {effort.wanted:g} {met}."
+
+
+def show_ranking(console: Console, found: Ranking) -> None:
+    """Models, best first."""
+    cells = [
+        (str(place), one.model, f"{one.value:.3f}", f"{one.low:.3f}–{one.high:.3f}",
+         "" if one.beats_next is None else f"{100 * one.beats_next:.0f} %")
+        for place, one in enumerate(found, start=1)
+    ]  # fmt: skip
+    title = f"{found.data}: {found.n:,} examples without labels, by {found.measure}"
+    console.print(table(title, ("", "model", found.measure, "95 %", "beats the next"), cells))
+    for one in found:
+        for note in one.notes:
+            console.print(Text(f"{SHAPES['amber']} {one.model}: {note}.", style=LIGHTS["amber"]))
+
+
+def show_transforms(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Every transform and what it assumes."""
+    cells = [(r["name"], ", ".join(r["kinds"]), f"{r['magnitude']:g}", r["assumes"]) for r in rows]
+    heads = ("transform", "of", "magnitude", "the class is kept if")
+    console.print(table("Transforms", heads, cells))
+
+
+def show_suggestions(console: Console, found: Sequence[Suitability]) -> None:
+    """Transforms, fit ones first."""
+    marks = {True: light("green"), False: light("red"), None: light("amber")}
+    cells = [
+        (marks[one.fit], one.transform, _number(one.entropy_difference, "+.3f"),
+         _number(one.ni, ".3f"), _number(one.auroc, ".2f"), one.reason)
+        for one in found
+    ]  # fmt: skip
+    heads = ("fit", "transform", "entropy rise", "NI", "AUROC", "why")
+    if all(one.auroc is None for one in found):
+        heads, cells = (*heads[:4], "why"), [(*row[:4], row[5]) for row in cells]  # type: ignore[assignment, misc]
+    console.print(table("Which transforms are suitable?", heads, cells))
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+def show_sphere(console: Console, toy: HypersphereToy, rows: Sequence[SphereRow]) -> None:
+    """Kendall's τ of both measures at every distance, as numbers and as bars around 0."""
+    cells = [
+        (f"{r.distance:.2f}", points(r.accuracy), _number(r.ni, "+.2f"), _bar(r.ni),
+         _number(r.atc, "+.2f"), _bar(r.atc))
+        for r in rows
+    ]  # fmt: skip
+    title = f"Kendall's τ with accuracy over {toy.models} models, {toy.centres} datasets a distance"
+    heads = ("rad", "accuracy %", "NI-Sphere", "", "ATC-MC", "")
+    console.print(table(title, heads, cells))
+    left_out = sum(row.left_out for row in rows)
+    if left_out:
+        console.print(Text(f"{left_out} datasets on which all models are alike were left out."))
+
+
+def _bar(value: float | None, half: int = 10) -> str:
+    """A bar to the left (negative) or right of the middle.
+
+    >>> _bar(0.5, half=4), _bar(-0.5, half=4)
+    ('    │██  ', '  ██│    ')
+    """
+    filled = round(abs(value or 0.0) * half)
+    full, empty = "█" * filled, " " * (half - filled)
+    blank = " " * half
+    return f"{blank}│{full}{empty}" if (value or 0.0) >= 0 else f"{empty}{full}│{blank}"
 
 
 @contextmanager

@@ -48,7 +48,7 @@ def counts_between(edges: Floats, values: Floats, where: Bools | None = None) ->
     return counts
 
 
-def wilson(successes: float, n: int) -> tuple[float, float]:
+def wilson(successes: float, n: float) -> tuple[float, float]:
     """Wilson's 95 % interval of a proportion.
 
     >>> tuple(round(end, 4) for end in wilson(8, 10))
@@ -106,6 +106,19 @@ def ks_distance(first: Floats, second: Floats) -> float:
     share_a = np.searchsorted(a, points, side="right") / len(a)
     share_b = np.searchsorted(b, points, side="right") / len(b)
     return float(np.abs(share_a - share_b).max())
+
+
+def auroc(scores: Floats, positive: Bools) -> float | None:
+    """How often a positive row scores above a negative one, ties by half; None without both.
+
+    >>> auroc(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
+    0.875
+    """
+    above, below = scores[positive], np.sort(scores[~positive])
+    if not len(above) or not len(below):
+        return None
+    wins = np.searchsorted(below, above, side="left") + np.searchsorted(below, above, side="right")
+    return float(wins.mean() / (2 * len(below)))
 
 
 @dataclass(frozen=True)

@@ -81,8 +81,8 @@ def test_an_entry_point_adds_an_estimator_and_a_wrong_one_is_refused(
         def load(self) -> object:
             return self.thing
 
-    monkeypatch.setattr("oodometer.estimators.entry_points", lambda group: [Entry(Theirs)])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Entry(Theirs)])
     assert named("theirs") == Theirs()
-    monkeypatch.setattr("oodometer.estimators.entry_points", lambda group: [Entry(dict)])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Entry(dict)])
     with pytest.raises(InputError, match="'theirs' gives a dict, which is no estimator"):
         every()

@@ -5,8 +5,6 @@ Another package adds its own through an entry point of the group `oodometer.esti
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
-
 from oodometer.core import Estimator
 from oodometer.errors import InputError, UnknownName
 from oodometer.estimators.agreement import Agreement
@@ -48,6 +46,8 @@ MEMBERS: tuple[Estimator, ...] = (
 
 def every() -> tuple[Estimator, ...]:
     """All estimators: ours, and those that installed packages add."""
+    from importlib.metadata import entry_points  # slow to import, and not always needed
+
     added = []
     for entry in entry_points(group="oodometer.estimators"):
         member = entry.load()()

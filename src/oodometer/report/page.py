@@ -37,7 +37,7 @@ def render(template: str, context: Mapping[str, Any]) -> str:
     check_available()
     scripts = [_bundle(), (FOLDER / "embed.js").read_text(encoding="utf-8")]
     return (
-        _environment()
+        environment()
         .get_template(template)
         .render(
             context,
@@ -53,7 +53,7 @@ def tied(text: str) -> str:
     return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
-def _environment() -> jinja2.Environment:
+def environment() -> jinja2.Environment:
     """Templates that escape all they are given and know how numbers are shown."""
     import jinja2
 

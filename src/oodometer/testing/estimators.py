@@ -1,8 +1,4 @@
-"""Rules that every member of a family keeps, and toy data: for our tests and for others'.
-
-from oodometer.testing import check_estimator
-check_estimator(MyEstimator())
-"""
+"""The rules that every estimator keeps, and toy predictions."""
 
 from __future__ import annotations
 

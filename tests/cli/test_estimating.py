@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import subprocess
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import oodometer
-from oodometer.cli import main
 from oodometer.predictions import Predictions
 from oodometer.testing import toy_pair
+from tests.cli.running import run
 
 NAMES = ("cat", "dog", "eel", "fox")
 
@@ -44,30 +40,6 @@ def folder(tmp_path: Path) -> Path:
     pq.write_table(pa.table(columns(target, False) | extra), tmp_path / "target.parquet")
     pq.write_table(pa.table(columns(target.peers[0], False)), tmp_path / "second.parquet")
     return tmp_path
-
-
-@dataclass(frozen=True)
-class Done:
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def run(folder: Path, *words: str) -> Done:
-    """Run a command in this process, which saves the seconds that imports take."""
-    out, err = io.StringIO(), io.StringIO()
-    with (
-        contextlib.chdir(folder),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-        mock.patch.object(sys, "argv", ["oodometer", *words]),
-    ):
-        try:
-            main()
-            code: Any = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-    return Done(int(code), out.getvalue(), err.getvalue())
 
 
 def test_a_process_of_its_own_says_the_same(folder: Path) -> None:

@@ -1,0 +1,69 @@
+"""The command line: one short function per command, in the files beside this one.
+
+Exit codes: 0 done, 1 the headline is under --fail-below, 2 something is wrong with the input.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Annotated, TextIO
+
+import typer
+
+import oodometer
+from oodometer.cli import demos, estimating, neighborhoods
+from oodometer.errors import OodometerError
+
+app = typer.Typer(
+    help="How accurate is a classifier on data that has no labels?",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+toy_app = typer.Typer(help="Small worlds in which the truth is known.", no_args_is_help=True)
+app.command()(estimating.estimate)
+app.command()(neighborhoods.invariance)
+app.command()(neighborhoods.rank)
+app.command()(neighborhoods.transforms)
+app.command()(estimating.methods)
+app.command()(demos.demo)
+toy_app.command()(demos.spurious)
+toy_app.command()(demos.hypersphere)
+app.add_typer(toy_app, name="toy")
+
+
+def main() -> None:
+    """Run a command; our own errors become one line and exit code 2, warnings one line each."""
+    warnings.showwarning = _one_line
+    try:
+        app()
+    except OodometerError as error:
+        sys.stderr.write(f"oodometer: {' '.join(str(error).split())}\n")
+        sys.exit(2)
+
+
+def _one_line(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A warning as users read it; the rest of what Python says of one is for developers."""
+    sys.stderr.write(f"oodometer: warning: {' '.join(str(message).split())}\n")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"oodometer {oodometer.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which it is.")
+    ] = False,
+) -> None:
+    """How accurate is a classifier on data that has no labels?"""

@@ -1,0 +1,130 @@
+"""Any callable as a model, and callables by name: `package.module:function`."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from oodometer.errors import InputError
+from oodometer.extras import require
+from oodometer.inputs import Inputs, is_table
+from oodometer.models.adapter import Adapter
+from oodometer.models.answers import Answer, one_line
+
+_PLACE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FunctionModel(Adapter):
+    """A callable from a batch to classes (n,), or to probabilities (n, k).
+
+    Images come as uint8 arrays, vectors as float arrays, text and pairs as lists, tables as
+    pandas data frames. For raw scores say outputs="logits".
+
+    >>> model = FunctionModel(lambda texts: ["good" in text for text in texts], name="keyword")
+    >>> model.classify(["a good film", "a film"]).classes
+    array([1, 0])
+    """
+
+    function: Callable[[Any], Any]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.function, type) or not callable(self.function):
+            raise InputError(
+                f"{self.function!r} can't be called on a batch. Give a function, or an object "
+                "that can be called."
+            )
+        if _takes_nothing(self.function):
+            raise InputError(
+                f"The function {self.name!r} takes no inputs, so it is no model. "
+                f"If it makes one, give what it makes: {self.name}()."
+            )
+
+    def given_name(self) -> str:
+        """The function's own name, or its class's."""
+        return str(getattr(self.function, "__name__", type(self.function).__name__))
+
+    def answer(self, inputs: Inputs) -> Answer:
+        """What the function gives."""
+        return Answer(self.function((self.prepare or _plain)(inputs)), self.outputs)
+
+
+def _plain(inputs: Inputs) -> Any:
+    if not is_table(inputs):
+        return inputs
+    require("pandas", extra="tables", purpose="Showing a table to a function")
+    return inputs.to_pandas()
+
+
+def _takes_nothing(function: Callable[[Any], Any]) -> bool:
+    try:
+        return not inspect.signature(function).parameters
+    except (TypeError, ValueError):  # some compiled callables don't say
+        return False
+
+
+def is_place(text: str) -> bool:
+    """Whether a text reads like `package.module:function`.
+
+    >>> is_place("my.scores:classify"), is_place("model.onnx")
+    (True, False)
+    """
+    return _PLACE.fullmatch(text) is not None
+
+
+def named_object(place: str) -> Any:
+    """What `package.module:function` points to; the current folder is searched first.
+
+    >>> named_object("math:sqrt")(4.0)
+    2.0
+    """
+    module_name, _, path = place.partition(":")
+    found = _module(module_name)
+    for part in path.split("."):
+        if not hasattr(found, part):
+            public = [name for name in vars(found) if not name.startswith("_")]
+            raise InputError(
+                f"{module_name!r} has no {path!r}. It has: {', '.join(sorted(public)[:12])}."
+            )
+        found = getattr(found, part)
+    return found
+
+
+def _module(name: str) -> Any:
+    with _current_folder_first():
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+                raise _failed(name, error) from error
+            raise InputError(
+                f"There is no module {error.name!r}. It is looked for in the current folder and "
+                "among the installed packages; write package.module:function."
+            ) from error
+        except (Exception, SystemExit) as error:
+            raise _failed(name, error) from error
+
+
+def _failed(name: str, error: BaseException) -> InputError:
+    return InputError(
+        f"Importing {name!r} failed: {one_line(error)}. "
+        f"It must be possible to import it: try python -c 'import {name}'."
+    )
+
+
+@contextmanager
+def _current_folder_first() -> Iterator[None]:
+    folder = os.getcwd()
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)

@@ -1,0 +1,212 @@
+"""A classifier of texts or of images in a local Hugging Face folder, as a model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oodometer.arrays import Array
+from oodometer.errors import InputError
+from oodometer.extras import require
+from oodometer.inputs import Inputs, Kind, kind_of
+from oodometer.models.adapter import Adapter
+from oodometer.models.answers import Answer, Names, one_line
+from oodometer.models.pickles import refuse
+from oodometer.models.torch import best_device, torch_package
+
+TEXTS, IMAGES = 64, 32
+TASKS: dict[str, tuple[Kind, ...]] = {
+    "SequenceClassification": ("text", "pairs"),
+    "ImageClassification": ("images",),
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HuggingFaceModel(Adapter):
+    """A folder with config.json, safetensors, and a tokenizer or an image processor.
+
+    Texts and pairs are cut to what the network can take, and shown in order of length so that
+    little is padded. Gives logits; class names come from id2label. Nothing is fetched, and no code
+    of the folder is run. `prepare` gives the network's named arguments, in place of the tokenizer
+    or the image processor.
+    """
+
+    folder: str | Path
+    _: KW_ONLY
+    device: str = ""
+    trust_pickle: bool = False
+    network: Any = field(default=None, init=False)
+    reader: Any = field(default=None, init=False)
+    kinds: tuple[Kind, ...] = field(default=(), init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        folder = Path(self.folder)
+        self._set("device", self.device or best_device())
+        task, weights = _task(folder), _weights(folder, trust_pickle=self.trust_pickle)
+        network, missing = _opened(folder, f"AutoModelFor{task}", use_safetensors=weights)
+        if missing:
+            raise InputError(
+                f"{str(folder)!r} lacks weights that its classifier needs: {missing[0]}. "
+                "Save the whole fine-tuned classifier with save_pretrained."
+            )
+        self._set("kinds", TASKS[task])
+        self._set("network", network.to(self.device).eval())
+        self._set("reader", _reader(folder, task) if self.prepare is None else None)
+
+    def given_name(self) -> str:
+        """The folder's name."""
+        return Path(self.folder).resolve().name
+
+    @property
+    def names(self) -> Names | None:
+        """What id2label calls the classes, unless it just counts them."""
+        labels = self.network.config.id2label
+        names = tuple(str(labels[j]) for j in sorted(labels))
+        return None if all(name == f"LABEL_{j}" for j, name in enumerate(names)) else names
+
+    def rows_at_once(self, inputs: Inputs) -> int:
+        """Texts are batched by length, so all of them are looked at; images by 32."""
+        if self.prepare is None and kind_of(inputs) != "images":
+            return len(inputs)
+        return self.batch or IMAGES
+
+    def answer(self, inputs: Inputs) -> Answer:
+        """Logits, in the order of the inputs."""
+        kind = kind_of(inputs)
+        if self.prepare is not None:
+            logits = self._logits(self.prepare(inputs))
+        elif kind not in self.kinds:
+            raise InputError(
+                f"The model {self.name!r} takes {' and '.join(self.kinds)}, not {kind}. "
+                "Give it what it takes, or pass prepare=…."
+            )
+        elif kind == "images":
+            logits = self._logits(self.reader(images=_coloured(inputs), return_tensors="pt"))
+        else:
+            logits = self._of_texts(inputs)
+        return Answer(logits, self.outputs or "logits", self.names)
+
+    def _of_texts(self, inputs: Inputs) -> Array:
+        sides = (
+            [inputs] if kind_of(inputs) == "text" else [list(s) for s in zip(*inputs, strict=True)]
+        )
+        tokens = self.reader(*sides, truncation=True, max_length=self._longest())
+        order = np.argsort([len(ids) for ids in tokens["input_ids"]], kind="stable")
+        # What has no token to pad with is shown one by one.
+        step = 1 if self.reader.pad_token is None else self.batch or TEXTS
+        parts = [order[start : start + step] for start in range(0, len(order), step)]
+        logits = np.concatenate([self._logits(self._padded(tokens, part)) for part in parts])
+        return logits[np.argsort(order)]
+
+    def _padded(self, tokens: Any, rows: Any) -> Any:
+        some = {key: [values[i] for i in rows] for key, values in tokens.items()}
+        if len(rows) == 1:
+            return {key: torch_package().tensor(values) for key, values in some.items()}
+        with _quietly():
+            return self.reader.pad(some, return_tensors="pt")
+
+    def _longest(self) -> int:
+        places = getattr(self.network.config, "max_position_embeddings", None)
+        return min(int(self.reader.model_max_length), int(places or 2**31), 2**31)
+
+    def _logits(self, arguments: Any) -> Array:
+        torch = torch_package()
+        named = {key: torch.as_tensor(values).to(self.device) for key, values in arguments.items()}
+        with torch.inference_mode():
+            logits: Array = self.network(**named).logits.float().cpu().numpy()
+        return logits
+
+
+def _task(folder: Path) -> str:
+    """What kind of classifier config.json says it is."""
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{str(folder)!r} has no readable config.json, so it is no Hugging Face folder. "
+            "Save the model and its tokenizer there with save_pretrained."
+        ) from error
+    built = [str(name) for name in config.get("architectures") or []]
+    for task in TASKS:
+        if any(name.endswith(f"For{task}") for name in built):
+            return task
+    raise InputError(
+        f"{str(folder)!r} holds {', '.join(built) or 'no named architecture'}, which is no "
+        f"classifier here. It must end in {' or '.join(f'For{task}' for task in TASKS)}."
+    )
+
+
+def _weights(folder: Path, *, trust_pickle: bool) -> bool:
+    """Whether weights are safetensors; pickled ones must be trusted."""
+    if any(folder.glob("*.safetensors")):
+        return True
+    pickled = next(iter(sorted(folder.glob("*.bin"))), None)
+    if pickled is None:
+        raise InputError(f"{str(folder)!r} has no weights. There must be a *.safetensors file.")
+    if not trust_pickle:
+        raise refuse(pickled)
+    return False
+
+
+def _opened(folder: Path, door: str, *, use_safetensors: bool) -> tuple[Any, list[str]]:
+    with _opening(folder) as transformers:
+        network, told = getattr(transformers, door).from_pretrained(
+            folder,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=use_safetensors,
+            output_loading_info=True,
+        )
+    return network, sorted(str(key) for key in told["missing_keys"])
+
+
+def _reader(folder: Path, task: str) -> Any:
+    """The tokenizer, or the image processor that needs no torchvision."""
+    safe = {"local_files_only": True, "trust_remote_code": False}
+    with _opening(folder) as transformers:
+        if task == "SequenceClassification":
+            return transformers.AutoTokenizer.from_pretrained(folder, **safe)
+        require("PIL", extra="images", purpose="Reading images for a Hugging Face model")
+        return transformers.AutoImageProcessor.from_pretrained(folder, backend="pil", **safe)
+
+
+@contextmanager
+def _opening(folder: Path) -> Iterator[Any]:
+    transformers = require("transformers", extra="hf", purpose="Opening a Hugging Face folder")
+    torch_package()
+    try:
+        with _quietly():
+            yield transformers
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise InputError(
+            f"{str(folder)!r} can't be opened: {one_line(error)}. It must hold a model and its "
+            "tokenizer or image processor, as save_pretrained writes them."
+        ) from error
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """No progress bar and no advice on the screen; as it was before, afterwards."""
+    logging = require("transformers", extra="hf", purpose="A Hugging Face model").utils.logging
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _coloured(images: Array) -> list[Array]:
+    """Three channels, for that is what image processors take."""
+    images = images[..., None] if images.ndim == 3 else images
+    return list(np.repeat(images, 3, axis=3) if images.shape[3] == 1 else images)

@@ -1,0 +1,127 @@
+"""A fitted scikit-learn classifier, or a pipeline that ends in one, as a model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oodometer.arrays import Array
+from oodometer.errors import InputError
+from oodometer.extras import require
+from oodometer.inputs import Inputs, kind_of
+from oodometer.models.adapter import Adapter
+from oodometer.models.answers import Answer, Names
+from oodometer.models.tables import matrix
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SklearnModel(Adapter):
+    """A fitted estimator: `predict_proba` where it has one, else `predict`.
+
+    Images are flattened to rows of the numbers 0…255 that they are: what scales them belongs in
+    the pipeline, or in `prepare`. Of a table the columns are picked by the names it was fitted on.
+
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> model = SklearnModel(GaussianNB().fit([[0.0], [1.0], [4.0], [5.0]], ["a", "a", "b", "b"]))
+    >>> model.classify(np.array([[0.5], [4.5]])).probs.round(3)
+    array([[1., 0.],
+           [0., 1.]])
+    """
+
+    estimator: Any
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not hasattr(self.estimator, "classes_"):
+            _refuse(self.estimator, self.name)
+        gives = ("probs", "classes") if hasattr(self.estimator, "predict_proba") else ("classes",)
+        if self.outputs is not None and self.outputs not in gives:
+            raise InputError(
+                f"The model {self.name!r} can't give {self.outputs}; it gives {gives[0]}. "
+                "Leave outputs out."
+            )
+        self._set("outputs", self.outputs or gives[0])
+
+    def given_name(self) -> str:
+        """The class of the estimator, or of a pipeline's last step."""
+        steps = getattr(self.estimator, "steps", None)
+        return type(steps[-1][1] if steps else self.estimator).__name__
+
+    def answer(self, inputs: Inputs) -> Answer:
+        """Probabilities, or classes where the estimator has no probabilities."""
+        rows = (self.prepare or self._rows)(inputs)
+        names = _names(self.estimator.classes_)
+        if self.outputs == "probs":
+            return Answer(self.estimator.predict_proba(rows), "probs", names)
+        return Answer(_spelled(self.estimator.predict(rows)), "classes", names)
+
+    def _rows(self, inputs: Inputs) -> Any:
+        kind = kind_of(inputs)
+        if kind in ("text", "pairs"):
+            return inputs
+        fitted_on = getattr(self.estimator, "feature_names_in_", None)
+        if kind == "table":
+            return (
+                matrix(inputs, self.name) if fitted_on is None else _frame(inputs, list(fitted_on))
+            )
+        rows = self._flat(inputs) if kind == "images" else inputs
+        if fitted_on is None or rows.shape[1:] != (len(fitted_on),):
+            return rows
+        # Names that it was fitted on and does not see would make it warn.
+        pandas = require("pandas", extra="tables", purpose="Naming the columns of an array")
+        return pandas.DataFrame(rows, columns=list(fitted_on))
+
+    def _flat(self, images: Array) -> Array:
+        """Rows of numbers, unless the first step takes images as they are."""
+        wanted, d = getattr(self.estimator, "n_features_in_", None), math.prod(images.shape[1:])
+        if wanted == d:
+            return images.reshape(len(images), -1).astype(np.float64)
+        if wanted is None or wanted == images.shape[1]:
+            return images
+        raise InputError(
+            f"The model {self.name!r} was fitted on rows of {wanted} numbers; images of shape "
+            f"{images.shape[1:]} have {d}. Give images of the size it was fitted on, or prepare=…."
+        )
+
+
+def _refuse(estimator: Any, name: str) -> None:
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
+    try:
+        check_is_fitted(estimator)
+    except (NotFittedError, TypeError) as error:
+        raise InputError(
+            f"The model {name!r} is not fitted. Only a fitted classifier has answers: call its "
+            "fit(X, y) first."
+        ) from error
+    raise InputError(
+        f"The model {name!r} has no classes_, so it is no classifier. Give a fitted classifier, or "
+        "a function from a batch to probabilities."
+    )
+
+
+def _spelled(classes: Array) -> Array:
+    """Whole floats as whole numbers: class 1.0 is called 1."""
+    classes = np.asarray(classes)
+    whole = classes.dtype.kind == "f" and np.array_equal(classes, np.floor(classes))
+    return classes.astype(np.int64) if whole else classes
+
+
+def _names(classes: Any) -> Names | None:
+    """Names of the classes; a list of several targets' classes has none."""
+    return None if isinstance(classes, list) else tuple(str(name) for name in _spelled(classes))
+
+
+def _frame(table: Any, columns: list[str]) -> Any:
+    missing = [column for column in columns if column not in table.column_names]
+    if missing:
+        raise InputError(
+            f"The table has no column {missing[0]!r}, which the model was fitted on. "
+            f"It has: {', '.join(table.column_names[:12])}."
+        )
+    require("pandas", extra="tables", purpose="Showing a table to a model fitted on names")
+    return table.select(columns).to_pandas()

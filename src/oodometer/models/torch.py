@@ -1,0 +1,181 @@
+"""A torch network as a model: scored in evaluation mode, on a copy of its own."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from oodometer.arrays import Array
+from oodometer.errors import InputError
+from oodometer.extras import require
+from oodometer.inputs import Inputs, kind_of
+from oodometer.models.adapter import Adapter, check_scaling, rows_that_fit
+from oodometer.models.answers import Answer, one_line
+from oodometer.models.fusing import fused
+
+# The fast form of a network must give the plain form's logits within this.
+AGREE = 1e-4
+
+
+def torch_package() -> Any:
+    """Torch, or a word on how to get it."""
+    return require("torch", extra="torch", purpose="Scoring a torch module")
+
+
+def best_device() -> str:
+    """An accelerator where there is one."""
+    torch = torch_package()
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TorchModel(Adapter):
+    """A torch.nn.Module, or an exported program, that gives logits (n, k).
+
+    The module is copied at the door, once, and the copy is set to evaluation mode: the module
+    itself is never touched, what is learned later is not seen, and it takes its memory twice.
+    The first rows are scored by the copy and by a fused form of it; the fused one is used on only
+    if both agree.
+
+    Images come as floats 0…1, channels first, less `mean` and divided by `std` where given.
+    Vectors come as floats. Anything else needs `prepare`: an array or tensor, a tuple of these (the
+    arguments) or a dict (the named arguments). A module may give a tensor, a tuple that begins
+    with it, or what has `.logits`.
+    """
+
+    module: Any
+    _: KW_ONLY
+    device: str = ""
+    mean: Sequence[float] | None = None
+    std: Sequence[float] | None = None
+    _fast: Any = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_scaling(self.mean, self.std)
+        self._set("device", self.device or best_device())
+        self._set("module", _own_copy(self.module, self.name).to(self.device))
+        if any(isinstance(part, torch_package().nn.Conv2d) for part in self.module.modules()):
+            self.module.to(memory_format=torch_package().channels_last)
+
+    def given_name(self) -> str:
+        """The class of the module."""
+        return type(self.module).__name__
+
+    def rows_at_once(self, inputs: Inputs) -> int:
+        """As many as memory holds, unless `batch` says otherwise."""
+        return self.batch or rows_that_fit(inputs)
+
+    def answer(self, inputs: Inputs) -> Answer:
+        """Logits, unless `outputs` says otherwise."""
+        torch = torch_package()
+        with torch.inference_mode():
+            arguments, named = self._arguments((self.prepare or self._tensor)(inputs))
+            if self._fast is None:
+                self._set("_fast", self._fastest(arguments, named))
+            values = _first_tensor(self._fast(*arguments, **named))
+        values = values.float() if values.is_floating_point() else values
+        return Answer(values, self.outputs or "logits")
+
+    def _fastest(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+        """The fused form, if there is one and it says the same of the first two rows."""
+        quick = fused(self.module)
+        if quick is None:
+            return self.module
+        few = tuple(part[:2] for part in arguments)
+        few_named = {name: part[:2] for name, part in named.items()}
+        try:
+            one, other = (_first_tensor(form(*few, **few_named)) for form in (self.module, quick))
+            alike = torch_package().allclose(one, other, rtol=AGREE, atol=AGREE)
+        except Exception:  # what can't be compared is not used
+            alike = False
+        return quick if alike else self.module
+
+    def _tensor(self, inputs: Inputs) -> Any:
+        kind = kind_of(inputs)
+        if kind not in ("images", "vectors"):
+            raise InputError(
+                f"The model {self.name!r} is a torch module and takes tensors, not {kind}. "
+                "Pass prepare=…, a function from the batch to tensors."
+            )
+        torch = torch_package()
+        values = torch.from_numpy(np.ascontiguousarray(inputs)).to(self.device)
+        return self._scaled(values) if kind == "images" else values.to(self._dtype())
+
+    def _scaled(self, images: Any) -> Any:
+        torch = torch_package()
+        images = images.unsqueeze(-1) if images.ndim == 3 else images
+        # The permuted view lies in memory as channels_last does.
+        values = images.permute(0, 3, 1, 2).to(self._dtype()).div_(255)
+        if self.mean is None:
+            return values
+        mean, std = (torch.tensor(list(part or ()), device=self.device, dtype=values.dtype)
+                     for part in (self.mean, self.std))  # fmt: skip
+        return values.sub_(mean[:, None, None]).div_(std[:, None, None])
+
+    def _dtype(self) -> Any:
+        """The type of its weights."""
+        kinds = (part.dtype for part in self.module.parameters() if part.is_floating_point())
+        return next(kinds, torch_package().float32)
+
+    def _arguments(self, prepared: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if isinstance(prepared, Mapping):
+            return (), {name: self._moved(part) for name, part in prepared.items()}
+        parts = prepared if isinstance(prepared, tuple) else (prepared,)
+        return tuple(self._moved(part) for part in parts), {}
+
+    def _moved(self, part: Array | Any) -> Any:
+        return torch_package().as_tensor(part).to(self.device)
+
+
+def _own_copy(module: Any, name: str) -> Any:
+    if isinstance(module, torch_package().export.ExportedProgram):
+        return _exported(module, name)
+    try:
+        # Copying a scripted module is a computation, which no gradient should follow.
+        with torch_package().no_grad():
+            return copy.deepcopy(module).eval()
+    except Exception as error:
+        raise InputError(
+            f"The module {name!r} can't be copied: {one_line(error)}. "
+            "A module is scored on a copy; give a function that calls it instead."
+        ) from error
+
+
+def _exported(program: Any, name: str) -> Any:
+    """Its graph as a module; the mode that it was exported in is part of the graph."""
+    training = any(_trains(node) for node in program.graph.nodes)
+    if training or program.graph_signature.buffers_to_mutate:
+        raise InputError(
+            f"The program {name!r} was exported in training mode. A network is scored in "
+            "evaluation mode: call eval() on the module and export it again."
+        )
+    return program.module()
+
+
+def _trains(node: Any) -> bool:
+    """Whether a step of the graph draws at random, or norms by the batch."""
+    step = str(node.target)
+    if "batch_norm" in step:
+        return len(node.args) > 5 and node.args[5] is True
+    return "dropout" in step and any(part is True for part in node.args)
+
+
+def _first_tensor(output: Any) -> Any:
+    if hasattr(output, "logits"):
+        return output.logits
+    if isinstance(output, Mapping) and "logits" in output:
+        return output["logits"]
+    found = output[0] if isinstance(output, tuple | list) and output else output
+    if not isinstance(found, torch_package().Tensor):
+        raise InputError(
+            f"The module gave a {type(found).__name__}. It must give a tensor, a tuple that begins "
+            "with one, or an object with logits; wrap it in a function otherwise."
+        )
+    return found

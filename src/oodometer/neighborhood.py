@@ -1,0 +1,234 @@
+"""Neighborhood invariance: how stable a model's decisions are when its inputs are transformed.
+
+Ng, Hulkund, Cho & Ghassemi, "Predicting Out-of-Domain Generalization with Neighborhood
+Invariance", TMLR 2023; and its earlier form, local manifold smoothness, of 2022. Transformed inputs
+are drawn once and shown to every model; only a batch of them is in memory at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from oodometer import sampling, transforms, votes
+from oodometer.core import Dataset, Model, Transform
+from oodometer.datasets import as_dataset
+from oodometer.errors import InputError
+from oodometer.models import as_model
+from oodometer.predictions import Predictions
+from oodometer.readings import Effort, Invariance, Neighborhoods, Tally
+from oodometer.sampling import Round
+from oodometer.showing import Show, Shown, ahead
+
+Progress = Callable[[int, int, str], None]
+# What a transform learns from (a vocabulary, the columns) is learned from so many rows.
+LEARN_FROM = 20_000
+
+
+def invariance(  # noqa: PLR0913 - the main door; all but the data are options
+    models: Any,
+    data: Any,
+    transform: str | Transform | None = None,
+    *,
+    draws: int = 10,
+    identity: bool = True,
+    precision: float | None = None,
+    budget: int | None = None,
+    reference: Any = None,
+    seed: int = 0,
+    batch: int | None = None,
+    workers: int = 1,
+    resume: Neighborhoods | None = None,
+    progress: Progress | None = None,
+) -> Neighborhoods:
+    """How invariant the decisions of models are in the neighborhoods of unlabelled data.
+
+    `models` is anything that `as_model` opens, a list of such, or a mapping from names; `data`
+    anything that `as_dataset` opens; `transform` a name or a Transform, by default the usual one of
+    the data's kind. Every example is shown with `draws` transformed copies; `identity` says whether
+    the example itself has a vote. With `precision` (the half-width wanted of pa) or `budget`
+    (inputs to classify) only as much is looked at as that takes; `resume` goes on from an earlier
+    result of the same run. A transform that learns (a vocabulary, the columns) does so from
+    `reference`, or else from the data. Transforming is done by `workers` threads beside the models
+    (0: in turn with them); neither they nor `batch` nor the order of the data change the result.
+    """
+    sampling.check_wishes(draws, precision, budget, identity=identity)
+    opened, dataset = opened_models(models), as_dataset(data)
+    show = Show(dataset, ready_transform(transform, dataset, reference, seed), seed)
+    run = _Run(opened, show, draws, identity, progress, batch or show.rows(), workers)
+    run.start(resume)
+    return run.result(*run.spend(precision, budget))
+
+
+def opened_models(models: Any) -> dict[str, Model]:
+    """Models by name; a name that stands twice is given a number."""
+    if isinstance(models, Mapping):
+        return {name: _renamed(thing, name) for name, thing in models.items()}
+    several = isinstance(models, Sequence) and not isinstance(models, str)
+    found: dict[str, Model] = {}
+    for thing in models if several else [models]:
+        model = as_model(thing)
+        number, name = 2, model.name
+        while name in found:
+            name, number = f"{model.name} ({number})", number + 1
+        found[name] = model
+    if not found:
+        raise InputError("There are no models; at least one was expected.")
+    return found
+
+
+def _renamed(thing: Any, name: str) -> Model:
+    """What is a model already goes by the name it is given here."""
+    return thing if isinstance(thing, Model) else as_model(thing, name=name)
+
+
+def ready_transform(
+    transform: str | Transform | None, dataset: Dataset, reference: Any, seed: int
+) -> Transform:
+    """The transform asked for, fit for the data, having learned what it needs."""
+    if transform is None:
+        transform = transforms.USUAL[dataset.kind]
+    chosen = transforms.named(transform) if isinstance(transform, str) else transform
+    if dataset.kind not in chosen.kinds:
+        fit = ", ".join(one.name for one in transforms.every() if dataset.kind in one.kinds)
+        raise InputError(
+            f"The transform {chosen.name!r} changes {' and '.join(chosen.kinds)}; the data "
+            f"{dataset.name!r} are {dataset.kind}. For {dataset.kind} there are: {fit}."
+        )
+    known = dataset if reference is None else as_dataset(reference)
+    if known.kind != dataset.kind:
+        raise InputError(f"The reference data are {known.kind}, the data {dataset.kind}.")
+    some = sampling.visiting_order(known.keys, seed)[:LEARN_FROM]
+    return chosen.learn(known.take(some))
+
+
+@dataclass(eq=False)
+class _Run:
+    """Models, what they are shown, and what they have decided so far."""
+
+    models: dict[str, Model]
+    show: Show
+    draws: int
+    identity: bool
+    progress: Progress | None
+    batch: int
+    workers: int
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    drawn: int = 0
+    classified: int = 0
+
+    def start(self, resume: Neighborhoods | None) -> None:
+        """Begin with nothing, or with what an earlier run left."""
+        n = len(self.show.dataset)
+        if resume is None:
+            self.tallies = {name: Tally.empty(n, self.draws) for name in self.models}
+            return
+        resume.check_same(
+            models=tuple(self.models),
+            fingerprint=self.show.dataset.fingerprint,
+            transform=self.show.transform.name,
+            magnitude=self.show.transform.magnitude,
+            identity=self.identity,
+            seed=self.show.seed,
+        )
+        self.draws = max(self.draws, resume.draws)
+        self.tallies = dict(zip(self.models, resume.tallies(self.draws), strict=True))
+
+    @property
+    def _any(self) -> Tally:
+        """All models have seen the same."""
+        return next(iter(self.tallies.values()))
+
+    def spend(self, precision: float | None, budget: int | None) -> tuple[float | None, bool]:
+        """Look at neighborhoods until all are seen, or it is precise enough, or paid for."""
+        dataset, seed = self.show.dataset, self.show.seed
+        total = len(dataset) * (self.draws + 1)
+        if precision is None and budget is None:
+            rounds = sampling.everything(len(dataset), self.draws)
+        else:
+            rounds = sampling.by_rounds(dataset.keys, self.draws, seed)
+        left = total = total if budget is None else min(budget, total)
+        for planned in rounds:
+            part = planned.within(left)
+            left -= part.size
+            self._look(part, total)
+            paid = part.size < planned.size
+            if paid or (precision is not None and self._widest() <= precision):
+                break
+        return precision, precision is None or self._widest() <= precision
+
+    def _look(self, round_: Round, total: int) -> None:
+        """Show a round to all models, but for what they have seen already."""
+        unseen = list(round_.beyond((self._any.classes != votes.MISSING).sum(axis=1)))
+        self.drawn += round_.size - sum(part.size for part in unseen)
+        portions = (portion for part in unseen for portion in part.portions(self.batch))
+        for shown in ahead(self.show.make, portions, self.workers):
+            for name, model in self.models.items():
+                _record(self.tallies[name], shown, _said(name, model, shown))
+            self.drawn += shown.places.size
+            self.classified += len(shown.inputs)
+            if self.progress:
+                self.progress(self.drawn, total, "classifying")
+
+    def _widest(self) -> float:
+        """The half-width of pa of the least sure model."""
+        return max(one.reading("pa").half_width for one in self._results())
+
+    def _results(self) -> tuple[Invariance, ...]:
+        seen = np.flatnonzero(self._any.drawn > 0)
+        return tuple(
+            Invariance(name, tally.rows(seen), seen, self.identity)
+            for name, tally in self.tallies.items()
+        )
+
+    def result(self, wanted: float | None, reached: bool) -> Neighborhoods:
+        """What came out."""
+        dataset, transform = self.show.dataset, self.show.transform
+        models = self._results()
+        return Neighborhoods(
+            data=dataset.name,
+            fingerprint=dataset.fingerprint,
+            n=len(dataset),
+            transform=transform.name,
+            label=transform.label,
+            magnitude=transform.magnitude,
+            draws=self.draws,
+            identity=self.identity,
+            seed=self.show.seed,
+            skipped=len(getattr(dataset, "skipped", ())),
+            effort=Effort(len(models[0].positions), self.drawn, self.classified, wanted, reached),
+            results=models,
+        )
+
+
+def _said(name: str, model: Model, shown: Shown) -> Predictions:
+    said = model.classify(shown.inputs)
+    if said.n != len(shown.inputs):
+        raise InputError(
+            f"The model {name!r} gave {said.n} rows for {len(shown.inputs)} inputs. "
+            "It must give one row an input."
+        )
+    return said
+
+
+def _record(tally: Tally, shown: Shown, said: Predictions) -> None:
+    """Write down the classes of a batch, and what its probabilities say."""
+    examples, members = shown.round.examples, shown.round.members
+    classes = said.classes[shown.places]
+    tally.classes[examples[:, None], list(members)] = classes.T
+    if not said.has_probs:
+        tally.even[examples] = tally.gap[examples] = np.nan
+        return
+    confidence = said.confidence.astype(np.float64)[shown.places]
+    entropy = -said.negative_entropy.astype(np.float64)[shown.places]
+    if 0 in members:
+        tally.confidence[examples], tally.entropy[examples] = confidence[0], entropy[0]
+    same = classes == tally.classes[examples, 0]
+    # The example itself is no draw: what it has in common with itself is left out.
+    drawn = slice(1, None) if 0 in members else slice(None)
+    even = np.sqrt(tally.confidence[examples] * confidence) * same
+    tally.even[examples] += even[drawn].sum(axis=0)
+    tally.gap[examples] += (entropy - tally.entropy[examples])[drawn].sum(axis=0)

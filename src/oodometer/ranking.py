@@ -1,0 +1,207 @@
+"""Which of several models is best on data without labels, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oodometer import estimators
+from oodometer.arrays import Array, Floats
+from oodometer.core import Dataset, Estimator, Model, Transform
+from oodometer.datasets import as_dataset
+from oodometer.errors import InputError, UnknownName
+from oodometer.neighborhood import Progress, invariance, opened_models
+from oodometer.predictions import Predictions
+from oodometer.readings import MEASURES
+from oodometer.scoring import classify_all
+from oodometer.stats import stream
+
+# Means are drawn again in one product; an estimator has to be asked again every time.
+REPLICATES, SLOW_REPLICATES = 1000, 200
+
+Score = Callable[[Predictions], Array]
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """One model's place: its value, a 95 % interval, the probability that it beats the next."""
+
+    model: str
+    value: float
+    low: float
+    high: float
+    beats_next: float | None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Models from best to worst by one measure on one dataset.
+
+    Probabilities are shares of draws of the examples with replacement, the same for all models.
+    They say how sure the order by this measure is, not how well the measure tells accuracy.
+    """
+
+    measure: str
+    data: str
+    n: int
+    seed: int
+    models: tuple[Ranked, ...]
+
+    def __iter__(self) -> Iterator[Ranked]:
+        return iter(self.models)
+
+    def __len__(self) -> int:
+        return len(self.models)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The models' names, best first."""
+        return tuple(one.model for one in self.models)
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{place}. {one.model}: {self.measure} {one.value:.3f}"
+            + ("" if one.beats_next is None else f", beats the next with {one.beats_next:.0%}")
+            for place, one in enumerate(self.models, start=1)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        rows = [{**vars(one), "notes": list(one.notes)} for one in self.models]
+        return {"measure": self.measure, "data": self.data, "n": self.n, "seed": self.seed,
+                "models": rows}  # fmt: skip
+
+
+def rank(  # noqa: PLR0913 - the main door; all but the data are options
+    models: Any,
+    data: Any,
+    *,
+    by: str | Estimator | Score = "ni",
+    transform: str | Transform | None = None,
+    source: Any = None,
+    draws: int = 10,
+    seed: int = 0,
+    batch: int | None = None,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> Ranking:
+    """Order models by how well they should do on unlabelled data, best first.
+
+    `by` is a neighborhood measure ("ni", "pa", "ne", "ei"), which `transform` and `draws` belong
+    to; an estimator ("atc-mc", "doc", …), which needs the labelled `source`; or a function from
+    Predictions to one number a row, the larger the better. The probability that a model beats the
+    next comes from a paired bootstrap: examples are drawn again, the same for every model.
+    """
+    opened, dataset = opened_models(models), as_dataset(data)
+    if isinstance(by, str) and by.lower() in MEASURES:
+        found = invariance(opened, dataset, transform, draws=draws, seed=seed, batch=batch,
+                           workers=workers, progress=progress)  # fmt: skip
+        values = np.stack([one.by_example(by) for one in found])
+        notes = tuple(one.notes() for one in found)
+        return _of_means(found.named(by), dataset, tuple(opened), values, notes, seed)
+    said = {n: classify_all(m, dataset, batch=batch or 512, progress=progress).without_labels()
+            for n, m in opened.items()}  # fmt: skip
+    if callable(by):
+        values = np.stack([_per_row(by, rows) for rows in said.values()])
+        name = getattr(by, "__name__", "score")
+        return _of_means(name, dataset, tuple(opened), values, ((),) * len(opened), seed)
+    estimator = _estimator(by)
+    known = _sources(estimator, opened, source, batch or 512, progress)
+    return _of_estimates(estimator, dataset, (known, said), seed, progress)
+
+
+def _estimator(by: str | Estimator) -> Estimator:
+    if not isinstance(by, str):
+        return by
+    names = [member.name for member in estimators.every()]
+    if by.lower() not in names:
+        raise UnknownName("measure or estimator", by, [*MEASURES, *names])
+    return estimators.named(by)
+
+
+def _per_row(score: Score, rows: Predictions) -> Floats:
+    values = np.asarray(score(rows), dtype=np.float64)
+    if values.shape != (rows.n,) or not np.isfinite(values).all():
+        raise InputError(
+            f"by must give one finite number a row, {rows.n} in all; got {values.shape}."
+        )
+    return values
+
+
+def _sources(
+    by: Estimator, models: dict[str, Model], source: Any, batch: int, progress: Progress | None
+) -> dict[str, Predictions]:
+    """Every model's predictions of the labelled source."""
+    known = None if source is None else as_dataset(source)
+    if known is None or known.labels is None:
+        raise InputError(
+            f"Ranking by {by.name!r} needs labelled source data; got "
+            f"{'none' if known is None else 'data without labels'}. Give source=…, or rank by "
+            "ni, which needs no labels at all."
+        )
+    return {n: classify_all(m, known, batch=batch, progress=progress) for n, m in models.items()}
+
+
+def _of_means(
+    measure: str, dataset: Dataset, names: tuple[str, ...], values: Floats, notes: Any, seed: int
+) -> Ranking:
+    """A ranking by means of per-example values, (models, n)."""
+    n = values.shape[1]
+    rng = stream(seed, "rank", measure)
+    step = max(4_000_000 // n, 1)
+    means = [
+        rng.multinomial(n, np.full(n, 1 / n), size=min(step, REPLICATES - start)) @ values.T / n
+        for start in range(0, REPLICATES, step)
+    ]
+    drawn = np.concatenate(means)
+    return _ranking(measure, dataset, names, values.mean(axis=1), drawn, notes, seed)
+
+
+def _of_estimates(
+    by: Estimator,
+    dataset: Dataset,
+    said: tuple[dict[str, Predictions], dict[str, Predictions]],
+    seed: int,
+    progress: Progress | None,
+) -> Ranking:
+    """A ranking by estimates, both sides drawn again by rows."""
+    known, new = said
+    names, rng = tuple(new), stream(seed, "rank", by.name)
+    n_source, n = next(iter(known.values())).n, len(dataset)
+    values = np.array([by.estimate(known[name], new[name]).value for name in names])
+    drawn = np.empty((SLOW_REPLICATES, len(names)))
+    for row in drawn:
+        one, other = rng.integers(0, n_source, n_source), rng.integers(0, n, n)
+        row[:] = [by.estimate(known[m].rows(one), new[m].rows(other)).value for m in names]
+        if progress:
+            progress(0, 1, "drawing again")
+    return _ranking(by.name, dataset, names, values, drawn, ((),) * len(names), seed)
+
+
+def _ranking(
+    measure: str,
+    dataset: Dataset,
+    names: tuple[str, ...],
+    values: Floats,
+    drawn: Floats,
+    notes: Any,
+    seed: int,
+) -> Ranking:
+    order = np.argsort(-values, kind="stable")
+    low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
+    rows = []
+    for place, j in enumerate(order):
+        following = order[place + 1] if place + 1 < len(order) else None
+        beats = None if following is None else _beats(drawn[:, j], drawn[:, following])
+        ends = min(float(low[j]), float(values[j])), max(float(high[j]), float(values[j]))
+        rows.append(Ranked(names[j], float(values[j]), *ends, beats, tuple(notes[j])))
+    return Ranking(measure, dataset.name, len(dataset), seed, tuple(rows))
+
+
+def _beats(first: Floats, second: Floats) -> float:
+    """How often the first is larger; of draws in which both are equal, half."""
+    return float((first > second).mean() + 0.5 * (first == second).mean())

@@ -1,0 +1,117 @@
+"""Changes of inputs that should keep their class: the registry is the list below.
+
+Another package adds its own through an entry point of the group `oodometer.transforms`.
+"""
+
+from __future__ import annotations
+
+from oodometer.core import Transform
+from oodometer.errors import InputError, UnknownName
+from oodometer.inputs import Kind
+from oodometer.transforms.backtranslation import BackTranslation
+from oodometer.transforms.eda import EDA
+from oodometer.transforms.images import (
+    Brightness,
+    Color,
+    Contrast,
+    Erase,
+    FlipCrop,
+    Rotate,
+    Shear,
+    Translate,
+)
+from oodometer.transforms.randaugment import RandAugment
+from oodometer.transforms.random_replace import RandomReplacement
+from oodometer.transforms.sphere import Sphere
+from oodometer.transforms.ssmba import SSMBA
+from oodometer.transforms.tables import Gaussian, MarginalSwap
+
+__all__ = [
+    "EDA",
+    "MEMBERS",
+    "SSMBA",
+    "USUAL",
+    "BackTranslation",
+    "Brightness",
+    "Color",
+    "Contrast",
+    "Erase",
+    "FlipCrop",
+    "Gaussian",
+    "MarginalSwap",
+    "RandAugment",
+    "RandomReplacement",
+    "Rotate",
+    "Shear",
+    "Sphere",
+    "Translate",
+    "every",
+    "fitting",
+    "named",
+]
+
+MEMBERS: tuple[Transform, ...] = (
+    RandAugment(),
+    Translate(),
+    Erase(),
+    FlipCrop(),
+    Rotate(),
+    Shear(),
+    Brightness(),
+    Contrast(),
+    Color(),
+    SSMBA(),
+    EDA(),
+    BackTranslation(),
+    RandomReplacement(),
+    Gaussian(),
+    MarginalSwap(),
+    Sphere(),
+)
+# What is used where the user names none.
+USUAL: dict[Kind, str] = {
+    "images": "randaugment",
+    "text": "ssmba",
+    "pairs": "ssmba",
+    "vectors": "gaussian",
+    "table": "marginal_swap",
+}
+# Measures are named after their transform: NI-RandAug; MS is what NI was called first.
+_PREFIXES = ("ni_", "ms_", "ne_", "ei_", "pa_")
+
+
+def every() -> tuple[Transform, ...]:
+    """All transforms: ours, and those that installed packages add."""
+    from importlib.metadata import entry_points  # slow to import, and not always needed
+
+    added = []
+    for entry in entry_points(group="oodometer.transforms"):
+        member = entry.load()()
+        if not isinstance(member, Transform):
+            raise InputError(
+                f"The entry point {entry.name!r} gives a {type(member).__name__}, which is no "
+                "transform: it must derive from oodometer.core.Transform."
+            )
+        added.append(member)
+    return (*MEMBERS, *added)
+
+
+def fitting(kind: Kind) -> tuple[Transform, ...]:
+    """All transforms that change inputs of a kind."""
+    return tuple(member for member in every() if kind in member.kinds)
+
+
+def named(name: str) -> Transform:
+    """The transform of that name, or of a measure's name.
+
+    >>> named("translate") == named("NI-Translate") == named("MS-Translate")
+    True
+    """
+    members = every()
+    plain = name.lower().replace("-", "_")
+    if plain.startswith(_PREFIXES):
+        plain = plain[3:]
+    for member in members:
+        if plain in (member.name, member.label.lower()):
+            return member
+    raise UnknownName("transform", name, [member.name for member in members])

@@ -1,0 +1,227 @@
+"""Hugging Face folders as models."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from PIL import Image
+from transformers.utils import logging
+
+from oodometer.arrays import Array
+from oodometer.errors import InputError
+from oodometer.models import HuggingFaceModel, as_model
+from oodometer.testing import check_model, toy_inputs
+from oodometer.testing.transforms import WORDS
+
+TEXTS = [*toy_inputs("text", n=6), "good", "the old red cup", ""]
+PAIRS = [(a, b) for a, b in zip(TEXTS, reversed(TEXTS), strict=True)]
+IMAGES = np.random.default_rng(0).integers(0, 256, (5, 20, 24, 3), dtype=np.uint8)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_bars() -> Any:
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    yield
+    logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny BERT that reads 24 tokens and knows the words of the toy texts."""
+    folder = tmp_path_factory.mktemp("bert")
+    marks = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", *WORDS]
+    (folder / "vocab.txt").write_text("\n".join(marks))
+    vocabulary = {word: number for number, word in enumerate(marks)}
+    transformers.BertTokenizer(vocab=vocabulary).save_pretrained(folder)
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=len(marks), hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=16, max_position_embeddings=24, initializer_range=1.0,
+        id2label={0: "bad", 1: "good", 2: "so-so"},
+    )  # fmt: skip
+    build: Any = transformers.BertForSequenceClassification
+    build(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny ViT of 16 by 16 pixels with no class names."""
+    folder = tmp_path_factory.mktemp("vit")
+    torch.manual_seed(0)
+    config: Any = transformers.ViTConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+        image_size=16, patch_size=8, initializer_range=1.0,
+        id2label={j: f"LABEL_{j}" for j in range(3)},
+    )  # fmt: skip
+    transformers.ViTForImageClassification(config).save_pretrained(folder)
+    (folder / "preprocessor_config.json").write_text(
+        json.dumps(
+            {
+                "image_processor_type": "ViTImageProcessor",
+                "size": {"height": 16, "width": 16},
+                "resample": 2,
+                "image_mean": [0.5, 0.4, 0.3],
+                "image_std": [0.2, 0.3, 0.4],
+            }
+        )
+    )
+    return folder
+
+
+def logits(model: Any, inputs: Any) -> Array:
+    found = model.classify(inputs)
+    assert found.form == "logits"
+    return np.asarray(found.scores)
+
+
+def literal(folder: Path, rows: list[Any]) -> Array:
+    """One row at a time, no padding, cut to 24 tokens."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    network = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    made = []
+    for row in rows:
+        sides = [[row]] if isinstance(row, str) else [[side] for side in row]
+        tokens = tokenizer(*sides, truncation=True, max_length=24, return_tensors="pt")
+        with torch.no_grad():
+            made.append(network(**tokens).logits[0].numpy())
+    return np.stack(made)
+
+
+@pytest.mark.parametrize("batch", [None, 2])
+def test_texts_in_order_of_length_come_back_in_their_own(texts: Path, batch: int | None) -> None:
+    for rows in (TEXTS, PAIRS):
+        found = logits(as_model(texts, batch=batch), rows)
+        assert np.allclose(found, literal(texts, rows), atol=1e-5)
+    assert len({tuple(row) for row in literal(texts, TEXTS).round(3)}) == len(TEXTS)
+
+
+def test_a_text_classifier_keeps_every_rule(texts: Path) -> None:
+    model = as_model(str(texts))
+    check_model(model, TEXTS[:4])
+    assert model.name == texts.name
+    assert model.classify(TEXTS).class_names == ("bad", "good", "so-so")
+
+
+def test_a_tokenizer_without_padding_reads_one_by_one(texts: Path) -> None:
+    model = HuggingFaceModel(texts)
+    model.reader._pad_token = None
+    model.reader.pad_token = None
+    assert np.allclose(logits(model, TEXTS), literal(texts, TEXTS), atol=1e-5)
+
+
+def test_it_can_be_sent_to_a_worker(texts: Path) -> None:
+    model = as_model(texts)
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(logits(again, TEXTS), logits(model, TEXTS))
+
+
+def test_prepare_stands_in_for_the_tokenizer(texts: Path) -> None:
+    def ids(rows: list[str]) -> dict[str, Any]:
+        return {"input_ids": np.array([[2, 6 + len(row) % 30, 3] for row in rows])}
+
+    assert as_model(texts, prepare=ids).classify(TEXTS).n == len(TEXTS)
+
+
+def test_images_are_resized_and_normalised_as_the_folder_says(images: Path) -> None:
+    network = transformers.AutoModelForImageClassification.from_pretrained(images).eval()
+    wanted = []
+    for image in IMAGES:
+        small = np.asarray(Image.fromarray(image).resize((16, 16), Image.Resampling.BILINEAR))
+        values = (small / 255 - [0.5, 0.4, 0.3]) / [0.2, 0.3, 0.4]
+        with torch.no_grad():
+            shown = torch.tensor(np.moveaxis(values, -1, 0)[None], dtype=torch.float32)
+            wanted.append(network(pixel_values=shown).logits[0].numpy())
+    model = as_model(images)
+    assert np.allclose(logits(model, IMAGES), np.stack(wanted), atol=1e-4)
+    assert model.classify(IMAGES).class_names is None
+    assert as_model(images, classes=["a", "b", "c"]).classify(IMAGES).class_names == ("a", "b", "c")
+    check_model(model, IMAGES)
+
+
+def test_grey_images_are_shown_in_three_channels(images: Path) -> None:
+    model, grey = as_model(images), IMAGES[..., 0]
+    wanted = logits(model, np.stack([grey] * 3, axis=-1))
+    assert np.array_equal(logits(model, grey), wanted)
+    assert np.array_equal(logits(model, grey[..., None]), wanted)
+
+
+def test_the_wrong_kind_of_inputs_is_refused(texts: Path, images: Path) -> None:
+    with pytest.raises(InputError, match="takes text and pairs, not images"):
+        as_model(texts).classify(IMAGES)
+    with pytest.raises(InputError, match="takes images, not text"):
+        as_model(images).classify(TEXTS)
+
+
+def test_pickled_weights_must_be_trusted(texts: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "old"
+    shutil.copytree(texts, folder)
+    network = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(InputError, match=r"has no weights\. There must be a \*\.safetensors file"):
+        as_model(folder)
+    torch.save(network.state_dict(), folder / "pytorch_model.bin")
+    with pytest.raises(InputError, match=r"pytorch_model\.bin' is a pickle.*trust_pickle=True"):
+        as_model(folder)
+    found = logits(as_model(folder, trust_pickle=True), TEXTS)
+    assert np.allclose(found, literal(texts, TEXTS), atol=1e-5)
+
+
+def changed(texts: Path, folder: Path, **settings: Any) -> Path:
+    shutil.copytree(texts, folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, **settings}))
+    return folder
+
+
+def test_folders_that_are_no_classifiers_are_refused(texts: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"has no readable config\.json"):
+        as_model(tmp_path)
+    other = changed(texts, tmp_path / "other", architectures=["BertForMaskedLM"])
+    with pytest.raises(InputError, match="holds BertForMaskedLM, which is no classifier here"):
+        as_model(other)
+    unnamed = changed(texts, tmp_path / "unnamed", architectures=None)
+    with pytest.raises(InputError, match="holds no named architecture"):
+        as_model(unnamed)
+    strange = changed(texts, tmp_path / "strange", model_type="nothing-known")
+    with pytest.raises(InputError, match=r"strange' can't be opened: ValueError") as refusal:
+        as_model(strange)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_head_that_was_never_trained_is_refused(texts: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "headless"
+    shutil.copytree(texts, folder)
+    transformers.AutoModel.from_pretrained(texts).save_pretrained(tmp_path / "body")
+    shutil.copy(tmp_path / "body" / "model.safetensors", folder)
+    with pytest.raises(InputError, match=r"lacks weights that its classifier needs: classifier\."):
+        as_model(folder)
+
+
+def test_nothing_is_printed_and_the_log_is_as_before(
+    texts: Path, images: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+    level = logging.get_verbosity()
+    as_model(texts).classify(TEXTS)
+    as_model(images).classify(IMAGES)
+    assert capfd.readouterr() == ("", "")
+    assert logging.get_verbosity() == level
+    assert logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def test_the_network_is_in_evaluation_mode_and_its_state_stays(texts: Path) -> None:
+    model = HuggingFaceModel(texts)
+    before = {key: value.clone() for key, value in model.network.state_dict().items()}
+    model.classify(TEXTS)
+    assert not model.network.training
+    assert all(torch.equal(value, before[key]) for key, value in model.network.state_dict().items())

@@ -1,0 +1,116 @@
+"""Files that run code when opened: refused, unless they are trusted."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pytest
+import skops.io
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from oodometer.errors import InputError
+from oodometer.models import as_model
+from oodometer.models.pickles import SUFFIXES
+
+ROWS = np.random.default_rng(0).normal(size=(12, 3))
+LABELS = np.array(["cat", "dog"])[np.arange(12) % 2]
+
+
+class Bomb:
+    """Leaves a mark where it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.mark,)
+
+
+@pytest.mark.parametrize("suffix", [*SUFFIXES, ".PT", ".Pkl"])
+def test_no_pickle_is_opened_unasked(tmp_path: Path, suffix: str) -> None:
+    path, mark = tmp_path / f"model{suffix}", tmp_path / "mark"
+    path.write_bytes(pickle.dumps(Bomb(mark)))
+    with pytest.raises(InputError) as refusal:
+        as_model(path)
+    words = str(refusal.value)
+    assert "can run any code" in words
+    assert all(way in words for way in ("ONNX", "safetensors", "skops", "package.module:function"))
+    assert "trust_pickle=True (--trust-pickle)" in words
+    assert not mark.exists()
+
+
+def test_the_bomb_works(tmp_path: Path) -> None:
+    pickle.loads(pickle.dumps(Bomb(tmp_path / "mark")))
+    assert (tmp_path / "mark").exists()
+
+
+@pytest.mark.parametrize("suffix", [".pkl", ".pickle", ".joblib"])
+@pytest.mark.parametrize("dump", [joblib.dump, lambda it, path: path.write_bytes(pickle.dumps(it))])
+def test_trusted_estimators_are_opened(tmp_path: Path, suffix: str, dump: Any) -> None:
+    fitted = GaussianNB().fit(ROWS, LABELS)
+    dump(fitted, tmp_path / f"bayes{suffix}")
+    model = as_model(tmp_path / f"bayes{suffix}", trust_pickle=True)
+    assert model.name == "bayes"
+    assert np.array_equal(model.classify(ROWS).probs, fitted.predict_proba(ROWS))
+
+
+def test_trusted_torch_files_are_opened(tmp_path: Path) -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(3, 2))
+    torch.save(module, tmp_path / "net.pt")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.jit.save(torch.jit.trace(module, torch.zeros(1, 3)), tmp_path / "script.pth")  # type: ignore[no-untyped-call]
+        found = [
+            as_model(tmp_path / name, trust_pickle=True).classify(ROWS).scores
+            for name in ("net.pt", "script.pth")
+        ]
+    wanted = module(torch.tensor(ROWS, dtype=torch.float32)).detach().numpy()
+    assert all(np.allclose(np.asarray(scores), wanted, atol=1e-6) for scores in found)
+
+
+def test_weights_alone_are_no_model(tmp_path: Path) -> None:
+    torch.save(torch.nn.Linear(2, 2).state_dict(), tmp_path / "weights.pt")
+    with pytest.raises(InputError, match="weights alone don't say how to compute"):
+        as_model(tmp_path / "weights.pt", trust_pickle=True)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_broken_file_is_told_on_one_line(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"broken{suffix}"
+    path.write_bytes(b"no model at all")
+    with pytest.raises(InputError, match=rf"broken\{suffix}' can't be loaded: ") as refusal:
+        as_model(path, trust_pickle=True)
+    assert "\n" not in str(refusal.value)
+
+
+def twice(rows: Any) -> Any:
+    return 2 * rows
+
+
+def test_skops_files_of_known_types_are_opened_without_trust(tmp_path: Path) -> None:
+    fitted = LogisticRegression().fit(ROWS, LABELS)
+    skops.io.dump(fitted, tmp_path / "line.skops")
+    model = as_model(str(tmp_path / "line.skops"))
+    assert model.name == "line"
+    assert np.array_equal(model.classify(ROWS).probs, fitted.predict_proba(ROWS))
+
+
+def test_skops_files_of_other_types_must_be_trusted(tmp_path: Path) -> None:
+    fitted = make_pipeline(FunctionTransformer(twice), GaussianNB()).fit(ROWS, LABELS)
+    skops.io.dump(fitted, tmp_path / "own.skops")
+    with pytest.raises(InputError, match=r"not known to be safe: .*twice"):
+        as_model(tmp_path / "own.skops")
+    found = as_model(tmp_path / "own.skops", trust_pickle=True).classify(ROWS)
+    assert np.array_equal(found.probs, fitted.predict_proba(ROWS))
+    (tmp_path / "broken.skops").write_bytes(b"nothing")
+    with pytest.raises(InputError, match=r"broken\.skops' can't be loaded"):
+        as_model(tmp_path / "broken.skops")

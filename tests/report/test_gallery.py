@@ -1,0 +1,347 @@
+"""The gallery shows what was judged, escapes what it shows, and spares what is not its own."""
+
+from __future__ import annotations
+
+import html
+import importlib
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import cv2
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from oodometer import inputs as batches
+from oodometer.core import Model, Transform
+from oodometer.datasets import as_dataset
+from oodometer.draws import Draws
+from oodometer.errors import InputError, UnknownName
+from oodometer.inputs import KINDS, Kind
+from oodometer.neighborhood import invariance
+from oodometer.predictions import Predictions
+from oodometer.readings import Neighborhoods
+from oodometer.report.gallery import Decision, write_gallery
+from oodometer.sampling import Round
+from oodometer.showing import Show
+
+CHROMIUM = shutil.which("chromium")
+HOSTILE = "<script>alert(1)</script>"
+RNG = np.random.default_rng(0)
+
+
+@dataclass(frozen=True)
+class Nudge(Transform):
+    """Adds what is left of the draw's number after a division by three: draws 3, 6 … change nothing."""
+
+    name: ClassVar[str] = "nudge"
+    label: ClassVar[str] = "Nudge"
+    kinds: ClassVar[tuple[Kind, ...]] = KINDS
+    assumes: ClassVar[str] = "nothing"
+    magnitude: float = 2.0
+
+    def apply(self, inputs: Any, draws: Draws) -> Any:
+        steps = draws.numbers % 3
+        if isinstance(inputs, list):
+            return [_longer(row, int(step)) for row, step in zip(inputs, steps, strict=True)]
+        if isinstance(inputs, pa.Table):
+            first = inputs.column(0).to_numpy() + steps
+            return inputs.set_column(0, inputs.column_names[0], pa.array(first))
+        return inputs + steps.reshape(-1, *[1] * (inputs.ndim - 1)).astype(inputs.dtype)
+
+
+def _longer(row: Any, step: int) -> Any:
+    if isinstance(row, tuple):
+        return (row[0], _longer(row[1], step))
+    return row + f" <b>{step}</b>" * (step > 0)
+
+
+@dataclass(frozen=True)
+class Hashed:
+    """A class that hangs on the row's content."""
+
+    name: str
+    salt: int = 1
+    names: tuple[str, ...] = ("cat", "dog & co", "größe")
+
+    def classify(self, inputs: Any) -> Predictions:
+        classes = (batches.keys(inputs) // np.uint64(self.salt) % np.uint64(3)).astype(int)
+        return Predictions.from_classes(classes, class_names=self.names)
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A run, and what is needed to show it."""
+
+    found: Neighborhoods
+    models: dict[str, Model]
+    show: Show
+
+    def write(self, folder: Path, **options: Any) -> int:
+        """How many examples were written."""
+        return write_gallery(folder, self.found, self.models, self.show, **options)
+
+    def page(self, folder: Path, **options: Any) -> str:
+        """The page that was written."""
+        self.write(folder, **options)
+        return (folder / "index.html").read_text(encoding="utf-8")
+
+
+def judged(data: Any, *models: Model, draws: int = 6, **options: Any) -> Judged:
+    given = {model.name: model for model in models or (Hashed("first"),)}
+    dataset = as_dataset(data)
+    found = invariance(given, dataset, Nudge(), draws=draws, **options)
+    return Judged(found, given, Show(dataset, Nudge(), found.seed))
+
+
+def images(n: int, *shape: int) -> Any:
+    return RNG.integers(0, 200, size=(n, *shape), dtype=np.uint8)
+
+
+def picture(path: Path) -> Any:
+    found = cv2.imread(str(path))
+    assert found is not None
+    return found
+
+
+def listed(page: str) -> list[int]:
+    """The examples of a page, in its order."""
+    return [int(number) for number in re.findall(r'<h2 id="example-(\d+)"', page)]
+
+
+def tables(page: str) -> list[list[list[str]]]:
+    """The cells of every example's table, as text, without its head."""
+    bodies = [part.split("<tbody>")[1] for part in page.split('<section class="example">')[1:]]
+    rows = [re.findall(r"<tr>(.*?)</tr>", body, flags=re.DOTALL) for body in bodies]
+    return [[[plain(cell) for cell in re.findall(r"<t[hd].*?</t[hd]>", row, flags=re.DOTALL)]
+             for row in body] for body in rows]  # fmt: skip
+
+
+def plain(markup: str) -> str:
+    return html.unescape(re.sub(r"<[^>]*>", "", markup))
+
+
+TEXTS = ["a good film", f"a {HOSTILE} film", "so & so", "word"]
+DATA: dict[str, Any] = {
+    "grey": images(4, 8, 8),
+    "color": images(4, 200, 300, 3),
+    "text": TEXTS,
+    "pairs": [(text, text[::-1]) for text in TEXTS],
+    "vectors": RNG.normal(size=(4, 40)),
+    "table": pa.table({"size <b>": [1.5, 2.5, 3.5, 4.5], "color": ["red", "blue", "red", None]}),
+}
+
+
+@pytest.mark.parametrize("data", DATA.values(), ids=DATA)
+def test_the_page_says_what_the_models_say(data: Any, tmp_path: Path) -> None:
+    run = judged(data, Hashed("first"), Hashed("second <i>", salt=7))
+    page = run.page(tmp_path / "gallery")
+    assert sorted(listed(page)) == [0, 1, 2, 3]
+    for position, table in zip(listed(page), tables(page), strict=True):
+        # The slow way: every draw on its own, and no draw twice.
+        expected: dict[bytes, list[Any]] = {}
+        for number in range(7):
+            shown = run.show.make(Round(np.array([position]), range(number, number + 1)))
+            content = next(batches.row_bytes(shown.inputs))
+            said = [Hashed("", 1).classify(shown.inputs), Hashed("", 7).classify(shown.inputs)]
+            classes = [one.class_names[one.classes[0]] for one in said if one.class_names]
+            name = f"draw {number}" if number else "original"
+            expected.setdefault(content, [name, 0, classes])[1] += 1
+        original = next(iter(expected.values()))[2]
+        rows = [
+            [f"{name} ×{times}" if times > 1 else name]
+            + [c if c == o else f"≠ {c}" for c, o in zip(classes, original, strict=True)]
+            for name, times, classes in expected.values()
+        ]
+        assert [row[:3] for row in table] == rows
+        assert [row[0] for row in table] == ["original ×3", "draw 1 ×2", "draw 2 ×2"]
+
+
+@pytest.mark.parametrize("data", DATA.values(), ids=DATA)
+def test_nothing_shown_becomes_markup(data: Any, tmp_path: Path) -> None:
+    run = judged(data, Hashed(HOSTILE, names=(HOSTILE, "<img src=x onerror=y>", "c")))
+    page = run.page(tmp_path / "gallery")
+    assert "<script" not in page
+    assert "<b>" not in page
+    assert "onerror=y>" not in page
+    assert html.escape(HOSTILE) in page
+
+
+def test_changed_words_are_marked_and_lost_ones_struck_out(tmp_path: Path) -> None:
+    class Other(Nudge):
+        def apply(self, inputs: Any, draws: Draws) -> Any:
+            return ["a fine film" for _ in inputs]
+
+    dataset = as_dataset(["a good film", "a good film too"])
+    found = invariance(Hashed("first"), dataset, Other(), draws=3)
+    run = Judged(found, {"first": Hashed("first")}, Show(dataset, Other(), 0))
+    assert "a <del>good</del> <mark>fine</mark> film</bdi>" in run.page(tmp_path / "gallery")
+
+
+def test_changed_values_are_marked_and_columns_left_out_are_counted(tmp_path: Path) -> None:
+    page = judged(np.ones((1, 40)), draws=1).page(tmp_path / "gallery")
+    assert page.count("<mark>2</mark>") == 30
+    assert "10 more columns are not shown." in page
+
+
+def test_a_table_marks_its_changed_column_alone(tmp_path: Path) -> None:
+    page = judged(pa.table({"a": [1.0], "b": ["x"]}), draws=1).page(tmp_path / "gallery")
+    assert "<mark>2</mark>" in page
+    assert page.count("<mark>") == 1
+    assert '<th scope="col"><bdi>b</bdi></th>' in page
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (8, 8, 1), (8, 8, 3), (300, 200), (300, 200, 3)])
+def test_every_image_has_a_picture_that_shows_what_was_judged(
+    shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    data = images(3, *shape)
+    page = judged(data).page(tmp_path / "gallery")
+    names = {f"example_{number:04d}.png" for number in range(3)}
+    assert set(os.listdir(tmp_path / "gallery")) == {"index.html", *names}
+    assert set(re.findall(r'<img src="([^"]*)"[^>]* alt="[^"]+"', page)) == names
+    seen = picture(tmp_path / "gallery" / "example_0001.png")
+    large = max(shape) > 160
+    assert seen.shape[0] == 8 + 2 * 4 + 32 + 8 + (160 if large else 128)
+    if not large:
+        first = seen[12:140:16, 12:140:16, ::-1]
+        assert np.array_equal(first, np.broadcast_to(data[1].reshape(8, 8, -1), (8, 8, 3)))
+
+
+def test_a_class_that_ascii_cannot_write_is_its_number_in_a_picture() -> None:
+    assert Decision(2, "größe", False).plain == "2"
+    assert Decision(2, "a\nb", False).plain == "2"
+    assert Decision(2, " ", False).plain == "2"
+    assert Decision(2, "big", True).plain == "!= big"
+
+
+@pytest.mark.parametrize("measure", ["pa", "NI"])
+def test_the_least_invariant_come_first_and_equal_ones_in_order(
+    measure: str, tmp_path: Path
+) -> None:
+    run = judged(images(60, 4, 4), Hashed("first"), Hashed("second", salt=7))
+    page = run.page(tmp_path / "gallery", count=25, measure=measure)
+    mean = np.mean([one.by_example(measure) for one in run.found], axis=0)
+    expected = sorted(range(60), key=lambda i: (mean[i], i))[:25]
+    assert len(set(mean)) < 25
+    assert listed(page) == expected
+    for position in expected:
+        values = [mean[position], *(one.by_example(measure)[position] for one in run.found)]
+        cells = "".join(f'<td class="number">{value:.3f}</td>' for value in values)
+        assert f'<a href="#example-{position}">{position}</a></th>{cells}</tr>' in page
+        assert f"{measure.upper()}-Nudge {mean[position]:.3f}</span>" in page
+
+
+def test_it_says_what_it_is_and_how_many_there_are(tmp_path: Path) -> None:
+    run = judged(images(60, 4, 4), seed=5)
+    text = plain(run.page(tmp_path / "gallery", count=7))
+    assert "The 7 of 60 examples on which the model is least invariant, by PA-Nudge." in text
+    assert "transform nudge of magnitude 2, seed 5." in text
+    assert run.write(tmp_path / "two", count=2) == 2
+    assert run.write(tmp_path / "all", count=100) == 60
+
+
+def test_only_draws_that_were_judged_are_shown(tmp_path: Path) -> None:
+    run = judged(RNG.normal(size=(250, 3)), draws=8, budget=630)
+    assert not run.found[0].complete
+    page = run.page(tmp_path / "gallery", count=3)
+    lowest = np.argsort(run.found[0].by_example("pa"), kind="stable")[:3]
+    assert listed(page) == run.found[0].positions[lowest].tolist() != lowest.tolist()
+    assert all([row[0] for row in table] == ["original", "draw 1", "draw 2"]
+               for table in tables(page))  # fmt: skip
+
+
+def test_a_model_that_never_moves_has_no_marks(tmp_path: Path) -> None:
+    page = judged(TEXTS, Hashed("constant", salt=2**64 - 1)).page(tmp_path / "gallery")
+    assert 'class="class moved"' not in page
+    assert page.count("1.000") >= 4
+
+
+def test_the_policy_allows_pictures_and_no_script(tmp_path: Path) -> None:
+    page = html.unescape(judged(TEXTS).page(tmp_path / "gallery"))
+    policy = (
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'none'; img-src 'self' file:"
+    )
+    assert f'content="{policy}"' in page
+    assert "http://" not in page.replace('<meta http-equiv="', "")
+    assert "https://" not in page
+
+
+def test_it_needs_no_chart_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.import_module
+
+    def without(name: str, package: str | None = None) -> Any:
+        assert name not in ("altair", "vl_convert")
+        return real(name, package)
+
+    monkeypatch.setattr(importlib, "import_module", without)
+    assert judged(images(2, 8, 8)).write(tmp_path / "gallery") == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("seed", {"seed": 1}), ("magnitude", {"transform": Nudge(1.0)}),
+     ("fingerprint", {"dataset": as_dataset(["other"])})],
+)  # fmt: skip
+def test_another_run_is_refused(name: str, other: dict[str, Any], tmp_path: Path) -> None:
+    run = judged(TEXTS)
+    with pytest.raises(InputError, match=f"^The result has {name} .* Give the models, data") as one:
+        write_gallery(tmp_path / "g", run.found, run.models, replace(run.show, **other))
+    assert "\n" not in str(one.value)
+    assert not os.listdir(tmp_path)
+
+
+def test_other_models_are_refused(tmp_path: Path) -> None:
+    run = judged(TEXTS)
+    with pytest.raises(InputError, match=r"models \('first',\), what is to be shown \('b',\)"):
+        write_gallery(tmp_path / "g", run.found, {"b": Hashed("b")}, run.show)
+
+
+def test_a_bad_count_and_a_bad_measure_are_refused(tmp_path: Path) -> None:
+    run = judged(TEXTS)
+    with pytest.raises(InputError, match=r"count must be 1 or more; got 0\."):
+        run.write(tmp_path / "g", count=0)
+    with pytest.raises(UnknownName, match="'pq'"):
+        run.write(tmp_path / "g", measure="pq")
+    assert not os.listdir(tmp_path)
+
+
+def test_an_earlier_gallery_is_replaced_and_what_is_beside_it_stays(tmp_path: Path) -> None:
+    judged(images(5, 4, 4)).write(tmp_path)
+    (tmp_path / "notes.txt").write_text("mine")
+    page = judged(images(2, 4, 4)).page(tmp_path)
+    assert sorted(listed(page)) == [0, 1]
+    expected = ["example_0000.png", "example_0001.png", "index.html", "notes.txt"]
+    assert sorted(os.listdir(tmp_path)) == expected
+
+
+def test_a_folder_that_will_not_do_is_refused_before_any_work(tmp_path: Path) -> None:
+    run = judged(TEXTS)
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"is not empty: mine\.txt in it is of no earlier gallery"):
+        write_gallery(tmp_path, run.found, {}, run.show)
+    assert os.listdir(tmp_path) == ["mine.txt"]
+
+
+def test_text_that_is_no_unicode_is_written_all_the_same(tmp_path: Path) -> None:
+    assert "a ? b" in judged(["a \ud800 b"]).page(tmp_path / "gallery")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+def test_a_browser_opens_the_pictures_from_the_disk(tmp_path: Path) -> None:
+    judged(images(1, 8, 8)).write(tmp_path / "gallery")
+    flags = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
+             "--disable-background-networking", "--enable-logging=stderr", "--window-size=800,900",
+             f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={tmp_path / 'seen.png'}")  # fmt: skip
+    address = (tmp_path / "gallery" / "index.html").as_uri()
+    command = [str(CHROMIUM), *flags, address]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert "CONSOLE" not in done.stderr
+    seen = picture(tmp_path / "seen.png")
+    drawn = picture(tmp_path / "gallery" / "example_0000.png")[12:140, 12:140]
+    assert cv2.matchTemplate(seen, drawn, cv2.TM_SQDIFF).min() < 1e4

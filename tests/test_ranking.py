@@ -1,0 +1,146 @@
+"""rank(): the order, and how sure it is."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oodometer.datasets import as_dataset
+from oodometer.errors import InputError, UnknownName
+from oodometer.estimators import named
+from oodometer.neighborhood import invariance
+from oodometer.predictions import Predictions
+from oodometer.ranking import _beats, rank
+from oodometer.scoring import classify_all
+from tests.test_neighborhood import Linear, Noise, vectors
+
+
+class Wobbly(Linear):
+    """Decides by the sign of a wave: the shorter it is, the less a decision is worth."""
+
+    def __init__(self, name: str, waves: float) -> None:
+        super().__init__(name)
+        self.waves = waves
+
+    def classify(self, inputs: Any) -> Predictions:
+        gap = 4 * np.sin(self.waves * inputs[:, 0])
+        return Predictions.from_logits(np.stack([np.zeros(len(gap)), gap], axis=1))
+
+
+MODELS = [Wobbly("shaky", 9.0), Wobbly("calm", 1.0), Wobbly("middling", 3.0)]
+
+
+def labelled(n: int, seed: int) -> Any:
+    data = vectors(n, seed)
+    return as_dataset(data, labels=(data[:, 0] > 0).astype(int))
+
+
+def test_the_order_is_that_of_the_measure() -> None:
+    data = vectors(400)
+    found = rank(MODELS, data, transform=Noise(0.6))
+    values = {one.model: one.reading("ni").value for one in invariance(MODELS, data, Noise(0.6))}
+    assert found.names == ("calm", "middling", "shaky")
+    assert {one.model: one.value for one in found} == pytest.approx(values)
+    assert found.measure == "NI-Noise"
+    assert all(one.low <= one.value <= one.high for one in found)
+
+
+def test_clear_differences_are_sure_and_none_is_even() -> None:
+    found = rank(MODELS, vectors(400), transform=Noise(0.6))
+    assert found.models[0].beats_next == pytest.approx(1.0, abs=0.01)
+    assert found.models[-1].beats_next is None
+    twins = rank({"a": MODELS[0], "b": MODELS[0]}, vectors(100), transform=Noise(0.6))
+    assert twins.models[0].beats_next == 0.5
+
+
+def test_the_bootstrap_is_paired_by_example() -> None:
+    """A model that is better on every example beats the next for sure, however examples vary."""
+    said = {"low": 0.0, "high": 0.01}
+    values = np.random.default_rng(0).random(200)
+
+    def score(rows: Predictions) -> np.ndarray:
+        return values + said["high" if rows.confidence[0] > 0.8 else "low"]
+
+    models = {name: lambda x, p=p: np.tile([1 - p, p], (len(x), 1))
+              for name, p in (("low", 0.7), ("high", 0.9))}  # fmt: skip
+    found = rank(models, vectors(200), by=score)
+    assert found.names == ("high", "low")
+    assert found.models[0].beats_next == 1.0
+    assert found.models[0].high - found.models[0].low > 0.05
+
+
+def test_probabilities_are_those_of_drawing_again_one_by_one() -> None:
+    data = vectors(60)
+    models = [Wobbly("a", 2.0), Wobbly("b", 2.2)]
+    found = rank(models, data, transform=Noise(0.8))
+    measured = invariance(models, data, Noise(0.8))
+    first, second = (measured[name].by_example("ni") for name in found.names)
+    rng = np.random.default_rng(5)
+    drawn = [rng.integers(0, 60, 60) for _ in range(4000)]
+    wins = [np.sign(first[i].mean() - second[i].mean()) / 2 + 0.5 for i in drawn]
+    assert found.models[0].beats_next == pytest.approx(np.mean(wins), abs=0.05)
+
+
+@pytest.mark.parametrize("by", ["pa", "ne", "ei"])
+def test_any_neighborhood_measure_ranks(by: str) -> None:
+    found = rank(MODELS, vectors(300), by=by, transform=Noise(0.6))
+    assert found.names[0] == "calm"
+    assert found.measure == f"{by.upper()}-Noise"
+
+
+def test_an_estimator_ranks_by_its_estimates() -> None:
+    source, target = labelled(300, 1), vectors(250, 2)
+    found = rank(MODELS, target, by="doc", source=source)
+    for one in found:
+        model = next(m for m in MODELS if m.name == one.model)
+        known, new = classify_all(model, source), classify_all(model, as_dataset(target))
+        assert one.value == named("doc").estimate(known, new).value
+    assert found.names[0] == "calm"
+    assert found.models[0].beats_next == 1.0
+    assert rank(MODELS, target, by=named("doc"), source=source) == found
+
+
+def test_same_seed_same_ranking_and_another_draws_otherwise() -> None:
+    data = vectors(80)
+    first, again, other = (
+        rank(MODELS, data, transform=Noise(0.6), seed=seed) for seed in (0, 0, 1)
+    )
+    assert first == again
+    assert first != other
+
+
+def test_what_is_wrong_is_said() -> None:
+    data = vectors(20)
+    with pytest.raises(InputError, match=r"by 'atc-mc' needs labelled source data; got none"):
+        rank(MODELS, data, by="atc-mc")
+    with pytest.raises(InputError, match="got data without labels"):
+        rank(MODELS, data, by="atc-mc", source=data)
+    with pytest.raises(
+        UnknownName, match="No measure or estimator is called 'nii'. Did you mean 'ni'"
+    ):
+        rank(MODELS, data, by="nii")
+    with pytest.raises(InputError, match="one finite number a row, 20 in all"):
+        rank(MODELS, data, by=lambda rows: rows.confidence[:3])
+
+
+def test_a_constant_model_is_named_as_one() -> None:
+    def constant(inputs: Any) -> Any:
+        return np.tile([0.9, 0.1], (len(inputs), 1))
+
+    found = rank({"constant": constant, "real": MODELS[1]}, vectors(100), transform=Noise(0.6))
+    assert found.names[0] == "constant"
+    assert any("means nothing" in note for note in found.models[0].notes)
+
+
+def test_it_reads_as_text_and_as_json() -> None:
+    found = rank(MODELS, vectors(50), transform=Noise(0.6))
+    assert str(found).startswith("1. calm: NI-Noise")
+    plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert [one["model"] for one in plain["models"]] == list(found.names)
+
+
+def test_ties_count_by_half() -> None:
+    assert _beats(np.array([1.0, 2.0, 3.0, 0.0]), np.array([1.0, 1.0, 4.0, 0.0])) == 0.5

@@ -1,0 +1,61 @@
+"""Predictions of a whole dataset are those of its batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oodometer.datasets import as_dataset
+from oodometer.errors import InputError
+from oodometer.models import as_model
+from oodometer.predictions import Predictions
+from oodometer.scoring import classify_all
+from tests.standins import ByContent
+
+DATA = np.random.default_rng(0).normal(size=(23, 4))
+
+
+@pytest.mark.parametrize("hard", [False, True])
+@pytest.mark.parametrize("batch", [1, 5, 100])
+def test_batches_make_no_difference(batch: int, hard: bool) -> None:
+    model = ByContent(hard=hard)
+    whole = model.classify(DATA)
+    found = classify_all(model, as_dataset(DATA), batch=batch)
+    assert np.array_equal(found.classes, whole.classes)
+    assert found.form == whole.form
+    if not hard:
+        assert np.array_equal(found.probs, whole.probs)
+    assert not found.labelled
+
+
+def test_labels_come_along_by_name() -> None:
+    model = as_model(lambda x: np.tile([0.2, 0.8], (len(x), 1)), classes=["cat", "dog"])
+    labels = np.array(["dog", "cat"] * 11 + ["dog"])
+    found = classify_all(model, as_dataset(DATA, labels=labels), batch=4)
+    assert found.correct.mean() == pytest.approx(12 / 23)
+
+
+def test_hard_classes_seen_late_count_too() -> None:
+    model = as_model(lambda x: np.arange(len(x)))
+    assert classify_all(model, as_dataset(DATA), batch=10).k == 10
+
+
+def test_too_few_rows_are_refused_by_name() -> None:
+    @dataclass
+    class Short:
+        name: str = "short"
+
+        def classify(self, inputs: Any) -> Predictions:
+            return Predictions.from_classes([0], k=2)
+
+    with pytest.raises(InputError, match="'short' gave 1 rows for 7 inputs"):
+        classify_all(Short(), as_dataset(DATA), batch=7)
+
+
+def test_progress_counts_rows() -> None:
+    seen: list[int] = []
+    classify_all(ByContent(), as_dataset(DATA), batch=10, progress=lambda a, b, _: seen.append(a))
+    assert seen == [10, 20, 23]

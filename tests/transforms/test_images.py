@@ -1,0 +1,273 @@
+"""What holds of every transform of images, and of each one its own law."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oodometer.core import Transform
+from oodometer.errors import InputError
+from oodometer.transforms.images import (
+    Brightness,
+    Color,
+    Contrast,
+    Erase,
+    FlipCrop,
+    Rotate,
+    Shear,
+    Translate,
+)
+from oodometer.transforms.randaugment import RandAugment
+from tests.transforms.pictures import batch, drawn_for, many_draws
+from tests.transforms.pillow_twin import twin
+
+MEMBERS: list[Any] = [
+    RandAugment(),
+    RandAugment(n_ops=3),
+    Translate(),
+    Erase(),
+    FlipCrop(),
+    Rotate(),
+    Shear(),
+    Brightness(),
+    Contrast(),
+    Color(),
+]
+SHAPES = [(8, 8), (8, 8, 1), (9, 13, 3), (32, 32, 3), (140, 64)]
+every_member = pytest.mark.parametrize("member", MEMBERS, ids=repr)
+every_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
+
+
+@every_member
+def test_it_is_described_and_frozen(member: Any) -> None:
+    assert issubclass(type(member), Transform)
+    assert member.kinds == ("images",)
+    assert member.name == member.name.lower()
+    assert member.label
+    assert member.assumes
+    assert hash(member) == hash(replace(member))
+    with pytest.raises(FrozenInstanceError):
+        member.magnitude = 0.0
+
+
+@every_member
+@every_shape
+def test_type_and_shape_are_kept_and_inputs_left_alone(member: Any, shape: Any) -> None:
+    images = batch(20, *shape)
+    kept = images.copy()
+    images.setflags(write=False)
+    changed = member.apply(images, drawn_for(images))
+    assert changed.dtype == np.uint8
+    assert changed.shape == images.shape
+    assert not np.shares_memory(changed, images)
+    assert np.array_equal(images, kept)
+    grey = len(shape) == 2 or shape[-1] == 1
+    assert np.array_equal(changed, kept) == (member.name == "color" and grey)
+
+
+@every_member
+@every_shape
+def test_magnitude_0_is_the_identity(member: Any, shape: Any) -> None:
+    images = batch(40, *shape)
+    none = replace(member, magnitude=0.0).apply(images, drawn_for(images))
+    assert np.array_equal(none, images)
+    assert not np.shares_memory(none, images)
+
+
+@every_member
+def test_each_row_has_its_own_draw_whatever_the_batch(member: Any) -> None:
+    images = batch(30, 12, 10, 3)
+    draws = drawn_for(images)
+    whole = member.apply(images, draws)
+    order = np.random.default_rng(0).permutation(30)
+    assert np.array_equal(member.apply(images[order], draws.rows(order)), whole[order])
+    for row in range(30):
+        alone = member.apply(images[row : row + 1], draws.rows(slice(row, row + 1)))
+        assert np.array_equal(alone[0], whole[row])
+
+
+@every_member
+def test_draws_of_one_example_differ(member: Any) -> None:
+    images = np.repeat(batch(1, 32, 32, 3), 50, axis=0)
+    changed = member.apply(images, many_draws(50))
+    assert len(np.unique(changed.reshape(50, -1), axis=0)) >= 25
+
+
+@every_member
+def test_views_and_a_channel_of_one_make_no_difference(member: Any) -> None:
+    images = batch(20, 16, 12)
+    draws = drawn_for(images)
+    expected = member.apply(images, draws)
+    assert np.array_equal(member.apply(images[..., None], draws)[..., 0], expected)
+    strided = np.asfortranarray(images)
+    assert np.array_equal(member.apply(strided, draws), expected)
+    wide = np.repeat(images, 2, axis=2)[:, :, ::2]
+    assert np.array_equal(member.apply(wide, draws), expected)
+
+
+@every_member
+def test_no_rows_give_no_rows(member: Any) -> None:
+    none = np.empty((0, 8, 8, 3), dtype=np.uint8)
+    assert member.apply(none, drawn_for(none)).shape == (0, 8, 8, 3)
+
+
+@every_member
+@pytest.mark.parametrize("magnitude", [-0.1, 1000.0, float("nan"), "much", None])
+def test_a_wrong_magnitude_is_refused_in_one_line(member: Any, magnitude: Any) -> None:
+    with pytest.raises(InputError) as refusal:
+        replace(member, magnitude=magnitude)
+    message = str(refusal.value)
+    assert message.startswith(f"The magnitude of {member.name} must be a number from 0 to ")
+    assert f"got {magnitude!r}. As published it is {type(member).magnitude:g}." in message
+    assert "\n" not in message
+
+
+@every_member
+@pytest.mark.parametrize(("inputs", "kind"), [(["a"], "text"), (np.zeros((1, 3)), "vectors")])
+def test_other_inputs_are_refused(member: Any, inputs: Any, kind: str) -> None:
+    with pytest.raises(InputError, match=f"{member.name} changes images; got {kind}. Images are"):
+        member.apply(inputs, many_draws(1))
+
+
+def centre(image: Any) -> Any:
+    """The centre of mass, (x, y)."""
+    y, x = np.indices(image.shape)
+    return np.array([(image * axis).sum() for axis in (x, y)]) / image.sum()
+
+
+@pytest.mark.parametrize("side", [8, 32, 100])
+@pytest.mark.parametrize("magnitude", [0.05, 0.10, 0.2])
+def test_translate_shifts_uniformly_within_its_bound(side: int, magnitude: float) -> None:
+    blob = np.zeros((side, side), dtype=np.uint8)
+    blob[side // 2, side // 2] = 255
+    moved = Translate(magnitude).apply(np.repeat(blob[None], 600, axis=0), many_draws(600))
+    shifts = np.array([centre(image) - centre(blob) for image in moved.astype(float)])
+    bound = magnitude * side
+    # Off by a 64th of a pixel in OpenCV 4, and by the rounding of 255 to whole grey levels.
+    assert np.abs(shifts).max() <= bound + 1 / 32
+    assert np.abs(shifts).max(axis=0).min() >= 0.97 * bound - 1 / 32
+    expected = np.linspace(-bound, bound, 600)
+    # Kolmogorov's distance for 600 uniform draws, as one in pixels: 0.08 once in 1,000 times.
+    assert np.abs(np.sort(shifts, axis=0) - expected[:, None]).max() <= 0.08 * 2 * bound + 1 / 32
+    assert abs(np.corrcoef(shifts.T)[0, 1]) < 0.15
+
+
+@given(
+    tall=st.integers(1, 40),
+    wide=st.integers(1, 40),
+    magnitude=st.floats(0, 1),
+    seed=st.integers(0, 99),
+)
+def test_erased_rectangles_fit_and_keep_the_bound(
+    tall: int, wide: int, magnitude: float, seed: int
+) -> None:
+    found = Erase(magnitude).rectangles((tall, wide), many_draws(50, seed))
+    top, left, height, width = found.T
+    assert (found >= 0).all()
+    assert (top + height <= tall).all()
+    assert (left + width <= wide).all()
+    assert (height * width <= magnitude * tall * wide).all()
+    if 0.02 * tall * wide >= 1 and magnitude >= 0.02:
+        assert (height * width >= 1).all()
+
+
+def test_areas_and_aspects_of_erased_rectangles_are_as_published() -> None:
+    _, _, height, width = Erase().rectangles((2000, 2000), many_draws(4000)).T
+    area, aspect = height * width / 2000**2, np.log(height / width)
+    assert 0.0199 <= area.min() < 0.022
+    assert 0.327 < area.max() <= 0.33
+    assert abs(area.mean() - 0.175) < 0.007
+    assert np.log(1 / 3) - 0.01 <= aspect.min() < np.log(1 / 3) + 0.02
+    assert np.log(10 / 3) - 0.1 < aspect.max() <= np.log(10 / 3) + 0.01
+
+
+@every_shape
+def test_erase_blanks_one_rectangle_and_nothing_else(shape: Any) -> None:
+    images = batch(50, *shape)
+    draws = drawn_for(images)
+    erased = Erase().apply(images, draws)
+    for image, result, box in zip(
+        images, erased, Erase().rectangles(shape[:2], draws), strict=True
+    ):
+        top, left, height, width = box
+        expected = image.copy()
+        expected[top : top + height, left : left + width] = 0
+        assert np.array_equal(result, expected)
+        assert height * width >= 1
+
+
+def test_no_part_of_a_pixel_is_erased() -> None:
+    images = batch(20, 8, 8)
+    assert np.array_equal(Erase(0.015).apply(images, drawn_for(images)), images)
+
+
+@given(
+    tall=st.integers(1, 60),
+    wide=st.integers(1, 60),
+    magnitude=st.floats(0, 1),
+    seed=st.integers(0, 99),
+)
+def test_windows_lie_in_the_image_and_keep_the_bound(
+    tall: int, wide: int, magnitude: float, seed: int
+) -> None:
+    left, width, top, height = FlipCrop(magnitude).windows((tall, wide), many_draws(50, seed)).T
+    first, last = np.minimum(left, left + width), np.maximum(left, left + width)
+    near = 1e-9 * max(tall, wide)
+    assert (first >= -near).all()
+    assert (last <= wide + near).all()
+    assert (top >= -near).all()
+    assert (top + height <= tall + near).all()
+    share = np.abs(width) * height / (tall * wide)
+    assert (share >= 1 - magnitude - 1e-9).all()
+    assert (share <= 1 + 1e-9).all()
+
+
+def test_windows_are_as_published() -> None:
+    _, width, _, height = FlipCrop().windows((100, 100), many_draws(4000)).T
+    share, aspect = np.abs(width) * height / 100**2, np.log(np.abs(width) / height)
+    assert 0.08 <= share.min() < 0.085
+    assert 0.995 < share.max() <= 1
+    assert abs(share.mean() - 0.54) < 0.02
+    assert abs((width < 0).mean() - 0.5) < 0.04
+    free = share < 0.7
+    assert np.log(3 / 4) - 1e-9 <= aspect[free].min() < np.log(3 / 4) + 0.01
+    assert np.log(4 / 3) - 0.01 < aspect[free].max() <= np.log(4 / 3) + 1e-9
+    assert abs(aspect.mean()) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("member", "start"), [(Rotate(), 0), (Brightness(), 1), (Contrast(), 1), (Color(), 1)]
+)
+def test_single_operations_are_pillows_by_amounts_uniform_within_the_bound(
+    member: Any, start: int
+) -> None:
+    images = batch(40, 20, 24, 3)
+    draws = drawn_for(images)
+    amounts = start + member.magnitude * (2 * draws.uniforms(1)[:, 0] - 1)
+    for image, amount, changed in zip(images, amounts, member.apply(images, draws), strict=True):
+        assert np.array_equal(changed, twin(image, member.name, amount))
+
+
+def test_shear_is_pillows_along_x_or_y() -> None:
+    images = batch(40, 20, 24, 3)
+    draws = drawn_for(images)
+    along = {"shear-x": 0, "shear-y": 0}
+    for image, (slope, axis), changed in zip(
+        images, draws.uniforms(2), Shear().apply(images, draws), strict=True
+    ):
+        name = "shear-x" if axis < 0.5 else "shear-y"
+        along[name] += 1
+        assert np.array_equal(changed, twin(image, name, 0.3 * (2 * slope - 1)))
+    assert min(along.values()) >= 10
+
+
+@pytest.mark.parametrize("side", [8, 512])
+def test_sizes_from_8_to_512(side: int) -> None:
+    images = batch(2, side, side, 3)
+    for member in MEMBERS:
+        assert member.apply(images, drawn_for(images)).shape == images.shape
