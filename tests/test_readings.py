@@ -62,7 +62,7 @@ def test_the_top_class_and_the_constant_share_are_counted() -> None:
     assert one.top_class == (2, 0.75)
     assert one.constant_share == 0.75
     assert not one.complete
-    with pytest.raises(UnknownName, match="No measure is called 'nn'. Did you mean 'ni'"):
+    with pytest.raises(UnknownName, match=r"No measure is called 'nn'. Did you mean 'ni'"):
         one.by_example("nn")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from oodometer import transforms
+
 README = Path(__file__).parent.parent / "README.md"
 
 
@@ -17,25 +20,50 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README.read_text(), flags=re.DOTALL)
 
 
-def test_the_python_block_prints_a_verdict(capsys: pytest.CaptureFixture[str]) -> None:
-    (code,) = blocks("python")
-    exec(compile(code, "README.md", "exec"), {})
+def ran(line: str, folder: Path) -> str:
+    command = [sys.executable, "-m", *shlex.split(line)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{line}: {done.stderr}"
+    return done.stdout
+
+
+def commands(block: str) -> list[str]:
+    return [line for line in block.splitlines() if line.startswith("oodometer")]
+
+
+def test_outputs_in_python_give_a_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(blocks("python")[0], "README.md", "exec"), {})
     assert "The model is right on about" in capsys.readouterr().out
 
 
-def test_the_commands_run_one_after_the_other(tmp_path: Path) -> None:
-    lines = [line for line in blocks("sh")[1].splitlines() if line.startswith("oodometer")]
+def test_commands_on_files_of_outputs_run_one_after_the_other(tmp_path: Path) -> None:
+    lines = commands(blocks("sh")[1])
     assert len(lines) == 4
-    for line in lines:
-        command = [sys.executable, "-m", *shlex.split(line)]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{line}: {done.stderr}"
-        assert done.stdout
+    assert all(ran(line, tmp_path) for line in lines)
+
+
+def test_models_are_ranked_in_python_and_then_by_commands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with contextlib.chdir(tmp_path):
+        exec(compile(blocks("python")[1], "README.md", "exec"), {})
+    assert capsys.readouterr().out.startswith("1. good: NI-Rotate")
+    lines = commands(blocks("sh")[2])
+    assert len(lines) == 4
+    first, *others = (ran(line, tmp_path) for line in lines)
+    assert first.index("good") < first.index("poor")
+    assert all(others)
+    assert (tmp_path / "look" / "index.html").is_file()
+
+
+def test_as_many_transforms_are_promised_as_there_are() -> None:
+    assert len(transforms.MEMBERS) == 16
+    assert "sixteen transforms" in README.read_text()
 
 
 def test_the_two_commands_are_targets_of_the_makefile() -> None:
     makefile = (README.parent / "Makefile").read_text()
-    commands = [line.split("#")[0].split() for line in blocks("sh")[0].splitlines()]
-    assert commands == [["make", "demo"], ["make", "test"]]
-    for _, target in commands:
+    words = [line.split("#")[0].split() for line in blocks("sh")[0].splitlines()]
+    assert words == [["make", "demo"], ["make", "test"]]
+    for _, target in words:
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE)

@@ -275,12 +275,29 @@ def test_the_line_does_not_change_what_it_is_given() -> None:
         ([[1, 2, 3]], [[1, 2, 3]], "A line needs as many x as y; got (1, 3) and (1, 3)."),
         ([1, 2, np.nan], [1, 2, 3], "A line needs finite points; some are NaN or infinite."),
         ([1, 2, 3], [1, np.inf, 3], "A line needs finite points; some are NaN or infinite."),
-        ([1, 2], [1, 2], "A line needs three distinct points; got 2. Add more domains."),
-        ([], [], "A line needs three distinct points; got 0. Add more domains."),
-        ([1, 1, 2, 2], [1, 2, 3, 4], "A line needs three distinct points; got 2. Add more domains."),
+        ([1, 2], [1, 2], "A line needs three distinct points; got 2. Add more domains or models."),
+        ([], [], "A line needs three distinct points; got 0. Add more domains or models."),
+        ([1, 1, 2, 2], [1, 2, 3, 4], "A line needs three distinct points; got 2. Add more domains or models."),
     ],
 )  # fmt: skip
 def test_a_line_without_enough_points_is_refused(x: Any, y: Any, message: str) -> None:
     with pytest.raises(InputError) as caught:
         stats.repeated_median_line(x, y)
     assert str(caught.value) == message
+
+
+def test_the_least_squares_line_is_numpys() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=30), rng.normal(size=30)
+    slope, intercept = np.polyfit(x, y, 1)
+    line = stats.least_squares_line(x, y)
+    assert (line.slope, line.intercept) == pytest.approx((slope, intercept))
+
+
+def test_auroc_is_scikit_learns() -> None:
+    from sklearn.metrics import roc_auc_score
+
+    rng = np.random.default_rng(1)
+    scores, positive = rng.integers(0, 5, 60) / 5, rng.random(60) < 0.4
+    assert stats.auroc(scores, positive) == pytest.approx(roc_auc_score(positive, scores))
+    assert stats.auroc(scores, np.ones(60, dtype=bool)) is None

@@ -117,6 +117,7 @@ class _Run:
     batch: int
     workers: int
     tallies: dict[str, Tally] = field(default_factory=dict)
+    class_names: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     drawn: int = 0
     classified: int = 0
 
@@ -167,7 +168,9 @@ class _Run:
         portions = (portion for part in unseen for portion in part.portions(self.batch))
         for shown in ahead(self.show.make, portions, self.workers):
             for name, model in self.models.items():
-                _record(self.tallies[name], shown, _said(name, model, shown))
+                said = _said(name, model, shown)
+                self.class_names[name] = said.class_names
+                _record(self.tallies[name], shown, said)
             self.drawn += shown.places.size
             self.classified += len(shown.inputs)
             if self.progress:
@@ -180,7 +183,7 @@ class _Run:
     def _results(self) -> tuple[Invariance, ...]:
         seen = np.flatnonzero(self._any.drawn > 0)
         return tuple(
-            Invariance(name, tally.rows(seen), seen, self.identity)
+            Invariance(name, tally.rows(seen), seen, self.identity, self.class_names.get(name))
             for name, tally in self.tallies.items()
         )
 

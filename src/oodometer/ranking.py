@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from oodometer.neighborhood import Progress, invariance, opened_models
 from oodometer.predictions import Predictions
 from oodometer.readings import MEASURES
 from oodometer.scoring import classify_all
-from oodometer.stats import stream
+from oodometer.stats import least_squares_line, stream
 
 # Means are drawn again in one product; an estimator has to be asked again every time.
 REPLICATES, SLOW_REPLICATES = 1000, 200
@@ -27,7 +27,11 @@ Score = Callable[[Predictions], Array]
 
 @dataclass(frozen=True)
 class Ranked:
-    """One model's place: its value, a 95 % interval, the probability that it beats the next."""
+    """One model's place: its value, a 95 % interval, the probability that it beats the next.
+
+    `accuracy` is what a line fitted to models of known accuracy predicts, where there is one; it
+    may leave [0, 1], and is cut to it for display only.
+    """
 
     model: str
     value: float
@@ -35,6 +39,7 @@ class Ranked:
     high: float
     beats_next: float | None
     notes: tuple[str, ...] = ()
+    accuracy: float | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,7 @@ def rank(  # noqa: PLR0913 - the main door; all but the data are options
     by: str | Estimator | Score = "ni",
     transform: str | Transform | None = None,
     source: Any = None,
+    known: Mapping[str, float] | None = None,
     draws: int = 10,
     seed: int = 0,
     batch: int | None = None,
@@ -95,8 +101,28 @@ def rank(  # noqa: PLR0913 - the main door; all but the data are options
     to; an estimator ("atc-mc", "doc", …), which needs the labelled `source`; or a function from
     Predictions to one number a row, the larger the better. The probability that a model beats the
     next comes from a paired bootstrap: examples are drawn again, the same for every model.
+
+    `known` has the accuracy, on these data, of three models or more: a line through them then
+    predicts the accuracy of every model from the measure.
     """
     opened, dataset = opened_models(models), as_dataset(data)
+    _check_known(known, opened)
+    found = _ranked(opened, dataset, by, transform, source, draws, seed, batch, workers, progress)
+    return found if known is None else _with_accuracies(found, known)
+
+
+def _ranked(  # noqa: PLR0913 - what rank was given, opened
+    opened: dict[str, Model],
+    dataset: Dataset,
+    by: str | Estimator | Score,
+    transform: str | Transform | None,
+    source: Any,
+    draws: int,
+    seed: int,
+    batch: int | None,
+    workers: int,
+    progress: Progress | None,
+) -> Ranking:
     if isinstance(by, str) and by.lower() in MEASURES:
         found = invariance(opened, dataset, transform, draws=draws, seed=seed, batch=batch,
                            workers=workers, progress=progress)  # fmt: skip
@@ -112,6 +138,23 @@ def rank(  # noqa: PLR0913 - the main door; all but the data are options
     estimator = _estimator(by)
     known = _sources(estimator, opened, source, batch or 512, progress)
     return _of_estimates(estimator, dataset, (known, said), seed, progress)
+
+
+def _check_known(known: Mapping[str, float] | None, models: Mapping[str, Model]) -> None:
+    for name, accuracy in (known or {}).items():
+        if name not in models:
+            raise UnknownName("model", name, models)
+        if not 0.0 <= accuracy <= 1.0:
+            raise InputError(
+                f"The accuracy of {name!r} must be a fraction from 0 to 1; got {accuracy}."
+            )
+
+
+def _with_accuracies(found: Ranking, known: Mapping[str, float]) -> Ranking:
+    """What the least-squares line through the known models says of all (Ng et al. 2023, §4.3)."""
+    values = {one.model: one.value for one in found}
+    line = least_squares_line([values[name] for name in known], list(known.values()))
+    return replace(found, models=tuple(replace(one, accuracy=line(one.value)) for one in found))
 
 
 def _estimator(by: str | Estimator) -> Estimator:

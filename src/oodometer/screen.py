@@ -160,11 +160,14 @@ def show_ranking(console: Console, found: Ranking) -> None:
     """Models, best first."""
     cells = [
         (str(place), one.model, f"{one.value:.3f}", f"{one.low:.3f}–{one.high:.3f}",
-         "" if one.beats_next is None else f"{100 * one.beats_next:.0f} %")
+         "" if one.beats_next is None else f"{100 * one.beats_next:.0f} %",
+         "" if one.accuracy is None else points(min(max(one.accuracy, 0.0), 1.0)))
         for place, one in enumerate(found, start=1)
     ]  # fmt: skip
     title = f"{found.data}: {found.n:,} examples without labels, by {found.measure}"
-    console.print(table(title, ("", "model", found.measure, "95 %", "beats the next"), cells))
+    heads = ("", "model", found.measure, "95 %", "beats the next", "accuracy % by the line")
+    wide = len(heads) if any(one.accuracy is not None for one in found) else len(heads) - 1
+    console.print(table(title, heads[:wide], [row[:wide] for row in cells]))
     for one in found:
         for note in one.notes:
             console.print(Text(f"{SHAPES['amber']} {one.model}: {note}.", style=LIGHTS["amber"]))

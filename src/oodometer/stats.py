@@ -137,6 +137,33 @@ class Line:
         return self.slope * x + self.intercept
 
 
+def _points(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Points that a line can be fitted to."""
+    x, y = np.array(x, dtype=np.float64), np.array(y, dtype=np.float64)
+    if x.shape != y.shape or x.ndim != 1:
+        raise InputError(f"A line needs as many x as y; got {x.shape} and {y.shape}.")
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        raise InputError("A line needs finite points; some are NaN or infinite.")
+    distinct = len(np.unique(x))
+    if distinct < 3:
+        raise InputError(
+            f"A line needs three distinct points; got {distinct}. Add more domains or models."
+        )
+    return x, y
+
+
+def least_squares_line(x: npt.ArrayLike, y: npt.ArrayLike) -> Line:
+    """The line with the least squared errors in y.
+
+    >>> least_squares_line([0.0, 1.0, 2.0], [0.5, 1.0, 1.5])
+    Line(slope=0.5, intercept=0.5)
+    """
+    x, y = _points(x, y)
+    centred = x - x.mean()
+    slope = float(centred @ y / (centred @ centred))
+    return Line(slope, float(y.mean() - slope * x.mean()))
+
+
 def repeated_median_line(x: npt.ArrayLike, y: npt.ArrayLike) -> Line:
     """Siegel's line: the median over points of the median slope to all others.
 
@@ -145,14 +172,7 @@ def repeated_median_line(x: npt.ArrayLike, y: npt.ArrayLike) -> Line:
     >>> repeated_median_line([0.0, 1.0, 2.0, 3.0, 4.0], [0.0, 2.0, 4.0, 6.0, -90.0])
     Line(slope=2.0, intercept=0.0)
     """
-    x, y = np.array(x, dtype=np.float64), np.array(y, dtype=np.float64)
-    if x.shape != y.shape or x.ndim != 1:
-        raise InputError(f"A line needs as many x as y; got {x.shape} and {y.shape}.")
-    if not (np.isfinite(x).all() and np.isfinite(y).all()):
-        raise InputError("A line needs finite points; some are NaN or infinite.")
-    distinct = len(np.unique(x))
-    if distinct < 3:
-        raise InputError(f"A line needs three distinct points; got {distinct}. Add more domains.")
+    x, y = _points(x, y)
     with np.errstate(divide="ignore", invalid="ignore"):
         slopes = (y[:, None] - y) / (x[:, None] - x)
     slopes[x[:, None] == x] = np.nan

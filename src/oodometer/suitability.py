@@ -63,6 +63,9 @@ def suggest_transforms(
     They are ordered by how much they raise the entropy of the model's predictions: up to about 0.1
     a neighborhood measure works, above it fails. `data` may be labelled: then each also says how
     well agreement in the neighborhood tells right from wrong. A sample of `examples` is looked at.
+
+    Ask this of data like those the model was trained on. Far from them a model is unsure already,
+    its entropy has no room to rise, and nothing looks unfit.
     """
     if examples < 1:
         raise InputError(f"examples must be at least 1; got {examples}.")

@@ -167,6 +167,15 @@ def test_rank_orders_models_and_says_how_sure_it_is(folder: Path) -> None:
     assert "atc-mc" in done.stdout
 
 
+def test_rank_predicts_accuracy_by_a_line(folder: Path) -> None:
+    words = ("rank", "scorers:shaky", "scorers:calm", "scorers:hard", "--data", "digits.npz",
+             "-t", "rotate", "--known", "known.csv")  # fmt: skip
+    (folder / "known.csv").write_text("model,accuracy\ncalm,0.9\nshaky,0.5\nhard,0.9\n")
+    one_line(run(folder, *words), "three distinct points")
+    (folder / "known.csv").write_text("model,accuracy\ncalm,high\n")
+    one_line(run(folder, *words), "must be numbers")
+
+
 def test_transforms_are_listed_and_suggested(folder: Path) -> None:
     from oodometer.transforms import every, fitting
 

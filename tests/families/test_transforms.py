@@ -96,8 +96,7 @@ class Broken(Upside):
     fault: str = ""
 
     def apply(self, inputs: Any, draws: Draws) -> Any:
-        made = _FAULTS[self.fault](self, inputs, draws)
-        return made
+        return _FAULTS[self.fault](self, inputs, draws)
 
 
 _FAULTS: dict[str, Any] = {
@@ -136,7 +135,7 @@ def test_who_goes_beyond_the_bound_is_caught() -> None:
                 inputs, draws
             )
 
-    with pytest.raises(AssertionError, match="translate moved an input by 0.[12]"):
+    with pytest.raises(AssertionError, match=r"translate moved an input by 0.[12]"):
         check_transform(TooFar())
 
 

@@ -99,7 +99,7 @@ def test_a_function_by_name_from_the_current_folder(folder: Path) -> None:
     path = list(sys.path)
     model = as_model("mine.scores:A.long", classes=["short", "long"])
     assert sys.path == path
-    assert model.name == "long"
+    assert model.name == "A.long"
     assert model.classify(["abcd", "a"]).classes.tolist() == [1, 0]
 
 

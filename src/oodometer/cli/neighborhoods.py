@@ -38,6 +38,7 @@ from oodometer.cli.opening import (
 from oodometer.cli.options import AsJson, Seed, console, errors
 from oodometer.core import Transform
 from oodometer.errors import InputError
+from oodometer.files import Outputs
 
 
 def invariance(
@@ -131,6 +132,10 @@ def rank(
     source: Annotated[
         str | None, typer.Option(help="Labelled source data, for an estimator.")
     ] = None,
+    known: Annotated[
+        Path | None,
+        typer.Option(help="CSV of model, accuracy: those known on DATA, to predict the others'."),
+    ] = None,
     labels: Labels = None,
     text: Text = None,
     size: Size = None,
@@ -155,14 +160,15 @@ def rank(
         raise InputError(f"There must be two models or more to rank; got {len(model)}.")
     models = [opened_model(one, classes, outputs, trust_pickle, (mean, std)) for one in model]
     dataset = opened_dataset(data, None, text, size, skip_bad)
-    known = None if source is None else opened_dataset(source, labels, text, size, skip_bad)
+    labelled = None if source is None else opened_dataset(source, labels, text, size, skip_bad)
     with screen.progress_bar(errors()) as progress:
         found = ranked(
             models,
             dataset,
             by=by,
             transform=chosen_transform(transform, dataset, magnitude, wordnet, filler, translator),
-            source=known,
+            source=labelled,
+            known=None if known is None else _accuracies(known),
             draws=draws,
             seed=seed,
             batch=batch,
@@ -216,6 +222,16 @@ def transforms(
         typer.echo(json.dumps([one.to_dict() for one in found], indent=2))
     else:
         screen.show_suggestions(console(), found)
+
+
+def _accuracies(path: Path) -> dict[str, float]:
+    """Accuracy by model, of a table with these two columns."""
+    opened = Outputs.open(path)
+    names, values = opened.column("model").astype(str), opened.column("accuracy")
+    try:
+        return dict(zip(names.tolist(), values.astype(float).tolist(), strict=True))
+    except ValueError as error:
+        raise InputError(f"{path.name}: the column accuracy must be numbers.") from error
 
 
 def _described(member: Transform) -> dict[str, Any]:

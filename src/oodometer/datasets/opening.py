@@ -89,7 +89,7 @@ def _opened(path: Path, asked: Asked) -> Dataset:
     reader = FILES.get(path.suffix.lower())
     if not os.path.exists(path):
         raise InputError(
-            f"There is no file or folder {str(path)!r:.80}. What can be opened: {CAN}."
+            f"There is no file or folder {str(path)!r:.300}. What can be opened: {CAN}."
         )
     if reader is None:
         raise InputError(f"{path.name} has an ending that is not known. What can be opened: {CAN}.")

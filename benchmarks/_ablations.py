@@ -1,0 +1,165 @@
+"""The ablations of neighborhood invariance, computed; ablations_invariance.py puts them in words.
+
+Ng, Hulkund, Cho & Ghassemi, TMLR 2023, §5.4. Small networks of MNIST digits are judged on USPS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks._classifiers import Recipe, handwritten, noisy, trained, training_digits
+from benchmarks._pools import Pool
+from benchmarks.quality_invariance_digits import GOOD, RECIPES, taus
+from oodometer import votes
+from oodometer.arrays import Array, Bools, Floats, Ints
+from oodometer.core import Dataset, Model, Transform
+from oodometer.draws import Draws
+from oodometer.neighborhood import invariance
+from oodometer.readings import Neighborhoods
+from oodometer.stats import stream
+from oodometer.transforms import RandAugment
+from oodometer.transforms.colors import Image
+
+IMAGES, DRAWS, MARGIN = 2000, 10, 4
+# The τ of a measure, by its name: one a sample, or one a block of draws.
+Taus = dict[str, Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Models in the neighborhoods of labelled data; `right` is (models, n)."""
+
+    found: Neighborhoods
+    right: Bools
+
+    @property
+    def truth(self) -> Floats:
+        """Every model's accuracy."""
+        return np.asarray(self.right.mean(axis=1))
+
+    @property
+    def rises(self) -> Floats:
+        """How much the transform raises the entropy of every model's predictions."""
+        return np.array([one.entropy_difference for one in self.found])
+
+    def values(self, measure: str) -> Floats:
+        """Every model's value."""
+        return np.array([one.reading(measure).value for one in self.found])
+
+    def tau(self, measure: str, rows: slice = slice(None)) -> float:
+        """Kendall's τ between a measure and accuracy over (some of) the models."""
+        return taus({measure: self.values(measure)[rows]}, self.truth[rows])[measure]
+
+
+def judged(
+    models: Any,
+    data: Dataset,
+    transform: str | Transform,
+    *,
+    draws: int = DRAWS,
+    reference: Dataset | None = None,
+) -> Judged:
+    """Transformed inputs are drawn once, and shown to all models."""
+    found = invariance(models, data, transform, draws=draws, reference=reference)
+    labels = np.asarray(data.labels)
+    return Judged(found, np.stack([one.tally.classes[:, 0] == labels for one in found]))
+
+
+@cache
+def usps(digits: Path) -> Dataset:
+    return handwritten(digits / "usps.npz", n=IMAGES)
+
+
+@cache
+def pool(digits: Path) -> tuple[Model, ...]:
+    """The networks of the digits benchmark, trained on images as they are."""
+    images, labels = training_digits(digits / "mnist.npz", margin=MARGIN)
+    return tuple(trained(recipe, images, labels) for recipe in RECIPES)
+
+
+@cache
+def augmented_pool(digits: Path) -> tuple[Model, ...]:
+    """The same networks, with the same wrong labels, trained on images under RandAugment."""
+    images, labels = training_digits(digits / "mnist.npz", margin=MARGIN)
+    copies = changed_copies(images, max(recipe.epochs for recipe in RECIPES))
+    return tuple(trained_on_copies(recipe, copies, labels) for recipe in RECIPES)
+
+
+def changed_copies(images: Image, count: int) -> list[Image]:
+    """All images, each with a RandAugment of its own in every copy."""
+    keys = np.arange(len(images), dtype=np.uint64)
+    return [
+        np.asarray(RandAugment().apply(images, Draws(0, keys, np.full(len(images), number))))
+        for number in range(1, count + 1)
+    ]
+
+
+def trained_on_copies(recipe: Recipe, copies: Sequence[Image], labels: Ints) -> Model:
+    """As many steps as on plain images: one pass over a copy an epoch, instead of the epochs."""
+    rng = np.random.default_rng([recipe.seed, recipe.width, recipe.epochs])
+    # Labels are set wrong here, as `trained` does it, or they would be so in each copy anew.
+    wanted = np.tile(noisy(labels, recipe.noise, rng), recipe.epochs)
+    images = np.concatenate(copies[: recipe.epochs])
+    return trained(replace(recipe, noise=0.0, epochs=1), images, wanted)
+
+
+def _columns(rows: Sequence[Mapping[str, float]]) -> Taus:
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+def by_size(one: Judged, sizes: Sequence[int], samples: int) -> dict[int, Taus]:
+    """τ of measures on random parts of the data, and of accuracy on these parts, by size.
+
+    What is told is always the accuracy on all of the data.
+    """
+    every: dict[str, Array] = {
+        name: np.stack([model.by_example(name) for model in one.found]) for name in ("ni", "pa")
+    }
+    every["labels"] = one.right
+    rng, n = stream(0, "sizes"), one.right.shape[1]
+
+    def told(rows: Ints) -> dict[str, float]:
+        means = {name: values[:, rows].mean(axis=1) for name, values in every.items()}
+        return taus(means, one.truth)
+
+    return {
+        size: _columns([told(rng.permutation(n)[:size]) for _ in range(samples if size < n else 1)])
+        for size in sizes
+    }
+
+
+def block_values(one: Judged, columns: Sequence[int]) -> dict[str, Floats]:
+    """Every model's measures when its neighborhoods have just these members; 0 is the identity."""
+    tables = [model.tally.classes[:, list(columns)] for model in one.found]
+    return {
+        "ni": np.array([votes.invariance(table).mean() for table in tables]),
+        "pa": np.array([votes.agreement(table, identity=True).mean() for table in tables]),
+        "pa, draws alone": np.array(
+            [votes.agreement(table, identity=False).mean() for table in tables]
+        ),
+    }
+
+
+def by_draws(one: Judged, counts: Sequence[int]) -> tuple[dict[int, Taus], dict[int, Taus]]:
+    """τ of every block of so many draws, and the values of the good model, by number of draws."""
+    found, values = {}, {}
+    for count in counts:
+        starts = range(1, one.found.draws - count + 2, count)
+        blocks = [block_values(one, [0, *range(start, start + count)]) for start in starts]
+        found[count] = _columns([taus(block, one.truth) for block in blocks])
+        own = [{name: float(each[GOOD]) for name, each in block.items()} for block in blocks]
+        values[count] = _columns(own)
+    return found, values
+
+
+def by_pool(one: Judged, pools: Sequence[Pool]) -> Floats:
+    """τ of NI over the models of each pool, which stand one after the other."""
+    ends = np.cumsum([len(each.models) for each in pools])
+    parts = (slice(end - len(each.models), end) for each, end in zip(pools, ends, strict=True))
+    return np.array([one.tau("ni", part) for part in parts])
