@@ -27,6 +27,7 @@ bench: .venv/.dev
 	$(BIN)/python -m benchmarks.quality_invariance_pacs
 	$(BIN)/python -m benchmarks.quality_invariance_sentiment
 	$(BIN)/python -m benchmarks.quality_invariance_adult
+	$(BIN)/python -m benchmarks.quality_hypersphere
 	$(BIN)/python -m benchmarks.ablations_invariance
 
 # All extras.

@@ -1,6 +1,7 @@
 """The ablations of neighborhood invariance, computed; ablations_invariance.py puts them in words.
 
-Ng, Hulkund, Cho & Ghassemi, TMLR 2023, §5.4. Small networks of MNIST digits are judged on USPS.
+Ng, Hulkund, Cho & Ghassemi, TMLR 2023, §5.4. Small networks of MNIST digits are judged on USPS,
+and classifiers of reviews on those of other goods.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import quality_invariance_sentiment as sentiment
 from benchmarks._classifiers import Recipe, handwritten, noisy, trained, training_digits
 from benchmarks._pools import Pool
-from benchmarks.quality_invariance_digits import GOOD, RECIPES, taus
+from benchmarks.quality_invariance_digits import RECIPES, taus
 from oodometer import votes
 from oodometer.arrays import Array, Bools, Floats, Ints
 from oodometer.core import Dataset, Model, Transform
@@ -23,10 +25,16 @@ from oodometer.draws import Draws
 from oodometer.neighborhood import invariance
 from oodometer.readings import Neighborhoods
 from oodometer.stats import stream
-from oodometer.transforms import RandAugment
+from oodometer.transforms import SSMBA, RandAugment, RandomReplacement
 from oodometer.transforms.colors import Image
 
 IMAGES, DRAWS, MARGIN = 2000, 10, 4
+SHARES = (0.05, 0.15, 0.25, 0.45, 0.65, 0.85)
+WORD_CHANGES: tuple[Transform, ...] = (
+    *(RandomReplacement(magnitude=share) for share in SHARES),
+    *(SSMBA(magnitude=share) for share in SHARES),
+)
+TARGETS, TEXTS = ("toys_games", "apparel", "dvd", "kitchen_housewares"), 120
 # The τ of a measure, by its name: one a sample, or one a block of draws.
 Taus = dict[str, Floats]
 
@@ -55,6 +63,20 @@ class Judged:
     def tau(self, measure: str, rows: slice = slice(None)) -> float:
         """Kendall's τ between a measure and accuracy over (some of) the models."""
         return taus({measure: self.values(measure)[rows]}, self.truth[rows])[measure]
+
+    def tau_error(self, measure: str, rows: slice = slice(None)) -> float:
+        """The standard error of that τ had other models been drawn: each left out once."""
+        scores, truth = self.values(measure)[rows], self.truth[rows]
+        m = len(truth)
+        left = [np.delete(np.arange(m), out) for out in range(m)]
+        found = np.array([taus({"": scores[rest]}, truth[rest])[""] for rest in left])
+        return float(np.sqrt((m - 1) * found.var()))
+
+    def excess(self, measure: str, known: slice, asked: slice) -> float:
+        """How much too high a line through the known models puts the mean accuracy of others."""
+        scores, truth = self.values(measure), self.truth
+        slope, start = np.polyfit(scores[known], truth[known], 1)
+        return float((start + slope * scores[asked] - truth[asked]).mean())
 
 
 def judged(
@@ -146,16 +168,45 @@ def block_values(one: Judged, columns: Sequence[int]) -> dict[str, Floats]:
     }
 
 
-def by_draws(one: Judged, counts: Sequence[int]) -> tuple[dict[int, Taus], dict[int, Taus]]:
-    """τ of every block of so many draws, and the values of the good model, by number of draws."""
+def by_draws(
+    one: Judged, counts: Sequence[int], model: int
+) -> tuple[dict[int, Taus], dict[int, Taus]]:
+    """τ of every block of so many draws, and the values of one model, by number of draws."""
     found, values = {}, {}
     for count in counts:
         starts = range(1, one.found.draws - count + 2, count)
         blocks = [block_values(one, [0, *range(start, start + count)]) for start in starts]
         found[count] = _columns([taus(block, one.truth) for block in blocks])
-        own = [{name: float(each[GOOD]) for name, each in block.items()} for block in blocks]
+        own = [{name: float(each[model]) for name, each in block.items()} for block in blocks]
         values[count] = _columns(own)
     return found, values
+
+
+def texts_by_share(folder: Path) -> list[tuple[Transform, Floats, str, str]]:
+    """Of every change of words: the τ of all pairs, mean NI, mean rise of entropy."""
+    domains = sentiment.read(folder / sentiment.FILE, (*sentiment.SOURCES, *TARGETS))
+    pools = [sentiment.trained(domains[name]) for name in sentiment.SOURCES]
+    models = {name: model for one in pools for name, model in one.named().items()}
+    rows = []
+    for change in WORD_CHANGES:
+        found = [
+            judged(models, sample(domains[name].test), change, reference=domains[name].train)
+            for name in TARGETS
+        ]
+        told = np.concatenate([by_pool(one, pools) for one in found])
+        rows.append((change, told, *levels(found)))
+    return rows
+
+
+def sample(data: Dataset) -> Dataset:
+    order = stream(0, "texts", data.name).permutation(len(data))
+    return data.rows(order[:TEXTS])
+
+
+def levels(found: Sequence[Judged]) -> tuple[str, str]:
+    """The mean NI and the mean rise of entropy, over models and data."""
+    level = np.mean([one.values("ni").mean() for one in found])
+    return f"{level:.3f}", f"{np.mean([one.rises.mean() for one in found]):+.3f}"
 
 
 def by_pool(one: Judged, pools: Sequence[Pool]) -> Floats:

@@ -102,7 +102,7 @@ def against_bare(name: str, model: Model, data: Array) -> tuple[Row, float, bool
     ours = total / (time.perf_counter() - began)
     share = found.effort.classified / found.effort.drawn
     row = (f"neighborhoods / bare forward passes, {name}", f"{ours:,.0f}", f"{bare:,.0f}",
-           f"{ours / bare:.2f}", "≥ 0.9", f"{share:.0%} of what is drawn differs and is classified")  # fmt: skip
+           f"{ours / bare:.2f}", "≥ 0.9", f"{share:.0%} of the draws are distinct; counted on these alone {ours * share / bare:.2f}")  # fmt: skip
     return row, ours, ours / bare >= 0.9
 
 

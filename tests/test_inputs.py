@@ -19,6 +19,7 @@ TABLE = pa.table({"x": [1.0, 2.0, 1.0], "town": pa.array(["u", "v", "u"]).dictio
 KINDS: list[tuple[str, Inputs]] = [
     ("images", np.array([0, 1, 0], dtype=np.uint8)[:, None, None] * np.ones((3, 2, 2), np.uint8)),
     ("images", np.array([0, 1, 0], dtype=np.uint8)[:, None, None, None] * np.ones((3, 2, 2, 3), np.uint8)),
+    ("images", np.array([0, 1, 0], dtype=np.uint8)[:, None, None, None] * np.ones((3, 2, 2, 1), np.uint8)),
     ("text", ["a", "b", "a"]),
     ("pairs", [("a", "b"), ("b", "a"), ("a", "b")]),
     ("vectors", np.array([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0]])),
@@ -95,6 +96,13 @@ def test_a_pair_is_told_from_one_split_elsewhere() -> None:
 def test_keys_of_a_table_do_not_hang_on_how_categories_are_stored() -> None:
     plain = pa.table({"x": TABLE.column("x"), "town": ["u", "v", "u"]})
     assert batches.keys(plain).tolist() == batches.keys(TABLE).tolist()
+
+
+def test_keys_of_a_table_tell_columns_apart_and_missing_values_from_others() -> None:
+    swapped = pa.table({"x": ["u", "v", "u", None, None], "y": ["v", "u", "u", "u", None]})
+    assert len(set(batches.keys(swapped).tolist())) == 5
+    words = pa.table({"x": pa.array(["None", "", None, "nan"])})
+    assert len(set(batches.keys(words).tolist())) == 4
 
 
 def test_lone_surrogates_have_keys_too() -> None:

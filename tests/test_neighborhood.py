@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+import threading
+import tracemalloc
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from oodometer import inputs as batches
+from oodometer import neighborhood
 from oodometer.core import Transform
 from oodometer.datasets import as_dataset
+from oodometer.datasets.rows import Rows
 from oodometer.draws import Draws
 from oodometer.errors import InputError, NoAnswer
 from oodometer.inputs import Kind
@@ -90,10 +92,8 @@ def test_without_the_identity_it_has_no_vote() -> None:
 @pytest.mark.parametrize("wish", [{}, {"budget": 150}, {"precision": 0.08}])
 def test_batches_and_workers_change_nothing(batch: int, workers: int, wish: dict[str, Any]) -> None:
     data = vectors(230)
-    expected = invariance(ByContent(), data, Noise(), draws=5, seed=2, **wish)
-    found = invariance(
-        ByContent(), data, Noise(), draws=5, seed=2, batch=batch, workers=workers, **wish
-    )
+    expected = invariance(ByContent(), data, Noise(), seed=2, **wish)
+    found = invariance(ByContent(), data, Noise(), seed=2, batch=batch, workers=workers, **wish)
     assert values(found) == values(expected)
     assert np.array_equal(found[0].tally.classes, expected[0].tally.classes)
     assert found.effort == expected.effort
@@ -128,9 +128,12 @@ def test_all_models_see_the_same_draws_and_each_is_judged_alone() -> None:
 
 def test_models_of_one_name_are_told_apart_and_mappings_name_them() -> None:
     data = vectors(10)
-    assert invariance([Linear(), Linear()], data, Noise()).models == ("linear", "linear (2)")
+    three = invariance([Linear(), Linear(), Linear()], data, Noise())
+    assert three.models == ("linear", "linear (2)", "linear (3)")
     named = invariance({"old": Linear(), "new": Linear(bias=1.0)}, data, Noise())
     assert named.models == ("old", "new")
+    with pytest.raises(InputError, match="The model 'odd' gave what can't be used"):
+        invariance({"odd": lambda x: np.full((len(x), 2), np.nan)}, data, Noise())
 
 
 def test_identical_draws_are_classified_once() -> None:
@@ -142,10 +145,72 @@ def test_identical_draws_are_classified_once() -> None:
     assert found[0].reading("ni").value == 1.0
 
 
-def test_only_a_batch_is_in_memory_at_a_time() -> None:
+@pytest.mark.parametrize("batch", [1, 3, 50])
+def test_no_model_is_shown_more_than_a_batch(batch: int) -> None:
     model = ByContent()
-    invariance(model, vectors(200), Noise(), draws=4, batch=50)
-    assert max(model.shown) <= 50
+    invariance(model, vectors(60), Noise(), draws=4, batch=batch)
+    assert max(model.shown) <= batch
+
+
+@dataclass(frozen=True, eq=False)
+class Endless(Rows):
+    """Images made when they are asked for; notes how many that is at a time."""
+
+    kind: ClassVar[Kind] = "images"
+    name: ClassVar[str] = "endless"
+    labels: ClassVar[None] = None
+    keys: Any
+    asked: list[int]
+
+    @property
+    def fingerprint(self) -> str:
+        return "endless"
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def rows(self, index: Any) -> Endless:
+        return Endless(self.keys[index], self.asked)
+
+    def take(self, index: Any) -> Any:
+        chosen = self.keys[index]
+        self.asked.append(len(chosen))
+        made = (chosen[:, None] + np.arange(48 * 48, dtype=np.uint64)) % np.uint64(251)
+        return made.astype(np.uint8).reshape(-1, 48, 48)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_memory_is_bounded_by_a_few_batches(workers: int) -> None:
+    """All 11,000 inputs are 25 MB, a batch of them is a quarter of one."""
+    data = Endless(np.arange(1000, dtype=np.uint64), [])
+    constant = {"constant": lambda x: np.tile([0.9, 0.1], (len(x), 1))}
+    invariance(constant, data.rows(slice(0, 20)), "translate", batch=110)  # what is imported once
+    tracemalloc.start()
+    try:
+        invariance(constant, data, "translate", batch=110, workers=workers)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert max(data.asked) <= 10
+    assert sum(data.asked) == 20 + 1000  # each was read once
+    assert peak < 12 * 110 * 48 * 48
+
+
+def test_what_a_transform_learns_from_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighborhood, "LEARN_FROM", 10)
+
+    @dataclass(frozen=True)
+    class Learner(Noise):
+        def learn(self, inputs: Any) -> Any:
+            seen.append(inputs)
+            return self
+
+    seen: list[Any] = []
+    data = vectors(40)
+    invariance(Linear(), data, Learner())
+    invariance(Linear(), data[::-1], Learner())
+    assert [len(some) for some in seen] == [10, 10]
+    assert np.array_equal(*seen)  # and is the same wherever rows stand
 
 
 def test_hard_labels_are_a_legal_model() -> None:
@@ -157,104 +222,6 @@ def test_hard_labels_are_a_legal_model() -> None:
         found.reading("ei")
     assert found.entropy_difference is None
     assert "can't be told" in found.notes()[0]
-
-
-def test_a_precision_is_reached_with_less_work_and_the_interval_is_as_asked() -> None:
-    data = vectors(4000)
-    found = invariance(Linear(), data, Noise(), precision=0.02)
-    assert found.effort.reached
-    assert found[0].reading("pa").half_width <= 0.02
-    assert found.effort.drawn < 0.2 * 4000 * 11
-    full = invariance(Linear(), data, Noise())
-    assert abs(found[0].reading("pa").value - full[0].reading("pa").value) < 0.03
-
-
-def test_a_precision_that_the_data_dont_allow_is_said_to_be_missed() -> None:
-    found = invariance(Linear(), vectors(60), Noise(), precision=0.001)
-    assert not found.effort.reached
-    assert found.effort.drawn == 60 * 11
-    assert found[0].complete
-
-
-def test_all_alike_is_no_certainty() -> None:
-    """A few examples that nothing moves do not make an interval of no width."""
-    found = invariance(lambda inputs: np.zeros(len(inputs), dtype=int), vectors(5000), Noise(),
-                       precision=0.005)  # fmt: skip
-    assert 300 < found.effort.examples < 1000
-    assert found[0].reading("pa").low < 1.0
-
-
-@pytest.mark.parametrize("budget", [150, 700, 1111])
-def test_a_budget_is_kept_and_never_a_draw_is_taken_for_an_example_not_begun(budget: int) -> None:
-    model = ByContent()
-    found = invariance(model, vectors(250), Noise(), budget=budget)
-    assert budget - 3 < found.effort.drawn <= budget
-    assert sum(model.shown) <= budget
-    assert (found[0].tally.classes[:, :3] >= 0).all()
-
-
-def test_a_shorter_run_is_a_prefix_of_a_longer_one() -> None:
-    data = vectors(300)
-    small, large, full = (
-        invariance(ByContent(), data, Noise(), budget=b, seed=7) for b in (300, 1500, 10**6)
-    )
-    for part, whole in ((small, large), (large, full)):
-        short, long = part[0], whole[0]
-        index = np.searchsorted(long.positions, short.positions)
-        assert np.array_equal(long.positions[index], short.positions)
-        known = short.tally.classes
-        there = long.tally.classes[index]
-        assert np.array_equal(known[known >= 0], there[known >= 0])
-    plain = invariance(ByContent(), data, Noise(), seed=7)
-    assert np.array_equal(full[0].tally.classes, plain[0].tally.classes)
-
-
-def test_going_on_wastes_nothing_and_gives_what_one_run_would() -> None:
-    data, model = vectors(300), ByContent()
-    begun = invariance(model, data, Noise(), budget=500)
-    spent = sum(model.shown)
-    done = invariance(model, data, Noise(), resume=begun)
-    assert sum(model.shown) - spent == 300 * 11 - begun.effort.drawn
-    once = invariance(ByContent(), data, Noise())
-    assert np.array_equal(done[0].tally.classes, once[0].tally.classes)
-    for (_, a), (_, b) in zip(done[0].readings(), once[0].readings(), strict=True):
-        assert a.value == pytest.approx(b.value, abs=1e-12)
-
-
-def test_going_on_with_more_draws_keeps_those_there_are() -> None:
-    data, model = vectors(40), ByContent()
-    few = invariance(model, data, Noise(), draws=3)
-    model.shown.clear()
-    more = invariance(model, data, Noise(), draws=8, resume=few)
-    assert sum(model.shown) == 40 * 5
-    whole = invariance(ByContent(), data, Noise(), draws=8)
-    assert values(more)[0] == pytest.approx(values(whole)[0], abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("change", "word"),
-    [
-        ({"seed": 1}, "seed 0, this one has 1"),
-        ({"transform": Noise(0.5)}, "magnitude 1.0, this one has 0.5"),
-        ({"data": vectors(30, seed=9)}, "fingerprint"),
-        ({"models": Linear("other")}, "models"),
-        ({"identity": False}, "identity"),
-    ],
-)
-def test_only_the_same_run_can_be_gone_on_with(change: dict[str, Any], word: str) -> None:
-    given: dict[str, Any] = {"models": Linear(), "data": vectors(30), "transform": Noise()}
-    begun = invariance(**given)
-    with pytest.raises(InputError, match=re.escape(word)):
-        invariance(**(given | change), resume=begun)
-
-
-def test_part_of_the_draws_gives_pa_but_not_ni() -> None:
-    found = invariance(Linear(), vectors(300), Noise(), budget=600)[0]
-    assert not found.complete
-    with pytest.raises(NoAnswer, match="ni hangs on the number of draws"):
-        found.by_example("ni")
-    assert [name for name, _ in found.readings()] == ["ei", "pa"]
-    assert any("left out" in note for note in found.notes())
 
 
 def test_a_transform_of_another_kind_is_refused_with_those_that_fit() -> None:
@@ -272,6 +239,22 @@ def test_a_model_that_gives_too_few_rows_is_named() -> None:
 
     with pytest.raises(InputError, match=r"'short' gave \d+ rows for \d+ inputs"):
         invariance(Short(), vectors(20), Noise())
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_who_stops_a_run_leaves_no_thread_behind(error: Any, workers: int) -> None:
+    @dataclass
+    class Stopping(ByContent):
+        def classify(self, inputs: Any) -> Predictions:
+            if len(self.shown) == 3:
+                raise error("stop")
+            return super().classify(inputs)
+
+    before = threading.active_count()
+    with pytest.raises(error, match="stop"):
+        invariance(Stopping(), vectors(300), Noise(), batch=22, workers=workers)
+    assert threading.active_count() == before
 
 
 def test_the_entropy_rise_warns_of_a_transform_that_destroys_classes() -> None:
@@ -326,6 +309,10 @@ def test_what_comes_out_can_be_read_as_text_and_as_json() -> None:
 def test_no_models_and_unknown_names_are_refused() -> None:
     with pytest.raises(InputError, match="no models"):
         invariance([], vectors(5), Noise())
+    with pytest.raises(InputError, match="no models"):
+        invariance({}, vectors(5), Noise())
+    with pytest.raises(InputError, match="transform must be a name or a Transform; got <class"):
+        invariance(Linear(), vectors(5), Noise)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="No transform is called 'nois'"):
         invariance(Linear(), vectors(5), "nois")
     with pytest.raises(InputError, match="No model is called 'x'"):
@@ -337,21 +324,6 @@ def test_batches_of_inputs_are_left_as_they_were() -> None:
     kept = data.copy()
     invariance(Linear(), data, Noise())
     assert batches.same(data, kept)
-
-
-def covers(n: int, draw: Callable[[np.random.Generator], np.ndarray], truth: float) -> float:
-    """How often the interval of a mean holds the truth."""
-    from oodometer.readings import Reading
-
-    rng = np.random.default_rng(0)
-    readings = (Reading.of(draw(rng)) for _ in range(n))
-    return float(np.mean([one.low <= truth <= one.high for one in readings]))
-
-
-@pytest.mark.parametrize("share", [0.5, 0.9, 0.99, 0.999])
-def test_intervals_hold_the_truth_about_as_often_as_they_say(share: float) -> None:
-    held = covers(2000, lambda rng: (rng.random(400) < share).astype(float), share)
-    assert held >= 0.92
 
 
 def test_rows_of_a_tally_are_those_asked_for() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
+from oodometer import ranking
+from oodometer.core import Estimate
 from oodometer.datasets import as_dataset
 from oodometer.errors import InputError, UnknownName
 from oodometer.estimators import named
@@ -103,6 +106,48 @@ def test_an_estimator_ranks_by_its_estimates() -> None:
     assert rank(MODELS, target, by=named("doc"), source=source) == found
 
 
+@dataclass(frozen=True)
+class OneSided:
+    """The mean confidence of one side; it must not be told the labels of the target."""
+
+    side: str
+    name: str = "one-sided"
+    assumes: str = "nothing"
+
+    def estimate(self, source: Predictions, target: Predictions) -> Estimate:
+        assert source.labelled
+        assert not target.labelled
+        return Estimate(float((source if self.side == "source" else target).confidence.mean()))
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_both_sides_are_drawn_again_and_labels_of_the_target_are_hidden(side: str) -> None:
+    found = rank(MODELS[:2], labelled(80, 2), by=OneSided(side), source=labelled(90, 1))
+    assert all(0.01 < one.high - one.low < 0.2 for one in found)
+
+
+def test_draws_are_those_asked_for() -> None:
+    found = rank(MODELS[:1], vectors(50), transform=Noise(0.6), draws=3)
+    measured = invariance(MODELS[:1], vectors(50), Noise(0.6), draws=3)
+    assert found.models[0].value == pytest.approx(measured[0].reading("ni").value)
+
+
+@pytest.mark.parametrize("n", [50, 9000])
+def test_as_many_draws_again_for_few_rows_as_for_many(
+    n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shapes = []
+
+    def noted(*given: Any) -> Any:
+        shapes.append(given[4].shape)
+        return plain(*given)
+
+    plain = ranking._ranking
+    monkeypatch.setattr(ranking, "_ranking", noted)
+    rank(MODELS[:1], vectors(n), by=lambda rows: rows.confidence)
+    assert shapes == [(1000, 1)]
+
+
 def test_same_seed_same_ranking_and_another_draws_otherwise() -> None:
     data = vectors(80)
     first, again, other = (
@@ -110,6 +155,16 @@ def test_same_seed_same_ranking_and_another_draws_otherwise() -> None:
     )
     assert first == again
     assert first != other
+
+
+def test_neither_the_order_of_the_data_nor_batches_change_a_ranking() -> None:
+    data = vectors(80)
+    order = np.random.default_rng(1).permutation(80)
+    first = rank(MODELS, data, transform=Noise(0.6))
+    second = rank(MODELS, data[order], transform=Noise(0.6), batch=7, workers=2)
+    for one, other in zip(first, second, strict=True):
+        assert one.beats_next == other.beats_next
+        assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high))
 
 
 def test_what_is_wrong_is_said() -> None:
@@ -155,6 +210,19 @@ def test_a_line_through_known_models_predicts_the_others() -> None:
     for one in found:
         assert one.accuracy == pytest.approx(1.5 * one.value - 0.6)
     assert rank(models, data, transform=Noise(0.6)).models[0].accuracy is None
+
+
+def test_a_predicted_accuracy_may_leave_its_range() -> None:
+    """It is cut for display only: cut values would be no line, and score worse or better."""
+    models = {f"m{j}": Wobbly(f"m{j}", 1.0 + j) for j in range(5)}
+    values = {one.model: one.value for one in rank(models, vectors(200), transform=Noise(0.6))}
+    lowest = sorted(values, key=lambda name: values[name])[:3]
+    slope = 0.9 / (values[lowest[2]] - values[lowest[0]])
+    known = {name: slope * (values[name] - values[lowest[0]]) for name in lowest}
+    found = rank(models, vectors(200), transform=Noise(0.6), known=known)
+    best = found.models[0]
+    assert best.accuracy == pytest.approx(slope * (best.value - values[lowest[0]]))
+    assert (best.accuracy or 0.0) > 1.0
 
 
 def test_a_line_needs_three_distinct_points_of_models_that_are_there() -> None:

@@ -53,6 +53,11 @@ def test_negative_entropy_is_read_on_its_own_scale() -> None:
     assert scaled.high == pytest.approx(floor * (1 - plain.high))
 
 
+def test_the_half_width_is_that_of_the_wider_side() -> None:
+    assert Reading(0.9, 0.01, 0.7, 0.95).half_width == pytest.approx(0.2)
+    assert Reading(0.1, 0.01, 0.05, 0.3).half_width == pytest.approx(0.2)
+
+
 def test_one_example_is_hardly_anything() -> None:
     assert Reading.of(np.array([1.0])).low < 0.5
 
@@ -77,6 +82,7 @@ def test_a_widened_tally_is_a_copy_with_room() -> None:
     assert wide.classes.tolist() == [[1, 2, -1, -1], [0, 0, -1, -1]]
     wide.even[0] = 5.0
     assert small.even[0] == 0.0
+    assert small.widened(0).classes.tolist() == small.classes.tolist()
 
 
 def test_tallies_of_a_run_stand_where_their_examples_do() -> None:
@@ -88,3 +94,43 @@ def test_tallies_of_a_run_stand_where_their_examples_do() -> None:
     assert (whole.classes[[1, 2, 4]] == -1).all()
     assert run.named("ni") == "NI-T"
     assert len(run) == 1
+
+
+def test_of_one_example_nothing_is_known_of_the_spread() -> None:
+    assert Reading.of(np.array([0.7])).standard_error == 1.0
+
+
+def test_means_over_draws_are_of_the_draws_that_there_are() -> None:
+    classes, zeros = np.array([[0, 0, -1], [0, 0, 0]]), np.zeros(2)
+    part = Tally(classes, zeros, zeros, np.array([0.8, 1.2]), np.array([0.3, 0.6]))
+    one = Invariance("m", part, np.arange(2))
+    assert one.by_example("ei") == pytest.approx([0.8, 0.6])
+    assert one.entropy_difference == pytest.approx(0.3)
+
+
+def test_probabilities_of_a_part_only_are_none() -> None:
+    some = tally([[0, 0, 1], [1, 0, 0]])
+    some.gap[1] = some.even[1] = np.nan
+    one = Invariance("m", some, np.arange(2))
+    assert one.entropy_difference is None
+    assert [name for name, _ in one.readings()] == ["ni", "ne", "pa"]
+
+
+def test_negative_entropy_has_as_many_members_as_vote() -> None:
+    classes = [[0, 1, 2], [0, 1, 1], [2, 0, 1]]
+    without = Invariance("m", tally(classes), np.arange(3), identity=False)
+    values = without.by_example("ne")
+    assert without.reading("ne") == Reading.of(values, -float(np.log(2)), 0.0)
+    assert Invariance("m", tally(classes), np.arange(3)).reading("ne").low >= -np.log(3)
+
+
+def test_one_class_for_all_is_not_degenerate_if_draws_move_it() -> None:
+    moved = Invariance("m", tally([[2, 2, 1], [2, 0, 2], [2, 2, 2]]), np.arange(3))
+    assert moved.top_class == (2, 1.0)
+    assert not moved.degenerate
+
+
+def test_a_fall_of_entropy_is_no_fault() -> None:
+    surer = tally([[0, 0, 1], [1, 0, 0]])
+    surer.gap[:] = -1.0
+    assert Invariance("m", surer, np.arange(2)).notes() == ()

@@ -48,7 +48,22 @@ def test_a_round_is_cut_to_what_is_paid_for_and_into_batches() -> None:
     assert whole.size == 30
     assert whole.within(14).examples.tolist() == [0, 1, 2, 3]
     assert [p.examples.tolist() for p in whole.portions(12)] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-    assert [len(p.examples) for p in whole.portions(1)] == [1] * 10  # members stay together
+
+
+@given(
+    n=st.integers(1, 9), first=st.integers(0, 3), count=st.integers(1, 5), rows=st.integers(1, 20)
+)
+def test_batches_hold_all_of_a_round_once_and_never_too_much(
+    n: int, first: int, count: int, rows: int
+) -> None:
+    whole = Round(np.arange(n)[::-1], range(first, first + count))
+    parts = list(whole.portions(rows))
+    assert all(1 <= part.size <= rows for part in parts)
+    assert Counter(members(parts)) == Counter(members([whole]))
+    for part in parts:  # members are parted only where a batch has no room for them
+        assert part.members == whole.members or (rows < count and len(part.examples) == 1)
+    numbers = [(e, m) for e, m in members(parts) if e == 0]
+    assert numbers == sorted(numbers)  # an example comes before its draws
 
 
 def test_what_is_known_is_left_out_of_a_round() -> None:
@@ -67,10 +82,23 @@ def test_what_is_known_is_left_out_of_a_round() -> None:
         ({"draws": 1, "identity": False}, "draws must be at least 2; got 1"),
         ({"precision": 0.0}, "precision is the half-width wanted"),
         ({"precision": 5.0}, r"\(0.005, say\); got 5.0"),
+        ({"precision": 0.5}, "between 0 and 0.5"),
         ({"budget": 5}, "6 inputs at least; got 5"),
+        ({"budget": 3, "draws": 1}, "4 inputs at least; got 3"),
+        ({"batch": 0}, "batch must be 1 or more; got 0"),
     ],
 )
 def test_wishes_that_cant_be_met_are_refused(wish: dict[str, float], message: str) -> None:
     usual = {"draws": 10, "precision": None, "budget": None, "identity": True}
     with pytest.raises(InputError, match=message):
         check_wishes(**(usual | wish))  # type: ignore[arg-type]
+
+
+def test_the_smallest_wishes_are_granted() -> None:
+    check_wishes(1, None, 4, identity=True, batch=1)
+    check_wishes(2, 0.499, 6, identity=False)
+
+
+def test_it_is_checked_first_at_two_hundred_and_then_at_every_quarter_more() -> None:
+    sizes = [len(one.examples) for one in by_rounds(keys(400), 2, 0)]
+    assert sizes == [200, 50, 62, 78, 10]

@@ -11,6 +11,7 @@ import pytest
 from oodometer.datasets import as_dataset
 from oodometer.errors import InputError
 from oodometer.models import as_model
+from oodometer.neighborhood import invariance
 from oodometer.predictions import Predictions
 from oodometer.scoring import classify_all
 from tests.standins import ByContent
@@ -39,7 +40,8 @@ def test_labels_come_along_by_name() -> None:
 
 
 def test_hard_classes_seen_late_count_too() -> None:
-    model = as_model(lambda x: np.arange(len(x)))
+    later = iter([2, 9, 4])
+    model = as_model(lambda x: np.full(len(x), next(later)))
     assert classify_all(model, as_dataset(DATA), batch=10).k == 10
 
 
@@ -53,6 +55,51 @@ def test_too_few_rows_are_refused_by_name() -> None:
 
     with pytest.raises(InputError, match="'short' gave 1 rows for 7 inputs"):
         classify_all(Short(), as_dataset(DATA), batch=7)
+
+
+def test_labels_beyond_the_classes_that_hard_answers_have_are_wrong_answers() -> None:
+    labels = np.arange(23) % 7
+    found = classify_all(
+        as_model(lambda x: np.zeros(len(x), dtype=int)), as_dataset(DATA, labels=labels)
+    )
+    assert found.k == 7
+    assert found.correct.mean() == pytest.approx(4 / 23)
+
+
+@dataclass
+class Changing:
+    """Another number of classes, or another form, from the second batch on."""
+
+    hard: bool
+    name: str = "changing"
+    asked: int = 0
+
+    def classify(self, inputs: Any) -> Predictions:
+        self.asked += 1
+        if self.hard and self.asked > 1:
+            return Predictions.from_classes([0] * len(inputs), k=2)
+        return Predictions.from_logits(np.zeros((len(inputs), 1 + self.asked)))
+
+
+@pytest.mark.parametrize(("hard", "other"), [(False, "of 3 classes"), (True, "classes only")])
+def test_a_model_that_changes_between_batches_is_refused(hard: bool, other: str) -> None:
+    words = f"'changing' gave probabilities of 2 classes for one batch and .*{other} for another"
+    with pytest.raises(InputError, match=words):
+        classify_all(Changing(hard), as_dataset(DATA), batch=10)
+    with pytest.raises(InputError, match=words):
+        invariance(Changing(hard), DATA, "sphere", batch=22)
+
+
+def test_a_temperature_is_kept() -> None:
+    @dataclass
+    class Warm:
+        name: str = "warm"
+
+        def classify(self, inputs: Any) -> Predictions:
+            return Predictions.from_logits(inputs).at_temperature(2.5)
+
+    found = classify_all(Warm(), as_dataset(DATA), batch=10)
+    assert np.array_equal(found.confidence, Warm().classify(DATA).confidence)
 
 
 def test_progress_counts_rows() -> None:

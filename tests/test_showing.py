@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,11 @@ from hypothesis import strategies as st
 from oodometer import inputs as batches
 from oodometer.datasets import as_dataset
 from oodometer.draws import Draws
+from oodometer.errors import InputError
 from oodometer.sampling import Round
 from oodometer.showing import BYTES, ROWS, Show, ahead, distinct
 from oodometer.transforms import named
+from tests.test_neighborhood import Noise, vectors
 
 
 @given(st.lists(st.sampled_from(["a", "b", "", "ab"]), min_size=1, max_size=20))
@@ -55,6 +58,15 @@ def test_a_batch_of_large_rows_has_fewer_of_them() -> None:
     large = as_dataset(np.zeros((1, 2**20), dtype=np.float64))
     assert Show(small, named("translate"), 0).rows() == ROWS
     assert Show(large, named("translate"), 0).rows() == BYTES // 2**23
+
+
+def test_a_transform_that_loses_rows_is_named() -> None:
+    class Losing(Noise):
+        def apply(self, inputs: Any, draws: Draws) -> Any:
+            return inputs[1:]
+
+    with pytest.raises(InputError, match="'noise' made 7 rows of 8"):
+        Show(as_dataset(vectors(4)), Losing(), 0).make(Round(np.arange(4), range(3)))
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2, 5])

@@ -52,7 +52,6 @@ def test_the_majority_is_the_neighborhoods_own_not_that_of_the_first_member() ->
     """Decision 0 on the example itself, 1 on nearly all of its draws."""
     classes = np.array([[0, 1, 1, 1, 1]])
     assert votes.invariance(classes) == 0.8  # and not the 0.2 that agree with member 0
-    assert votes.majority(classes) == 1
 
 
 def test_draws_without_the_identity_do_not_count_it() -> None:
@@ -66,6 +65,13 @@ def test_blocks_do_not_change_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = votes.sharing(classes)
     monkeypatch.setattr(votes, "CELLS", 300)
     assert np.array_equal(votes.sharing(classes), whole)
+
+
+def test_blocks_are_no_larger_than_their_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(votes, "CELLS", 300)
+    parts = [np.arange(57)[part] for part in votes._blocks(57, 11)]
+    assert max(len(part) for part in parts) * 11 * 11 <= 300
+    assert np.concatenate(parts).tolist() == list(range(57))
 
 
 def simulated(members: int, rng: np.random.Generator, n: int = 60_000) -> np.ndarray:

@@ -8,6 +8,7 @@ are drawn once and shown to every model; only a batch of them is in memory at a 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ from oodometer.models import as_model
 from oodometer.predictions import Predictions
 from oodometer.readings import Effort, Invariance, Neighborhoods, Tally
 from oodometer.sampling import Round
+from oodometer.scoring import check_alike, said
 from oodometer.showing import Show, Shown, ahead
 
 Progress = Callable[[int, int, str], None]
@@ -50,24 +52,29 @@ def invariance(  # noqa: PLR0913 - the main door; all but the data are options
     anything that `as_dataset` opens; `transform` a name or a Transform, by default the usual one of
     the data's kind. Every example is shown with `draws` transformed copies; `identity` says whether
     the example itself has a vote. With `precision` (the half-width wanted of pa) or `budget`
-    (inputs to classify) only as much is looked at as that takes; `resume` goes on from an earlier
-    result of the same run. A transform that learns (a vocabulary, the columns) does so from
-    `reference`, or else from the data. Transforming is done by `workers` threads beside the models
-    (0: in turn with them); neither they nor `batch` nor the order of the data change the result.
+    (inputs drawn, those of an earlier run too) only as much is looked at as that takes; `resume`
+    goes on from an earlier result of the same run, with as many draws or more. A transform that
+    learns (a vocabulary, the columns) does so from `reference`, or else from the data. Transforming
+    is done by `workers` threads beside the models (0: in turn with them); neither they nor `batch`
+    nor the order of the data change the result.
     """
-    sampling.check_wishes(draws, precision, budget, identity=identity)
+    sampling.check_wishes(draws, precision, budget, identity=identity, batch=batch)
     opened, dataset = opened_models(models), as_dataset(data)
-    show = Show(dataset, ready_transform(transform, dataset, reference, seed), seed)
-    run = _Run(opened, show, draws, identity, progress, batch or show.rows(), workers)
+    known = dataset if reference is None else as_dataset(reference)
+    show = Show(dataset, ready_transform(transform, dataset, known, seed), seed)
+    run = _Run(opened, show, draws, identity, progress, batch or show.rows(), workers,
+               _settings(show.transform, known))  # fmt: skip
     run.start(resume)
     return run.result(*run.spend(precision, budget))
 
 
 def opened_models(models: Any) -> dict[str, Model]:
     """Models by name; a name that stands twice is given a number."""
+    several = isinstance(models, Mapping | Sequence) and not isinstance(models, str)
+    if several and not len(models):
+        raise InputError("There are no models; at least one was expected.")
     if isinstance(models, Mapping):
         return {name: _renamed(thing, name) for name, thing in models.items()}
-    several = isinstance(models, Sequence) and not isinstance(models, str)
     found: dict[str, Model] = {}
     for thing in models if several else [models]:
         model = as_model(thing)
@@ -75,8 +82,6 @@ def opened_models(models: Any) -> dict[str, Model]:
         while name in found:
             name, number = f"{model.name} ({number})", number + 1
         found[name] = model
-    if not found:
-        raise InputError("There are no models; at least one was expected.")
     return found
 
 
@@ -86,23 +91,42 @@ def _renamed(thing: Any, name: str) -> Model:
 
 
 def ready_transform(
-    transform: str | Transform | None, dataset: Dataset, reference: Any, seed: int
+    transform: str | Transform | None, dataset: Dataset, known: Dataset, seed: int
 ) -> Transform:
-    """The transform asked for, fit for the data, having learned what it needs."""
+    """The transform asked for, fit for the data, having learned what it needs from the known."""
     if transform is None:
         transform = transforms.USUAL[dataset.kind]
     chosen = transforms.named(transform) if isinstance(transform, str) else transform
+    if not isinstance(chosen, Transform):
+        raise InputError(
+            f"transform must be a name or a Transform; got {chosen!r}. See oodometer transforms."
+        )
     if dataset.kind not in chosen.kinds:
         fit = ", ".join(one.name for one in transforms.every() if dataset.kind in one.kinds)
         raise InputError(
             f"The transform {chosen.name!r} changes {' and '.join(chosen.kinds)}; the data "
             f"{dataset.name!r} are {dataset.kind}. For {dataset.kind} there are: {fit}."
         )
-    known = dataset if reference is None else as_dataset(reference)
     if known.kind != dataset.kind:
-        raise InputError(f"The reference data are {known.kind}, the data {dataset.kind}.")
+        raise InputError(
+            f"The reference data are {known.kind}, the data {dataset.kind}. "
+            "Give reference data of the same kind."
+        )
+    if not _learns(chosen):
+        return chosen
     some = sampling.visiting_order(known.keys, seed)[:LEARN_FROM]
     return chosen.learn(known.take(some))
+
+
+def _learns(transform: Transform) -> bool:
+    """Whether it has use for data; if not, thousands of images need not be read for it."""
+    return type(transform).learn is not Transform.learn
+
+
+def _settings(transform: Transform, known: Dataset) -> str:
+    """All that a draw hangs on besides the seed and the example."""
+    learned = f", learned from {known.fingerprint}" if _learns(transform) else ""
+    return f"{transform!r}{learned}"
 
 
 @dataclass(eq=False)
@@ -116,8 +140,10 @@ class _Run:
     progress: Progress | None
     batch: int
     workers: int
+    settings: str
     tallies: dict[str, Tally] = field(default_factory=dict)
     class_names: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
+    first: dict[str, Predictions] = field(default_factory=dict)
     drawn: int = 0
     classified: int = 0
 
@@ -134,9 +160,12 @@ class _Run:
             magnitude=self.show.transform.magnitude,
             identity=self.identity,
             seed=self.show.seed,
+            settings=self.settings,
         )
         self.draws = max(self.draws, resume.draws)
         self.tallies = dict(zip(self.models, resume.tallies(self.draws), strict=True))
+        self.class_names = {one.model: one.class_names for one in resume}
+        self.drawn, self.classified = resume.effort.drawn, resume.effort.classified
 
     @property
     def _any(self) -> Tally:
@@ -164,24 +193,31 @@ class _Run:
     def _look(self, round_: Round, total: int) -> None:
         """Show a round to all models, but for what they have seen already."""
         unseen = list(round_.beyond((self._any.classes != votes.MISSING).sum(axis=1)))
-        self.drawn += round_.size - sum(part.size for part in unseen)
         portions = (portion for part in unseen for portion in part.portions(self.batch))
-        for shown in ahead(self.show.make, portions, self.workers):
-            for name, model in self.models.items():
-                said = _said(name, model, shown)
-                self.class_names[name] = said.class_names
-                _record(self.tallies[name], shown, said)
-            self.drawn += shown.places.size
-            self.classified += len(shown.inputs)
-            if self.progress:
-                self.progress(self.drawn, total, "classifying")
+        # Whatever a model raises, and whoever interrupts it: no thread is left behind.
+        with closing(ahead(self.show.make, portions, self.workers)) as batches:
+            for shown in batches:
+                self._ask(shown)
+                if self.progress:
+                    self.progress(self.drawn, total, "classifying")
+
+    def _ask(self, shown: Shown) -> None:
+        """Show a batch to all models, and write down what they say."""
+        for name, model in self.models.items():
+            answer = said(model, shown.inputs, name)
+            check_alike(self.first.setdefault(name, answer), answer, name)
+            self.class_names[name] = answer.class_names
+            _record(self.tallies[name], shown, answer)
+        self.drawn += shown.places.size
+        self.classified += len(shown.inputs)
 
     def _widest(self) -> float:
         """The half-width of pa of the least sure model."""
         return max(one.reading("pa").half_width for one in self._results())
 
     def _results(self) -> tuple[Invariance, ...]:
-        seen = np.flatnonzero(self._any.drawn > 0)
+        # An earlier run may have had one draw only, which is too few for pa where there are more.
+        seen = np.flatnonzero(self._any.drawn >= min(sampling.FIRST_DRAWS, self.draws))
         return tuple(
             Invariance(name, tally.rows(seen), seen, self.identity, self.class_names.get(name))
             for name, tally in self.tallies.items()
@@ -204,34 +240,27 @@ class _Run:
             skipped=len(getattr(dataset, "skipped", ())),
             effort=Effort(len(models[0].positions), self.drawn, self.classified, wanted, reached),
             results=models,
+            settings=self.settings,
         )
 
 
-def _said(name: str, model: Model, shown: Shown) -> Predictions:
-    said = model.classify(shown.inputs)
-    if said.n != len(shown.inputs):
-        raise InputError(
-            f"The model {name!r} gave {said.n} rows for {len(shown.inputs)} inputs. "
-            "It must give one row an input."
-        )
-    return said
-
-
-def _record(tally: Tally, shown: Shown, said: Predictions) -> None:
+def _record(tally: Tally, shown: Shown, answer: Predictions) -> None:
     """Write down the classes of a batch, and what its probabilities say."""
     examples, members = shown.round.examples, shown.round.members
-    classes = said.classes[shown.places]
+    classes = answer.classes[shown.places]
     tally.classes[examples[:, None], list(members)] = classes.T
-    if not said.has_probs:
+    if not answer.has_probs:
         tally.even[examples] = tally.gap[examples] = np.nan
         return
-    confidence = said.confidence.astype(np.float64)[shown.places]
-    entropy = -said.negative_entropy.astype(np.float64)[shown.places]
+    confidence = answer.confidence.astype(np.float64)[shown.places]
+    entropy = -answer.negative_entropy.astype(np.float64)[shown.places]
     if 0 in members:
         tally.confidence[examples], tally.entropy[examples] = confidence[0], entropy[0]
     same = classes == tally.classes[examples, 0]
-    # The example itself is no draw: what it has in common with itself is left out.
-    drawn = slice(1, None) if 0 in members else slice(None)
     even = np.sqrt(tally.confidence[examples] * confidence) * same
-    tally.even[examples] += even[drawn].sum(axis=0)
-    tally.gap[examples] += (entropy - tally.entropy[examples])[drawn].sum(axis=0)
+    gap = entropy - tally.entropy[examples]
+    # Draw by draw, so that rounding is the same however members are cut into batches. The example
+    # itself is no draw: what it has in common with itself is left out.
+    for place in range(1 if 0 in members else 0, len(members)):
+        tally.even[examples] += even[place]
+        tally.gap[examples] += gap[place]

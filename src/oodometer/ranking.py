@@ -16,6 +16,7 @@ from oodometer.errors import InputError, UnknownName
 from oodometer.neighborhood import Progress, invariance, opened_models
 from oodometer.predictions import Predictions
 from oodometer.readings import MEASURES
+from oodometer.sampling import visiting_order
 from oodometer.scoring import classify_all
 from oodometer.stats import least_squares_line, stream
 
@@ -126,7 +127,9 @@ def _ranked(  # noqa: PLR0913 - what rank was given, opened
     if isinstance(by, str) and by.lower() in MEASURES:
         found = invariance(opened, dataset, transform, draws=draws, seed=seed, batch=batch,
                            workers=workers, progress=progress)  # fmt: skip
-        values = np.stack([one.by_example(by) for one in found])
+        # Drawn again in an order of their content, so that where rows stand changes nothing.
+        order = visiting_order(dataset.keys, seed)
+        values = np.stack([one.by_example(by)[order] for one in found])
         notes = tuple(one.notes() for one in found)
         return _of_means(found.named(by), dataset, tuple(opened), values, notes, seed)
     said = {n: classify_all(m, dataset, batch=batch or 512, progress=progress).without_labels()
@@ -217,11 +220,11 @@ def _of_estimates(
     n_source, n = next(iter(known.values())).n, len(dataset)
     values = np.array([by.estimate(known[name], new[name]).value for name in names])
     drawn = np.empty((SLOW_REPLICATES, len(names)))
-    for row in drawn:
+    for done, row in enumerate(drawn):
         one, other = rng.integers(0, n_source, n_source), rng.integers(0, n, n)
         row[:] = [by.estimate(known[m].rows(one), new[m].rows(other)).value for m in names]
         if progress:
-            progress(0, 1, "drawing again")
+            progress(done + 1, SLOW_REPLICATES, "drawing again")
     return _ranking(by.name, dataset, names, values, drawn, ((),) * len(names), seed)
 
 

@@ -240,7 +240,10 @@ class Effort:
 
 @dataclass(frozen=True, eq=False)
 class Neighborhoods:
-    """Models beside one another in the same neighborhoods of one dataset."""
+    """Models beside one another in the same neighborhoods of one dataset.
+
+    `settings` are all of the transform's, and what it learned from.
+    """
 
     data: str
     fingerprint: str
@@ -254,6 +257,7 @@ class Neighborhoods:
     effort: Effort
     skipped: int
     results: tuple[Invariance, ...] = field(repr=False)
+    settings: str = ""
 
     def __iter__(self) -> Iterator[Invariance]:
         return iter(self.results)

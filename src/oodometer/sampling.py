@@ -48,10 +48,12 @@ class Round:
                 yield Round(self.examples[counts == count], rest)
 
     def portions(self, rows: int) -> Iterator[Round]:
-        """Cut into batches of about so many inputs, all members of an example together."""
+        """Cut into batches of at most so many inputs, the members of an example side by side."""
         step = max(rows // len(self.members), 1)
         for start in range(0, len(self.examples), step):
-            yield replace(self, examples=self.examples[start : start + step])
+            some = self.examples[start : start + step]
+            for first in range(0, len(self.members), rows):
+                yield Round(some, self.members[first : first + rows])
 
 
 def everything(n: int, draws: int) -> Iterator[Round]:
@@ -85,10 +87,17 @@ def visiting_order(keys: Keys, seed: int) -> Ints:
 
 
 def check_wishes(
-    draws: int, precision: float | None, budget: int | None, *, identity: bool
+    draws: int,
+    precision: float | None,
+    budget: int | None,
+    *,
+    identity: bool,
+    batch: int | None = None,
 ) -> None:
     """Refuse what can't be met."""
     least = 1 if identity else 2
+    if batch is not None and batch < 1:
+        raise InputError(f"batch must be 1 or more; got {batch}. It counts inputs.")
     if draws < least:
         raise InputError(f"draws must be at least {least}; got {draws}.")
     if precision is not None and not 0.0 < precision < 0.5:

@@ -32,11 +32,20 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text
     made = Table(title=Text(title), title_justify="left", title_style="bold", box=None)
     for place, name in enumerate(columns):
         cells = [str(row[place]) for row in rows]
-        numeric = any(cells) and all(cell[:1].isdigit() for cell in cells if cell)
+        numeric = any(cells) and all(_is_number(cell) for cell in cells if cell)
         made.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         made.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
     return made
+
+
+def _is_number(cell: str) -> bool:
+    """Whether it reads as a number or an interval; a name may begin with a digit.
+
+    >>> [_is_number(cell) for cell in ("-0.2", "0.91–0.94", "92 %", "127.0.0.1/good", "unknown")]
+    [True, True, True, False, False]
+    """
+    return cell.lstrip("+-")[:1].isdigit() and not any(letter.isalpha() for letter in cell)
 
 
 def light(name: str) -> Text:
@@ -132,10 +141,14 @@ def show_neighborhoods(console: Console, found: Neighborhoods, kind: str) -> Non
             _number(known[name].value if name in known else None, ".3f") for name in ("ne", "ei")
         )
         rise = one.entropy_difference
-        cells.append((one.model, *sure, *plain, "unknown" if rise is None else f"{rise:+.3f}"))
+        cells.append(
+            (one.model, *sure, *plain, "unknown" if rise is None else _number(rise, "+.3f"))
+        )
     heads = ("model", "NI", "95 %", "PA", "95 %", "NE", "EI", "entropy rise")
-    title = f"{found.named('ni')} and its kin: how stable decisions are under {found.transform}"
-    console.print(table(title, heads, cells))
+    title = f"How stable decisions are under {found.transform} ({found.named('ni')} and its kin)"
+    kept = [place for place in range(len(heads)) if any(row[place] for row in cells)]
+    rows = [[row[place] for place in kept] for row in cells]
+    console.print(table(title, [heads[place] for place in kept], rows))
     for one in found:
         for note in one.notes():
             console.print(Text(f"{SHAPES['amber']} {one.model}: {note}.", style=LIGHTS["amber"]))
@@ -195,7 +208,8 @@ def show_suggestions(console: Console, found: Sequence[Suitability]) -> None:
 
 
 def _number(value: float | None, form: str) -> str:
-    return "" if value is None else format(value, form)
+    """A number in that form, 0 never with a minus before it."""
+    return "" if value is None else format(value, form.replace(".", "z."))
 
 
 def show_sphere(console: Console, toy: HypersphereToy, rows: Sequence[SphereRow]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -14,6 +14,7 @@ from oodometer import inputs as batches
 from oodometer.arrays import Ints
 from oodometer.core import Dataset, Transform
 from oodometer.draws import Draws
+from oodometer.errors import InputError
 from oodometer.inputs import Inputs
 from oodometer.sampling import Round
 
@@ -51,9 +52,18 @@ class Show:
             tiled = np.tile(np.arange(len(examples)), len(numbers))
             keys = self.dataset.keys[examples][tiled]
             draws = Draws(self.seed, keys, numbers.repeat(len(examples)))
-            parts.append(self.transform.apply(batches.take(given, tiled), draws))
+            parts.append(self._drawn(batches.take(given, tiled), draws))
         first, places = distinct(batches.join(parts))
         return Shown(portion, first, places.reshape(len(members), len(examples)))
+
+    def _drawn(self, inputs: Inputs, draws: Draws) -> Inputs:
+        made = self.transform.apply(inputs, draws)
+        if len(made) != len(inputs):
+            raise InputError(
+                f"The transform {self.transform.name!r} made {len(made)} rows of {len(inputs)}. "
+                "It must make one of each: see oodometer.testing.check_transform."
+            )
+        return made
 
     def rows(self) -> int:
         """How many inputs make a batch."""
@@ -74,8 +84,12 @@ def distinct(inputs: Inputs) -> tuple[Inputs, Ints]:
     return batches.take(inputs, np.unique(places, return_index=True)[1]), places
 
 
-def ahead(make: Callable[[Task], Made], tasks: Iterable[Task], workers: int) -> Iterator[Made]:
+def ahead(
+    make: Callable[[Task], Made], tasks: Iterable[Task], workers: int
+) -> Generator[Made, None, None]:
     """The results in order, a few made beforehand by threads; by none, each when it is asked for.
+
+    Close it where not all are asked for: that ends the threads.
 
     >>> list(ahead(abs, [-1, 2, -3], workers=2))
     [1, 2, 3]
@@ -85,13 +99,9 @@ def ahead(make: Callable[[Task], Made], tasks: Iterable[Task], workers: int) -> 
         return
     waiting: deque[Future[Made]] = deque()
     with ThreadPoolExecutor(workers) as pool:
-        try:
-            for task in tasks:
-                waiting.append(pool.submit(make, task))
-                if len(waiting) > workers:
-                    yield waiting.popleft().result()
-            while waiting:
+        for task in tasks:
+            waiting.append(pool.submit(make, task))
+            if len(waiting) > workers:
                 yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+        while waiting:
+            yield waiting.popleft().result()

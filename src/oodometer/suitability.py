@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from oodometer import checks, sampling, transforms
+from oodometer import sampling, transforms
 from oodometer.arrays import Bools
 from oodometer.core import Dataset, Model, Transform
 from oodometer.datasets import as_dataset
@@ -17,6 +15,7 @@ from oodometer.errors import InputError, OodometerError
 from oodometer.models import as_model
 from oodometer.neighborhood import Progress, invariance
 from oodometer.readings import ENTROPY_LIMIT, Invariance
+from oodometer.scoring import classify_all
 from oodometer.stats import auroc
 
 # More examples than this change the order of transforms little.
@@ -71,24 +70,28 @@ def suggest_transforms(
         raise InputError(f"examples must be at least 1; got {examples}.")
     opened, dataset = as_model(model), as_dataset(data)
     sample = dataset.rows(sampling.visiting_order(dataset.keys, seed)[:examples])
+    # A model that fails on the data as they are is no fault of any transform.
+    plain = classify_all(opened, sample)
+    right = plain.correct if plain.labelled else None
     chosen = candidates if candidates is not None else transforms.fitting(dataset.kind)
     members = [transforms.named(one) if isinstance(one, str) else one for one in chosen]
     found = []
     for done, member in enumerate(members):
         if progress:
             progress(done, len(members), member.name)
-        found.append(_judged(opened, sample, member, draws, seed))
+        found.append(_judged(opened, sample, member, draws, seed, right))
     return tuple(sorted(found, key=lambda one: one._place))
 
 
-def _judged(model: Model, sample: Dataset, member: Transform, draws: int, seed: int) -> Suitability:
+def _judged(
+    model: Model, sample: Dataset, member: Transform, draws: int, seed: int, right: Bools | None
+) -> Suitability:
     try:
         result = invariance(model, sample, member, draws=draws, seed=seed)[0]
     except OodometerError as error:
         return Suitability(member.name, None, f"can't be used here: {error}")
     rise = result.entropy_difference
     fit, reason = _verdict(result, rise)
-    right = _right(model, sample, result)
     told = None if right is None else auroc(result.by_example("pa"), right)
     return Suitability(member.name, fit, reason, rise, result.reading("ni").value, told)
 
@@ -101,12 +104,3 @@ def _verdict(result: Invariance, rise: float | None) -> tuple[bool | None, str]:
     if rise > ENTROPY_LIMIT:
         return False, f"raises the entropy of predictions by {rise:.2f}, more than {ENTROPY_LIMIT}"
     return True, "keeps predictions about as sure as they were"
-
-
-def _right(model: Model, sample: Dataset, result: Invariance) -> Bools | None:
-    """Which examples the model gets right, where labels are known."""
-    if sample.labels is None:
-        return None
-    said = model.classify(sample.take(slice(0, 1)))
-    labels = checks.labels(sample.labels, len(sample), said.k, said.class_names)
-    return np.asarray(result.tally.classes[:, 0] == labels)

@@ -54,12 +54,6 @@ def negative_entropy(classes: Ints) -> Floats:
     return np.asarray(np.log(sharing(classes) / classes.shape[1]).mean(axis=1))
 
 
-def majority(classes: Ints) -> Ints:
-    """The most frequent class of each neighborhood; of several, that of the first member."""
-    first = sharing(classes).argmax(axis=1)
-    return np.asarray(classes[np.arange(len(classes)), first])
-
-
 def pairs_alike(classes: Ints) -> Floats:
     """The share of pairs of two different members that are in one class; −1 is left out.
 

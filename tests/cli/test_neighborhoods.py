@@ -52,6 +52,20 @@ def pairs(rows):
     share = np.array([0.9 if a[:1] == b[:1] else 0.2 for a, b in rows])
     return np.stack([1 - share, share], axis=1)
 
+def small(images):
+    assert len(images) <= 7
+    return calm(images)
+
+def six(images):
+    assert images.shape[1:3] == (6, 6)
+    return calm(images)
+
+def spoken(images):
+    return ["left" if one else "right" for one in hard(images)]
+
+def logits(images):
+    return np.log(calm(images)) + 1.0
+
 number = 7
 """
 
@@ -100,6 +114,36 @@ def test_invariance_says_what_the_library_says(folder: Path) -> None:
             expected = there[one["model"]].reading(measure).to_dict()
             assert one[measure] == pytest.approx(expected)
     assert (found["transform"], found["draws"], found["n"]) == ("translate", 4, 40)
+
+
+def test_options_of_the_model_and_the_data_are_obeyed(folder: Path) -> None:
+    words = ("digits.npz", "-t", "translate", "-n", "3")
+    calm = asked(folder, "invariance", "scorers:calm", *words)
+    small = asked(folder, "invariance", "scorers:small", *words, "--batch", "7")
+    assert small["models"][0]["ei"] == calm["models"][0]["ei"]
+    logits = asked(folder, "invariance", "scorers:logits", *words, "--outputs", "logits")
+    assert logits["models"][0]["ei"]["value"] == pytest.approx(calm["models"][0]["ei"]["value"])
+    spoken = asked(folder, "invariance", "scorers:spoken", *words, "--classes", "right,left")
+    assert spoken["models"][0]["ni"] == calm["models"][0]["ni"]
+    one_line(run(folder, "invariance", "scorers:spoken", *words), "--classes")
+    assert asked(folder, "invariance", "scorers:six", "photos", "--size", "6")["n"] == 12
+
+
+def test_labels_and_examples_are_those_named(folder: Path) -> None:
+    with np.load(folder / "digits.npz") as archive:
+        images, labels = archive["images"], archive["labels"]
+    np.savez(folder / "odd.npz", images=images, truth=labels)
+    words = ("transforms", "--suggest", "scorers:calm", "odd.npz", "--examples", "15")
+    space: dict[str, Any] = {}
+    exec(SCORERS, space)
+    given = oodometer.as_dataset(images, labels=labels)
+    expected = oodometer.suggest_transforms(space["calm"], given, examples=15)
+    assert asked(folder, *words, "--labels", "truth") == [one.to_dict() for one in expected]
+    assert all(row["auroc"] is None for row in asked(folder, *words))
+    ranked = ("rank", "scorers:shaky", "scorers:calm", "--data", "digits.npz", "--by", "doc",
+              "--source", "odd.npz")  # fmt: skip
+    one_line(run(folder, *ranked), "data without labels")
+    assert asked(folder, *ranked, "--labels", "truth")["measure"] == "doc"
 
 
 def test_the_table_fits_and_shows_every_model(folder: Path) -> None:
@@ -202,6 +246,19 @@ def test_bad_images_are_named_and_skipped_only_on_request(folder: Path) -> None:
     assert "1 inputs that can't be read or are empty were left out" in shown
 
 
+def test_empty_texts_are_named_and_skipped_only_on_request(folder: Path) -> None:
+    (folder / "some.csv").write_text('review\n"a good book"\n""\n"  "\n"a bad book"\n')
+    words = ("invariance", "scorers:words", "some.csv", "--text", "review", "-t", "random_replace")
+    one_line(run(folder, *words), "row 1", "--skip-bad")
+    found = asked(folder, *words, "--skip-bad")
+    assert (found["n"], found["skipped"]) == (2, 2)
+
+
+def test_a_model_that_fails_is_not_passed_off_as_unfit_transforms(folder: Path) -> None:
+    for scorer, message in (("nan", "must be finite"), ("short", "rows for"), ("raising", "paper")):
+        one_line(run(folder, "transforms", "--suggest", f"scorers:{scorer}", "digits.npz"), message)
+
+
 def one_line(done: Done, *words: str) -> None:
     assert done.returncode == 2
     assert done.stdout == ""
@@ -224,6 +281,9 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "a magnitude out of range": (("scorers:calm", "digits.npz", "--magnitude", "-1"), "magnitude"),
     "a setting of another transform": (
         ("scorers:calm", "digits.npz", "--wordnet", "."), "--wordnet is no setting",
+    ),
+    "a filler of another transform": (
+        ("scorers:calm", "digits.npz", "--filler", "."), "--filler is no setting",
     ),
     "a wrong precision": (("scorers:calm", "digits.npz", "--precision", "5"), "precision"),
     "wrong outputs": (("scorers:calm", "digits.npz", "--outputs", "odds"), "--outputs is"),

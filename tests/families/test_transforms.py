@@ -15,6 +15,7 @@ from oodometer.draws import Draws
 from oodometer.errors import InputError, UnknownName
 from oodometer.inputs import KINDS, Kind
 from oodometer.testing import TRANSFORM_RULES, check_transform, toy_inputs
+from oodometer.testing.extents import METERS
 
 
 def _member(member: Transform) -> Transform:
@@ -99,6 +100,11 @@ class Broken(Upside):
         return _FAULTS[self.fault](self, inputs, draws)
 
 
+def _rolled(images: Any, by: Any, magnitude: float) -> Any:
+    steps = by.astype(np.int64) % 24 * int(magnitude)
+    return np.stack([np.roll(one, step, axis=0) for one, step in zip(images, steps, strict=True)])
+
+
 _FAULTS: dict[str, Any] = {
     "type": lambda self, x, d: x.astype(np.float32) * (self.magnitude > 0),
     "rows": lambda self, x, d: x[: len(x) - (self.magnitude > 0)],
@@ -106,7 +112,16 @@ _FAULTS: dict[str, Any] = {
     "one draw": lambda self, x, d: np.roll(
         x, int(6 * self.magnitude * d.uniforms(1)[0, 0]), axis=1
     ),
+    "by the clock": lambda self, x, d: (
+        x
+        + np.uint8(self.magnitude)
+        * np.random.default_rng().integers(0, 200, x.shape, dtype=np.uint8)
+    ),
+    "shape": lambda self, x, d: x[:, : len(x[0]) - (self.magnitude > 0)],
+    "by the batch": lambda self, x, d: np.roll(x, int(self.magnitude) * len(x) % 5, axis=1),
     "still": lambda self, x, d: x.copy(),
+    "by the example": lambda self, x, d: _rolled(x, d.examples, self.magnitude),
+    "by the number": lambda self, x, d: _rolled(x, d.numbers, self.magnitude),
     "not 0": lambda self, x, d: x // 2,
 }
 
@@ -118,7 +133,12 @@ _FAULTS: dict[str, Any] = {
         ("rows", "changes the number of rows"),
         ("impure", "changes its input|differs when asked twice"),
         ("one draw", "depends on the other rows"),
+        ("by the clock", "differs when asked twice"),
+        ("shape", "changes the shape or dtype of images"),
+        ("by the batch", "depends on the other rows"),
         ("still", "40 draws of one input give 1 results"),
+        ("by the example", "40 draws of one input give 1 results"),
+        ("by the number", "40 examples of one input give 1 results"),
         ("not 0", "at magnitude 0"),
     ],
 )
@@ -137,6 +157,54 @@ def test_who_goes_beyond_the_bound_is_caught() -> None:
 
     with pytest.raises(AssertionError, match=r"translate moved an input by 0.[12]"):
         check_transform(TooFar())
+
+
+def test_who_changes_the_columns_types_is_caught() -> None:
+    @dataclass(frozen=True)
+    class Rounding(Upside):
+        kinds: ClassVar[tuple[Kind, ...]] = ("table",)
+
+        def apply(self, inputs: Any, draws: Draws) -> Any:
+            place = inputs.column_names.index("age")
+            return inputs.set_column(place, "age", inputs.column("age").cast("float64"))
+
+    with pytest.raises(AssertionError, match="changes the columns' types"):
+        check_transform(Rounding())
+
+
+def test_who_keeps_to_the_usual_bound_alone_is_caught() -> None:
+    @dataclass(frozen=True)
+    class Stubborn(transforms.Translate):
+        def apply(self, inputs: Any, draws: Draws) -> Any:
+            return transforms.Translate(0.1 * (self.magnitude > 0)).apply(inputs, draws)
+
+    with pytest.raises(AssertionError, match=r"translate moved .* beyond 0.052"):
+        check_transform(Stubborn())
+
+
+def test_a_meter_of_ones_own_is_read() -> None:
+    @dataclass(frozen=True)
+    class Shove(transforms.Translate):
+        name: ClassVar[str] = "shove"
+
+        def apply(self, inputs: Any, draws: Draws) -> Any:
+            return transforms.Translate(2 * self.magnitude).apply(inputs, draws)
+
+    check_transform(Shove())  # how far a name that is not known may go is not known either
+    with pytest.raises(AssertionError, match=r"shove moved an input by 0.1\d+, beyond 0.1"):
+        check_transform(Shove(), meter=METERS["translate"])
+
+
+def test_who_never_comes_near_the_bound_is_caught() -> None:
+    @dataclass(frozen=True)
+    class Timid(transforms.Translate):
+        def apply(self, inputs: Any, draws: Draws) -> Any:
+            return replace(transforms.Translate(), magnitude=0.4 * self.magnitude).apply(
+                inputs, draws
+            )
+
+    with pytest.raises(AssertionError, match="translate never goes half as far as it may"):
+        check_transform(Timid())
 
 
 def test_toy_inputs_differ_by_seed() -> None:

@@ -66,7 +66,7 @@ def test_what_fails_inside_is_told_on_one_line_with_its_cause() -> None:
 
 
 def test_fewer_large_images_are_shown_at_once() -> None:
-    shapes = {(1, 64, 64): 256, (1, 8, 8, 3): 256, (1, 224, 224, 3): 20, (1, 9000, 9000): 1}
+    shapes = {(1, 8, 8, 3): 256, (1, 32, 32): 64, (1, 64, 64): 16, (1, 224, 224, 3): 16}
     for shape, rows in shapes.items():
         assert rows_that_fit(np.zeros(shape, dtype=np.uint8)) == rows
     assert rows_that_fit(np.zeros((1, 5))) == 256

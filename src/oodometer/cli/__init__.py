@@ -1,6 +1,7 @@
 """The command line: one short function per command, in the files beside this one.
 
-Exit codes: 0 done, 1 the headline is under --fail-below, 2 something is wrong with the input.
+Exit codes: 0 done, 1 the headline is under --fail-below, 2 something is wrong with the input,
+130 interrupted by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import typer
 import oodometer
 from oodometer.cli import demos, estimating, neighborhoods
 from oodometer.errors import OodometerError
+
+INTERRUPTED = 130
 
 app = typer.Typer(
     help="How accurate is a classifier on data that has no labels?",
@@ -38,8 +41,22 @@ def main() -> None:
     try:
         app()
     except OodometerError as error:
-        sys.stderr.write(f"oodometer: {' '.join(str(error).split())}\n")
+        _say(str(error))
         sys.exit(2)
+    except OSError as error:
+        _say(f"The system refused to read or write: {error}. Is there room, and is it allowed?")
+        sys.exit(2)
+    except SystemExit as stop:
+        if stop.code == INTERRUPTED:
+            _say("Interrupted; nothing was finished.")
+        raise
+
+
+def _say(message: str) -> None:
+    """One line on the error stream; what a file or a server says can't steer the terminal."""
+    line = " ".join(message.split())
+    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
+    sys.stderr.write(f"oodometer: {shown}\n")
 
 
 def _one_line(
@@ -51,7 +68,7 @@ def _one_line(
     line: str | None = None,
 ) -> None:
     """A warning as users read it; the rest of what Python says of one is for developers."""
-    sys.stderr.write(f"oodometer: warning: {' '.join(str(message).split())}\n")
+    _say(f"warning: {message}")
 
 
 def _version(wanted: bool) -> None:

@@ -113,7 +113,8 @@ def invariance(
         from oodometer.report.gallery import write_gallery
         from oodometer.showing import Show
 
-        show = Show(dataset, ready_transform(chosen, dataset, known, seed), seed)
+        learned_from = dataset if known is None else known
+        show = Show(dataset, ready_transform(chosen, dataset, learned_from, seed), seed)
         named = dict(zip(found.models, models, strict=True))
         written = write_gallery(save_examples, found, named, show)
         typer.echo(f"Neighborhoods of {written} examples written to {save_examples}", err=True)

@@ -28,6 +28,8 @@ def read_frame(frame: Any, asked: Asked) -> Read:
     texts = _named(table, asked.text) if asked.text is not None else _usual_texts(table, there)
     if asked.inputs is not None and asked.text is None:
         texts, there = [], _named(table, asked.inputs)
+    if not table.num_rows:  # columns without rows have no type either
+        return Read([], None, np.zeros(0, dtype=np.bool_))
     return _texts(table, texts, labels) if texts else _table(table.select(there), labels)
 
 
@@ -84,8 +86,6 @@ def _texts(table: Any, names: list[str], labels: Array | None) -> Read:
             "text='…'."
         )
     sides = [table.column(name).to_pylist() for name in names]
-    if not table.num_rows:
-        return Read([], labels, np.zeros(0, dtype=np.bool_))
     rows = sides[0] if len(names) == 1 else list(zip(*sides, strict=True))
     return read_texts(rows, labels)
 
@@ -116,6 +116,11 @@ def _plain(column: Any, name: str) -> Any:
         return column.cast(pa.float64())
     if pa.types.is_boolean(held) or _is_text(held) or _is_number(held):
         return column
+    if pa.types.is_binary(held) or pa.types.is_large_binary(held):
+        raise InputError(
+            f"The column {name!r} holds bytes that are not UTF-8; text was expected. Save the file "
+            "as UTF-8, or decode the column first."
+        )
     raise InputError(
         f"The column {name!r} holds {kind}; numbers, text or true and false were expected. Turn it "
         "into numbers, or leave it out: inputs='…' names the columns to use."

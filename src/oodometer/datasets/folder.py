@@ -159,7 +159,7 @@ def _common_shape(seen: dict[str, Seen], size: int | Sequence[int] | None) -> tu
         if other[:2] != shape[:2]:
             raise InputError(
                 f"Images differ in size: {first} is {shape[0]}×{shape[1]}, {file} is "
-                f"{other[0]}×{other[1]}. Bring them to one with size=…, as in size={min(shape[:2])}."
+                f"{other[0]}×{other[1]}. Bring them to one: size={min(shape[:2])} (--size {min(shape[:2])}), say."
             )
     return (*shape[:2], *color)
 

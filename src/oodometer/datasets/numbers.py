@@ -18,14 +18,17 @@ from oodometer.inputs import kind_of
 # What the inputs and the labels of an `.npz` are called where the user does not say.
 INPUTS = ("x", "images", "inputs", "texts")
 LABELS = ("y", "labels", "label")
+# How many rows are looked at to tell pixels from other numbers.
+SEEN = 256
 
 
 def read_array(array: Array, labels: Any) -> Read:
     """Images, vectors, or texts if the array holds strings; whole numbers become float vectors."""
-    if array.dtype.kind in "UO":
+    if array.dtype.kind in "UOS":
         return read_list(array.tolist(), labels)
     if array.dtype.kind in "iub" and array.ndim == 2:
         array = array.astype(np.float64)
+    _refuse_almost_images(array)
     kind = kind_of(array)
     if 0 in array.shape[1:]:
         raise InputError(
@@ -33,6 +36,36 @@ def read_array(array: Array, labels: Any) -> Read:
         )
     bad = _not_finite(array) if kind == "vectors" else np.zeros(len(array), dtype=np.bool_)
     return Read(array, labels_of(labels, len(array)), bad, _first_not_finite(array, bad))
+
+
+def _refuse_almost_images(array: Array) -> None:
+    """Say how to make images of what nearly is a batch of them."""
+    some = array[:SEEN] if array.ndim in (3, 4) else array[:0].ravel()
+    cure = (_cure_of_floats(some) if array.dtype.kind == "f" else _cure(some)) if some.size else ""
+    if cure:
+        raise InputError(
+            f"Images must be uint8 (n, height, width) or (n, height, width, 3); got {array.dtype} "
+            f"of shape {array.shape}. {cure}"
+        )
+
+
+def _cure_of_floats(some: Array) -> str:
+    """Colours last and 0…1 are images; floats of any other kind are taken for vectors."""
+    colours = some.ndim == 4 and some.shape[3] in (1, 3)
+    if not (colours and ((some >= 0) & (some <= 1)).all()):
+        return ""
+    return "Of pixels 0…1 make 0…255: (255 * images).round().astype(np.uint8)."
+
+
+def _cure(some: Array) -> str:
+    if some.dtype == np.uint8:
+        clear = some.ndim == 4 and some.shape[3] == 4 and some.shape[1] not in (1, 3)
+        return "Leave the transparency out: images[..., :3]." if clear else ""
+    if some.dtype == np.bool_:
+        return "Make pixels 0 and 255: images.astype(np.uint8) * 255."
+    if some.dtype == np.uint16 and some.max() > 255:
+        return "Of 16 bits make 8: (images // 257).astype(np.uint8)."
+    return "If the pixels are 0…255: images.astype(np.uint8)." if some.dtype.kind in "iu" else ""
 
 
 def read_list(rows: list[Any], labels: Any) -> Read:
@@ -51,7 +84,12 @@ def _stacked(rows: list[Any]) -> Array:
     if odd is not None:
         raise InputError(
             f"Rows must all have one shape; row 0 has {shapes[0]}, row {odd} has {shapes[odd]}. "
-            "Give rows of one length, or a list of strings."
+            "Give rows of one length, or a list of strings; labels are given as labels=…."
+        )
+    if isinstance(rows[0], bytes):
+        raise InputError(
+            f"Rows must be text or numbers, not bytes; row 0 is {rows[0]!r:.40}. Decode them first: "
+            "texts to strings, image files to arrays (or give the folder that they are in)."
         )
     array = np.asarray(rows)
     if array.dtype.kind not in "fiub":
@@ -113,7 +151,7 @@ def _inputs(arrays: dict[str, Array], name: Any) -> Array:
     if len(possible) != 1:
         raise InputError(
             f"One array of inputs was expected: {', '.join(INPUTS)}; {len(possible)} were found. "
-            f"There are: {', '.join(arrays)}. Name it: inputs='…'."
+            f"There are: {', '.join(arrays) or 'none'}. Call it x, or name it: inputs='…'."
         )
     return arrays[possible[0]]
 

@@ -13,7 +13,7 @@ import numpy as np
 from oodometer.core import Dataset
 from oodometer.datasets.asked import Asked, Names, Read
 from oodometer.datasets.columns import read_frame
-from oodometer.datasets.folder import ImageFolder, read_folder
+from oodometer.datasets.folder import ENDINGS, ImageFolder, read_folder
 from oodometer.datasets.numbers import read_array, read_list, read_npy, read_npz
 from oodometer.datasets.rows import InMemory
 from oodometer.errors import InputError
@@ -92,8 +92,11 @@ def _opened(path: Path, asked: Asked) -> Dataset:
             f"There is no file or folder {str(path)!r:.300}. What can be opened: {CAN}."
         )
     if reader is None:
-        raise InputError(f"{path.name} has an ending that is not known. What can be opened: {CAN}.")
-    asked.refuse(f"a {path.suffix} file", "size")
+        alone = path.suffix.lower() in ENDINGS
+        what = "is one image; give its folder" if alone else "has an ending that is not known"
+        raise InputError(f"{path.name} {what}. What can be opened: {CAN}.")
+    arrays = path.suffix.lower() in (".npy", ".npz")
+    asked.refuse(f"a {path.suffix} file", "size", *(["text"] if arrays else []))
     try:
         read = reader(path, asked)
     except InputError as error:
@@ -104,7 +107,14 @@ def _opened(path: Path, asked: Asked) -> Dataset:
 
 
 def _frame_file(path: Path, asked: Asked) -> Read:
-    return read_frame(Outputs.open(path).content, asked)
+    frame = Outputs.open(path).content
+    only = frame.column_names[0] if frame.num_columns == 1 else ""
+    if path.suffix.lower() == ".csv" and any(mark in only for mark in ";\t|"):
+        raise InputError(
+            f"It has one column, called {only!r:.80}; commas were expected between columns. Save "
+            "it again with commas."
+        )
+    return read_frame(frame, asked)
 
 
 FILES: dict[str, Callable[[Path, Asked], Read]] = {

@@ -25,6 +25,8 @@ TASKS: dict[str, tuple[Kind, ...]] = {
     "SequenceClassification": ("text", "pairs"),
     "ImageClassification": ("images",),
 }
+# How the files of tokenizers begin or end.
+TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "*.spm")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -131,7 +133,8 @@ def _task(folder: Path) -> str:
     except (OSError, ValueError) as error:
         raise InputError(
             f"{str(folder)!r} has no readable config.json, so it is no Hugging Face folder. "
-            "Save the model and its tokenizer there with save_pretrained."
+            "Save the model and its tokenizer there with save_pretrained; if these are data, the "
+            "model comes first and the data after it."
         ) from error
     built = [str(name) for name in config.get("architectures") or []]
     for task in TASKS:
@@ -172,9 +175,19 @@ def _reader(folder: Path, task: str) -> Any:
     safe = {"local_files_only": True, "trust_remote_code": False}
     with _opening(folder) as transformers:
         if task == "SequenceClassification":
+            _check_tokenizer(folder)
             return transformers.AutoTokenizer.from_pretrained(folder, **safe)
         require("PIL", extra="images", purpose="Reading images for a Hugging Face model")
         return transformers.AutoImageProcessor.from_pretrained(folder, backend="pil", **safe)
+
+
+def _check_tokenizer(folder: Path) -> None:
+    """Without its files an empty tokenizer would be made up, to which every word is unknown."""
+    if not any(next(folder.glob(pattern), None) for pattern in TOKENIZERS):
+        raise InputError(
+            f"{str(folder)!r} has no tokenizer. There must be a tokenizer.json beside the model: "
+            "save it there with the tokenizer's save_pretrained, or pass prepare=…."
+        )
 
 
 @contextmanager

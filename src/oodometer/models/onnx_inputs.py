@@ -100,9 +100,11 @@ class Feed(NamedTuple):
         height, width = shape[1:3] if last or len(shape) == 3 else shape[2:4]
         channels = 1 if len(shape) == 3 else shape[3] if last else shape[1]
         h, w, c = images.shape[1:]
+        square = height == width and height is not None and channels == c
         return self._unfit(
             f"images of {height or 'any'} by {width or 'any'} pixels with {channels} channels; "
             f"these are {h} by {w} with {c}"
+            + (f" (size={height}, or --size {height}, scales a folder's images)" if square else "")
         )
 
     def _unfit(self, why: str) -> InputError:

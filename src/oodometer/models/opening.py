@@ -19,6 +19,8 @@ from oodometer.models.onnx import OnnxModel
 from oodometer.models.sklearn import SklearnModel
 from oodometer.models.torch import TorchModel
 
+# How files of data end.
+DATA = (".npz", ".npy", ".csv", ".parquet", ".arrow", ".feather")
 # What all adapters take, by name.
 Settings = dict[str, Any]
 OPENS = (
@@ -118,7 +120,14 @@ def _open(place: str | Path, shared: Settings, *, trust_pickle: bool) -> Model:
         name = shared["name"] or text.rpartition(":")[2]
         return _adapt(named_object(text), {**shared, "name": name})
     what = "can't be opened" if path.exists() else "is no file or folder that is there"
-    raise InputError(f"{text!r} {what} as a model. What can be opened: {OPENS}.")
+    raise InputError(f"{text!r} {what} as a model.{_hint(path)} What can be opened: {OPENS}.")
+
+
+def _hint(path: Path) -> str:
+    """What was probably meant."""
+    if path.suffix.lower() in DATA:
+        return " It looks like data: the model comes first, and the data after it."
+    return f" Name its function: {path.stem}:classify, say." if path.suffix == ".py" else ""
 
 
 def _onnx(path: Path, shared: Settings, trust_pickle: bool) -> Model:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +65,7 @@ class Example:
     members: tuple[Member, ...]
     sheet: Sheet
     picture: bytes | None
+    source: str = ""
 
     @property
     def value(self) -> float:
@@ -140,7 +141,11 @@ def _example(
     members = _members(shown, [model.classify(shown.inputs) for model in models.values()])
     images = kind_of(shown.inputs) == "images"
     picture = grid(shown.inputs, [one.caption for one in members]) if images else None
-    return Example(position, tuple(map(float, values)), members, written(shown.inputs), picture)
+    # A folder of images knows its files by name.
+    files: Sequence[str] = getattr(show.dataset, "files", ())
+    source = files[position] if files else ""
+    sheet = written(shown.inputs)
+    return Example(position, tuple(map(float, values)), members, sheet, picture, source)
 
 
 def _members(shown: Shown, said: list[Predictions]) -> tuple[Member, ...]:

@@ -93,6 +93,16 @@ def _flattened(before: Array, after: Array) -> Floats:
     return np.asarray(np.abs(halves / 20.0 - 1.0))
 
 
+def _ochre(n: int, rng: np.random.Generator) -> Array:
+    """One colour, far from black, from white and from grey."""
+    return np.full((n, SIDE, SIDE, 3), (160, 110, 60), dtype=np.uint8)
+
+
+def _paled(before: Array, after: Array) -> Floats:
+    means = after.mean(axis=(1, 2))
+    return np.asarray(np.abs((means[:, 0] - means[:, 2]) / 100.0 - 1.0))
+
+
 def _texts(n: int, rng: np.random.Generator) -> list[str]:
     """Forty words each, in sentences of ten."""
     words = rng.choice(
@@ -140,6 +150,7 @@ METERS: dict[str, Meter] = {
     "shear": Meter(_ramps, _slant, 0.02),
     "brightness": Meter(_greys, _dimmed, 0.01),
     "contrast": Meter(_greys, _flattened, 0.1),
+    "color": Meter(_ochre, _paled, 0.02),
     "eda": Meter(_texts, _share_of_words),
     "random_replace": Meter(_texts, _share_of_words),
     "ssmba": Meter(_texts, _share_of_words),

@@ -79,7 +79,8 @@ def check_transform(member: Transform, *, meter: Meter | None = None, seed: int 
     """
     for rule in TRANSFORM_RULES:
         rule(member, seed)
-    keeps_its_bound(member, seed, meter)
+    if meter is not None:
+        keeps_its_bound(member, seed, meter)
 
 
 def draws_of(n: int, seed: int, number: int = 1) -> Draws:

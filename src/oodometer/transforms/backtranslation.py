@@ -91,24 +91,23 @@ class BackTranslation(Transform):
 
     def _translated(self, sentences: Iterable[str], translator: Translator) -> dict[str, str]:
         wanted = dict.fromkeys(sentences)
-        new = [sentence for sentence in wanted if sentence not in self._known]
+        # Threads share what is remembered, so that it may be forgotten at any moment.
+        known = {one: self._known.get(one) for one in wanted}
+        new = [one for one, answer in known.items() if answer is None]
         given = list(translator(new)) if new else []
         if len(given) != len(new):
             raise InputError(
                 f"The translator gave {len(given)} texts for {len(new)}; as many were expected. "
                 "It must return one text, there and back, for every text."
             )
-        answers = {
-            sentence: self._known[sentence] for sentence in wanted if sentence in self._known
-        }
         fresh = dict(zip(new, given, strict=True))
         self._remember(fresh)
-        return answers | fresh
+        return {one: answer for one, answer in known.items() if answer is not None} | fresh
 
     def _remember(self, fresh: dict[str, str]) -> None:
         self._known.update(fresh)
         for oldest in list(self._known)[: max(0, len(self._known) - MOST_KEPT)]:
-            del self._known[oldest]
+            self._known.pop(oldest, None)
 
 
 def _places(part: list[str]) -> list[int]:

@@ -17,6 +17,7 @@ import numpy as np
 from oodometer.arrays import Bools, Floats, Ints
 from oodometer.errors import InputError, MissingExtra
 from oodometer.extras import require
+from oodometer.transforms.pretrained import pretrained
 
 BATCH = 16
 # The most tokens of a translated sentence; a sentence may also grow to twice its length and ten.
@@ -102,22 +103,12 @@ def _next(logits: Floats, temperatures: Floats, uniforms: Floats, config: Any) -
 
 @lru_cache(maxsize=4)
 def _opened(folder: Path) -> tuple[Any, Any]:
-    transformers = require("transformers", extra="hf", purpose="Translation by Marian")
-    local = {"local_files_only": True, "trust_remote_code": False}
     try:
-        model = transformers.AutoModelForSeq2SeqLM.from_pretrained(
-            str(folder), use_safetensors=True, **local
-        )
-        tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **local)
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        if "sentencepiece" in str(error).lower() and find_spec("sentencepiece") is None:
+        return pretrained(folder, "AutoModelForSeq2SeqLM", what="a translation model")
+    except InputError as error:
+        if "sentencepiece" in str(error.__cause__).lower() and find_spec("sentencepiece") is None:
             raise MissingExtra(
                 f"The tokenizer in {str(folder)!r} needs the package 'sentencepiece', which is not "
                 "installed. Install it with: pip install sentencepiece"
             ) from error
-        raise InputError(
-            f"{str(folder)!r} can't be opened as a translation model: "
-            f"{str(error).strip().splitlines()[0]} A folder with config.json, model.safetensors "
-            "and a tokenizer was expected. Save one there with save_pretrained."
-        ) from error
-    return tokenizer, model.eval()
+        raise

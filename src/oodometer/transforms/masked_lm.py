@@ -14,6 +14,7 @@ from oodometer.arrays import Bools, Floats, Ints
 from oodometer.draws import Draws
 from oodometer.errors import InputError
 from oodometer.extras import require
+from oodometer.transforms.pretrained import pretrained
 from oodometer.transforms.words import has_words, up_to
 
 BATCH = 16
@@ -132,19 +133,7 @@ class MaskedModel:
 
 @lru_cache(maxsize=2)
 def _opened(folder: Path) -> MaskedModel:
-    transformers = require("transformers", extra="hf", purpose="A masked language model")
-    local = {"local_files_only": True, "trust_remote_code": False}
-    try:
-        model = transformers.AutoModelForMaskedLM.from_pretrained(
-            str(folder), use_safetensors=True, **local
-        )
-        tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **local)
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(
-            f"{str(folder)!r} can't be opened as a masked language model: "
-            f"{str(error).strip().splitlines()[0]} A folder with config.json, model.safetensors and "
-            "tokenizer.json was expected. Save one there with save_pretrained."
-        ) from error
+    tokenizer, model = pretrained(folder, "AutoModelForMaskedLM", what="a masked language model")
     if not tokenizer.is_fast or tokenizer.mask_token_id is None:
         raise InputError(
             f"The tokenizer in {str(folder)!r} has no mask or no tokenizer.json; a fast tokenizer "
@@ -152,7 +141,7 @@ def _opened(folder: Path) -> MaskedModel:
         )
     marks_starts = any(token.startswith(_STARTS) for token in tokenizer.get_vocab())
     ordinary = _ordinary(tokenizer, model.config.vocab_size)
-    return MaskedModel(tokenizer, model.eval(), ordinary, marks_starts)
+    return MaskedModel(tokenizer, model, ordinary, marks_starts)
 
 
 def _ordinary(tokenizer: Any, size: int) -> Bools:

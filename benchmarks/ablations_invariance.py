@@ -1,0 +1,284 @@
+"""What does neighborhood invariance hang on? The ablations of Ng et al., TMLR 2023, §5.4.
+
+Run one of them: python -m benchmarks.ablations_invariance size|draws|magnitude|transforms|augmented
+Without a name all of them are run, and the page of results is written. No bounds are promised.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks._ablations import (
+    DRAWS,
+    IMAGES,
+    MARGIN,
+    TARGETS,
+    TEXTS,
+    Judged,
+    Taus,
+    augmented_pool,
+    by_draws,
+    by_size,
+    judged,
+    levels,
+    pool,
+    texts_by_share,
+    usps,
+)
+from benchmarks._classifiers import TRAINED_ON, handwritten, one_thread, street_digits
+from benchmarks._pools import standard_error
+from benchmarks._results import data_folder, machine_facts, markdown_table, write_results
+from benchmarks.quality_invariance_digits import GOOD, RECIPES, taus
+from benchmarks.quality_invariance_sentiment import SOURCES
+from oodometer import transforms as registry
+from oodometer.arrays import Floats
+from oodometer.core import Transform
+from oodometer.readings import ENTROPY_LIMIT
+from oodometer.transforms import RandAugment, Translate
+
+SIZES, SAMPLES = (2000, 500, 200, 100, 50, 20, 10), 50
+COUNTS = (2, 5, 10, 20, 50, 100)
+STRENGTHS: tuple[Transform, ...] = (
+    *(RandAugment(magnitude=m) for m in (1, 5, 10, 15, 20, 25, 30)),
+    *(Translate(magnitude=m) for m in (0.02, 0.05, 0.10, 0.20, 0.30, 0.40)),
+)
+TRAINED_ALIKE = ("randaugment", "translate", "rotate")
+# Where the mean NI is above this, a transform moves next to no decision.
+STILL = 0.95
+
+
+def spread(values: Floats) -> str:
+    return f"{values.mean():.2f}" + (f" ± {values.std(ddof=1):.2f}" if len(values) > 1 else "")
+
+
+def size(folder: Path) -> str:
+    digits = folder / "digits"
+    found = by_size(judged(pool(digits), usps(digits), "randaugment"), SIZES, SAMPLES)
+    names = ("ni", "pa", "labels")
+    rows = [(str(n), *(spread(one[name]) for name in names)) for n, one in found.items()]
+    head = ("images", "NI-RandAug", "PA-RandAug", "accuracy, had they labels")
+    most, least = found[SIZES[0]]["ni"].mean(), found[SIZES[-1]]["ni"].mean()
+    return (
+        f"τ on samples of the {IMAGES} images with the accuracy on all of them; mean and standard "
+        f"deviation over {SAMPLES} samples. The last column is what the labels of a sample would "
+        f"tell, which is also a part of the truth it is compared with.\n\n"
+        f"{markdown_table(head, rows)}\n\nThe paper's claim holds: small sets are noisy and rank "
+        f"worse, from {most:.2f} down to {least:.2f}, with no sudden end. PA does as NI does. "
+        f"{_enough(found)} Who can label the sample should: as many labels rank better than the "
+        "invariance does, at every size. And what NI lacks of 1 on all images is no luck of the "
+        "sample, so more images do not mend it."
+    )
+
+
+def _enough(found: dict[int, Taus]) -> str:
+    whole = found[SIZES[0]]["ni"].mean()
+    near = min(n for n, one in found.items() if one["ni"].mean() > whole - 0.05)
+    return f"{near} images are within 0.05 of all."
+
+
+def draws(folder: Path) -> str:
+    digits = folder / "digits"
+    one = judged(pool(digits), usps(digits), "randaugment", draws=max(COUNTS))
+    found, values = by_draws(one, COUNTS, GOOD)
+    names = tuple(found[COUNTS[0]])
+    titles = tuple(name[:2].upper() + name[2:] for name in names)
+    rows = [
+        (
+            str(count),
+            *(spread(found[count][name]) for name in names),
+            *(f"{values[count][name].mean():.4f}" for name in names),
+        )
+        for count in COUNTS
+    ]
+    head = ("draws", *(f"τ, {t}" for t in titles), *(f"value, {t}" for t in titles))
+    fall = {name: values[2][name].mean() - values[100][name].mean() for name in names}
+    return (
+        "The number of draws beside the image itself. One run of 100 draws is cut into blocks of "
+        "so many: mean and standard deviation of τ over the blocks (of 100 there is one), and the "
+        f"mean value of `{RECIPES[GOOD].name}`.\n\n{markdown_table(head, rows)}\n\nThe paper's "
+        f"claim holds: even 2 draws rank nearly as 100 do ({found[2]['ni'].mean():.2f} and "
+        f"{found[100]['ni'].mean():.2f}), and what more draws bring is mostly less luck. Values "
+        f"are another thing: from 2 to 100 draws NI falls by {fall['ni']:.3f}, so it can be "
+        f"compared only at one number of draws. So does PA, by {fall['pa']:.3f}, as long as the "
+        "image itself is a member: PA has no bias, but what it estimates hangs on N, for the image "
+        "agrees with a draw more often than two draws do, and with more draws it weighs less. PA "
+        "of the draws alone (`identity=False`) moves by "
+        f"{abs(fall['pa, draws alone']):.4f} only: this is the one to compare across numbers of "
+        "draws."
+    )
+
+
+def magnitude(folder: Path) -> str:
+    digits = folder / "digits"
+    found = {one: judged(pool(digits), usps(digits), one) for one in STRENGTHS}
+    names = ("digits", "magnitude", "τ, NI", "τ, PA", "mean NI", "entropy difference")
+    rows = [(t.label, _amount(t), *_facts(one)) for t, one in found.items()]
+    texts = texts_by_share(folder)
+    of_texts = [
+        (t.label, f"{t.magnitude:.0%}", f"{tau.mean():.2f} ± {standard_error(tau):.2f}", *rest)
+        for t, tau, *rest in texts
+    ]
+    head = ("reviews", "magnitude", "mean τ ± s.e., NI", "mean NI", "entropy difference")
+    best = {label: _best({t: o.tau("ni") for t, o in found.items() if t.label == label})
+            for label in ("RandAug", "Translate")}  # fmt: skip
+    best |= {label: _best({t: tau.mean() for t, tau, *_ in texts if t.label == label})
+             for label in ("RandRep", "SSMBA")}  # fmt: skip
+    return (
+        f"{markdown_table(names, rows)}\n\nReviews: the pools of {', '.join(SOURCES)} on "
+        f"{TEXTS} texts each of {', '.join(TARGETS)}; the mean over {len(texts[0][1])} pairs.\n\n"
+        f"{markdown_table(head, of_texts)}\n\nτ is highest at "
+        f"{', '.join(f'{label} {where}' for label, where in best.items())}. The paper's claim "
+        "(τ rises to a top and then falls, slowly) holds for translations; under RandAugment τ "
+        "rises nearly to the end of the scale, and what it loses there is within its error. The "
+        "usual magnitudes (15, 10 %) are at the top or near it, and a change far too small "
+        "(RandAug 1) costs as a far too large one does. For reviews random replacement ranks worst at 5 %; beyond "
+        "that τ of both changes moves by little more than its standard error, and is well above 0 "
+        f"even at 85 %: perhaps as these classifiers count words, and there are many in a review. The limit of "
+        f"{ENTROPY_LIMIT} does not find the top: translations beyond it rank best, and no change "
+        "of words comes near it."
+    )
+
+
+def _amount(transform: Transform) -> str:
+    share = transform.magnitude <= 1 and transform.label != "RandAug"
+    return f"{transform.magnitude:.0%}" if share else f"{transform.magnitude:g}"
+
+
+def _facts(one: Judged) -> tuple[str, str, str, str]:
+    return (f"{one.tau('ni'):.2f}", f"{one.tau('pa'):.2f}", *levels([one]))
+
+
+def _best(by_transform: dict[Transform, float]) -> str:
+    return _amount(max(by_transform, key=lambda one: by_transform[one]))
+
+
+def transforms(folder: Path) -> str:
+    digits = folder / "digits"
+    targets = (
+        usps(digits),
+        street_digits(digits / "street_digits.npz"),
+        handwritten(digits / "mnist.npz", margin=MARGIN, n=1000),
+    )
+    members = [one for one in registry.fitting("images") if one.name != "color"]
+    found = {data.name: [judged(pool(digits), data, one) for one in members] for data in targets}
+    cells = {name: [_facts(one) for one in each] for name, each in found.items()}
+    rows = [
+        (one.label, *(cell for name in found for cell in (cells[name][i][0], *cells[name][i][2:])))
+        for i, one in enumerate(members)
+    ]
+    head = [f"{what}, {name}" for name in found for what in ("τ", "NI", "rise")]
+    return (
+        "τ of NI, mean NI, and the mean rise of entropy over the models, of every transform of "
+        "images but `color`, which changes no grey image (NI is 1 for all models, and there is "
+        f"no τ).\n\n{markdown_table(('transform', *head), rows)}\n\n"
+        + "\n".join(f"- {_limit_in_words(name, each)}" for name, each in found.items())
+        + f"\n\nThe paper's rule (τ is alike up to a rise of {ENTROPY_LIMIT}, and fails above it) "
+        "does not hold for these models: mean τ is about the same on either side. Brightness and "
+        "contrast pass, and are among the worst three out of domain: they move next to no decision, "
+        "so that there is little to tell models apart by. Translations are above the limit and "
+        "rank among the best. Erase is rightly suspected of handwriting, but on street digits, "
+        "where all models are unsure already, nothing is, and it ranks them the wrong way round. "
+        f"Among transforms that do move decisions (mean NI below {STILL}, a bound chosen when the "
+        "results were known) a larger rise goes with a smaller τ on handwriting, not on street "
+        "digits; of six or seven transforms that is a hint and no more. So a small rise is no "
+        "promise and a large one no verdict; a mean NI near 1 is a warning of its own."
+    )
+
+
+def _limit_in_words(name: str, found: Sequence[Judged]) -> str:
+    tau = np.array([one.tau("ni") for one in found])
+    rise = np.array([one.rises.mean() for one in found])
+    moving = np.array([one.values("ni").mean() < STILL for one in found])
+    both = [taus({"": rise[rows]}, tau[rows])[""] for rows in (moving | True, moving)]
+    above = rise > ENTROPY_LIMIT
+    means = [f"{tau[rows].mean():.2f} ({rows.sum()})" if rows.any() else "none"
+             for rows in (~above, above)]  # fmt: skip
+    return (
+        f"{name}: rank correlation of rise and τ {both[0]:+.2f} over all {len(tau)} transforms, "
+        f"{both[1]:+.2f} over the {moving.sum()} with a mean NI below {STILL}; mean τ up to the "
+        f"limit {means[0]}, above it {means[1]}."
+    )
+
+
+def augmented(folder: Path) -> str:
+    digits = folder / "digits"
+    models = [*pool(digits), *augmented_pool(digits)]
+    m = len(RECIPES)
+    parts = {"without": slice(0, m), "with": slice(m, 2 * m), "both": slice(0, 2 * m)}
+    found = [judged(models, usps(digits), name) for name in TRAINED_ALIKE]
+    rows = [
+        (
+            one.found.named("ni"),
+            name,
+            f"{one.tau('ni', rows):.2f} ± {one.tau_error('ni', rows):.2f}",
+            f"{100 * one.truth[rows].mean():.1f}",
+            f"{one.values('ni')[rows].mean():.3f}",
+        )
+        for one in found
+        for name, rows in parts.items()
+    ]
+    head = ("measure", "RandAugment in training", "τ ± s.e.", "mean accuracy, %", "mean NI")
+    excess = [
+        f"{one.found.named('ni')} {100 * one.excess('ni', parts['without'], parts['with']):+.1f}"
+        for one in found
+    ]
+    return (
+        f"The {m} networks, and the same {m} trained as long on images under RandAugment "
+        "(magnitude 15), with the same wrong labels; s.e. by leaving out a model at a time."
+        f"\n\n{markdown_table(head, rows)}\n\nThe paper's claim holds: having been trained with "
+        "the very transform of the measure does not spoil the ranking, neither over the augmented "
+        "models alone nor over both kinds together. What it moves is the level: a line from NI to "
+        "accuracy, fitted on the models without augmentation, puts the mean accuracy of those with "
+        f"it too high by, in points: {', '.join(excess)}. So rank models of both kinds together, "
+        "but fit no line across them with the transform that one kind was trained on."
+    )
+
+
+ABLATIONS: dict[str, tuple[str, Callable[[Path], str]]] = {
+    "size": ("How many images", size),
+    "draws": ("How many draws", draws),
+    "magnitude": ("How strong a change", magnitude),
+    "transforms": ("Which transform, and the rise of entropy", transforms),
+    "augmented": ("Models trained with the same augmentation", augmented),
+}
+
+
+def page(folder: Path) -> str:
+    start = time.process_time()
+    parts = [
+        f"{len(RECIPES)} classifiers of {TRAINED_ON:,} MNIST digits (those of the digits "
+        f"benchmark), judged on {IMAGES} images of USPS unless said otherwise; {DRAWS} draws. τ is "
+        "Kendall's, between a measure and true accuracy over the models; had other models been "
+        "drawn, it would differ by about 0.07 (the standard errors of the last section), so small "
+        "differences between rows are luck. One of the sections alone: `python -m benchmarks.ablations_invariance size` (or "
+        f"{', '.join(list(ABLATIONS)[1:])}).",
+        *(f"## {title}\n\n{run(folder)}" for title, run in ABLATIONS.values()),
+        f"All of it took {time.process_time() - start:.0f} s of one core. {machine_facts()}",
+    ]
+    return "\n\n".join(parts)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Ablations of neighborhood invariance.")
+    parser.add_argument("name", nargs="?", choices=list(ABLATIONS), help="by default all")
+    name = parser.parse_args(arguments).name
+    folder = data_folder()
+    if folder is None:
+        print("The digits and reviews are not on this machine; nothing was measured.")
+        return 0
+    with one_thread():
+        if name is None:
+            write_results("ablations_invariance", page(folder))
+        else:
+            print(ABLATIONS[name][1](folder))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

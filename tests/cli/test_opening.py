@@ -1,0 +1,24 @@
+"""What is opened from the options of a command."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import pytest
+
+from oodometer.cli.opening import opened_model
+from oodometer.errors import InputError
+
+
+def test_the_scaling_of_pixels_goes_to_an_onnx_file() -> None:
+    with mock.patch("oodometer.models.OnnxModel") as made:
+        opened_model("m.onnx", "cat,dog", "logits", False, ("0.5,0.4,0.3", "0.2,0.2,0.1"))
+    made.assert_called_once_with(
+        "m.onnx", classes=["cat", "dog"], outputs="logits", mean=(0.5, 0.4, 0.3),
+        std=(0.2, 0.2, 0.1),
+    )  # fmt: skip
+
+
+def test_what_is_no_number_is_named_with_its_option() -> None:
+    with pytest.raises(InputError, match=r"--std is numbers between commas, .*; got 'a,b'"):
+        opened_model("m.onnx", None, None, False, ("0.5", "a,b"))
