@@ -22,12 +22,16 @@ from oodometer.neighborhood import invariance
 from oodometer.predictions import Predictions
 from oodometer.readings import MEASURES, Invariance, Neighborhoods
 from oodometer.testing import toy_inputs
-from oodometer.transforms import fitting
+from oodometer.transforms import BackTranslation, fitting
 from tests.standins import ByContent, literal
 
 KINDS: tuple[Kind, ...] = ("images", "text", "pairs", "vectors", "table")
-CASES = [(kind, member) for kind in KINDS for member in fitting(kind)
-         if member.name != "backtranslate"]  # fmt: skip
+SWAPPED = BackTranslation(translator=lambda texts: [text.swapcase() for text in texts])
+CASES = [
+    (kind, SWAPPED if member.name == "backtranslate" else member)
+    for kind in KINDS
+    for member in fitting(kind)
+]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import pytest
 from oodometer import ranking
 from oodometer.core import Estimate
 from oodometer.datasets import as_dataset
-from oodometer.errors import InputError, UnknownName
+from oodometer.errors import InputError, NoAnswer, UnknownName
 from oodometer.estimators import named
 from oodometer.neighborhood import invariance
 from oodometer.predictions import Predictions
@@ -233,3 +233,27 @@ def test_a_line_needs_three_distinct_points_of_models_that_are_there() -> None:
         rank(MODELS, data, transform=Noise(0.6), known={"clam": 0.9})
     with pytest.raises(InputError, match="'calm' must be a fraction from 0 to 1; got 90"):
         rank(MODELS, data, transform=Noise(0.6), known={"calm": 90})
+
+
+class Fickle:
+    """Answers for the rows themselves, and for all but one of so many draws of them."""
+
+    name = "fickle"
+    assumes = "nothing"
+
+    def __init__(self, every: int) -> None:
+        self.every, self.asked = every, 0
+
+    def estimate(self, source: Predictions, target: Predictions) -> Estimate:
+        self.asked += 1
+        if self.asked > len(MODELS) and self.asked % self.every == 0:
+            raise NoAnswer("not today")
+        return Estimate(float(target.confidence.mean()))
+
+
+def test_draws_without_an_answer_are_left_out_unless_they_are_most() -> None:
+    source, target = labelled(60, 1), vectors(40, 2)
+    found = rank(MODELS, target, by=Fickle(10), source=source)
+    assert found.models[0].low < found.models[0].value < found.models[0].high
+    with pytest.raises(NoAnswer, match="no answer for most draws of the examples: not today"):
+        rank(MODELS, target, by=Fickle(2), source=source)

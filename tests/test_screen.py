@@ -57,3 +57,20 @@ def test_a_bar_is_drawn_on_a_terminal_once_work_takes_its_time(
         with screen.progress_bar(console, after=after) as report:
             report(1, 2, "working [on] it")
         assert ("working [on] it" in out.getvalue()) is drawn
+
+
+def test_numbers_stand_to_the_right_and_names_that_begin_with_a_digit_do_not() -> None:
+    made = screen.table(
+        "", ("model", "a", "b"), [("127.0.0.1:80/x", "-0.1", "0.1–0.2"), ("z", "", "")]
+    )
+    assert [column.justify for column in made.columns] == ["left", "right", "right"]
+
+
+def test_nothing_is_shown_as_minus_nothing() -> None:
+    assert [screen._number(value, "+.3f") for value in (-1e-9, -0.5, 0.5, None)] == [
+        "+0.000",
+        "-0.500",
+        "+0.500",
+        "",
+    ]
+    assert screen._number(-1e-9, ".2f") == "0.00"

@@ -128,3 +128,10 @@ def test_only_a_sample_is_looked_at_and_the_same_one_in_any_order() -> None:
     assert one.entropy_difference == pytest.approx(mixed.entropy_difference)
     with pytest.raises(InputError, match="examples must be at least 1"):
         suggest_transforms(model, data, examples=0)
+
+
+def test_a_transform_that_moves_few_decisions_says_so() -> None:
+    far, near = [[2.0, 0.0], [-2.0, 0.0]] * 30, [[0.05, 0.0], [-0.05, 0.0]]
+    (one,) = suggest_transforms(Linear(), np.array(far + near), candidates=[Noise(0.4)])
+    assert one.fit
+    assert "moves few decisions" in one.reason

@@ -129,7 +129,8 @@ def _key(arrays: dict[str, Array], name: str) -> Array:
 
 def _unreadable(path: Path, kind: str, error: Exception) -> InputError:
     first = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-    return InputError(f"{path.name} can't be read as {kind}: {first}. Is the file whole?")
+    cure = "Save it as UTF-8." if isinstance(error, UnicodeDecodeError) else "Is the file whole?"
+    return InputError(f"{path.name} can't be read as {kind}: {first}. {cure}")
 
 
 def _npz(path: Path) -> dict[str, Array]:

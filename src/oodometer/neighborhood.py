@@ -154,13 +154,15 @@ class _Run:
             self.tallies = {name: Tally.empty(n, self.draws) for name in self.models}
             return
         resume.check_same(
-            models=tuple(self.models),
-            fingerprint=self.show.dataset.fingerprint,
-            transform=self.show.transform.name,
-            magnitude=self.show.transform.magnitude,
-            identity=self.identity,
-            seed=self.show.seed,
-            settings=self.settings,
+            {
+                "models": tuple(self.models),
+                "fingerprint": self.show.dataset.fingerprint,
+                "transform": self.show.transform.name,
+                "magnitude": self.show.transform.magnitude,
+                "identity": self.identity,
+                "seed": self.show.seed,
+                "settings": self.settings,
+            }
         )
         self.draws = max(self.draws, resume.draws)
         self.tallies = dict(zip(self.models, resume.tallies(self.draws), strict=True))

@@ -12,7 +12,7 @@ from oodometer import estimators
 from oodometer.arrays import Array, Floats
 from oodometer.core import Dataset, Estimator, Model, Transform
 from oodometer.datasets import as_dataset
-from oodometer.errors import InputError, UnknownName
+from oodometer.errors import InputError, NoAnswer, UnknownName
 from oodometer.neighborhood import Progress, invariance, opened_models
 from oodometer.predictions import Predictions
 from oodometer.readings import MEASURES
@@ -219,13 +219,18 @@ def _of_estimates(
     names, rng = tuple(new), stream(seed, "rank", by.name)
     n_source, n = next(iter(known.values())).n, len(dataset)
     values = np.array([by.estimate(known[name], new[name]).value for name in names])
-    drawn = np.empty((SLOW_REPLICATES, len(names)))
-    for done, row in enumerate(drawn):
+    drawn, reason = [], ""
+    for done in range(SLOW_REPLICATES):
         one, other = rng.integers(0, n_source, n_source), rng.integers(0, n, n)
-        row[:] = [by.estimate(known[m].rows(one), new[m].rows(other)).value for m in names]
+        try:
+            drawn.append([by.estimate(known[m].rows(one), new[m].rows(other)).value for m in names])
+        except NoAnswer as refusal:
+            reason = str(refusal)
         if progress:
             progress(done + 1, SLOW_REPLICATES, "drawing again")
-    return _ranking(by.name, dataset, names, values, drawn, ((),) * len(names), seed)
+    if 2 * len(drawn) < SLOW_REPLICATES:
+        raise NoAnswer(f"{by.name} has no answer for most draws of the examples: {reason}")
+    return _ranking(by.name, dataset, names, values, np.array(drawn), ((),) * len(names), seed)
 
 
 def _ranking(

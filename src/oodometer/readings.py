@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -296,7 +296,7 @@ class Neighborhoods:
         plain = {
             name: getattr(self, name)
             for name in ("data", "fingerprint", "n", "transform", "label", "magnitude", "draws",
-                         "identity", "seed", "skipped")
+                         "identity", "seed", "skipped", "settings")
         }  # fmt: skip
         spent = {name: getattr(self.effort, name) for name in Effort.__dataclass_fields__}
         return {**plain, "effort": spent, "models": [one.to_dict() for one in self.results]}
@@ -312,7 +312,7 @@ class Neighborhoods:
             whole.append(tally)
         return whole
 
-    def check_same(self, **now: object) -> None:
+    def check_same(self, now: Mapping[str, object]) -> None:
         """Refuse to go on with a run of something else."""
         for name, value in now.items():
             if getattr(self, name) != value:

@@ -287,6 +287,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "a wrong precision": (("scorers:calm", "digits.npz", "--precision", "5"), "precision"),
     "wrong outputs": (("scorers:calm", "digits.npz", "--outputs", "odds"), "--outputs is"),
+    "a timeout of no address": (("scorers:calm", "digits.npz", "--timeout", "3"), "--timeout is"),
     "a mean of no ONNX file": (("scorers:calm", "digits.npz", "--mean", "0.5"), "--mean and --std"),
     "a column that is not there": (
         ("scorers:words", "reviews.csv", "--text", "revew"), "revew",

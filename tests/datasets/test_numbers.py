@@ -78,6 +78,15 @@ def test_rows_of_any_block_are_looked_at() -> None:
         (np.zeros((3, 0)), r"Rows hold nothing: the array has the shape \(3, 0\)"),
         (np.zeros(3), "is no batch of inputs"),
         (np.zeros((2, 3, 4, 4), dtype=np.uint8), "If channels come first"),
+        (np.zeros((2, 8, 8, 4), dtype=np.uint8), r"the transparency out: images\[\.\.\., :3\]"),
+        (np.ones((2, 8, 8, 3)), r"float64 .* make 0…255: \(255 \* images\)\.round\(\)\.astype"),
+        (np.ones((2, 8, 8), dtype=np.bool_), r"Make pixels 0 and 255: images\.astype"),
+        (np.full((2, 8, 8), 999, dtype=np.uint16), r"make 8: \(images // 257\)"),
+        (np.full((2, 8, 8), 99, dtype=np.uint16), r"0…255: images\.astype\(np\.uint8\)"),
+        (np.ones((2, 8, 8, 3), dtype=np.int32), r"int32 .* 0…255: images\.astype\(np\.uint8\)"),
+        ([b"a"], "must be text or numbers, not bytes; row 0 is b'a'. Decode them first"),
+        (np.array([b"a"]), "not bytes; row 0 is b'a'"),
+        ((np.ones((3, 2)), np.ones(3)), "labels are given as labels=…"),
         ([[1, 2], [3]], r"row 0 has \(2,\), row 1 has \(1,\)"),
         ([1, "a"], r"row 0 has \(\), row 1 has None"),
         ([{"a": 1}], "A list of dict is no dataset: row 0 is {'a': 1}"),
@@ -167,3 +176,20 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"nothing of the kind")
         with pytest.raises(InputError, match=rf"^{name} can't be read"):
             as_dataset(tmp_path / name)
+
+
+@pytest.mark.parametrize("shape", [(2, 8, 8), (2, 3, 8, 8), (2, 8, 8, 2)])
+def test_floats_whose_colours_are_not_last_are_vectors(shape: tuple[int, ...]) -> None:
+    assert opened(np.ones(shape)).kind == "vectors"
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1])
+def test_floats_that_are_no_pixels_are_vectors(value: float) -> None:
+    array = np.ones((2, 8, 8, 3))
+    array[1, 2, 3, 0] = value
+    assert opened(array).kind == "vectors"
+
+
+def test_an_archive_without_arrays_says_so(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="0 were found. There are: none. Call it x"):
+        as_dataset(saved(tmp_path))

@@ -57,6 +57,43 @@ def test_paths_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
     (tmp_path / "table.xlsx").write_bytes(b"")
     with pytest.raises(InputError, match=r"table\.xlsx has an ending that is not known\. What can"):
         as_dataset(str(tmp_path / "table.xlsx"))
+    (tmp_path / "cat.PNG").write_bytes(b"")
+    with pytest.raises(InputError, match=r"cat\.PNG is one image; give its folder\. What can"):
+        as_dataset(tmp_path / "cat.PNG")
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_columns_between_other_marks_than_commas_are_not_taken_for_text(
+    mark: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "table.csv"
+    file.write_text(f"a{mark}b\n1{mark}2\n")
+    with pytest.raises(InputError, match=r"table\.csv: It has one column, .* Save it again with c"):
+        as_dataset(file)
+    file.write_text(f'"text"\n"a{mark}b"\n')
+    assert as_dataset(file).take(slice(None)) == [f"a{mark}b"]
+
+
+def test_text_names_no_array(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.ones((2, 2)))
+    with pytest.raises(InputError, match=r"text='x' means nothing for a \.npz file"):
+        as_dataset(tmp_path / "a.npz", text="x")
+
+
+def test_files_that_are_not_utf_8_are_told_so(tmp_path: Path) -> None:
+    file = tmp_path / "reviews.csv"
+    file.write_bytes("text\ncafé\n".encode("latin-1"))
+    with pytest.raises(InputError, match="'text' holds binary; .* Save text as UTF-8"):
+        as_dataset(file)
+    file.write_bytes("text\ncafé\n".encode("utf-16"))
+    with pytest.raises(InputError, match=r"can't be read as CSV: .*\. Save it as UTF-8\."):
+        as_dataset(file)
+
+
+def test_a_header_without_rows_has_no_rows(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("a,b\n")
+    with pytest.raises(InputError, match="table has no rows; at least one was expected"):
+        as_dataset(tmp_path / "table.csv")
 
 
 @pytest.mark.parametrize("option", [{"text": "a"}, {"inputs": "x"}, {"size": 8}])

@@ -77,3 +77,11 @@ def test_a_batch_in_words() -> None:
     assert described(np.zeros((2, 8, 8), dtype=np.uint8)) == "2 images of shape (8, 8)"
     assert described([("a", "b")]) == "1 pairs of texts"
     assert described(pa.table({"x": [1, 2]})) == "2 rows of a table"
+
+
+def test_a_model_that_ends_the_program_is_named() -> None:
+    def quits(inputs: list[str]) -> list[int]:
+        raise SystemExit(3)
+
+    with pytest.raises(InputError, match="'quits' failed on 1 rows of text: SystemExit: 3"):
+        FunctionModel(quits).classify(["a"])

@@ -225,3 +225,14 @@ def test_the_network_is_in_evaluation_mode_and_its_state_stays(texts: Path) -> N
     model.classify(TEXTS)
     assert not model.network.training
     assert all(torch.equal(value, before[key]) for key, value in model.network.state_dict().items())
+
+
+def test_a_folder_without_a_tokenizer_is_refused(texts: Path, tmp_path: Path) -> None:
+    for file in ("config.json", "model.safetensors"):
+        shutil.copy(texts / file, tmp_path / file)
+    with pytest.raises(InputError) as caught:
+        HuggingFaceModel(tmp_path)
+    assert str(caught.value).startswith(f"{str(tmp_path)!r} has no tokenizer. There must be a tok")
+    shutil.copy(texts / "tokenizer.json", tmp_path / "tokenizer.json")
+    said = HuggingFaceModel(tmp_path).classify(TEXTS).probs
+    np.testing.assert_allclose(said, HuggingFaceModel(texts).classify(TEXTS).probs, atol=1e-5)

@@ -94,6 +94,10 @@ def test_a_fixed_batch_is_padded(tmp_path: Path, n: int) -> None:
     [
         (["n", 3, 8, 6], "takes images of 8 by 6 pixels with 3 channels; these are 4 by 6 with 3"),
         (["n", 5, 6, 1], "takes images of 5 by 6 pixels with 1 channels; these are 4 by 6 with 3"),
+        (
+            ["n", 3, 8, 8],
+            r"these are 4 by 6 with 3 \(size=8, or --size 8, scales a folder's images",
+        ),
         (["n", 1, "h", "w"], "takes images of any by any pixels with 1 channels"),
         (["n", 50], "takes rows of 50 numbers; these images have 72"),
         (["n", "c", "h", "w"], "where its channels lie is not said"),

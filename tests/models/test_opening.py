@@ -60,6 +60,17 @@ def test_what_cannot_be_opened_is_told_with_what_can(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("")
     with pytest.raises(InputError, match=r"notes\.txt' can't be opened as a model"):
         as_model(tmp_path / "notes.txt")
+    (tmp_path / "net.py").write_text("")
+    with pytest.raises(InputError, match=r"Name its function: net:classify, say\. What can be"):
+        as_model(tmp_path / "net.py")
+
+
+def test_data_in_the_place_of_a_model_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("text\na\n")
+    with pytest.raises(InputError, match="It looks like data: the model comes first, and the data"):
+        as_model(tmp_path / "data.csv")
+    with pytest.raises(InputError, match="if these are data, the model comes first and the data"):
+        as_model(tmp_path)
 
 
 def test_nothing_heavy_is_imported_to_look(tmp_path: Path) -> None:

@@ -246,6 +246,21 @@ def test_it_says_what_it_is_and_how_many_there_are(tmp_path: Path) -> None:
     assert run.write(tmp_path / "all", count=100) == 60
 
 
+def test_images_of_a_folder_are_known_by_their_files(tmp_path: Path) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for name in ("ant.png", "b&b.png"):
+        cv2.imwrite(str(folder / name), images(1, 4, 4)[0])
+    (folder / "broken.png").write_bytes(b"no image")
+    page = judged(as_dataset(folder, skip_bad=True)).page(tmp_path / "gallery")
+    assert sorted(listed(page)) == [0, 1]
+    assert "Example 0: ant.png" in plain(page)
+    assert "Example 1: b&b.png" in plain(page)
+    assert "b&b" not in page
+    assert "from 0; those that were left out are not counted." in plain(page)
+    assert "left out" not in judged(images(4, 4, 4)).page(tmp_path / "other")
+
+
 def test_only_draws_that_were_judged_are_shown(tmp_path: Path) -> None:
     run = judged(RNG.normal(size=(250, 3)), draws=8, budget=630)
     assert not run.found[0].complete

@@ -48,7 +48,7 @@ def main() -> None:
         sys.exit(2)
     except SystemExit as stop:
         if stop.code == INTERRUPTED:
-            _say("Interrupted; nothing was finished.")
+            _say("Interrupted.")
         raise
 
 

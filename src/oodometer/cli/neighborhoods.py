@@ -25,6 +25,7 @@ from oodometer.cli.opening import (
     SkipBad,
     Std,
     Text,
+    Timeout,
     TransformName,
     Translator,
     TrustPickle,
@@ -70,6 +71,7 @@ def invariance(
     outputs: OutputsAre = None,
     mean: Mean = None,
     std: Std = None,
+    timeout: Timeout = None,
     trust_pickle: TrustPickle = False,
     seed: Seed = 0,
     batch: Batch = None,
@@ -82,7 +84,9 @@ def invariance(
     """
     from oodometer.neighborhood import invariance as measured
 
-    models = [opened_model(one, classes, outputs, trust_pickle, (mean, std)) for one in model]
+    models = [
+        opened_model(one, classes, outputs, trust_pickle, (mean, std), timeout) for one in model
+    ]
     dataset = opened_dataset(data, None, text, size, skip_bad)
     chosen = chosen_transform(transform, dataset, magnitude, wordnet, filler, translator)
     folder_can_be_made(save_examples)
@@ -145,6 +149,7 @@ def rank(
     outputs: OutputsAre = None,
     mean: Mean = None,
     std: Std = None,
+    timeout: Timeout = None,
     trust_pickle: TrustPickle = False,
     seed: Seed = 0,
     batch: Batch = None,
@@ -159,7 +164,9 @@ def rank(
 
     if len(model) < 2:
         raise InputError(f"There must be two models or more to rank; got {len(model)}.")
-    models = [opened_model(one, classes, outputs, trust_pickle, (mean, std)) for one in model]
+    models = [
+        opened_model(one, classes, outputs, trust_pickle, (mean, std), timeout) for one in model
+    ]
     dataset = opened_dataset(data, None, text, size, skip_bad)
     labelled = None if source is None else opened_dataset(source, labels, text, size, skip_bad)
     with screen.progress_bar(errors()) as progress:
@@ -196,6 +203,7 @@ def transforms(
     outputs: OutputsAre = None,
     mean: Mean = None,
     std: Std = None,
+    timeout: Timeout = None,
     trust_pickle: TrustPickle = False,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -215,7 +223,7 @@ def transforms(
         return
     from oodometer.suitability import suggest_transforms
 
-    model = opened_model(suggest[0], classes, outputs, trust_pickle, (mean, std))
+    model = opened_model(suggest[0], classes, outputs, trust_pickle, (mean, std), timeout)
     dataset = opened_dataset(suggest[1], labels, text, size, skip_bad)
     with screen.progress_bar(errors()) as progress:
         found = suggest_transforms(model, dataset, examples=examples, seed=seed, progress=progress)

@@ -51,6 +51,10 @@ Mean = Annotated[
     str | None, typer.Option(help="Of pixels 0…1 by channel, between commas, for an .onnx file.")
 ]
 Std = Annotated[str | None, typer.Option(help="Of pixels 0…1 by channel, with --mean.")]
+Timeout = Annotated[
+    float | None,
+    typer.Option(help="Seconds that a try at an http(s) address may take. [default: 30]"),
+]
 TrustPickle = Annotated[
     bool, typer.Option("--trust-pickle", help="Load pickles, which can run any code they hold.")
 ]
@@ -65,14 +69,19 @@ def opened_model(
     outputs: str | None,
     trust_pickle: bool,
     scaling: tuple[str | None, str | None],
+    timeout: float | None,
 ) -> Model:
     """The model that was named, with the options given for it."""
-    from oodometer.models import OnnxModel, as_model
+    from oodometer.models import HttpModel, OnnxModel, as_model
 
     if outputs not in (None, "probs", "logits", "classes"):
         raise InputError(f"--outputs is probs, logits or classes; got {outputs!r}.")
     names = None if classes is None else classes.split(",")
     form = cast('Literal["probs", "logits", "classes"] | None', outputs)
+    if timeout is not None:
+        if not thing.startswith(("http://", "https://")):
+            raise InputError(f"--timeout is for an http(s) address; got {thing!r}.")
+        return HttpModel(thing, classes=names, outputs=form, timeout=timeout)
     if scaling == (None, None):
         return as_model(thing, classes=names, outputs=form, trust_pickle=trust_pickle)
     if not thing.endswith(".onnx"):

@@ -116,14 +116,11 @@ def _plain(column: Any, name: str) -> Any:
         return column.cast(pa.float64())
     if pa.types.is_boolean(held) or _is_text(held) or _is_number(held):
         return column
-    if pa.types.is_binary(held) or pa.types.is_large_binary(held):
-        raise InputError(
-            f"The column {name!r} holds bytes that are not UTF-8; text was expected. Save the file "
-            "as UTF-8, or decode the column first."
-        )
+    # Text of a CSV file that is not UTF-8 is read as bytes.
+    cure = "Save text as UTF-8" if pa.types.is_binary(held) else "Turn it into numbers"
     raise InputError(
-        f"The column {name!r} holds {kind}; numbers, text or true and false were expected. Turn it "
-        "into numbers, or leave it out: inputs='…' names the columns to use."
+        f"The column {name!r} holds {kind}; numbers, text or true and false were expected. {cure}, "
+        "or leave it out: inputs='…' names the columns to use."
     )
 
 

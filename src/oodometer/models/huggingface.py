@@ -173,9 +173,10 @@ def _opened(folder: Path, door: str, *, use_safetensors: bool) -> tuple[Any, lis
 def _reader(folder: Path, task: str) -> Any:
     """The tokenizer, or the image processor that needs no torchvision."""
     safe = {"local_files_only": True, "trust_remote_code": False}
+    if task == "SequenceClassification":
+        _check_tokenizer(folder)
     with _opening(folder) as transformers:
         if task == "SequenceClassification":
-            _check_tokenizer(folder)
             return transformers.AutoTokenizer.from_pretrained(folder, **safe)
         require("PIL", extra="images", purpose="Reading images for a Hugging Face model")
         return transformers.AutoImageProcessor.from_pretrained(folder, backend="pil", **safe)
