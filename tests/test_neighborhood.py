@@ -335,3 +335,18 @@ def test_rows_of_a_tally_are_those_asked_for() -> None:
     some = found.tally.rows(np.array([3, 1]))
     assert np.array_equal(some.classes, found.tally.classes[[3, 1]])
     assert np.array_equal(some.even, found.tally.even[[3, 1]])
+
+
+def test_what_is_no_earlier_run_cant_be_gone_on_with() -> None:
+    with pytest.raises(InputError, match="resume must be what invariance gave before; got 5"):
+        invariance(Linear(), vectors(5), Noise(), resume=5)  # type: ignore[arg-type]
+
+
+def test_a_transform_that_changes_the_shape_is_named() -> None:
+    @dataclass(frozen=True)
+    class Wider(Noise):
+        def apply(self, inputs: Any, draws: Draws) -> Any:
+            return np.concatenate([inputs, inputs], axis=1)
+
+    with pytest.raises(InputError, match=r"'noise' made inputs of shape \(4,\) of those of \(2,\)"):
+        invariance(Linear(), vectors(5), Wider())

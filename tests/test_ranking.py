@@ -257,3 +257,10 @@ def test_draws_without_an_answer_are_left_out_unless_they_are_most() -> None:
     assert found.models[0].low < found.models[0].value < found.models[0].high
     with pytest.raises(NoAnswer, match="no answer for most draws of the examples: not today"):
         rank(MODELS, target, by=Fickle(2), source=source)
+
+
+def test_the_targets_labels_are_never_looked_at() -> None:
+    """Names of folders that the model knows nothing of are no hindrance."""
+    target = as_dataset(vectors(40, 2), labels=["ham", "egg"] * 20)
+    plain = rank(MODELS, vectors(40, 2), by="doc", source=labelled(60, 1))
+    assert rank(MODELS, target, by="doc", source=labelled(60, 1)).models == plain.models

@@ -78,8 +78,9 @@ def test_what_is_known_is_left_out_of_a_round() -> None:
 @pytest.mark.parametrize(
     ("wish", "message"),
     [
-        ({"draws": 0}, "draws must be at least 1; got 0"),
-        ({"draws": 1, "identity": False}, "draws must be at least 2; got 1"),
+        ({"draws": 0}, "draws must be a whole number of at least 1; got 0"),
+        ({"draws": 2.5}, "a whole number of at least 1; got 2.5"),
+        ({"draws": 1, "identity": False}, "a whole number of at least 2; got 1"),
         ({"precision": 0.0}, "precision is the half-width wanted"),
         ({"precision": 5.0}, r"\(0.005, say\); got 5.0"),
         ({"precision": 0.5}, "between 0 and 0.5"),

@@ -216,7 +216,8 @@ def labels(
     if array.dtype.kind not in "iu":
         raise InputError(
             f"{what} are text ({array[:1].tolist()[0]!r} in row 0) but the classes have no names. "
-            "Give class_names, or name the score columns after the classes (prob_cat, prob_dog)."
+            "Give class_names, or name the score columns after the classes (prob_cat, prob_dog); of a "
+            "model, give classes=[…] (--classes)."
         )
     outside = (array < 0) | (array >= k)
     if outside.any():

@@ -64,6 +64,8 @@ def invariance(  # noqa: PLR0913 - the main door; all but the data are options
     show = Show(dataset, ready_transform(transform, dataset, known, seed), seed)
     run = _Run(opened, show, draws, identity, progress, batch or show.rows(), workers,
                _settings(show.transform, known))  # fmt: skip
+    if not isinstance(resume, Neighborhoods | None):
+        raise InputError(f"resume must be what invariance gave before; got {resume!r}.")
     run.start(resume)
     return run.result(*run.spend(precision, budget))
 

@@ -132,8 +132,10 @@ def _ranked(  # noqa: PLR0913 - what rank was given, opened
         values = np.stack([one.by_example(by)[order] for one in found])
         notes = tuple(one.notes() for one in found)
         return _of_means(found.named(by), dataset, tuple(opened), values, notes, seed)
-    said = {n: classify_all(m, dataset, batch=batch or 512, progress=progress).without_labels()
-            for n, m in opened.items()}  # fmt: skip
+    said = {
+        name: classify_all(model, dataset, labelled=False, batch=batch or 512, progress=progress)
+        for name, model in opened.items()
+    }
     if callable(by):
         values = np.stack([_per_row(by, rows) for rows in said.values()])
         name = getattr(by, "__name__", "score")

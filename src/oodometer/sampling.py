@@ -98,8 +98,8 @@ def check_wishes(
     least = 1 if identity else 2
     if batch is not None and batch < 1:
         raise InputError(f"batch must be 1 or more; got {batch}. It counts inputs.")
-    if draws < least:
-        raise InputError(f"draws must be at least {least}; got {draws}.")
+    if not isinstance(draws, int) or draws < least:
+        raise InputError(f"draws must be a whole number of at least {least}; got {draws}.")
     if precision is not None and not 0.0 < precision < 0.5:
         raise InputError(
             f"precision is the half-width wanted, between 0 and 0.5 (0.005, say); got {precision}."

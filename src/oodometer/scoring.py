@@ -16,9 +16,14 @@ Progress = Callable[[int, int, str], None]
 
 
 def classify_all(
-    model: Model, dataset: Dataset, *, batch: int = 512, progress: Progress | None = None
+    model: Model,
+    dataset: Dataset,
+    *,
+    labelled: bool = True,
+    batch: int = 512,
+    progress: Progress | None = None,
 ) -> Predictions:
-    """Predictions of every row, with the dataset's labels where it has any."""
+    """Predictions of every row; without `labelled`, the dataset's labels are not even looked at."""
     parts: list[Predictions] = []
     done = 0
     for inputs in dataset.batches(batch):
@@ -27,7 +32,7 @@ def classify_all(
         done += len(inputs)
         if progress:
             progress(done, len(dataset), f"classifying {dataset.name}")
-    return joined(parts, dataset.labels)
+    return joined(parts, dataset.labels if labelled else None)
 
 
 def said(model: Model, inputs: Inputs, name: str) -> Predictions:

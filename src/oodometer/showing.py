@@ -63,6 +63,11 @@ class Show:
                 f"The transform {self.transform.name!r} made {len(made)} rows of {len(inputs)}. "
                 "It must make one of each: see oodometer.testing.check_transform."
             )
+        if isinstance(inputs, np.ndarray) and made.shape != inputs.shape:
+            raise InputError(
+                f"The transform {self.transform.name!r} made inputs of shape {made.shape[1:]} of "
+                f"those of {inputs.shape[1:]}. It must keep it."
+            )
         return made
 
     def rows(self) -> int:

@@ -323,3 +323,11 @@ def test_the_sphere_is_shown_as_a_table_and_a_page(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "Kendall" in done.stdout
     assert (folder / "sphere.html").is_file()
+
+
+def test_the_array_of_an_archive_can_be_named(folder: Path) -> None:
+    with np.load(folder / "digits.npz") as archive:
+        np.savez(folder / "two.npz", first=archive["images"][:20], second=archive["images"][20:])
+    one_line(run(folder, "invariance", "scorers:calm", "two.npz"), "first", "second")
+    found = asked(folder, "invariance", "scorers:calm", "two.npz", "--inputs", "second")
+    assert found["n"] == 20

@@ -191,5 +191,5 @@ def test_floats_that_are_no_pixels_are_vectors(value: float) -> None:
 
 
 def test_an_archive_without_arrays_says_so(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="0 were found. There are: none. Call it x"):
+    with pytest.raises(InputError, match=r"0 were found\. There are: none\. Call it x"):
         as_dataset(saved(tmp_path))

@@ -83,7 +83,7 @@ def test_text_names_no_array(tmp_path: Path) -> None:
 def test_files_that_are_not_utf_8_are_told_so(tmp_path: Path) -> None:
     file = tmp_path / "reviews.csv"
     file.write_bytes("text\ncafé\n".encode("latin-1"))
-    with pytest.raises(InputError, match="'text' holds binary; .* Save text as UTF-8"):
+    with pytest.raises(InputError, match=r"'text' holds binary; .* Save text as UTF-8"):
         as_dataset(file)
     file.write_bytes("text\ncafé\n".encode("utf-16"))
     with pytest.raises(InputError, match=r"can't be read as CSV: .*\. Save it as UTF-8\."):

@@ -51,9 +51,9 @@ def test_a_whole_folder_is_opened_in_silence(
 def test_the_screen_is_as_loud_afterwards_as_before(tmp_path: Path) -> None:
     from transformers.utils import logging
 
-    before = logging.get_verbosity(), logging.is_progress_bar_enabled()  # type: ignore[no-untyped-call]
+    before = logging.get_verbosity(), logging.is_progress_bar_enabled()
     pretrained(save(tmp_path, "BertForMaskedLM"), "AutoModelForMaskedLM", what=WHAT)
-    assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == before  # type: ignore[no-untyped-call]
+    assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == before
 
 
 def test_weights_are_never_made_up(tmp_path: Path) -> None:

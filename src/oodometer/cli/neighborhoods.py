@@ -16,6 +16,7 @@ from oodometer.cli.opening import (
     Classes,
     Draws,
     Filler,
+    InputsAre,
     Labels,
     Magnitude,
     Mean,
@@ -65,6 +66,7 @@ def invariance(
         Path | None, typer.Option(help="Write the least invariant neighborhoods to this folder.")
     ] = None,
     text: Text = None,
+    inputs: InputsAre = None,
     size: Size = None,
     skip_bad: SkipBad = False,
     classes: Classes = None,
@@ -87,11 +89,13 @@ def invariance(
     models = [
         opened_model(one, classes, outputs, trust_pickle, (mean, std), timeout) for one in model
     ]
-    dataset = opened_dataset(data, None, text, size, skip_bad)
+    dataset = opened_dataset(data, None, text, inputs, size, skip_bad)
     chosen = chosen_transform(transform, dataset, magnitude, wordnet, filler, translator)
     folder_can_be_made(save_examples)
     known = (
-        None if reference is None else opened_dataset(str(reference), None, text, size, skip_bad)
+        None
+        if reference is None
+        else opened_dataset(str(reference), None, text, inputs, size, skip_bad)
     )
     with screen.progress_bar(errors()) as progress:
         found = measured(
@@ -143,6 +147,7 @@ def rank(
     ] = None,
     labels: Labels = None,
     text: Text = None,
+    inputs: InputsAre = None,
     size: Size = None,
     skip_bad: SkipBad = False,
     classes: Classes = None,
@@ -167,8 +172,10 @@ def rank(
     models = [
         opened_model(one, classes, outputs, trust_pickle, (mean, std), timeout) for one in model
     ]
-    dataset = opened_dataset(data, None, text, size, skip_bad)
-    labelled = None if source is None else opened_dataset(source, labels, text, size, skip_bad)
+    dataset = opened_dataset(data, None, text, inputs, size, skip_bad)
+    labelled = (
+        None if source is None else opened_dataset(source, labels, text, inputs, size, skip_bad)
+    )
     with screen.progress_bar(errors()) as progress:
         found = ranked(
             models,
@@ -197,6 +204,7 @@ def transforms(
     examples: Annotated[int, typer.Option(min=1, help="How many to look at.")] = 500,
     labels: Labels = None,
     text: Text = None,
+    inputs: InputsAre = None,
     size: Size = None,
     skip_bad: SkipBad = False,
     classes: Classes = None,
@@ -224,7 +232,7 @@ def transforms(
     from oodometer.suitability import suggest_transforms
 
     model = opened_model(suggest[0], classes, outputs, trust_pickle, (mean, std), timeout)
-    dataset = opened_dataset(suggest[1], labels, text, size, skip_bad)
+    dataset = opened_dataset(suggest[1], labels, text, inputs, size, skip_bad)
     with screen.progress_bar(errors()) as progress:
         found = suggest_transforms(model, dataset, examples=examples, seed=seed, progress=progress)
     if as_json:

@@ -38,6 +38,10 @@ Workers = Annotated[int, typer.Option(min=0, help="Threads that transform.")]
 Text = Annotated[
     str | None, typer.Option(help="Text column of a table, or two between a comma for pairs.")
 ]
+InputsAre = Annotated[
+    str | None,
+    typer.Option("--inputs", help="Array of an .npz file, or columns of a table between commas."),
+]
 Labels = Annotated[str | None, typer.Option(help="Column (or .npz array) of the true classes.")]
 Size = Annotated[int | None, typer.Option(min=1, help="Bring images to this size.")]
 SkipBad = Annotated[
@@ -102,12 +106,19 @@ def _numbers(text: str | None, option: str) -> tuple[float, ...] | None:
 
 
 def opened_dataset(
-    thing: str, labels: str | None, text: str | None, size: int | None, skip_bad: bool
+    thing: str,
+    labels: str | None,
+    text: str | None,
+    inputs: str | None,
+    size: int | None,
+    skip_bad: bool,
 ) -> Dataset:
     """The data that were named."""
     from oodometer.datasets import as_dataset
 
-    return as_dataset(Path(thing), labels=labels, text=text, size=size, skip_bad=skip_bad)
+    return as_dataset(
+        Path(thing), labels=labels, text=text, inputs=inputs, size=size, skip_bad=skip_bad
+    )
 
 
 def chosen_transform(

@@ -158,7 +158,7 @@ def _differs_between_draws_and_examples(member: Transform, seed: int) -> None:
         by_example = learned.apply(one, draws_of(40, seed))
         for made, what in ((by_draw, "draws"), (by_example, "examples")):
             distinct = len(set(batches.row_bytes(made)))
-            assert distinct >= 3, f"{member.name}: 40 {what} of one input give {distinct} results"
+            assert distinct >= 2, f"{member.name}: 40 {what} of one input give {distinct} results"
 
 
 def keeps_its_bound(member: Transform, seed: int, meter: Meter | None = None) -> None:
