@@ -146,7 +146,10 @@ def test_labels_and_examples_are_those_named(folder: Path) -> None:
     assert asked(folder, *ranked, "--labels", "truth")["measure"] == "doc"
 
 
-def test_the_table_fits_and_shows_every_model(folder: Path) -> None:
+def test_the_table_fits_and_shows_every_model(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     done = run(folder, "invariance", "scorers:calm", "scorers:hard", "photos", "-t", "translate")
     assert done.returncode == 0, done.stderr
     for word in ("NI-Translate", "calm", "hard", "entropy rise", "unknown", "12 of 12 examples"):
