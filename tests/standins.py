@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -73,3 +75,13 @@ def literal(
         pa=sum(pairs) / len(pairs),
         rise=sum(rise) / draws,
     )
+
+
+def forget_modules(folder: Path) -> None:
+    """Forget the modules imported from a folder, and no others: some can't be imported twice."""
+    for name, module in list(sys.modules.items()):
+        # What is written down of it only: some modules make up whatever they are asked for.
+        known = vars(module)
+        places = [known.get("__file__") or "", *known.get("__path__", [])]
+        if any(Path(place).is_relative_to(folder) for place in places):
+            del sys.modules[name]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from oodometer.errors import MissingExtra
@@ -21,3 +23,19 @@ def require(module: str, *, extra: str, purpose: str) -> Any:
             f"{purpose} needs the package {error.name!r}, which is not installed. "
             f'Install it with: pip install "oodometer[{extra}]"'
         ) from error
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """No progress bar and no advice on the screen; as it was before, afterwards."""
+    package = require("transformers", extra="hf", purpose="A Hugging Face model")
+    logging = package.utils.logging
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

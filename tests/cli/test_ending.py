@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 
 from tests.cli.running import Done, run
+from tests.standins import forget_modules
 
 
 def classify(folder: Path, body: str) -> Done:
     (folder / "mine.py").write_text(f"def classify(inputs):\n    {body}\n")
     np.save(folder / "data.npy", np.random.default_rng(0).random((8, 3)))
-    # A module of an earlier test has the same name.
-    with mock.patch.dict("sys.modules"):
+    try:
         return run(folder, "invariance", "mine:classify", "data.npy")
+    finally:
+        forget_modules(folder)
 
 
 def test_an_interrupted_command_says_so_and_ends_with_130(tmp_path: Path) -> None:

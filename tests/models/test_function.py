@@ -15,15 +15,14 @@ from oodometer.errors import InputError
 from oodometer.models import FunctionModel, as_model
 from oodometer.models.function import is_place, named_object
 from oodometer.testing import check_model, toy_inputs
+from tests.standins import forget_modules
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
-    before = set(sys.modules)
     yield tmp_path
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
+    forget_modules(tmp_path)
 
 
 def two_classes(inputs: Any) -> np.ndarray:

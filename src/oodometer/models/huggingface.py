@@ -13,7 +13,7 @@ import numpy as np
 
 from oodometer.arrays import Array
 from oodometer.errors import InputError
-from oodometer.extras import require
+from oodometer.extras import quiet_transformers, require
 from oodometer.inputs import Inputs, Kind, kind_of
 from oodometer.models.adapter import Adapter
 from oodometer.models.answers import Answer, Names, one_line
@@ -111,7 +111,7 @@ class HuggingFaceModel(Adapter):
         some = {key: [values[i] for i in rows] for key, values in tokens.items()}
         if len(rows) == 1:
             return {key: torch_package().tensor(values) for key, values in some.items()}
-        with _quietly():
+        with quiet_transformers():
             return self.reader.pad(some, return_tensors="pt")
 
     def _longest(self) -> int:
@@ -196,28 +196,13 @@ def _opening(folder: Path) -> Iterator[Any]:
     transformers = require("transformers", extra="hf", purpose="Opening a Hugging Face folder")
     torch_package()
     try:
-        with _quietly():
+        with quiet_transformers():
             yield transformers
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise InputError(
             f"{str(folder)!r} can't be opened: {one_line(error)}. It must hold a model and its "
             "tokenizer or image processor, as save_pretrained writes them."
         ) from error
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """No progress bar and no advice on the screen; as it was before, afterwards."""
-    logging = require("transformers", extra="hf", purpose="A Hugging Face model").utils.logging
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()
 
 
 def _coloured(images: Array) -> list[Array]:

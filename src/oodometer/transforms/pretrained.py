@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from oodometer.errors import InputError
-from oodometer.extras import require
+from oodometer.extras import quiet_transformers, require
 
 # How the files of tokenizers begin or end; without any, an empty tokenizer would be made up.
 _TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "*.spm")
@@ -25,7 +23,7 @@ def pretrained(folder: Path, door: str, *, what: str) -> tuple[Any, Any]:
     if not (folder / "config.json").is_file():
         raise unfit(folder, what, "it has no config.json")
     try:
-        with _quietly(transformers.utils.logging):
+        with quiet_transformers():
             network, told = getattr(transformers, door).from_pretrained(
                 str(folder), use_safetensors=True, output_loading_info=True, **local
             )
@@ -46,17 +44,3 @@ def unfit(folder: Path, what: str, why: str) -> InputError:
         f"{str(folder)!r} can't be opened as {what}: {why}. A folder with config.json, "
         "model.safetensors and tokenizer.json was expected. Save one there with save_pretrained."
     )
-
-
-@contextmanager
-def _quietly(logging: Any) -> Iterator[None]:
-    """No progress bar and no advice on the screen; as it was before, afterwards."""
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()
