@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -13,7 +13,7 @@ from oodometer import checks, estimators
 from oodometer.arrays import Array, Floats
 from oodometer.assessment import Assessment, Headline, Segment
 from oodometer.calibration import Temperature, fit_temperature
-from oodometer.core import Estimate, Estimator, Staged
+from oodometer.core import Estimate, Estimator, Progress, Staged
 from oodometer.diagnostics import Evidence, diagnose, worst
 from oodometer.errors import InputError, NoAnswer
 from oodometer.predictions import Predictions
@@ -25,8 +25,6 @@ from oodometer.stats import Z95, stream, wilson
 HEADLINE_ORDER = ("atc-mc", "atc-ne", "doc", "im", "mlls", "bbse", "iw", "ac", "gde")
 # Third-party estimators without a bootstrap of their own get one by rows, of this many replicates.
 SLOW_REPLICATES = 50
-
-Progress = Callable[[int, int, str], None]
 
 
 def estimate(  # noqa: PLR0913 - the main door; all but the data are options

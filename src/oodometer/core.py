@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
@@ -14,6 +14,9 @@ from oodometer.draws import Draws
 from oodometer.errors import NoAnswer
 from oodometer.inputs import Inputs, Keys, Kind
 from oodometer.predictions import Predictions
+
+# Told what is done, of how much, and what it is.
+Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from oodometer.arrays import Array, Ints
-from oodometer.assess import Progress, estimate
+from oodometer.assess import estimate
+from oodometer.core import Progress
 from oodometer.errors import InputError
 from oodometer.extras import require
 from oodometer.predictions import Predictions

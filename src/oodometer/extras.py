@@ -5,9 +5,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from oodometer.errors import MissingExtra
+
+# How the files of tokenizers begin or end.
+_TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "*.spm")
 
 
 def require(module: str, *, extra: str, purpose: str) -> Any:
@@ -23,6 +27,11 @@ def require(module: str, *, extra: str, purpose: str) -> Any:
             f"{purpose} needs the package {error.name!r}, which is not installed. "
             f'Install it with: pip install "oodometer[{extra}]"'
         ) from error
+
+
+def has_tokenizer(folder: Path) -> bool:
+    """Whether a folder has a tokenizer's files; without any, transformers makes up an empty one."""
+    return any(next(folder.glob(pattern), None) for pattern in _TOKENIZERS)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ are drawn once and shown to every model; only a batch of them is in memory at a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from oodometer import sampling, transforms, votes
-from oodometer.core import Dataset, Model, Transform
+from oodometer.core import Dataset, Model, Progress, Transform
 from oodometer.datasets import as_dataset
 from oodometer.errors import InputError
 from oodometer.models import as_model
@@ -25,7 +25,6 @@ from oodometer.sampling import Round
 from oodometer.scoring import check_alike, said
 from oodometer.showing import Show, Shown, ahead
 
-Progress = Callable[[int, int, str], None]
 # What a transform learns from (a vocabulary, the columns) is learned from so many rows.
 LEARN_FROM = 20_000
 

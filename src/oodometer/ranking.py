@@ -10,12 +10,12 @@ import numpy as np
 
 from oodometer import estimators
 from oodometer.arrays import Array, Floats
-from oodometer.core import Dataset, Estimator, Model, Transform
+from oodometer.core import Dataset, Estimator, Model, Progress, Transform
 from oodometer.datasets import as_dataset
 from oodometer.errors import InputError, NoAnswer, UnknownName
-from oodometer.neighborhood import Progress, invariance, opened_models
+from oodometer.neighborhood import invariance, opened_models
 from oodometer.predictions import Predictions
-from oodometer.readings import MEASURES
+from oodometer.readings import MEASURES, Neighborhoods
 from oodometer.sampling import visiting_order
 from oodometer.scoring import classify_all
 from oodometer.stats import least_squares_line, stream
@@ -108,41 +108,34 @@ def rank(  # noqa: PLR0913 - the main door; all but the data are options
     """
     opened, dataset = opened_models(models), as_dataset(data)
     _check_known(known, opened)
-    found = _ranked(opened, dataset, by, transform, source, draws, seed, batch, workers, progress)
+    if isinstance(by, str) and by.lower() in MEASURES:
+        measured = invariance(opened, dataset, transform, draws=draws, seed=seed, batch=batch,
+                              workers=workers, progress=progress)  # fmt: skip
+        found = _of_measure(measured, by, dataset)
+    elif callable(by):
+        found = _of_scores(by, dataset, _outputs(opened, dataset, batch, progress), seed)
+    else:
+        # What is wrong with the wish or the source is said before the work on the target.
+        estimator = _estimator(by)
+        sources = _sources(estimator, opened, source, batch, progress)
+        said = _outputs(opened, dataset, batch, progress)
+        found = _of_estimates(estimator, dataset, (sources, said), seed, progress)
     return found if known is None else _with_accuracies(found, known)
 
 
-def _ranked(  # noqa: PLR0913 - what rank was given, opened
-    opened: dict[str, Model],
-    dataset: Dataset,
-    by: str | Estimator | Score,
-    transform: str | Transform | None,
-    source: Any,
-    draws: int,
-    seed: int,
-    batch: int | None,
-    workers: int,
-    progress: Progress | None,
-) -> Ranking:
-    if isinstance(by, str) and by.lower() in MEASURES:
-        found = invariance(opened, dataset, transform, draws=draws, seed=seed, batch=batch,
-                           workers=workers, progress=progress)  # fmt: skip
-        # Drawn again in an order of their content, so that where rows stand changes nothing.
-        order = visiting_order(dataset.keys, seed)
-        values = np.stack([one.by_example(by)[order] for one in found])
-        notes = tuple(one.notes() for one in found)
-        return _of_means(found.named(by), dataset, tuple(opened), values, notes, seed)
-    said = {
-        name: classify_all(model, dataset, labelled=False, batch=batch or 512, progress=progress)
-        for name, model in opened.items()
-    }
-    if callable(by):
-        values = np.stack([_per_row(by, rows) for rows in said.values()])
-        name = getattr(by, "__name__", "score")
-        return _of_means(name, dataset, tuple(opened), values, ((),) * len(opened), seed)
-    estimator = _estimator(by)
-    known = _sources(estimator, opened, source, batch or 512, progress)
-    return _of_estimates(estimator, dataset, (known, said), seed, progress)
+def _of_measure(measured: Neighborhoods, by: str, dataset: Dataset) -> Ranking:
+    # Drawn again in an order of their content, so that where rows stand changes nothing.
+    order = visiting_order(dataset.keys, measured.seed)
+    values = np.stack([one.by_example(by)[order] for one in measured])
+    notes = tuple(one.notes() for one in measured)
+    name, seed = measured.named(by), measured.seed
+    return _of_means(name, dataset, measured.models, values, notes, seed)
+
+
+def _of_scores(score: Score, dataset: Dataset, said: dict[str, Predictions], seed: int) -> Ranking:
+    values = np.stack([_per_row(score, rows) for rows in said.values()])
+    name = getattr(score, "__name__", "score")
+    return _of_means(name, dataset, tuple(said), values, ((),) * len(said), seed)
 
 
 def _check_known(known: Mapping[str, float] | None, models: Mapping[str, Model]) -> None:
@@ -180,8 +173,22 @@ def _per_row(score: Score, rows: Predictions) -> Floats:
     return values
 
 
+def _outputs(
+    models: dict[str, Model], dataset: Dataset, batch: int | None, progress: Progress | None
+) -> dict[str, Predictions]:
+    """Every model's predictions of the target, whose labels are not even looked at."""
+    return {
+        name: classify_all(model, dataset, labelled=False, batch=batch, progress=progress)
+        for name, model in models.items()
+    }
+
+
 def _sources(
-    by: Estimator, models: dict[str, Model], source: Any, batch: int, progress: Progress | None
+    by: Estimator,
+    models: dict[str, Model],
+    source: Any,
+    batch: int | None,
+    progress: Progress | None,
 ) -> dict[str, Predictions]:
     """Every model's predictions of the labelled source."""
     known = None if source is None else as_dataset(source)

@@ -312,14 +312,18 @@ class Neighborhoods:
             whole.append(tally)
         return whole
 
+    def differing(self, now: Mapping[str, object]) -> str | None:
+        """The first of these settings in which this run was another."""
+        return next((name for name, value in now.items() if getattr(self, name) != value), None)
+
     def check_same(self, now: Mapping[str, object]) -> None:
         """Refuse to go on with a run of something else."""
-        for name, value in now.items():
-            if getattr(self, name) != value:
-                raise InputError(
-                    f"The earlier run had {name} {getattr(self, name)!r}, this one has {value!r}. "
-                    "Only the same run can be gone on with: leave resume out to start anew."
-                )
+        name = self.differing(now)
+        if name is not None:
+            raise InputError(
+                f"The earlier run had {name} {getattr(self, name)!r}, this one has {now[name]!r}. "
+                "Only the same run can be gone on with: leave resume out to start anew."
+            )
 
 
 def _parts(tally: Tally) -> tuple[Any, ...]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from oodometer.arrays import Array
-from oodometer.core import Dataset, Model
+from oodometer.core import Dataset, Model, Progress
 from oodometer.errors import InputError
 from oodometer.inputs import Inputs
 from oodometer.predictions import Predictions
 
-Progress = Callable[[int, int, str], None]
+# Inputs shown at a time where nobody says how many.
+ROWS = 512
 
 
 def classify_all(
@@ -20,13 +19,13 @@ def classify_all(
     dataset: Dataset,
     *,
     labelled: bool = True,
-    batch: int = 512,
+    batch: int | None = None,
     progress: Progress | None = None,
 ) -> Predictions:
     """Predictions of every row; without `labelled`, the dataset's labels are not even looked at."""
     parts: list[Predictions] = []
     done = 0
-    for inputs in dataset.batches(batch):
+    for inputs in dataset.batches(batch or ROWS):
         parts.append(said(model, inputs, model.name))
         check_alike(parts[0], parts[-1], model.name)
         done += len(inputs)

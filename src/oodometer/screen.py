@@ -13,8 +13,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from oodometer.assess import Progress as Report
 from oodometer.assessment import Assessment, points, span
+from oodometer.core import Progress as Report
 from oodometer.diagnostics import SHAPES
 from oodometer.readings import Effort, Neighborhoods, Reading
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from oodometer import sampling, transforms
 from oodometer.arrays import Bools
-from oodometer.core import Dataset, Model, Transform
+from oodometer.core import Dataset, Model, Progress, Transform
 from oodometer.datasets import as_dataset
 from oodometer.errors import InputError, OodometerError
 from oodometer.models import as_model
-from oodometer.neighborhood import Progress, invariance
+from oodometer.neighborhood import invariance
 from oodometer.readings import ENTROPY_LIMIT, Invariance
 from oodometer.scoring import classify_all
 from oodometer.stats import auroc

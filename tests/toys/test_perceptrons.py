@@ -65,7 +65,7 @@ def test_training_fits_the_labels_and_leaves_the_start_alone() -> None:
 def test_progress_is_told_at_every_step() -> None:
     told: list[tuple[int, int]] = []
     trained(
-        start(), points(), labels(), Training(steps=3), lambda done, of: told.append((done, of))
+        start(), points(), labels(), Training(steps=3), lambda done, of, _: told.append((done, of))
     )
     assert told == [(1, 3), (2, 3), (3, 3)]
 

@@ -106,11 +106,7 @@ def hypersphere(
     toy = HypersphereToy(models=models, distances=distances, centres=centres, steps=steps)
     rows = []
     with screen.progress_bar(errors()) as progress:
-
-        def training(done: int, total: int) -> None:
-            progress(done, total, "training")
-
-        for row in hypersphere_rows(toy, seed=seed, progress=training):
+        for row in hypersphere_rows(toy, seed=seed, progress=progress):
             rows.append(row)
             progress(len(rows), distances, f"{row.distance:.2f} rad")
     if as_json:

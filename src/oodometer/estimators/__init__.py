@@ -6,7 +6,7 @@ Another package adds its own through an entry point of the group `oodometer.esti
 from __future__ import annotations
 
 from oodometer.core import Estimator
-from oodometer.errors import InputError, UnknownName
+from oodometer.errors import UnknownName
 from oodometer.estimators.agreement import Agreement
 from oodometer.estimators.atc import AverageThresholdedConfidence
 from oodometer.estimators.average_confidence import AverageConfidence
@@ -15,6 +15,7 @@ from oodometer.estimators.difference import DifferenceOfConfidences
 from oodometer.estimators.label_shift import BlackBoxShift, MaximumLikelihoodShift
 from oodometer.estimators.line import FineTuned
 from oodometer.estimators.reweighting import ImportanceReweighting
+from oodometer.registry import added
 
 __all__ = [
     "MEMBERS",
@@ -46,18 +47,9 @@ MEMBERS: tuple[Estimator, ...] = (
 
 def every() -> tuple[Estimator, ...]:
     """All estimators: ours, and those that installed packages add."""
-    from importlib.metadata import entry_points  # slow to import, and not always needed
-
-    added = []
-    for entry in entry_points(group="oodometer.estimators"):
-        member = entry.load()()
-        if not isinstance(member, Estimator):
-            raise InputError(
-                f"The entry point {entry.name!r} gives a {type(member).__name__}, which is no "
-                "estimator: it needs name, assumes and estimate(source, target)."
-            )
-        added.append(member)
-    return (*MEMBERS, *added)
+    needs = "estimator: it needs name, assumes and estimate(source, target)"
+    others = added("oodometer.estimators", Estimator, else_say=needs)  # type: ignore[type-abstract]
+    return (*MEMBERS, *others)
 
 
 def named(name: str) -> Estimator:

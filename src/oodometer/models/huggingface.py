@@ -13,7 +13,7 @@ import numpy as np
 
 from oodometer.arrays import Array
 from oodometer.errors import InputError
-from oodometer.extras import quiet_transformers, require
+from oodometer.extras import has_tokenizer, quiet_transformers, require
 from oodometer.inputs import Inputs, Kind, kind_of
 from oodometer.models.adapter import Adapter
 from oodometer.models.answers import Answer, Names, one_line
@@ -25,8 +25,6 @@ TASKS: dict[str, tuple[Kind, ...]] = {
     "SequenceClassification": ("text", "pairs"),
     "ImageClassification": ("images",),
 }
-# How the files of tokenizers begin or end.
-TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "*.spm")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -184,7 +182,7 @@ def _reader(folder: Path, task: str) -> Any:
 
 def _check_tokenizer(folder: Path) -> None:
     """Without its files an empty tokenizer would be made up, to which every word is unknown."""
-    if not any(next(folder.glob(pattern), None) for pattern in TOKENIZERS):
+    if not has_tokenizer(folder):
         raise InputError(
             f"{str(folder)!r} has no tokenizer. There must be a tokenizer.json beside the model: "
             "save it there with the tokenizer's save_pretrained, or pass prepare=…."

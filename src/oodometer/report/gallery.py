@@ -123,12 +123,12 @@ def _check_same(found: Neighborhoods, models: Mapping[str, Model], show: Show) -
         "magnitude": show.transform.magnitude,
         "seed": show.seed,
     }
-    for name, value in now.items():
-        if getattr(found, name) != value:
-            raise InputError(
-                f"The result has {name} {getattr(found, name)!r}, what is to be shown {value!r}. "
-                "Give the models, data, transform and seed that the result was made with."
-            )
+    name = found.differing(now)
+    if name is not None:
+        raise InputError(
+            f"The result has {name} {getattr(found, name)!r}, what is to be shown {now[name]!r}. "
+            "Give the models, data, transform and seed that the result was made with."
+        )
 
 
 def _example(

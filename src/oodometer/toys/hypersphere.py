@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from oodometer.arrays import Bools, Floats
+from oodometer.core import Progress
 from oodometer.draws import Draws
 from oodometer.errors import InputError
 from oodometer.estimators.atc import threshold
@@ -20,7 +21,6 @@ from oodometer.inputs import keys
 from oodometer.stats import stream
 from oodometer.toys.perceptrons import (
     Perceptrons,
-    Progress,
     Training,
     initial_weights,
     trained,

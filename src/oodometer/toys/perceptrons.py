@@ -6,17 +6,15 @@ works number by number, so that each is trained as it would be alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from oodometer.arrays import Bools, Floats
+from oodometer.core import Progress
 from oodometer.extras import require
 
-# Told how many steps are done, of how many.
-Progress = Callable[[int, int], None]
 Weights = dict[str, Any]
 
 
@@ -91,7 +89,7 @@ def trained(
             stacked[name].grad = gradient
         adam.step()
         if progress is not None:
-            progress(step + 1, training.steps)
+            progress(step + 1, training.steps, "training")
     return Perceptrons(stacked)
 
 

@@ -6,8 +6,9 @@ Another package adds its own through an entry point of the group `oodometer.tran
 from __future__ import annotations
 
 from oodometer.core import Transform
-from oodometer.errors import InputError, UnknownName
+from oodometer.errors import UnknownName
 from oodometer.inputs import Kind
+from oodometer.registry import added
 from oodometer.transforms.backtranslation import BackTranslation
 from oodometer.transforms.eda import EDA
 from oodometer.transforms.images import (
@@ -82,18 +83,9 @@ _PREFIXES = ("ni_", "ms_", "ne_", "ei_", "pa_")
 
 def every() -> tuple[Transform, ...]:
     """All transforms: ours, and those that installed packages add."""
-    from importlib.metadata import entry_points  # slow to import, and not always needed
-
-    added = []
-    for entry in entry_points(group="oodometer.transforms"):
-        member = entry.load()()
-        if not isinstance(member, Transform):
-            raise InputError(
-                f"The entry point {entry.name!r} gives a {type(member).__name__}, which is no "
-                "transform: it must derive from oodometer.core.Transform."
-            )
-        added.append(member)
-    return (*MEMBERS, *added)
+    needs = "transform: it must derive from oodometer.core.Transform"
+    others = added("oodometer.transforms", Transform, else_say=needs)  # type: ignore[type-abstract]
+    return (*MEMBERS, *others)
 
 
 def fitting(kind: Kind) -> tuple[Transform, ...]:

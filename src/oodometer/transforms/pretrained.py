@@ -6,10 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from oodometer.errors import InputError
-from oodometer.extras import quiet_transformers, require
-
-# How the files of tokenizers begin or end; without any, an empty tokenizer would be made up.
-_TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "*.spm")
+from oodometer.extras import has_tokenizer, quiet_transformers, require
 
 
 def pretrained(folder: Path, door: str, *, what: str) -> tuple[Any, Any]:
@@ -33,7 +30,7 @@ def pretrained(folder: Path, door: str, *, what: str) -> tuple[Any, Any]:
         raise unfit(folder, what, lines[0].rstrip(".")) from error
     if told["missing_keys"]:
         raise unfit(folder, what, f"it lacks the weights {min(map(str, told['missing_keys']))}")
-    if not any(next(folder.glob(pattern), None) for pattern in _TOKENIZERS):
+    if not has_tokenizer(folder):
         raise unfit(folder, what, "it has no tokenizer")
     return tokenizer, network.eval()
 
