@@ -59,3 +59,10 @@ def test_an_error_of_a_worker_process_arrives_as_it_was(error: Exception) -> Non
     arrived = pickle.loads(pickle.dumps(error))
     assert type(arrived) is type(error)
     assert str(arrived) == str(error)
+
+
+def test_of_many_names_the_first_are_listed_and_the_near_one_is_told() -> None:
+    names = [f"layer{number}" for number in range(100)]
+    said = str(UnknownName("layer", "layer77x", names))
+    assert "Did you mean 'layer77'?" in said
+    assert said.endswith("layer28, layer29, and 70 more.")

@@ -67,10 +67,10 @@ def test_numbers_stand_to_the_right_and_names_that_begin_with_a_digit_do_not() -
 
 
 def test_nothing_is_shown_as_minus_nothing() -> None:
-    assert [screen._number(value, "+.3f") for value in (-1e-9, -0.5, 0.5, None)] == [
+    assert [screen.number(value, "+.3f") for value in (-1e-9, -0.5, 0.5, None)] == [
         "+0.000",
         "-0.500",
         "+0.500",
         "",
     ]
-    assert screen._number(-1e-9, ".2f") == "0.00"
+    assert screen.number(-1e-9, ".2f") == "0.00"

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING
 
 from oodometer.assess import estimate
 from oodometer.assessment import Assessment
-from oodometer.core import Estimate, Estimator
+from oodometer.core import Estimate, Estimator, Score
 from oodometer.errors import InputError, MissingExtra, NoAnswer, OodometerError, UnknownName
 from oodometer.files import read_predictions
 from oodometer.predictions import Predictions
 
 if TYPE_CHECKING:
     from oodometer.datasets import as_dataset
+    from oodometer.evaluation import evaluate
+    from oodometer.measuring import measure
     from oodometer.models import as_model
     from oodometer.neighborhood import invariance
     from oodometer.ranking import rank
@@ -37,12 +39,15 @@ __all__ = [
     "NoAnswer",
     "OodometerError",
     "Predictions",
+    "Score",
     "UnknownName",
     "__version__",
     "as_dataset",
     "as_model",
     "estimate",
+    "evaluate",
     "invariance",
+    "measure",
     "rank",
     "read_predictions",
     "suggest_transforms",
@@ -52,7 +57,9 @@ __all__ = [
 _LATER = {
     "as_dataset": "datasets",
     "as_model": "models",
+    "evaluate": "evaluation",
     "invariance": "neighborhood",
+    "measure": "measuring",
     "rank": "ranking",
     "suggest_transforms": "suitability",
 }

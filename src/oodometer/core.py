@@ -1,4 +1,4 @@
-"""Estimate, and what an estimator, a model, a dataset and a transform are."""
+"""Estimate and Score, and what an estimator, a model, a dataset and a transform are."""
 
 from __future__ import annotations
 
@@ -59,6 +59,42 @@ class Estimate:
             "temperature": self.temperature,
             "notes": list(self.notes),
             "facts": {name: float(fact) for name, fact in self.facts.items()},
+        }
+
+
+@dataclass(frozen=True)
+class Score:
+    """A measure's or a metric's value in its own unit, and what must be said beside it.
+
+    `low` and `high` are the ends of a 95 % interval where there is one; `facts` are numbers that
+    came along, such as a bracket or how many rows were looked at; `by_class` is the value of every
+    class, by its name.
+
+    >>> Score(0.5, facts={"rows": 2}).to_dict()["facts"]
+    {'rows': 2.0}
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    notes: tuple[str, ...] = ()
+    facts: Mapping[str, float] = field(default_factory=dict)
+    by_class: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", float(self.value))
+        if not np.isfinite(self.value):
+            raise NoAnswer(f"the value is {self.value}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "value": self.value,
+            "low": self.low,
+            "high": self.high,
+            "notes": list(self.notes),
+            "facts": {name: float(fact) for name, fact in self.facts.items()},
+            "by_class": {name: float(value) for name, value in self.by_class.items()},
         }
 
 

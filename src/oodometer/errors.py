@@ -12,6 +12,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+# So many names are listed at most.
+LISTED = 30
+
 
 class OodometerError(Exception):
     """Whatever this package raises on purpose."""
@@ -33,7 +36,10 @@ class UnknownName(InputError):
         self._given = (what, name, names)
         near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        super().__init__(f"No {what} is called {name!r}.{hint} There are: {', '.join(names)}.")
+        listed = (
+            names if len(names) <= LISTED else [*names[:LISTED], f"and {len(names) - LISTED} more"]
+        )
+        super().__init__(f"No {what} is called {name!r}.{hint} There are: {', '.join(listed)}.")
 
     def __reduce__(self) -> tuple[type[UnknownName], tuple[str, str, list[str]]]:
         # An exception is unpickled from its message unless told otherwise, and workers pickle.

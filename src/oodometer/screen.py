@@ -138,11 +138,11 @@ def show_neighborhoods(console: Console, found: Neighborhoods, kind: str) -> Non
         known = dict(one.readings())
         sure = (cell for name in ("ni", "pa") for cell in _with_interval(known.get(name)))
         plain = (
-            _number(known[name].value if name in known else None, ".3f") for name in ("ne", "ei")
+            number(known[name].value if name in known else None, ".3f") for name in ("ne", "ei")
         )
         rise = one.entropy_difference
         cells.append(
-            (one.model, *sure, *plain, "unknown" if rise is None else _number(rise, "+.3f"))
+            (one.model, *sure, *plain, "unknown" if rise is None else number(rise, "+.3f"))
         )
     heads = ("model", "NI", "95 %", "PA", "95 %", "NE", "EI", "entropy rise")
     title = f"How stable decisions are under {found.transform} ({found.named('ni')} and its kin)"
@@ -197,8 +197,8 @@ def show_suggestions(console: Console, found: Sequence[Suitability]) -> None:
     """Transforms, fit ones first."""
     marks = {True: light("green"), False: light("red"), None: light("amber")}
     cells = [
-        (marks[one.fit], one.transform, _number(one.entropy_difference, "+.3f"),
-         _number(one.ni, ".3f"), _number(one.auroc, ".2f"), one.reason)
+        (marks[one.fit], one.transform, number(one.entropy_difference, "+.3f"),
+         number(one.ni, ".3f"), number(one.auroc, ".2f"), one.reason)
         for one in found
     ]  # fmt: skip
     heads = ("fit", "transform", "entropy rise", "NI", "AUROC", "why")
@@ -207,7 +207,7 @@ def show_suggestions(console: Console, found: Sequence[Suitability]) -> None:
     console.print(table("Which transforms are suitable?", heads, cells))
 
 
-def _number(value: float | None, form: str) -> str:
+def number(value: float | None, form: str) -> str:
     """A number in that form, 0 never with a minus before it."""
     return "" if value is None else format(value, form.replace(".", "z."))
 
@@ -215,8 +215,8 @@ def _number(value: float | None, form: str) -> str:
 def show_sphere(console: Console, toy: HypersphereToy, rows: Sequence[SphereRow]) -> None:
     """Kendall's τ of both measures at every distance, as numbers and as bars around 0."""
     cells = [
-        (f"{r.distance:.2f}", points(r.accuracy), _number(r.ni, "+.2f"), _bar(r.ni),
-         _number(r.atc, "+.2f"), _bar(r.atc))
+        (f"{r.distance:.2f}", points(r.accuracy), number(r.ni, "+.2f"), _bar(r.ni),
+         number(r.atc, "+.2f"), _bar(r.atc))
         for r in rows
     ]  # fmt: skip
     title = f"Kendall's τ with accuracy over {toy.models} models, {toy.centres} datasets a distance"

@@ -16,8 +16,9 @@ from PIL import Image
 from transformers.utils import logging
 
 from oodometer.arrays import Array
-from oodometer.errors import InputError
+from oodometer.errors import InputError, NoAnswer
 from oodometer.models import HuggingFaceModel, as_model
+from oodometer.network import LAST
 from oodometer.testing import check_model, toy_inputs
 from oodometer.testing.transforms import WORDS
 
@@ -236,3 +237,33 @@ def test_a_folder_without_a_tokenizer_is_refused(texts: Path, tmp_path: Path) ->
     shutil.copy(texts / "tokenizer.json", tmp_path / "tokenizer.json")
     said = HuggingFaceModel(tmp_path).classify(TEXTS).probs
     np.testing.assert_allclose(said, HuggingFaceModel(texts).classify(TEXTS).probs, atol=1e-5)
+
+
+def test_it_is_looked_into_and_says_the_same(texts: Path, images: Path) -> None:
+    for folder, inputs in ((texts, TEXTS), (images, IMAGES)):
+        model = HuggingFaceModel(folder)
+        said, features = model.opened().look(inputs, LAST)
+        assert np.allclose(said.probs, model.classify(inputs).probs, atol=1e-5)
+        assert said.class_names == model.classify(inputs).class_names
+        assert features.shape[0] == len(inputs)
+        assert features.ndim == 2
+
+
+def test_of_texts_gradients_can_be_had_but_not_by_the_inputs(texts: Path, images: Path) -> None:
+    network = HuggingFaceModel(texts).opened()
+    arguments = network.tensors(TEXTS)
+    weights = {name: part.requires_grad_() for name, part in network.weights.items()}
+    network.logits(arguments, weights).sum().backward()
+    assert any(part.grad is not None and bool(part.grad.any()) for part in weights.values())
+    with pytest.raises(NoAnswer, match="words or several tensors"):
+        _ = arguments.only
+    assert HuggingFaceModel(images).opened().tensors(IMAGES).only.shape[:2] == (5, 3)
+
+
+def test_classes_in_the_order_wanted_when_looked_into(texts: Path) -> None:
+    model = HuggingFaceModel(texts, classes=("so-so", "good", "bad"))
+    said, _ = model.opened().look(TEXTS, LAST)
+    assert said.class_names == ("so-so", "good", "bad")
+    model.reader.pad_token = None
+    assert np.allclose(model.opened().look(TEXTS, LAST)[0].probs, said.probs, atol=1e-5)
+    assert np.allclose(said.probs, model.classify(TEXTS).probs, atol=1e-5)

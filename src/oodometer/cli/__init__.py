@@ -13,7 +13,7 @@ from typing import Annotated, TextIO
 import typer
 
 import oodometer
-from oodometer.cli import demos, estimating, neighborhoods
+from oodometer.cli import demos, estimating, listing, measuring, neighborhoods
 from oodometer.errors import OodometerError
 
 INTERRUPTED = 130
@@ -28,7 +28,9 @@ app.command()(estimating.estimate)
 app.command()(neighborhoods.invariance)
 app.command()(neighborhoods.rank)
 app.command()(neighborhoods.transforms)
-app.command()(estimating.methods)
+app.command()(measuring.measure)
+app.command()(measuring.metrics)
+app.command()(listing.methods)
 app.command()(demos.demo)
 toy_app.command()(demos.spurious)
 toy_app.command()(demos.hypersphere)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 import oodometer
-from oodometer import estimators, screen
+from oodometer import screen
 from oodometer.assessment import Assessment
 from oodometer.cli.options import AsJson, Html, Seed, console, errors, page_can_be_made
 from oodometer.errors import InputError
@@ -132,27 +132,3 @@ def _temperature(text: str) -> Any:
         raise InputError(
             f"--temperature is 'fit', 'none' or a number above 0; got {text!r}."
         ) from error
-
-
-def methods(as_json: AsJson = False) -> None:
-    """List every method: what it needs, what it assumes, its paper.
-
-    Example: oodometer methods --json
-    """
-    rows: list[dict[str, Any]] = [
-        {
-            "name": member.name,
-            "family": "estimator",
-            "needs": list(getattr(member, "needs", ())),
-            "assumes": member.assumes,
-            "paper": getattr(member, "paper", ""),
-            "streams": bool(getattr(member, "streams", False)),
-        }
-        for member in estimators.every()
-    ]
-    if as_json:
-        typer.echo(json.dumps(rows, indent=2))
-        return
-    columns = ("method", "needs", "assumes", "paper")
-    cells = [(r["name"], ", ".join(r["needs"]), r["assumes"], r["paper"]) for r in rows]
-    console().print(screen.table("Estimators of accuracy", columns, cells))

@@ -88,8 +88,12 @@ class Adapter(ABC):
         step = min(self.rows_at_once(inputs), n)
         parts = (take(inputs, slice(i, i + step)) for i in range(0, n, step))
         answers = [self._asked(part) for part in ([inputs] if step == n else parts)]
+        return self.named(joined(answers, self.name))
+
+    def named(self, answer: Answer) -> Predictions:
+        """What it said, with the names of the classes."""
         classes = None if self.classes is None else tuple(self.classes)
-        return as_predictions(joined(answers, self.name), self.name, classes)
+        return as_predictions(answer, self.name, classes)
 
     def _asked(self, inputs: Inputs) -> Answer:
         try:

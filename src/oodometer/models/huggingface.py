@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from oodometer.arrays import Array
-from oodometer.errors import InputError
+from oodometer.errors import InputError, NoAnswer
 from oodometer.extras import has_tokenizer, quiet_transformers, require
 from oodometer.inputs import Inputs, Kind, kind_of
 from oodometer.models.adapter import Adapter
 from oodometer.models.answers import Answer, Names, one_line
 from oodometer.models.pickles import refuse
-from oodometer.models.torch import best_device, torch_package
+from oodometer.models.torch import best_device, first_tensor, torch_package
+from oodometer.network import Arguments, Network
 
 TEXTS, IMAGES = 64, 32
 TASKS: dict[str, tuple[Kind, ...]] = {
@@ -79,28 +80,72 @@ class HuggingFaceModel(Adapter):
 
     def answer(self, inputs: Inputs) -> Answer:
         """Logits, in the order of the inputs."""
-        kind = kind_of(inputs)
         if self.prepare is not None:
             logits = self._logits(self.prepare(inputs))
-        elif kind not in self.kinds:
-            raise InputError(
-                f"The model {self.name!r} takes {' and '.join(self.kinds)}, not {kind}. "
-                "Give it what it takes, or pass prepare=…."
-            )
-        elif kind == "images":
-            logits = self._logits(self.reader(images=_coloured(inputs), return_tensors="pt"))
+        elif self._checked(inputs) == "images":
+            logits = self._logits(self._pixels(inputs))
         else:
             logits = self._of_texts(inputs)
         return Answer(logits, self.outputs or "logits", self.names)
 
-    def _of_texts(self, inputs: Inputs) -> Array:
+    def opened(self) -> Network:
+        """Its network, for measures that look into it."""
+        form = self.outputs or "logits"
+        if form == "classes":
+            raise NoAnswer(f"{self.name!r} gives classes alone")
+        return Network(
+            name=self.name,
+            module=self.network,
+            tensors=self._shown,
+            scaled=lambda shown: shown,
+            scores=first_tensor,
+            form=form,
+            predictions=lambda values: self.named(Answer(values, form, self.names)),
+            rows=lambda inputs: 1 if self._alone else self.batch or IMAGES,
+        )
+
+    @property
+    def _alone(self) -> bool:
+        """Whether texts are shown one by one, for there is no token to pad with."""
+        return hasattr(self.reader, "pad_token") and self.reader.pad_token is None
+
+    def _shown(self, inputs: Inputs) -> Arguments:
+        """What the network is called with, for all inputs at once."""
+        if self.prepare is not None:
+            named = self.prepare(inputs)
+        elif self._checked(inputs) == "images":
+            named = self._pixels(inputs)
+        else:
+            named = self._padded(self._tokens(inputs), range(len(inputs)))
+        if set(named) == {"pixel_values"}:  # images are the first argument of every such network
+            return Arguments((self._moved(named["pixel_values"]),), {})
+        return Arguments((), {key: self._moved(values) for key, values in named.items()})
+
+    def _moved(self, values: Any) -> Any:
+        return torch_package().as_tensor(values).to(self.device)
+
+    def _checked(self, inputs: Inputs) -> Kind:
+        kind = kind_of(inputs)
+        if kind not in self.kinds:
+            raise InputError(
+                f"The model {self.name!r} takes {' and '.join(self.kinds)}, not {kind}. "
+                "Give it what it takes, or pass prepare=…."
+            )
+        return kind
+
+    def _pixels(self, inputs: Inputs) -> Any:
+        return self.reader(images=_coloured(inputs), return_tensors="pt")
+
+    def _tokens(self, inputs: Inputs) -> Any:
         sides = (
             [inputs] if kind_of(inputs) == "text" else [list(s) for s in zip(*inputs, strict=True)]
         )
-        tokens = self.reader(*sides, truncation=True, max_length=self._longest())
+        return self.reader(*sides, truncation=True, max_length=self._longest())
+
+    def _of_texts(self, inputs: Inputs) -> Array:
+        tokens = self._tokens(inputs)
         order = np.argsort([len(ids) for ids in tokens["input_ids"]], kind="stable")
-        # What has no token to pad with is shown one by one.
-        step = 1 if self.reader.pad_token is None else self.batch or TEXTS
+        step = 1 if self._alone else self.batch or TEXTS
         parts = [order[start : start + step] for start in range(0, len(order), step)]
         logits = np.concatenate([self._logits(self._padded(tokens, part)) for part in parts])
         return logits[np.argsort(order)]
@@ -118,7 +163,7 @@ class HuggingFaceModel(Adapter):
 
     def _logits(self, arguments: Any) -> Array:
         torch = torch_package()
-        named = {key: torch.as_tensor(values).to(self.device) for key, values in arguments.items()}
+        named = {key: self._moved(values) for key, values in arguments.items()}
         with torch.inference_mode():
             logits: Array = self.network(**named).logits.float().cpu().numpy()
         return logits

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from oodometer.arrays import Array
-from oodometer.errors import InputError
+from oodometer.errors import InputError, NoAnswer
 from oodometer.extras import require
 from oodometer.inputs import Inputs, kind_of
 from oodometer.models.adapter import Adapter, check_scaling, rows_that_fit
 from oodometer.models.answers import Answer, one_line
 from oodometer.models.fusing import fused
+from oodometer.network import Arguments, Network
 
 # The fast form of a network must give the plain form's logits within this.
 AGREE = 1e-4
@@ -76,12 +77,27 @@ class TorchModel(Adapter):
         """Logits, unless `outputs` says otherwise."""
         torch = torch_package()
         with torch.inference_mode():
-            arguments, named = self._arguments((self.prepare or self._tensor)(inputs))
+            arguments, named, _ = self._scaled(self._shown(inputs))
             if self._fast is None:
                 self._set("_fast", self._fastest(arguments, named))
-            values = _first_tensor(self._fast(*arguments, **named))
+            values = first_tensor(self._fast(*arguments, **named))
         values = values.float() if values.is_floating_point() else values
         return Answer(values, self.outputs or "logits")
+
+    def opened(self) -> Network:
+        """Its network, for measures that look into it."""
+        if self.outputs == "classes":
+            raise NoAnswer(f"{self.name!r} gives classes alone")
+        return Network(
+            name=self.name,
+            module=self.module,
+            tensors=self._shown,
+            scaled=self._scaled,
+            scores=first_tensor,
+            form="probs" if self.outputs == "probs" else "logits",
+            predictions=lambda values: self.named(Answer(values, self.outputs or "logits")),
+            rows=self.rows_at_once,
+        )
 
     def _fastest(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         """The fused form, if there is one and it says the same of the first two rows."""
@@ -91,11 +107,16 @@ class TorchModel(Adapter):
         few = tuple(part[:2] for part in arguments)
         few_named = {name: part[:2] for name, part in named.items()}
         try:
-            one, other = (_first_tensor(form(*few, **few_named)) for form in (self.module, quick))
+            one, other = (first_tensor(form(*few, **few_named)) for form in (self.module, quick))
             alike = torch_package().allclose(one, other, rtol=AGREE, atol=AGREE)
         except Exception:  # what can't be compared is not used
             alike = False
         return quick if alike else self.module
+
+    def _shown(self, inputs: Inputs) -> Arguments:
+        """What the module is called with, images 0…1 and not yet scaled."""
+        pixels = self.prepare is None and kind_of(inputs) == "images"
+        return self._arguments((self.prepare or self._tensor)(inputs))._replace(pixels=pixels)
 
     def _tensor(self, inputs: Inputs) -> Any:
         kind = kind_of(inputs)
@@ -106,29 +127,31 @@ class TorchModel(Adapter):
             )
         torch = torch_package()
         values = torch.from_numpy(np.ascontiguousarray(inputs)).to(self.device)
-        return self._scaled(values) if kind == "images" else values.to(self._dtype())
-
-    def _scaled(self, images: Any) -> Any:
-        torch = torch_package()
-        images = images.unsqueeze(-1) if images.ndim == 3 else images
+        if kind == "vectors":
+            return values.to(self._dtype())
+        images = values.unsqueeze(-1) if values.ndim == 3 else values
         # The permuted view lies in memory as channels_last does.
-        values = images.permute(0, 3, 1, 2).to(self._dtype()).div_(255)
-        if self.mean is None:
-            return values
-        mean, std = (torch.tensor(list(part or ()), device=self.device, dtype=values.dtype)
+        return images.permute(0, 3, 1, 2).to(self._dtype()).div_(255)
+
+    def _scaled(self, shown: Arguments) -> Arguments:
+        """The same less the mean and divided by the standard deviation of pixels."""
+        if self.mean is None or not shown.pixels:
+            return shown
+        images = shown.placed[0]
+        mean, std = (torch_package().tensor(list(part or ()), device=self.device, dtype=images.dtype)
                      for part in (self.mean, self.std))  # fmt: skip
-        return values.sub_(mean[:, None, None]).div_(std[:, None, None])
+        return shown._replace(placed=((images - mean[:, None, None]) / std[:, None, None],))
 
     def _dtype(self) -> Any:
         """The type of its weights."""
         kinds = (part.dtype for part in self.module.parameters() if part.is_floating_point())
         return next(kinds, torch_package().float32)
 
-    def _arguments(self, prepared: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _arguments(self, prepared: Any) -> Arguments:
         if isinstance(prepared, Mapping):
-            return (), {name: self._moved(part) for name, part in prepared.items()}
+            return Arguments((), {name: self._moved(part) for name, part in prepared.items()})
         parts = prepared if isinstance(prepared, tuple) else (prepared,)
-        return tuple(self._moved(part) for part in parts), {}
+        return Arguments(tuple(self._moved(part) for part in parts), {})
 
     def _moved(self, part: Array | Any) -> Any:
         return torch_package().as_tensor(part).to(self.device)
@@ -167,7 +190,8 @@ def _trains(node: Any) -> bool:
     return "dropout" in step and any(part is True for part in node.args)
 
 
-def _first_tensor(output: Any) -> Any:
+def first_tensor(output: Any) -> Any:
+    """The scores in whatever a module gives."""
     if hasattr(output, "logits"):
         return output.logits
     if isinstance(output, Mapping) and "logits" in output:

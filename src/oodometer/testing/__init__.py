@@ -1,7 +1,9 @@
 """Rules that every member of a family keeps, and toy data: for our tests and for others'.
 
-from oodometer.testing import check_estimator, check_model, check_transform
+from oodometer.testing import check_estimator, check_measure, check_metric
 check_estimator(MyEstimator())
+check_measure(MyMeasure())
+check_metric(MyMetric())
 check_transform(MyTransform())
 check_model(my_model, some_inputs)
 """
@@ -12,17 +14,24 @@ from oodometer.testing.estimators import (
     toy_pair,
     toy_predictions,
 )
+from oodometer.testing.measures import MEASURE_RULES, check_measure, toy_subject
+from oodometer.testing.metrics import METRIC_RULES, check_metric
 from oodometer.testing.models import MODEL_RULES, check_model
 from oodometer.testing.transforms import TRANSFORM_RULES, check_transform, toy_inputs
 
 __all__ = [
     "ESTIMATOR_RULES",
+    "MEASURE_RULES",
+    "METRIC_RULES",
     "MODEL_RULES",
     "TRANSFORM_RULES",
     "check_estimator",
+    "check_measure",
+    "check_metric",
     "check_model",
     "check_transform",
     "toy_inputs",
     "toy_pair",
     "toy_predictions",
+    "toy_subject",
 ]

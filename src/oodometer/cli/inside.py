@@ -1,0 +1,126 @@
+"""What `measure` and `metrics` show in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from oodometer import measures, metrics, screen
+from oodometer.core import Score
+from oodometer.diagnostics import SHAPES
+from oodometer.evaluation import Evaluation
+from oodometer.measuring import Measurements, Noise
+
+# So many classes are shown at most.
+CLASSES = 30
+
+
+def show_measurements(console: Console, found: Measurements) -> None:
+    """Every measure's value and noise, and why others have none."""
+    console.print(Text(_looked_at(found)))
+    notes = list(dict.fromkeys(note for one in found.scores.values() for note in one.notes))
+    cells = [
+        (measures.named(name).label, f"{one.value:.4g}", _span(one), *_noise(found.noise.get(name)), _marks(one, notes))
+        for name, one in found.scores.items()
+    ]  # fmt: skip
+    heads = ("measure", "value", "95 %", "sd", "signal/noise", "notes")
+    kept = [place for place in range(len(heads)) if any(row[place] for row in cells)]
+    rows = [[row[place] for place in kept] for row in cells]
+    title = "Measures of the model and both sides"
+    console.print(screen.table(title, [heads[place] for place in kept], rows))
+    for number, note in enumerate(notes, start=1):
+        console.print(Text(f"({number}) {note}"))
+    if found.refused:
+        console.print()
+        reasons: dict[str, list[str]] = {}
+        for name, why in found.refused.items():
+            reasons.setdefault(why, []).append(name)
+        refused = [(why, ", ".join(names)) for why, names in reasons.items()]
+        console.print(screen.table("Not measured", ("why", "measures"), refused))
+
+
+def _marks(one: Score, notes: Sequence[str]) -> str:
+    """The numbers of its notes, which stand below the table."""
+    return " ".join(f"({notes.index(note) + 1})" for note in one.notes)
+
+
+def _span(one: Score) -> str:
+    return "" if one.low is None or one.high is None else f"{one.low:.4g}–{one.high:.4g}"
+
+
+def _looked_at(found: Measurements) -> str:
+    training = "" if found.n_training is None else f", {found.n_training:,} rows of training data"
+    by = "outputs or features alone" if found.model is None else found.model
+    return (
+        f"{by}: source {found.source} ({found.n_source:,} rows), target {found.target} "
+        f"({found.n_target:,} rows without labels){training}"
+    )
+
+
+def _noise(noise: Noise | None) -> tuple[str, str]:
+    if noise is None:
+        return "", ""
+    ratio = "constant" if noise.ratio is None else f"{noise.ratio:.1f}"
+    return f"{noise.sd:.2g}", ratio
+
+
+def show_evaluation(console: Console, found: Evaluation) -> None:
+    """Every metric with its interval, by class and by corruption where there are any."""
+    by = "outputs alone" if found.model is None else found.model
+    console.print(Text(f"{by} on {found.data}: {found.n:,} labelled rows"))
+    mean = found.under_corruption
+    cells = [
+        (metrics.named(name).label, f"{one.value:.4f}", _interval(one), screen.number(mean.get(name), ".4f"), "; ".join(one.notes))
+        for name, one in found.scores.items()
+    ]  # fmt: skip
+    heads = ("metric", "value", "95 %", "corrupted", "notes")
+    if not mean:
+        heads, cells = (*heads[:3], "notes"), [(*row[:3], row[4]) for row in cells]  # type: ignore[assignment, misc]
+    console.print(screen.table("How good the model is", heads, cells))
+    for name, why in found.refused.items():
+        console.print(Text(f"{SHAPES['amber']} {name}: {why}.", style=screen.LIGHTS["amber"]))
+    _show_classes(console, found)
+    _show_corruptions(console, found)
+
+
+def _interval(one: Score) -> str:
+    return "" if one.low is None or one.high is None else f"{one.low:.4f}–{one.high:.4f}"
+
+
+def _show_classes(console: Console, found: Evaluation) -> None:
+    """The metrics that tell classes apart, a row a class."""
+    several = {name: one.by_class for name, one in found.scores.items() if one.by_class}
+    names = list(dict.fromkeys(label for values in several.values() for label in values))
+    if not names:
+        return
+    cells = [
+        (label, *(screen.number(values.get(label), ".4f") for values in several.values()))
+        for label in names[:CLASSES]
+    ]
+    console.print()
+    heads = ("class", *(metrics.named(name).label for name in several))
+    console.print(screen.table("By class", heads, cells))
+    if len(names) > CLASSES:
+        console.print(Text(f"… and {len(names) - CLASSES} classes more; --json has all."))
+
+
+def _show_corruptions(console: Console, found: Evaluation) -> None:
+    """The first metric after every corruption, a column a severity."""
+    if not found.corrupted or not found.corrupted[0].scores:
+        return
+    first = next(iter(found.corrupted[0].scores))
+    values: dict[str, dict[int, float]] = {}
+    for one in found.corrupted:
+        values.setdefault(one.corruption.name, {})[one.corruption.severity] = one.scores[
+            first
+        ].value
+    severities = sorted({level for row in values.values() for level in row})
+    cells = [
+        (name, *(screen.number(row.get(level), ".4f") for level in severities))
+        for name, row in values.items()
+    ]
+    console.print()
+    title = f"{metrics.named(first).label} after corruption, by severity"
+    console.print(screen.table(title, ("corruption", *map(str, severities)), cells))

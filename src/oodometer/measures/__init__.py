@@ -1,0 +1,84 @@
+"""Measures, which may tell of the error on the target: the registry is the list below.
+
+Another package adds its own through an entry point of the group `oodometer.measures`.
+"""
+
+from __future__ import annotations
+
+from oodometer.errors import UnknownName
+from oodometer.measures.combined import DIVERGENCES, MultiSource, PlusSourceError
+from oodometer.measures.divergence import HDivergence
+from oodometer.measures.entropy import EntropySource, EntropyTarget, SourceError
+from oodometer.measures.fisher import FisherAlignment, FisherEigenvalues
+from oodometer.measures.jacobian import Jacobian
+from oodometer.measures.mixup import Mixup
+from oodometer.measures.mmd import MmdGaussian, MmdMeanCov, MmdRandomFeatures
+from oodometer.measures.norms import FrobeniusNorm, PathNorm, SpectralNorm
+from oodometer.measures.relative import FORMS
+from oodometer.measures.sharpness import Sharpness
+from oodometer.measures.symmetric import HDeltaHDivergence
+from oodometer.registry import added
+from oodometer.subject import Measure
+
+__all__ = [
+    "MEMBERS",
+    "EntropySource",
+    "EntropyTarget",
+    "FisherAlignment",
+    "FisherEigenvalues",
+    "FrobeniusNorm",
+    "HDeltaHDivergence",
+    "HDivergence",
+    "Jacobian",
+    "Mixup",
+    "MmdGaussian",
+    "MmdMeanCov",
+    "MmdRandomFeatures",
+    "MultiSource",
+    "PathNorm",
+    "PlusSourceError",
+    "Sharpness",
+    "SourceError",
+    "SpectralNorm",
+    "every",
+    "named",
+]
+
+MEMBERS: tuple[Measure, ...] = (
+    EntropySource(),
+    EntropyTarget(),
+    SourceError(),
+    *DIVERGENCES,
+    MmdGaussian(),
+    MmdRandomFeatures(),
+    MmdMeanCov(),
+    FisherEigenvalues("diff"),
+    FisherEigenvalues("ratio"),
+    FisherAlignment(),
+    *(Jacobian(form) for form in FORMS),
+    *(Mixup(form, alpha) for alpha in (0.1, 0.3) for form in FORMS),
+    PathNorm(),
+    Sharpness(),
+    SpectralNorm(),
+    FrobeniusNorm(),
+)
+
+
+def every() -> tuple[Measure, ...]:
+    """All measures: ours, and those that installed packages add."""
+    needs = "measure: it needs name, label, needs, assumes, paper and measure(subject)"
+    others = added("oodometer.measures", Measure, else_say=needs)  # type: ignore[type-abstract]
+    return (*MEMBERS, *others)
+
+
+def named(name: str) -> Measure:
+    """The measure of that name, or of the papers' name for it.
+
+    >>> named("Entropy-Source")
+    EntropySource()
+    """
+    members = every()
+    for member in members:
+        if name.lower() in (member.name, member.label.lower()):
+            return member
+    raise UnknownName("measure", name, [member.name for member in members])

@@ -1,0 +1,80 @@
+"""Jacobian measures: how much a small change of the inputs changes what the model says. DG §7.3.
+
+After Novak et al., Sensitivity and Generalization in Neural Networks, ICLR 2018.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from oodometer.arrays import Floats
+from oodometer.core import Score
+from oodometer.derivatives import MEMORY, jacobian_norms
+from oodometer.errors import InputError
+from oodometer.measures.relative import FORMS, Form, compared
+from oodometer.network import Network
+from oodometer.subject import DG, Subject
+from oodometer.view import Need, View
+
+
+@dataclass(frozen=True)
+class Jacobian:
+    """Mean Frobenius norm of dc/dx: c the probabilities, x the inputs (images: pixels from 0 to 1).
+
+    The mean on the target (`plain`), or beside that on the source. At most `rows` rows a side;
+    `memory` bounds the bytes at work.
+    """
+
+    form: Form = "plain"
+    rows: int = 1000
+    memory: int = MEMORY
+
+    needs: ClassVar[tuple[Need, ...]] = ("gradients",)
+    assumes: ClassVar[str] = "a model that small changes of target rows sway errs more there"
+    paper: ClassVar[str] = DG
+
+    def __post_init__(self) -> None:
+        if self.form not in FORMS:
+            raise InputError(
+                f"form must be one of {', '.join(FORMS)}; got {self.form!r}. Name one of them."
+            )
+        if self.rows < 1:
+            raise InputError(f"rows must be 1 or more; got {self.rows}. 1000 is usual.")
+        if self.memory < 1:
+            raise InputError(f"memory must be 1 byte or more; got {self.memory}. 2**30 is usual.")
+
+    @property
+    def name(self) -> str:
+        """`jacobian`, with its form."""
+        return "jacobian" if self.form == "plain" else f"jacobian-{self.form}"
+
+    @property
+    def label(self) -> str:
+        """As the paper has it: Jacobian-Log-Diff."""
+        return self.name.title()
+
+    def measure(self, subject: Subject) -> Score:
+        """The mean on T, or compared with that on S."""
+        sides = {"target": subject.target}
+        if self.form != "plain":
+            sides["source"] = subject.known
+        facts, notes = {}, []
+        for side, view in sides.items():
+            some = view.first(self.rows, "jacobian rows")
+            facts[side] = float(norms(some, subject.network, memory=self.memory).mean())
+            facts[f"{side}_rows"] = some.n
+            if some.n < view.n:
+                notes.append(
+                    f"only {some.n:,} of {view.n:,} rows of {view.name!r} were used, drawn at random"
+                )
+        value = compared(facts["target"], facts.get("source", 0.0), self.form)
+        return Score(value, notes=tuple(notes), facts=facts)
+
+
+def norms(view: View, network: Network, *, memory: int) -> Floats:
+    """The norm of every row; each row is computed once for all views."""
+    return view.per_row(
+        ("jacobian", network.module),
+        lambda missing: jacobian_norms(network, missing.inputs(), memory=memory),
+    )

@@ -1,0 +1,131 @@
+"""Views of whatever the user gives: a model and data, or outputs, or features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from oodometer import checks
+from oodometer.arrays import Array, Floats
+from oodometer.core import Dataset, Model, Progress
+from oodometer.datasets import as_dataset
+from oodometer.datasets.joined import Joined
+from oodometer.errors import InputError
+from oodometer.network import LAST, Opened
+from oodometer.predictions import Predictions
+from oodometer.scoring import joined
+from oodometer.view import Given, View
+
+
+@dataclass(frozen=True, eq=False)
+class Looking:
+    """How data are looked at: by which model, at which layer, with which seed."""
+
+    model: Model | None
+    layer: str | None = None
+    seed: int = 0
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        if self.layer is None:
+            return
+        if not hasattr(self.model, "opened"):
+            raise InputError(
+                f"layer={self.layer!r} is where a torch network is looked into, and "
+                f"{'no model was given' if self.model is None else f'{self.model.name!r} is none'}."
+                " Leave it out."
+            )
+        cast(Opened, self.model).opened().checked(self.layer)
+
+    def view(self, data: Any, name: str, *, labelled: bool = True, features: Any = None) -> View:
+        """A view of a dataset, or of several by the names of their domains."""
+        parts = dict(data) if isinstance(data, Mapping) else {"": data}
+        if not parts:
+            raise InputError(f"The {name} has no data. Give at least one dataset.")
+        given = [self._given(part, named or name, labelled) for named, part in parts.items()]
+        whole = given[0] if len(given) == 1 else _joined(given, " + ".join(parts))
+        if isinstance(data, Mapping):
+            sizes = [View(one).n for one in given]
+            whole = replace(whole, domains=np.repeat([str(part) for part in parts], sizes))
+        return View(_with_features(whole, features, name))
+
+    def _given(self, data: Any, name: str, labelled: bool) -> Given:
+        shared: dict[str, Any] = {"seed": self.seed, "labelled": labelled}
+        if self.model is None:
+            return Given(name, **_arrays(data, name, labelled), **shared)
+        dataset = as_dataset(data)
+        if not len(dataset):
+            raise InputError(f"The {name} has no rows. Give at least one.")
+        return Given(
+            _name_of(dataset, name),
+            dataset,
+            self.model,
+            layer=self.layer or LAST,
+            progress=self.progress,
+            **shared,
+        )
+
+
+def _name_of(dataset: Dataset, name: str) -> str:
+    """What the user calls it; an array has no name but that of its kind."""
+    return name if dataset.name == dataset.kind else dataset.name
+
+
+def _arrays(data: Any, name: str, labelled: bool) -> dict[str, Any]:
+    """Outputs, features, or both, where there is no model to ask."""
+    if isinstance(data, Predictions):
+        outputs = data if labelled else data.without_labels()
+        return {"outputs": outputs, "features": data.features}
+    found = np.asarray(data)
+    if found.dtype.kind not in "fiu" or found.ndim != 2:
+        raise InputError(
+            f"Without a model the {name} must be features, an array (n, d) of numbers, or "
+            f"Predictions; got {type(data).__name__} of shape {found.shape}."
+        )
+    return {"features": _features(found, len(found), name)}
+
+
+def _features(given: Any, n: int, name: str) -> Floats:
+    try:
+        found = np.asarray(checks.features(given, n))
+    except InputError as error:
+        raise InputError(f"The {name}: {error}") from error
+    return np.asarray(found, dtype=np.result_type(found.dtype, np.float32))
+
+
+def _with_features(given: Given, features: Any, name: str) -> Given:
+    if features is None:
+        return given
+    return replace(given, features=_features(features, View(given).n, name))
+
+
+def _joined(parts: list[Given], name: str) -> Given:
+    """Several domains as one."""
+    features = [part.features for part in parts]
+    first = replace(parts[0], name=name)
+    if first.dataset is not None:
+        datasets = [part.dataset for part in parts if part.dataset is not None]
+        return replace(first, dataset=Joined(name, tuple(datasets)))
+    widths = {part.shape[1] for part in features if part is not None}
+    if len(widths) > 1:
+        low, high = sorted(widths)[:2]
+        raise InputError(
+            f"The domains of the {name} have features {low} and {high} wide. All must be as wide."
+        )
+    known = [part for part in features if part is not None]
+    whole = np.concatenate(known) if len(known) == len(parts) else None
+    return replace(first, outputs=_outputs([part.outputs for part in parts], name), features=whole)
+
+
+def _outputs(parts: list[Predictions | None], name: str) -> Predictions | None:
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    for part in known:
+        checks.same_classes(known[0].k, part.k, f"one domain of the {name}", "another")
+    known = [part.in_class_order(known[0].class_names) for part in known]
+    labels: list[Array] = [part.labels for part in known if part.labels is not None]
+    return joined(known, np.concatenate(labels) if len(labels) == len(known) else None)

@@ -1,0 +1,186 @@
+"""measure and metrics as users run them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from oodometer.predictions import Predictions
+from oodometer.testing.measures import toy_data
+from tests.cli.running import run
+from tests.standins import forget_modules
+
+NETS = """
+import torch
+from oodometer.testing.measures import toy_network
+network = toy_network()
+images = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 3))
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("measuring")
+    (made / "toy_nets.py").write_text(NETS)
+    for name, seed, shift in (("one", 1, 0.0), ("other", 2, 0.5), ("new", 3, 1.0)):
+        rows, labels = toy_data(seed, shift)
+        np.savez(made / f"{name}.npz", inputs=rows, labels=labels)
+        np.save(made / f"{name}.npy", rows)
+        np.savez(made / f"{name}_features.npz", features=rows)
+        said = Predictions.from_logits(rows[:, :3])
+        np.savez(made / f"{name}_outputs.npz", probs=said.probs, labels=labels, features=rows)
+    rng = np.random.default_rng(0)
+    pictures = rng.integers(0, 256, (20, 8, 8, 3), dtype=np.uint8)
+    np.savez(made / "pictures.npz", images=pictures, labels=rng.integers(0, 3, 20))
+    return made
+
+
+@pytest.fixture(autouse=True)
+def own_modules(folder: Path) -> None:
+    forget_modules(folder)
+
+
+def measured(folder: Path, *words: str) -> dict[str, float]:
+    done = run(folder, "measure", *words, "--json")
+    assert done.returncode == 0, done.stderr
+    return {row["measure"]: row["value"] for row in json.loads(done.stdout)["measures"]}
+
+
+def test_a_network_with_its_source_and_target(folder: Path) -> None:
+    done = run(
+        folder, "measure", "toy_nets:network", "--source", "one.npz", "--target", "new.npz",
+        "-m", "entropy-target,jacobian,sharpness", "-m", "h-divergence",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "source one (60 rows), target new (60 rows without labels)" in done.stdout
+    for word in ("Entropy-Target", "Jacobian", "H-divergence", "Not measured", "sharpness"):
+        assert word in done.stdout
+
+
+def test_several_sources_are_domains_and_training_data_are_known(folder: Path) -> None:
+    found = measured(
+        folder, "toy_nets:network", "--source", "one.npz", "--source", "other.npz", "--target",
+        "new.npz", "--training", "one.npz", "--training", "other.npz", "-m",
+        "h-divergence-ms,sharpness,source-error",
+    )  # fmt: skip
+    assert set(found) == {"h-divergence-ms", "sharpness", "source-error"}
+
+
+def test_the_noise_is_shown(folder: Path) -> None:
+    done = run(
+        folder, "measure", "toy_nets:network", "--source", "one.npz", "--target", "new.npz",
+        "-m", "h-divergence,spectral-norm", "--replicates", "3",
+    )  # fmt: skip
+    assert "signal/noise" in done.stdout
+    assert "constant" in done.stdout
+
+
+def test_outputs_and_features_need_no_model(folder: Path) -> None:
+    by_array = measured(
+        folder, "none", "--source", "one.npy", "--target", "new.npy", "-m", "mmd-gaussian"
+    )
+    by_name = measured(
+        folder, "none", "--source", "one_features.npz", "--target", "new_features.npz", "-m", "mmd-gaussian"
+    )  # fmt: skip
+    both = measured(folder, "none", "--source", "one_outputs.npz", "--target", "new_outputs.npz", "-m",
+                    "mmd-gaussian,source-error,entropy-source")  # fmt: skip
+    assert by_array == by_name
+    assert both["mmd-gaussian"] == by_name["mmd-gaussian"]
+    assert set(both) == {"mmd-gaussian", "source-error", "entropy-source"}
+
+
+def test_a_layer_is_named(folder: Path) -> None:
+    words = ("toy_nets:network", "--source", "one.npz", "--target", "new.npz", "-m", "mmd-mean-cov")
+    assert measured(folder, *words) != measured(folder, *words, "--layer", "0")
+    done = run(folder, "measure", *words, "--layer", "head")
+    assert done.returncode == 2
+    assert "No layer of 'network' is called 'head'. There are: 0, 1, 2" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-m", "fisher"), "No measure is called 'fisher'. Did you mean 'fisher-align'"),
+        (("-m", "h-divergence-ms"), "h-divergence-ms has no answer"),
+        (("-m", "sharpness"), "sharpness has no answer: it needs training data"),
+        (("--replicates", "1"), "replicates must be 0, or 2 or more"),
+        (("--source", "one.npz"), "stands more than once"),
+        (("--source", "pictures.npz"), "can't be of several kinds"),
+    ],
+)
+def test_what_can_not_be_measured_is_one_line_and_exit_code_2(
+    folder: Path, words: tuple[str, ...], said: str
+) -> None:
+    done = run(
+        folder, "measure", "toy_nets:network", "--source", "one.npz", "--target", "new.npz", *words
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_file_without_outputs_or_features_says_what_it_has(folder: Path) -> None:
+    done = run(folder, "measure", "none", "--source", "one.npz", "--target", "new.npz")
+    assert done.returncode == 2
+    assert "No array is called 'features'. There are: inputs, labels." in done.stderr
+
+
+def test_metrics_of_a_network(folder: Path) -> None:
+    done = run(folder, "metrics", "toy_nets:network", "one.npz")
+    assert done.returncode == 0, done.stderr
+    for word in (
+        "Error",
+        "NLL",
+        "ECE",
+        "Adversarial error",
+        "Demographic disparity",
+        "F1",
+        "By class",
+    ):
+        assert word in done.stdout
+    plain = json.loads(run(folder, "metrics", "toy_nets:network", "one.npz", "--json").stdout)
+    assert [row["metric"] for row in plain["metrics"]][:2] == ["error", "nll"]
+
+
+def test_metrics_after_corruption(folder: Path) -> None:
+    done = run(
+        folder, "metrics", "toy_nets:images", "pictures.npz", "--corrupt", "fog,jpeg-3", "-m",
+        "error,nll", "--classes", "cat,dog,[red]owl[/red]",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Error after corruption, by severity" in done.stdout
+    assert "corrupted" in done.stdout
+    assert "jpeg" in done.stdout
+
+
+def test_metrics_of_outputs_alone(folder: Path) -> None:
+    done = run(folder, "metrics", "none", "one_outputs.npz", "-m", "error")
+    assert done.returncode == 0, done.stderr
+    assert "outputs alone on data: 60 labelled rows" in done.stdout
+    assert run(folder, "metrics", "none", "one_outputs.npz", "--corrupt", "fog").returncode == 2
+
+
+def test_markup_in_class_names_is_shown_as_text(folder: Path) -> None:
+    done = run(
+        folder, "metrics", "toy_nets:images", "pictures.npz", "-m", "f1,error", "--classes",
+        "cat,dog,[red]owl[/red]",
+    )  # fmt: skip
+    assert "[red]owl[/red]" in done.stdout
+
+
+def test_methods_lists_all_families_and_one(folder: Path) -> None:
+    rows = json.loads(run(folder, "methods", "--json").stdout)
+    assert {row["family"] for row in rows} == {"estimator", "measure", "metric"}
+    needs = {row["name"]: row["needs"] for row in rows}
+    assert needs["fisher-align"] == ["gradients"]
+    assert needs["h-divergence-ms"] == ["features", "source domains"]
+    some = json.loads(run(folder, "methods", "--json", "--family", "measures").stdout)
+    assert {row["family"] for row in some} == {"measure"}
+    done = run(folder, "methods", "--family", "measur")
+    assert done.returncode == 2
+    assert "Did you mean 'measure'" in done.stderr
+    shown = run(folder, "methods").stdout
+    assert "Metrics on labelled data" in shown

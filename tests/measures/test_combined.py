@@ -1,0 +1,160 @@
+"""Divergences over several source domains, with the error added, and all of them by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oodometer.core import Score
+from oodometer.errors import InputError, NoAnswer
+from oodometer.measures import divergence, heads, symmetric
+from oodometer.measures.combined import DIVERGENCES, MultiSource, PlusSourceError
+from oodometer.measures.divergence import HDivergence
+from oodometer.measures.entropy import SourceError
+from oodometer.measures.symmetric import HDeltaHDivergence
+from oodometer.subject import Measure, Subject, scored
+from oodometer.view import Given, View
+from tests.measures.sides import normal, outputs, shuffled, subject, with_classes
+
+STEMS = ("h", "hplus", "hdh", "hplusdhplus")
+DOMAINS = np.array(["photo", "sketch", "cartoon"])[np.arange(90) % 3]
+
+
+def several(shift: float = 0.5) -> Subject:
+    """Three source domains of 30 rows that differ."""
+    source = normal(90, 4, seed=0) + 0.4 * (np.arange(90) % 3)[:, None]
+    return with_classes(source, normal(50, 4, seed=1, shift=shift), 3, DOMAINS)
+
+
+def test_there_are_all_32_by_the_names_of_the_paper() -> None:
+    names = [
+        f"{stem}-divergence{train}{several}{error}"
+        for stem in STEMS
+        for train in ("", "-train")
+        for several in ("", "-ms")
+        for error in ("", "+source-error")
+    ]
+    assert len(names) == 32
+    assert [member.name for member in DIVERGENCES] == names
+    assert len({member.label for member in DIVERGENCES}) == 32
+    labels = {member.name: member.label for member in DIVERGENCES}
+    assert labels["h-divergence"] == "H-divergence"
+    assert labels["hplus-divergence-ms"] == "H⁺-divergence MS"
+    assert labels["hdh-divergence+source-error"] == "HΔH-divergence + Source-Error"
+    full = "hplusdhplus-divergence-train-ms+source-error"
+    assert labels[full] == "H⁺ΔH⁺-divergence (train) MS + Source-Error"
+
+
+def test_each_is_a_measure_and_says_what_it_needs() -> None:
+    for member in DIVERGENCES:
+        assert isinstance(member, Measure)
+        assert hash(member) == hash(member)
+        assert member.assumes
+        assert "NeurIPS" in member.paper
+        assert "features" in member.needs
+        assert ("source domains" in member.needs) == ("-ms" in member.name)
+        assert ("labels" in member.needs) == member.name.endswith("+source-error")
+
+
+@pytest.mark.parametrize("base", [HDivergence(), HDeltaHDivergence(half="train", steps=60)])
+def test_of_several_sources_it_is_the_mean_of_each_alone(base: Measure) -> None:
+    one = several()
+    found = scored(MultiSource(base), one)
+    alone = {}
+    for name in ("cartoon", "photo", "sketch"):
+        rows = np.array([domain == name for domain in DOMAINS])
+        side = View(Given("source", features=one.source.features[rows]))
+        alone[f"domain_{name}"] = scored(base, Subject(side, one.target)).value
+    assert len(set(alone.values())) > 1
+    assert found.value == sum(alone.values()) / 3
+    assert dict(found.facts) == alone
+
+
+@pytest.mark.parametrize("base", [HDivergence(), MultiSource(HDeltaHDivergence(steps=30))])
+def test_the_error_on_the_source_is_added(base: Measure) -> None:
+    one = several()
+    found, plain, error = (scored(m, one) for m in (PlusSourceError(base), base, SourceError()))
+    assert 0 < error.value < 1
+    assert found.value == plain.value + error.value
+    assert found.notes == plain.notes
+    assert dict(found.facts) == {**plain.facts, "source_error": error.value}
+
+
+def test_with_training_data_the_error_is_still_of_the_source() -> None:
+    source = View(Given("source", outputs=outputs(40, 3, seed=0), features=normal(40, 4, seed=5)))
+    target = View(Given("target", outputs=outputs(30, 3, seed=1), features=normal(30, 4, seed=1)))
+    training = several().source
+    one = Subject(source, target, training)
+    found = scored(PlusSourceError(MultiSource(HDivergence())), one)
+    assert found.facts["source_error"] == scored(SourceError(), one).value
+    apart = scored(MultiSource(HDivergence()), Subject(training, target))
+    assert found.value == apart.value + found.facts["source_error"]
+
+
+def test_all_32_share_a_fit_a_head_and_a_domain(monkeypatch: pytest.MonkeyPatch) -> None:
+    fits: list[str] = []
+
+    def fitted(head: Any, *args: Any, **named: Any) -> heads.Fit:
+        fits.append(head)
+        return heads.fit(head, *args, **named)
+
+    def taught(*args: Any, **named: Any) -> tuple[int, bool]:
+        fits.append("pair")
+        return symmetric_teach(*args, **{**named, "steps": 5})
+
+    symmetric_teach = symmetric.teach
+    monkeypatch.setattr(divergence, "fit", fitted)
+    monkeypatch.setattr(symmetric, "teach", taught)
+    monkeypatch.setitem(heads.LIMITS, "larger", 5)
+    one = several()
+    for member in DIVERGENCES:
+        assert isinstance(scored(member, one), Score)
+    # All domains as one, and three alone; two heads each.
+    assert [fits.count(kind) for kind in ("linear", "larger", "pair")] == [4, 4, 8]
+
+
+def test_the_order_of_rows_does_not_change_it() -> None:
+    one = several()
+    measure = PlusSourceError(MultiSource(HDivergence()))
+    first = scored(measure, one)
+    found = scored(measure, shuffled(one, 0))
+    assert found.value == pytest.approx(first.value, abs=1e-12)
+    assert found.facts == pytest.approx(first.facts)
+
+
+def test_a_note_says_of_which_domain_it_is() -> None:
+    found = scored(MultiSource(HDivergence(rows=20)), several())
+    cut = "only 20 of 30 rows a side were used, drawn at random"
+    assert found.notes == tuple(f"{name}: {cut}" for name in ("cartoon", "photo", "sketch"))
+
+
+def test_a_refusal_says_of_which_domain_it_is() -> None:
+    domains = np.array(["big"] * 20 + ["tiny"] * 3)
+    one = subject(normal(23, 2, seed=0), normal(30, 2, seed=1), domains=domains)
+    assert scored(HDivergence(), one).value > 0
+    message = "of the source domain 'tiny': it splits both sides in two, and 3 rows a side"
+    with pytest.raises(NoAnswer, match=message):
+        scored(MultiSource(HDivergence()), one)
+
+
+def test_one_domain_or_none_is_refused() -> None:
+    source, target = normal(20, 2, seed=0), normal(20, 2, seed=1)
+    one = subject(source, target, domains=np.array(["photo"] * 20))
+    with pytest.raises(NoAnswer, match="it is a mean over source domains, and there is 1"):
+        scored(MultiSource(HDivergence()), one)
+    for ask in (scored, lambda measure, subject: measure.measure(subject)):
+        with pytest.raises(NoAnswer, match="it needs source domains"):
+            ask(MultiSource(HDivergence()), subject(source, target))
+
+
+def test_without_labels_the_error_is_refused() -> None:
+    with pytest.raises(NoAnswer, match="it needs outputs"):
+        scored(PlusSourceError(HDivergence()), subject(normal(9, 2, seed=0), normal(9, 2, seed=1)))
+
+
+def test_what_can_not_be_used_at_all_is_an_error() -> None:
+    one = subject(normal(90, 3, seed=0), normal(9, 2, seed=1), domains=DOMAINS)
+    with pytest.raises(InputError, match="'source' are 3 wide, those of 'target' 2"):
+        scored(MultiSource(HDivergence()), one)

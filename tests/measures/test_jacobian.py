@@ -1,0 +1,164 @@
+"""Jacobian measures by hand on softmax regression, and their laws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from oodometer.arrays import Array, Floats
+from oodometer.datasets import as_dataset
+from oodometer.derivatives import jacobian_norms
+from oodometer.errors import InputError, NoAnswer
+from oodometer.inputs import Inputs
+from oodometer.measures.jacobian import Jacobian
+from oodometer.measures.relative import FORMS, Form, compared
+from oodometer.models import FunctionModel, TorchModel
+from oodometer.network import Network
+from oodometer.subject import Subject, scored
+from oodometer.testing.measures import network_state, toy_network
+from oodometer.view import Given, View
+
+RNG = np.random.default_rng(8)
+SOURCE, TARGET = RNG.normal(size=(14, 6)), RNG.normal(size=(9, 6)) + 0.5
+IMAGES = RNG.integers(0, 256, (6, 4, 4), dtype=np.uint8)
+
+
+def subject(source: Any = SOURCE, target: Any = TARGET, model: Any = None) -> Subject:
+    opened = TorchModel(toy_network(), name="net") if model is None else model
+    known, new = (
+        View(Given(name, as_dataset(rows), opened, labelled=False))
+        for name, rows in (("source", source), ("target", target))
+    )
+    return Subject(known, new)
+
+
+def by_hand(layer: nn.Linear, rows: Array) -> Floats:
+    """‖(diag p − ppᵀ) W‖ of softmax regression."""
+    weight, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
+    powers = np.exp(rows @ weight.T + bias)
+    probs = powers / powers.sum(axis=1, keepdims=True)
+    return np.array([np.linalg.norm((np.diag(p) - np.outer(p, p)) @ weight) for p in probs])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_softmax_regression_by_hand(form: Form) -> None:
+    torch.manual_seed(0)
+    layer = nn.Linear(6, 3).double()
+    one = subject(model=TorchModel(nn.Sequential(layer), name="net"))
+    target, source = by_hand(layer, TARGET).mean(), by_hand(layer, SOURCE).mean()
+    found = scored(Jacobian(form), one)
+    assert found.value == pytest.approx(compared(target, source, form), rel=1e-9)
+    assert found.facts["target"] == pytest.approx(target, rel=1e-9)
+    assert found.facts["target_rows"] == 9
+    assert found.facts.get("source_rows") == (None if form == "plain" else 14)
+    assert found.notes == ()
+
+
+def test_images_are_differentiated_by_pixels_from_0_to_1() -> None:
+    torch.manual_seed(0)
+    layer = nn.Linear(16, 3).double()
+    model = TorchModel(nn.Sequential(nn.Flatten(), layer), name="net")
+    expected = by_hand(layer, IMAGES.reshape(6, 16) / 255).mean()
+    assert scored(Jacobian(), subject(IMAGES, IMAGES, model)).value == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_neither_order_nor_batch_nor_memory_changes_the_value(form: Form) -> None:
+    member = Jacobian(form)
+    first = scored(member, subject()).value
+    mixed = subject(SOURCE[RNG.permutation(14)], TARGET[RNG.permutation(9)])
+    few = subject(model=TorchModel(toy_network(), name="net", batch=4))
+    values = [scored(member, other).value for other in (mixed, few)]
+    values.append(scored(Jacobian(form, memory=1), subject()).value)
+    assert values == pytest.approx([first] * 3, rel=1e-9)
+
+
+def test_identical_sides() -> None:
+    values = [scored(Jacobian(form), subject(SOURCE, SOURCE)).value for form in FORMS[1:]]
+    assert values == [0.0, 1.0, 0.0]
+
+
+def test_a_row_is_differentiated_once_for_all_forms_and_subsets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+
+    def counted(network: Network, inputs: Inputs, *, memory: int) -> Floats:
+        asked.append(len(inputs))
+        return jacobian_norms(network, inputs, memory=memory)
+
+    monkeypatch.setattr("oodometer.measures.jacobian.jacobian_norms", counted)
+    one = subject()
+    for form in FORMS:
+        scored(Jacobian(form), one)
+        scored(Jacobian(form), one.sampled(0.8, np.random.default_rng(1)))
+    assert asked == [9, 14]
+
+
+def test_rows_are_capped_and_told() -> None:
+    found = scored(Jacobian("diff", rows=10), subject())
+    assert (found.facts["source_rows"], found.facts["target_rows"]) == (10, 9)
+    assert found.notes == ("only 10 of 14 rows of 'source' were used, drawn at random",)
+    assert scored(Jacobian("plain", rows=5), subject()).notes == (
+        "only 5 of 9 rows of 'target' were used, drawn at random",
+    )
+
+
+def test_the_network_is_left_as_it_was() -> None:
+    one = subject()
+    one.network.module.requires_grad_(False)
+    before = network_state(one.network.module)
+    assert scored(Jacobian(), one).value == pytest.approx(scored(Jacobian(), subject()).value)
+    assert network_state(one.network.module) == before
+
+
+def test_what_has_no_derivative_is_refused() -> None:
+    function = FunctionModel(lambda rows: np.full((len(rows), 2), 0.5), name="flat")
+    with pytest.raises(NoAnswer, match="it needs gradients: 'flat' is a FunctionModel"):
+        scored(Jacobian(), subject(model=function))
+
+    def lengths(texts: list[str]) -> torch.Tensor:
+        return torch.tensor([[len(text)] for text in texts])
+
+    words = TorchModel(nn.EmbeddingBag(9, 3), name="words", prepare=lengths)
+    with pytest.raises(NoAnswer, match="takes words or several tensors"):
+        scored(Jacobian(), subject(["one", "three"], ["four"], words))
+
+
+class Constant(nn.Module):
+    """Says the same of all inputs, though by way of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said = nn.Parameter(torch.zeros(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.said + 0 * x[:, :1]
+
+
+def test_a_model_that_nothing_sways_has_no_ratio() -> None:
+    flat = TorchModel(Constant(), name="flat")
+    assert scored(Jacobian(), subject(model=flat)).value == 0
+    assert scored(Jacobian("diff"), subject(model=flat)).value == 0
+    with pytest.raises(NoAnswer, match="it is 0 on the source"):
+        scored(Jacobian("ratio"), subject(model=flat))
+
+
+def test_bad_settings_are_named() -> None:
+    unknown: Any = "square"
+    with pytest.raises(InputError, match="got 'square'"):
+        Jacobian(unknown)
+    with pytest.raises(InputError, match="rows must be 1 or more; got 0"):
+        Jacobian(rows=0)
+    with pytest.raises(InputError, match="memory must be 1 byte or more; got -1"):
+        Jacobian(memory=-1)
+
+
+def test_names_are_those_of_the_paper() -> None:
+    labels = ["Jacobian", "Jacobian-Diff", "Jacobian-Ratio", "Jacobian-Log-Diff"]
+    assert [Jacobian(form).label for form in FORMS] == labels
+    assert [Jacobian(form).name for form in FORMS] == [label.lower() for label in labels]

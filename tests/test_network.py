@@ -1,0 +1,223 @@
+"""What is seen of a torch network: layers, features, probabilities; and that it is left as it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from oodometer.errors import InputError, NoAnswer, UnknownName
+from oodometer.inputs import Inputs
+from oodometer.models import TorchModel
+from oodometer.network import LAST, Arguments, Network
+
+IMAGES = np.random.default_rng(0).integers(0, 256, (9, 8, 8, 3), dtype=np.uint8)
+
+
+class Backwards(nn.Module):
+    """The head is defined first and used last, and there is one that is used before it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(6, 3)
+        self.middle = nn.Linear(5, 6)
+        self.norm = nn.BatchNorm1d(6)
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.drop(self.norm(torch.relu(self.middle(x)))))  # type: ignore[no-any-return]
+
+
+def opened(module: nn.Module, **settings: Any) -> Network:
+    return TorchModel(module, name="net", **settings).opened()
+
+
+def test_features_are_what_enters_the_linear_layer_that_runs_last() -> None:
+    torch.manual_seed(0)
+    module = Backwards().eval()
+    rows = np.random.default_rng(0).normal(size=(7, 5)).astype(np.float32)
+    said, features = opened(module).look(rows, LAST)
+    with torch.no_grad():
+        x = torch.from_numpy(rows)
+        expected = module.norm(torch.relu(module.middle(x)))
+        logits = module.head(expected)
+    assert np.allclose(features, expected.numpy(), atol=1e-6)
+    assert np.allclose(said.log_probs, logits.log_softmax(1).numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("batch", [None, 1, 4])
+def test_features_of_a_named_layer_are_what_comes_out_of_it_a_row_an_input(
+    batch: int | None,
+) -> None:
+    torch.manual_seed(1)
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 5)).eval()
+    _, features = opened(module, batch=batch).look(IMAGES, "1")
+    with torch.no_grad():
+        pixels = torch.from_numpy(IMAGES).permute(0, 3, 1, 2) / 255
+        expected = torch.relu(module[0](pixels)).flatten(1).numpy()
+    assert features.shape == (9, 144)
+    assert np.allclose(features, expected, atol=1e-6)
+
+
+def test_probabilities_are_those_that_the_model_gives_also_with_mean_and_deviation() -> None:
+    torch.manual_seed(2)
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 5))
+    model = TorchModel(module, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4))
+    network = model.opened()
+    arguments = network.tensors(IMAGES)
+    assert arguments.pixels
+    assert float(arguments.only.min()) >= 0
+    assert float(arguments.only.max()) <= 1
+    with torch.no_grad():
+        found = network.probs(arguments).numpy()
+    assert np.allclose(found, model.classify(IMAGES).probs, atol=1e-6)
+    said, _ = network.look(IMAGES, LAST)
+    assert np.allclose(said.probs, found, atol=1e-6)
+
+
+def test_floats_that_look_like_images_are_not_scaled() -> None:
+    module = nn.Sequential(nn.Flatten(), nn.Linear(12, 2))
+    model = TorchModel(module, mean=(0.5,) * 3, std=(0.1,) * 3)
+    rows = np.random.default_rng(0).normal(size=(4, 3, 2, 2)).astype(np.float32)
+    with torch.no_grad():
+        expected = module(torch.from_numpy(rows)).softmax(1).numpy()
+    assert np.allclose(model.classify(rows).probs, expected, atol=1e-6)
+    assert not model.opened().tensors(rows).pixels
+
+
+def test_a_module_that_gives_probabilities_is_not_put_through_a_softmax_twice() -> None:
+    module = nn.Sequential(nn.Linear(4, 3), nn.Softmax(dim=1))
+    network = opened(module, outputs="probs")
+    rows = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    arguments = network.tensors(rows)
+    assert torch.allclose(network.probs(arguments), module(arguments.only), atol=1e-6)
+    assert np.allclose(
+        network.look(rows, LAST)[0].probs, module(arguments.only).detach().numpy(), atol=1e-6
+    )
+
+
+def test_other_weights_are_used_where_given_and_its_own_stay() -> None:
+    module = nn.Linear(3, 2)
+    network = opened(module)
+    before = {name: part.clone() for name, part in network.weights.items()}
+    doubled = {name: 2 * part for name, part in network.weights.items()}
+    arguments = network.tensors(np.ones((1, 3), dtype=np.float32))
+    own, other = network.logits(arguments), network.logits(arguments, doubled)
+    assert torch.allclose(other, 2 * own)
+    assert all(torch.equal(network.weights[name], part) for name, part in before.items())
+
+
+def test_looking_leaves_no_hook_and_no_trace() -> None:
+    module = Backwards().train()
+    network = opened(module)
+    state = {name: part.clone() for name, part in network.module.state_dict().items()}
+    rows = np.random.default_rng(0).normal(size=(7, 5)).astype(np.float32)
+    network.look(rows, LAST)
+    network.look(rows, "middle")
+    for part in network.module.modules():
+        assert not part._forward_hooks
+        assert not part._forward_pre_hooks
+        assert not part.training
+    assert all(torch.equal(state[name], part) for name, part in network.module.state_dict().items())
+    assert module.training
+
+
+def test_a_hook_is_removed_where_the_network_fails() -> None:
+    network = opened(Backwards())
+    with pytest.raises(RuntimeError):
+        network.look(np.zeros((2, 4), dtype=np.float32), LAST)
+    assert not any(part._forward_pre_hooks for part in network.module.modules())
+
+
+def test_a_layer_that_is_not_there_is_named_with_those_that_are() -> None:
+    with pytest.raises(UnknownName) as caught:
+        opened(Backwards()).look(np.zeros((2, 5), dtype=np.float32), "heads")
+    assert str(caught.value) == (
+        "No layer of 'net' is called 'heads'. Did you mean 'head'? "
+        "There are: head, middle, norm, drop."
+    )
+
+
+def test_a_network_without_a_linear_layer_says_what_to_do() -> None:
+    with pytest.raises(NoAnswer, match=r"no linear layer.*layer=….*There are: 0, 1$"):
+        _ = opened(nn.Sequential(nn.Conv2d(3, 2, 8), nn.Flatten())).linears
+
+
+class Ragged(nn.Module):
+    """As wide as the largest value of the batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide = Widening()
+        self.head = nn.Linear(1, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.wide(x).mean(1, keepdim=True))  # type: ignore[no-any-return]
+
+
+class Widening(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[:, :1].repeat(1, int(x.max()))
+
+
+class Pair(nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int]:
+        return x, 3
+
+
+def test_features_that_are_wider_for_some_rows_are_refused() -> None:
+    rows = np.array([[2.0], [3.0]], dtype=np.float32)
+    with pytest.raises(InputError, match="2 wide for some inputs and 3 for others"):
+        opened(Ragged(), batch=1).look(rows, "wide")
+
+
+def test_the_first_tensor_of_several_is_the_features_and_anything_else_is_refused() -> None:
+    class Odd(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.pair, self.single, self.head = Pair(), Summed(), nn.Linear(2, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.single(x)
+            return self.head(self.pair(x)[0])  # type: ignore[no-any-return]
+
+    class Summed(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.sum(0)
+
+    rows = np.ones((3, 2), dtype=np.float32)
+    assert np.array_equal(opened(Odd()).look(rows, "pair")[1], rows)
+    with pytest.raises(InputError, match=r"The layer 'single' gave \(2,\) for 3 inputs"):
+        opened(Odd()).look(rows, "single")
+
+
+def test_derivatives_need_one_tensor_of_numbers() -> None:
+    ones = torch.ones(2, 3)
+    assert Arguments((ones,), {}).only is ones
+    for wrong in (Arguments((ones, ones), {}), Arguments((), {"x": ones}),
+                  Arguments((ones.long(),), {})):  # fmt: skip
+        with pytest.raises(NoAnswer, match="one tensor"):
+            _ = wrong.only
+
+
+def test_rows_of_arguments_keep_what_they_are() -> None:
+    both = Arguments((torch.arange(4),), {"mask": torch.arange(4) * 2}, pixels=True)
+    some = both.rows(slice(1, 3))
+    assert some.placed[0].tolist() == [1, 2]
+    assert some.named["mask"].tolist() == [2, 4]
+    assert some.pixels
+
+
+def test_a_model_that_gives_classes_alone_is_not_opened() -> None:
+    class Decides(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.argmax(1)
+
+    model = TorchModel(Decides(), name="net", outputs="classes")
+    rows: Inputs = np.eye(3, dtype=np.float32)
+    assert model.classify(rows).classes.tolist() == [0, 1, 2]
+    with pytest.raises(NoAnswer, match="classes alone"):
+        model.opened()

@@ -1,0 +1,165 @@
+"""Views: computed once, by content, and honest about what they lack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from oodometer.datasets import as_dataset
+from oodometer.errors import InputError, NoAnswer
+from oodometer.models import FunctionModel, TorchModel
+from oodometer.predictions import Predictions
+from oodometer.view import NEEDS, Given, View
+from tests.standins import ByContent
+
+ROWS = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
+LABELS = np.random.default_rng(1).integers(0, 3, 40)
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3))
+
+
+def torch_view(rows: Any = ROWS, **settings: Any) -> View:
+    return View(
+        Given(
+            "data", as_dataset(rows, labels=LABELS[: len(rows)]), TorchModel(network()), **settings
+        )
+    )
+
+
+class Counting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.rows = network(), 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.rows += len(x)
+        return self.inner(x)  # type: ignore[no-any-return]
+
+
+def test_outputs_and_features_come_of_one_pass_whichever_is_asked_for_first() -> None:
+    for first in ("outputs", "features"):
+        model = TorchModel(Counting())
+        view = View(Given("data", as_dataset(ROWS, labels=LABELS), model))
+        getattr(view, first)
+        assert view.features.shape == (40, 4)
+        assert view.outputs.n == 40
+        assert view.rows(np.arange(7)).outputs.n == 7
+        assert model.module.rows == 40
+
+
+def test_a_part_has_the_rows_of_the_whole() -> None:
+    view = torch_view()
+    index = np.array([5, 3, 30])
+    part = view.rows(index)
+    deeper = part.rows(np.array([True, False, True]))
+    assert np.array_equal(part.features, view.features[index])
+    assert np.array_equal(part.outputs.probs, view.outputs.probs[index])
+    assert np.array_equal(part.labels, LABELS[index])
+    assert np.array_equal(deeper.keys, view.keys[[5, 30]])
+    assert np.array_equal(deeper.inputs(), ROWS[[5, 30]])
+    assert np.array_equal(deeper.inputs(slice(1, 2)), ROWS[[30]])
+    assert len(deeper) == 2
+
+
+def test_what_is_drawn_hangs_on_the_row_and_the_seed_alone() -> None:
+    order = np.random.default_rng(3).permutation(40)
+    view, mixed = torch_view(), torch_view(ROWS[order])
+    assert np.array_equal(order[mixed.order("x")], view.order("x"))
+    assert np.array_equal(mixed.draws("x").uniforms(2), view.draws("x").uniforms(2)[order])
+    assert not np.array_equal(view.order("x"), view.order("y"))
+    assert not np.array_equal(view.order("x"), torch_view(seed=1).order("x"))
+
+
+def test_a_capped_view_has_the_same_rows_whatever_their_order() -> None:
+    order = np.random.default_rng(3).permutation(40)
+    few, mixed = torch_view().first(12, "x"), torch_view(ROWS[order]).first(12, "x")
+    assert few.n == mixed.n == 12
+    assert sorted(few.keys.tolist()) == sorted(mixed.keys.tolist())
+    view = torch_view()
+    assert view.first(40, "x") is view
+    assert view.first(41, "x") is view
+
+
+def test_a_value_a_row_is_computed_once_for_all_views() -> None:
+    view, asked = torch_view(), []
+
+    def make(some: View) -> np.ndarray:
+        asked.append(some.n)
+        return np.asarray(some.features.sum(1))
+
+    first = view.rows(np.arange(10)).per_row("sum", make)
+    second = view.rows(np.arange(5, 20)).per_row("sum", make)
+    whole = view.per_row("sum", make)
+    assert np.allclose(whole, view.features.sum(1))
+    assert np.array_equal(first, whole[:10])
+    assert np.array_equal(second, whole[5:20])
+    assert asked == [10, 10, 20]
+    view.per_row("other", make)
+    assert asked[-1] == 40
+
+
+def test_domains() -> None:
+    view = torch_view(domains=np.repeat(["b", "a"], [10, 30]))
+    assert view.domain_names == ("a", "b")
+    assert view.of_domain("b").n == 10
+    assert np.array_equal(view.of_domain("a").labels, LABELS[10:])
+    assert view.rows(np.arange(10)).domain_names == ("b",)
+    with pytest.raises(InputError, match="has no domain 'c'"):
+        view.of_domain("c")
+
+
+def test_labels_that_may_not_be_looked_at_are_not_there() -> None:
+    view = torch_view(labelled=False)
+    assert view.outputs.labels is None
+    assert view.lacks("labels") == "'data' has no labels"
+    with pytest.raises(NoAnswer, match="it needs labels: 'data' has no labels"):
+        _ = view.labels
+
+
+def test_what_each_kind_of_view_lacks() -> None:
+    closed = FunctionModel(lambda rows: np.full((len(rows), 2), 0.5), name="f")
+    texts = View(Given("texts", as_dataset(["a", "b"]), ByContent()))
+    features = View(Given("z", features=ROWS))
+    outputs = View(Given("p", outputs=Predictions.from_probs([[0.5, 0.5]], labels=[1])))
+    function = View(Given("rows", as_dataset(ROWS), closed))
+    have = {
+        name: {need for need in NEEDS if view.lacks(need) is None} - {"training data"}
+        for name, view in {
+            "torch": torch_view(), "function": function, "texts": texts, "features": features,
+            "outputs": outputs,
+        }.items()
+    }  # fmt: skip
+    assert have["torch"] == {
+        "outputs", "labels", "features", "gradients", "weights", "mixable inputs",
+    }  # fmt: skip
+    assert have["function"] == {"outputs", "mixable inputs"}
+    assert have["texts"] == {"outputs"}
+    assert have["features"] == {"features"}
+    assert have["outputs"] == {"outputs", "labels"}
+    assert "'f' is a FunctionModel" in str(function.lacks("gradients"))
+    assert "are text, of which two can't be mixed" in str(texts.lacks("mixable inputs"))
+
+
+def test_a_view_of_arrays_has_no_inputs_and_asks_no_model() -> None:
+    view = View(Given("z", features=ROWS))
+    with pytest.raises(NoAnswer, match="looks at the inputs"):
+        view.inputs()
+    with pytest.raises(NoAnswer, match="asks the model anew"):
+        view.classified(ROWS)
+    with pytest.raises(NoAnswer, match="neither outputs of 'z' nor a model"):
+        _ = view.outputs
+
+
+def test_keys_of_arrays_are_made_of_their_content() -> None:
+    features = View(Given("z", features=ROWS))
+    again = View(Given("z", features=ROWS[::-1]))
+    assert np.array_equal(features.keys, again.keys[::-1])
+    outputs = View(Given("p", outputs=Predictions.from_logits(ROWS)))
+    assert len(np.unique(outputs.keys)) == 40
