@@ -21,11 +21,15 @@ bench: .venv/.dev
 	$(BIN)/python -m benchmarks.speed_estimators
 	$(BIN)/python -m benchmarks.speed_randaugment
 	$(BIN)/python -m benchmarks.speed_invariance
+	$(BIN)/python -m benchmarks.speed_mmd
+	$(BIN)/python -m benchmarks.speed_gradients
+	$(BIN)/python -m benchmarks.speed_measures
 	$(BIN)/python -m benchmarks.quality_fmow
 	$(BIN)/python -m benchmarks.quality_digits
 	$(BIN)/python -m benchmarks.quality_invariance_digits
 	$(BIN)/python -m benchmarks.quality_invariance_pacs
 	$(BIN)/python -m benchmarks.quality_invariance_sentiment
+	$(BIN)/python -m benchmarks.quality_measures_pacs
 	$(BIN)/python -m benchmarks.quality_invariance_adult
 	$(BIN)/python -m benchmarks.quality_hypersphere
 	$(BIN)/python -m benchmarks.ablations_invariance

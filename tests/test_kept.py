@@ -37,6 +37,11 @@ def literal(one: Pass, back: torch.Tensor) -> Floats:
     return np.stack(rows)
 
 
+def without_bias(layer: nn.Module) -> nn.Module:
+    layer.register_parameter("bias", None)
+    return layer
+
+
 LAYERS: list[tuple[nn.Module, tuple[int, ...], int]] = [
     # the layer, the shape of what goes in, how many numbers are kept of a row
     (nn.Linear(4, 3), (5, 4), 3 + 5),
@@ -55,6 +60,7 @@ LAYERS: list[tuple[nn.Module, tuple[int, ...], int]] = [
     (nn.LayerNorm(4), (5, 3, 4), 8),
     (nn.BatchNorm1d(3).eval(), (5, 3), 6),
     (nn.BatchNorm2d(3).eval(), (5, 3, 2, 2), 6),
+    (without_bias(nn.BatchNorm2d(3).eval()), (5, 3, 2, 2), 3),
     (nn.BatchNorm2d(3, track_running_stats=False).eval(), (5, 3, 2, 2), 6),
     (nn.PReLU(), (5, 3), 1),
     (nn.Embedding(7, 3), (5, 4), 4 * 3 + 4),

@@ -1,8 +1,7 @@
-"""Maximum mean discrepancies, against loops in float64, closed forms and laws."""
+"""The Gaussian discrepancy, against loops in float64, closed forms and laws."""
 
 from __future__ import annotations
 
-import cmath
 import math
 import tracemalloc
 from collections.abc import Callable
@@ -13,90 +12,17 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_info
 
 from oodometer import kernels
 from oodometer.arrays import Array, Floats
-from oodometer.kernels import (
-    WIDTHS,
-    gaussian_mmd,
-    mean_covariance_distance,
-    random_feature_mmd,
-)
-
-COORDINATES = st.sampled_from([0.0, 1e-3, 0.01, -0.02, 0.5, 1.0, -1.0, 1.0001, 30.0, -400.0])
-
-
-def samples(width: int) -> st.SearchStrategy[Array]:
-    row = st.lists(COORDINATES | st.floats(-3, 3), min_size=width, max_size=width)
-    return st.lists(row, min_size=1, max_size=7).map(np.array)
-
-
-PAIRS = st.integers(1, 3).flatmap(lambda width: st.tuples(samples(width), samples(width)))
+from oodometer.kernels import WIDTHS, gaussian_mmd
+from tests.kernel_twins import PAIRS, literal_mmd, wide_mmd
 
 
 def nearly(value: float) -> Any:
     """What float32 exponentials leave of few pairs."""
     return pytest.approx(value, rel=1e-6, abs=2e-6)
-
-
-# Slow twins -----------------------------------------------------------------------------------
-
-
-def literal_kernel(a: Floats, b: Floats) -> float:
-    distance = math.fsum((x - y) ** 2 for x, y in zip(a.tolist(), b.tolist(), strict=True))
-    return math.fsum(math.exp(-γ * distance) for γ in (0.001, 0.01, 0.1, 1, 10, 100, 1000))
-
-
-def literal_mmd(first: Array, second: Array) -> float:
-    def mean(left: Array, right: Array) -> float:
-        return math.fsum(literal_kernel(a, b) for a in left for b in right) / len(left) / len(right)
-
-    return mean(first, first) + mean(second, second) - 2 * mean(first, second)
-
-
-def wide_mmd(first: Array, second: Array, scale: float = 1.0) -> float:
-    """The same with whole float64 matrices, for more rows than loops can do."""
-    wide = [rows.astype(np.float64) for rows in (first, second)]
-
-    def mean(left: Array, right: Array) -> float:
-        distances = scale**2 * cdist(left, right, "sqeuclidean")
-        return float(sum(np.exp(-γ * distances).mean() for γ in WIDTHS))
-
-    return mean(wide[0], wide[0]) + mean(wide[1], wide[1]) - 2 * mean(wide[0], wide[1])
-
-
-def literal_waves(first: Array, second: Array, directions: Floats) -> list[float]:
-    def phi(rows: Array, ω: Floats) -> complex:
-        return sum(cmath.exp(1j * float(ω @ x)) for x in rows) / len(rows)
-
-    return [
-        sum(
-            abs(phi(first, math.sqrt(2 * γ) * way) - phi(second, math.sqrt(2 * γ) * way)) ** 2
-            for γ in WIDTHS
-        )
-        for way in directions.astype(np.float64).T
-    ]
-
-
-def literal_mean_covariance(first: Array, second: Array) -> float:
-    def moments(rows: Array) -> tuple[list[float], list[list[float]]]:
-        n, d = rows.shape
-        mean = [math.fsum(rows[:, i]) / n for i in range(d)]
-        return mean, [
-            [
-                math.fsum((row[i] - mean[i]) * (row[j] - mean[j]) for row in rows) / (n - 1)
-                for j in range(d)
-            ]
-            for i in range(d)
-        ]
-
-    (means, spread), (other_means, other_spread) = moments(first), moments(second)
-    gaps = [a - b for a, b in zip(means, other_means, strict=True)]
-    for row, other in zip(spread, other_spread, strict=True):
-        gaps += [a - b for a, b in zip(row, other, strict=True)]
-    return math.fsum(gap**2 for gap in gaps)
 
 
 # Gaussian kernels -----------------------------------------------------------------------------
@@ -282,22 +208,6 @@ def test_laws_of_gaussian_mmd(pair: tuple[Array, Array], seed: int, move: float)
     assert gaussian_mmd(-first, -second) == close
 
 
-@given(pair=PAIRS, seed=st.integers(0, 9), move=st.floats(-50, 50))
-@settings(max_examples=60, deadline=None)
-def test_laws_of_mean_covariance_distance(
-    pair: tuple[Array, Array], seed: int, move: float
-) -> None:
-    first, second = (np.concatenate([rows, rows + 1.5]) for rows in pair)
-    found = mean_covariance_distance(first, second)
-    close = pytest.approx(found, rel=1e-6, abs=1e-6)
-    assert found >= 0
-    assert mean_covariance_distance(second, first) == close
-    order = np.random.default_rng(seed).permutation(len(first))
-    assert mean_covariance_distance(first[order], second) == close
-    assert mean_covariance_distance(first, first[order]) == pytest.approx(0, abs=1e-6)
-    assert mean_covariance_distance(first + move, second + move) == close
-
-
 # Closed forms ---------------------------------------------------------------------------------
 
 
@@ -328,88 +238,3 @@ def test_the_mean_over_gaussian_samples_is_the_closed_form(
     error = np.std(values, ddof=1) / math.sqrt(len(values))
     assert abs(np.mean(values) - expected) < 4 * error
     assert error < 0.1 * expected
-
-
-def test_mean_and_covariance_tend_to_those_of_the_population() -> None:
-    rng, n = np.random.default_rng(0), 200_000
-    turn = np.array([[1.0, 0.5], [0.0, 2.0]])
-    first = rng.normal(size=(n, 2)) @ turn + [1.0, 0.0]
-    second = rng.normal(size=(n, 2))
-    expected = 1.0 + ((turn.T @ turn - np.eye(2)) ** 2).sum()
-    assert mean_covariance_distance(first, second) == pytest.approx(expected, rel=0.02)
-
-
-# Means and covariances ------------------------------------------------------------------------
-
-
-@given(pair=PAIRS, rows=st.integers(1, 9))
-@settings(max_examples=60, deadline=None)
-def test_mean_covariance_distance_is_the_literal_one(pair: tuple[Array, Array], rows: int) -> None:
-    first, second = (np.concatenate([part, part[:1] + 1.5]) for part in pair)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "ROWS", rows)
-        found = mean_covariance_distance(first, second)
-    assert found == pytest.approx(literal_mean_covariance(first, second), rel=1e-9, abs=1e-12)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_covariances_are_numpys(dtype: npt.DTypeLike) -> None:
-    rng = np.random.default_rng(0)
-    first, second = (rng.normal(5, 2, size=(n, 40)).astype(dtype) for n in (5000, 300))
-    gap = first.mean(axis=0, dtype=float) - second.mean(axis=0, dtype=float)
-    spread = np.cov(first.astype(float).T) - np.cov(second.astype(float).T)
-    expected = (gap**2).sum() + (spread**2).sum()
-    assert mean_covariance_distance(first, second) == pytest.approx(expected, rel=1e-9)
-
-
-# Random features ------------------------------------------------------------------------------
-
-
-@given(pair=PAIRS, seed=st.integers(0, 9))
-@settings(max_examples=40, deadline=None)
-def test_random_features_are_the_literal_ones(pair: tuple[Array, Array], seed: int) -> None:
-    first, second = (rows.clip(-3, 3) for rows in pair)
-    found, error = random_feature_mmd(first, second, rng=np.random.default_rng(seed), count=5)
-    directions = np.random.default_rng(seed).standard_normal((first.shape[1], 5), dtype=np.float32)
-    values = literal_waves(first, second, directions)
-    assert found == pytest.approx(np.mean(values), rel=2e-4, abs=2e-4)
-    assert error == pytest.approx(np.std(values, ddof=1) / math.sqrt(5), rel=2e-3, abs=2e-4)
-
-
-@pytest.mark.parametrize(("d", "scale"), [(1, 1.0), (3, 0.05), (64, 1.0), (64, 0.1)])
-def test_random_features_are_right_on_average_and_know_their_error(d: int, scale: float) -> None:
-    rng = np.random.default_rng(d)
-    first = scale * rng.normal(size=(90, d))
-    second = scale * (rng.normal(size=(60, d)) + 0.3)
-    exact = wide_mmd(first, second)
-    drawn = [random_feature_mmd(first, second, rng=rng, count=64) for _ in range(150)]
-    values, errors = np.array(drawn).T
-    assert abs(values.mean() - exact) < 4 * values.std() / math.sqrt(len(values))
-    assert errors.mean() == pytest.approx(values.std(ddof=1), rel=0.25)
-    assert values.std() < 0.5 * exact
-
-
-def test_more_random_features_come_nearer() -> None:
-    first, second = np.random.default_rng(0).normal(size=(2, 500, 20))
-    second += 0.2
-    few, many = (
-        random_feature_mmd(first, second, rng=np.random.default_rng(1), count=count)
-        for count in (50, 5000)
-    )
-    assert many[1] == pytest.approx(few[1] / 10, rel=0.35)
-    assert abs(many[0] - gaussian_mmd(first, second)) < 4 * many[1]
-
-
-def test_random_features_do_not_hang_on_where_rows_lie_or_in_which_order() -> None:
-    first, second = np.random.default_rng(0).normal(size=(2, 400, 6))
-    rng = np.random.default_rng
-
-    def found(one: Array, other: Array) -> float:
-        value, _ = random_feature_mmd(one, other, rng=rng(3), count=40)
-        return value
-
-    value = found(first, second)
-    assert found(first[::-1], second) == pytest.approx(value, rel=1e-6)
-    assert found(second, first) == pytest.approx(value, rel=1e-6)
-    assert found(first + 7.0, second + 7.0) == pytest.approx(value, rel=1e-3)
-    assert found(first, first[::-1]) == pytest.approx(0.0, abs=1e-9)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from oodometer import transforms
+from oodometer import measures, transforms
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -54,6 +54,28 @@ def test_models_are_ranked_in_python_and_then_by_commands(
     assert first.index("good") < first.index("poor")
     assert all(others)
     assert (tmp_path / "look" / "index.html").is_file()
+
+
+def test_features_are_measured_in_python_and_then_by_commands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with contextlib.chdir(tmp_path):
+        exec(compile(blocks("python")[2], "README.md", "exec"), {})
+    said = capsys.readouterr().out
+    assert said.startswith("h-divergence  ")
+    assert "jacobian      no answer: it needs gradients: no model was given" in said
+    ran("oodometer demo --save example", tmp_path)
+    lines = commands(blocks("sh")[3])
+    assert len(lines) == 3
+    measured, metrics, methods = (ran(line, tmp_path) for line in lines)
+    assert "signal/noise" in measured
+    assert "By class" in metrics
+    assert "fisher-align" in methods
+
+
+def test_as_many_measures_are_promised_as_there_are() -> None:
+    assert 55 <= len(measures.MEMBERS) <= 65
+    assert "Some sixty *measures*" in README.read_text()
 
 
 def test_as_many_transforms_are_promised_as_there_are() -> None:

@@ -182,7 +182,7 @@ def jacobian_norms(network: Network, inputs: Inputs, *, memory: int = MEMORY) ->
     found = np.empty(len(inputs))
     with _derivable("derivatives by its inputs"):
         one = network.tensors(take(inputs, slice(0, 1)))
-        room = 2 * one.only.nbytes + saved_bytes(network, one)
+        room = 2 * (one.only.nbytes + saved_bytes(network, one))
         step = rows_within(network, inputs, memory, room)
         for at in range(0, len(inputs), step):
             some = slice(at, at + step)

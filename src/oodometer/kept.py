@@ -113,7 +113,7 @@ def _normed(layer: Any, went: Any, back: Any) -> Any:
     went, back = (part.reshape(*part.shape[:2], -1) for part in (went, back))
     centered = went - layer.running_mean[:, None]
     scale = (back * centered).sum(dim=2) * torch.rsqrt(layer.running_var + layer.eps)
-    return torch.cat([scale, back.sum(dim=2)], dim=1)
+    return scale if layer.bias is None else torch.cat([scale, back.sum(dim=2)], dim=1)
 
 
 def _pulled(one: Pass, back: Any) -> Any:
@@ -187,11 +187,10 @@ def _inner_of_words(chunks: Sequence[Kept]) -> Floats:
     tokens = [chunk.parts[1].reshape(len(chunk.parts[1]), -1).cpu().numpy() for chunk in chunks]
     back = np.concatenate([as_doubles(chunk.parts[0].flatten(0, -2)) for chunk in chunks])
     lengths = [part.shape[1] for part in tokens for _ in part]
-    row, word = (
-        np.repeat(np.arange(len(lengths)), lengths),
-        np.concatenate([t.ravel() for t in tokens]),
-    )
-    order, total = np.argsort(word, kind="stable"), np.zeros((len(lengths), len(lengths)))
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    word = np.concatenate([part.ravel() for part in tokens])
+    order = np.argsort(word, kind="stable")
+    total = np.zeros((len(lengths), len(lengths)))
     for same in np.split(order, np.flatnonzero(np.diff(word[order])) + 1):
         if word[same[0]] == chunks[0].layer.padding_idx:
             continue

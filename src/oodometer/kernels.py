@@ -151,6 +151,7 @@ def _kernel_sum(distances: Floats, room: Floats) -> float:
     for γ in WIDTHS[flat:]:
         if γ * nearest > GONE:
             break
+        # The tenth power of the last one would save 5 % of the time, and cost a digit.
         np.multiply(distances, np.float32(-γ), out=room)
         np.clip(room, LOWEST, 0.0, out=room)
         np.exp(room, out=room)

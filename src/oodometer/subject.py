@@ -134,13 +134,12 @@ def _too_few(domains: tuple[str, ...]) -> str | None:
     )
 
 
-@runtime_checkable
-class Measure(Protocol):
-    """A score of a subject in its own unit, which may tell of the error on the target."""
+class Described(Protocol):
+    """What every measure and every metric says of itself."""
 
     @property
     def name(self) -> str:
-        """How users call it: lower case, words joined by hyphens."""
+        """How users call it: one word, in lower case."""
 
     @property
     def label(self) -> str:
@@ -152,39 +151,24 @@ class Measure(Protocol):
 
     @property
     def assumes(self) -> str:
-        """When it should tell of the error on the target, in one line."""
+        """What it tells of, or what must hold for it to do so, in one line."""
 
     @property
     def paper(self) -> str:
         """Where it comes from."""
+
+
+@runtime_checkable
+class Measure(Described, Protocol):
+    """A score of a subject in its own unit, which may tell of the error on the target."""
 
     def measure(self, subject: Subject) -> Score | float:
         """The score; NoAnswer where there is none, with the reason."""
 
 
 @runtime_checkable
-class Metric(Protocol):
+class Metric(Described, Protocol):
     """A score of a model on labelled data."""
-
-    @property
-    def name(self) -> str:
-        """How users call it: lower case, words joined by underscores."""
-
-    @property
-    def label(self) -> str:
-        """How it is called in a table."""
-
-    @property
-    def needs(self) -> tuple[Need, ...]:
-        """What it must be given."""
-
-    @property
-    def assumes(self) -> str:
-        """What it tells, and of what, in one line."""
-
-    @property
-    def paper(self) -> str:
-        """Where it comes from."""
 
     def score(self, view: View) -> Score:
         """The score; NoAnswer where there is none, with the reason."""

@@ -243,6 +243,13 @@ class View:
             raise NoAnswer(f"it needs {need}: {reason}")
 
 
+def left_out(some: View, whole: View) -> tuple[str, ...]:
+    """A note on rows that were not looked at, where there are any."""
+    if some.n == whole.n:
+        return ()
+    return (f"only {some.n:,} of {whole.n:,} rows of {whole.name!r} were used, drawn at random",)
+
+
 def copies_before(keys: Keys) -> Ints:
     """How many rows of the same content come before each.
 

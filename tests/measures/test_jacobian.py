@@ -116,6 +116,16 @@ def test_the_network_is_left_as_it_was() -> None:
     assert network_state(one.network.module) == before
 
 
+def test_a_module_may_change_its_inputs_in_place() -> None:
+    torch.manual_seed(0)
+    head = nn.Linear(6, 3).double()
+    values = [
+        scored(Jacobian(), subject(model=TorchModel(nn.Sequential(first, head), name="net"))).value
+        for first in (nn.ReLU(), nn.ReLU(inplace=True))
+    ]
+    assert values[0] == values[1] > 0
+
+
 def test_what_has_no_derivative_is_refused() -> None:
     function = FunctionModel(lambda rows: np.full((len(rows), 2), 0.5), name="flat")
     with pytest.raises(NoAnswer, match="it needs gradients: 'flat' is a FunctionModel"):

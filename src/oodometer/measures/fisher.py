@@ -20,7 +20,7 @@ from oodometer.errors import InputError, NoAnswer
 from oodometer.measures.relative import compared
 from oodometer.network import Network
 from oodometer.subject import DG, Subject
-from oodometer.view import Need, View
+from oodometer.view import Need, View, left_out
 
 EigenvalueForm = Literal["diff", "ratio"]
 # Rows a side of a network of at most so many weights, and of a larger one.
@@ -168,11 +168,7 @@ def _gradients(subject: Subject, rows: int | None, memory: int) -> Gradients:
     found = gradient_gram(
         network, [_side(network, view) for view in (known, target)], memory=memory
     )
-    notes = [
-        f"only {used.n:,} of {view.n:,} rows of {view.name!r} were used, drawn at random"
-        for used, view in zip((known, target), whole, strict=True)
-        if used.n < view.n
-    ]
+    notes = [note for pair in zip((known, target), whole, strict=True) for note in left_out(*pair)]
     if found.looped:
         notes.append("gradients were computed one row after the other: the network can't do more")
     gram, n = found.values, known.n

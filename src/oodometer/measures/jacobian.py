@@ -12,7 +12,7 @@ from oodometer.arrays import Floats
 from oodometer.core import Score
 from oodometer.derivatives import MEMORY, jacobian_norms
 from oodometer.errors import InputError
-from oodometer.measures.relative import FORMS, Form, compared
+from oodometer.measures.relative import FORMS, Form, means_compared
 from oodometer.network import Network
 from oodometer.subject import DG, Subject
 from oodometer.view import Need, View
@@ -56,20 +56,14 @@ class Jacobian:
 
     def measure(self, subject: Subject) -> Score:
         """The mean on T, or compared with that on S."""
-        sides = {"target": subject.target}
-        if self.form != "plain":
-            sides["source"] = subject.known
-        facts, notes = {}, []
-        for side, view in sides.items():
-            some = view.first(self.rows, "jacobian rows")
-            facts[side] = float(norms(some, subject.network, memory=self.memory).mean())
-            facts[f"{side}_rows"] = some.n
-            if some.n < view.n:
-                notes.append(
-                    f"only {some.n:,} of {view.n:,} rows of {view.name!r} were used, drawn at random"
-                )
-        value = compared(facts["target"], facts.get("source", 0.0), self.form)
-        return Score(value, notes=tuple(notes), facts=facts)
+        network, memory = subject.network, self.memory
+        return means_compared(
+            subject,
+            self.form,
+            lambda view: norms(view, network, memory=memory),
+            rows=self.rows,
+            purpose="jacobian rows",
+        )
 
 
 def norms(view: View, network: Network, *, memory: int) -> Floats:

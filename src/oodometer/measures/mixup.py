@@ -20,7 +20,7 @@ from oodometer.core import Score
 from oodometer.draws import Draws
 from oodometer.errors import InputError, NoAnswer
 from oodometer.inputs import Inputs
-from oodometer.measures.relative import FORMS, Form, compared
+from oodometer.measures.relative import FORMS, Form, means_compared
 from oodometer.scoring import ROWS
 from oodometer.subject import DG, Subject
 from oodometer.view import Need, View
@@ -69,18 +69,13 @@ class Mixup:
 
     def measure(self, subject: Subject) -> Score:
         """The mean on T, or compared with that on S."""
-        sides = [subject.target] if self.form == "plain" else [subject.target, subject.known]
-        facts, notes = {}, []
-        for side, view in zip(("target", "source"), sides, strict=False):
-            some = view.first(self.rows, "mixup rows")
-            facts[side] = float(distances(some, alpha=self.alpha).mean())
-            facts[f"{side}_rows"] = some.n
-            if some.n < view.n:
-                notes.append(
-                    f"only {some.n:,} of {view.n:,} rows of {view.name!r} were used, drawn at random"
-                )
-        value = compared(facts["target"], facts.get("source", 0.0), self.form)
-        return Score(value, notes=tuple(notes), facts=facts)
+        return means_compared(
+            subject,
+            self.form,
+            lambda view: distances(view, alpha=self.alpha),
+            rows=self.rows,
+            purpose="mixup rows",
+        )
 
 
 def distances(view: View, *, alpha: float) -> Floats:

@@ -13,7 +13,7 @@ from oodometer.errors import InputError, NoAnswer
 from oodometer.kernels import gaussian_mmd, mean_covariance_distance, random_feature_mmd
 from oodometer.stats import Z95, stream
 from oodometer.subject import DG, Subject
-from oodometer.view import Need, View
+from oodometer.view import Need, left_out
 
 # Squares of larger features are beyond what float32 distances hold.
 LARGEST = 1e12
@@ -45,10 +45,10 @@ class MmdGaussian:
         _features(subject)
         views = subject.known, subject.target
         some = [view.first(self.rows, "mmd rows") for view in views]
-        notes = [_left_out(*pair) for pair in zip(some, views, strict=True)]
+        notes = [note for pair in zip(some, views, strict=True) for note in left_out(*pair)]
         return Score(
             gaussian_mmd(some[0].features, some[1].features),
-            notes=tuple(note for note in notes if note),
+            notes=tuple(notes),
             facts={"source_rows": some[0].n, "target_rows": some[1].n},
         )
 
@@ -109,9 +109,3 @@ def _features(subject: Subject) -> tuple[Floats, Floats]:
     if largest > LARGEST:
         raise NoAnswer(f"features reach {largest:.1e}, and can't be squared beyond {LARGEST:.0e}")
     return found
-
-
-def _left_out(some: View, whole: View) -> str | None:
-    if some.n == whole.n:
-        return None
-    return f"only {some.n:,} of {whole.n:,} rows of {whole.name!r} were used, drawn at random"

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import log
 from typing import Literal, get_args
 
+from oodometer.arrays import Floats
+from oodometer.core import Score
 from oodometer.errors import InputError, NoAnswer
+from oodometer.subject import Subject
+from oodometer.view import View, left_out
 
 Form = Literal["plain", "diff", "ratio", "log-diff"]
 FORMS: tuple[Form, ...] = get_args(Form)
@@ -30,3 +35,20 @@ def compared(target: float, source: float, form: Form) -> float:
     if target <= 0 or source < 0:
         raise NoAnswer(f"it is {target:g} on the target and {source:g} on the source: no logarithm")
     return log(target) - log(source)
+
+
+def means_compared(
+    subject: Subject, form: Form, values: Callable[[View], Floats], *, rows: int, purpose: str
+) -> Score:
+    """The mean of a value a row on T, or beside that on S, of at most so many rows a side."""
+    sides = {"target": subject.target}
+    if form != "plain":
+        sides["source"] = subject.known
+    facts: dict[str, float] = {}
+    notes: list[str] = []
+    for side, view in sides.items():
+        some = view.first(rows, purpose)
+        facts |= {side: float(values(some).mean()), f"{side}_rows": some.n}
+        notes += left_out(some, view)
+    value = compared(facts["target"], facts.get("source", 0.0), form)
+    return Score(value, notes=tuple(notes), facts=facts)
