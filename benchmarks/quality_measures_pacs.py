@@ -175,7 +175,7 @@ def page(
     return (
         f"Small CNNs on PACS at 32 × 32. From photos that {models} networks had not seen, of which "
         "they learned other photos, to other such photos and to the other domains (means over the "
-        f"networks; {HELD_OUT} images a side at most):\n\n"
+        f"networks; {HELD_OUT // 2} images a side):\n\n"
         f"{markdown_table(('target', 'accuracy, %', *labels), rows)}\n\n"
         "Signal to noise, mean / sd over "
         f"{replicates} random 80 % of the rows, of networks that learned three domains, with the "
