@@ -24,6 +24,7 @@ bench: .venv/.dev
 	$(BIN)/python -m benchmarks.speed_mmd
 	$(BIN)/python -m benchmarks.speed_gradients
 	$(BIN)/python -m benchmarks.speed_measures
+	$(BIN)/python -m benchmarks.speed_pools
 	$(BIN)/python -m benchmarks.quality_fmow
 	$(BIN)/python -m benchmarks.quality_digits
 	$(BIN)/python -m benchmarks.quality_invariance_digits

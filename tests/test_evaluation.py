@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,37 @@ from torch import nn
 
 import oodometer
 from oodometer import metrics
+from oodometer.core import Score
 from oodometer.draws import Draws
 from oodometer.errors import InputError, NoAnswer
 from oodometer.evaluation import chosen, evaluate
 from oodometer.metrics.corruption import Corruption
 from oodometer.models import TorchModel
 from oodometer.predictions import Predictions
+from oodometer.view import Need, View
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (40, 12, 12, 3), dtype=np.uint8)
 LABELS = np.random.default_rng(1).integers(0, 3, 40)
 DATA = oodometer.as_dataset(IMAGES, labels=LABELS, name="tiles")
+
+
+@dataclass(frozen=True)
+class Fickle:
+    """Has no answer at one severity; 0 is the data as they are."""
+
+    name: str
+    refuses: int = -1
+    needs: tuple[Need, ...] = ("outputs", "labels")
+    label: str = "Fickle"
+    assumes: str = "nothing"
+    paper: str = "none"
+
+    def score(self, view: View) -> Score:
+        change: Any = getattr(view.given.dataset, "change", None)
+        severity = 0 if change is None else change.severity
+        if severity == self.refuses:
+            raise NoAnswer("not at this severity")
+        return Score(severity)
 
 
 def network() -> nn.Module:
@@ -93,6 +115,28 @@ def test_a_group_is_all_its_members_at_five_severities() -> None:
     assert {one.corruption.group for one in found.corrupted} == {"blur"}
 
 
+def test_a_metric_without_an_answer_has_no_mean_and_one_without_a_score_is_not_corrupted() -> None:
+    asked: list[Any] = ["error", Fickle("often"), Fickle("early", 2), Fickle("late", 0)]
+    found = evaluate(model(), DATA, metrics=asked, corrupt=["fog-1", "fog-2", "fog-1"])
+    assert list(found.scores) == ["error", "often", "early"]
+    assert found.refused == {"late": "not at this severity"}
+    assert [list(one.scores) for one in found.corrupted] == [
+        ["error", "often", "early"], ["error", "often"],
+    ]  # fmt: skip
+    assert list(found.under_corruption) == ["error", "often"]
+    assert found.under_corruption["often"] == 1.5
+    lines = str(found).splitlines()
+    assert lines[1:] == [
+        "often    0.0000  corrupted 1.5000", "early    0.0000", "late   no answer: not at this severity",
+    ]  # fmt: skip
+
+
+def test_every_need_is_looked_for() -> None:
+    found = evaluate(model(), IMAGES, metrics=[Fickle("fickle")])
+    assert found.refused == {"fickle": "it needs labels: 'data' has no labels"}
+    assert str(found) == "fickle  no answer: it needs labels: 'data' has no labels"
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
@@ -123,12 +167,19 @@ def test_data_without_labels_have_no_metric() -> None:
 
 
 def test_it_prints_and_goes_into_json() -> None:
-    found = evaluate(model(), DATA, metrics=["error", "f1"], corrupt="jpeg-1")
+    asked: list[Any] = ["error", "f1", Fickle("late", 0)]
+    found = evaluate(model(), DATA, metrics=asked, corrupt="jpeg-2", seed=4)
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert plain["metrics"][0]["metric"] == "error"
     assert plain["metrics"][1]["by_class"].keys() == {"0", "1", "2"}
     assert plain["corrupted"][0]["corruption"] == "jpeg"
-    assert plain["corrupted"][0]["severity"] == 1
+    assert plain["corrupted"][0]["severity"] == 2
+    after = found.corrupted[0].scores
+    assert [row["metric"] for row in plain["corrupted"][0]["metrics"]] == ["error", "f1"]
+    assert plain["corrupted"][0]["metrics"][0]["value"] == after["error"].value
+    assert plain["under_corruption"] == {name: one.value for name, one in after.items()}
+    assert plain["refused"] == [{"metric": "late", "reason": "not at this severity"}]
+    assert [plain[key] for key in ("model", "data", "n", "seed")] == ["net", "tiles", 40, 4]
     assert str(found).startswith("error  ")
     assert "corrupted" in str(found)
 
@@ -146,3 +197,26 @@ def test_progress_is_told_corruption_by_corruption() -> None:
         progress=lambda done, total, what: told.append((done, total, what)),
     )  # fmt: skip
     assert told[-2:] == [(0, 2, "fog 1"), (1, 2, "fog 2")]
+
+
+def test_a_metric_of_ones_own_may_be_given_alone() -> None:
+    assert set(evaluate(network(), DATA, metrics=Fickle("own")).scores) == {"own"}
+    with pytest.raises(NoAnswer, match="own has no answer: not at this severity"):
+        evaluate(network(), DATA, metrics=Fickle("own", refuses=0))
+
+
+def test_features_are_taken_for_a_metric_that_needs_them() -> None:
+    @dataclass(frozen=True)
+    class Wide(Fickle):
+        needs: tuple[Need, ...] = ("features",)
+
+        def score(self, view: View) -> Score:
+            return Score(view.features.shape[1])
+
+    model = TorchModel(nn.Sequential(nn.Flatten(), nn.Linear(432, 3)))
+    assert evaluate(model, DATA, metrics=[Wide("wide"), "error"])["wide"].value == 432
+
+
+def test_no_corruption_is_not_the_same_as_none() -> None:
+    with pytest.raises(InputError, match=r"No corruption was named\. Name one, such as fog"):
+        evaluate(network(), DATA, corrupt=[])

@@ -114,6 +114,13 @@ def test_rows_that_are_near_are_at_their_distance(apart: float) -> None:
     assert gaussian_mmd(first, second) == pytest.approx(expected, rel=1e-5, abs=2e-9)
 
 
+def test_rounding_makes_none_below_0() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        rows = rng.normal(size=(300, 2))
+        assert gaussian_mmd(rows, rows[::-1]) >= 0
+
+
 def test_single_rows_and_sides_of_different_size() -> None:
     one, two = np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [0.0, 0.0]])
     apart = sum(math.exp(-γ * 25) for γ in WIDTHS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import numpy.typing as npt
@@ -114,3 +115,24 @@ def test_random_features_do_not_hang_on_where_rows_lie_or_in_which_order() -> No
     assert found(second, first) == pytest.approx(value, rel=1e-6)
     assert found(first + 7.0, second + 7.0) == pytest.approx(value, rel=1e-3)
     assert found(first, first[::-1]) == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize(("columns", "cells"), [(1, 1), (3, 20), (7, 10_000)])
+def test_covariances_are_compared_some_columns_at_a_time(columns: int, cells: int) -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(size=(30, 7)), 2 * rng.normal(size=(20, 7)) + 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "COLUMNS", columns)
+        patch.setattr(kernels, "CELLS", cells)
+        found = mean_covariance_distance(first, second)
+    assert found == pytest.approx(literal_mean_covariance(first, second), rel=1e-9)
+
+
+def test_a_covariance_of_wide_features_is_never_whole() -> None:
+    """All of it would be 800 MB a side."""
+    wide = np.random.default_rng(0).normal(size=(4, 10_000)).astype(np.float32)
+    tracemalloc.start()
+    mean_covariance_distance(wide[:2], wide[2:])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 500e6

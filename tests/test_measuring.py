@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +41,18 @@ class MeanFeature:
 
     def measure(self, subject: Subject) -> float:
         return float(subject.target.features.mean())
+
+
+@dataclass(frozen=True)
+class Fickle(MeanFeature):
+    """0.1, or no answer where the rows that it is given, None for all, are not to its liking."""
+
+    refuses: Callable[[Any], bool] = bool
+
+    def measure(self, subject: Subject) -> float:
+        if self.refuses(subject.target.index):
+            raise NoAnswer("not of these rows")
+        return 0.1
 
 
 def model() -> TorchModel:
@@ -105,6 +118,8 @@ def test_one_that_was_asked_for_alone_is_refused_aloud() -> None:
         _ = found["sharpness"]
     with pytest.raises(KeyError):
         _ = found["nothing"]
+    with pytest.raises(NoAnswer, match="mean-feature has no answer: not of these rows"):
+        measure(Fickle(refuses=lambda rows: rows is None), None, SOURCE, TARGET)
 
 
 def test_a_model_without_gradients_asked_for_fisher_is_refused_by_name() -> None:
@@ -212,6 +227,23 @@ def test_noise_is_that_of_a_loop_over_subsets() -> None:
         assert noise.mean == pytest.approx(column.mean())
         assert noise.sd == pytest.approx(column.std(ddof=1))
         assert noise.ratio == pytest.approx(column.mean() / column.std(ddof=1))
+        assert noise.replicates == 6
+
+
+def test_one_that_is_refused_on_all_rows_or_on_a_subset_has_no_noise() -> None:
+    some = Fickle("some", refuses=lambda rows: rows is not None and 0 not in rows)
+    late = Fickle("late", refuses=lambda rows: rows is None)
+    found = measure([MeanFeature(), some, late], None, SOURCE, TARGET, replicates=12)
+    assert list(found) == ["mean-feature", "some"]
+    assert list(found.noise) == ["mean-feature"]
+    assert measure(MeanFeature(), None, SOURCE, TARGET).noise == {}
+
+
+def test_equal_values_have_no_deviation_whatever_rounding_makes_of_their_mean() -> None:
+    assert np.std([0.1] * 3) > 0
+    found = measure(Fickle(refuses=lambda rows: False), None, SOURCE, TARGET, replicates=3)
+    noise = found.noise["mean-feature"]
+    assert (noise.sd, noise.ratio, noise.replicates) == (0, None, 3)
 
 
 def test_noise_of_a_mean_is_as_large_as_sampling_theory_says() -> None:
@@ -254,14 +286,50 @@ def test_it_is_a_mapping_prints_as_a_table_and_goes_into_json() -> None:
     assert plain["refused"][0]["measure"] == "sharpness"
 
 
+def test_what_was_looked_at_is_told() -> None:
+    source = oodometer.as_dataset(SOURCE[:50], labels=LABELS[:50], name="site")
+    found = measure(
+        "entropy-target", model(), source, TARGET[:40], training=labelled(), replicates=2, seed=5
+    )
+    plain = found.to_dict()
+    noise = found.noise["entropy-target"]
+    assert plain["measures"][0]["noise"] == {
+        "mean": noise.mean, "sd": noise.sd, "snr": noise.mean / noise.sd, "replicates": 2,
+    }  # fmt: skip
+    del plain["measures"]
+    assert plain == {
+        "model": "toy", "source": "site", "target": "target", "n_source": 50, "n_target": 40,
+        "n_training": 60, "seed": 5, "refused": [],
+    }  # fmt: skip
+
+
+def test_notes_are_printed() -> None:
+    found = measure(measures.MmdGaussian(rows=20), None, SOURCE, TARGET)
+    assert str(found).count("only 20 of 60 rows") == 2
+
+
+def test_all_sides_have_the_seed_and_all_but_the_target_their_labels() -> None:
+    subject = subject_of(model(), labelled(), labelled(), training=labelled(), seed=3)
+    assert subject.training is not None
+    for view in (subject.source, subject.target, subject.training):
+        assert view.given.seed == subject.seed == 3
+    assert np.array_equal(subject.source.labels, LABELS)
+    assert np.array_equal(subject.training.labels, LABELS)
+    assert subject.target.outputs.labels is None
+    assert subject.target.lacks("labels") == "'target' has no labels"
+
+
 def test_progress_is_told_measure_by_measure() -> None:
     told: list[tuple[int, int, str]] = []
     measure(
         ["entropy-source", "entropy-target"], model(), labelled(), TARGET, replicates=2,
         progress=lambda done, total, what: told.append((done, total, what)),
     )  # fmt: skip
-    assert told[0] == (0, 2, "measuring entropy-source")
-    assert told[-1] == (2, 2, "subset 2 of 2")
+    assert told == [
+        (0, 2, "measuring entropy-source"), (60, 60, "looking at source"),
+        (1, 2, "measuring entropy-target"), (60, 60, "looking at target"), (2, 2, "measured"),
+        (1, 2, "subset 1 of 2"), (2, 2, "subset 2 of 2"),
+    ]  # fmt: skip
 
 
 # Signs ------------------------------------------------------------------------------------------
@@ -279,6 +347,7 @@ def test_a_sign_is_that_of_the_rank_correlation() -> None:
 def test_models_without_an_answer_are_left_out_of_a_sign() -> None:
     sign = canonical_sign([1.0, np.nan, 2.0, 3.0], [0.1, 0.9, 0.2, 0.3])
     assert (sign.value, sign.n) == (1, 3)
+    assert canonical_sign([0.1, 0.9, 0.2, 0.3], [1.0, np.nan, 2.0, 3.0]) == sign
 
 
 @pytest.mark.parametrize(
@@ -292,7 +361,42 @@ def test_where_nothing_differs_there_is_no_sign(values: Any, errors: Any) -> Non
 def test_a_sign_needs_an_error_a_value() -> None:
     with pytest.raises(InputError, match="an error a value"):
         canonical_sign([1.0, 2.0], [0.1])
+    with pytest.raises(InputError, match="an error a value"):
+        canonical_sign([[1.0, 2.0]], [[0.1, 0.2]])
     with pytest.raises(NoAnswer, match="alike"):
         canonical_sign([1.0, 2.0, 1.0], [0.1, 0.2, 0.3])
     with pytest.raises(UnknownName):
         chosen("fisher")
+
+
+def test_outputs_of_other_classes_are_refused() -> None:
+    source, target = (Predictions.from_logits(SOURCE[:, :k]) for k in (3, 4))
+    with pytest.raises(InputError, match="the source has 3 classes, the target has 4"):
+        measure(None, None, source, target)
+    with pytest.raises(InputError, match="the source has 3 classes, the training data has 4"):
+        measure(None, None, source, source, training=target)
+
+
+@pytest.mark.parametrize("wrong", [2.5, "3", 1, -2])
+def test_replicates_are_counted(wrong: Any) -> None:
+    with pytest.raises(InputError, match="replicates must be 0, or 2 or more; got"):
+        measure("entropy-target", model(), SOURCE, TARGET, replicates=wrong)
+
+
+def test_features_are_those_of_both_sides() -> None:
+    for some in ((SOURCE,), (SOURCE, None)):
+        wrong: Any = some
+        with pytest.raises(InputError, match="of the source and of the target; got 1"):
+            measure("mmd-gaussian", model(), SOURCE, TARGET, features=wrong)
+
+
+def test_a_measure_that_gives_no_number_is_named() -> None:
+    @dataclass(frozen=True)
+    class Silent(MeanFeature):
+        name: str = "silent"
+
+        def measure(self, subject: Subject) -> Any:
+            return None
+
+    with pytest.raises(InputError, match=r"silent gave None\. A measure gives a Score or a number"):
+        measure(Silent(), model(), SOURCE, TARGET)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from oodometer.errors import InputError, NoAnswer, UnknownName
 from oodometer.inputs import Inputs
 from oodometer.models import TorchModel
 from oodometer.network import LAST, Arguments, Network
+from oodometer.predictions import Predictions
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (9, 8, 8, 3), dtype=np.uint8)
 
@@ -107,7 +109,69 @@ def test_other_weights_are_used_where_given_and_its_own_stay() -> None:
     arguments = network.tensors(np.ones((1, 3), dtype=np.float32))
     own, other = network.logits(arguments), network.logits(arguments, doubled)
     assert torch.allclose(other, 2 * own)
+    assert torch.equal(network.probs(arguments, doubled), other.softmax(1))
     assert all(torch.equal(network.weights[name], part) for name, part in before.items())
+    assert not any(part.requires_grad for part in network.weights.values())
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_a_scripted_module_is_not_run_with_other_weights() -> None:
+    network = opened(torch.jit.script(nn.Linear(3, 2)))
+    arguments = network.tensors(np.ones((1, 3), dtype=np.float32))
+    assert network.logits(arguments).shape == (1, 2)
+    with pytest.raises(NoAnswer, match="'net' is scripted, and can't be run with other weights"):
+        network.logits(arguments, network.weights)
+
+
+class Masked(nn.Module):
+    """Takes one argument by its place and one by its name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(3, 2)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        return self.head(x if mask is None else x * mask)  # type: ignore[no-any-return]
+
+
+def test_named_arguments_are_passed_on_by_their_names() -> None:
+    torch.manual_seed(0)
+    rows = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    plain = opened(Masked())
+
+    def tensors(inputs: Inputs) -> Arguments:
+        return Arguments(plain.tensors(inputs).placed, {"mask": torch.full((len(inputs), 3), 2.0)})
+
+    masked = replace(plain, tensors=tensors)
+    expected = plain.logits(plain.tensors(2 * rows))
+    assert torch.equal(masked.logits(tensors(rows)), expected)
+    assert torch.equal(masked.logits(tensors(rows), masked.weights), expected)
+    said, features = masked.look(rows, LAST)
+    assert np.array_equal(features, 2 * rows)
+    assert np.allclose(said.log_probs, expected.log_softmax(1).detach().numpy(), atol=1e-6)
+
+
+def test_a_probability_of_0_has_a_logarithm() -> None:
+    network = opened(nn.Threshold(0.5, 0.0), outputs="probs")
+    logits = network.logits(network.tensors(np.array([[0.9, 0.1]], dtype=np.float32)))
+    assert torch.isfinite(logits).all()
+    assert logits[0, 1] < -20
+
+
+@pytest.mark.parametrize("outputs", ["logits", "probs"])
+def test_columns_are_those_of_the_classes_in_whatever_order(outputs: Any) -> None:
+    network = opened(nn.Linear(4, 12), outputs=outputs)
+    assert network.columns(12).tolist() == list(range(12))
+    order = [2, 0, 1]
+    turned = replace(network, predictions=lambda rows: Predictions.from_logits(rows[:, order]))
+    assert turned.columns(3).tolist() == order
+
+
+def test_features_have_32_bits_whatever_the_network_has() -> None:
+    rows = np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32)
+    for dtype in (torch.bfloat16, torch.float64):
+        _, features = opened(Backwards().to(dtype)).look(rows, LAST)
+        assert features.dtype == np.float32
 
 
 def test_looking_leaves_no_hook_and_no_trace() -> None:
@@ -127,7 +191,7 @@ def test_looking_leaves_no_hook_and_no_trace() -> None:
 
 def test_a_hook_is_removed_where_the_network_fails() -> None:
     network = opened(Backwards())
-    with pytest.raises(RuntimeError):
+    with pytest.raises(NoAnswer, match="features can't be computed: mat1 and mat2"):
         network.look(np.zeros((2, 4), dtype=np.float32), LAST)
     assert not any(part._forward_pre_hooks for part in network.module.modules())
 
@@ -179,26 +243,34 @@ def test_the_first_tensor_of_several_is_the_features_and_anything_else_is_refuse
         def __init__(self) -> None:
             super().__init__()
             self.pair, self.single, self.head = Pair(), Summed(), nn.Linear(2, 2)
+            self.none = Nothing()
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             self.single(x)
+            self.none(x)
             return self.head(self.pair(x)[0])  # type: ignore[no-any-return]
 
     class Summed(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x.sum(0)
 
+    class Nothing(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[()]:
+            return ()
+
     rows = np.ones((3, 2), dtype=np.float32)
     assert np.array_equal(opened(Odd()).look(rows, "pair")[1], rows)
-    with pytest.raises(InputError, match=r"The layer 'single' gave \(2,\) for 3 inputs"):
+    with pytest.raises(InputError, match=r"The layer 'single' is \(2,\) for 3 inputs"):
         opened(Odd()).look(rows, "single")
+    with pytest.raises(InputError, match="The layer 'none' is tuple for 3 inputs"):
+        opened(Odd()).look(rows, "none")
 
 
 def test_derivatives_need_one_tensor_of_numbers() -> None:
     ones = torch.ones(2, 3)
     assert Arguments((ones,), {}).only is ones
     for wrong in (Arguments((ones, ones), {}), Arguments((), {"x": ones}),
-                  Arguments((ones.long(),), {})):  # fmt: skip
+                  Arguments((ones.long(),), {}), Arguments((ones,), {"mask": ones})):  # fmt: skip
         with pytest.raises(NoAnswer, match="one tensor"):
             _ = wrong.only
 
@@ -221,3 +293,54 @@ def test_a_model_that_gives_classes_alone_is_not_opened() -> None:
     assert model.classify(rows).classes.tolist() == [0, 1, 2]
     with pytest.raises(NoAnswer, match="classes alone"):
         model.opened()
+
+
+def test_a_scripted_network_is_not_watched_and_says_so() -> None:
+    with pytest.warns(DeprecationWarning, match=r"torch\.jit\.script"):
+        scripted = torch.jit.script(nn.Sequential(nn.Linear(3, 2)))
+    network = opened(scripted)
+    with pytest.raises(NoAnswer, match="'net' is scripted, and its layers can't be watched; give"):
+        _ = network.linears
+    with pytest.raises(InputError, match=r"its layers can't be watched\. Leave out"):
+        network.checked("0")
+
+
+def test_a_layer_has_a_name_and_is_reached() -> None:
+    network = opened(nn.Sequential(nn.Linear(3, 2)))
+    with pytest.raises(InputError, match="layer is a layer's name, such as '0' or 'head'; got 0"):
+        network.checked(0)  # type: ignore[arg-type]
+    unused = nn.Sequential(nn.Linear(3, 2))
+    unused[0].spare = nn.Linear(9, 9)
+    rows = np.ones((4, 3), dtype=np.float32)
+    with pytest.raises(InputError, match=r"The layer '0\.spare' was not reached in the pass"):
+        opened(unused).look(rows, "0.spare")
+
+
+class Tokens(nn.Module):
+    """A row a word goes into its head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(1, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(x[..., None]).mean(1)  # type: ignore[no-any-return]
+
+
+def test_rows_of_words_are_no_features_for_they_are_padded() -> None:
+    def lengths(texts: Any) -> Any:
+        return np.array([[len(text)] * 3 for text in texts], dtype=np.float32)
+
+    network = opened(Tokens(), prepare=lengths)
+    with pytest.raises(NoAnswer, match="has a row a word, and how many words there are hangs on"):
+        network.look(["a", "bb"], LAST)
+    assert network.look(lengths(["a", "bb"]), LAST)[1].shape == (2, 3)
+
+
+def test_a_network_that_gives_other_rows_is_not_looked_at() -> None:
+    class Doubled(Masked):
+        def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+            return super().forward(x, mask).repeat(2, 1)
+
+    with pytest.raises(NoAnswer, match="it gives 10 rows for 5 inputs"):
+        opened(Doubled()).look(np.ones((5, 3), dtype=np.float32), LAST)

@@ -1,13 +1,16 @@
-"""What other packages add to a family."""
+"""What other packages add to a family, and what a user asks for."""
 
 from __future__ import annotations
 
+from typing import Any
 from unittest import mock
 
 import pytest
 
+from oodometer import metrics
 from oodometer.errors import InputError
-from oodometer.registry import added
+from oodometer.registry import added, asked_for
+from oodometer.subject import Metric
 
 
 def test_members_are_made_in_order_and_only_of_the_group_asked_for() -> None:
@@ -25,3 +28,28 @@ def test_what_is_no_member_is_refused_by_name() -> None:
         pytest.raises(InputError, match=r"'theirs' gives a dict, which is no number: it counts\."),
     ):
         added("oodometer.numbers", int, else_say="number: it counts")
+
+
+def asked(names: Any) -> list[Any]:
+    return asked_for(names, Metric, what="metric", named=metrics.named)
+
+
+def test_members_are_asked_for_by_name_or_as_they_are_each_once() -> None:
+    error = metrics.Error()
+    assert asked("error") == asked(error) == asked(["error", error]) == [error]
+    assert [one.name for one in asked(("nll", error))] == ["nll", "error"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ([], "No metric was named"),
+        (3, "by its name or as an instance; got 3"),
+        (["error", None], "by its name or as an instance; got None"),
+        (metrics.Error, "as an instance; got the class Error"),
+        ([metrics.Error], "as an instance; got the class Error"),
+    ],
+)
+def test_what_is_no_member_is_not_asked_for(wrong: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        asked(wrong)

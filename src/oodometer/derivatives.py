@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oodometer.arrays import Floats, Ints
-from oodometer.errors import NoAnswer, OodometerError
+from oodometer.errors import NoAnswer
 from oodometer.gradients import Way, by_loop, followed, way_for
 from oodometer.inputs import Inputs, take
 from oodometer.kept import Kept, as_doubles, inner
-from oodometer.network import Arguments, Network, torch_package
+from oodometer.network import Arguments, Network, told, torch_package
 
 # A gigabyte, half of it for what is kept of all rows and half for the rows at work.
 MEMORY = 2**30
@@ -43,7 +43,7 @@ class Gram(NamedTuple):
 def sampled_classes(network: Network, inputs: Inputs, uniforms: Floats) -> Ints:
     """A class a row, drawn from what the network says: the first whose summed probability passes u."""
     torch = torch_package()
-    with _derivable("classes"), torch.no_grad():
+    with derivable("classes"), torch.no_grad():
         parts = [network.probs(network.tensors(some)) for some in network.batches(inputs)]
         sums = np.cumsum(as_doubles(torch.cat(parts)), axis=1)
     if not np.isfinite(sums).all():
@@ -59,7 +59,7 @@ def gradient_gram(network: Network, sides: Sequence[Side], *, memory: int = MEMO
     """Inner products of the gradients of log p(y|x) by all weights, for all rows of all sides."""
     if not network.weights:
         raise NoAnswer(f"{network.name!r} has no weights")
-    with _derivable("gradients"):
+    with derivable("gradients"):
         work = Work.of(network, sides, memory)
         total = np.asarray(sum(work.inner(piece) for piece in work.pieces()))
     if not np.isfinite(total).all():
@@ -180,9 +180,10 @@ def jacobian_norms(network: Network, inputs: Inputs, *, memory: int = MEMORY) ->
     Images are differentiated by their pixels from 0 to 1, before any scaling by mean and deviation.
     """
     found = np.empty(len(inputs))
-    with _derivable("derivatives by its inputs"):
+    with derivable("derivatives by its inputs"):
         one = network.tensors(take(inputs, slice(0, 1)))
-        room = 2 * (one.only.nbytes + saved_bytes(network, one))
+        # Beside the inputs a copy, a slope, their sum, and squares as doubles.
+        room = 8 * one.only.nbytes + 2 * saved_bytes(network, one)
         step = rows_within(network, inputs, memory, room)
         for at in range(0, len(inputs), step):
             some = slice(at, at + step)
@@ -194,13 +195,17 @@ def _squares(network: Network, shown: Arguments) -> Floats:
     """A way back a class, for all rows at once: the sum of a class over rows has all its slopes."""
     torch = torch_package()
     pixels = shown.only.detach().requires_grad_()
-    # A module may change in place what it is given, so it is given a copy.
-    probs = network.probs(shown._replace(placed=(pixels.clone(),)))
-    if not probs.requires_grad:
-        raise NoAnswer("what the network says does not hang on its inputs by any derivative")
+    probs = network.probs(shown._replace(placed=(pixels,)))
     total, sums = np.zeros(len(pixels)), torch.zeros_like(pixels)
     for column in range(probs.shape[1] - 1):
-        (slope,) = torch.autograd.grad(probs[:, column].sum(), pixels, retain_graph=True)
+        slope = None
+        if probs.requires_grad:
+            sum_of_class = probs[:, column].sum()
+            (slope,) = torch.autograd.grad(
+                sum_of_class, pixels, retain_graph=True, allow_unused=True
+            )
+        if slope is None:
+            raise NoAnswer("what the network says does not hang on its inputs by any derivative")
         total += _square(slope)
         sums += slope
     # Probabilities sum to 1, so that of the last class undoes those of all others.
@@ -212,14 +217,8 @@ def _square(slopes: Any) -> Floats:
 
 
 @contextmanager
-def _derivable(what: str) -> Iterator[None]:
+def derivable(what: str) -> Iterator[None]:
     """Gradients are followed here, whatever mode the caller is in; what fails is told in one line."""
     torch = torch_package()
-    try:
-        with torch.inference_mode(False), torch.enable_grad():
-            yield
-    except OodometerError:
-        raise
-    except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise NoAnswer(f"the network's {what} can't be computed: {reason}") from error
+    with told(what), torch.inference_mode(False), torch.enable_grad():
+        yield

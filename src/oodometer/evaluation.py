@@ -19,6 +19,7 @@ from oodometer.datasets.changed import Changed
 from oodometer.errors import InputError, NoAnswer
 from oodometer.metrics.corruption import Corruption
 from oodometer.models import as_model
+from oodometer.registry import asked_for
 from oodometer.subject import Metric
 from oodometer.view import View
 from oodometer.views import Looking
@@ -96,7 +97,7 @@ def evaluate(
     model: Any,
     data: Any,
     *,
-    metrics: str | Sequence[str | Metric] | None = None,
+    metrics: str | Metric | Sequence[str | Metric] | None = None,
     corrupt: str | Sequence[str] | None = None,
     seed: int = 0,
     progress: Progress | None = None,
@@ -117,6 +118,8 @@ def evaluate(
     corruptions = _corruptions(corrupt)
     looking = Looking(None if model is None else as_model(model), seed=seed, progress=progress)
     view = looking.view(data, "data")
+    if not any("features" in member.needs for member in members):
+        view = View(replace(view.given, layer=None))
     if corruptions and (view.given.dataset is None or view.given.dataset.kind != "images"):
         raise InputError(
             "Corruptions are of images, and these data are "
@@ -124,7 +127,7 @@ def evaluate(
             "Leave out corrupt=… (--corrupt)."
         )
     found, refused = _each(members, view)
-    if isinstance(metrics, str) and refused:
+    if isinstance(metrics, str | Metric) and refused:
         raise NoAnswer("; ".join(f"{name} has no answer: {why}" for name, why in refused.items()))
     plain = [one for one in members if one.name in found and "gradients" not in one.needs]
     return Evaluation(
@@ -138,21 +141,19 @@ def evaluate(
     )
 
 
-def chosen(names: str | Sequence[str | Metric] | None) -> list[Metric]:
+def chosen(names: str | Metric | Sequence[str | Metric] | None) -> list[Metric]:
     """The metrics asked for, each once."""
     if names is None:
         return list(family.every())
-    asked = [names] if isinstance(names, str) else list(names)
-    if not asked:
-        raise InputError("No metric was named. Name one or more, or give None for all.")
-    members = [family.named(one) if isinstance(one, str) else one for one in asked]
-    return list({member.name: member for member in members}.values())
+    return asked_for(names, Metric, what="metric", named=family.named)  # type: ignore[type-abstract]
 
 
 def _corruptions(asked: str | Sequence[str] | None) -> list[Corruption]:
     from oodometer.metrics.corruption import named
 
-    texts = [asked] if isinstance(asked, str) else list(asked or ())
+    if asked is not None and not asked:
+        raise InputError("No corruption was named. Name one, such as fog, a group, or all.")
+    texts = [asked] if isinstance(asked, str) else asked or ()
     return list(dict.fromkeys(one for text in texts for one in named(text)))
 
 

@@ -111,10 +111,8 @@ def by_vmap(
     some = own if like is None else {name: own[name] for name in like}
 
     def said(weights: Any, placed: Any, named: Any, y: Any) -> Any:
-        # A module may change in place what it is given, so it is given a copy.
-        copies = tuple(part[None].clone() for part in placed)
-        by_name = {name: part[None].clone() for name, part in named.items()}
-        one = arguments._replace(placed=copies, named=by_name)
+        by_name = {name: part[None] for name, part in named.items()}
+        one = arguments._replace(placed=tuple(part[None] for part in placed), named=by_name)
         return _said(network.logits(one, {**own, **weights}), y[None])[0]
 
     mapped = func.vmap(func.grad(said), in_dims=(None, 0, 0, 0))

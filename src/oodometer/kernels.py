@@ -37,8 +37,8 @@ GONE = 30.0
 FLAT = 0.01
 # exp of less than this is a denormal, with which many processors are slow.
 LOWEST = -80.0
-# Rows of features that are made float64 at once.
-ROWS = 4096
+# Rows, and cells, of features that are made float64 at once; columns of a covariance at once.
+ROWS, CELLS, COLUMNS = 4096, 2**23, 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,15 +214,21 @@ def mean_covariance_distance(first: Array, second: Array) -> float:
     >>> mean_covariance_distance(np.array([[-1.0], [1.0]]), np.array([[1.0], [7.0]]))
     272.0
     """
-    (mean, spread), (other_mean, other_spread) = _moments(first), _moments(second)
-    return float(((mean - other_mean) ** 2).sum() + ((spread - other_spread) ** 2).sum())
+    means = [rows.mean(axis=0, dtype=np.float64) for rows in (first, second)]
+    total = float(((means[0] - means[1]) ** 2).sum())
+    # Some columns at a time: all of them are as many as the width squared.
+    for start in range(0, len(means[0]), COLUMNS):
+        some = slice(start, start + COLUMNS)
+        gap = _covariance(first, means[0], some) - _covariance(second, means[1], some)
+        total += float((gap**2).sum())
+    return total
 
 
-def _moments(rows: Array) -> tuple[Floats, Floats]:
-    """Mean and covariance."""
-    mean = rows.mean(axis=0, dtype=np.float64)
-    total = np.zeros((rows.shape[1], rows.shape[1]))
-    for start in range(0, len(rows), ROWS):
-        centred = rows[start : start + ROWS] - mean
-        total += centred.T @ centred
-    return mean, total / (len(rows) - 1)
+def _covariance(rows: Array, mean: Floats, columns: slice) -> Floats:
+    """Some columns of the covariance."""
+    step = max(min(ROWS, CELLS // len(mean)), 1)
+    total = np.zeros((len(mean), len(mean[columns])))
+    for start in range(0, len(rows), step):
+        centred = rows[start : start + step] - mean
+        total += centred.T @ centred[:, columns]
+    return np.asarray(total / (len(rows) - 1))

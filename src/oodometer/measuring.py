@@ -18,9 +18,10 @@ from oodometer.arrays import Floats
 from oodometer.core import Progress, Score
 from oodometer.errors import InputError, NoAnswer
 from oodometer.models import as_model
+from oodometer.registry import asked_for
 from oodometer.stats import stream
 from oodometer.subject import Measure, Subject, scored
-from oodometer.views import Looking
+from oodometer.views import Looking, alike
 
 # The share of rows that a replicate is measured on. DG §2.
 SHARE = 0.8
@@ -136,8 +137,8 @@ def measure(  # noqa: PLR0913 - the main door; all but the data are options
     1.0
     """
     members = chosen(names)
-    if replicates < 0 or replicates == 1:
-        raise InputError(f"replicates must be 0, or 2 or more; got {replicates}. 20 is usual.")
+    if not isinstance(replicates, int | np.integer) or replicates < 0 or replicates == 1:
+        raise InputError(f"replicates must be 0, or 2 or more; got {replicates!r}. 20 is usual.")
     subject = subject_of(
         model, source, target, training=training, features=features, layer=layer, seed=seed,
         progress=progress,
@@ -164,11 +165,7 @@ def chosen(names: str | Measure | Sequence[str | Measure] | None) -> list[Measur
     """The measures asked for, each once."""
     if names is None:
         return list(measures.every())
-    asked = [names] if isinstance(names, str | Measure) else list(names)
-    if not asked:
-        raise InputError("No measure was named. Name one or more, or give None for all.")
-    members = [measures.named(one) if isinstance(one, str) else one for one in asked]
-    return list({member.name: member for member in members}.values())
+    return asked_for(names, Measure, what="measure", named=measures.named)  # type: ignore[type-abstract]
 
 
 def subject_of(
@@ -184,19 +181,21 @@ def subject_of(
 ) -> Subject:
     """A model with its source and target data, opened and not yet looked at."""
     looking = Looking(None if model is None else as_model(model), layer, seed, progress)
-    if features is not None and len(features) != 2:
-        raise InputError(
-            f"features are those of the source and of the target; got {len(features)}."
-        )
+    if features is not None and (len(features) != 2 or any(part is None for part in features)):
+        count = sum(part is not None for part in features)
+        raise InputError(f"features are those of the source and of the target; got {count}.")
     if features is not None and training is not None:
         raise InputError(
             "features= can't go with training=: those of the training data are not known."
         )
     known, new = features if features is not None else (None, None)
+    first = looking.view(source, "source", features=known)
     return Subject(
-        looking.view(source, "source", features=known),
-        looking.view(target, "target", labelled=False, features=new),
-        None if training is None else looking.view(training, "training data"),
+        first,
+        alike(looking.view(target, "target", labelled=False, features=new), first, "target"),
+        None
+        if training is None
+        else alike(looking.view(training, "training data"), first, "training data"),
         seed,
     )
 

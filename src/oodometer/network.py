@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from oodometer.arrays import FLOOR, Array, Floats, Form, Ints
-from oodometer.errors import InputError, NoAnswer, UnknownName
+from oodometer.errors import InputError, NoAnswer, OodometerError, UnknownName
 from oodometer.extras import require
 from oodometer.inputs import Inputs, take
 from oodometer.predictions import Predictions
@@ -71,24 +71,30 @@ class Network:
     @cached_property
     def weights(self) -> dict[str, Any]:
         """Its parameters by name, without their history; never to be changed in place."""
-        return {name: part.detach() for name, part in self.module.named_parameters()}
+        named = self.module.named_parameters()
+        return {name: part.detach() for name, part in named if part.is_floating_point()}
 
     @cached_property
     def layers(self) -> tuple[str, ...]:
         """The names of its layers, as `layer` takes them."""
         return tuple(name for name, _ in self.module.named_modules() if name)
 
+    def called(self, arguments: Arguments, weights: Mapping[str, Any] | None = None) -> Any:
+        """Scores (n, k) as the module gives them; with other weights than its own if given."""
+        torch = torch_package()
+        shown = self.scaled(arguments)
+        # A module may change in place what it is given, so it is given copies.
+        placed = tuple(part.clone() for part in shown.placed)
+        named = {name: part.clone() for name, part in shown.named.items()}
+        if weights is None:
+            return self.scores(self.module(*placed, **named))
+        if self.scripted:
+            raise NoAnswer(f"{self.name!r} is scripted, and can't be run with other weights")
+        return self.scores(torch.func.functional_call(self.module, dict(weights), placed, named))
+
     def logits(self, arguments: Arguments, weights: Mapping[str, Any] | None = None) -> Any:
         """Logits (n, k), which can be differentiated; with other weights than its own if given."""
-        torch = torch_package()
-        placed, named, _ = self.scaled(arguments)
-        if weights is None:
-            given = self.module(*placed, **named)
-        elif isinstance(self.module, torch.jit.ScriptModule):
-            raise NoAnswer(f"{self.name!r} is scripted, and can't be run with other weights")
-        else:
-            given = torch.func.functional_call(self.module, dict(weights), placed, dict(named))
-        scores = self.scores(given)
+        scores = self.called(arguments, weights)
         return scores if self.form == "logits" else scores.clamp(min=FLOOR).log()
 
     def probs(self, arguments: Arguments, weights: Mapping[str, Any] | None = None) -> Any:
@@ -113,9 +119,12 @@ class Network:
         scores, features = [], []
         with torch.inference_mode(), self.watched(layer) as seen:
             for some in self.batches(inputs):
-                placed, named, _ = self.scaled(self.tensors(some))
-                scores.append(self.scores(self.module(*placed, **named)).float().cpu().numpy())
-                features.append(_rows(seen, len(some), layer))
+                with told("features"):
+                    scores.append(self.called(self.tensors(some)).float().cpu().numpy())
+                if len(scores[-1]) != len(some):
+                    raise NoAnswer(f"it gives {len(scores[-1])} rows for {len(some)} inputs")
+                features.append(_rows(seen, some, layer))
+                seen.clear()
         check_widths(features, layer)
         return self.predictions(np.concatenate(scores)), np.concatenate(features)
 
@@ -134,8 +143,8 @@ class Network:
             # Which is the last is known from the pass alone: each replaces what the one before saw.
             hooks = [part.register_forward_pre_hook(into) for part in self.linears]
         else:
-            named = self.module.get_submodule(self.checked(layer))
-            hooks = [named.register_forward_hook(out)]
+            named = dict(self.module.named_modules())
+            hooks = [named[self.checked(layer)].register_forward_hook(out)]
         try:
             yield seen
         finally:
@@ -144,13 +153,24 @@ class Network:
 
     def checked(self, layer: str) -> str:
         """The name of a layer that there is."""
+        if not isinstance(layer, str):
+            raise InputError(f"layer is a layer's name, such as '0' or 'head'; got {layer!r}.")
         if layer not in self.layers:
             raise UnknownName(f"layer of {self.name!r}", layer, self.layers)
+        if self.scripted:
+            raise InputError(f"{self.name!r} is {SCRIPTED}. Leave out the layer, or give features.")
         return layer
+
+    @property
+    def scripted(self) -> bool:
+        """Whether it runs outside of Python."""
+        return isinstance(self.module, torch_package().jit.ScriptModule)
 
     @cached_property
     def linears(self) -> tuple[Any, ...]:
         """Its linear layers; what goes into the last of them is what a linear head is put on."""
+        if self.scripted:
+            raise NoAnswer(f"{self.name!r} is {SCRIPTED}; give features")
         kind = torch_package().nn.Linear
         found = tuple(part for part in self.module.modules() if isinstance(part, kind))
         if not found:
@@ -161,6 +181,7 @@ class Network:
         return found
 
 
+SCRIPTED = "scripted, and its layers can't be watched"
 # The features where the user names no layer: what goes into the last linear one.
 LAST = "input of the last linear layer"
 
@@ -178,25 +199,46 @@ def torch_package() -> Any:
     return require("torch", extra="torch", purpose="Looking into a torch network")
 
 
-def _rows(found: Any, n: int, layer: str) -> Floats:
+@contextmanager
+def told(what: str) -> Iterator[None]:
+    """Whatever a module fails with becomes NoAnswer, on one line."""
+    try:
+        yield
+    except OodometerError:
+        raise
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise NoAnswer(f"the network's {what} can't be computed: {reason}") from error
+
+
+def _rows(found: Any, inputs: Inputs, layer: str) -> Floats:
     """What a layer gave, a row an input."""
+    n = len(inputs)
+    if not found:
+        raise _unfit(layer, "was not reached in the pass, or can't be watched")
     while isinstance(found, tuple | list) and found:
         found = found[0]
-    if not isinstance(found, torch_package().Tensor) or len(found) != n:
+    if not isinstance(found, torch_package().Tensor) or found.shape[:1] != (n,):
         shape = tuple(getattr(found, "shape", ())) or type(found).__name__
-        raise InputError(
-            f"The layer {layer!r} gave {shape} for {n} inputs. Features must have one row an "
-            "input; name another layer."
-        )
+        raise _unfit(layer, f"is {shape} for {n} inputs, and not one row an input")
+    if isinstance(inputs, list) and found.ndim > 2:
+        raise _unfit(layer, "has a row a word, and how many words there are hangs on the batch")
     rows: Floats = found.reshape(n, -1).float().cpu().numpy()
     return rows
 
 
-def check_widths(features: list[Floats], what: str) -> None:
+def check_widths(features: list[Floats], layer: str) -> None:
     """Refuse features of which some rows are wider than others."""
     widths = sorted({part.shape[1] for part in features})
     if len(widths) > 1:
-        raise InputError(
-            f"The features of {what!r} are {widths[0]} wide for some inputs and {widths[1]} for "
-            "others. All must be as wide; name another layer, or give features."
-        )
+        raise _unfit(layer, f"is {widths[0]} wide for some inputs and {widths[1]} for others")
+
+
+def _unfit(layer: str, why: str) -> OodometerError:
+    """A layer that the user named is refused outright; without the usual one others may answer."""
+    if layer == LAST:
+        return NoAnswer(f"the {LAST} {why}; name a layer (layer=…) or give features")
+    return InputError(
+        f"The layer {layer!r} {why}. Features have one row an input, all as wide: name another "
+        "layer, or give features."
+    )

@@ -1,8 +1,9 @@
-"""Members that other packages add to a family, through an entry point of the family's name."""
+"""Members of a family: those that other packages add, and those that a user asks for."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from oodometer.errors import InputError
 
@@ -23,3 +24,20 @@ def added(group: str, member: type[Member], *, else_say: str) -> tuple[Member, .
             )
         found.append(made)
     return tuple(found)
+
+
+def asked_for(
+    names: Any, member: type[Member], *, what: str, named: Callable[[str], Member]
+) -> list[Member]:
+    """One or several members, by name or as they are, each once."""
+    alone = isinstance(names, str | type | member) or not isinstance(names, Iterable)
+    found: list[Any] = [
+        named(one) if isinstance(one, str) else one for one in ([names] if alone else names)
+    ]
+    if not found:
+        raise InputError(f"No {what} was named. Name one or more, or give None for all.")
+    for one in found:
+        if isinstance(one, type) or not isinstance(one, member):
+            given = f"the class {one.__name__}" if isinstance(one, type) else repr(one)
+            raise InputError(f"A {what} is given by its name or as an instance; got {given}.")
+    return list({one.name: one for one in found}.values())

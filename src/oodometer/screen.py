@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,10 +43,11 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text
 def _is_number(cell: str) -> bool:
     """Whether it reads as a number or an interval; a name may begin with a digit.
 
-    >>> [_is_number(cell) for cell in ("-0.2", "0.91–0.94", "92 %", "127.0.0.1/good", "unknown")]
-    [True, True, True, False, False]
+    >>> [_is_number(cell) for cell in ("-0.2", "0.91–0.94", "92 %", "1.8e+07", "127.0.0.1/good")]
+    [True, True, True, True, False]
     """
-    return cell.lstrip("+-")[:1].isdigit() and not any(letter.isalpha() for letter in cell)
+    letters = [letter for letter in re.sub(r"\de[+-]\d", "", cell) if letter.isalpha()]
+    return cell.lstrip("+-")[:1].isdigit() and not letters
 
 
 def light(name: str) -> Text:

@@ -20,7 +20,7 @@ from oodometer.view import Need, View
 
 Made = TypeVar("Made")
 # Where most measures come from.
-DG = "Vedantam et al., An Empirical Investigation of Domain Generalization, NeurIPS 2021"
+DG = "Vedantam et al., NeurIPS 2021"
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,4 +181,9 @@ def scored(member: Measure, subject: Subject) -> Score:
         if reason is not None:
             raise NoAnswer(f"it needs {need}: {reason}")
     found = member.measure(subject)
-    return found if isinstance(found, Score) else Score(float(found))
+    try:
+        return found if isinstance(found, Score) else Score(float(found))
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{member.name} gave {found!r}. A measure gives a Score or a number."
+        ) from error

@@ -17,7 +17,7 @@ from oodometer import inputs as batches_of
 from oodometer.arrays import Array, Bools, Floats, Ints
 from oodometer.core import Dataset, Model, Progress
 from oodometer.draws import Draws
-from oodometer.errors import InputError, NoAnswer
+from oodometer.errors import InputError, NoAnswer, UnknownName
 from oodometer.inputs import Inputs, Keys, Kind
 from oodometer.network import LAST, Network, Opened, check_widths
 from oodometer.predictions import Predictions
@@ -43,13 +43,13 @@ class Given:
     """What there is to look at: a dataset and a model, or just arrays of outputs and features.
 
     `labelled` says whether the dataset's labels may be looked at; `layer` is where features are
-    taken, `domains` has a domain's name a row.
+    taken (None: they are not wanted), `domains` has a domain's name a row.
     """
 
     name: str
     dataset: Dataset | None = None
     model: Model | None = None
-    layer: str = LAST
+    layer: str | None = LAST
     outputs: Predictions | None = None
     features: Floats | None = None
     domains: Array | None = None
@@ -107,7 +107,8 @@ class View:
             return self.given.features
         self._require("features")
         found = self._pass[1]
-        assert found is not None
+        if isinstance(found, str):
+            raise NoAnswer(f"it needs features: {found}")
         return found
 
     @property
@@ -140,6 +141,8 @@ class View:
 
     def lacks(self, need: Need) -> str | None:
         """Why it can't give what is needed; None where it can."""
+        if need not in _LACKS:
+            raise UnknownName("need", need, NEEDS)
         return _LACKS[need](self._root)
 
     # Rows -----------------------------------------------------------------------------------
@@ -206,35 +209,42 @@ class View:
         if self.given.dataset is not None:
             return self.given.dataset.keys
         if self.given.features is not None:
-            return batches_of.keys(np.ascontiguousarray(self.given.features))
+            return batches_of.keys(self.given.features)
         scores, _ = self.outputs.scored("a random choice of rows")
-        return batches_of.keys(np.ascontiguousarray(scores))
+        return batches_of.keys(scores)
 
     @cached_property
     def _copies(self) -> Ints:
         return copies_before(self._all_keys)
 
     @cached_property
-    def _pass(self) -> tuple[Predictions, Floats | None]:
-        """Outputs, and features where there are any, of one pass over the data."""
+    def _pass(self) -> tuple[Predictions, Floats | str]:
+        """Outputs of one pass over the data, and features of the same pass or why there are none."""
         given = self.given
         assert given.dataset is not None
         assert given.model is not None
-        if given.features is not None or self.lacks("features"):
-            found = classify_all(
-                given.model, given.dataset, labelled=given.labelled, progress=given.progress
-            )
-            return found, given.features
-        parts, features, done = [], [], 0
-        for inputs in given.dataset.batches(ROWS):
-            found, seen = self._network.look(inputs, given.layer)
+        reason = "they are given" if given.features is not None else self.lacks("features")
+        if reason is None and given.layer is not None:
+            try:
+                return self._looked(given.dataset, given.layer)
+            except NoAnswer as refusal:  # there may be outputs nevertheless
+                reason = str(refusal)
+        found = classify_all(
+            given.model, given.dataset, labelled=given.labelled, progress=given.progress
+        )
+        return found, str(reason)
+
+    def _looked(self, dataset: Dataset, layer: str) -> tuple[Predictions, Floats]:
+        parts, features = [], []
+        for place, inputs in enumerate(dataset.batches(ROWS)):
+            found, seen = self._network.look(inputs, layer)
             parts.append(found)
             features.append(seen)
-            done += len(inputs)
-            if given.progress:
-                given.progress(done, self.n, f"looking at {given.name}")
-        check_widths(features, given.layer)
-        labels = given.dataset.labels if given.labelled else None
+            if self.given.progress:
+                done = place * ROWS + len(inputs)
+                self.given.progress(done, self.n, f"looking at {self.name}")
+        check_widths(features, layer)
+        labels = dataset.labels if self.given.labelled else None
         return joined(parts, labels), np.concatenate(features)
 
     def _require(self, need: Need) -> None:
@@ -288,6 +298,8 @@ def _no_features(view: View) -> str | None:
         return (
             closed if view.given.model is not None else f"no features of {view.name!r} were given"
         )
+    if view.given.layer is None:
+        return "nothing that was asked for looks at features"
     if view.given.layer != LAST:
         return None
     try:

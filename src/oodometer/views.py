@@ -45,8 +45,8 @@ class Looking:
         parts = dict(data) if isinstance(data, Mapping) else {"": data}
         if not parts:
             raise InputError(f"The {name} has no data. Give at least one dataset.")
-        given = [self._given(part, named or name, labelled) for named, part in parts.items()]
-        whole = given[0] if len(given) == 1 else _joined(given, " + ".join(parts))
+        given = [self._given(part, str(named) or name, labelled) for named, part in parts.items()]
+        whole = given[0] if len(given) == 1 else _joined(given, " + ".join(map(str, parts)))
         if isinstance(data, Mapping):
             sizes = [View(one).n for one in given]
             whole = replace(whole, domains=np.repeat([str(part) for part in parts], sizes))
@@ -57,8 +57,7 @@ class Looking:
         if self.model is None:
             return Given(name, **_arrays(data, name, labelled), **shared)
         dataset = as_dataset(data)
-        if not len(dataset):
-            raise InputError(f"The {name} has no rows. Give at least one.")
+        _check_rows(len(dataset), name)
         return Given(
             _name_of(dataset, name),
             dataset,
@@ -67,6 +66,20 @@ class Looking:
             progress=self.progress,
             **shared,
         )
+
+
+def alike(view: View, first: View, name: str) -> View:
+    """A view with its classes in the order of the first one's; those of given outputs may differ."""
+    known, own = first.given.outputs, view.given.outputs
+    if known is None or own is None:
+        return view
+    checks.same_classes(known.k, own.k, "the source", f"the {name}")
+    return View(replace(view.given, outputs=own.in_class_order(known.class_names)))
+
+
+def _check_rows(n: int, name: str) -> None:
+    if not n:
+        raise InputError(f"The {name} has no rows. Give at least one.")
 
 
 def _name_of(dataset: Dataset, name: str) -> str:
@@ -79,12 +92,17 @@ def _arrays(data: Any, name: str, labelled: bool) -> dict[str, Any]:
     if isinstance(data, Predictions):
         outputs = data if labelled else data.without_labels()
         return {"outputs": outputs, "features": data.features}
-    found = np.asarray(data)
+    try:
+        found = np.asarray(data)
+    except ValueError:  # rows of different lengths
+        found = np.empty(0)
     if found.dtype.kind not in "fiu" or found.ndim != 2:
+        shape = f" of shape {found.shape}" if isinstance(data, np.ndarray) else ""
         raise InputError(
             f"Without a model the {name} must be features, an array (n, d) of numbers, or "
-            f"Predictions; got {type(data).__name__} of shape {found.shape}."
+            f"Predictions; got {type(data).__name__}{shape}."
         )
+    _check_rows(len(found), name)
     return {"features": _features(found, len(found), name)}
 
 
@@ -117,7 +135,12 @@ def _joined(parts: list[Given], name: str) -> Given:
         )
     known = [part for part in features if part is not None]
     whole = np.concatenate(known) if len(known) == len(parts) else None
-    return replace(first, outputs=_outputs([part.outputs for part in parts], name), features=whole)
+    outputs = _outputs([part.outputs for part in parts], name)
+    if outputs is None and whole is None:
+        raise InputError(
+            f"Some domains of the {name} are outputs and some features. Give one or the other."
+        )
+    return replace(first, outputs=outputs, features=whole)
 
 
 def _outputs(parts: list[Predictions | None], name: str) -> Predictions | None:

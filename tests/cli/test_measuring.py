@@ -159,7 +159,7 @@ def test_metrics_after_corruption(folder: Path) -> None:
 def test_metrics_of_outputs_alone(folder: Path) -> None:
     done = run(folder, "metrics", "none", "one_outputs.npz", "-m", "error")
     assert done.returncode == 0, done.stderr
-    assert "outputs alone on data: 60 labelled rows" in done.stdout
+    assert "outputs alone on one_outputs: 60 labelled rows" in done.stdout
     assert run(folder, "metrics", "none", "one_outputs.npz", "--corrupt", "fog").returncode == 2
 
 
@@ -184,3 +184,53 @@ def test_methods_lists_all_families_and_one(folder: Path) -> None:
     assert "Did you mean 'measure'" in done.stderr
     shown = run(folder, "methods").stdout
     assert "Metrics on labelled data" in shown
+
+
+def test_nothing_but_refusals_is_a_failure(folder: Path) -> None:
+    words = ("none", "--source", "one.npy", "--target", "new.npy", "-m", "jacobian,mixup")
+    for more in ((), ("--json",)):
+        done = run(folder, "measure", *words, *more)
+        assert done.returncode == 2
+        assert "no model was given" in done.stdout
+        assert "value" not in done.stdout
+    done = run(folder, "metrics", "none", "one_features.npz")
+    assert done.returncode == 2
+    assert "labelled" not in done.stdout
+
+
+def test_files_of_outputs_have_names(folder: Path) -> None:
+    done = run(
+        folder, "measure", "none", "--source", "one.npy", "--source", "other.npy", "--target",
+        "new.npy", "-m", "mmd-mean-cov", "--json",
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    assert (found["source"], found["target"]) == ("one + other", "new")
+
+
+def test_the_column_of_labels_is_no_input_of_the_target(folder: Path) -> None:
+    (folder / "tables.py").write_text(
+        "import numpy as np\n"
+        "def two(frame):\n"
+        "    assert list(frame) == ['a', 'b'], list(frame)\n"
+        "    return np.stack([np.full(len(frame), 0.25), np.full(len(frame), 0.75)], axis=1)\n"
+    )
+    (folder / "known.csv").write_text("a,b,y\n1,2,0\n3,4,1\n")
+    (folder / "bare.csv").write_text("a,b\n1,2\n3,4\n")
+    for target in ("known.csv", "bare.csv"):
+        found = measured(
+            folder, "tables:two", "--source", "known.csv", "--target", target, "--labels", "y",
+            "-m", "source-error,entropy-target",
+        )  # fmt: skip
+        assert found["source-error"] == 0.5
+    done = run(
+        folder, "measure", "tables:two", "--source", "bare.csv", "--target", "known.csv",
+        "--labels", "y",
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "No column is called 'y'" in done.stderr
+
+
+def test_corruptions_between_nothing_are_refused(folder: Path) -> None:
+    done = run(folder, "metrics", "toy_nets:images", "pictures.npz", "--corrupt", ",")
+    assert done.returncode == 2
+    assert "No corruption was named" in done.stderr

@@ -38,3 +38,11 @@ def test_all_else_is_the_datasets_own_but_the_fingerprint() -> None:
         Changed(DATA, Corruption("fog", 1), seed=1).fingerprint,
     }
     assert len(prints) == 4
+    turned = as_dataset(np.zeros((9, 8, 4, 3), dtype=np.uint8))
+    plain = as_dataset(np.zeros((9, 4, 8, 3), dtype=np.uint8))
+    one, other = (Changed(data, Corruption("fog", 1)) for data in (plain, turned))
+    assert np.array_equal(one.keys, other.keys)
+    assert one.fingerprint != other.fingerprint
+    assert repr(fog).startswith(
+        "Changed(InMemory('tiles', 9 rows of images, labelled), Corruption("
+    )

@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 
 from oodometer.core import Dataset
 from oodometer.datasets import as_dataset
+from oodometer.datasets.changed import Changed
 from oodometer.datasets.joined import Joined
+from oodometer.draws import Draws
 from oodometer.errors import InputError
+from oodometer.inputs import Inputs
 
 ROWS = np.random.default_rng(0).normal(size=(12, 3))
 
@@ -44,7 +47,9 @@ def test_texts_and_single_parts() -> None:
         "b",
         "c",
     ]
-    assert Joined("t", (as_dataset(["a", "b"]),)).take(np.array([1])) == ["b"]
+    single = Joined("t", (as_dataset(["a", "b"]),))
+    assert single.take(np.array([1])) == ["b"]
+    assert single.take(slice(0, 0)) == []
 
 
 def test_some_rows_are_a_dataset_again() -> None:
@@ -52,6 +57,9 @@ def test_some_rows_are_a_dataset_again() -> None:
     assert np.array_equal(part.take(slice(None)), ROWS[[1, 4, 7, 11]])
     assert part.labels is not None
     assert part.labels.tolist() == [1, 4, 7, 11]
+    assert (part.name, len(part.parts)) == ("all", 2)
+    for index in (slice(3, 9), np.array([4, 1, -1, 7]), np.arange(12) % 2 == 0):
+        assert np.array_equal(joined().rows(index).take(slice(None)), ROWS[index])
     with pytest.raises(InputError, match="must come part by part"):
         joined().rows(np.array([7, 1]))
 
@@ -59,6 +67,10 @@ def test_some_rows_are_a_dataset_again() -> None:
 def test_fingerprints_tell_contents_apart() -> None:
     other = Joined("all", (as_dataset(ROWS[:6]), as_dataset(ROWS[6:] + 1)))
     assert joined().fingerprint == joined().fingerprint != other.fingerprint
+    images = np.zeros((2, 4, 6, 3), dtype=np.uint8)
+    wide, high = (Joined("i", (as_dataset(x),)) for x in (images, images.transpose(0, 2, 1, 3)))
+    assert np.array_equal(wide.keys, high.keys)
+    assert wide.fingerprint != high.fingerprint
 
 
 def test_labels_are_known_where_all_parts_have_them() -> None:
@@ -69,6 +81,10 @@ def test_labels_are_known_where_all_parts_have_them() -> None:
     )
     with pytest.raises(InputError, match="some labels are names and some are numbers"):
         _ = mixed.labels
+    names = [as_dataset(ROWS[:1], labels=[name]) for name in ("a", "zebra")]
+    found = Joined("x", tuple(names)).labels
+    assert found is not None
+    assert found.tolist() == ["a", "zebra"]
 
 
 def test_several_kinds_can_not_be_one() -> None:
@@ -81,3 +97,19 @@ def test_several_kinds_can_not_be_one() -> None:
 def test_bad_rows_that_were_left_out_are_still_named() -> None:
     parts = (as_dataset(["a", " "], skip_bad=True), as_dataset(["b"]))
     assert Joined("x", parts).skipped == ("row 1",)
+    assert Joined("x", (Changed(as_dataset(["a"]), Same()),)).skipped == ()
+
+
+class Same:
+    """A change that changes nothing."""
+
+    def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
+        return inputs
+
+
+def test_rows_that_do_not_fit_together_are_refused_in_one_line() -> None:
+    both = Joined("a + b", (as_dataset(ROWS), as_dataset(ROWS[:, :2])))
+    with pytest.raises(InputError, match=r"Rows of a \+ b can't be put side by side") as caught:
+        both.take(slice(None))
+    assert "vectors of one width" in str(caught.value)
+    assert "\n" not in str(caught.value)

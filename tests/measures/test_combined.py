@@ -13,6 +13,7 @@ from oodometer.measures import divergence, heads, symmetric
 from oodometer.measures.combined import DIVERGENCES, MultiSource, PlusSourceError
 from oodometer.measures.divergence import HDivergence
 from oodometer.measures.entropy import SourceError
+from oodometer.measures.mmd import MmdRandomFeatures
 from oodometer.measures.symmetric import HDeltaHDivergence
 from oodometer.subject import Measure, Subject, scored
 from oodometer.view import Given, View
@@ -51,7 +52,6 @@ def test_each_is_a_measure_and_says_what_it_needs() -> None:
     for member in DIVERGENCES:
         assert isinstance(member, Measure)
         assert hash(member) == hash(member)
-        assert member.assumes
         assert "NeurIPS" in member.paper
         assert "features" in member.needs
         assert ("source domains" in member.needs) == ("-ms" in member.name)
@@ -80,6 +80,33 @@ def test_the_error_on_the_source_is_added(base: Measure) -> None:
     assert found.value == plain.value + error.value
     assert found.notes == plain.notes
     assert dict(found.facts) == {**plain.facts, "source_error": error.value}
+
+
+def test_it_assumes_what_its_parts_assume() -> None:
+    base = HDivergence()
+    several, summed = MultiSource(base), PlusSourceError(base)
+    assert several.assumes == f"{base.assumes}; every source domain alike"
+    assert summed.assumes == f"{base.assumes}; {SourceError.assumes}"
+
+
+class Bare(HDivergence):
+    """One that gives a bare number."""
+
+    def measure(self, subject: Subject) -> Any:
+        return float(subject.known.n)
+
+
+def test_a_measure_of_ones_own_may_give_a_bare_number() -> None:
+    one = several()
+    assert scored(MultiSource(Bare()), one).value == 30
+    error = scored(SourceError(), one).value
+    assert scored(PlusSourceError(Bare()), one).value == 90 + error
+
+
+def test_a_sum_has_not_the_interval_of_one_part() -> None:
+    assert scored(MmdRandomFeatures(count=9), several()).low is not None
+    found = scored(PlusSourceError(MmdRandomFeatures(count=9)), several())
+    assert (found.low, found.high) == (None, None)
 
 
 def test_with_training_data_the_error_is_still_of_the_source() -> None:

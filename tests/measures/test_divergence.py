@@ -284,3 +284,15 @@ def test_settings_are_checked() -> None:
         HDivergence(half=wrong)
     with pytest.raises(InputError, match="rows must be at least 4; got 3"):
         HDivergence(rows=3)
+
+
+def test_a_larger_head_is_not_put_on_features_that_are_too_wide(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(divergence, "WIDEST", 2)
+    wide = subject(normal(20, 3, seed=0), normal(20, 3, seed=1))
+    with pytest.raises(
+        NoAnswer, match="features are 3 wide, and a larger head is put on 2 at most"
+    ):
+        value(wide, "larger")
+    assert 0 <= value(wide, "linear") <= 1

@@ -47,6 +47,9 @@ def test_of_many_rows_some_are_drawn_by_their_content_and_it_is_said() -> None:
     found = scored(MmdGaussian(rows=260), subject())
     assert found.notes == ("only 260 of 300 rows of 'source' were used, drawn at random",)
     assert found.facts == {"source_rows": 260, "target_rows": 250}
+    both = scored(MmdGaussian(rows=200), subject())
+    assert both.facts == {"source_rows": 200, "target_rows": 200}
+    assert len(both.notes) == 2
     some = subject().known.first(260, "mmd rows").features
     assert found.value == gaussian_mmd(some, FAR)
     assert found.value != gaussian_mmd(NEAR[:260], FAR)
@@ -64,6 +67,8 @@ def test_the_papers_s_is_the_training_data_where_there_are_any() -> None:
     assert whole.training is not None
     expected = mean_covariance_distance(whole.training.features, whole.target.features)
     assert scored(MmdMeanCov(), whole).value == expected
+    exact = gaussian_mmd(whole.training.features, whole.target.features)
+    assert scored(MmdGaussian(), whole).value == exact
     alone = Subject(whole.source, whole.target)
     assert scored(MmdMeanCov(), alone).value != expected
 
@@ -93,6 +98,9 @@ def test_a_single_row_has_no_covariance(side: int) -> None:
     rows[side] = rows[side][:1]
     with pytest.raises(NoAnswer, match=r"has a single row, which has no covariance"):
         scored(MmdMeanCov(), subject(rows[0], rows[1]))
+    training = View(Given("training", features=NEAR[:1]))
+    with pytest.raises(NoAnswer, match="'training' has a single row"):
+        scored(MmdMeanCov(), Subject(subject().source, subject().target, training))
     assert scored(MmdGaussian(), subject(rows[0], rows[1])).value > 0
 
 
@@ -101,6 +109,11 @@ def test_features_that_can_not_be_squared_are_refused(member: Measure) -> None:
     huge: Floats = FAR.copy()
     huge[3, 1] = -3e15
     with pytest.raises(NoAnswer, match=r"features reach 3.0e\+15, and can't be squared"):
+        scored(member, subject(new=huge))
+    huge[3, 1] = 2e12
+    with pytest.raises(
+        NoAnswer, match=r"features reach 2.0e\+12, and can't be squared beyond 1e\+12"
+    ):
         scored(member, subject(new=huge))
     huge[3, 1] = 9e11
     assert np.isfinite(scored(member, subject(new=huge)).value)
@@ -112,7 +125,8 @@ def test_sides_must_be_as_wide(member: Measure) -> None:
         scored(member, subject(new=FAR[:, :3]))
 
 
-def test_settings_are_checked() -> None:
+def test_settings_are_those_of_the_paper_and_are_checked() -> None:
+    assert (MmdGaussian().rows, MmdRandomFeatures().count) == (5000, 1024)
     with pytest.raises(InputError, match=r"rows must be 1 or more; got 0\. 5000 is usual\."):
         MmdGaussian(rows=0)
     with pytest.raises(InputError, match=r"count must be 2 or more; got 1\. 1024 is usual\."):

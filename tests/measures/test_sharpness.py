@@ -302,3 +302,13 @@ def test_wrong_settings_are_refused(settings: dict[str, Any], words: str) -> Non
     with pytest.raises(InputError) as caught:
         Sharpness(**settings)
     assert str(caught.value) == words
+
+
+def test_every_change_that_is_tried_is_told() -> None:
+    told: list[tuple[int, int, str]] = []
+    rows, model = as_dataset(POINTS, labels=SIDES), TorchModel(Threshold())
+    view = View(Given("data", rows, model, progress=lambda *words: told.append(words)))
+    scored(Sharpness(), Subject(view, view, view))
+    tried = [words for words in told if words[2].startswith("changing weights by ")]
+    assert len(tried) > 10
+    assert all(0 <= done <= total for done, total, _ in tried)

@@ -193,3 +193,13 @@ def test_motion_goes_in_a_line_of_its_own() -> None:
         assert not row[np.abs(off) > 1.5].any()
         spread = (row * along**2).sum() / row.sum()
         assert spread == pytest.approx(16.5**2 / 12, rel=0.1)
+
+
+def test_a_very_large_image_is_enlarged_so_many_times_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    images = batch(1, 40, 60, 3)
+    fine = blur.zoom(images, 0.25).astype(float)
+    monkeypatch.setattr(blur, "MOST", 8)
+    coarse = blur.zoom(images, 0.25).astype(float)
+    assert 0 < np.abs(coarse - fine).mean() < 3

@@ -277,3 +277,29 @@ def test_a_program_exported_in_training_mode_is_refused(part: nn.Module) -> None
     head = (nn.AdaptiveAvgPool2d(1), nn.Flatten())
     with pytest.raises(InputError, match="was exported in training mode"):
         as_model(exported(nn.Sequential(part, *head).train()))
+
+
+class InPlace(nn.Module):
+    """Writes into what it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 4, 12), nn.BatchNorm2d(4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x.mul_(2)
+        return self.norm(self.conv(x)).flatten(1)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_a_module_that_writes_into_its_inputs_is_given_copies(prepared: bool) -> None:
+    torch.manual_seed(0)
+    module = InPlace().eval()
+    rows = np.random.default_rng(0).normal(size=(5, 3, 12, 12)).astype(np.float32)
+    before = rows.copy()
+    model = TorchModel(module, prepare=torch.from_numpy if prepared else None)
+    with torch.no_grad():
+        expected = module(torch.from_numpy(rows.copy())).numpy()
+    for _ in range(2):
+        assert np.allclose(np.asarray(model.classify(rows).scores), expected, atol=1e-5)
+        assert np.array_equal(rows, before)

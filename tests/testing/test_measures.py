@@ -145,3 +145,12 @@ def test_the_toy_networks_statistics_are_not_those_of_a_fresh_layer() -> None:
     norm = toy_network()[1]
     assert float(np.abs(norm.running_mean.numpy()).max()) > 0.05
     assert not norm.training
+
+
+def test_a_measure_without_an_answer_is_told_so() -> None:
+    class Lost(Good):
+        def value(self, subject: Subject) -> float:
+            return float("nan")
+
+    with pytest.raises(AssertionError, match="good has no answer for a toy: the value is nan"):
+        check_measure(Lost())

@@ -13,7 +13,7 @@ from typing import Annotated, TextIO
 import typer
 
 import oodometer
-from oodometer.cli import demos, estimating, listing, measuring, neighborhoods
+from oodometer.cli import demos, domains, estimating, listing, measuring, neighborhoods, pools
 from oodometer.errors import OodometerError
 
 INTERRUPTED = 130
@@ -30,10 +30,12 @@ app.command()(neighborhoods.rank)
 app.command()(neighborhoods.transforms)
 app.command()(measuring.measure)
 app.command()(measuring.metrics)
+app.command()(domains.domains)
 app.command()(listing.methods)
 app.command()(demos.demo)
 toy_app.command()(demos.spurious)
 toy_app.command()(demos.hypersphere)
+app.add_typer(pools.app, name="pool")
 app.add_typer(toy_app, name="toy")
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
 from oodometer import measures, metrics, screen
 from oodometer.core import Score
-from oodometer.diagnostics import SHAPES
 from oodometer.evaluation import Evaluation
 from oodometer.measuring import Measurements, Noise
 
@@ -17,9 +16,25 @@ from oodometer.measuring import Measurements, Noise
 CLASSES = 30
 
 
-def show_measurements(console: Console, found: Measurements) -> None:
-    """Every measure's value and noise, and why others have none."""
-    console.print(Text(_looked_at(found)))
+def show(console: Console, found: Measurements | Evaluation) -> None:
+    """What was found, and why the rest was not."""
+    if isinstance(found, Measurements):
+        console.print(Text(_looked_at(found)))
+        _show_measures(console, found)
+    else:
+        by = "outputs alone" if found.model is None else found.model
+        labelled = "labelled " if found.scores else ""
+        console.print(Text(f"{by} on {found.data}: {found.n:,} {labelled}rows"))
+        _show_metrics(console, found)
+        _show_classes(console, found)
+        _show_corruptions(console, found)
+    _show_refused(console, found.refused)
+
+
+def _show_measures(console: Console, found: Measurements) -> None:
+    """Every measure's value and noise."""
+    if not found.scores:
+        return
     notes = list(dict.fromkeys(note for one in found.scores.values() for note in one.notes))
     cells = [
         (measures.named(name).label, f"{one.value:.4g}", _span(one), *_noise(found.noise.get(name)), _marks(one, notes))
@@ -28,17 +43,22 @@ def show_measurements(console: Console, found: Measurements) -> None:
     heads = ("measure", "value", "95 %", "sd", "signal/noise", "notes")
     kept = [place for place in range(len(heads)) if any(row[place] for row in cells)]
     rows = [[row[place] for place in kept] for row in cells]
-    title = "Measures of the model and both sides"
+    title = "Measures"
     console.print(screen.table(title, [heads[place] for place in kept], rows))
     for number, note in enumerate(notes, start=1):
         console.print(Text(f"({number}) {note}"))
-    if found.refused:
-        console.print()
-        reasons: dict[str, list[str]] = {}
-        for name, why in found.refused.items():
-            reasons.setdefault(why, []).append(name)
-        refused = [(why, ", ".join(names)) for why, names in reasons.items()]
-        console.print(screen.table("Not measured", ("why", "measures"), refused))
+
+
+def _show_refused(console: Console, refused: Mapping[str, str]) -> None:
+    """Why others have none, a reason a row."""
+    if not refused:
+        return
+    reasons: dict[str, list[str]] = {}
+    for name, why in refused.items():
+        reasons.setdefault(why, []).append(name)
+    rows = [(why, ", ".join(names)) for why, names in reasons.items()]
+    console.print()
+    console.print(screen.table("Not measured", ("why", "which"), rows))
 
 
 def _marks(one: Score, notes: Sequence[str]) -> str:
@@ -66,10 +86,10 @@ def _noise(noise: Noise | None) -> tuple[str, str]:
     return f"{noise.sd:.2g}", ratio
 
 
-def show_evaluation(console: Console, found: Evaluation) -> None:
-    """Every metric with its interval, by class and by corruption where there are any."""
-    by = "outputs alone" if found.model is None else found.model
-    console.print(Text(f"{by} on {found.data}: {found.n:,} labelled rows"))
+def _show_metrics(console: Console, found: Evaluation) -> None:
+    """Every metric with its interval."""
+    if not found.scores:
+        return
     mean = found.under_corruption
     cells = [
         (metrics.named(name).label, f"{one.value:.4f}", _interval(one), screen.number(mean.get(name), ".4f"), "; ".join(one.notes))
@@ -79,10 +99,6 @@ def show_evaluation(console: Console, found: Evaluation) -> None:
     if not mean:
         heads, cells = (*heads[:3], "notes"), [(*row[:3], row[4]) for row in cells]  # type: ignore[assignment, misc]
     console.print(screen.table("How good the model is", heads, cells))
-    for name, why in found.refused.items():
-        console.print(Text(f"{SHAPES['amber']} {name}: {why}.", style=screen.LIGHTS["amber"]))
-    _show_classes(console, found)
-    _show_corruptions(console, found)
 
 
 def _interval(one: Score) -> str:
@@ -107,10 +123,10 @@ def _show_classes(console: Console, found: Evaluation) -> None:
 
 
 def _show_corruptions(console: Console, found: Evaluation) -> None:
-    """The first metric after every corruption, a column a severity."""
-    if not found.corrupted or not found.corrupted[0].scores:
+    """The first metric that has an answer after every corruption, a column a severity."""
+    first = next(iter(found.under_corruption), None)
+    if first is None:
         return
-    first = next(iter(found.corrupted[0].scores))
     values: dict[str, dict[int, float]] = {}
     for one in found.corrupted:
         values.setdefault(one.corruption.name, {})[one.corruption.severity] = one.scores[

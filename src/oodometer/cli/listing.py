@@ -48,7 +48,7 @@ def methods(
             for row in rows
             if row["family"] == name
         ]
-        columns = (name, "needs", "assumes", "paper")
+        columns = (name, "needs", "tells" if name == "metric" else "assumes", "paper")
         console().print(screen.table(TITLES[name], columns, cells))
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -30,6 +31,10 @@ from oodometer.cli.opening import (
 from oodometer.cli.options import AsJson, Seed, console, errors
 from oodometer.errors import InputError
 from oodometer.files import Columns, Outputs
+
+if TYPE_CHECKING:
+    from oodometer.evaluation import Evaluation
+    from oodometer.measuring import Measurements
 
 # In place of a model, where the files hold its outputs or features.
 NO_MODEL = "none"
@@ -81,8 +86,13 @@ def measure(
     def opened(thing: str, *, labelled: bool = True) -> Any:
         if model == NO_MODEL:
             return _outputs(Path(thing), labels, classes, labelled=labelled)
-        named = labels if labelled else None
-        return opened_dataset(thing, named, text, inputs, size, skip_bad)
+        try:
+            return opened_dataset(thing, labels, text, inputs, size, skip_bad)
+        except InputError:
+            # Where the target has the column of labels, it must not be taken for an input.
+            if labelled or labels is None:
+                raise
+            return opened_dataset(thing, None, text, inputs, size, skip_bad)
 
     network = (
         None
@@ -101,12 +111,10 @@ def measure(
             seed=seed,
             progress=progress,
         )
-    if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
-    else:
-        from oodometer.cli.inside import show_measurements
-
-        show_measurements(console(), found)
+    if model == NO_MODEL:  # arrays have no names, but files do
+        names = " + ".join(Path(thing).stem for thing in source)
+        found = replace(found, source=names, target=Path(target).stem)
+    _shown(found, as_json)
 
 
 def metrics(
@@ -156,12 +164,19 @@ def metrics(
             seed=seed,
             progress=progress,
         )
+    _shown(replace(found, data=Path(data).stem) if model == NO_MODEL else found, as_json)
+
+
+def _shown(found: Measurements | Evaluation, as_json: bool) -> None:
+    """On the screen or as JSON; with nothing but refusals the command has failed."""
+    from oodometer.cli.inside import show
+
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
     else:
-        from oodometer.cli.inside import show_evaluation
-
-        show_evaluation(console(), found)
+        show(console(), found)
+    if not found.scores:
+        raise typer.Exit(2)
 
 
 def _split(names: Sequence[str] | None) -> str | list[str] | None:
@@ -179,8 +194,9 @@ def _domains(things: Sequence[str], opened: Any) -> Any:
     names = [Path(thing).stem for thing in things]
     if len(set(names)) < len(names):
         names = [str(thing) for thing in things]
-    if len(set(names)) < len(names):
-        raise InputError(f"{things[0]!r} stands more than once among the domains. Give it once.")
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InputError(f"{twice[0]!r} stands more than once among the domains. Give it once.")
     return {name: opened(thing) for name, thing in zip(names, things, strict=True)}
 
 

@@ -83,14 +83,20 @@ class Joined(Rows):
         which, within = self._places(rows)
         order = np.argsort(which, kind="stable")
         taken = [
-            part.take(within[order][which[order] == number])
+            part.take(within[which == number])
             for number, part in enumerate(self.parts)
-            if (which == number).any() or len(self.parts) == 1
+            if (which == number).any()
         ]
         if not taken:
             return self.parts[0].take(slice(0, 0))
         back = np.argsort(order, kind="stable")
-        return batches_of.take(batches_of.join(taken), back)
+        try:
+            return batches_of.take(batches_of.join(taken), back)
+        except ValueError as error:
+            raise InputError(
+                f"Rows of {self.name} can't be put side by side: {str(error).splitlines()[0]}. "
+                "Give images of one size (size=…), vectors of one width, tables of one schema."
+            ) from error
 
     def rows(self, index: Index) -> Self:
         """The dataset of some rows, part by part; the order within each part is kept."""

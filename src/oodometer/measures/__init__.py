@@ -1,5 +1,7 @@
 """Measures, which may tell of the error on the target: the registry is the list below.
 
+DG in the files beside this one is Vedantam, Lopez-Paz & Schwab, "An Empirical Investigation of
+Domain Generalization with Empirical Risk Minimizers", NeurIPS 2021, and its appendix.
 Another package adds its own through an entry point of the group `oodometer.measures`.
 """
 

@@ -23,6 +23,8 @@ from oodometer.view import Need, View
 Half = Literal["test", "train"]
 # Rows a side; 512 features then take the larger heads some seconds.
 ROWS = 2000
+# Wider features would take a larger head gigabytes and hours.
+WIDEST = 8192
 # Two rows a side to learn from, two to be tested on.
 FEWEST = 4
 
@@ -134,6 +136,12 @@ class Divergence(ABC):
     def _found(self, subject: Subject) -> Found:
         from threadpoolctl import threadpool_limits
 
+        width = subject.features[0].shape[1]
+        if self.head == "larger" and width > WIDEST:
+            raise NoAnswer(
+                f"features are {width:,} wide, and a larger head is put on {WIDEST:,} at most, for "
+                "its weights grow by the square; name a narrower layer (layer=…)"
+            )
         parts = halves(subject, self.rows)
         # Sums in another order may end in another head: a result must not hang on the cores there
         # are. The matrices are small, and threads of several processes would only fight.

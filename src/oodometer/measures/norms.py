@@ -17,11 +17,11 @@ import numpy as np
 from oodometer.arrays import Floats
 from oodometer.core import Score
 from oodometer.errors import NoAnswer
-from oodometer.network import Arguments, Network, torch_package
+from oodometer.network import Arguments, Network, told, torch_package
 from oodometer.subject import DG, Subject
 from oodometer.view import Need
 
-NI = "Ng et al., Predicting Out-of-Domain Generalization with Neighborhood Invariance, TMLR 2023"
+NI = "Ng et al., TMLR 2023"
 # How torch calls the parts of a weight that its older hooks put together: weight norm, pruning.
 PARTS = ("_g", "_v", "_orig")
 
@@ -153,12 +153,8 @@ def _summed(network: Network, shown: Any, weights: Mapping[str, Any]) -> float:
     torch = torch_package()
     # They are no pixels, so nothing is scaled: ones are what the module itself is given.
     ones = Arguments((torch.ones_like(shown),), {})
-    try:
-        with torch.no_grad():
-            return float(network.logits(ones, weights).sum())
-    except RuntimeError as error:
-        reason = str(error).splitlines()[0]
-        raise NoAnswer(f"{network.name!r} can't be run with squared weights: {reason}") from error
+    with told("logits with squared weights"), torch.no_grad():
+        return float(network.logits(ones, weights).sum())
 
 
 def _doubled(network: Network) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from math import floor, sqrt
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from oodometer.arrays import Ints
 from oodometer.core import Score
+from oodometer.derivatives import derivable
 from oodometer.errors import InputError, NoAnswer
 from oodometer.inputs import Inputs, take
 from oodometer.network import Network, torch_package
@@ -26,6 +28,8 @@ from oodometer.view import Need, View
 
 # α is looked for from the cap halved so many times, and no further down than so many.
 FIRST, LAST = 10, 40
+# About so many are tried.
+TRIES = 18
 Slope = Callable[[Any, int], Any]
 
 
@@ -76,10 +80,15 @@ class Sharpness:
         task = self._task(subject)
         starts = [self._start(subject.seed, number, task) for number in range(self.starts)]
 
+        progress, tried = subject.target.given.progress, count()
+
         def keeps(alpha: float) -> bool:
+            if progress:
+                progress(min(next(tried), TRIES), TRIES, f"changing weights by {alpha:.2g}")
             return all(task.keeps(self._worst(task, alpha, start), alpha) for start in starts)
 
-        low, high = largest(keeps, cap=self.cap, tolerance=self.tolerance)
+        with derivable("loss under changed weights"):
+            low, high = largest(keeps, cap=self.cap, tolerance=self.tolerance)
         facts = {"alpha_low": low, "alpha_high": high, "rows": len(task.labels)}
         return Score(1 / (low * high), notes=self._notes(subject, low), facts=facts)
 
@@ -179,6 +188,8 @@ class Task:
     def of(cls, view: View, deviation: float) -> Task:
         """That of some training rows; `spared` of them must stay right."""
         network, torch = view.network, torch_package()
+        if not network.weights:
+            raise NoAnswer(f"{network.name!r} has no weights")
         center = torch.cat([part.reshape(-1) for part in network.weights.values()])
         labels = torch.from_numpy(network.columns(view.outputs.k)[view.labels]).to(center.device)
         right = int(view.outputs.correct.sum())

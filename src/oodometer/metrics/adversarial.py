@@ -15,6 +15,7 @@ import numpy as np
 from oodometer.apgd import Box, apgd
 from oodometer.arrays import Bools, Ints
 from oodometer.core import Score
+from oodometer.derivatives import derivable
 from oodometer.errors import InputError
 from oodometer.network import Arguments, Network, torch_package
 from oodometer.scoring import ROWS
@@ -64,7 +65,8 @@ class AdversarialError:
     def score(self, view: View) -> Score:
         """The mean over sizes; the error without an attack and at each size are facts."""
         some = view.first(self.rows, self.name)
-        parts = [self._attacked(batch) for batch in _batches(some)]
+        with derivable("gradients by its inputs"):
+            parts = [self._attacked(batch) for batch in _batches(some)]
         wrong = np.concatenate([part.wrong for part in parts], axis=1)
         names = "error", *(f"error_at_{size:g}" for size in self._sizes)
         after = wrong[1:].mean(axis=0)

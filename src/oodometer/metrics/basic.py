@@ -20,7 +20,7 @@ from oodometer.metrics.intervals import REPLICATES, between, of_sizes
 from oodometer.stats import Z95, draw_counts, stream, wilson
 from oodometer.view import Need, View
 
-AO = "Wenzel et al., Assaying Out-Of-Distribution Generalization in Transfer Learning, NeurIPS 2022"
+AO = "Wenzel et al., NeurIPS 2022"
 # Rows of a bin are counted in so many parts of it: a thousandth of confidence apart.
 PARTS = 100
 # Below this many rows, what chance does in each bin adds up to much.

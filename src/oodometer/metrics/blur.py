@@ -20,6 +20,8 @@ from oodometer.metrics.noise import Images, each
 
 # Points of a disk or a line, a pixel: more change no kernel by a thousandth.
 FINE = 8
+# So many enlargements at most: an image of thousands of pixels would take a minute.
+MOST = 128
 # However small it is, a disk has this many points across.
 ACROSS = 128
 
@@ -63,8 +65,9 @@ def motion(images: Images, share: float, draws: Draws) -> Images:
 
 def zoom(images: Images, share: float) -> Images:
     """Brought nearer while it was taken: the mean of enlargements by 1 … 1 + share."""
-    # At the edges, a step moves the image by half a pixel or less.
-    factors = np.linspace(1, 1 + share, 2 + math.ceil(share * max(images.shape[1:3]))).tolist()
+    # At the edges, a step moves the image by half a pixel or less; in very large ones, by more.
+    steps = min(2 + math.ceil(share * max(images.shape[1:3])), MOST)
+    factors = np.linspace(1, 1 + share, steps).tolist()
 
     def zoomed(image: Images) -> Floats:
         exact = image.astype(np.float32)

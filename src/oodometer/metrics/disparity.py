@@ -36,10 +36,7 @@ class DemographicDisparity:
     label: ClassVar[str] = "Demographic disparity"
     needs: ClassVar[tuple[Need, ...]] = ("outputs", "labels")
     assumes: ClassVar[str] = "how differently it decides where it is too sure and where it is not"
-    paper: ClassVar[str] = (
-        "Creager et al., Environment Inference for Invariant Learning, ICML 2021; Wenzel et al., "
-        "NeurIPS 2022"
-    )
+    paper: ClassVar[str] = "Creager et al., ICML 2021; Wenzel et al., NeurIPS 2022"
 
     def score(self, view: View) -> Score:
         """The disparity; how large the environments are and their penalty are facts."""

@@ -42,7 +42,7 @@ class F1:
     label: ClassVar[str] = "F1"
     needs: ClassVar[tuple[Need, ...]] = ("outputs", "labels")
     assumes: ClassVar[str] = "how well rows of a class are found, and no others taken for them"
-    paper: ClassVar[str] = "van Rijsbergen, Information Retrieval, 1979"
+    paper: ClassVar[str] = "van Rijsbergen 1979"
 
     def score(self, view: View) -> Score:
         """The mean, and the value of every class."""
@@ -64,7 +64,7 @@ class BalancedAccuracy:
     label: ClassVar[str] = "Balanced accuracy"
     needs: ClassVar[tuple[Need, ...]] = ("outputs", "labels")
     assumes: ClassVar[str] = "how often decisions are right where every class counts the same"
-    paper: ClassVar[str] = "Brodersen et al., The Balanced Accuracy and Its Posterior, ICPR 2010"
+    paper: ClassVar[str] = "Brodersen et al., ICPR 2010"
 
     def score(self, view: View) -> Score:
         """The mean, and the value of every class."""
@@ -83,9 +83,7 @@ class Auroc:
     label: ClassVar[str] = "AUROC"
     needs: ClassVar[tuple[Need, ...]] = ("outputs", "labels")
     assumes: ClassVar[str] = "how well the probability of a class puts its rows before others"
-    paper: ClassVar[str] = (
-        "DeLong et al., Comparing the Areas under Two or More Correlated ROC Curves, Biometrics 1988"
-    )
+    paper: ClassVar[str] = "DeLong et al., Biometrics 1988"
 
     def score(self, view: View) -> Score:
         """The mean, and the value of every class."""

@@ -104,10 +104,9 @@ class TorchModel(Adapter):
         quick = fused(self.module)
         if quick is None:
             return self.module
-        few = tuple(part[:2] for part in arguments)
-        few_named = {name: part[:2] for name, part in named.items()}
+        few = Arguments(arguments, named).rows(slice(0, 2))
         try:
-            one, other = (first_tensor(form(*few, **few_named)) for form in (self.module, quick))
+            one, other = (first_tensor(_called(form, few)) for form in (self.module, quick))
             alike = torch_package().allclose(one, other, rtol=AGREE, atol=AGREE)
         except Exception:  # what can't be compared is not used
             alike = False
@@ -154,7 +153,14 @@ class TorchModel(Adapter):
         return Arguments(tuple(self._moved(part) for part in parts), {})
 
     def _moved(self, part: Array | Any) -> Any:
-        return torch_package().as_tensor(part).to(self.device)
+        # A copy, for a module may change in place what it is given, and it is the user's.
+        return torch_package().as_tensor(part).to(self.device, copy=True)
+
+
+def _called(module: Any, arguments: Arguments) -> Any:
+    """What a module says of copies, which it may change."""
+    placed = (part.clone() for part in arguments.placed)
+    return module(*placed, **{name: part.clone() for name, part in arguments.named.items()})
 
 
 def _own_copy(module: Any, name: str) -> Any:

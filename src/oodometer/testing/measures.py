@@ -135,7 +135,10 @@ def check_measure(member: Measure, seed: int = 0) -> None:
     """Raise AssertionError, with a sentence, on the first rule that a measure breaks."""
     bench = Bench(seed)
     for rule in MEASURE_RULES:
-        rule(member, bench)
+        try:
+            rule(member, bench)
+        except NoAnswer as refusal:
+            raise AssertionError(f"{member.name} has no answer for a toy: {refusal}") from refusal
 
 
 def _is_described(member: Measure, bench: Bench) -> None:

@@ -1,0 +1,128 @@
+"""Training pools: small models side by side against one by one, and batches made ahead of the step.
+
+Ratios of CPU time, and shares of a step's time, in one run on one thread; the script exits with 1
+when a bound is missed. Run: make bench
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from benchmarks._results import machine_facts, markdown_table, write_results
+from oodometer.core import Dataset
+from oodometer.datasets import as_dataset
+from oodometer.datasets.groups import Group
+from oodometer.datasets.sources import Split
+from oodometer.pools.recipe import Augment, Recipe
+from oodometer.pools.stacked import train_stacked
+from oodometer.pools.training import train
+from oodometer.stats import stream
+from oodometer.testing import toy_inputs
+from oodometer.toys import HypersphereToy
+from oodometer.toys.hypersphere import inside
+
+MODELS, LOOPED, FASTER = 200, 20, 2.5
+WAIT, ROWS = 0.1, 640
+AUGMENTS: tuple[Augment, ...] = ("none", "randaugment", "augmix")
+
+
+@dataclass(frozen=True)
+class OneDomain(Group):
+    """A group of one domain in memory."""
+
+    held: Dataset | None = field(default=None, compare=False)
+
+    def domain(self, name: str, split: Split) -> Dataset:
+        assert self.held is not None
+        return self.held
+
+
+def group(held: Dataset) -> Group:
+    return OneDomain("toy", held.kind, ("no", "yes"), (("one", ()),), held=held)
+
+
+def sphere() -> Group:
+    """Is a point inside the unit hypersphere, or outside? Points around its north pole."""
+    toy = HypersphereToy()
+    points = toy.domain(toy.centre(0.0, stream(0, "pole")), stream(0, "train"))
+    return group(as_dataset(points, labels=inside(points).astype(np.int64)))
+
+
+def patches() -> Group:
+    """Images of 32 × 32."""
+    images = np.pad(toy_inputs("images", n=ROWS), ((0, 0), (4, 4), (4, 4), (0, 0)), mode="wrap")
+    red = images[..., 0].mean(axis=(1, 2))
+    return group(as_dataset(images, labels=(red > np.median(red)).astype(np.int64)))
+
+
+def perceptrons(count: int) -> list[Recipe]:
+    """One hidden layer of 16, up to 30 % of the labels drawn anew."""
+    noise = stream(0, "noise").uniform(0, 0.3, MODELS)
+    return [
+        Recipe("toy", ("one",), "mlp", seed=seed, lr=0.01, epochs=5, stop_at=None,
+               label_noise=float(noise[seed]))
+        for seed in range(count)
+    ]  # fmt: skip
+
+
+def cost(recipes: Sequence[Recipe], where: Group, *, loop: bool) -> float:
+    """CPU seconds a model."""
+    began = time.process_time()
+    if loop:
+        for recipe in recipes:
+            train(recipe, where)
+    else:
+        train_stacked(recipes, where)
+    return (time.process_time() - began) / len(recipes)
+
+
+def waits(where: Group) -> dict[str, float]:
+    """The share of its steps' time that a small network waits for images, by augmentation."""
+    found: dict[str, float] = {}
+    for augment in AUGMENTS:
+        recipe = Recipe(
+            "toy", ("one",), "small-cnn", settings={"width": 32}, epochs=3, stop_at=None,
+            augment=augment,
+        )  # fmt: skip
+        found[augment] = float(train(recipe, where).facts["data_wait"])
+    return found
+
+
+def main() -> int:
+    where = sphere()
+    cost(perceptrons(2), where, loop=True)  # what is imported late is not counted
+    cost(perceptrons(2), where, loop=False)
+    looped = cost(perceptrons(LOOPED), where, loop=True)
+    stacked = cost(perceptrons(MODELS), where, loop=False)
+    rows = [
+        (f"{MODELS} toy perceptrons: one by one / side by side", looped / stacked, FASTER, True)
+    ]
+    rows += [
+        (f"waiting for batches, a small CNN, augmentation {name}: share of step", wait, WAIT, False)
+        for name, wait in waits(patches()).items()
+    ]
+    good = [value >= bound if more else value < bound for _, value, bound, more in rows]
+    table = markdown_table(
+        ("CPU time on one thread; waiting by the clock", "ratio", "bound", "kept"),
+        [
+            (name, f"{value:.3g}", f"{'≥' if more else '<'} {bound:g}", "yes" if kept else "NO")
+            for (name, value, bound, more), kept in zip(rows, good, strict=True)
+        ],
+    )
+    note = (
+        f"A perceptron (1,000 points of 16 numbers, 5 epochs of 16 steps) took {looped * 1e3:.0f} ms "
+        f"of CPU time alone, the mean of {LOOPED}, and {stacked * 1e3:.1f} ms in the stack. Images "
+        f"are {ROWS} of 32 × 32 in batches of 64, augmented in a thread of their own while the step "
+        "before them learns."
+    )
+    write_results("speed_pools", f"{table}\n\n{note}\n\n{machine_facts()}")
+    return 0 if all(good) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

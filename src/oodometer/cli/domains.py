@@ -1,0 +1,85 @@
+"""The list of domain groups, and what of them is on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from oodometer import domains as groups_by_name
+from oodometer import screen
+from oodometer.cli.options import AsJson, console
+from oodometer.datasets import groups
+from oodometer.datasets.groups import VARIABLE, Group
+
+
+def domains(
+    group: Annotated[
+        str | None,
+        typer.Option(help="The domains of this group: its name, or a TOML file of your own."),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help=f"Where files are looked for; else ${VARIABLE}.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List domain groups, what of them is found on this machine, and which file is missing.
+
+    Example: oodometer domains --group pacs --data ~/data
+    """
+    found = groups.every(root=data) if group is None else (_opened(group, data),)
+    if as_json:
+        typer.echo(json.dumps([_described(one) for one in found], indent=2))
+    elif group is None:
+        _show_all(found, data)
+    else:
+        _show_one(found[0])
+
+
+def _opened(name: str, data: Path | None) -> Group:
+    if name.lower().endswith(".toml"):
+        return groups.opened(name, root=data)
+    return groups_by_name.named(name, root=data)
+
+
+def _described(group: Group) -> dict[str, Any]:
+    return {
+        "name": group.name,
+        "kind": group.kind,
+        "about": group.about,
+        "classes": list(group.classes),
+        "root": None if group.root is None else str(group.root),
+        "domains": {name: {"missing": group.missing(name)} for name in group.domains},
+    }
+
+
+def _show_all(found: tuple[Group, ...], data: Path | None) -> None:
+    rows = [
+        (one.name, one.kind, f"{len(one.found)} of {len(one.domains)}", ", ".join(one.domains), one.about)
+        for one in found
+    ]  # fmt: skip
+    place = data or os.environ.get(VARIABLE)
+    title = f"Domain groups, and how many of their domains are in {place}" if place else (
+        f"Domain groups; set {VARIABLE}, or say --data, to look for their files"
+    )  # fmt: skip
+    console().print(screen.table(title, ("group", "kind", "found", "domains", "about"), rows))
+    console().print()
+    last = (
+        "Of images, every group has a corrupted one (pacs-c). Files that are missing: --group NAME."
+    )
+    console().print(Text(last))
+
+
+def _show_one(group: Group) -> None:
+    classes = f"{len(group.classes)} classes" if group.classes else "classes as the folders say"
+    title = f"{group.name}: {group.about or group.kind}, {classes}"
+    prefix = f"{group.name}/"
+    rows = []
+    for name in group.domains:
+        why = group.missing(name)
+        rows.append((name, "found" if why is None else why.removeprefix(f"{prefix}{name}: ")))
+    console().print(screen.table(title, ("domain", "on this machine"), rows))

@@ -1,0 +1,157 @@
+"""Commands for pools of models: which there are, training one, and how far it is."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from oodometer import screen
+from oodometer.cli.options import AsJson, console, errors
+from oodometer.errors import InputError
+
+if TYPE_CHECKING:
+    from oodometer.pools.grids import Spec
+    from oodometer.runners import Runner
+
+# So many reasons are shown; all are in the pool's folder.
+SHOWN = 5
+
+app = typer.Typer(help="Many models trained in many ways, to judge by.", no_args_is_help=True)
+
+Named = Annotated[str, typer.Argument(metavar="SPEC", help="Its name (pool list), or a TOML file.")]
+Folder = Annotated[
+    Path | None, typer.Option(help="Where its models are. [default: pools/, and the pool's name]")
+]
+Data = Annotated[
+    Path | None, typer.Option(help="The folder of the domains' files. [default: $OODOMETER_DATA]")
+]
+
+
+@app.command("list")
+def list_pools(as_json: AsJson = False) -> None:
+    """List the pools that come with the package.
+
+    Example: oodometer pool list
+    """
+    from oodometer.pools.grids import Spec, built_in
+
+    rows = [_described(Spec.open(name)) for name in built_in()]
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    cells = [
+        (
+            row["name"],
+            str(row["models"]),
+            row["group"],
+            ", ".join(row["architectures"]),
+            row["about"],
+        )
+        for row in rows
+    ]
+    heads = ("pool", "models", "group", "architectures", "about")
+    console().print(screen.table("Pools (oodometer pool run)", heads, cells))
+
+
+def _described(spec: Spec) -> dict[str, Any]:
+    recipes = spec.recipes()
+    return {
+        "name": spec.name,
+        "about": spec.about,
+        "group": spec.group.name,
+        "architectures": list(dict.fromkeys(recipe.architecture for recipe in recipes)),
+        "models": len(recipes),
+    }
+
+
+@app.command()
+def run(
+    spec: Named,
+    folder: Folder = None,
+    workers: Annotated[
+        int, typer.Option(help="Processes that train, a core each; 0 trains in this one.")
+    ] = 0,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Train on a Dask cluster: tcp://host:8786.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="Train at most so many models now.")] = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train the models of SPEC that its folder lacks; killed at any moment, it goes on there.
+
+    Example: oodometer pool run toy-mlp --workers 2
+    """
+    from oodometer.pools.grids import Spec
+    from oodometer.pools.running import run as train
+
+    runner = _runner(workers, scheduler)
+    opened = Spec.open(spec, data=data)
+    with screen.progress_bar(errors()) as progress:
+        ran = train(opened, _folder(opened, folder), runner=runner, limit=limit, progress=progress)
+    if as_json:
+        typer.echo(json.dumps(ran.to_dict(), indent=2))
+    else:
+        console().print(Text(ran.told()))
+        _show_reasons(ran.failed)
+
+
+@app.command()
+def status(spec: Named, folder: Folder = None, data: Data = None, as_json: AsJson = False) -> None:
+    """How far the pool of SPEC is, by domain and architecture.
+
+    Example: oodometer pool status toy-mlp
+    """
+    from oodometer.pools.grids import Spec
+    from oodometer.pools.running import span
+    from oodometer.pools.standing import status as standing_of
+
+    opened = Spec.open(spec, data=data)
+    found = standing_of(opened, _folder(opened, folder))
+    if as_json:
+        typer.echo(json.dumps(found.to_dict(), indent=2))
+        return
+    counts = ("done", "converged", "failed", "pending")
+    rows = [
+        (" + ".join(row.domains), row.architecture, *(str(getattr(row, name)) for name in counts))
+        for row in found.rows
+    ]
+    rows.append(("all", "", *(str(found.total(name)) for name in counts)))
+    console().print(screen.table(opened.name, ("domains", "architecture", *counts), rows))
+    if found.seconds_left:
+        console().print(Text(f"About {span(found.seconds_left)} left for one worker."))
+    _show_reasons(found.failed)
+
+
+def _folder(spec: Spec, given: Path | None) -> Path:
+    return Path("pools") / spec.name if given is None else given
+
+
+def _runner(workers: int, scheduler: str | None) -> Runner:
+    from oodometer.runners import distributed, processes, serial
+
+    if workers < 0 or (workers and scheduler is not None):
+        raise InputError(
+            f"Give --workers (0 or more; got {workers}) or --scheduler, not both: the workers of a "
+            "cluster are started there."
+        )
+    if scheduler is not None:
+        return distributed(scheduler)
+    return processes(workers) if workers else serial
+
+
+def _show_reasons(failed: Mapping[str, str]) -> None:
+    """The most frequent ones, each with one of its models."""
+    if not failed:
+        return
+    of = {reason: name for name, reason in failed.items()}
+    counts = Counter(failed.values()).most_common(SHOWN)
+    rows = [(str(count), of[reason], reason) for reason, count in counts]
+    title = "Failed, to be tried again in the next run"
+    console().print(screen.table(title, ("models", "such as", "reason"), rows))

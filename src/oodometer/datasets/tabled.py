@@ -1,0 +1,88 @@
+"""Domains in columns: texts, pairs or tables of Parquet, CSV, Arrow and JSON-lines files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oodometer import frames
+from oodometer.core import Dataset
+from oodometer.datasets.asked import Asked
+from oodometer.datasets.columns import read_frame
+from oodometer.datasets.reading import Size, chosen, existing
+from oodometer.datasets.stored import Pairs
+from oodometer.errors import InputError
+from oodometer.files import Outputs
+from oodometer.inputs import Kind
+
+LINES = (".json", ".jsonl")
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of a table that `where` chooses, such as those of a domain or of a subgroup.
+
+    `text` is the column of texts, or the two of pairs; without it all columns are the inputs, or
+    those that `inputs` names, but the label and the columns of `where`.
+    """
+
+    path: str
+    label: str = "label"
+    text: str | tuple[str, ...] | None = None
+    inputs: tuple[str, ...] | None = None
+    where: Pairs = ()
+    skip_bad: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """Text, pairs or a table."""
+        if self.text is None:
+            return "table"
+        return "text" if isinstance(self.text, str) else "pairs"
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The file."""
+        return (self.path,)
+
+    def read(self, root: Path, size: Size) -> Dataset:
+        """The chosen rows, in memory."""
+        table = self._chosen(frames.as_table(content(existing(root, self.path))))
+        asked = Asked(labels=self.label, text=self.text, inputs=self.inputs)
+        return read_frame(table, asked).dataset(self.path, self.skip_bad)
+
+    def _chosen(self, table: Any) -> Any:
+        rows = np.ones(table.num_rows, dtype=np.bool_)
+        for column, wanted in self.where:
+            found = chosen(frames.values(table, column), wanted, column)
+            if not (rows & found).any():
+                raise InputError(
+                    f"No row has {column} = {wanted!r} and all else that is asked for "
+                    f"({', '.join(name for name, _ in self.where)}). Ask for less."
+                )
+            rows &= found
+        named = (self.label, *(self.inputs or ()), *self._texts())
+        extra = [column for column, _ in self.where if column not in named]
+        return table.filter(rows).drop_columns(extra)
+
+    def _texts(self) -> tuple[str, ...]:
+        return (self.text,) if isinstance(self.text, str) else self.text or ()
+
+
+def content(path: Path) -> Any:
+    """A table of a file; JSON has a row a line, and may be compressed."""
+    if not any(ending.lower() in LINES for ending in path.suffixes[-2:]):
+        return Outputs.open(path).content
+    import pyarrow as pa
+    from pyarrow import json
+
+    try:
+        return json.read_json(path)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(
+            f"{path.name} can't be read as JSON: {str(error).splitlines()[0]}. One object a line "
+            "was expected."
+        ) from error

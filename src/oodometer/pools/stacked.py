@@ -1,0 +1,231 @@
+"""Small models of one shape, trained side by side as one.
+
+Their weights are stacked along a first axis, and torch.func maps the gradient of one over it. Each
+model has its own batches, label noise, learning rate and weight decay, as in the loop, and leaves
+the stack when it has converged; what it becomes is what the loop makes of it, but for the order of
+sums. What would tie a model to its neighbors can't be stacked: dropout, whose draws come from one
+stream, and batch norm, which keeps statistics.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oodometer.arrays import Array, Ints
+from oodometer.datasets.groups import Group
+from oodometer.errors import InputError, NoAnswer
+from oodometer.pools.feeding import as_tensor
+from oodometer.pools.layers import torch_package
+from oodometer.pools.material import Material, gathered, sampled
+from oodometer.pools.networks import network_of, settled
+from oodometer.pools.optimizers import Optimizer, optimizer_for
+from oodometer.pools.recipe import Recipe
+from oodometer.pools.sampling import batches, steps_of
+from oodometer.pools.trained import Trained
+from oodometer.pools.training import SHOWN, Ended, Fit, finished, share_at, target
+
+Weights = dict[str, Any]
+# So many rows are shown to every model at once where nothing is learned.
+ROWS = 512
+# What recipes of one stack may differ in.
+OWN = ("seed", "lr", "weight_decay", "label_noise")
+
+
+def family(recipe: Recipe) -> str:
+    """The same text for recipes that can be stacked, if their network can."""
+    shared = {name: value for name, value in recipe.to_dict().items() if name not in OWN}
+    return json.dumps(shared, sort_keys=True)
+
+
+def train_stacked(recipes: Sequence[Recipe], group: Group) -> list[Trained]:
+    """The models of recipes that differ in seed, rate, decay and label noise alone, in order.
+
+    They equal those of `train` within float tolerance. NoAnswer where they can't be stacked, by
+    their augmentation, dropout or batch norm: then take `train`.
+    """
+    _check_recipes(recipes)
+    began = time.perf_counter()
+    material = gathered(recipes[0], group)
+    stack = _stacked(recipes, material)
+    samples = [sampled(material, recipe) for recipe in recipes]
+    rows, labels = (
+        np.stack(part) for part in zip(*((s.rows, s.labels) for s in samples), strict=True)
+    )
+    lessons = Lessons(recipes, material, rows, labels, *_mapped(stack.network))
+    with settled(recipes[0].seed):
+        ended = dict(_followed(stack, lessons))
+    facts = {"stacked": len(recipes), "seconds": (time.perf_counter() - began) / len(recipes)}
+    return [
+        finished(
+            recipe,
+            material,
+            group.classes,
+            one._replace(facts={**sample.facts, **one.facts, **facts}),
+        )
+        for recipe, sample, (_, one) in zip(recipes, samples, sorted(ended.items()), strict=True)
+    ]
+
+
+def _check_recipes(recipes: Sequence[Recipe]) -> None:
+    if not recipes:
+        raise InputError("A stack has one recipe or more; got none.")
+    for recipe in recipes:
+        if family(recipe) != family(recipes[0]):
+            raise InputError(
+                f"The recipes {recipes[0].id} and {recipe.id} can't be stacked: they differ in more "
+                f"than {', '.join(OWN)}. Group them by family first."
+            )
+    if recipes[0].augment != "none":
+        raise NoAnswer(f"{recipes[0].augment} is not made for stacks of models")
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Models that are still trained.
+
+    places     where each stands among the recipes
+    network    one of the networks, which runs any weights
+    learning   the stacked weights that learn, moved in place
+    fixed      those that stay, such as a frozen body
+    """
+
+    places: Ints
+    network: Any
+    learning: Weights
+    fixed: Weights
+    optimizer: Optimizer
+
+    def only(self, keep: Ints) -> Stack:
+        """Some of the models."""
+        at = torch_package().from_numpy(keep)
+        return Stack(
+            places=self.places[keep],
+            network=self.network,
+            learning={name: value[at] for name, value in self.learning.items()},
+            fixed={name: value[at] for name, value in self.fixed.items()},
+            optimizer=self.optimizer.taken(at),
+        )
+
+    def weights(self, at: int) -> dict[str, Array]:
+        """Those of one model, in the network's own order."""
+        both = {**self.fixed, **self.learning}
+        return {name: both[name][at].numpy().copy() for name in self.network.state_dict()}
+
+
+def _stacked(recipes: Sequence[Recipe], material: Material) -> Stack:
+    networks = []
+    for recipe in recipes:
+        with settled(recipe.seed):
+            networks.append(network_of(recipe, material.shape))
+    _check_network(networks[0], recipes[0].architecture)
+    learns = {name for name, one in networks[0].named_parameters() if one.requires_grad}
+    parameters, buffers = torch_package().func.stack_module_state(networks)
+    both = {name: weight.detach() for name, weight in (parameters | buffers).items()}
+    learning = {name: weight for name, weight in both.items() if name in learns}
+    return Stack(
+        places=np.arange(len(recipes)),
+        # Without dropout and batch norm both modes are one, and torch.func maps this one.
+        network=networks[0].eval(),
+        learning=learning,
+        fixed={name: weight for name, weight in both.items() if name not in learns},
+        optimizer=optimizer_for(recipes, material.shape.kind, learning),
+    )
+
+
+def _check_network(network: Any, name: str) -> None:
+    for part in network.modules():
+        if "Dropout" in type(part).__name__ and part.p > 0:
+            raise NoAnswer(f"{name} has dropout, whose draws would hang on the models beside it")
+        if getattr(part, "running_mean", None) is not None:
+            raise NoAnswer(f"{name} has batch norm, whose statistics can't be stacked")
+
+
+@dataclass(frozen=True, eq=False)
+class Lessons:
+    """What is to be learned: by each recipe its own rows and labels, both (recipes, rows).
+
+    gradients   of stacked weights, inputs and labels: the gradients of all
+    measures    of the same: the summed losses, and how many rows are right
+    """
+
+    recipes: Sequence[Recipe]
+    material: Material
+    rows: Ints
+    labels: Ints
+    gradients: Callable[..., Weights]
+    measures: Callable[..., tuple[Any, Any]]
+
+    def shown(self, places: Ints, index: Ints) -> tuple[Any, Any]:
+        """Inputs and labels of some models; which of their rows, (models, some)."""
+        rows, labels = (part[places[:, None], index] for part in (self.rows, self.labels))
+        inputs = as_tensor(self.material.take(rows.ravel()), self.material.shape.kind, "cpu")
+        return inputs.unflatten(0, rows.shape), torch_package().from_numpy(labels)
+
+
+def _mapped(network: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The functions of one model, mapped over all."""
+    torch = torch_package()
+    call, cross_entropy = torch.func.functional_call, torch.nn.functional.cross_entropy
+
+    def loss(learning: Weights, fixed: Weights, inputs: Any, labels: Any) -> Any:
+        return cross_entropy(call(network, (learning, fixed), (inputs,)), labels)
+
+    def measured(learning: Weights, fixed: Weights, inputs: Any, labels: Any) -> Any:
+        logits = call(network, (learning, fixed), (inputs,))
+        right = (logits.argmax(dim=1) == labels).sum()
+        return cross_entropy(logits, labels, reduction="sum"), right
+
+    return torch.func.vmap(torch.func.grad(loss)), torch.func.vmap(measured)
+
+
+def _followed(stack: Stack, lessons: Lessons) -> Iterator[tuple[int, Ended]]:
+    """All epochs; every model, with its place, as it ends."""
+    recipe = lessons.recipes[0]
+    for epoch in range(1, recipe.epochs + 1):
+        _learn(stack, lessons, epoch)
+        fits = _fits(stack, lessons, at_most=target(recipe, epoch))
+        # A loss that is not a number is above no bound: what diverged is gone as well.
+        gone = np.array([fit is not None for fit in fits])
+        for at in np.flatnonzero(gone).tolist():
+            ended = Ended(stack.weights(at), fits[at], {"epochs": float(epoch)})
+            yield int(stack.places[at]), ended
+        if gone.all():
+            return
+        stack = stack.only(np.flatnonzero(~gone)) if gone.any() else stack
+
+
+def _learn(stack: Stack, lessons: Lessons, epoch: int) -> None:
+    """Take the steps of an epoch."""
+    recipe, n = lessons.recipes[0], lessons.rows.shape[1]
+    per_epoch = steps_of(n, recipe.batch)
+    seeds = [lessons.recipes[place].seed for place in stack.places]
+    orders = [batches(n, batch=recipe.batch, seed=seed, epoch=epoch) for seed in seeds]
+    for step, index in enumerate(zip(*orders, strict=True), start=1 + (epoch - 1) * per_epoch):
+        shown = lessons.shown(stack.places, np.stack(index))
+        found = lessons.gradients(stack.learning, stack.fixed, *shown)
+        stack.optimizer.step(stack.learning, found, share_at(recipe, step, per_epoch))
+
+
+def _fits(stack: Stack, lessons: Lessons, *, at_most: float) -> list[Fit | None]:
+    """How well each model fits its rows; None where the loss is above the bound, as in the loop."""
+    n, models = lessons.rows.shape[1], len(stack.places)
+    size = min(SHOWN[lessons.material.shape.kind], ROWS)
+    total, right = np.zeros(models), np.zeros(models)
+    for start in range(0, n, size):
+        rows = np.arange(start, min(start + size, n))
+        shown = lessons.shown(stack.places, np.broadcast_to(rows, (models, len(rows))))
+        losses, hits = lessons.measures(stack.learning, stack.fixed, *shown)
+        total += losses.numpy()
+        right += hits.numpy()
+        if (total > at_most * n).all():
+            break
+    return [
+        None if one > at_most * n else Fit(float(one / n), float(hits / n))
+        for one, hits in zip(total, right, strict=True)
+    ]

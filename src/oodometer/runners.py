@@ -1,0 +1,123 @@
+"""Runners: how many tasks are worked off. One after another, by processes, by a Dask cluster.
+
+A runner takes a function and tasks, and yields every task with its result as it comes, or with the
+exception that it ended in. Functions, tasks and results must be such that pickle can send them.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from oodometer.crew import Crew, Result, Task, outcome
+from oodometer.errors import InputError
+from oodometer.extras import require
+
+Outcomes = Generator[tuple[Task, Result | Exception], None, None]
+# Seconds that a cluster may take to answer, and to have a worker.
+PATIENCE = 20.0
+# One task at a time in a process: torch's random state is the process's own.
+_ALONE = threading.Lock()
+
+
+class Runner(Protocol):
+    """Works off tasks in its own way, and yields each with what came of it, in any order."""
+
+    def __call__(
+        self, work: Callable[[Task], Result], tasks: Sequence[Task], /
+    ) -> Outcomes[Task, Result]:
+        """Every task once."""
+
+
+def serial(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Outcomes[Task, Result]:
+    """One after another, here.
+
+    >>> dict(serial(abs, [-1, 2]))
+    {-1: 1, 2: 2}
+    """
+    for task in tasks:
+        yield task, outcome(work, task)
+
+
+def processes(workers: int) -> Runner:
+    """By so many processes, each with one thread and one task at a time.
+
+    A task whose process dies (killed, out of memory) is given to another; after three deaths it
+    has failed. The processes end with this one, however it ends.
+    """
+    if workers < 1:
+        raise InputError(f"workers must be 1 or more; got {workers}. Each takes one core.")
+
+    def run(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Outcomes[Task, Result]:
+        with closing(Crew(work, min(workers, len(tasks)))) as crew:
+            yield from crew.outcomes(tasks)
+
+    return run
+
+
+def distributed(address: str) -> Runner:
+    """By the workers of a Dask cluster, whose scheduler is at an address such as tcp://host:8786.
+
+    A task whose worker dies runs elsewhere. Every worker must have this package, of this version.
+    """
+    dask = require("distributed", extra="scale", purpose="A Dask cluster")
+
+    def run(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Outcomes[Task, Result]:
+        with _client(dask, address) as client:
+            futures = {client.submit(_alone, work, task, pure=False): task for task in tasks}
+            for future in dask.as_completed(list(futures), loop=client.loop):
+                task, error = futures.pop(future), future.exception()
+                found = future.result() if error is None else error
+                future.release()  # or the cluster would keep it, and make it anew where it is lost
+                yield task, found
+
+    return run
+
+
+def _client(dask: Any, address: str) -> Any:
+    """A client of a cluster that has a worker, and this package everywhere."""
+    try:
+        place = urlsplit(address)
+        # Dask itself asks again and again, and a client that has found nobody is slow to go.
+        socket.create_connection((place.hostname, place.port or 0), timeout=PATIENCE).close()
+        client = dask.Client(address, timeout=PATIENCE, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"No Dask scheduler answers at {address!r} ({error}). Give the address that "
+            "`dask scheduler` says, such as tcp://host:8786."
+        ) from error
+    try:
+        _check_workers(client, address)
+    except BaseException:
+        client.close()
+        raise
+    return client
+
+
+def _check_workers(client: Any, address: str) -> None:
+    try:
+        client.wait_for_workers(1, timeout=PATIENCE)
+    except TimeoutError as error:
+        raise InputError(
+            f"The Dask scheduler at {address!r} has no worker. Start one or more: "
+            f"dask worker {address}"
+        ) from error
+    found = client.get_versions(packages=["oodometer"])
+    ours = found["client"]["packages"]["oodometer"]
+    for worker, facts in found["workers"].items():
+        theirs = facts["packages"].get("oodometer")
+        if theirs != ours:
+            raise InputError(
+                f"The worker {worker} has oodometer {theirs}, and this is {ours}. Install the "
+                "same version everywhere."
+            )
+
+
+def _alone(work: Callable[[Task], Result], task: Task) -> Result:
+    """Workers of a cluster may have many threads; one works at a time."""
+    with _ALONE:
+        return work(task)

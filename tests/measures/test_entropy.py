@@ -1,0 +1,54 @@
+"""Entropies and the error, against sums by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from oodometer.errors import NoAnswer
+from oodometer.measures.entropy import EntropySource, EntropyTarget, SourceError
+from oodometer.predictions import Predictions
+from oodometer.subject import Measure, Subject, scored
+from oodometer.testing import check_measure
+from oodometer.view import Given, View
+
+
+def side(name: str, probs: list[list[float]], labels: list[int] | None = None) -> View:
+    return View(Given(name, outputs=Predictions.from_probs(probs, labels=labels)))
+
+
+SOURCE = side("source", [[0.9, 0.1], [0.5, 0.5], [0.2, 0.8], [0.6, 0.4]], [0, 0, 0, 1])
+TARGET = side("target", [[0.7, 0.3]])
+TRAINING = side("training", [[0.5, 0.5], [1.0, 0.0]], [1, 1])
+
+
+def entropy(*probs: float) -> float:
+    return -sum(p * math.log(p) for p in probs if p)
+
+
+def test_by_hand() -> None:
+    subject = Subject(SOURCE, TARGET)
+    rows = ((0.9, 0.1), (0.5, 0.5), (0.2, 0.8), (0.6, 0.4))
+    mean = sum(entropy(*row) for row in rows) / 4
+    assert scored(EntropySource(), subject).value == pytest.approx(mean)
+    assert scored(EntropyTarget(), subject).value == pytest.approx(entropy(0.7, 0.3))
+    assert scored(SourceError(), subject).value == 0.5
+
+
+def test_with_training_data_the_entropy_is_theirs_and_the_error_still_the_sources() -> None:
+    subject = Subject(SOURCE, TARGET, TRAINING)
+    assert scored(EntropySource(), subject).value == pytest.approx(math.log(2) / 2)
+    assert scored(EntropyTarget(), subject).value == pytest.approx(entropy(0.7, 0.3))
+    assert scored(SourceError(), subject).value == 0.5
+
+
+def test_without_labels_there_is_no_error() -> None:
+    with pytest.raises(NoAnswer, match="it needs labels: 'target' has no labels"):
+        scored(SourceError(), Subject(TARGET, TARGET, TRAINING))
+    assert SourceError.needs == ("outputs", "labels")
+
+
+@pytest.mark.parametrize("member", [EntropySource(), EntropyTarget(), SourceError()])
+def test_the_rules_of_measures_are_kept(member: Measure) -> None:
+    check_measure(member)

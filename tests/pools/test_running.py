@@ -1,0 +1,393 @@
+"""Running a pool: nothing twice, nothing half, nothing lost; and how far it is."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from oodometer.errors import InputError, MissingExtra
+from oodometer.pools import checkpoint, failures, running
+from oodometer.pools.grids import Spec
+from oodometer.pools.lock import held
+from oodometer.pools.recipe import Recipe
+from oodometer.pools.running import Failed, Ran, Task, run, tasks, train_task
+from oodometer.pools.standing import Row, status
+from oodometer.pools.trained import Trained
+from oodometer.runners import processes, serial
+from tests.pools import working
+
+ROOT = Path(__file__).parent.parent.parent
+SPEC = Spec.open(working.SPEC)
+IDS = [recipe.id for recipe in SPEC.recipes()]
+
+
+def check_whole(pool: Path, spec: Spec = SPEC) -> None:
+    """Every model of the spec and no other, each readable, its recipe to the byte."""
+    found = checkpoint.finished(pool)
+    assert set(found) == {recipe.id for recipe in spec.recipes()}
+    for recipe in spec.recipes():
+        folder = found[recipe.id]
+        assert (folder / checkpoint.RECIPE).read_bytes() == recipe.to_json().encode()
+        assert checkpoint.facts_of(folder)["converged"] in (True, False)
+        assert checkpoint._weights(folder)
+    assert not list(pool.glob("*.partial"))
+
+
+# Stand-ins for training -------------------------------------------------------------------------
+
+
+def test_a_pool_is_trained_once(tmp_path: Path) -> None:
+    ran = run(SPEC, tmp_path, work=working.quick)
+    assert (ran.total, ran.before, ran.left, ran.failed) == (40, 0, 0, {})
+    assert set(ran.trained) == set(IDS)
+    assert ran.converged == 20
+    check_whole(tmp_path)
+    again = run(SPEC, tmp_path, work=working.raising)
+    assert (again.before, again.trained, again.failed) == (40, (), {})
+
+
+def test_a_limit_is_kept_and_what_is_there_stays(tmp_path: Path) -> None:
+    first = run(SPEC, tmp_path, work=working.quick, limit=7)
+    before = {name: path.stat().st_mtime_ns for name, path in checkpoint.finished(tmp_path).items()}
+    assert (len(first.trained), first.left, len(before)) == (7, 33, 7)
+    second = run(SPEC, tmp_path, work=working.quick, limit=100)
+    assert (second.before, len(second.trained)) == (7, 33)
+    assert not set(first.trained) & set(second.trained)
+    assert all((tmp_path / name).stat().st_mtime_ns == stamp for name, stamp in before.items())
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_that_makes_no_sense_is_refused(limit: int, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"limit must be 1 or more; got {limit}"):
+        run(SPEC, tmp_path, limit=limit)
+
+
+def test_specs_may_share_a_folder(tmp_path: Path) -> None:
+    smaller = Spec.open({**working.SPEC, "domains": ["0"]})
+    run(smaller, tmp_path, work=working.quick)
+    ran = run(SPEC, tmp_path, work=working.quick)
+    assert (ran.before, len(ran.trained)) == (20, 20)
+
+
+def test_failures_are_written_down_and_tried_again(tmp_path: Path) -> None:
+    ran = run(SPEC, tmp_path, work=working.half_bad)
+    assert (len(ran.trained), len(ran.failed), ran.left) == (20, 20, 20)
+    assert set(ran.failed.values()) == {"ValueError: no\x1b[2J luck"}
+    name = next(iter(ran.failed))
+    told = json.loads((tmp_path / "failed" / f"{name}.json").read_text())
+    assert (Recipe.from_dict(told["recipe"]).id, told["trace"]) == (name, "a trace")
+    again = run(SPEC, tmp_path, work=working.quick)
+    assert (again.before, len(again.trained), again.failed) == (20, 20, {})
+    assert failures.reasons(tmp_path) == {}
+    check_whole(tmp_path)
+
+
+def test_a_task_that_raises_has_failed_and_the_reason_is_one_line(tmp_path: Path) -> None:
+    ran = run(SPEC, tmp_path, work=working.raising)
+    assert ran.failed == dict.fromkeys(IDS, "ValueError: all of it")
+    assert failures.reasons(tmp_path) == ran.failed
+
+
+def test_a_failure_that_cannot_be_read_is_one_still(tmp_path: Path) -> None:
+    run(SPEC, tmp_path, work=working.half_bad, limit=2)
+    for path in (tmp_path / "failed").iterdir():
+        path.write_text("{")
+    assert set(failures.reasons(tmp_path).values()) == {
+        "unknown: what was written down of it can't be read"
+    }
+
+
+def test_a_missing_package_ends_it_at_once(tmp_path: Path) -> None:
+    def without(task: Task) -> list[Trained | Failed]:
+        raise MissingExtra("Training needs torch.")
+
+    with pytest.raises(MissingExtra, match="needs torch"):
+        run(SPEC, tmp_path, work=without)
+    assert not failures.reasons(tmp_path)
+
+
+def test_progress_counts_and_tells_the_time_left(tmp_path: Path) -> None:
+    seen: list[tuple[int, int, str]] = []
+    run(SPEC, tmp_path, work=working.quick, limit=4)
+    run(SPEC, tmp_path, work=working.half_bad, progress=lambda *told: seen.append(told))
+    assert seen[0] == (0, 36, "4 of 40 models")
+    assert [done for done, _, _ in seen] == list(range(37))
+    assert seen[-1] == (36, 36, "24 of 40 models, 16 failed")
+    assert seen[-2][2].endswith(" s left")
+
+
+def test_a_group_whose_files_are_missing_is_refused_before_the_work(tmp_path: Path) -> None:
+    spec = Spec.open("dg-pacs", data=tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"there is no .pacs/pacs32\.npz.* in .*nowhere"):
+        run(spec, tmp_path / "pool")
+    assert not (tmp_path / "pool").exists()
+
+
+def test_only_the_domains_that_are_trained_on_must_be_there(tmp_path: Path) -> None:
+    group = {"groups": {"rows": {"kind": "vectors", "classes": ["a", "b"], "domains": {
+        "here": {"reader": "npz", "path": "here.npz"}, "gone": {"reader": "npz", "path": "gone.npz"},
+    }}}}  # fmt: skip
+    np.savez(tmp_path / "here.npz", x=np.zeros((20, 2)), y=np.arange(20) % 2)
+    table = {"group": group, "architecture": "mlp", "domains": ["here"]}
+    ran = run(Spec.open(table, data=tmp_path), tmp_path / "pool", work=working.quick)
+    assert len(ran.trained) == 1
+
+
+def test_what_was_done_is_told_in_a_sentence() -> None:
+    ran = Ran(5, 1, ("a",), 1, {"b": "no"}, 100.0)
+    assert ran.told() == (
+        "1 models trained in 2 min, 1 of them converged, 1 failed; 2 of 5 are there, 3 are left."
+    )
+    assert json.loads(json.dumps(ran.to_dict()))["left"] == 3
+
+
+# One writer -------------------------------------------------------------------------------------
+
+
+def test_a_pool_has_one_writer_and_the_second_is_told_who(tmp_path: Path) -> None:
+    with held(tmp_path):
+        with pytest.raises(InputError) as refused:
+            run(SPEC, tmp_path, work=working.quick)
+        assert f"is being trained by process {os.getpid()} on " in str(refused.value)
+        assert "one writer at a time" in str(refused.value)
+        assert status(SPEC, tmp_path).total("pending") == 40
+    assert len(run(SPEC, tmp_path, work=working.quick).trained) == 40
+
+
+def test_the_lock_of_a_longer_name_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "lock").write_text("process 1 on a machine with a very, very, very long name")
+    with held(tmp_path):
+        assert (tmp_path / "lock").read_text().startswith(f"process {os.getpid()} on ")
+        assert "very" not in (tmp_path / "lock").read_text()
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"can.t be written: .* Give another one"):
+        run(SPEC, tmp_path / "file", work=working.quick)
+
+
+# What disturbs ----------------------------------------------------------------------------------
+
+
+def test_a_full_disk_ends_it_and_it_goes_on_after_room_is_made(tmp_path: Path) -> None:
+    written, real = [0], os.fsync
+
+    def full(file: int) -> None:
+        written[0] += 1
+        if written[0] > 30:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(file)
+
+    with (
+        mock.patch("oodometer.pools.checkpoint.os.fsync", full),
+        pytest.raises(InputError, match=r"No space left on device\. Make room") as refused,
+    ):
+        run(SPEC, tmp_path, work=working.quick)
+    assert "finished models stay" in str(refused.value)
+    there = checkpoint.finished(tmp_path)
+    assert 0 < len(there) < 40
+    assert not list(tmp_path.glob("*.partial"))
+    ran = run(SPEC, tmp_path, work=working.quick)
+    assert (ran.before, ran.left) == (len(there), 0)
+    check_whole(tmp_path)
+
+
+def test_a_full_disk_is_told_of_when_a_failure_is_written(tmp_path: Path) -> None:
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with (
+        mock.patch("oodometer.pools.failures.os.replace", side_effect=full),
+        pytest.raises(InputError, match=r"No space left on device\. Make room"),
+    ):
+        run(SPEC, tmp_path, work=working.raising)
+    assert list((tmp_path / "failed").iterdir()) == []
+
+
+def test_ctrl_c_while_a_model_is_saved_does_not_lose_it(tmp_path: Path) -> None:
+    calls, real = [0], os.fsync
+
+    def impatient(file: int) -> None:
+        calls[0] += 1
+        if calls[0] == 8:  # the second model is half written
+            raise KeyboardInterrupt
+        real(file)
+
+    with (
+        mock.patch("oodometer.pools.checkpoint.os.fsync", impatient),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        run(SPEC, tmp_path, work=working.quick)
+    assert len(checkpoint.finished(tmp_path)) == 2
+
+
+def lines(log: Path) -> list[str]:
+    return log.read_text().split() if log.exists() else []
+
+
+def started(pool: Path, log: Path, workers: int) -> subprocess.Popen[bytes]:
+    """A run in another process, which has begun to train something."""
+    before = len(lines(log))
+    command = [sys.executable, "-m", "tests.pools.working", str(pool), str(workers)]
+    process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, working.LOG: str(log)})
+    while len(lines(log)) == before and process.poll() is None:
+        time.sleep(0.005)
+    return process
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_killed_at_random_moments_it_goes_on_and_trains_nothing_twice(
+    workers: int, tmp_path: Path
+) -> None:
+    pool, log, moments = tmp_path / "pool", tmp_path / "log", random.Random(workers)
+    kills, saved = 2 if workers else 10, set[str]()
+    for _ in range(kills):
+        began = len(lines(log))
+        process = started(pool, log, workers)
+        time.sleep(moments.uniform(0, 0.3))
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL, "it was done before it was killed"
+        assert not saved & set(lines(log)[began:])
+        saved = set(checkpoint.finished(pool))
+        assert saved <= set(lines(log))
+    began = len(lines(log))
+    assert started(pool, log, workers).wait() == 0
+    assert not saved & set(lines(log)[began:])
+    check_whole(pool)
+    assert set(lines(log)) == set(IDS)
+    # Only what was being trained, or saved, when the kill came was trained again.
+    assert len(lines(log)) <= len(IDS) + kills * 2 * max(1, workers)
+
+
+# Real training ----------------------------------------------------------------------------------
+
+TOY: dict[str, Any] = {
+    "group": "hypersphere",
+    "domains": ["0"],
+    "architecture": "mlp",
+    "fixed": {"epochs": 3, "batch": 250, "stop_at": "none"},
+    "grid": {"lr": [0.01, 0.1], "settings": {"width": [4, 6]}},
+}
+
+
+def weights_in(pool: Path) -> dict[str, dict[str, Any]]:
+    return {name: checkpoint._weights(path) for name, path in checkpoint.finished(pool).items()}
+
+
+def test_networks_are_trained_alike_by_one_and_by_many(tmp_path: Path) -> None:
+    spec = Spec.open(TOY)
+    one = run(spec, tmp_path / "one")
+    many = run(spec, tmp_path / "many", runner=processes(1))
+    assert (one.failed, many.failed) == ({}, {})
+    check_whole(tmp_path / "one", spec)
+    check_whole(tmp_path / "many", spec)
+    first, second = weights_in(tmp_path / "one"), weights_in(tmp_path / "many")
+    assert first.keys() == second.keys()
+    for name, weights in first.items():
+        assert all(np.array_equal(weights[key], second[name][key]) for key in weights)
+
+
+def test_models_of_a_pool_classify(tmp_path: Path) -> None:
+    spec = Spec.open({**TOY, "fixed": {**TOY["fixed"], "epochs": 40}})
+    run(spec, tmp_path, limit=1)
+    ((name, folder),) = checkpoint.finished(tmp_path).items()
+    model = checkpoint.load_model(folder)
+    data = spec.group.domain("0", "test")
+    found = model.classify(data.take(slice(None)))
+    assert model.name == name
+    assert data.labels is not None
+    assert (found.classes == data.labels).mean() > 0.7
+
+
+def test_a_stack_that_fails_is_trained_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def bad(recipe: Recipe, group: Any) -> Trained:
+        if recipe.seed == 1:
+            raise ValueError("not this one")
+        return working.model_of(recipe)
+
+    monkeypatch.setattr(running, "train_stacked", mock.Mock(side_effect=RuntimeError))
+    monkeypatch.setattr(running, "train", bad)
+    recipes = tuple(replace(SPEC.recipes()[0], seed=seed) for seed in range(3))
+    found = train_task(Task(recipes, SPEC.group))
+    assert [type(one) for one in found] == [Trained, Failed, Trained]
+    assert [one.recipe for one in found] == list(recipes)
+    failed = found[1]
+    assert isinstance(failed, Failed)
+    assert failed.reason == "ValueError: not this one"
+    assert "in bad" in failed.trace
+
+
+def test_alike_perceptrons_are_stacked_and_other_networks_are_not() -> None:
+    first = SPEC.recipes()[0]
+    alike = [replace(first, seed=seed) for seed in range(120)]
+    other = [replace(first, batch=99), *(replace(one, architecture="nin") for one in alike[:2])]
+    found = tasks([*alike, *other], SPEC.group)
+    assert [len(task.recipes) for task in found] == [50, 50, 20, 1, 1, 1]
+    assert [one for task in found for one in task.recipes] == [*alike, *other]
+
+
+# How far it is ----------------------------------------------------------------------------------
+
+
+def test_status_counts_by_domain_and_architecture(tmp_path: Path) -> None:
+    def some(task: Task) -> list[Trained | Failed]:
+        (one,) = task.recipes
+        return [Failed(one, "no") if one.settings["depth"] == 2 else working.model_of(one)]
+
+    nothing = status(SPEC, tmp_path / "none")
+    assert (nothing.total("pending"), nothing.seconds_left) == (40, None)
+    assert not (tmp_path / "none").exists()
+    run(SPEC, tmp_path, work=some, limit=30)
+    found = status(SPEC, tmp_path)
+    assert found.rows == literal_rows(tmp_path, SPEC.recipes())
+    assert [found.total(name) for name in ("done", "converged", "failed", "pending")] == [
+        sum(getattr(row, name) for row in literal_rows(tmp_path, SPEC.recipes()))
+        for name in ("done", "converged", "failed", "pending")
+    ]
+    assert found.total("done") + found.total("failed") == 30
+    assert found.seconds_left == pytest.approx(2.0 * (40 - found.total("done")))
+    assert set(found.failed) == set(failures.reasons(tmp_path))
+    assert json.loads(json.dumps(found.to_dict()))["pending"] == 10
+
+
+def literal_rows(pool: Path, recipes: Sequence[Recipe]) -> tuple[Row, ...]:
+    """One question at a time, for each of the domains."""
+    rows = []
+    for domains in (("0",), ("90",)):
+        own = [recipe for recipe in recipes if recipe.domains == domains]
+        done = [one for one in own if (pool / one.id / "result.json").exists()]
+        converged = [one for one in done if one.batch == 8]
+        failed = [one for one in own if (pool / "failed" / f"{one.id}.json").exists()]
+        pending = len(own) - len(done) - len(failed)
+        rows.append(Row(domains, "mlp", len(done), len(converged), len(failed), pending))
+    return tuple(rows)
+
+
+def test_the_runner_is_closed_when_the_disk_is_full(tmp_path: Path) -> None:
+    closed = []
+
+    def runner(work: Any, given: Any, /) -> Any:
+        try:
+            yield from serial(work, given)
+        finally:
+            closed.append(True)
+
+    with (
+        mock.patch("oodometer.pools.checkpoint.save", side_effect=InputError("full")),
+        pytest.raises(InputError, match="full"),
+    ):
+        run(SPEC, tmp_path, runner=runner, work=working.quick)
+    assert closed == [True]

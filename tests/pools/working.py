@@ -1,0 +1,78 @@
+"""Stand-ins for training, as other processes can import them; and a pool that is to be killed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oodometer.pools import checkpoint
+from oodometer.pools.grids import Spec
+from oodometer.pools.recipe import Recipe
+from oodometer.pools.running import Failed, Task, run
+from oodometer.pools.shape import Shape
+from oodometer.pools.trained import Trained
+from oodometer.runners import processes, serial
+
+# Where what is trained is written down, by whichever process does.
+LOG = "OODOMETER_TEST_LOG"
+SPEC: dict[str, Any] = {
+    "name": "little",
+    "group": "hypersphere",
+    "domains": ["0", "90"],
+    "architecture": "mlp",
+    "grid": {"epochs": [5, 6, 7, 8, 9], "batch": [8, 16], "settings": {"depth": [1, 2]}},
+}
+
+
+def model_of(recipe: Recipe) -> Trained:
+    """Weights that hang on the recipe; converged if the batch is small."""
+    weights = {"weight": np.full(1000, recipe.epochs), "one": np.array(recipe.lr)}
+    facts = {"seconds": 2.0}
+    shape = Shape("vectors", 2, (16,))
+    return Trained(recipe, shape, ("outside", "inside"), weights, recipe.batch == 8, facts)
+
+
+def quick(task: Task) -> list[Trained | Failed]:
+    return [model_of(recipe) for recipe in task.recipes]
+
+
+def logged(task: Task) -> list[Trained | Failed]:
+    """Writes down the beginning, and takes a while."""
+    for recipe in task.recipes:
+        with Path(os.environ[LOG]).open("a") as file:
+            file.write(f"{recipe.id}\n")
+        time.sleep(0.1)
+    return quick(task)
+
+
+def half_bad(task: Task) -> list[Trained | Failed]:
+    return [
+        Failed(one, "ValueError: no\x1b[2J luck", "a trace") if one.batch == 8 else model_of(one)
+        for one in task.recipes
+    ]
+
+
+def raising(task: Task) -> list[Trained | Failed]:
+    raise ValueError("all of\nit")
+
+
+def _killed(pool: str, workers: str) -> None:
+    """A pool whose disk is slow, so that a kill hits the writing too."""
+    real = os.fsync
+
+    def slow(file: int) -> None:
+        time.sleep(0.005)
+        real(file)
+
+    checkpoint.os.fsync = slow  # type: ignore[attr-defined]
+    runner = processes(int(workers)) if int(workers) else serial
+    run(Spec.open(SPEC), pool, runner=runner, work=logged)
+
+
+if __name__ == "__main__":
+    _killed(*sys.argv[1:])
