@@ -311,7 +311,8 @@ def test_methods_lists_every_estimator_with_what_it_needs_and_assumes(tmp_path: 
     rows = json.loads(done.stdout)
     from oodometer import estimators
 
-    assert [row["name"] for row in rows] == [member.name for member in estimators.every()]
+    own = [row["name"] for row in rows if row["family"] == "estimator"]
+    assert own == [member.name for member in estimators.every()]
     assert all(row["needs"] and row["assumes"] and row["paper"] for row in rows)
     assert "Garg et al." in run(tmp_path, "methods").stdout
 

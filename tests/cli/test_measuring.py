@@ -92,6 +92,53 @@ def test_outputs_and_features_need_no_model(folder: Path) -> None:
     assert set(both) == {"mmd-gaussian", "source-error", "entropy-source"}
 
 
+def test_the_targets_labels_are_not_looked_at(folder: Path) -> None:
+    rows, _ = toy_data(3, 1.0)
+    said = Predictions.from_logits(rows[:, :3]).probs
+    np.savez(folder / "wrong.npz", probs=said, labels=np.full(60, 99), features=rows)
+    words = ("none", "--source", "one_outputs.npz", "-m", "entropy-target,source-error")
+    wrong, right = (
+        measured(folder, *words, "--target", f"{name}.npz") for name in ("wrong", "new_outputs")
+    )
+    assert wrong == right
+
+
+def test_outputs_may_be_logits_and_labels_names_of_their_own(folder: Path) -> None:
+    rows, labels = toy_data(1)
+    names = np.array(["cat", "dog", "owl"])[labels]
+    np.savez(folder / "named.npz", logits=rows[:, :3], truth=names)
+    words = ("named.npz", "--labels", "truth", "--classes", "cat,dog,owl", "-m", " error, nll,")
+    found = json.loads(run(folder, "metrics", "none", *words, "--json", "--seed", "5").stdout)
+    wrong = np.mean(rows[:, :3].argmax(1) != labels)
+    assert [row["metric"] for row in found["metrics"]] == ["error", "nll"]
+    assert found["metrics"][0]["value"] == pytest.approx(wrong)
+    assert (found["data"], found["seed"]) == ("named", 5)
+
+
+def test_files_that_end_in_capitals_are_arrays_too(folder: Path) -> None:
+    (folder / "ONE.NPY").write_bytes((folder / "one.npy").read_bytes())
+    words = ("--target", "new.npy", "-m", "mmd-mean-cov,mmd-gaussian")
+    small, large = (measured(folder, "none", "--source", n, *words) for n in ("one.npy", "ONE.NPY"))
+    assert small == large
+
+
+def test_the_seed_is_passed_on(folder: Path) -> None:
+    words = ("none", "--source", "one.npy", "--target", "new.npy", "-m", "mmd-random-features")
+    assert measured(folder, *words) != measured(folder, *words, "--seed", "1")
+
+
+def test_domains_are_called_as_their_files_or_by_their_paths(folder: Path) -> None:
+    (folder / "more").mkdir()
+    (folder / "more" / "one.npy").write_bytes((folder / "other.npy").read_bytes())
+    for other, names in (("other.npy", {"domain_one", "domain_other"}),
+                         ("more/one.npy", {"domain_one.npy", "domain_more/one.npy"})):  # fmt: skip
+        done = run(
+            folder, "measure", "none", "--source", "one.npy", "--source", other, "--target",
+            "new.npy", "-m", "h-divergence-ms", "--json",
+        )  # fmt: skip
+        assert set(json.loads(done.stdout)["measures"][0]["facts"]) == names
+
+
 def test_a_layer_is_named(folder: Path) -> None:
     words = ("toy_nets:network", "--source", "one.npz", "--target", "new.npz", "-m", "mmd-mean-cov")
     assert measured(folder, *words) != measured(folder, *words, "--layer", "0")
@@ -107,7 +154,8 @@ def test_a_layer_is_named(folder: Path) -> None:
         (("-m", "h-divergence-ms"), "h-divergence-ms has no answer"),
         (("-m", "sharpness"), "sharpness has no answer: it needs training data"),
         (("--replicates", "1"), "replicates must be 0, or 2 or more"),
-        (("--source", "one.npz"), "stands more than once"),
+        (("--source", "one.npz"), "'one.npz' stands more than once"),
+        (("--source", "other.npz", "--source", "other.npz"), "'other.npz' stands more than once"),
         (("--source", "pictures.npz"), "can't be of several kinds"),
     ],
 )

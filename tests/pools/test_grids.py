@@ -15,6 +15,7 @@ from oodometer.errors import InputError, UnknownName
 from oodometer.pools.grids import Spec, built_in
 from oodometer.pools.recipe import Recipe
 
+REFERENCE = Path(__file__).parent.parent.parent / "benchmarks" / "pools"
 GROUP = {
     "groups": {
         "sites": {
@@ -235,6 +236,18 @@ def test_the_reviews_of_the_text_cnn() -> None:
     assert {one.lr for one in found} == {1e-3}
     assert {one.weight_decay for one in found} == {0.0, 1e-4, 5e-4}
     assert {one.settings["width"] for one in found} == {128, 256, 512}
+
+
+@pytest.mark.parametrize(
+    ("name", "models", "domains", "architectures"), [("pacs", 60, 4, 2), ("sentiment", 100, 8, 1)]
+)
+def test_reference_pools_are_large_enough(
+    name: str, models: int, domains: int, architectures: int
+) -> None:
+    found = Spec.open(REFERENCE / f"{name}.toml").recipes()
+    assert len(found) >= models
+    assert len({one.domains for one in found}) >= domains
+    assert len({one.architecture for one in found}) >= architectures
 
 
 # What is wrong ----------------------------------------------------------------------------------

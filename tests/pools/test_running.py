@@ -1,16 +1,10 @@
-"""Running a pool: nothing twice, nothing half, nothing lost; and how far it is."""
+"""Running a pool: nothing twice, nothing half, and what fails or disturbs."""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
-import random
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,10 +16,8 @@ import pytest
 from oodometer.errors import InputError, MissingExtra
 from oodometer.pools import checkpoint, failures, running
 from oodometer.pools.grids import Spec
-from oodometer.pools.lock import held
 from oodometer.pools.recipe import Recipe
 from oodometer.pools.running import Failed, Ran, Task, run, tasks, train_task
-from oodometer.pools.standing import Row, status
 from oodometer.pools.trained import Trained
 from oodometer.runners import processes, serial
 from tests.pools import working
@@ -33,18 +25,6 @@ from tests.pools import working
 ROOT = Path(__file__).parent.parent.parent
 SPEC = Spec.open(working.SPEC)
 IDS = [recipe.id for recipe in SPEC.recipes()]
-
-
-def check_whole(pool: Path, spec: Spec = SPEC) -> None:
-    """Every model of the spec and no other, each readable, its recipe to the byte."""
-    found = checkpoint.finished(pool)
-    assert set(found) == {recipe.id for recipe in spec.recipes()}
-    for recipe in spec.recipes():
-        folder = found[recipe.id]
-        assert (folder / checkpoint.RECIPE).read_bytes() == recipe.to_json().encode()
-        assert checkpoint.facts_of(folder)["converged"] in (True, False)
-        assert checkpoint._weights(folder)
-    assert not list(pool.glob("*.partial"))
 
 
 # Stand-ins for training -------------------------------------------------------------------------
@@ -55,7 +35,7 @@ def test_a_pool_is_trained_once(tmp_path: Path) -> None:
     assert (ran.total, ran.before, ran.left, ran.failed) == (40, 0, 0, {})
     assert set(ran.trained) == set(IDS)
     assert ran.converged == 20
-    check_whole(tmp_path)
+    working.check_whole(tmp_path, SPEC)
     again = run(SPEC, tmp_path, work=working.raising)
     assert (again.before, again.trained, again.failed) == (40, (), {})
 
@@ -93,7 +73,7 @@ def test_failures_are_written_down_and_tried_again(tmp_path: Path) -> None:
     again = run(SPEC, tmp_path, work=working.quick)
     assert (again.before, len(again.trained), again.failed) == (20, 20, {})
     assert failures.reasons(tmp_path) == {}
-    check_whole(tmp_path)
+    working.check_whole(tmp_path, SPEC)
 
 
 def test_a_task_that_raises_has_failed_and_the_reason_is_one_line(tmp_path: Path) -> None:
@@ -155,32 +135,6 @@ def test_what_was_done_is_told_in_a_sentence() -> None:
     assert json.loads(json.dumps(ran.to_dict()))["left"] == 3
 
 
-# One writer -------------------------------------------------------------------------------------
-
-
-def test_a_pool_has_one_writer_and_the_second_is_told_who(tmp_path: Path) -> None:
-    with held(tmp_path):
-        with pytest.raises(InputError) as refused:
-            run(SPEC, tmp_path, work=working.quick)
-        assert f"is being trained by process {os.getpid()} on " in str(refused.value)
-        assert "one writer at a time" in str(refused.value)
-        assert status(SPEC, tmp_path).total("pending") == 40
-    assert len(run(SPEC, tmp_path, work=working.quick).trained) == 40
-
-
-def test_the_lock_of_a_longer_name_leaves_nothing_behind(tmp_path: Path) -> None:
-    (tmp_path / "lock").write_text("process 1 on a machine with a very, very, very long name")
-    with held(tmp_path):
-        assert (tmp_path / "lock").read_text().startswith(f"process {os.getpid()} on ")
-        assert "very" not in (tmp_path / "lock").read_text()
-
-
-def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"can.t be written: .* Give another one"):
-        run(SPEC, tmp_path / "file", work=working.quick)
-
-
 # What disturbs ----------------------------------------------------------------------------------
 
 
@@ -204,7 +158,7 @@ def test_a_full_disk_ends_it_and_it_goes_on_after_room_is_made(tmp_path: Path) -
     assert not list(tmp_path.glob("*.partial"))
     ran = run(SPEC, tmp_path, work=working.quick)
     assert (ran.before, ran.left) == (len(there), 0)
-    check_whole(tmp_path)
+    working.check_whole(tmp_path, SPEC)
 
 
 def test_a_full_disk_is_told_of_when_a_failure_is_written(tmp_path: Path) -> None:
@@ -234,42 +188,21 @@ def test_ctrl_c_while_a_model_is_saved_does_not_lose_it(tmp_path: Path) -> None:
     assert len(checkpoint.finished(tmp_path)) == 2
 
 
-def lines(log: Path) -> list[str]:
-    return log.read_text().split() if log.exists() else []
+def test_the_runner_is_closed_when_the_disk_is_full(tmp_path: Path) -> None:
+    closed = []
 
+    def runner(work: Any, given: Any, /) -> Any:
+        try:
+            yield from serial(work, given)
+        finally:
+            closed.append(True)
 
-def started(pool: Path, log: Path, workers: int) -> subprocess.Popen[bytes]:
-    """A run in another process, which has begun to train something."""
-    before = len(lines(log))
-    command = [sys.executable, "-m", "tests.pools.working", str(pool), str(workers)]
-    process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, working.LOG: str(log)})
-    while len(lines(log)) == before and process.poll() is None:
-        time.sleep(0.005)
-    return process
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_killed_at_random_moments_it_goes_on_and_trains_nothing_twice(
-    workers: int, tmp_path: Path
-) -> None:
-    pool, log, moments = tmp_path / "pool", tmp_path / "log", random.Random(workers)
-    kills, saved = 2 if workers else 10, set[str]()
-    for _ in range(kills):
-        began = len(lines(log))
-        process = started(pool, log, workers)
-        time.sleep(moments.uniform(0, 0.3))
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL, "it was done before it was killed"
-        assert not saved & set(lines(log)[began:])
-        saved = set(checkpoint.finished(pool))
-        assert saved <= set(lines(log))
-    began = len(lines(log))
-    assert started(pool, log, workers).wait() == 0
-    assert not saved & set(lines(log)[began:])
-    check_whole(pool)
-    assert set(lines(log)) == set(IDS)
-    # Only what was being trained, or saved, when the kill came was trained again.
-    assert len(lines(log)) <= len(IDS) + kills * 2 * max(1, workers)
+    with (
+        mock.patch("oodometer.pools.checkpoint.save", side_effect=InputError("full")),
+        pytest.raises(InputError, match="full"),
+    ):
+        run(SPEC, tmp_path, runner=runner, work=working.quick)
+    assert closed == [True]
 
 
 # Real training ----------------------------------------------------------------------------------
@@ -292,8 +225,8 @@ def test_networks_are_trained_alike_by_one_and_by_many(tmp_path: Path) -> None:
     one = run(spec, tmp_path / "one")
     many = run(spec, tmp_path / "many", runner=processes(1))
     assert (one.failed, many.failed) == ({}, {})
-    check_whole(tmp_path / "one", spec)
-    check_whole(tmp_path / "many", spec)
+    working.check_whole(tmp_path / "one", spec)
+    working.check_whole(tmp_path / "many", spec)
     first, second = weights_in(tmp_path / "one"), weights_in(tmp_path / "many")
     assert first.keys() == second.keys()
     for name, weights in first.items():
@@ -337,57 +270,3 @@ def test_alike_perceptrons_are_stacked_and_other_networks_are_not() -> None:
     found = tasks([*alike, *other], SPEC.group)
     assert [len(task.recipes) for task in found] == [50, 50, 20, 1, 1, 1]
     assert [one for task in found for one in task.recipes] == [*alike, *other]
-
-
-# How far it is ----------------------------------------------------------------------------------
-
-
-def test_status_counts_by_domain_and_architecture(tmp_path: Path) -> None:
-    def some(task: Task) -> list[Trained | Failed]:
-        (one,) = task.recipes
-        return [Failed(one, "no") if one.settings["depth"] == 2 else working.model_of(one)]
-
-    nothing = status(SPEC, tmp_path / "none")
-    assert (nothing.total("pending"), nothing.seconds_left) == (40, None)
-    assert not (tmp_path / "none").exists()
-    run(SPEC, tmp_path, work=some, limit=30)
-    found = status(SPEC, tmp_path)
-    assert found.rows == literal_rows(tmp_path, SPEC.recipes())
-    assert [found.total(name) for name in ("done", "converged", "failed", "pending")] == [
-        sum(getattr(row, name) for row in literal_rows(tmp_path, SPEC.recipes()))
-        for name in ("done", "converged", "failed", "pending")
-    ]
-    assert found.total("done") + found.total("failed") == 30
-    assert found.seconds_left == pytest.approx(2.0 * (40 - found.total("done")))
-    assert set(found.failed) == set(failures.reasons(tmp_path))
-    assert json.loads(json.dumps(found.to_dict()))["pending"] == 10
-
-
-def literal_rows(pool: Path, recipes: Sequence[Recipe]) -> tuple[Row, ...]:
-    """One question at a time, for each of the domains."""
-    rows = []
-    for domains in (("0",), ("90",)):
-        own = [recipe for recipe in recipes if recipe.domains == domains]
-        done = [one for one in own if (pool / one.id / "result.json").exists()]
-        converged = [one for one in done if one.batch == 8]
-        failed = [one for one in own if (pool / "failed" / f"{one.id}.json").exists()]
-        pending = len(own) - len(done) - len(failed)
-        rows.append(Row(domains, "mlp", len(done), len(converged), len(failed), pending))
-    return tuple(rows)
-
-
-def test_the_runner_is_closed_when_the_disk_is_full(tmp_path: Path) -> None:
-    closed = []
-
-    def runner(work: Any, given: Any, /) -> Any:
-        try:
-            yield from serial(work, given)
-        finally:
-            closed.append(True)
-
-    with (
-        mock.patch("oodometer.pools.checkpoint.save", side_effect=InputError("full")),
-        pytest.raises(InputError, match="full"),
-    ):
-        run(SPEC, tmp_path, runner=runner, work=working.quick)
-    assert closed == [True]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -50,6 +51,17 @@ def logged(task: Task) -> list[Trained | Failed]:
     return quick(task)
 
 
+def fatal(task: Task) -> list[Trained | Failed]:
+    """Some are killed in the middle of it, with the whole process; the second time all is well."""
+    for recipe in task.recipes:
+        before = Path(os.environ[LOG]).read_text()
+        with Path(os.environ[LOG]).open("a") as file:
+            file.write(f"{recipe.id}\n")
+        if recipe.epochs == 7 and recipe.batch == 8 and recipe.id not in before:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return quick(task)
+
+
 def half_bad(task: Task) -> list[Trained | Failed]:
     return [
         Failed(one, "ValueError: no\x1b[2J luck", "a trace") if one.batch == 8 else model_of(one)
@@ -59,6 +71,18 @@ def half_bad(task: Task) -> list[Trained | Failed]:
 
 def raising(task: Task) -> list[Trained | Failed]:
     raise ValueError("all of\nit")
+
+
+def check_whole(pool: Path, spec: Spec) -> None:
+    """Every model of the spec and no other, each readable, its recipe to the byte."""
+    found = checkpoint.finished(pool)
+    assert set(found) == {recipe.id for recipe in spec.recipes()}
+    for recipe in spec.recipes():
+        folder = found[recipe.id]
+        assert (folder / checkpoint.RECIPE).read_bytes() == recipe.to_json().encode()
+        assert checkpoint.facts_of(folder)["converged"] in (True, False)
+        assert checkpoint._weights(folder)
+    assert not list(pool.glob("*.partial"))
 
 
 def _killed(pool: str, workers: str) -> None:

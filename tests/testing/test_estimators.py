@@ -81,6 +81,15 @@ class NotAdditive(Staged[None, np.ndarray]):
         return np.full(count, total[0])
 
 
+@dataclass
+class Thawed:
+    name: ClassVar[str] = "thawed"
+    assumes: ClassVar[str] = "that its settings may change"
+
+    def estimate(self, source: Predictions, target: Predictions) -> Estimate:
+        return Estimate(0.5)
+
+
 @pytest.mark.parametrize(
     ("culprit", "words"),
     [
@@ -89,6 +98,7 @@ class NotAdditive(Staged[None, np.ndarray]):
         (ClassBound(), "depends on the order of classes"),
         (Forgetful(), "must say what it assumes"),
         (Scribbling(), "changes its input"),
+        (Thawed(), "must be a frozen dataclass"),
         (NotAdditive(), "batches give"),
     ],
     ids=lambda value: getattr(value, "name", ""),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from oodometer.core import Score
 from oodometer.errors import NoAnswer
 from oodometer.subject import Subject
-from oodometer.testing import check_measure
+from oodometer.testing import check_measure, toy_subject
+from oodometer.testing.measures import Bench, toy_data, toy_network
 from oodometer.view import Need
 
 
@@ -51,8 +54,9 @@ class Peeks(Good):
 
 class Trains(Good):
     def value(self, subject: Subject) -> float:
+        found = super().value(subject)
         subject.network.module.train()
-        return super().value(subject)
+        return found
 
 
 class Counts(Good):
@@ -65,6 +69,18 @@ class Counts(Good):
 class Hooks(Good):
     def value(self, subject: Subject) -> float:
         subject.network.module.register_forward_hook(lambda *_: None)
+        return super().value(subject)
+
+
+class Listens(Good):
+    def value(self, subject: Subject) -> float:
+        subject.network.module.register_forward_pre_hook(lambda *_: None)
+        return super().value(subject)
+
+
+class Freezes(Good):
+    def value(self, subject: Subject) -> float:
+        subject.network.module.requires_grad_(False)
         return super().value(subject)
 
 
@@ -81,9 +97,20 @@ class ByBatch(Good):
         return super().value(subject) + (model.batch or 0)
 
 
+@dataclass(frozen=True)
 class Hungry(Good):
+    """Looks at more than outputs, or than features, of a subject."""
+
+    eats: Callable[[Subject], Any] = bool
+
     def value(self, subject: Subject) -> float:
-        return float(super().value(subject) + subject.target.features.mean())
+        return float(np.mean(self.eats(subject)))
+
+
+def training(subject: Subject) -> Any:
+    if subject.training is None:
+        raise NoAnswer("there are no training data")
+    return subject.training.outputs.confidence
 
 
 class Silent(Good):
@@ -100,6 +127,30 @@ class Forgetful(Good):
     def value(self, subject: Subject) -> float:
         self.asked.append(1)
         return super().value(subject) + len(self.asked)
+
+
+class Unseeded(Good):
+    def value(self, subject: Subject) -> float:
+        return subject.once("drawn", lambda: float(np.random.default_rng().random()))
+
+
+class Speaks(Good):
+    def measure(self, subject: Subject) -> Any:
+        return "much"
+
+
+class Plain:
+    """No dataclass, though it has all else."""
+
+    name, label, needs, assumes, paper = "plain", "Plain", ("outputs",), "something", "none"
+
+    def measure(self, subject: Subject) -> float:
+        return float(subject.target.outputs.confidence.mean())
+
+
+@dataclass
+class Thawed(Plain):
+    """A dataclass whose settings can change."""
 
 
 def test_a_measure_that_keeps_the_rules_passes() -> None:
@@ -122,26 +173,65 @@ def test_a_measure_that_keeps_the_rules_passes() -> None:
         (Trains(), "changes the network"),
         (Counts(), "changes the network"),
         (Hooks(), "changes the network"),
+        (Listens(), "changes the network"),
+        (Freezes(), "changes the network"),
         (Differentiates(), "changes the network"),
         (ByBatch(), "the size of the batch"),
         (Forgetful(), "differs when asked again"),
+        (Unseeded(), "differs when asked again"),
+        (Thawed(), "must be a frozen dataclass"),
+        (Plain(), "must be a frozen dataclass"),
+        (object(), "lacks name, label, needs, assumes or measure"),
+        (Speaks(), "gave 'much'. A measure gives a Score or a number"),
         (Silent(), "refuses without a reason"),
     ],
-    ids=lambda one: type(one).__name__ if isinstance(one, Good) else one,
+    ids=lambda one: one if isinstance(one, str) else type(one).__name__,
 )
-def test_a_broken_measure_is_caught(member: Good, words: str) -> None:
+def test_a_broken_measure_is_caught(member: Any, words: str) -> None:
     with pytest.raises(AssertionError, match=words):
         check_measure(member)
 
 
-def test_a_measure_that_needs_more_than_it_says_is_caught() -> None:
-    with pytest.raises(AssertionError, match=r"needs more than .*it needs features"):
-        check_measure(Hungry())
+@pytest.mark.parametrize(
+    ("needs", "eats", "words"),
+    [
+        ("outputs", lambda subject: subject.target.features, "it needs features"),
+        ("outputs", lambda subject: subject.source.labels, "it needs labels"),
+        ("outputs", lambda subject: subject.of_domain("one").known.outputs.confidence, "no domain"),
+        ("outputs", training, "there are no training data"),
+        ("features", lambda subject: subject.target.outputs.confidence, "it needs outputs"),
+    ],
+)
+def test_a_measure_that_needs_more_than_it_says_is_caught(
+    needs: Any, eats: Any, words: str
+) -> None:
+    with pytest.raises(AssertionError, match=f"needs more than .*{words}"):
+        check_measure(Hungry(needs=(needs,), eats=eats))
+
+
+def test_a_toy_hangs_on_its_seed_and_draws_from_no_stream_of_others() -> None:
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    first, again, other = (toy_network(seed)[0].weight for seed in (1, 1, 2))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert not np.array_equal(toy_data(1)[0], toy_data(2)[0])
+    assert np.mean(toy_data(1, 5.0, 900)[0]) - np.mean(toy_data(1, 0.0, 900)[0]) > 4
+    subject = toy_subject(7)
+    assert (subject.seed, subject.target.given.seed) == (7, 7)
+    assert subject.training is not None
+
+
+def test_rows_in_another_order_keep_their_labels() -> None:
+    bench = Bench()
+    plain, mixed = bench.plain.source, bench.mixed.source
+    order = [plain.keys.tolist().index(key) for key in mixed.keys.tolist()]
+    assert order != sorted(order)
+    assert np.array_equal(mixed.labels, plain.labels[order])
 
 
 def test_the_toy_networks_statistics_are_not_those_of_a_fresh_layer() -> None:
-    from oodometer.testing.measures import toy_network
-
     norm = toy_network()[1]
     assert float(np.abs(norm.running_mean.numpy()).max()) > 0.05
     assert not norm.training

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import pytest
 
 from oodometer.core import Score
 from oodometer.errors import NoAnswer
 from oodometer.testing import check_metric
+from oodometer.testing.metrics import toy_view
 from oodometer.view import Need, View
 
 
@@ -51,6 +53,60 @@ class Outside(Good):
         return Score(self.value(view), 2.0, 3.0)
 
 
+class Above(Good):
+    def score(self, view: View) -> Score:
+        return Score(self.value(view), 0.0, 0.1)
+
+
+class Speechless(Good):
+    """Says nothing of rows that are all right."""
+
+    def score(self, view: View) -> Score:
+        if view.n > 1 and view.outputs.correct.all():
+            raise NoAnswer("")
+        return super().score(view)
+
+
+class Bare(Good):
+    def score(self, view: View) -> Any:
+        return self.value(view)
+
+
+class ByView(Good):
+    """Another value for every view that it has not seen before."""
+
+    seen: ClassVar[list[View]] = []
+
+    def value(self, view: View) -> float:
+        if not any(view is one for one in self.seen):
+            self.seen.append(view)
+        return super().value(view) + [view is one for one in self.seen].index(True)
+
+
+class ByTurn(Good):
+    """Another value when one view is asked again."""
+
+    seen: ClassVar[list[View]] = []
+
+    def value(self, view: View) -> float:
+        self.seen.append(view)
+        return super().value(view) + sum(view is one for one in self.seen)
+
+
+class Plain:
+    """No dataclass, though it has all else."""
+
+    name, label, needs, assumes, paper = "plain", "Plain", ("outputs",), "something", "none"
+
+    def score(self, view: View) -> Score:
+        return Score(float(view.outputs.confidence.mean()))
+
+
+@dataclass
+class Thawed(Plain):
+    """A dataclass whose settings can change."""
+
+
 class Silent(Good):
     def score(self, view: View) -> Score:
         if view.n == 1:
@@ -84,11 +140,27 @@ def test_a_metric_that_keeps_the_rules_passes() -> None:
         (First(), "hangs on the order"),
         (Trains(), "changes the network"),
         (Outside(), "is not in 2.0 … 3.0"),
+        (Above(), "is not in 0.0 … 0.1"),
+        (Bare(), "must give a Score"),
         (Forgetful(), "differs when asked again"),
+        (ByView(), "differs when asked again"),
+        (ByTurn(), "differs when asked again"),
+        (Plain(), "must be a frozen dataclass"),
+        (Thawed(), "must be a frozen dataclass"),
+        (object(), "lacks name, label, needs, assumes or score"),
+        (Speechless(), "refuses without a reason"),
         (Silent(), "refuses without a reason"),
     ],
-    ids=lambda one: type(one).__name__ if isinstance(one, Good) else one,
+    ids=lambda one: one if isinstance(one, str) else type(one).__name__,
 )
-def test_a_broken_metric_is_caught(member: Good, words: str) -> None:
+def test_a_broken_metric_is_caught(member: Any, words: str) -> None:
     with pytest.raises(AssertionError, match=words):
         check_metric(member)
+
+
+def test_a_toy_view_has_the_seed_and_its_rows_keep_their_labels() -> None:
+    plain, mixed = toy_view(3), toy_view(3, mixed=True)
+    assert plain.given.seed == 3
+    order = [plain.keys.tolist().index(key) for key in mixed.keys.tolist()]
+    assert order != sorted(order)
+    assert mixed.labels.tolist() == plain.labels[order].tolist()

@@ -52,11 +52,19 @@ def check_estimator(member: Estimator, seed: int = 0) -> None:
         rule(member, seed)
 
 
+def is_frozen(member: Any) -> bool:
+    """Whether it is a frozen dataclass: its settings can't change, and tell it from others."""
+    try:
+        return hash(member) == hash(replace(member))
+    except TypeError:  # what is no dataclass can't be replaced, what is not frozen can't be hashed
+        return False
+
+
 def _is_described(member: Estimator, seed: int) -> None:
     assert isinstance(member, Estimator), f"{member!r} lacks name, assumes or estimate"
     assert member.name == member.name.lower(), f"the name {member.name!r} must be lower case"
     assert member.assumes, f"{member.name} must say what it assumes"
-    assert hash(member) == hash(replace(member)), f"{member.name} must be a frozen dataclass"  # type: ignore[type-var]
+    assert is_frozen(member), f"{member.name} must be a frozen dataclass"
 
 
 def _gives_a_fraction(member: Estimator, seed: int) -> None:

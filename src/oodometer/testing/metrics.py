@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from oodometer.core import Score
 from oodometer.datasets import as_dataset
@@ -11,6 +10,7 @@ from oodometer.errors import NoAnswer
 from oodometer.models import TorchModel
 from oodometer.stats import stream
 from oodometer.subject import Metric
+from oodometer.testing.estimators import is_frozen
 from oodometer.testing.measures import network_state, toy_data, toy_network
 from oodometer.view import NEEDS, Given, View
 
@@ -40,7 +40,7 @@ def _is_described(member: Metric, seed: int) -> None:
         assert getattr(member, what), f"{member.name} lacks {what}"
     unknown = set(member.needs) - set(NEEDS)
     assert not unknown, f"{member.name} needs {unknown}, which nothing can give"
-    assert hash(member) == hash(replace(member)), f"{member.name} must be a frozen dataclass"  # type: ignore[type-var]
+    assert is_frozen(member), f"{member.name} must be a frozen dataclass"
 
 
 def _gives_a_score_within_its_interval(member: Metric, seed: int) -> None:
