@@ -64,6 +64,20 @@ def test_features_of_a_named_layer_are_what_comes_out_of_it_a_row_an_input(
     assert np.allclose(features, expected, atol=1e-6)
 
 
+def test_of_a_layer_that_runs_twice_the_features_are_those_of_the_last_run() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.tanh, self.head = nn.Tanh(), nn.Linear(3, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.tanh(self.tanh(x)))  # type: ignore[no-any-return]
+
+    rows = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    _, features = opened(Twice(), batch=3).look(rows, "tanh")
+    assert np.allclose(features, np.tanh(np.tanh(rows)), atol=1e-6)
+
+
 def test_probabilities_are_those_that_the_model_gives_also_with_mean_and_deviation() -> None:
     torch.manual_seed(2)
     module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 5))

@@ -118,7 +118,7 @@ def test_a_dataset_keeps_its_name_and_an_array_gets_one() -> None:
         ({}, "has no data"),
         (["a", "b"], "must be features"),
         ([["a", "b"]], "must be features"),
-        (np.ones((2, 3, 4)), r"of shape \(2, 3, 4\)"),
+        (np.ones((2, 3, 4)), r"^Without a model .* of shape \(2, 3, 4\)"),
         ({"a": ROWS, "b": ["x"]}, "Without a model the b must be features"),
         (np.ones(3), r"got ndarray of shape \(3,\)"),
         (np.array([[np.nan, 1.0]]), "The source: .*finite"),
