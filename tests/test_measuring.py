@@ -348,6 +348,7 @@ def test_models_without_an_answer_are_left_out_of_a_sign() -> None:
     sign = canonical_sign([1.0, np.nan, 2.0, 3.0], [0.1, 0.9, 0.2, 0.3])
     assert (sign.value, sign.n) == (1, 3)
     assert canonical_sign([0.1, 0.9, 0.2, 0.3], [1.0, np.nan, 2.0, 3.0]) == sign
+    assert canonical_sign([1.0, np.inf, 2.0, 3.0], [0.1, 0.9, 0.2, 0.3]) == sign
 
 
 @pytest.mark.parametrize(
