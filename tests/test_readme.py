@@ -73,6 +73,26 @@ def test_features_are_measured_in_python_and_then_by_commands(
     assert "fisher-align" in methods
 
 
+def test_a_pool_of_ones_own_is_trained_and_ranked(tmp_path: Path) -> None:
+    with contextlib.chdir(tmp_path):
+        exec(compile(blocks("python")[3], "README.md", "exec"), {})
+    for block in blocks("toml"):
+        (tmp_path / re.findall(r"^# (\S+\.toml):", block)[0]).write_text(block)
+    lines = commands(blocks("sh")[4])
+    assert len(lines) == 4
+    groups, pools, trained, status = (ran(line, tmp_path) for line in lines)
+    assert "rotated-mnist" in groups
+    assert "toy-mlp" in pools
+    assert "8 models trained" in trained
+    assert re.search(r"upright\s+small-cnn\s+4", status)
+    (line,) = re.findall(r"`(oodometer rank pools/digits/\* .*?)`", README.read_text())
+    # As a shell does it: all but names with a dot before them.
+    folders = sorted(map(str, tmp_path.glob("pools/digits/[!.]*")))
+    assert len(folders) == 8
+    ranked = ran(line.replace("pools/digits/*", " ".join(folders)), tmp_path)
+    assert all(Path(folder).name in ranked for folder in folders)
+
+
 def test_as_many_measures_are_promised_as_there_are() -> None:
     assert 55 <= len(measures.MEMBERS) <= 65
     assert "Some sixty *measures*" in README.read_text()

@@ -92,7 +92,7 @@ def test_failures_are_shown_with_their_reasons(folder: Path) -> None:
         'text = "text"\nlabel = "label"\n'
     )
     done = pool(folder, "run", "bad.toml")
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert "1 failed; 0 of 1 are there, 1 are left." in done.stdout
     assert "nowhere" in done.stdout
     table = pool(folder, "status", "bad.toml").stdout

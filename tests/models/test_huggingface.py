@@ -207,6 +207,16 @@ def test_a_head_that_was_never_trained_is_refused(texts: Path, tmp_path: Path) -
         as_model(folder)
 
 
+def test_broken_weights_are_told_in_one_line(texts: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "broken"
+    shutil.copytree(texts, folder)
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(InputError, match="can't be opened: .*It must hold a model") as caught:
+        as_model(folder)
+    assert "\n" not in str(caught.value)
+
+
 def test_nothing_is_printed_and_the_log_is_as_before(
     texts: Path, images: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

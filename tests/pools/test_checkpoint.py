@@ -17,6 +17,7 @@ import torch
 from transformers import BertModel
 
 from oodometer.errors import InputError
+from oodometer.models import as_model
 from oodometer.pools import checkpoint
 from oodometer.pools.checkpoint import facts_of, finished, load_model, recipe_of, save
 from oodometer.pools.trained import Trained
@@ -57,6 +58,16 @@ def test_a_model_comes_back_and_keeps_the_rules_of_models(name: str, tmp_path: P
         trained.weights.values(), model.module.state_dict().items(), strict=True
     ):
         assert np.array_equal(weight, kept.numpy()), part
+
+
+def test_as_model_opens_a_models_folder(tmp_path: Path) -> None:
+    folder = save(tmp_path, made())
+    plain, named = as_model(str(folder)), as_model(folder, name="mine")
+    assert (plain.name, named.name) == (folder.name, "mine")
+    rows = TOY.domain("one", "train").take(slice(0, 5))
+    assert np.array_equal(named.classify(rows).probs, load_model(str(folder)).classify(rows).probs)
+    with pytest.raises(InputError, match="is a model already, so outputs= can't be set"):
+        as_model(folder, outputs="logits")
 
 
 def test_a_fine_tuned_encoder_comes_back(tmp_path: Path) -> None:

@@ -28,10 +28,10 @@ def test_a_pool_has_one_writer_and_the_second_is_told_who(tmp_path: Path) -> Non
 
 
 def test_the_lock_of_a_longer_name_leaves_nothing_behind(tmp_path: Path) -> None:
-    (tmp_path / "lock").write_text("process 1 on a machine with a very, very, very long name")
+    (tmp_path / ".lock").write_text("process 1 on a machine with a very, very, very long name")
     with held(tmp_path):
-        assert (tmp_path / "lock").read_text().startswith(f"process {os.getpid()} on ")
-        assert "very" not in (tmp_path / "lock").read_text()
+        assert (tmp_path / ".lock").read_text().startswith(f"process {os.getpid()} on ")
+        assert "very" not in (tmp_path / ".lock").read_text()
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:

@@ -61,6 +61,12 @@ def test_weights_are_never_made_up(tmp_path: Path) -> None:
     assert refused(folder).startswith("it lacks the weights cls.predictions.")
 
 
+def test_broken_weights_are_told(tmp_path: Path) -> None:
+    weights = save(tmp_path, "BertForMaskedLM") / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    assert refused(tmp_path).endswith("Save one there with save_pretrained.")
+
+
 def test_a_tokenizer_is_never_made_up(tmp_path: Path) -> None:
     (save(tmp_path, "BertForMaskedLM") / "vocab.txt").unlink()
     assert refused(tmp_path).startswith("it has no tokenizer. A folder with")

@@ -1,7 +1,7 @@
 """The command line: one short function per command, in the files beside this one.
 
-Exit codes: 0 done, 1 the headline is under --fail-below, 2 something is wrong with the input,
-130 interrupted by Ctrl-C.
+Exit codes: 0 done, 1 the headline is under --fail-below or models of a pool failed, 2 something is
+wrong with the input, 130 interrupted by Ctrl-C.
 """
 
 from __future__ import annotations

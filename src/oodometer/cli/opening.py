@@ -12,8 +12,8 @@ from oodometer.core import Dataset, Model, Transform
 from oodometer.errors import InputError
 
 MODEL_HELP = (
-    "An .onnx file, a local Hugging Face folder, a .skops file, an http(s) address, or "
-    "package.module:function."
+    "An .onnx file, a local Hugging Face folder, a model's folder of a pool, a .skops file, an "
+    "http(s) address, or package.module:function."
 )
 DATA_HELP = "An image folder, an .npz, .npy, .csv, .parquet or .arrow file."
 

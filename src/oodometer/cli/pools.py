@@ -86,6 +86,8 @@ def run(
 ) -> None:
     """Train the models of SPEC that its folder lacks; killed at any moment, it goes on there.
 
+    Exits with 1 if a model failed; the next run tries it again.
+
     Example: oodometer pool run toy-mlp --workers 2
     """
     from oodometer.pools.grids import Spec
@@ -100,6 +102,8 @@ def run(
     else:
         console().print(Text(ran.told()))
         _show_reasons(ran.failed)
+    if ran.failed:
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from oodometer.arrays import Array
-from oodometer.errors import InputError, NoAnswer
+from oodometer.errors import InputError, MissingExtra, NoAnswer
 from oodometer.extras import has_tokenizer, quiet_transformers, require
 from oodometer.inputs import Inputs, Kind, kind_of
 from oodometer.models.adapter import Adapter
@@ -241,7 +241,9 @@ def _opening(folder: Path) -> Iterator[Any]:
     try:
         with quiet_transformers():
             yield transformers
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+    except (InputError, MissingExtra):
+        raise
+    except Exception as error:  # broken files raise whatever their reader does
         raise InputError(
             f"{str(folder)!r} can't be opened: {one_line(error)}. It must hold a model and its "
             "tokenizer or image processor, as save_pretrained writes them."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,10 @@ from oodometer.models.torch import TorchModel
 DATA = (".npz", ".npy", ".csv", ".parquet", ".arrow", ".feather")
 # What all adapters take, by name.
 Settings = dict[str, Any]
+# What the folder of a pool's model has, and what opens it: named, for pools build on this.
+POOLED = ("recipe.json", "oodometer.pools.checkpoint:load_model")
 OPENS = (
-    "an .onnx file, a Hugging Face folder, a .skops file, an http:// address, "
+    "an .onnx file, a Hugging Face folder, a model's folder of a pool, a .skops file, an http:// address, "
     "package.module:function, or with trust a pickle"
 )
 
@@ -42,7 +45,7 @@ def as_model(
     """Whatever classifies, as a model.
 
     Takes a callable, a scikit-learn estimator, a torch module, an `.onnx` or `.skops` file, a
-    Hugging Face folder, an address, or `package.module:function`; a model is given back as it is.
+    Hugging Face folder, a model's folder of a pool, an address, or `package.module:function`; a model is given back as it is.
     `trust_pickle` opens pickles too, which can run any code.
 
     >>> as_model(lambda texts: [len(t) > 5 for t in texts], name="long").classify(["a text"]).classes
@@ -109,6 +112,8 @@ def _open(place: str | Path, shared: Settings, *, trust_pickle: bool) -> Model:
     text, path = str(place), Path(place)
     if text.startswith(("http://", "https://")):
         return HttpModel(text, **shared)
+    if (path / POOLED[0]).is_file():
+        return _pooled(path, shared)
     if path.is_dir():
         return HuggingFaceModel(path, trust_pickle=trust_pickle, **shared)
     suffix = path.suffix.lower()
@@ -128,6 +133,12 @@ def _hint(path: Path) -> str:
     if path.suffix.lower() in DATA:
         return " It looks like data: the model comes first, and the data after it."
     return f" Name its function: {path.stem}:classify, say." if path.suffix == ".py" else ""
+
+
+def _pooled(folder: Path, shared: Settings) -> Model:
+    name = shared.pop("name")
+    model: Any = _as_it_is(named_object(POOLED[1])(folder), shared)
+    return replace(model, name=name) if name else model  # type: ignore[no-any-return]
 
 
 def _onnx(path: Path, shared: Settings, trust_pickle: bool) -> Model:

@@ -132,8 +132,9 @@ def is_whole(folder: Path) -> bool:
     return named and all((folder / name).is_file() for name in (WEIGHTS, RECIPE, RESULT))
 
 
-def finished(pool: Path) -> dict[str, Path]:
+def finished(pool: str | Path) -> dict[str, Path]:
     """The folders of the models that are there whole, by id, in order."""
+    pool = Path(pool)
     if not pool.is_dir():
         return {}
     return {folder.name: folder for folder in sorted(pool.iterdir()) if is_whole(folder)}
@@ -176,8 +177,9 @@ def _broken(folder: Path, name: str, error: Exception) -> InputError:
     )
 
 
-def load_model(folder: Path) -> Model:
-    """The trained model; nothing is unpickled."""
+def load_model(folder: str | Path) -> Model:
+    """The trained model; nothing is unpickled. `as_model` opens it too."""
+    folder = Path(folder)
     recipe, result = recipe_of(folder), _result(folder)
     shape = Shape(**{**result["shape"], "size": tuple(result["shape"]["size"])})
     with settled(recipe.seed):

@@ -12,7 +12,8 @@ from typing import IO
 
 from oodometer.errors import InputError
 
-LOCK = "lock"
+# Out of the way of pool/*, which names its models.
+LOCK = ".lock"
 # Windows locks bytes, which nobody can read then: one far behind the words.
 _FAR = 2**30
 

@@ -51,6 +51,9 @@ class Recipe:
     def __post_init__(self) -> None:
         object.__setattr__(self, "domains", tuple(self.domains))
         object.__setattr__(self, "settings", dict(sorted(self.settings.items())))
+        for name in _FLOATS:  # 1 and 1.0 are one recipe, and must be one hash
+            if type(getattr(self, name)) is int:
+                object.__setattr__(self, name, float(getattr(self, name)))
         for name, kinds in _CHOICES.items():
             if getattr(self, name) not in kinds:
                 raise UnknownName(name, str(getattr(self, name)), kinds)
@@ -89,6 +92,7 @@ class Recipe:
         return hashlib.blake2b(self.to_json().encode(), digest_size=8).hexdigest()
 
 
+_FLOATS = ("lr", "momentum", "weight_decay", "stop_at", "label_noise")
 _CHOICES: dict[str, tuple[str, ...]] = {
     "optimizer": get_args(Optimizer),
     "schedule": get_args(Schedule),
