@@ -212,7 +212,7 @@ def test_broken_weights_are_told_in_one_line(texts: Path, tmp_path: Path) -> Non
     shutil.copytree(texts, folder)
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
-    with pytest.raises(InputError, match="can't be opened: .*It must hold a model") as caught:
+    with pytest.raises(InputError, match=r"can't be opened: .*It must hold a model") as caught:
         as_model(folder)
     assert "\n" not in str(caught.value)
 

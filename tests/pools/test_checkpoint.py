@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +80,49 @@ def test_a_fine_tuned_encoder_comes_back(tmp_path: Path) -> None:
     model = load_model(save(tmp_path / "pool", trained))
     check_model(model, inputs[:5])
     assert (model.classify(inputs).classes == labels).mean() == trained.facts["accuracy"]
+    assert set(trained.weights) == {"head.weight", "head.bias"}
+    whole = train(replace(one, part="whole", epochs=1), group(inputs, labels))
+    again = load_model(save(tmp_path / "pool", whole))
+    assert (again.classify(inputs).classes == labels).mean() == whole.facts["accuracy"]
     fresh = BertModel.from_pretrained(str(body)).state_dict()
-    kept = {name: weight for name, weight in trained.weights.items() if name.startswith("body.")}
-    assert len(kept) > 10
-    assert all(np.array_equal(fresh[name[5:]], weight) for name, weight in kept.items())
+    kept = {name[5:]: one for name, one in whole.weights.items() if name.startswith("body.")}
+    assert any(not np.array_equal(fresh[name], weight) for name, weight in kept.items())
+
+
+def test_heads_of_one_encoder_share_it_and_its_outputs(tmp_path: Path) -> None:
+    body = bert_folder(tmp_path / "body")
+    inputs, labels = texts()
+    where = group(inputs, labels)
+    settings = {"folder": str(body), "length": 20}
+    one = recipe("encoder", settings=settings, part="head", lr=0.05, stop_at=None)
+    trained = [train(replace(one, seed=seed), where) for seed in range(3)]
+    models: list[Any] = [load_model(save(tmp_path / "pool", model)) for model in trained]
+    shared = models[0].module.body
+    assert all(model.module.body is shared for model in models)
+    calls: list[int] = []
+    shared.register_forward_pre_hook(lambda *_: calls.append(1))
+    found = [model.classify(inputs[:6]) for model in models]
+    assert len(calls) == 1
+    assert not np.array_equal(found[0].probs, found[1].probs)
+    alone: Any = load_model(tmp_path / "pool" / trained[1].recipe.id)
+    own: Any = BertModel.from_pretrained(str(body))
+    alone.module.body = own.eval()
+    assert np.array_equal(alone.classify(inputs[:6]).probs, found[1].probs)
+    other = models[0].classify(inputs[6:12])
+    assert len(calls) == 2
+    assert not np.array_equal(other.probs, found[0].probs)
+
+
+def test_a_head_is_not_put_on_another_encoder(tmp_path: Path) -> None:
+    body = bert_folder(tmp_path / "body")
+    settings = {"folder": str(body), "length": 20}
+    one = recipe("encoder", settings=settings, part="head", epochs=1)
+    folder = save(tmp_path / "pool", train(one, group(*texts())))
+    weights = body / "model.safetensors"
+    bytes_before = weights.read_bytes()
+    weights.write_bytes(bytes_before[:-4] + b"\x00\x00\x00\x40")
+    with pytest.raises(InputError, match="and another one lies there now"):
+        load_model(folder)
 
 
 def test_what_lies_in_a_folder(tmp_path: Path) -> None:

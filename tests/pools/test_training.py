@@ -179,7 +179,7 @@ def test_constants_of_adam() -> None:
     assert adam_constants("text") == adam_constants("pairs") == ((0.9, 0.98), 1e-6)
     assert adam_constants("images") == ((0.9, 0.999), 1e-8)
     one = recipe("text-cnn", settings=TINY_TEXT, weight_decay=0.1)
-    defaults = optimizer_of(lesson_of(one, group(*texts()))).defaults
+    defaults = optimizer_of(lesson_of(one, group(*texts())), "text").defaults
     assert (defaults["betas"], defaults["eps"]) == ((0.9, 0.98), 1e-6)
     assert defaults["weight_decay"] == 0.1
 

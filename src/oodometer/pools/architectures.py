@@ -65,6 +65,12 @@ def head_parameters(module: Any) -> set[str]:
     >>> sorted(head_parameters(module))
     ['4.bias', '4.weight']
     """
-    linear = torch_package().nn.Linear
-    last = [name for name, part in module.named_modules() if isinstance(part, linear)][-1]
+    last = head_name(module)
     return {f"{last}.{name}" for name, _ in module.get_submodule(last).named_parameters()}
+
+
+def head_name(module: Any) -> str:
+    """The name of the head: the last linear layer."""
+    linear = torch_package().nn.Linear
+    names = [str(name) for name, part in module.named_modules() if isinstance(part, linear)]
+    return names[-1]

@@ -28,13 +28,15 @@ from oodometer.errors import InputError
 from oodometer.extras import require
 from oodometer.inputs import Inputs
 from oodometer.models.torch import TorchModel
+from oodometer.pools.architectures import head_parameters
 from oodometer.pools.layers import torch_package
 from oodometer.pools.material import TOKENS_FILE
-from oodometer.pools.networks import network_of, settled
+from oodometer.pools.networks import architecture_of, fixed_body, network_of, settled
 from oodometer.pools.recipe import Recipe
 from oodometer.pools.shape import Shape
 from oodometer.pools.tokens import Tokens
 from oodometer.pools.trained import Trained
+from oodometer.pools.training import BODY_FILE
 
 WEIGHTS, RECIPE, RESULT = "weights.safetensors", "recipe.json", "result.json"
 # What is being written, or was when its writer was killed, is called so.
@@ -184,10 +186,27 @@ def load_model(folder: str | Path) -> Model:
     shape = Shape(**{**result["shape"], "size": tuple(result["shape"]["size"])})
     with settled(recipe.seed):
         module = network_of(recipe, shape)
-    _fill(module, _weights(folder), folder)
-    return TorchModel(
+    shares = (folder / BODY_FILE).is_file()
+    fixed = _body(module, recipe, shape, folder) if shares else {}
+    _fill(module, {**fixed, **_weights(folder)}, folder)
+    model = TorchModel(
         module, name=recipe.id, classes=result["classes"], prepare=_prepare(folder / TOKENS_FILE)
     )
+    if shares:
+        architecture_of(recipe, shape.kind).share_body(model.module)
+    return model
+
+
+def _body(module: Any, recipe: Recipe, shape: Shape, folder: Path) -> dict[str, Array]:
+    """All weights but the head's, as they lie in the encoder's folder, if it is the same still."""
+    if (folder / BODY_FILE).read_text(encoding="ascii", errors="replace") != fixed_body(recipe, shape.kind):  # fmt: skip
+        raise InputError(
+            f"The model in {str(folder)!r} is a head for the encoder that lay in "
+            f"{recipe.settings['folder']!r}, and another one lies there now. Put the former there, "
+            "or train again."
+        )
+    head = head_parameters(module)
+    return {name: one.numpy() for name, one in module.state_dict().items() if name not in head}
 
 
 def _prepare(file: Path) -> Callable[[Inputs], Array] | None:

@@ -5,9 +5,12 @@ Nothing is fetched, and no code of the folder is run.
 
 from __future__ import annotations
 
+import hashlib
+from collections import deque
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -21,6 +24,8 @@ from oodometer.pools.tokens import FolderTokens, Row
 from oodometer.transforms.pretrained import unfit
 
 WHAT = "an encoder"
+# Of a body that many heads share, the outputs of so many batches are remembered.
+REMEMBERED = 4
 # What the settings of transformers call the share that is dropped.
 DROPOUTS = (
     "hidden_dropout_prob",
@@ -59,7 +64,7 @@ class Encoder:
         """The encoder as it lies in the folder, and a linear layer from torch's random state."""
         check_shape(self, shape)
         nn = torch_package().nn
-        body = _body(Path(self.folder), self.dropout)
+        body = deepcopy(_body(self.folder, self.dropout, self.fingerprint()))
         head = nn.Linear(body.config.hidden_size, shape.classes)
         parts = {"body": body, "dropout": nn.Dropout(self.dropout), "head": head}
         pad = FolderTokens(self.folder, shape.size[0]).pad
@@ -68,6 +73,18 @@ class Encoder:
         _check_length(module, shape, self.folder)
         return module
 
+    def fingerprint(self) -> str:
+        """A hash of the folder's weights and their form: what is fixed if the head alone learns."""
+        folder = Path(self.folder)
+        if not (folder / "config.json").is_file():
+            raise unfit(folder, WHAT, "it has no config.json")
+        files = [folder / "config.json", *sorted(folder.glob("*.safetensors"))]
+        return _hashed(tuple((str(file), file.stat().st_mtime_ns) for file in files))
+
+    def share_body(self, module: Any) -> None:
+        """Give a module of ours the body that all such modules share, which they never change."""
+        module.body = _shared(self.folder, self.dropout, self.fingerprint())
+
 
 def _logits(module: Any, numbers: Any, *, pad: int, pool: Callable[[Any, Any], Any]) -> Any:
     numbers, sides = (numbers[:, 0], numbers[:, 1]) if numbers.ndim == 3 else (numbers, None)
@@ -75,8 +92,23 @@ def _logits(module: Any, numbers: Any, *, pad: int, pool: Callable[[Any, Any], A
     given = {"input_ids": numbers, "attention_mask": mask}
     if sides is not None and getattr(module.body.config, "type_vocab_size", 0) > 1:
         given["token_type_ids"] = sides
-    hidden = module.body(**given).last_hidden_state
+    hidden = _hidden(module.body, given)
     return module.head(module.dropout(pool(hidden, mask)))
+
+
+def _hidden(body: Any, given: dict[str, Any]) -> Any:
+    """The body's outputs; a shared one's are remembered, for other heads will ask for the same."""
+    known: deque[Any] | None = getattr(body, "remembered", None)
+    if known is None or torch_package().is_grad_enabled():
+        return body(**given).last_hidden_state
+    for before, found in known:
+        if before.keys() == given.keys() and all(
+            before[name].shape == one.shape and bool((before[name] == one).all())
+            for name, one in given.items()
+        ):
+            return found
+    known.append((given, body(**given).last_hidden_state))
+    return known[-1][1]
 
 
 def _mean(hidden: Any, mask: Any) -> Any:
@@ -88,13 +120,27 @@ def _first(hidden: Any, _: Any) -> Any:
     return hidden[:, 0]
 
 
-def _body(folder: Path, dropout: float) -> Any:
-    """The encoder, without the layer that some have on their first token."""
+@lru_cache(maxsize=8)
+def _hashed(files: tuple[tuple[str, int], ...]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for name, _ in files:
+        digest.update(Path(name).read_bytes())
+    return digest.hexdigest()
+
+
+@lru_cache(maxsize=1)
+def _shared(place: str, dropout: float, fingerprint: str) -> Any:
+    body = deepcopy(_body(place, dropout, fingerprint)).eval().requires_grad_(False)
+    body.remembered = deque(maxlen=REMEMBERED)
+    return body
+
+
+@lru_cache(maxsize=1)
+def _body(place: str, dropout: float, fingerprint: str) -> Any:
+    """The encoder, without the layer that some have on their first token; it must not be changed."""
+    folder = Path(place)
     transformers = require("transformers", extra="hf", purpose="Opening a Hugging Face folder")
     local = {"local_files_only": True, "trust_remote_code": False}
-    # Only what is a folder: another name would be looked for among those fetched earlier.
-    if not (folder / "config.json").is_file():
-        raise unfit(folder, WHAT, "it has no config.json")
     try:
         with quiet_transformers():
             config = transformers.AutoConfig.from_pretrained(str(folder), **local)

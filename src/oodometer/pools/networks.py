@@ -54,3 +54,9 @@ def network_of(recipe: Recipe, shape: Shape) -> Any:
         for name, weight in module.named_parameters():
             weight.requires_grad_(name in learning)
     return module
+
+
+def fixed_body(recipe: Recipe, kind: Kind) -> str | None:
+    """The fingerprint of a body that lies elsewhere and does not learn; None where there is none."""
+    ask = getattr(architecture_of(recipe, kind), "fingerprint", None)
+    return None if recipe.part != "head" or ask is None else str(ask())

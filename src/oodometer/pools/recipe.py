@@ -26,7 +26,8 @@ class Recipe:
     architecture     its name, and `settings`: width, depth, dropout, …
     label_noise      the share of training labels that are drawn anew from all classes
     augment          how training images are changed; `few_shot` how many rows a class are kept
-    part             whether the whole network learns, or the head alone
+    part             whether the whole network learns, or the head alone; then all before it is in
+                     evaluation mode, and the dropout is that before the head
     stop_at          the training cross-entropy that ends the training; without it, all epochs
     """
 

@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -20,15 +20,19 @@ from oodometer.core import Progress
 from oodometer.datasets.groups import Group
 from oodometer.inputs import Kind
 from oodometer.models.torch import best_device
+from oodometer.pools.architectures import head_parameters
 from oodometer.pools.feeding import Timed, as_tensor, fed
 from oodometer.pools.layers import torch_package
 from oodometer.pools.material import TEXTS, Material, Sample, gathered, sampled
-from oodometer.pools.networks import network_of, settled
+from oodometer.pools.networks import fixed_body, network_of, settled
+from oodometer.pools.probing import as_features, features_of, head_of
 from oodometer.pools.recipe import Recipe
 from oodometer.pools.sampling import steps_of
 from oodometer.pools.schedules import rate_at
 from oodometer.pools.trained import Trained
 
+# Beside a head's weights: the fingerprint of the body that it was learned on.
+BODY_FILE = "body.txt"
 # So many rows are shown at once where nothing is learned.
 SHOWN: dict[Kind, int] = {"images": 64, "text": 64, "pairs": 64, "vectors": 4096}
 
@@ -54,13 +58,14 @@ def adam_constants(kind: Kind) -> Constants:
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
-    """A network, and what it is to learn."""
+    """A network, what it is to learn, and what inputs go through before, if it is only a head."""
 
     recipe: Recipe
     material: Material
     sample: Sample
     module: Any
     device: str
+    before: Callable[[Any], Any] | None = None
 
     @property
     def per_epoch(self) -> int:
@@ -69,7 +74,17 @@ class Lesson:
 
     def shown(self, inputs: Array) -> Any:
         """Inputs as the network takes them."""
-        return as_tensor(inputs, self.material.shape.kind, self.device)
+        given = as_tensor(inputs, self.material.shape.kind, self.device)
+        return given if self.before is None else self.before(given)
+
+    def of_the_head(self) -> Lesson:
+        """The same for the head alone: on features of all rows, or as they come if they change."""
+        through = replace(self, before=features_of(self.module))
+        head = head_of(self.module, float(self.recipe.settings.get("dropout", 0.0)))
+        if self.recipe.augment != "none":
+            return replace(through, module=head)
+        material, sample = as_features(self.material, self.sample, through.shown)
+        return replace(self, material=material, sample=sample, module=head)
 
     def wanted(self, labels: Array) -> Any:
         """Labels as the loss takes them."""
@@ -107,16 +122,23 @@ def train(recipe: Recipe, group: Group, *, progress: Progress | None = None) -> 
     with settled(recipe.seed):
         module = network_of(recipe, material.shape).to(device)
         lesson = Lesson(recipe, material, sampled(material, recipe), module, device)
-        course = followed(lesson, progress)
+        taught = lesson.of_the_head() if recipe.part == "head" else lesson
+        course = followed(taught, material.shape.kind, progress)
     facts = {
         **lesson.sample.facts,
         "epochs": float(course.epochs),
         "data_wait": course.waited / max(course.stepping, 1e-9),
         "seconds": time.perf_counter() - began,
     }
-    return finished(
-        recipe, material, group.classes, Ended(weights_of(lesson.module), course.fit, facts)
-    )
+    return finished(recipe, material, group.classes, Ended(_learned(lesson), course.fit, facts))
+
+
+def _learned(lesson: Lesson) -> dict[str, Array]:
+    """The weights to keep: not those of a body that lies in a folder, unchanged."""
+    weights = weights_of(lesson.module)
+    if fixed_body(lesson.recipe, lesson.material.shape.kind) is None:
+        return weights
+    return {name: weights[name] for name in sorted(head_parameters(lesson.module))}
 
 
 def finished(recipe: Recipe, material: Material, classes: tuple[str, ...], ended: Ended) -> Trained:
@@ -124,21 +146,22 @@ def finished(recipe: Recipe, material: Material, classes: tuple[str, ...], ended
     fit = ended.fit if ended.fit is not None and math.isfinite(ended.fit.loss) else None
     close = fit is not None and (recipe.stop_at is None or fit.loss <= recipe.stop_at)
     found = {"diverged": 1.0} if fit is None else fit._asdict()
+    body = fixed_body(recipe, material.shape.kind)
+    files = {**material.files, **({} if body is None else {BODY_FILE: body.encode()})}
     return Trained(
-        recipe, material.shape, tuple(classes), ended.weights, close, {**ended.facts, **found},
-        material.files,
+        recipe, material.shape, tuple(classes), ended.weights, close, {**ended.facts, **found}, files
     )  # fmt: skip
 
 
-def followed(lesson: Lesson, progress: Progress | None) -> Course:
-    """All epochs, or as many as it takes."""
+def followed(lesson: Lesson, kind: Kind, progress: Progress | None) -> Course:
+    """All epochs, or as many as it takes; `kind` is that of the inputs themselves."""
     recipe, stepping, fit = lesson.recipe, 0.0, None
-    step = stepper(lesson)
+    step = stepper(lesson, kind)
     with closing(fed(lesson.material, lesson.sample, recipe)) as made:
         batches = Timed(made)
         for epoch in range(1, recipe.epochs + 1):
             began = time.perf_counter()
-            set_learning(lesson)
+            lesson.module.train()
             going = all(step(*batch) for batch in islice(batches, lesson.per_epoch))
             stepping += time.perf_counter() - began
             if progress is not None:
@@ -156,18 +179,9 @@ def target(recipe: Recipe, epoch: int) -> float:
     return -math.inf if recipe.stop_at is None else recipe.stop_at
 
 
-def set_learning(lesson: Lesson) -> None:
-    """Training mode; in a frozen body batch norm keeps its means, which are no parameters."""
-    lesson.module.train()
-    if lesson.recipe.part == "head":
-        for part in lesson.module.modules():
-            if getattr(part, "running_mean", None) is not None:
-                part.eval()
-
-
-def stepper(lesson: Lesson) -> Callable[[Array, Array], bool]:
+def stepper(lesson: Lesson, kind: Kind) -> Callable[[Array, Array], bool]:
     """A function that learns a batch; it tells whether the loss is finite, and else leaves be."""
-    optimizer = optimizer_of(lesson)
+    optimizer = optimizer_of(lesson, kind)
     cross_entropy, done = torch_package().nn.functional.cross_entropy, 0
 
     def step(inputs: Array, labels: Array) -> bool:
@@ -191,14 +205,14 @@ def share_at(recipe: Recipe, step: int, per_epoch: int) -> float:
     return rate_at(step, schedule=recipe.schedule, per_epoch=per_epoch, epochs=recipe.epochs)
 
 
-def optimizer_of(lesson: Lesson) -> Any:
+def optimizer_of(lesson: Lesson, kind: Kind) -> Any:
     """Adam, or SGD with momentum, on the weights that learn."""
     recipe, optim = lesson.recipe, torch_package().optim
     weights = [weight for weight in lesson.module.parameters() if weight.requires_grad]
     decay = recipe.weight_decay
     if recipe.optimizer == "sgd":
         return optim.SGD(weights, lr=recipe.lr, momentum=recipe.momentum, weight_decay=decay)
-    betas, eps = adam_constants(lesson.material.shape.kind)
+    betas, eps = adam_constants(kind)
     return optim.Adam(weights, lr=recipe.lr, betas=betas, eps=eps, weight_decay=decay)
 
 
