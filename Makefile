@@ -26,7 +26,7 @@ bench: .venv/.dev
 	$(BIN)/python -m benchmarks.speed_measures
 	$(BIN)/python -m benchmarks.speed_pools
 	$(BIN)/python -m benchmarks.reference_pools
-	$(BIN)/python -m benchmarks.quality_fmow
+	$(BIN)/python -m benchmarks.studies.fmow
 	$(BIN)/python -m benchmarks.quality_digits
 	$(BIN)/python -m benchmarks.quality_invariance_digits
 	$(BIN)/python -m benchmarks.quality_invariance_pacs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.quality_fmow import errors_by_method
+from benchmarks.studies.fmow import errors_by_method
 from tests.realdata import needs
 
 pytestmark = pytest.mark.realdata

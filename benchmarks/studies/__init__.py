@@ -1,0 +1,1 @@
+"""The papers' experiments, rebuilt on data that fits a small machine: one command each."""

@@ -1,0 +1,102 @@
+"""What a rebuilt experiment leaves in docs/results/studies/: a page, its numbers, a picture.
+
+<name>.md        what was done, our figures beside the paper's, and why they differ
+<name>.parquet   every number that the page rests on, with commit and seed in its metadata
+<name>.png       the picture
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks._results import RESULTS, machine_facts, markdown_table
+
+PAGES = RESULTS / "studies"
+ROOT = Path(__file__).parent.parent.parent
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper says, whether it holds here, and the figures that say so."""
+
+    words: str
+    holds: bool
+    figures: str
+
+    def told(self) -> str:
+        return f"- {'Holds' if self.holds else 'DOES NOT HOLD'}: {self.words}. {self.figures}"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A rebuilt experiment: what was done, tables, claims, and why it is not the paper's."""
+
+    name: str
+    title: str
+    done: str
+    tables: Mapping[str, tuple[Sequence[str], Sequence[Sequence[str]]]]
+    differs: str
+    claims: Sequence[Claim] = ()
+    seed: int = SEED
+    notes: Sequence[str] = field(default_factory=tuple)
+
+    def text(self) -> str:
+        parts = [f"# {self.title}", f"`python -m benchmarks.studies.{self.name}` makes this page.",
+                 self.done, f"![{self.title}]({self.name}.png)"]  # fmt: skip
+        for caption, (head, rows) in self.tables.items():
+            parts += [f"## {caption}", markdown_table(head, rows)]
+        if self.claims:
+            parts += ["## Claims of the paper", "\n".join(claim.told() for claim in self.claims)]
+        parts += ["## Why the figures differ from the paper's", self.differs, *self.notes]
+        parts.append(f"Commit {commit()}, seed {self.seed}. {machine_facts()}")
+        return "\n\n".join(parts) + "\n"
+
+
+def write(page: Page, rows: Any, picture: Any) -> None:
+    """Page, Parquet (a pyarrow table) and picture (an Altair chart), and the page on the screen."""
+    import pyarrow.parquet as pq
+
+    PAGES.mkdir(parents=True, exist_ok=True)
+    made = {
+        "commit": commit(),
+        "seed": str(page.seed),
+        "made_by": f"benchmarks.studies.{page.name}",
+    }
+    kept = {
+        **(rows.schema.metadata or {}),
+        **{key.encode(): one.encode() for key, one in made.items()},
+    }
+    pq.write_table(
+        rows.replace_schema_metadata(kept), PAGES / f"{page.name}.parquet", compression="zstd"
+    )
+    picture.save(PAGES / f"{page.name}.png", scale_factor=1.5)
+    (PAGES / f"{page.name}.md").write_text(page.text())
+    print(page.text())
+
+
+def commit() -> str:
+    """The commit that the code is at; a plus sign where it was changed since."""
+    head = _git("rev-parse", "--short=12", "HEAD")
+    changed = _git("status", "--porcelain", "--", "src", "benchmarks")
+    return f"{head}+" if changed else head
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def points(share: float | None, *, signed: bool = False) -> str:
+    """A fraction in points, or a dash where there is none.
+
+    >>> points(0.0311), points(-0.02, signed=True), points(None)
+    ('3.11', '-2.00', '–')
+    """
+    if share is None:
+        return "–"
+    return f"{100 * share:+.2f}" if signed else f"{100 * share:.2f}"
