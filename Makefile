@@ -25,6 +25,7 @@ bench: .venv/.dev
 	$(BIN)/python -m benchmarks.speed_gradients
 	$(BIN)/python -m benchmarks.speed_measures
 	$(BIN)/python -m benchmarks.speed_pools
+	$(BIN)/python -m benchmarks.speed_protocol
 	$(BIN)/python -m benchmarks.reference_pools
 	$(BIN)/python -m benchmarks.studies.fmow
 	$(BIN)/python -m benchmarks.quality_digits
@@ -33,7 +34,7 @@ bench: .venv/.dev
 	$(BIN)/python -m benchmarks.quality_invariance_sentiment
 	$(BIN)/python -m benchmarks.quality_measures_pacs
 	$(BIN)/python -m benchmarks.quality_invariance_adult
-	$(BIN)/python -m benchmarks.quality_hypersphere
+	$(BIN)/python -m benchmarks.studies.toys
 	$(BIN)/python -m benchmarks.ablations_invariance
 
 # All extras.

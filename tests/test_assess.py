@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oodometer
+from oodometer.assess import estimates
 from oodometer.core import Estimate, Staged
 from oodometer.errors import InputError, NoAnswer
+from oodometer.estimators import named
 from oodometer.predictions import Predictions
 from oodometer.stats import wilson
 from oodometer.testing import toy_pair, toy_predictions
@@ -45,6 +47,19 @@ def test_every_method_answers_where_all_is_given() -> None:
         assert 0 <= one.low <= one.value <= one.high <= 1
         assert one.assumes
         assert one.temperature == found.temperature
+
+
+@pytest.mark.parametrize("temperature", ["fit", None])
+def test_estimates_are_what_estimate_says_one_by_one(temperature: Any) -> None:
+    source, target = toy_pair()
+    members = [named("gde"), named("doc"), named("atc-mc")]
+    found, refused = estimates(
+        members, source, target.with_peers(), temperature=temperature, seed=3
+    )
+    assert (list(found), list(refused)) == (["doc", "atc-mc"], ["gde"])
+    for name, one in found.items():
+        alone = oodometer.estimate(source, target, methods=[name], temperature=temperature, seed=3)
+        assert one == alone.estimates[0]
 
 
 def test_target_labels_change_nothing() -> None:

@@ -443,3 +443,29 @@ def test_a_single_probability_above_1_is_refused() -> None:
 def test_columns_a_class_come_before_a_single_column() -> None:
     table = pa.table({"prob": [9.0], "prob_0": [0.2], "prob_1": [0.3], "prob_2": [0.5]})
     assert Predictions.from_frame(table).k == 3
+
+
+# Columns as numbers with gaps and as text ------------------------------------------------------
+
+
+@every_frame
+def test_a_gap_among_numbers_is_nan(make: Maker) -> None:
+    table = frames.as_table(make({"x": [1, None, 3, 4, 5, 6], "y": [None] * 6}))
+    np.testing.assert_array_equal(frames.numbers_with_gaps(table, "x"), [1, np.nan, 3, 4, 5, 6])
+    assert frames.numbers_with_gaps(table, "x").dtype == np.float64
+    assert np.isnan(frames.numbers_with_gaps(table, "y")).all()
+
+
+def test_text_among_numbers_with_gaps_is_refused() -> None:
+    with pytest.raises(
+        InputError, match=r"^The column 'x' holds string, not numbers: row 1 is 'b'"
+    ):
+        frames.numbers_with_gaps(pa.table({"x": ["1", "b"]}), "x")
+
+
+@every_frame
+def test_any_column_is_text_if_it_has_no_gap(make: Maker) -> None:
+    table = frames.as_table(make({"x": [1, 2, 3, 4, 5, 6], "y": ["a", "b", "", "d", "e", "f"]}))
+    assert frames.texts(table, "x") == ["1", "2", "3", "4", "5", "6"]
+    with pytest.raises(InputError, match=r"^The column 'y' has no value in row 2\.$"):
+        frames.texts(table, "y")

@@ -14,11 +14,12 @@ import torch
 from torch import nn
 
 import oodometer
-from oodometer import measures
+from oodometer import measures, measuring
 from oodometer.errors import InputError, NoAnswer, UnknownName
-from oodometer.measuring import Noise, canonical_sign, chosen, measure, subject_of
+from oodometer.measuring import Noise, chosen, measure, subject_of
 from oodometer.models import TorchModel
 from oodometer.predictions import Predictions
+from oodometer.protocol import environments
 from oodometer.stats import stream
 from oodometer.subject import Subject, scored
 from oodometer.testing.measures import toy_data, toy_network
@@ -332,40 +333,12 @@ def test_progress_is_told_measure_by_measure() -> None:
     ]  # fmt: skip
 
 
-# Signs ------------------------------------------------------------------------------------------
+def test_signs_are_those_of_the_protocol() -> None:
+    assert measuring.canonical_sign is environments.canonical_sign
+    assert measuring.Sign is environments.Sign
 
 
-def test_a_sign_is_that_of_the_rank_correlation() -> None:
-    rng = np.random.default_rng(0)
-    errors = rng.random(30)
-    rising = canonical_sign(np.exp(9 * errors), errors)
-    assert (rising.value, rising.n) == (1, 30)
-    assert rising.correlation == pytest.approx(1.0)
-    assert canonical_sign(-errors, errors).value == -1
-
-
-def test_models_without_an_answer_are_left_out_of_a_sign() -> None:
-    sign = canonical_sign([1.0, np.nan, 2.0, 3.0], [0.1, 0.9, 0.2, 0.3])
-    assert (sign.value, sign.n) == (1, 3)
-    assert canonical_sign([0.1, 0.9, 0.2, 0.3], [1.0, np.nan, 2.0, 3.0]) == sign
-    assert canonical_sign([1.0, np.inf, 2.0, 3.0], [0.1, 0.9, 0.2, 0.3]) == sign
-
-
-@pytest.mark.parametrize(
-    ("values", "errors"), [([1.0, 1.0], [0.1, 0.2]), ([1.0, 2.0], [0.1, 0.1]), ([], [])]
-)
-def test_where_nothing_differs_there_is_no_sign(values: Any, errors: Any) -> None:
-    with pytest.raises(NoAnswer, match="none differs"):
-        canonical_sign(values, errors)
-
-
-def test_a_sign_needs_an_error_a_value() -> None:
-    with pytest.raises(InputError, match="an error a value"):
-        canonical_sign([1.0, 2.0], [0.1])
-    with pytest.raises(InputError, match="an error a value"):
-        canonical_sign([[1.0, 2.0]], [[0.1, 0.2]])
-    with pytest.raises(NoAnswer, match="alike"):
-        canonical_sign([1.0, 2.0, 1.0], [0.1, 0.2, 0.3])
+def test_an_unknown_measure_is_refused() -> None:
     with pytest.raises(UnknownName):
         chosen("fisher")
 

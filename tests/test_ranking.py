@@ -16,7 +16,7 @@ from oodometer.errors import InputError, NoAnswer, UnknownName
 from oodometer.estimators import named
 from oodometer.neighborhood import invariance
 from oodometer.predictions import Predictions
-from oodometer.ranking import _beats, rank
+from oodometer.ranking import rank
 from oodometer.scoring import classify_all
 from tests.test_neighborhood import Linear, Noise, vectors
 
@@ -195,10 +195,6 @@ def test_it_reads_as_text_and_as_json() -> None:
     assert str(found).startswith("1. calm: NI-Noise")
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert [one["model"] for one in plain["models"]] == list(found.names)
-
-
-def test_ties_count_by_half() -> None:
-    assert _beats(np.array([1.0, 2.0, 3.0, 0.0]), np.array([1.0, 1.0, 4.0, 0.0])) == 0.5
 
 
 def test_a_line_through_known_models_predicts_the_others() -> None:

@@ -6,8 +6,10 @@ import importlib
 import logging
 import os
 import signal
+import socketserver
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -204,6 +206,37 @@ def test_a_scheduler_that_is_not_there_is_named(address: str) -> None:
         next(runner(working.double, [1]))
     assert repr(address) in str(refused.value)
     assert "tcp://host:8786" in str(refused.value)
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_a_server_that_is_no_scheduler_is_named(
+    answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("oodometer.runners.PATIENCE", 1.0)
+
+    class Answering(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(100)
+            self.request.sendall(answer)
+            self.request.recv(100)
+
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+
+    with Server(("127.0.0.1", 0), Answering) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        runner: Runner = distributed(f"tcp://127.0.0.1:{server.server_address[1]}")
+        with pytest.raises(InputError, match=r"No Dask scheduler answers at .*no server of Dask's"):
+            next(runner(working.double, [1]))
+        server.shutdown()
+
+
+def test_the_address_of_a_worker_is_named(cluster: str) -> None:
+    dask: Any = importlib.import_module("distributed")
+    with dask.Client(cluster, set_as_default=False) as client:
+        worker = next(iter(client.scheduler_info()["workers"]))
+    with pytest.raises(InputError, match="what is there is Worker"):
+        next(distributed(worker)(working.double, [1]))
 
 
 def test_a_scheduler_without_workers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,6 +205,27 @@ def test_drawn_means_of_a_constant_are_the_constant() -> None:
     np.testing.assert_allclose(drawn, 0.3, atol=1e-8)
 
 
+def test_redrawn_means_are_those_of_rows_drawn_with_replacement() -> None:
+    values = np.random.default_rng(0).normal(size=(2, 40)) + np.array([[0.0], [3.0]])
+    drawn = stats.redrawn_means(np.random.default_rng(1), values, 4000)
+    assert drawn.shape == (4000, 2)
+    assert drawn.mean(axis=0) == pytest.approx(values.mean(axis=1), abs=0.01)
+    assert drawn.std(axis=0) == pytest.approx(values.std(axis=1) / np.sqrt(40), rel=0.05)
+
+
+def test_redrawn_means_share_their_draws_whatever_the_blocks() -> None:
+    """300,000 columns are drawn 13 at a time; a row and its double stay in step."""
+    row = np.random.default_rng(0).random(300_000)
+    drawn = stats.redrawn_means(np.random.default_rng(1), np.stack([row, 2 * row]), 15)
+    assert drawn.shape == (15, 2)
+    assert drawn[:, 1] == pytest.approx(2 * drawn[:, 0])
+    assert len(np.unique(drawn[:, 0])) == 15
+
+
+def test_ties_count_by_half() -> None:
+    assert stats.beats(np.array([1.0, 2.0, 3.0, 0.0]), np.array([1.0, 1.0, 4.0, 0.0])) == 0.5
+
+
 @given(st.lists(st.floats(0.001, 100), min_size=1, max_size=30), st.floats(0.1, 10))
 @settings(max_examples=50)
 def test_the_effective_share_is_kishs_and_has_no_unit(weights: list[float], unit: float) -> None:

@@ -77,6 +77,24 @@ def estimate(  # noqa: PLR0913 - the main door; all but the data are options
     )
 
 
+def estimates(
+    members: Sequence[Estimator],
+    source: Predictions,
+    target: Predictions,
+    *,
+    temperature: float | Literal["fit"] | None = "fit",
+    seed: int = 0,
+    replicates: int = 200,
+) -> tuple[dict[str, Estimate], dict[str, str]]:
+    """What each of some estimators says, as `estimate` does, and the reasons of those that can't."""
+    source, target = _at_the_door(source, target, None)
+    _, used = _temperature(source, target, temperature)
+    if used is not None:
+        source, target = source.at_temperature(used), target.at_temperature(used)
+    tasks = {m.name: _Task(m, source, used, seed, replicates) for m in members}
+    return _each(tasks, target, None)
+
+
 def _at_the_door(
     source: Predictions, target: Predictions, second: Predictions | Sequence[Predictions] | None
 ) -> tuple[Predictions, Predictions]:
@@ -180,7 +198,17 @@ def _drawn(rows: Predictions, rng: np.random.Generator) -> Predictions:
 def _run(
     tasks: dict[str, _Task], target: Predictions, progress: Progress | None, *, asked: bool
 ) -> tuple[dict[str, Estimate], dict[str, str]]:
-    """Every estimate, and the reasons of those that have none."""
+    """Every estimate, and the reasons of those that have none; of those asked for, all must."""
+    found, refused = _each(tasks, target, progress)
+    if not found or (asked and refused):
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
+        raise NoAnswer(f"No answer from {reasons}.")
+    return found, refused
+
+
+def _each(
+    tasks: dict[str, _Task], target: Predictions, progress: Progress | None
+) -> tuple[dict[str, Estimate], dict[str, str]]:
     found: dict[str, Estimate] = {}
     refused: dict[str, str] = {}
     for done, (name, task) in enumerate(tasks.items()):
@@ -190,9 +218,6 @@ def _run(
             found[name] = task.run(target)
         except NoAnswer as reason:
             refused[name] = str(reason)
-    if not found or (asked and refused):
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
-        raise NoAnswer(f"No answer from {reasons}.")
     return found, refused
 
 

@@ -162,13 +162,14 @@ def _each(members: Sequence[Metric], view: View) -> tuple[dict[str, Score], dict
     refused: dict[str, str] = {}
     for member in members:
         try:
-            found[member.name] = _scored(member, view)
+            found[member.name] = scored(member, view)
         except NoAnswer as refusal:
             refused[member.name] = str(refusal)
     return found, refused
 
 
-def _scored(member: Metric, view: View) -> Score:
+def scored(member: Metric, view: View) -> Score:
+    """The score of a metric, or NoAnswer with what it lacks."""
     for need in member.needs:
         reason = view.lacks(need)
         if reason is not None:

@@ -57,7 +57,7 @@ class Outputs:
     def open(cls, path: str | Path) -> Outputs:
         """Read a file; everything that can be wrong with it is said in one line."""
         path = Path(path)
-        reader = _READERS.get(path.suffix.lower())
+        reader = _READERS.get(_ending(path))
         if reader is None:
             raise InputError(
                 f"{path.name} has an ending that is not known. There are: {', '.join(_READERS)}."
@@ -127,6 +127,12 @@ def _key(arrays: dict[str, Array], name: str) -> Array:
     return arrays[name]
 
 
+def _ending(path: Path) -> str:
+    """What the file is by its name; packed text has two endings."""
+    packed = path.suffix.lower() == ".gz"
+    return "".join(path.suffixes[-2:] if packed else path.suffixes[-1:]).lower()
+
+
 def _unreadable(path: Path, kind: str, error: Exception) -> InputError:
     first = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
     cure = "Save it as UTF-8." if isinstance(error, UnicodeDecodeError) else "Is the file whole?"
@@ -190,6 +196,7 @@ def _ipc(path: Path) -> Any:
 _READERS: dict[str, Callable[[Path], Any]] = {
     ".parquet": _arrow_reader("Parquet", _parquet),
     ".csv": _arrow_reader("CSV", _csv),
+    ".csv.gz": _arrow_reader("CSV", _csv),
     ".arrow": _arrow_reader("Arrow", _ipc),
     ".feather": _arrow_reader("Arrow", _ipc),
     ".npz": _npz,

@@ -7,12 +7,13 @@ classes, one column of numbers (`prob`): the score of the second class.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from oodometer.arrays import Array, Form
+from oodometer.arrays import Array, Floats, Form
 from oodometer.errors import InputError
 
 # What is looked for when the user names no column: the list column, the prefix, the single number.
@@ -216,6 +217,18 @@ def _from_lists(table: Any, name: str) -> Array:
 
 def numbers(table: Any, name: str) -> Array:
     """A column of numbers; text or an empty place is an error that names the row."""
+    column = _number_column(table, name)
+    _no_gaps(column, name)
+    return _plain(column, name)
+
+
+def numbers_with_gaps(table: Any, name: str) -> Floats:
+    """A column of numbers as float64, NaN where it is empty; text is an error."""
+    column = _number_column(table, name).cast("float64")
+    return np.array(_plain(column, name), dtype=np.float64)
+
+
+def _number_column(table: Any, name: str) -> Any:
     import pyarrow as pa
 
     column = table.column(name)
@@ -228,8 +241,25 @@ def numbers(table: Any, name: str) -> Array:
             f"The column {name!r} holds {kind}, not numbers: row {row} is {value!r}. "
             "Correct it, or name other columns."
         )
+    return column
+
+
+def texts(table: Any, name: str) -> list[str]:
+    """A column as text, whatever it holds; an empty place is an error that names the row."""
+    column = table.column(name)
     _no_gaps(column, name)
-    return _plain(column, name)
+    found = [str(cell) for cell in column.to_pylist()]
+    if "" in found:
+        raise InputError(f"The column {name!r} has no value in row {found.index('')}.")
+    return found
+
+
+def without_index(table: Any) -> Any:
+    """The table without the row names that pandas writes as columns of their own."""
+    written = (table.schema.metadata or {}).get(b"pandas")
+    index = json.loads(written).get("index_columns", []) if written else []
+    names = [name for name in index if isinstance(name, str) and name in table.column_names]
+    return table.drop_columns(names).replace_schema_metadata(None)
 
 
 def values(table: Any, name: str) -> Array:

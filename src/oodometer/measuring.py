@@ -11,17 +11,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from oodometer import measures
 from oodometer.arrays import Floats
 from oodometer.core import Progress, Score
 from oodometer.errors import InputError, NoAnswer
 from oodometer.models import as_model
+from oodometer.protocol.environments import Sign, canonical_sign
 from oodometer.registry import asked_for
 from oodometer.stats import stream
 from oodometer.subject import Measure, Subject, scored
 from oodometer.views import Looking, alike
+
+__all__ = ["Measurements", "Noise", "Sign", "canonical_sign", "chosen", "measure", "subject_of"]
 
 # The share of rows that a replicate is measured on. DG §2.
 SHARE = 0.8
@@ -241,35 +243,3 @@ def _noise(values: Floats) -> Noise:
     """Values that are all alike have no deviation, whatever rounding makes of their mean."""
     spread = float(values.std(ddof=1)) if np.ptp(values) > 0 else 0.0
     return Noise(float(values.mean()), spread, len(values))
-
-
-@dataclass(frozen=True)
-class Sign:
-    """Which way a measure points: +1 where it rises with the error, −1 where it falls."""
-
-    value: int
-    correlation: float
-    n: int
-
-
-def canonical_sign(values: npt.ArrayLike, errors: npt.ArrayLike) -> Sign:
-    """The sign of Spearman's correlation of a measure with the error over many models. DG §5.
-
-    A model for which the measure has no answer (NaN) is left out.
-
-    >>> canonical_sign([3.0, 2.0, 1.0], [0.1, 0.2, 0.4])
-    Sign(value=-1, correlation=-1.0, n=3)
-    """
-    from scipy.stats import spearmanr
-
-    x, y = np.asarray(values, dtype=float), np.asarray(errors, dtype=float)
-    if x.shape != y.shape or x.ndim != 1:
-        raise InputError(f"A sign needs an error a value; got {x.shape} and {y.shape}.")
-    known = np.isfinite(x) & np.isfinite(y)
-    x, y = x[known], y[known]
-    if len(np.unique(x)) < 2 or len(np.unique(y)) < 2:
-        raise NoAnswer(f"of {len(x)} models none differs from another, so nothing points anywhere")
-    correlation = float(spearmanr(x, y).statistic)
-    if correlation == 0:
-        raise NoAnswer("the measure rises and falls with the error alike")
-    return Sign(1 if correlation > 0 else -1, correlation, len(x))

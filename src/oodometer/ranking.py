@@ -18,7 +18,7 @@ from oodometer.predictions import Predictions
 from oodometer.readings import MEASURES, Neighborhoods
 from oodometer.sampling import visiting_order
 from oodometer.scoring import classify_all
-from oodometer.stats import least_squares_line, stream
+from oodometer.stats import beats, least_squares_line, redrawn_means, stream
 
 # Means are drawn again in one product; an estimator has to be asked again every time.
 REPLICATES, SLOW_REPLICATES = 1000, 200
@@ -205,14 +205,7 @@ def _of_means(
     measure: str, dataset: Dataset, names: tuple[str, ...], values: Floats, notes: Any, seed: int
 ) -> Ranking:
     """A ranking by means of per-example values, (models, n)."""
-    n = values.shape[1]
-    rng = stream(seed, "rank", measure)
-    step = max(4_000_000 // n, 1)
-    means = [
-        rng.multinomial(n, np.full(n, 1 / n), size=min(step, REPLICATES - start)) @ values.T / n
-        for start in range(0, REPLICATES, step)
-    ]
-    drawn = np.concatenate(means)
+    drawn = redrawn_means(stream(seed, "rank", measure), values, REPLICATES)
     return _ranking(measure, dataset, names, values.mean(axis=1), drawn, notes, seed)
 
 
@@ -256,12 +249,7 @@ def _ranking(
     rows = []
     for place, j in enumerate(order):
         following = order[place + 1] if place + 1 < len(order) else None
-        beats = None if following is None else _beats(drawn[:, j], drawn[:, following])
+        sure = None if following is None else beats(drawn[:, j], drawn[:, following])
         ends = min(float(low[j]), float(values[j])), max(float(high[j]), float(values[j]))
-        rows.append(Ranked(names[j], float(values[j]), *ends, beats, tuple(notes[j])))
+        rows.append(Ranked(names[j], float(values[j]), *ends, sure, tuple(notes[j])))
     return Ranking(measure, dataset.name, len(dataset), seed, tuple(rows))
-
-
-def _beats(first: Floats, second: Floats) -> float:
-    """How often the first is larger; of draws in which both are equal, half."""
-    return float((first > second).mean() + 0.5 * (first == second).mean())

@@ -6,9 +6,11 @@ exception that it ended in. Functions, tasks and results must be such that pickl
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -84,18 +86,43 @@ def _client(dask: Any, address: str) -> Any:
         place = urlsplit(address)
         # Dask itself asks again and again, and a client that has found nobody is slow to go.
         socket.create_connection((place.hostname, place.port or 0), timeout=PATIENCE).close()
-        client = dask.Client(address, timeout=PATIENCE, set_as_default=False)
+        kind = _kind_of(dask, address)
     except (OSError, ValueError) as error:
-        raise InputError(
-            f"No Dask scheduler answers at {address!r} ({error}). Give the address that "
-            "`dask scheduler` says, such as tcp://host:8786."
-        ) from error
+        raise _unanswered(address, str(error)) from error
+    if kind != "Scheduler":
+        raise _unanswered(address, f"what is there is {kind}")
+    client = dask.Client(address, timeout=PATIENCE, set_as_default=False)
     try:
         _check_workers(client, address)
     except BaseException:
         client.close()
         raise
     return client
+
+
+def _kind_of(dask: Any, address: str) -> str:
+    """What answers at an address: Scheduler, Worker, or nothing of Dask's, such as a page's server.
+
+    A client that is given such an address waits for ever, or fails in words of its own.
+    """
+
+    async def asked() -> Any:
+        async with dask.rpc(address) as server:
+            return await asyncio.wait_for(server.identity(), PATIENCE)
+
+    # In a thread, for the caller's may run a loop of its own, as notebooks do.
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            return str(thread.submit(lambda: asyncio.run(asked())).result()["type"])
+        except Exception:  # whatever Dask makes of what another server says
+            return "no server of Dask's; is this the port of a page?"
+
+
+def _unanswered(address: str, why: str) -> InputError:
+    return InputError(
+        f"No Dask scheduler answers at {address!r} ({why}). Give the address that `dask scheduler` "
+        "says, such as tcp://host:8786."
+    )
 
 
 def _check_workers(client: Any, address: str) -> None:

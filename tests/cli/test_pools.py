@@ -9,9 +9,9 @@ import pytest
 
 from oodometer import cli
 from oodometer.cli import pools
+from oodometer.lock import held
 from oodometer.pools import checkpoint
 from oodometer.pools.grids import built_in
-from oodometer.pools.lock import held
 from tests.cli.running import Done, run
 
 SPEC = """

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,7 @@ def test_a_kill_leaves_nothing_that_counts(call: str, number: int, tmp_path: Pat
     assert done.returncode == 9
     assert list(tmp_path.iterdir()) != []
     assert finished(tmp_path) == {}
+    assert glob(str(tmp_path / "*")) == []
     # The next writer sweeps, whatever it writes.
     other = save(tmp_path, made(recipe(seed=5)))
     assert list(tmp_path.iterdir()) == [other]

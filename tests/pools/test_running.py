@@ -6,6 +6,7 @@ import errno
 import json
 import os
 from dataclasses import replace
+from glob import glob
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -68,8 +69,10 @@ def test_failures_are_written_down_and_tried_again(tmp_path: Path) -> None:
     assert (len(ran.trained), len(ran.failed), ran.left) == (20, 20, 20)
     assert set(ran.failed.values()) == {"ValueError: no\x1b[2J luck"}
     name = next(iter(ran.failed))
-    told = json.loads((tmp_path / "failed" / f"{name}.json").read_text())
+    told = json.loads((tmp_path / ".failed" / f"{name}.json").read_text())
     assert (Recipe.from_dict(told["recipe"]).id, told["trace"]) == (name, "a trace")
+    # What a shell makes of pool/* are the models alone.
+    assert {Path(one).name for one in glob(str(tmp_path / "*"))} == set(ran.trained)
     again = run(SPEC, tmp_path, work=working.quick)
     assert (again.before, len(again.trained), again.failed) == (20, 20, {})
     assert failures.reasons(tmp_path) == {}
@@ -84,7 +87,7 @@ def test_a_task_that_raises_has_failed_and_the_reason_is_one_line(tmp_path: Path
 
 def test_a_failure_that_cannot_be_read_is_one_still(tmp_path: Path) -> None:
     run(SPEC, tmp_path, work=working.half_bad, limit=2)
-    for path in (tmp_path / "failed").iterdir():
+    for path in (tmp_path / ".failed").iterdir():
         path.write_text("{")
     assert set(failures.reasons(tmp_path).values()) == {
         "unknown: what was written down of it can't be read"
@@ -168,7 +171,7 @@ def test_a_full_disk_is_told_of_when_a_failure_is_written(tmp_path: Path) -> Non
         pytest.raises(InputError, match=r"No space left on device\. Make room"),
     ):
         run(SPEC, tmp_path, work=working.raising)
-    assert list((tmp_path / "failed").iterdir()) == []
+    assert list((tmp_path / ".failed").iterdir()) == []
 
 
 def test_ctrl_c_while_a_model_is_saved_does_not_lose_it(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def literal_rows(pool: Path, recipes: Sequence[Recipe]) -> tuple[Row, ...]:
         own = [recipe for recipe in recipes if recipe.domains == domains]
         done = [one for one in own if (pool / one.id / "result.json").exists()]
         converged = [one for one in done if one.batch == 8]
-        failed = [one for one in own if (pool / "failed" / f"{one.id}.json").exists()]
+        failed = [one for one in own if (pool / ".failed" / f"{one.id}.json").exists()]
         pending = len(own) - len(done) - len(failed)
         rows.append(Row(domains, "mlp", len(done), len(converged), len(failed), pending))
     return tuple(rows)

@@ -1,7 +1,7 @@
 """The command line: one short function per command, in the files beside this one.
 
-Exit codes: 0 done, 1 the headline is under --fail-below or models of a pool failed, 2 something is
-wrong with the input, 130 interrupted by Ctrl-C.
+Exit codes: 0 done, 1 the headline is under --fail-below or some of a pool or a study failed,
+2 something is wrong with the input, 130 interrupted by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ from typing import Annotated, TextIO
 import typer
 
 import oodometer
-from oodometer.cli import demos, domains, estimating, listing, measuring, neighborhoods, pools
+from oodometer.cli import (
+    demos,
+    domains,
+    estimating,
+    listing,
+    measuring,
+    neighborhoods,
+    pools,
+    studies,
+)
 from oodometer.errors import OodometerError
 
 INTERRUPTED = 130
@@ -36,6 +45,7 @@ app.command()(demos.demo)
 toy_app.command()(demos.spurious)
 toy_app.command()(demos.hypersphere)
 app.add_typer(pools.app, name="pool")
+app.add_typer(studies.app, name="study")
 app.add_typer(toy_app, name="toy")
 
 

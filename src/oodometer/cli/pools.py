@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,23 +11,16 @@ from rich.text import Text
 
 from oodometer import screen
 from oodometer.cli.options import AsJson, console, errors
-from oodometer.errors import InputError
+from oodometer.cli.runs import Data, Scheduler, Workers, resumable, runner_of, show_reasons
 
 if TYPE_CHECKING:
     from oodometer.pools.grids import Spec
-    from oodometer.runners import Runner
-
-# So many reasons are shown; all are in the pool's folder.
-SHOWN = 5
 
 app = typer.Typer(help="Many models trained in many ways, to judge by.", no_args_is_help=True)
 
 Named = Annotated[str, typer.Argument(metavar="SPEC", help="Its name (pool list), or a TOML file.")]
 Folder = Annotated[
     Path | None, typer.Option(help="Where its models are. [default: pools/, and the pool's name]")
-]
-Data = Annotated[
-    Path | None, typer.Option(help="The folder of the domains' files. [default: $OODOMETER_DATA]")
 ]
 
 
@@ -74,12 +65,8 @@ def _described(spec: Spec) -> dict[str, Any]:
 def run(
     spec: Named,
     folder: Folder = None,
-    workers: Annotated[
-        int, typer.Option(help="Processes that train, a core each; 0 trains in this one.")
-    ] = 0,
-    scheduler: Annotated[
-        str | None, typer.Option(help="Train on a Dask cluster: tcp://host:8786.")
-    ] = None,
+    workers: Workers = 0,
+    scheduler: Scheduler = None,
     limit: Annotated[int | None, typer.Option(help="Train at most so many models now.")] = None,
     data: Data = None,
     as_json: AsJson = False,
@@ -93,15 +80,15 @@ def run(
     from oodometer.pools.grids import Spec
     from oodometer.pools.running import run as train
 
-    runner = _runner(workers, scheduler)
+    runner = runner_of(workers, scheduler)
     opened = Spec.open(spec, data=data)
-    with screen.progress_bar(errors()) as progress:
+    with resumable("Trained models"), screen.progress_bar(errors()) as progress:
         ran = train(opened, _folder(opened, folder), runner=runner, limit=limit, progress=progress)
     if as_json:
         typer.echo(json.dumps(ran.to_dict(), indent=2))
     else:
         console().print(Text(ran.told()))
-        _show_reasons(ran.failed)
+        show_reasons(ran.failed, "models")
     if ran.failed:
         raise typer.Exit(1)
 
@@ -130,32 +117,8 @@ def status(spec: Named, folder: Folder = None, data: Data = None, as_json: AsJso
     console().print(screen.table(opened.name, ("domains", "architecture", *counts), rows))
     if found.seconds_left:
         console().print(Text(f"About {span(found.seconds_left)} left for one worker."))
-    _show_reasons(found.failed)
+    show_reasons(found.failed, "models")
 
 
 def _folder(spec: Spec, given: Path | None) -> Path:
     return Path("pools") / spec.name if given is None else given
-
-
-def _runner(workers: int, scheduler: str | None) -> Runner:
-    from oodometer.runners import distributed, processes, serial
-
-    if workers < 0 or (workers and scheduler is not None):
-        raise InputError(
-            f"Give --workers (0 or more; got {workers}) or --scheduler, not both: the workers of a "
-            "cluster are started there."
-        )
-    if scheduler is not None:
-        return distributed(scheduler)
-    return processes(workers) if workers else serial
-
-
-def _show_reasons(failed: Mapping[str, str]) -> None:
-    """The most frequent ones, each with one of its models."""
-    if not failed:
-        return
-    of = {reason: name for name, reason in failed.items()}
-    counts = Counter(failed.values()).most_common(SHOWN)
-    rows = [(str(count), of[reason], reason) for reason, count in counts]
-    title = "Failed, to be tried again in the next run"
-    console().print(screen.table(title, ("models", "such as", "reason"), rows))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ def read_frame(frame: Any, asked: Asked) -> Read:
     Without `text` or `inputs`: the columns `premise` and `hypothesis`, or the column `text`, or
     the only column if that holds text; else all columns are a table. The label is no input.
     """
-    table = _without_index(frames.as_table(frame))
+    table = frames.without_index(frames.as_table(frame))
     label, labels = _labels(table, asked.labels)
     there = [name for name in table.column_names if name != label]
     texts = _named(table, asked.text) if asked.text is not None else _usual_texts(table, there)
@@ -31,14 +30,6 @@ def read_frame(frame: Any, asked: Asked) -> Read:
     if not table.num_rows:  # columns without rows have no type either
         return Read([], None, np.zeros(0, dtype=np.bool_))
     return _texts(table, texts, labels) if texts else _table(table.select(there), labels)
-
-
-def _without_index(table: Any) -> Any:
-    """The table without the row names that pandas writes as columns of their own."""
-    written = (table.schema.metadata or {}).get(b"pandas")
-    index = json.loads(written).get("index_columns", []) if written else []
-    names = [name for name in index if isinstance(name, str) and name in table.column_names]
-    return table.drop_columns(names).replace_schema_metadata(None)
 
 
 def _labels(table: Any, given: Any) -> tuple[str | None, Array | None]:

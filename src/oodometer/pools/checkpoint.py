@@ -39,7 +39,8 @@ from oodometer.pools.trained import Trained
 from oodometer.pools.training import BODY_FILE
 
 WEIGHTS, RECIPE, RESULT = "weights.safetensors", "recipe.json", "result.json"
-# What is being written, or was when its writer was killed, is called so.
+# What is being written, or was when its writer was killed, ends so; with a dot before its name it
+# is out of the way of pool/*, which names the models.
 PARTIAL = ".partial"
 _ID, _NAME = re.compile("[0-9a-f]{16}"), re.compile(r"\w[\w.-]*")
 
@@ -47,7 +48,7 @@ _ID, _NAME = re.compile("[0-9a-f]{16}"), re.compile(r"\w[\w.-]*")
 def save(pool: Path, trained: Trained) -> Path:
     """Write a model's folder, and sweep what killed writers left; one that is there stays as it is."""
     folder = pool / trained.recipe.id
-    partial = pool / f"{folder.name}{PARTIAL}"
+    partial = pool / f".{folder.name}{PARTIAL}"
     if is_whole(folder):
         return folder
     files = _files(trained)

@@ -1,4 +1,4 @@
-"""Recipes that gave no model: pool/failed/<id>.json says why, until they do."""
+"""Recipes that gave no model: pool/.failed/<id>.json says why, until they do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 
 from oodometer.errors import InputError
 
-FAILED = "failed"
+# Out of the way of pool/*, which names its models.
+FAILED = ".failed"
 
 
 def write(pool: Path, name: str, recipe: Mapping[str, Any], reason: str, trace: str) -> None:

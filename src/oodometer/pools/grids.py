@@ -125,7 +125,7 @@ class Spec:
         cls, table: Mapping[str, Any], name: str, folder: Path, data: str | Path | None
     ) -> Spec:
         _check_keys(table, _OF_A_SPEC, "pool")
-        group = _group(table.get("group"), folder, data)
+        group = group_of(table.get("group"), folder, data)
         whole = {key: table[key] for key in _OF_A_PART if key in table}
         parts = table.get("parts", [{}])
         if not isinstance(parts, list) or not parts:
@@ -218,7 +218,8 @@ def _seeds(told: Any) -> tuple[int, ...]:
     return tuple(seeds)
 
 
-def _group(told: Any, folder: Path, data: str | Path | None) -> Group:
+def group_of(told: Any, folder: Path, data: str | Path | None) -> Group:
+    """A domain group as a spec names it; a TOML file of one is seen from the spec's folder."""
     if isinstance(told, Group):
         return told
     if isinstance(told, Mapping):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -59,8 +60,9 @@ class ResNet:
             *self._convolved(width, width),
         )
         # Where nothing has to be changed, nothing is.
-        kept = self._convolved(channels, width, kernel=1, stride=stride) if stride > 1 else []
-        return wired({"change": change, "kept": nn.Sequential(*kept)}, _added)
+        kept = self._convolved(channels, width, kernel=1) if stride > 1 else []
+        parts = {"change": change, "kept": nn.Sequential(*kept)}
+        return wired(parts, partial(_added, stride=stride))
 
     def _convolved(
         self, channels: int, width: int, *, kernel: int = 3, stride: int = 1
@@ -68,5 +70,8 @@ class ResNet:
         return convolved(channels, width, kernel=kernel, stride=stride, batch_norm=self.batch_norm)
 
 
-def _added(block: Any, inputs: Any) -> Any:
-    return (block.kept(inputs) + block.change(inputs)).relu()
+def _added(block: Any, inputs: Any, *, stride: int) -> Any:
+    # Every other place, and then a 1×1 convolution: the same as one at a stride of 2, of whose
+    # gradient torch 2.13 writes beyond its memory where there are fewer than 8 channels.
+    kept = block.kept(inputs[..., ::stride, ::stride])
+    return (kept + block.change(inputs)).relu()

@@ -1,7 +1,7 @@
 """Training a pool: what is not there yet, by any runner, every model saved as it comes.
 
 Only this process writes. What was saved is never trained again; what failed is written down with
-the reason, in failed/<id>.json, and is tried again in the next run.
+the reason, in .failed/<id>.json, and is tried again in the next run.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 
 from oodometer.core import Progress
 from oodometer.datasets.groups import Group
-from oodometer.errors import InputError, MissingExtra
+from oodometer.errors import InputError, MissingExtra, OodometerError
+from oodometer.lock import held
 from oodometer.pools import checkpoint, failures
 from oodometer.pools.grids import Spec
-from oodometer.pools.lock import held
 from oodometer.pools.recipe import Recipe
 from oodometer.pools.stacked import family, train_stacked
 from oodometer.pools.trained import Trained
@@ -99,11 +99,17 @@ def _trained(recipe: Recipe, group: Group) -> Trained | Failed:
     except MissingExtra:
         raise
     except Exception as error:
-        return Failed(recipe, _reason(error), "".join(traceback.format_exception(error)))
+        return Failed(recipe, reason_of(error), "".join(traceback.format_exception(error)))
 
 
-def _reason(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())
+def reason_of(error: Exception) -> str:
+    """What went wrong, in one line; our own errors say it all.
+
+    >>> reason_of(ValueError("no luck")), reason_of(InputError("Give more rows."))
+    ('ValueError: no luck', 'Give more rows.')
+    """
+    own = isinstance(error, OodometerError)
+    return " ".join((str(error) if own else f"{type(error).__name__}: {error}").split())
 
 
 def run(
@@ -152,7 +158,7 @@ def _each(task: Task, found: list[Trained | Failed] | Exception) -> list[Trained
     if isinstance(found, MissingExtra):
         raise found  # no other recipe would fare better
     if isinstance(found, Exception):
-        return [Failed(recipe, _reason(found)) for recipe in task.recipes]
+        return [Failed(recipe, reason_of(found)) for recipe in task.recipes]
     return found
 
 

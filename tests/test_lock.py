@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from oodometer.errors import InputError
+from oodometer.lock import held
 from oodometer.pools.grids import Spec
-from oodometer.pools.lock import held
 from oodometer.pools.running import run
 from oodometer.pools.standing import status
 from tests.pools import working

@@ -1,4 +1,4 @@
-"""One writer at a time: a lock on a pool's folder, which ends with the process that has it."""
+"""One writer at a time: a lock on a folder, which ends with the process that has it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ _FAR = 2**30
 
 
 @contextmanager
-def held(pool: Path) -> Iterator[None]:
-    """The pool's folder for this process alone; another one is told who has it."""
+def held(folder: Path, what: str = "pool", done: str = "trained") -> Iterator[None]:
+    """A folder for this process alone; another one is told who has it, and what is done there."""
     try:
-        pool.mkdir(parents=True, exist_ok=True)
-        file = (pool / LOCK).open("a+", encoding="utf-8")
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / LOCK).open("a+", encoding="utf-8")
     except OSError as error:
         raise InputError(
-            f"The pool's folder {str(pool)!r} can't be written: {error.strerror}. Give another one."
+            f"The {what}'s folder {str(folder)!r} can't be written: {error.strerror}. Give another "
+            "one."
         ) from error
     with file:
         try:
@@ -34,8 +35,8 @@ def held(pool: Path) -> Iterator[None]:
         except OSError as error:
             file.seek(0)
             raise InputError(
-                f"The pool {str(pool)!r} is being trained by {file.read() or 'another process'}. "
-                "It has one writer at a time: wait for that one, or give another folder."
+                f"The {what} {str(folder)!r} is being {done} by {file.read() or 'another process'}."
+                " It has one writer at a time: wait for that one, or give another folder."
             ) from error
         file.truncate(0)
         file.write(f"process {os.getpid()} on {platform.node()}")

@@ -1,0 +1,147 @@
+"""Studies that train a pool, evaluate it everywhere and judge measures: what these pages share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.studies._pages import Claim, Page, write
+from benchmarks.studies._reported import NI, NI_COLUMNS
+from oodometer.core import Progress
+from oodometer.pools.running import run as train
+from oodometer.protocol.judged import LABELS, Judgement, judge
+from oodometer.protocol.printed import NOTHING
+from oodometer.protocol.table import Table
+from oodometer.runners import processes
+from oodometer.store import Store
+from oodometer.studies import Study
+from oodometer.studies import run as evaluate
+from oodometer.studies.planning import planned
+
+WORKERS = 2
+COLUMNS = ("r2", "r2_pearson", "mae", "raw_mae", "macro_tau", "micro_tau", "id_tau", "arch_tau",
+           "cross_domain_tau")  # fmt: skip
+
+
+def study_rows(study: Study, *, progress: Progress | None = None) -> Any:
+    """The rows of a study whose pools are trained, and that is run, as far as they are not."""
+    for pool in study.pools:
+        train(pool.spec, pool.folder, runner=processes(WORKERS), progress=progress)
+    folder = Path("studies") / study.name
+    ran = evaluate(study, folder, runner=processes(WORKERS), progress=progress)
+    if ran.failed:
+        raise SystemExit(f"{len(ran.failed)} failed: {next(iter(ran.failed.values()))}")
+    with Store.open(folder) as store:
+        return store.rows(planned(study).keys())
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a page says that no figure does."""
+
+    name: str
+    title: str
+    done: str
+    differs: str
+    task: str
+
+
+def printed(judged: Judgement, task: str) -> tuple[Sequence[str], list[tuple[str, ...]]]:
+    """A row a measure: ours, and the paper's behind it in brackets."""
+    published = NI.get(task, {})
+    shown = [one for one in COLUMNS if any(key[1] == one for key in judged.summaries)]
+    rows = []
+    for measure in judged.table.measures:
+        theirs = dict(zip(NI_COLUMNS, published.get(measure, ()), strict=False))
+        rows.append((measure, *(_cell(judged, measure, one, theirs.get(one)) for one in shown)))
+    return ("measure", *(LABELS[one] for one in shown)), rows
+
+
+def _cell(judged: Judgement, measure: str, statistic: str, theirs: float | None) -> str:
+    found = judged.summaries.get((measure, statistic, None))
+    digits = 2 if "mae" in statistic else 3
+    ours = NOTHING if found is None or found.mean is None else f"{found.mean:.{digits}f}"
+    return ours if theirs is None else f"{ours} ({theirs:.{digits}f})"
+
+
+def counts(judged: Judgement) -> str:
+    """How many models, evaluations and groups, and what was left out."""
+    told = judged.to_dict()
+    groups = {
+        LABELS[statistic]: one.groups
+        for (_, statistic, kind), one in judged.summaries.items()
+        if kind is None and statistic in ("macro_tau", "micro_tau", "id_tau", "arch_tau")
+    }
+    rules = {
+        one.rule for (_, name, kind), one in judged.summaries.items() if name == "r2" and not kind
+    }
+    lost = {name: count for name, count in told["without_answer"].items() if count}
+    left = f" No answer: {', '.join(f'{n} {c}' for n, c in lost.items())}." if lost else ""
+    return (
+        f"{told['models']} models, {told['evaluations']} evaluations. Groups: "
+        f"{', '.join(f'{name} {count}' for name, count in groups.items())}. Lines for R2 and MAE "
+        f"are fitted to {' or '.join(sorted(rules))}.{left}"
+    )
+
+
+def better(judged: Judgement, statistic: str, first: str, second: str) -> Claim:
+    """Whether one measure does better than another by a statistic."""
+    one, other = (judged.of(name, statistic).mean for name in (first, second))
+    if one is None or other is None:
+        return Claim(f"{first} has a better {LABELS[statistic]} than {second}", False, "No answer.")
+    less = "mae" in statistic
+    figures = f"{one:.3f} against {other:.3f}."
+    holds = one < other if less else one > other
+    return Claim(f"{first} has a better {LABELS[statistic]} than {second}", holds, figures)
+
+
+def judged_page(
+    words: Words, rows: Any, *, shown: Sequence[str], duels: Mapping[str, tuple[str, str]]
+) -> Judgement:
+    """Judge the rows, and write page, Parquet and picture; duels are by statistic."""
+    judged = judge(Table.read(rows, measures=shown))
+    claims = [better(judged, statistic, *pair) for statistic, pair in duels.items()]
+    page = Page(
+        name=words.name,
+        title=words.title,
+        done=f"{words.done} {counts(judged)}",
+        tables={
+            f"Ours, and the paper's in brackets (NI Table 2, {words.task})": printed(
+                judged, words.task
+            )
+        },
+        differs=words.differs,
+        claims=claims,
+        notes=(
+            "The paper's R2 stands beside our squared correlation (r2_pearson), with which its "
+            "figures agree; R2 itself, of a line from other models, can be negative.",
+        ),
+    )
+    write(page, rows, picture(rows, duels["macro_tau"]))
+    return judged
+
+
+def picture(rows: Any, measures: Sequence[str]) -> Any:
+    """Accuracy against two measures, by test domain."""
+    import altair as alt
+
+    frame = rows.to_pandas()
+    frame = frame[frame["measure"].isin(measures)]
+    charts = [
+        alt.Chart(frame[frame["measure"] == name])
+        .mark_point(filled=True, size=18, opacity=0.65)
+        .encode(
+            x=alt.X("value:Q", title=name, scale=alt.Scale(zero=False)),
+            y=alt.Y("accuracy:Q", title="accuracy", axis=alt.Axis(format="%"),
+                    scale=alt.Scale(zero=False)),
+            color=alt.Color("trained_on:N", title="trained on", scale=alt.Scale(scheme="tableau20")),
+            shape=alt.Shape("architecture:N"),
+        )
+        .properties(width=150, height=130)
+        .facet(alt.Facet("tested_on:N", title=f"tested on, by {name}"), columns=4)
+        .resolve_scale(x="independent", y="independent")
+        for name in measures
+    ]  # fmt: skip
+    return alt.vconcat(*charts)

@@ -1,0 +1,253 @@
+"""Commands that judge: the tables of a study, and of a table that anyone brings."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from oodometer import screen
+from oodometer.cli.options import AsJson, console
+from oodometer.cli.runs import Data
+from oodometer.errors import InputError
+
+if TYPE_CHECKING:
+    from oodometer.protocol.judged import Judgement
+    from oodometer.protocol.printed import Printed
+    from oodometer.protocol.robustness import Against
+
+# So many test sets of a table of accuracies are shown.
+SHOWN = 40
+
+Form = Annotated[
+    str, typer.Option("--format", help="text (for the screen), markdown, latex or csv.")
+]
+Output = Annotated[
+    Path | None, typer.Option(help="Write the table here; the format is that of its ending.")
+]
+Architecture = Annotated[
+    str | None, typer.Option(help="Only of models of this architecture. [default: all together]")
+]
+Spreads = Annotated[
+    bool, typer.Option("--sd", help="Show standard deviations over the groups too.")
+]
+Measures = Annotated[
+    str | None, typer.Option("--measures", "-m", help="Only these measures, between commas.")
+]
+ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".txt": "text"}
+
+
+def table(
+    study: Annotated[
+        str, typer.Argument(metavar="SPEC|FOLDER", help="A TOML file, or the folder of a store.")
+    ],
+    form: Form = "text",
+    output: Output = None,
+    architecture: Architecture = None,
+    spreads: Spreads = False,
+    measures: Measures = None,
+    folder: Annotated[Path | None, typer.Option(help="Where the store of SPEC is.")] = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """How well every measure of a study tells accuracy: R2, MAE and the τ family.
+
+    Example: oodometer study table digits.toml --format latex
+    """
+    _judge(_rows(study, folder, data), form, output, architecture, spreads, measures, as_json)
+
+
+def judge(
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="Parquet, CSV or Arrow.")],
+    reference: Annotated[
+        str | None,
+        typer.Option(help="For a table models × test sets: the set that others are held against."),
+    ] = None,
+    form: Form = "text",
+    output: Output = None,
+    architecture: Architecture = None,
+    spreads: Spreads = False,
+    measures: Measures = None,
+    as_json: AsJson = False,
+) -> None:
+    """Judge the measures of your own table: which of them tell accuracy, and how well.
+
+    A row is one model on one test domain, with the columns model, trained_on, tested_on, accuracy
+    and one a measure (or measure and value). A table of models × test sets with accuracies alone
+    takes --reference, the set that all others are held against.
+
+    Example: oodometer study judge evaluations.parquet
+
+    Example: oodometer study judge accuracies.csv --reference imagenet
+    """
+    from oodometer.protocol.cells import opened
+
+    found = opened(table)
+    if reference is not None or not {"tested_on", "trained_on"} & set(found.column_names):
+        _against(found, reference, form, output, as_json)
+        return
+    _judge(found, form, output, architecture, spreads, measures, as_json)
+
+
+def _rows(study: str, folder: Path | None, data: Path | None) -> Any:
+    """The rows of a study; a study may run meanwhile."""
+    from oodometer.cli.studies import asked_of
+    from oodometer.store import Store
+
+    place, keys = asked_of(study, folder, data)
+    with Store.open(place) as store:
+        return store.rows(keys)
+
+
+def _judge(
+    rows: Any,
+    form: str,
+    output: Path | None,
+    architecture: str | None,
+    spreads: bool,
+    measures: str | None,
+    as_json: bool,
+) -> None:
+    from oodometer.errors import UnknownName
+    from oodometer.protocol import printed
+    from oodometer.protocol.judged import judge as judge_table
+    from oodometer.protocol.table import Table
+
+    names = None if measures is None else measures.split(",")
+    judged = judge_table(Table.read(rows, measures=names))
+    kinds = judged.table.architectures
+    if architecture is not None and architecture not in kinds:
+        raise UnknownName("architecture", architecture, kinds)
+    only = None if len(kinds) == 1 else architecture
+    if as_json:
+        typer.echo(json.dumps(judged.to_dict(), indent=2))
+        return
+    made = printed.judgement(judged, architecture=only, spreads=spreads)
+    if _written(made, form, output):
+        return
+    title = "All architectures" if architecture is None else architecture
+    _show(made, f"{title}: {len(judged.table):,} evaluations")
+    for line in _remarks(judged, only):
+        console().print(Text(line))
+
+
+def _written(made: Printed, form: str, output: Path | None) -> bool:
+    """Whether the table was asked for in another form than the screen's; then it is given."""
+    from oodometer.report.page import write_page
+
+    if output is not None:
+        form = ENDINGS.get(output.suffix.lower(), "") if form == "text" else form
+        if form in ("", "text"):
+            known = ", ".join(ending for ending in ENDINGS if ending != ".txt")
+            raise InputError(f"{str(output)!r} must end in {known}, or say --format.")
+        write_page(made.text(form) + "\n", output)
+        console().print(Text(f"The table is in {output}."))
+        return True
+    if form == "text":
+        return False
+    typer.echo(made.text(form))
+    return True
+
+
+def _show(made: Printed, title: str) -> None:
+    cells = [
+        [Text(cell, style="bold") if (i, j) in made.best else cell for j, cell in enumerate(row)]
+        for i, row in enumerate(made.rows)
+    ]
+    console().print(screen.table(title, made.head, cells))
+
+
+def _remarks(judged: Judgement, architecture: str | None) -> list[str]:
+    """By which rule lines were fitted, over how many groups means are, and what was left out."""
+    from oodometer.protocol.judged import LABELS
+
+    mine = {key: one for key, one in judged.summaries.items() if key[2] == architecture}
+    found = []
+    rules = Counter(one.rule for key, one in mine.items() if key[1] == "r2" and one.rule)
+    found += [f"R2 and MAE: the line is fitted to {rule}." for rule in rules]
+    repeats = {LABELS[key[1]]: one.rule for key, one in mine.items() if key[1] != "r2" and one.rule}
+    found += [f"{label}: {rule}." for label, rule in repeats.items() if "the same as" in rule]
+    counts = {LABELS[key[1]]: one.groups for key, one in mine.items()}
+    found.append(f"Groups: {', '.join(f'{name} {count}' for name, count in counts.items())}.")
+    lost: Counter[str] = Counter()
+    for one in mine.values():
+        lost.update(one.left_out)
+    found += [f"No answer in {count} groups: {reason}." for reason, count in lost.most_common()]
+    if judged.unknown:
+        found.append(f"{judged.unknown} evaluations have no accuracy.")
+    found += [f"{count} rows left out: {why}." for why, count in judged.table.left_out.items()]
+    return found
+
+
+def _against(
+    found: Any, reference: str | None, form: str, output: Path | None, as_json: bool
+) -> None:
+    """A table of models × test sets."""
+    from oodometer.protocol.printed import Printed
+    from oodometer.protocol.robustness import against, group_matrix
+    from oodometer.protocol.wide import Wide
+
+    wide = Wide.read(found)
+    if reference is None:
+        sets = ", ".join(wide.sets[:12])
+        raise InputError(
+            "The table has no column trained_on and tested_on, so it is one of models × test sets: "
+            f"say with --reference which set others are held against. There are: {sets}."
+        )
+    held = against(wide, reference)
+    matrix = group_matrix(wide)
+    if as_json:
+        told = {"reference": reference, "models": len(wide.models),
+                "sets": [one.to_dict() for one in held], "matrix": matrix.to_dict()}  # fmt: skip
+        typer.echo(json.dumps(told, indent=2))
+        return
+    made = Printed(AGAINST, tuple(_line(one) for one in held))
+    if _written(made, form, output):
+        return
+    # Long names of models would leave no room for the rest.
+    few = Printed(AGAINST[:-1], tuple(row[:-1] for row in made.rows[:SHOWN]))
+    _show(few, f"{len(held)} test sets against {reference}, over {len(wide.models):,} models")
+    if len(held) > SHOWN:
+        console().print(Text(f"{len(held) - SHOWN} more: --output table.csv, or --json."))
+    patterns = Counter(one.pattern.name or "none" for one in held)
+    words = ", ".join(f"{name} {count}" for name, count in patterns.most_common())
+    console().print(Text(f"Patterns: {words}."))
+    _show_matrix(matrix, reference)
+
+
+AGAINST = (
+    "test set", "models", "Spearman", "Pearson", "drop", "pattern", "slope", "most above the line",
+)  # fmt: skip
+
+
+def _line(one: Against) -> tuple[str, ...]:
+    from oodometer.protocol.printed import NOTHING
+
+    def number(value: float | None, form: str) -> str:
+        return NOTHING if value is None else format(value, form)
+
+    fit = one.fit
+    return (
+        one.name, str(one.models), number(one.spearman, ".2f"), number(one.pearson, ".2f"),
+        number(one.gap.value, ".0%"), one.pattern.name or NOTHING,
+        number(None if fit is None else fit.line.slope, ".2f"),
+        NOTHING if fit is None else f"{fit.most_robust} ({100 * fit.most:+.1f})",
+    )  # fmt: skip
+
+
+def _show_matrix(matrix: Any, reference: str) -> None:
+    """Averaged over sets of one group: each group with the reference and with itself."""
+    if reference not in matrix.second or len(matrix.first) > SHOWN:
+        return
+    rows = []
+    for name in matrix.first:
+        if name == reference:
+            continue
+        cells = (matrix.score(name, reference), matrix.score(name, name))
+        rows.append((name, *("" if c["value"] is None else f"{c['value']:.2f}" for c in cells)))
+    heads = ("group of sets", f"with {reference}", "among themselves")
+    console().print(screen.table("Averaged Spearman correlation", heads, rows))

@@ -1,0 +1,65 @@
+"""What commands share that run for long: who works, where the files are, and what failed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from oodometer import screen
+from oodometer.cli.options import console, errors
+from oodometer.errors import InputError
+
+if TYPE_CHECKING:
+    from oodometer.runners import Runner
+
+# So many reasons are shown; all are in the folder.
+SHOWN = 5
+
+Data = Annotated[
+    Path | None, typer.Option(help="The folder of the domains' files. [default: $OODOMETER_DATA]")
+]
+Workers = Annotated[
+    int, typer.Option(help="Processes that work, a core each; 0 works in this one.")
+]
+Scheduler = Annotated[str | None, typer.Option(help="Work on a Dask cluster: tcp://host:8786.")]
+
+
+def runner_of(workers: int, scheduler: str | None) -> Runner:
+    """The runner that was asked for."""
+    from oodometer.runners import distributed, processes, serial
+
+    if workers < 0 or (workers and scheduler is not None):
+        raise InputError(
+            f"Give --workers (0 or more; got {workers}) or --scheduler, not both: the workers of a "
+            "cluster are started there."
+        )
+    if scheduler is not None:
+        return distributed(scheduler)
+    return processes(workers) if workers else serial
+
+
+@contextmanager
+def resumable(kept: str) -> Iterator[None]:
+    """Who interrupts is told how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        errors().print(Text(f"Stopped. {kept} so far are kept: the same command goes on there."))
+        raise
+
+
+def show_reasons(failed: Mapping[str, str], what: str) -> None:
+    """The most frequent ones, each with one of what failed for it."""
+    if not failed:
+        return
+    of = {reason: name for name, reason in failed.items()}
+    counts = Counter(failed.values()).most_common(SHOWN)
+    rows = [(str(count), of[reason], reason) for reason, count in counts]
+    title = "Failed, to be tried again in the next run"
+    console().print(screen.table(title, (what, "such as", "reason"), rows))

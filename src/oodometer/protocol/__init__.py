@@ -1,0 +1,1 @@
+"""How measures are judged: everything here is computed from a table of evaluations alone."""

@@ -1,0 +1,105 @@
+"""Judging a table that anyone brings, on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.running import Done, run
+
+HEAD = "model,architecture,trained_on,tested_on,accuracy,ni,atc-mc\n"
+
+
+def judge(folder: Path, *words: str) -> Done:
+    return run(folder, "study", "judge", *words)
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    lines = []
+    for number in range(12):
+        for tested in "abc":
+            accuracy, trained = rng.random(), "ab"[number % 2]
+            kind = "cnn" if number < 6 else "mlp"
+            noisy = min(1.0, accuracy * 0.9)
+            lines.append(f"m{number},{kind},{trained},{tested},{accuracy},{accuracy**2},{noisy}\n")
+    (tmp_path / "rows.csv").write_text(HEAD + "".join(lines))
+    return tmp_path
+
+
+def test_measures_are_judged_and_what_was_done_is_said(rows: Path) -> None:
+    done = judge(rows, "rows.csv")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "All architectures: 36 evaluations" in done.stdout
+    assert "1.000" in done.stdout
+    assert "R2 and MAE: the line is fitted to" in done.stdout
+    assert "Groups: R2 8" in " ".join(done.stdout.split())
+    alone = judge(rows, "rows.csv", "--architecture", "cnn", "--measures", "ni", "--sd")
+    assert "cnn: 36 evaluations" in alone.stdout
+    assert "atc-mc" not in alone.stdout
+    assert "±" in alone.stdout
+
+
+def test_tables_for_papers_and_programs(rows: Path) -> None:
+    assert judge(rows, "rows.csv", "--format", "markdown").stdout.startswith("| measure |")
+    assert r"\begin{tabular}" in judge(rows, "rows.csv", "--format", "latex").stdout
+    told = json.loads(judge(rows, "rows.csv", "--json").stdout)
+    assert told["evaluations"] == 36
+    assert {row["measure"] for row in told["statistics"]} == {"ni", "atc-mc"}
+    done = judge(rows, "rows.csv", "--output", "out.tex")
+    assert done.stdout == "The table is in out.tex.\n"
+    assert (rows / "out.tex").read_text().startswith(r"\begin{tabular}")
+    assert judge(rows, "rows.csv", "--output", "out.csv").returncode == 0
+    assert (rows / "out.csv").read_text().startswith("measure,R2")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("rows.csv", "--output", "out.doc"), "must end in .md, .tex, .csv, or say --format"),
+        (("rows.csv", "--format", "markdwon"), "Did you mean 'markdown'"),
+        (("rows.csv", "--architecture", "cmn"), "Did you mean 'cnn'"),
+        (("rows.csv", "--measures", "no"), "Did you mean 'ni'"),
+        (("none.csv",), "none.csv"),
+    ],
+)
+def test_what_is_wrong_is_one_line(rows: Path, words: tuple[str, ...], message: str) -> None:
+    done = judge(rows, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_missing_columns_are_named_with_what_was_found(rows: Path) -> None:
+    text = (rows / "rows.csv").read_text()
+    (rows / "bad.csv").write_text(text.replace("accuracy", "accurracy", 1))
+    done = judge(rows, "bad.csv")
+    assert done.returncode == 2
+    assert "no column 'accuracy'" in done.stderr
+    assert "Did you mean 'accurracy'?" in done.stderr
+
+
+def test_models_by_test_sets_are_held_against_one(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    usual = rng.uniform(50, 90, 30)
+    lines = [
+        f"m{j},{one},{one - 10 + rng.normal()},{rng.uniform(5, 60)}" for j, one in enumerate(usual)
+    ]
+    (tmp_path / "sets.csv").write_text("\n".join(["model,val,v2,odd", *lines]))
+    asked = judge(tmp_path, "sets.csv")
+    assert asked.returncode == 2
+    assert "say with --reference which set" in asked.stderr
+    assert "val, v2, odd" in asked.stderr
+    done = judge(tmp_path, "sets.csv", "--reference", "val")
+    assert "2 test sets against val, over 30 models" in done.stdout
+    assert "Patterns: functional 1, cloud 1." in done.stdout
+    assert "Averaged Spearman correlation" in done.stdout
+    told = json.loads(judge(tmp_path, "sets.csv", "--reference", "val", "--json").stdout)
+    assert [one["name"] for one in told["sets"]] == ["v2", "odd"]
+    assert told["sets"][0]["spearman"] > 0.9
+    wrong = judge(tmp_path, "sets.csv", "--reference", "vall")
+    assert "Did you mean 'val'?" in wrong.stderr

@@ -1,0 +1,94 @@
+"""Studies that are killed, and workers of theirs: nothing twice, nothing half, nothing lost."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oodometer.runners import distributed
+from oodometer.store import Store
+from oodometer.store.database import FILE
+from oodometer.studies import run
+from tests.studies import working
+from tests.studies.working import exported, study
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    assert run(study(), folder).left == 0
+    return exported(folder)
+
+
+def lines(log: Path) -> list[str]:
+    return log.read_text().splitlines() if log.exists() else []
+
+
+def committed(folder: Path) -> set[str]:
+    """What is in the store, as the log has it."""
+    if not (folder / FILE).exists():
+        return set()
+    with Store.open(folder) as store:
+        said = {"\t".join(("said", *pair)) for pair in store.references()}
+        return said | {"\t".join(key) for key in store.known()}
+
+
+def started(folder: Path, log: Path, workers: int) -> subprocess.Popen[bytes]:
+    """A run in another process, which has begun to do something."""
+    before = len(lines(log))
+    command = [sys.executable, "-m", "tests.studies.working", str(folder), str(workers)]
+    process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, working.LOG: str(log)})
+    while len(lines(log)) == before and process.poll() is None:
+        time.sleep(0.005)
+    return process
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_killed_at_random_moments_it_goes_on_and_does_nothing_twice(
+    workers: int, undisturbed: bytes, tmp_path: Path
+) -> None:
+    folder, log, moments = tmp_path / "study", tmp_path / "log", random.Random(workers)
+    kills, stored = 2 if workers else 6, set[str]()
+    for _ in range(kills):
+        began = len(lines(log))
+        process = started(folder, log, workers)
+        time.sleep(moments.uniform(0, 0.3))
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL, "it was done before it was killed"
+        assert not stored & set(lines(log)[began:])
+        now = committed(folder)
+        assert stored <= now <= set(lines(log))
+        stored = now
+    began = len(lines(log))
+    assert started(folder, log, workers).wait() == 0
+    assert not stored & set(lines(log)[began:])
+    assert committed(folder) == set(lines(log))
+    assert exported(folder) == undisturbed
+    with Store.open(folder, "write") as store:
+        named = {one.array for one in store.references().values()}
+        assert named <= store.shelf.names()
+
+
+def test_a_cluster_gives_the_same(undisturbed: bytes, tmp_path: Path) -> None:
+    cluster: Any = importlib.import_module("distributed").LocalCluster
+    with cluster(
+        n_workers=2,
+        threads_per_worker=1,
+        dashboard_address=None,
+        silence_logs=logging.CRITICAL,
+    ) as found:
+        ran = run(study(), tmp_path, runner=distributed(found.scheduler_address))
+    assert (ran.done, ran.failed, ran.left) == (12, {}, 0)
+    assert exported(tmp_path) == undisturbed
