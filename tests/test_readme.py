@@ -73,7 +73,7 @@ def test_features_are_measured_in_python_and_then_by_commands(
     assert "fisher-align" in methods
 
 
-def test_a_pool_of_ones_own_is_trained_and_ranked(tmp_path: Path) -> None:
+def test_a_pool_of_ones_own_is_trained_ranked_and_studied(tmp_path: Path) -> None:
     with contextlib.chdir(tmp_path):
         exec(compile(blocks("python")[3], "README.md", "exec"), {})
     for block in blocks("toml"):
@@ -91,6 +91,14 @@ def test_a_pool_of_ones_own_is_trained_and_ranked(tmp_path: Path) -> None:
     assert len(folders) == 8
     ranked = ran(line.replace("pools/digits/*", " ".join(folders)), tmp_path)
     assert all(Path(folder).name in ranked for folder in folders)
+    lines = commands(blocks("sh")[5])
+    assert len(lines) == 5
+    ran_all, status, table, rows, judged = (ran(line, tmp_path) for line in lines)
+    assert "16 evaluations" in ran_all
+    assert re.search(r"all\s+8\s+16", status)
+    assert "ni-translate" in table
+    assert "rows.parquet" in rows
+    assert judged.startswith("| measure")
 
 
 def test_as_many_measures_are_promised_as_there_are() -> None:

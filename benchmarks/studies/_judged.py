@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks._results import data_folder
 from benchmarks.studies._pages import Claim, Page, write
 from benchmarks.studies._reported import NI, NI_COLUMNS
+from oodometer.cli.options import errors
 from oodometer.core import Progress
 from oodometer.pools.running import run as train
 from oodometer.protocol.judged import LABELS, Judgement, judge
 from oodometer.protocol.printed import NOTHING
 from oodometer.protocol.table import Table
 from oodometer.runners import processes
+from oodometer.screen import progress_bar
 from oodometer.store import Store
 from oodometer.studies import Study
 from oodometer.studies import run as evaluate
 from oodometer.studies.planning import planned
 
 WORKERS = 2
+DUELS = ("macro_tau", "micro_tau", "id_tau", "arch_tau", "r2_pearson", "mae")
+OUTPUTS = ("atc-mc", "atc-ne", "ac", "doc", "im", "bbse", "mlls", "iw", "atc-mc (pre-T)",
+           "atc-ne (pre-T)", "ac (pre-T)", "doc (pre-T)", "im (pre-T)")  # fmt: skip
 COLUMNS = ("r2", "r2_pearson", "mae", "raw_mae", "macro_tau", "micro_tau", "id_tau", "arch_tau",
            "cross_domain_tau")  # fmt: skip
 
@@ -35,6 +42,28 @@ def study_rows(study: Study, *, progress: Progress | None = None) -> Any:
         raise SystemExit(f"{len(ran.failed)} failed: {next(iter(ran.failed.values()))}")
     with Store.open(folder) as store:
         return store.rows(planned(study).keys())
+
+
+def made(words: Words, study: Study, *, shown: Sequence[str], duel: tuple[str, str]) -> int:
+    """Train, evaluate, judge and write; the duel is held by every statistic."""
+    with progress_bar(errors()) as progress:
+        rows = study_rows(study, progress=progress)
+    judged_page(words, rows, shown=shown, duel=duel)
+    return 0
+
+
+def study_of(file: str, **changes: Any) -> Study | None:
+    """The study whose TOML lies beside a script, some keys of it changed; None without data."""
+    data = data_folder()
+    if data is None:
+        print("The research data are not on this machine; nothing was measured.")
+        return None
+    path = Path(file).with_suffix(".toml")
+    if not changes:
+        return Study.open(path, data=data)
+    table = tomllib.loads(path.read_text())
+    pools = [str(path.parent / one) for one in table["pools"]]
+    return Study.open({**table, "pools": pools, **changes}, data=data)
 
 
 @dataclass(frozen=True)
@@ -98,11 +127,12 @@ def better(judged: Judgement, statistic: str, first: str, second: str) -> Claim:
 
 
 def judged_page(
-    words: Words, rows: Any, *, shown: Sequence[str], duels: Mapping[str, tuple[str, str]]
+    words: Words, rows: Any, *, shown: Sequence[str], duel: tuple[str, str]
 ) -> Judgement:
-    """Judge the rows, and write page, Parquet and picture; duels are by statistic."""
+    """Judge the rows, and write page, Parquet and picture."""
     judged = judge(Table.read(rows, measures=shown))
-    claims = [better(judged, statistic, *pair) for statistic, pair in duels.items()]
+    held = [one for one in DUELS if not judged.of(duel[0], one).rule.startswith("the same as")]
+    claims = [better(judged, statistic, *duel) for statistic in held]
     page = Page(
         name=words.name,
         title=words.title,
@@ -119,7 +149,7 @@ def judged_page(
             "figures agree; R2 itself, of a line from other models, can be negative.",
         ),
     )
-    write(page, rows, picture(rows, duels["macro_tau"]))
+    write(page, rows, picture(rows, duel))
     return judged
 
 

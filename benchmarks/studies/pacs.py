@@ -7,17 +7,9 @@ pixels, several training domains. Takes about half an hour on two cores, trainin
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-from benchmarks._results import data_folder
-from benchmarks.studies._judged import Words, judged_page, study_rows
-from oodometer.cli.options import errors
-from oodometer.screen import progress_bar
-from oodometer.studies import Study
+from benchmarks.studies._judged import OUTPUTS, Words, made, study_of
 
-SHOWN = ("ni-randaugment", "ni-translate", "ni-erase", "ni-flip_crop", "pa-randaugment", "atc-mc",
-         "atc-ne", "ac", "doc", "im", "atc-mc (pre-T)", "atc-ne (pre-T)", "h-divergence",
-         "mmd-gaussian", "mmd-mean-cov", "entropy-target", "spectral-norm")  # fmt: skip
 WORDS = Words(
     name="pacs",
     title="PACS: which measure tells accuracy, over twelve pairs of domains",
@@ -34,22 +26,15 @@ WORDS = Words(
     ),
     task="CI10",
 )
+SHOWN = ("ni-randaugment", "ni-translate", "ni-erase", "ni-flip_crop", "pa-randaugment", *OUTPUTS,
+         "h-divergence", "mmd-gaussian", "mmd-mean-cov", "entropy-target", "spectral-norm")  # fmt: skip
 
 
 def main() -> int:
-    data = data_folder()
-    if data is None:
-        print("PACS is not on this machine; nothing was measured.")
-        return 0
-    study = Study.open(Path(__file__).with_suffix(".toml"), data=data)
-    with progress_bar(errors()) as progress:
-        rows = study_rows(study, progress=progress)
-    duels = dict.fromkeys(
-        ("macro_tau", "micro_tau", "id_tau", "arch_tau", "r2_pearson", "mae"),
-        ("ni-randaugment", "atc-mc"),
+    study = study_of(__file__)
+    return (
+        0 if study is None else made(WORDS, study, shown=SHOWN, duel=("ni-randaugment", "atc-mc"))
     )
-    judged_page(WORDS, rows, shown=SHOWN, duels=duels)
-    return 0
 
 
 if __name__ == "__main__":

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from oodometer.measuring import measure
     from oodometer.models import as_model
     from oodometer.neighborhood import invariance
+    from oodometer.protocol.judged import judge
     from oodometer.ranking import rank
+    from oodometer.studies import Study
     from oodometer.suitability import suggest_transforms
 
 __version__ = "0.1.0"
@@ -40,6 +42,7 @@ __all__ = [
     "OodometerError",
     "Predictions",
     "Score",
+    "Study",
     "UnknownName",
     "__version__",
     "as_dataset",
@@ -47,6 +50,7 @@ __all__ = [
     "estimate",
     "evaluate",
     "invariance",
+    "judge",
     "measure",
     "rank",
     "read_predictions",
@@ -55,10 +59,12 @@ __all__ = [
 
 # What shows data to models is imported when it is first asked for: it has many parts.
 _LATER = {
+    "Study": "studies",
     "as_dataset": "datasets",
     "as_model": "models",
     "evaluate": "evaluation",
     "invariance": "neighborhood",
+    "judge": "protocol.judged",
     "measure": "measuring",
     "rank": "ranking",
     "suggest_transforms": "suitability",

@@ -34,7 +34,12 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text
     for place, name in enumerate(columns):
         cells = [str(row[place]) for row in rows]
         numeric = any(cells) and all(_is_number(cell) for cell in cells if cell)
-        made.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
+        # A number in two lines is none, and what a row is about comes first.
+        longest = max(map(len, cells), default=0)
+        least = min(longest, 20) if place == 0 else longest if numeric else None
+        made.add_column(
+            Text(name), justify="right" if numeric else "left", overflow="fold", min_width=least
+        )
     for row in rows:
         made.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
     return made

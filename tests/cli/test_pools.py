@@ -93,7 +93,7 @@ def test_failures_are_shown_with_their_reasons(folder: Path) -> None:
     )
     done = pool(folder, "run", "bad.toml")
     assert done.returncode == 1
-    assert "1 failed; 0 of 1 are there, 1 are left." in done.stdout
+    assert "1 failed; 0 of 1 are there, 1 is left." in done.stdout
     assert "nowhere" in done.stdout
     table = pool(folder, "status", "bad.toml").stdout
     assert "Failed, to be tried again in the next run" in table

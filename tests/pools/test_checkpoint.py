@@ -283,6 +283,35 @@ def test_broken_files_are_told(tmp_path: Path) -> None:
         recipe_of(folder)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"lr": "fast"},
+        {"epochs": None},
+        {"settings": 3},
+        {"domains": 3},
+    ],
+)
+def test_recipes_that_are_not_ours_are_told(change: dict[str, Any], tmp_path: Path) -> None:
+    folder = save(tmp_path, made())
+    for told in (change, {**recipe().to_dict(), **change}):
+        (folder / "recipe.json").write_text(json.dumps(told))
+        with pytest.raises(InputError, match=r"recipe\.json of the model in .* can't be read"):
+            load_model(folder)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"facts": 3}, {"classes": "ab"}, {"shape": 3}, {"shape": {}}, {"shape": {"size": 3, "n": 1}}],
+)
+def test_results_that_are_not_ours_are_told(change: dict[str, Any], tmp_path: Path) -> None:
+    folder = save(tmp_path, made())
+    told = json.loads((folder / "result.json").read_text())
+    (folder / "result.json").write_text(json.dumps({**told, **change}))
+    with pytest.raises(InputError, match=r"result\.json of the model in .* can't be read"):
+        load_model(folder)
+
+
 def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
     folder = save(tmp_path, made())
     told = json.loads((folder / "recipe.json").read_text())

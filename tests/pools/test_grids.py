@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,14 @@ def test_values_lie_where_they_are_drawn_and_everywhere_there() -> None:
     )
 
 
+def test_whole_numbers_of_settings_are_drawn_too() -> None:
+    found = swept(100, settings={"width": {"log2": [3, 6]}, "dropout": {"uniform": [0, 0.5]}})
+    widths = {one.settings["width"] for one in found}
+    assert {type(width) for width in widths} == {int}
+    assert (min(widths), max(widths)) == (8, 63)
+    assert {type(one.settings["dropout"]) for one in found} == {float}
+
+
 def test_keys_are_drawn_apart_from_one_another() -> None:
     alone = spec_of(domains=["east"], sweep={"count": 5, "lr": SWEEP["lr"]}).recipes()
     assert [one.lr for one in alone] == [one.lr for one in swept(5)]
@@ -269,7 +278,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "none": ({"fixed": {"lr": "none"}}, "lr must be a number; got 'none'."),
     "few": ({"fixed": {"few_shot": 0.5}}, 'few_shot must be a whole number or "none"; got 0.5.'),
     "choice": ({"fixed": {"augment": "augmx"}}, "No augment is called 'augmx'. Did you mean 'augmix'?"),
-    "number": ({"grid": {"lr": [0.1, -1]}}, "lr must be above 0; got -1.0."),
+    "number": ({"grid": {"lr": [0.1, -1]}}, "lr must be finite and above 0; got -1.0."),
     "twice": ({"fixed": {"lr": 1}, "grid": {"lr": [1]}}, "lr stands in more than one of [fixed], [g"),
     "table": ({"grid": [1]}, "grid must be a table of keys of a recipe; got [1]."),
     "domain": ({"domains": ["nord"]}, "No domain of the group 'sites' is called 'nord'. Did you mean 'no"),
@@ -283,6 +292,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "part": ({"parts": [{"name": "a"}]}, "No key of a part of a pool is called 'name'."),
     "no part": ({"parts": [3]}, "A part of a pool is a table of domains, "),
     "group": ({"group": 3}, "group must be the name of a domain group; got 3."),
+    "sphere": ({"group": "hyperspere"}, "is called 'hyperspere'. Did you mean 'hypersphere'?"),
     "group name": ({"group": "pakcs"}, "No domain group is called 'pakcs'. Did you mean 'pacs'?"),
     "count": ({"sweep": {}}, "count of a sweep must be a whole number, 1 or more; got None."),
     "sweep seed": ({"sweep": {"count": 1, "seed": "a"}}, "seed of a sweep must be a whole number; got"),
@@ -290,6 +300,11 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "value": ({"sweep": {"count": 1, "lr": 0.1}}, "lr of a sweep must say how it is drawn, such as { un"),
     "name": ({"sweep": {"count": 1, "lr": {"log1": [1, 2]}}}, "No distribution is called 'log1'. Did y"),
     "bounds": ({"sweep": {"count": 1, "lr": {"log10": [2, 1]}}}, "lr: log10 must have two bounds, the"),
+    "bound": ({"sweep": {"count": 1, "lr": {"log10": [1, math.inf]}}}, "beyond ±300; got [1, inf]"),
+    "power": ({"sweep": {"count": 1, "lr": {"log2": [1, 2000]}}}, "none beyond ±1000; got [1, 2000]"),
+    "not a number": ({"sweep": {"count": 1, "lr": {"uniform": [math.nan, 1]}}}, "got [nan, 1]"),
+    "folder": ({"name": "../other"}, "name must be letters, digits, spaces, dots, dashes; got '../"),
+    "no name": ({"name": 3}, "name must be letters, digits, spaces, dots, dashes; got 3."),
     "choices": ({"sweep": {"count": 1, "lr": {"choice": []}}}, "lr: choice must have a list of values"),
 }  # fmt: skip
 
@@ -301,6 +316,20 @@ def test_what_is_wrong_is_said_in_a_line(case: str) -> None:
         spec_of(**keys).recipes()
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"grid": {"batch": list(range(1, 1001)), "epochs": list(range(1, 1001))}},
+        {"sweep": {"count": 10**15}},
+        {"seeds": 10**15},
+        {"parts": [{"sweep": {"count": 60_000}}, {"sweep": {"count": 60_000}}]},
+    ],
+)
+def test_more_models_than_anybody_trains_are_refused_at_once(keys: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"would have [\d,]{7,} models; 100,000 at most were"):
+        spec_of(domains=["east"], **keys).recipes()
 
 
 def test_one_domain_has_no_others() -> None:

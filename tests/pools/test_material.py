@@ -95,6 +95,8 @@ def test_bad_domains_are_refused() -> None:
         InputError, match="Row 3 of the domain 'one' has the label 2, and 'toy' has 2"
     ):
         gathered(recipe(), group(inputs, np.array([0, 1, 0, 2, 1, 0])))
+    with pytest.raises(InputError, match="All 6 training rows of one of 'toy' are of the class"):
+        gathered(recipe(), group(inputs, np.ones(6, dtype=np.int64)))
     with pytest.raises(InputError, match="'one' of 'toy' is a table"):
         gathered(recipe(), group(toy_inputs("table", n=6), labels))
 

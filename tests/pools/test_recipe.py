@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields, replace
 from typing import Any
 
@@ -49,11 +50,15 @@ def test_the_id_of_a_known_recipe_never_changes() -> None:
     [
         ("domains", (), "one training domain or more"),
         ("batch", 0, "batch must be 1 or more; got 0"),
-        ("lr", 0.0, "lr must be above 0; got 0.0"),
+        ("lr", 0.0, "lr must be finite and above 0; got 0.0"),
+        ("lr", math.inf, "lr must be finite and above 0; got inf"),
+        ("lr", math.nan, "lr must be finite and above 0; got nan"),
         ("momentum", 1.0, "momentum must be from 0 to below 1; got 1.0"),
-        ("weight_decay", -1.0, "weight_decay must be 0 or more"),
+        ("weight_decay", -1.0, "weight_decay must be finite and 0 or more"),
+        ("weight_decay", math.inf, "weight_decay must be finite and 0 or more; got inf"),
         ("epochs", 0, "epochs must be 1 or more"),
-        ("stop_at", 0.0, "stop_at must be above 0, or left out"),
+        ("stop_at", 0.0, "stop_at must be finite and above 0, or left out"),
+        ("stop_at", math.inf, "stop_at must be finite and above 0, or left out; got inf"),
         ("label_noise", 1.1, "label_noise must be a share from 0 to 1; got 1.1"),
         ("few_shot", 0, "few_shot must be 1 or more, or left out"),
     ],

@@ -133,9 +133,10 @@ def test_only_the_domains_that_are_trained_on_must_be_there(tmp_path: Path) -> N
 def test_what_was_done_is_told_in_a_sentence() -> None:
     ran = Ran(5, 1, ("a",), 1, {"b": "no"}, 100.0)
     assert ran.told() == (
-        "1 models trained in 2 min, 1 of them converged, 1 failed; 2 of 5 are there, 3 are left."
+        "1 model trained in 2 min, 1 of them converged, 1 failed; 2 of 5 are there, 3 are left."
     )
     assert json.loads(json.dumps(ran.to_dict()))["left"] == 3
+    assert Ran(2, 1).told().endswith("1 of 2 are there, 1 is left.")
 
 
 # What disturbs ----------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from oodometer import domains as groups_by_name
 from oodometer import screen
 from oodometer.cli.options import AsJson, console
 from oodometer.datasets import groups
@@ -31,7 +30,7 @@ def domains(
 
     Example: oodometer domains --group pacs --data ~/data
     """
-    found = groups.every(root=data) if group is None else (_opened(group, data),)
+    found = _every(data) if group is None else (_opened(group, data),)
     if as_json:
         typer.echo(json.dumps([_described(one) for one in found], indent=2))
     elif group is None:
@@ -40,10 +39,18 @@ def domains(
         _show_one(found[0])
 
 
+def _every(data: Path | None) -> tuple[Group, ...]:
+    from oodometer.pools.spheres import hypersphere
+
+    return (*groups.every(root=data), hypersphere())
+
+
 def _opened(name: str, data: Path | None) -> Group:
+    from oodometer.pools.grids import group_of
+
     if name.lower().endswith(".toml"):
         return groups.opened(name, root=data)
-    return groups_by_name.named(name, root=data)
+    return group_of(name, Path(), data)
 
 
 def _described(group: Group) -> dict[str, Any]:

@@ -163,14 +163,14 @@ def _show(made: Printed, title: str) -> None:
 
 def _remarks(judged: Judgement, architecture: str | None) -> list[str]:
     """By which rule lines were fitted, over how many groups means are, and what was left out."""
-    from oodometer.protocol.judged import LABELS
+    from oodometer.protocol.judged import LABELS, REPEATED
 
     mine = {key: one for key, one in judged.summaries.items() if key[2] == architecture}
     found = []
     rules = Counter(one.rule for key, one in mine.items() if key[1] == "r2" and one.rule)
     found += [f"R2 and MAE: the line is fitted to {rule}." for rule in rules]
     repeats = {LABELS[key[1]]: one.rule for key, one in mine.items() if key[1] != "r2" and one.rule}
-    found += [f"{label}: {rule}." for label, rule in repeats.items() if "the same as" in rule]
+    found += [f"{label}: {rule}." for label, rule in repeats.items() if rule.startswith(REPEATED)]
     counts = {LABELS[key[1]]: one.groups for key, one in mine.items()}
     found.append(f"Groups: {', '.join(f'{name} {count}' for name, count in counts.items())}.")
     lost: Counter[str] = Counter()

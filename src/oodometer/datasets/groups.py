@@ -223,7 +223,8 @@ def opened(
     tables = groups_of(thing) if isinstance(thing, Mapping) else tables_of(Path(thing))
     if name is None and len(tables) != 1:
         raise InputError(
-            f"There are {len(tables)} groups: {', '.join(tables)}. Say which: name='…'."
+            f"There are {len(tables)} groups: {', '.join(tables)}. Say which, name='…', or give a "
+            "file of one alone."
         )
     chosen = next(iter(tables)) if name is None else name
     if chosen not in tables:

@@ -42,6 +42,8 @@ WEIGHTS, RECIPE, RESULT = "weights.safetensors", "recipe.json", "result.json"
 # What is being written, or was when its writer was killed, ends so; with a dot before its name it
 # is out of the way of pool/*, which names the models.
 PARTIAL = ".partial"
+# What result.json has.
+_KEPT: dict[str, type] = {"converged": bool, "facts": dict, "classes": list, "shape": dict}
 _ID, _NAME = re.compile("[0-9a-f]{16}"), re.compile(r"\w[\w.-]*")
 
 
@@ -145,7 +147,13 @@ def finished(pool: str | Path) -> dict[str, Path]:
 
 def recipe_of(folder: Path) -> Recipe:
     """How a model was made."""
-    return Recipe.from_dict(_read(folder, RECIPE))
+    values = _read(folder, RECIPE)
+    try:
+        return Recipe.from_dict(values)
+    except InputError:
+        raise
+    except (AttributeError, TypeError, ValueError) as error:
+        raise _broken(folder, RECIPE, error) from error
 
 
 def facts_of(folder: Path) -> dict[str, Any]:
@@ -156,10 +164,17 @@ def facts_of(folder: Path) -> dict[str, Any]:
 
 def _result(folder: Path) -> dict[str, Any]:
     found = _read(folder, RESULT)
-    lacking = [key for key in ("converged", "facts", "classes", "shape") if key not in found]
-    if lacking:
-        raise _broken(folder, RESULT, ValueError(f"it lacks {lacking[0]!r}"))
+    for key, kind in _KEPT.items():
+        if not isinstance(found.get(key), kind):
+            raise _broken(folder, RESULT, ValueError(f"it lacks {key!r}"))
     return found
+
+
+def _shape_of(result: Mapping[str, Any], folder: Path) -> Shape:
+    try:
+        return Shape(**{**result["shape"], "size": tuple(result["shape"]["size"])})
+    except (KeyError, TypeError) as error:
+        raise _broken(folder, RESULT, error) from error
 
 
 def _read(folder: Path, name: str) -> dict[str, Any]:
@@ -184,7 +199,7 @@ def load_model(folder: str | Path) -> Model:
     """The trained model; nothing is unpickled. `as_model` opens it too."""
     folder = Path(folder)
     recipe, result = recipe_of(folder), _result(folder)
-    shape = Shape(**{**result["shape"], "size": tuple(result["shape"]["size"])})
+    shape = _shape_of(result, folder)
     with settled(recipe.seed):
         module = network_of(recipe, shape)
     shares = (folder / BODY_FILE).is_file()

@@ -25,10 +25,12 @@ then the grid's last key; what is cut short has a bit of everything.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,9 @@ from oodometer.pools.sweeps import Sweep
 from oodometer.pools.values import SETTING, canonical, flat, full_settings
 
 BUILT_IN = Path(__file__).parent
+# More models than this are a slip: a list too many.
+MOST = 100_000
+_NAME = re.compile(r"\w[\w .-]*")
 EACH, ALL_BUT_ONE = "each", "all-but-one"
 _TABLES = ("fixed", "grid", "sweep")
 _OF_A_PART = ("domains", "architecture", "seeds", *_TABLES)
@@ -80,6 +85,13 @@ class Part:
             grid={key: _values(key, values) for key, values in grid.items()},
             sweep=sweep,
         )
+
+    @property
+    def count(self) -> int:
+        """How many recipes it has, those counted that stand there twice."""
+        drawn = 1 if self.sweep is None else self.sweep.count
+        lists = (self.domains, self.architectures, self.seeds or (0,), *self.grid.values())
+        return drawn * prod(map(len, lists))
 
     def values(self) -> Iterator[dict[str, Any]]:
         """The keys of recipes, but for group, domains and architecture."""
@@ -131,7 +143,7 @@ class Spec:
         if not isinstance(parts, list) or not parts:
             raise InputError(f"parts must be tables, [[parts]] each; got {parts!r}.")
         return cls(
-            name=str(table.get("name", name)),
+            name=_plain_name(table["name"]) if "name" in table else name,
             about=str(table.get("about", "")),
             group=group,
             parts=tuple(Part.of(_over(whole, part), group) for part in parts),
@@ -139,6 +151,7 @@ class Spec:
 
     def recipes(self) -> tuple[Recipe, ...]:
         """Every recipe once, always in the same order."""
+        _check_count(sum(part.count for part in self.parts))
         known: dict[str, dict[str, Any]] = {}
         found = (recipe for part in self.parts for recipe in self._expanded(part, known))
         return tuple({recipe.id: recipe for recipe in found}.values())
@@ -211,7 +224,27 @@ def _values(key: str, values: Any) -> tuple[Any, ...]:
     return tuple(canonical(key, value) for value in values)
 
 
+def _check_count(count: int) -> None:
+    if count > MOST:
+        raise InputError(
+            f"The pool would have {count:,} models; {MOST:,} at most were expected. Take shorter "
+            "lists, or draw some of all: [sweep]."
+        )
+
+
+def _plain_name(told: Any) -> str:
+    """A name that can be a folder's, for that is where the models are."""
+    if not isinstance(told, str) or not _NAME.fullmatch(told):
+        raise InputError(
+            f"name must be letters, digits, spaces, dots, dashes; got {told!r}. It is the name of "
+            "the folder of the models too."
+        )
+    return told
+
+
 def _seeds(told: Any) -> tuple[int, ...]:
+    if type(told) is int:
+        _check_count(told)
     seeds = range(told) if type(told) is int else told
     if not isinstance(seeds, Sequence) or not seeds or any(type(one) is not int for one in seeds):
         raise InputError(f"seeds must be whole numbers, or how many there are; got {told!r}.")
@@ -228,7 +261,12 @@ def group_of(told: Any, folder: Path, data: str | Path | None) -> Group:
         raise InputError(f"group must be the name of a domain group; got {told!r}.")
     if told.endswith(".toml"):
         return groups.opened(folder / told, root=data)
-    return hypersphere() if told == NAME else group_named(told, root=data)
+    if told == NAME:
+        return hypersphere()
+    try:
+        return group_named(told, root=data)
+    except UnknownName as error:
+        raise UnknownName("domain group", told, (NAME, *groups.names())) from error
 
 
 def _domains(told: Any, group: Group) -> tuple[tuple[str, ...], ...]:

@@ -65,6 +65,7 @@ def gathered(recipe: Recipe, group: Group) -> Material:
         tokens = architecture_of(recipe, whole.kind).tokens(inputs)
         inputs = tokens.encode(inputs)
     vocabulary = 0 if tokens is None else tokens.size
+    _check_several(recipe, group, np.asarray(whole.labels))
     shape = Shape(whole.kind, len(group.classes), _size(whole.kind, inputs), vocabulary)
     return Material(inputs, np.asarray(whole.labels, dtype=np.int64), examples, shape, tokens)
 
@@ -107,6 +108,16 @@ def checked(group: Group, name: str) -> Dataset:
             f"has {len(group.classes)} classes, 0 to {len(group.classes) - 1}. Correct the label."
         )
     return data
+
+
+def _check_several(recipe: Recipe, group: Group, labels: Ints) -> None:
+    """Rows of two classes or more: of one alone there is nothing to tell apart."""
+    if len(labels) and (labels == labels[0]).all():
+        raise InputError(
+            f"All {len(labels)} training rows of {' and '.join(recipe.domains)} of {group.name!r} "
+            f"are of the class {group.classes[labels[0]]!r}; two classes or more were expected. "
+            "Give rows of others, or train on more domains at once."
+        )
 
 
 def _check_alike(names: Sequence[str], parts: Sequence[Dataset]) -> None:

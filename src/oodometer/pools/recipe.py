@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 from oodometer.errors import InputError, UnknownName
@@ -67,7 +69,13 @@ class Recipe:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {**asdict(self), "domains": list(self.domains), "format": FORMAT}
+        own = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {
+            **own,
+            "domains": list(self.domains),
+            "settings": dict(self.settings),
+            "format": FORMAT,
+        }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Recipe:
@@ -87,7 +95,7 @@ class Recipe:
         """The same bytes for the same recipe, whatever the machine."""
         return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
-    @property
+    @cached_property
     def id(self) -> str:
         """Sixteen letters that no other recipe has."""
         return hashlib.blake2b(self.to_json().encode(), digest_size=8).hexdigest()
@@ -105,11 +113,14 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 def _check_numbers(recipe: Recipe) -> None:
     rules = {
         "batch": (recipe.batch >= 1, "1 or more"),
-        "lr": (recipe.lr > 0, "above 0"),
-        "weight_decay": (recipe.weight_decay >= 0, "0 or more"),
+        "lr": (0 < recipe.lr < math.inf, "finite and above 0"),
+        "weight_decay": (0 <= recipe.weight_decay < math.inf, "finite and 0 or more"),
         "momentum": (0 <= recipe.momentum < 1, "from 0 to below 1"),
         "epochs": (recipe.epochs >= 1, "1 or more"),
-        "stop_at": (recipe.stop_at is None or recipe.stop_at > 0, "above 0, or left out"),
+        "stop_at": (
+            recipe.stop_at is None or 0 < recipe.stop_at < math.inf,
+            "finite and above 0, or left out",
+        ),
         "label_noise": (0 <= recipe.label_noise <= 1, "a share from 0 to 1"),
         "few_shot": (recipe.few_shot is None or recipe.few_shot >= 1, "1 or more, or left out"),
     }

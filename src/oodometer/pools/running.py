@@ -69,10 +69,11 @@ class Ran:
         >>> Ran(total=9, before=4, trained=("a", "b"), converged=1, seconds=30.0).told()
         '2 models trained in 30 s, 1 of them converged; 6 of 9 are there, 3 are left.'
         """
-        done = f"{len(self.trained)} models trained in {span(self.seconds)}"
+        new = len(self.trained)
+        done = f"{new} model{'' if new == 1 else 's'} trained in {span(self.seconds)}"
         failed = f", {len(self.failed)} failed" if self.failed else ""
         there = self.before + len(self.trained)
-        rest = f", {self.left} are left" if self.left else ""
+        rest = f", {self.left} {'is' if self.left == 1 else 'are'} left" if self.left else ""
         return (
             f"{done}, {self.converged} of them converged{failed}; {there} of {self.total} are "
             f"there{rest}."

@@ -59,4 +59,5 @@ def hypersphere() -> Group:
         for degrees in DEGREES
     )
     # There are no files, and so no place for them.
-    return Group(NAME, "vectors", ("outside", "inside"), sources, root=Path())
+    about = "inside a hypersphere or outside, by degrees from its pole; needs no files"
+    return Group(NAME, "vectors", ("outside", "inside"), sources, root=Path(), about=about)

@@ -21,7 +21,7 @@ import numpy as np
 
 from oodometer.draws import Draws
 from oodometer.errors import InputError, UnknownName
-from oodometer.pools.values import canonical, flat, kinds
+from oodometer.pools.values import canonical, flat, is_whole
 
 DISTRIBUTIONS: dict[str, Callable[[float], float]] = {
     "uniform": lambda value: value,
@@ -29,6 +29,8 @@ DISTRIBUTIONS: dict[str, Callable[[float], float]] = {
     "log2": lambda value: 2.0**value,
 }
 CHOICE = "choice"
+# What bounds may be: powers beyond these are no numbers.
+LARGEST = {"uniform": 1e300, "log10": 300.0, "log2": 1000.0}
 
 
 @dataclass(frozen=True)
@@ -67,17 +69,18 @@ class Drawn:
             return self.values[int(share * len(self.values))]
         low, high = self.values
         value = DISTRIBUTIONS[self.name](low + share * (high - low))
-        if int in kinds().get(self.key, ()):
+        if is_whole(self.key):
             return int(value)
         # Six digits: powers may differ in the last one from machine to machine, and ids with them.
         return float(f"{value:.6g}")
 
 
 def _check_bounds(key: str, name: str, values: Any) -> None:
-    numbers = all(type(value) in (int, float) for value in values)
+    numbers = all(type(value) in (int, float) and abs(value) <= LARGEST[name] for value in values)
     if len(values) != 2 or not numbers or values[0] > values[1]:
         raise InputError(
-            f"{key}: {name} must have two bounds, the lower one first; got {list(values)!r}."
+            f"{key}: {name} must have two bounds, the lower one first, and none beyond "
+            f"±{LARGEST[name]:g}; got {list(values)!r}."
         )
 
 

@@ -30,6 +30,19 @@ def kinds() -> dict[str, tuple[type, ...]]:
     return {key: _types(hint) for key, hint in hints.items() if key not in _NOT_HERE}
 
 
+@cache
+def is_whole(key: str) -> bool:
+    """Whether the values of a key, or of an architecture's setting, are whole numbers.
+
+    >>> [is_whole(key) for key in ("batch", "settings.width", "lr", "settings.dropout")]
+    [True, True, False, False]
+    """
+    if not key.startswith(SETTING):
+        return int in kinds().get(key, ())
+    name = key.removeprefix(SETTING)
+    return any(get_type_hints(one).get(name) is int for one in architectures.every().values())
+
+
 def _types(hint: Any) -> tuple[type, ...]:
     if isinstance(hint, type):
         return (hint,)

@@ -33,6 +33,8 @@ REPEATS = {
     "micro_tau": ("macro_tau", "one training set a test domain"),
     "arch_tau": ("micro_tau", "one architecture a test domain"),
 }
+# How the rule of such a one begins.
+REPEATED = "the same as"
 # How the names of estimates without temperature scaling end.
 UNSCALED = " (pre-T)"
 
@@ -165,7 +167,7 @@ def _repeats(scores: Scores, by_name: Mapping[str, Scores], kind: int | None) ->
     finer, why = REPEATS.get(scores.statistic, ("", ""))
     if not finer or _count(scores, kind) != _count(by_name[finer], kind):
         return ""
-    return f"the same as {LABELS[finer]}: {why}"
+    return f"{REPEATED} {LABELS[finer]}: {why}"
 
 
 def _count(scores: Scores, kind: int | None) -> int:

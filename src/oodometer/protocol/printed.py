@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from oodometer.errors import UnknownName
-from oodometer.protocol.judged import LABELS, Judgement
+from oodometer.protocol.judged import LABELS, REPEATED, Judgement
 
 Format = Literal["markdown", "latex", "csv"]
 # Statistics of which less is better, and those in points.
@@ -55,7 +55,8 @@ def judgement(
 ) -> Printed:
     """A row a measure, a column a statistic: means over groups, with deviations if wanted.
 
-    Columns without any answer are left out. The best is marked where measures differ in it.
+    Columns without any answer, and those that repeat another, are left out. The best is marked
+    where measures differ in it.
     """
     there = {statistic for _, statistic, kind in judged.summaries if kind == architecture}
     measures = list(judged.table.measures)
@@ -63,7 +64,8 @@ def judgement(
     for statistic in (name for name in LABELS if name in there):
         found = [judged.summaries.get((one, statistic, architecture)) for one in measures]
         means = [None if one is None else one.mean for one in found]
-        if all(mean is None for mean in means):
+        repeats = any(one is not None and one.rule.startswith(REPEATED) for one in found)
+        if repeats or all(mean is None for mean in means):
             continue
         taken.append(statistic)
         best |= {(row, len(taken)) for row in _best(means, less=statistic in LESS)}
@@ -86,6 +88,8 @@ def _best(values: Sequence[float | None], *, less: bool) -> list[int]:
 def _cell(mean: float | None, sd: float | None, digits: int) -> str:
     if mean is None:
         return NOTHING
+    if abs(mean) >= 1000:  # an R2 about values that hardly differ
+        return f"{mean:.0f}"
     return f"{mean:.{digits}f}" + ("" if sd is None else f" ± {sd:.{digits}f}")
 
 

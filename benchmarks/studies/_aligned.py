@@ -1,0 +1,45 @@
+"""Neighbors that are already there: texts, and other wordings of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from oodometer.core import Transform
+from oodometer.draws import Draws
+from oodometer.errors import InputError
+from oodometer.inputs import Kind
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Aligned(Transform):
+    """The draw of number j is a pair's j-th other wording; `source` says whence they come."""
+
+    source: str
+    others: Mapping[Pair, tuple[Pair, ...]]
+    magnitude: float = 1.0
+
+    name: ClassVar[str] = "backtranslate-aligned"
+    label: ClassVar[str] = "BT"
+    kinds: ClassVar[tuple[Kind, ...]] = ("pairs",)
+    assumes: ClassVar[str] = "the translators kept what decides the class"
+
+    def __repr__(self) -> str:
+        """Without all its texts: it is written beside every value."""
+        return f"Aligned({self.source!r}, {len(self.others)} pairs)"
+
+    def apply(self, inputs: Any, draws: Draws) -> Any:
+        """Another wording of every pair."""
+        found = []
+        for pair, number in zip(inputs, draws.numbers.tolist(), strict=True):
+            known = self.others.get(tuple(pair), ())
+            if number > len(known):
+                raise InputError(
+                    f"{pair[0]!r} has {len(known)} other wordings, and number {number} was asked "
+                    "for. Set draws to what there is."
+                )
+            found.append(known[number - 1])
+        return found
