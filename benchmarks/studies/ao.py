@@ -1,0 +1,217 @@
+"""Which in-domain metric tells out-of-domain error? The matrices of Wenzel et al. 2022 (AO), rebuilt.
+
+On the two reference pools: PACS (with attacks, and corrupted in sixteen ways) and reviews.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks._results import data_folder
+from benchmarks.studies._judged import study_rows
+from benchmarks.studies._pages import Claim, Page, write
+from benchmarks.studies._reported import AO, AO_ADJUSTED, AO_FACTORS
+from oodometer.cli.options import errors
+from oodometer.domains import named
+from oodometer.protocol.averaged import RESIDUAL, Averaged, adjusted, averaged
+from oodometer.protocol.factors import Factors, table_factors
+from oodometer.protocol.scatter import Scatter, difficulties, scatters
+from oodometer.protocol.table import Table
+from oodometer.screen import progress_bar
+from oodometer.studies import Study
+
+POOLS = Path(__file__).parent.parent / "pools"
+METRICS = ("nll", "ece", "demographic_disparity", "adversarial_error")
+OOD = "OOD error"
+SEVERITY = 3
+
+
+def studies(data: Path) -> dict[str, Study]:
+    """By name; what comes before the dash is the task."""
+    corrupted = [
+        name for name in named("pacs-c", root=data).domains if name.endswith(f"-{SEVERITY}")
+    ]
+    shared = {"estimators": "none", "source_rows": 200, "metrics": list(METRICS[:3])}
+    tables: dict[str, dict[str, Any]] = {
+        "pacs-plain": {"pools": [str(POOLS / "pacs.toml")], "rows": 150, "split": "all",
+                       "metrics": list(METRICS)},
+        "pacs-corrupted": {"pools": [str(POOLS / "pacs.toml")], "group": "pacs-c", "rows": 100,
+                           "domains": corrupted},
+        "sentiment-plain": {"pools": [str(POOLS / "sentiment.toml")], "rows": 200},
+    }  # fmt: skip
+    return {
+        name: Study.open({"name": f"ao-{name}", **shared, **table}, data=data)
+        for name, table in tables.items()
+    }
+
+
+def joined(parts: dict[str, Any]) -> Any:
+    """The rows of all studies, each with its task."""
+    import pyarrow as pa
+
+    wanted = (
+        "model",
+        "architecture",
+        "trained_on",
+        "tested_on",
+        "accuracy",
+        "measure",
+        "value",
+        "n",
+    )
+    named_parts = [
+        rows.select(list(wanted)).append_column(
+            "task", pa.array([name.partition("-")[0]] * rows.num_rows)
+        )
+        for name, rows in parts.items()
+    ]
+    return pa.concat_tables(named_parts, promote_options="default")
+
+
+def first_lines(found: Averaged, beyond: Averaged) -> list[tuple[str, ...]]:
+    """Every ID metric with OOD error, ours and the paper's, overall and by task."""
+    rows = []
+    for name in found.overall.first:
+        if not name.startswith("ID"):
+            continue
+        cells = [found.overall.score(name, OOD), beyond.overall.score(name, RESIDUAL)]
+        tasks = [matrix.score(name, OOD) for matrix in found.tasks.values()]
+        if cells[0]["value"] is None:
+            continue
+        rows.append(
+            (name, _shown(cells[0]), _number(AO.get(name)), *(_shown(cell) for cell in tasks),
+             _shown(cells[1]), _number(AO_ADJUSTED.get(name)))
+        )  # fmt: skip
+    return rows
+
+
+def _shown(cell: dict[str, Any]) -> str:
+    if cell["value"] is None:
+        return "–"
+    return f"{cell['value']:+.2f} (sd {cell['sd'] or 0:.2f}, {cell['pairs']} pairs)"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:+.2f}"
+
+
+def claims(found: Averaged, beyond: Averaged, factors: Factors) -> list[Claim]:
+    def value(name: str) -> float:
+        return float(found.overall.score(name, OOD)["value"] or 0.0)
+
+    others = {
+        name: value(name)
+        for name in found.overall.first
+        if name.startswith("ID") and name != "ID error"
+    }
+    best = max(others, key=lambda name: others[name])
+    adversarial, corrupted = value("ID adversarial_error"), "ID corrupted error"
+    left = beyond.overall.score(corrupted, RESIDUAL)["value"] or 0.0
+    kept = factors.loadings.shape[1]
+    return [
+        Claim("ID error is the best single predictor of OOD error", value("ID error") >= others[best],
+              f"{value('ID error'):+.2f}; the best other is {best} with {others[best]:+.2f}."),
+        Claim("ID error and OOD error go together", value("ID error") > 0.2,
+              f"{value('ID error'):+.2f} here, +0.49 in the paper."),
+        Claim("beyond ID error, the corrupted error tells nothing", abs(left) < 0.1, f"{left:+.2f}."),
+        Claim("adversarial error tells less than ID error", adversarial < value("ID error"),
+              f"{adversarial:+.2f}."),
+        Claim("four factors have an eigenvalue of 1 or more", kept == AO_FACTORS, f"{kept} here."),
+    ]  # fmt: skip
+
+
+def patterns(found: Sequence[Scatter]) -> list[tuple[str, ...]]:
+    """How often each pattern occurs, by task."""
+    tasks = sorted({one.task for one in found})
+    kinds = sorted({one.pattern.name or "none" for one in found})
+    counts = {
+        task: Counter(one.pattern.name or "none" for one in found if one.task == task)
+        for task in tasks
+    }
+    return [(task, *(str(counts[task][kind]) for kind in kinds)) for task in tasks]
+
+
+def page(table: Table) -> Page:
+    found, beyond = averaged(table, metrics=METRICS), adjusted(table, metrics=METRICS)
+    images = table.rows([task == "pacs" for task in table.columns["task"]])  # type: ignore[arg-type]
+    factors, dots = table_factors(images, metrics=METRICS), scatters(table)
+    kinds = sorted({one.pattern.name or "none" for one in dots})
+    loadings = [
+        (name, *(f"{value:+.2f}" for value in row))
+        for name, row in zip(factors.names, factors.rotations["varimax"], strict=True)
+    ]
+    hard = [
+        (one.task, f"{one.gap.value or 0:.2f}", f"{one.gap.value_se or 0:.2f}")
+        for one in difficulties(dots)
+    ]
+    tasks = [f"{name} alone" for name in found.tasks]
+    return Page(
+        name="ao",
+        title="Which in-domain metric tells out-of-domain error",
+        done=(
+            "The converged models of the reference pools: PACS (12 pairs; 150 rows a domain, and 100 "
+            f"of each of sixteen corruptions at severity {SEVERITY}) and reviews (240 pairs, 200 rows "
+            "a domain). Spearman's correlation over the models of a pair, averaged so that each task "
+            "counts the same; attacks and corruptions are of images alone."
+        ),
+        tables={
+            "With OOD error, and with what ID error leaves of it": (
+                ("metric", "ours", "the paper's", *tasks, "adjusted", "the paper's, adjusted"),
+                first_lines(found, beyond),
+            ),
+            "Patterns of OOD against ID accuracy, pairs": (("task", *kinds), patterns(dots)),
+            "Normalised gap": (("task", "gap", "standard error"), hard),
+            f"Loadings on PACS after varimax; eigenvalues {_eigenvalues(factors)}": (
+                ("metric", *(f"factor {j + 1}" for j in range(factors.loadings.shape[1]))), loadings
+            ),
+        },
+        claims=claims(found, beyond, factors),
+        differs=(
+            "The paper fine-tunes nine large pretrained networks, 31,000 times, on 36 datasets of six "
+            "tasks and more; here some two hundred small networks learn from scratch. What they know "
+            "of another domain is little, and models of one pair differ mostly in how much data they "
+            "had and how noisy it was."
+        ),
+    )  # fmt: skip
+
+
+def _eigenvalues(factors: Factors) -> str:
+    return ", ".join(f"{value:.2f}" for value in factors.eigenvalues[:6])
+
+
+def picture(table: Table) -> Any:
+    """The whole averaged matrix."""
+    import altair as alt
+
+    cells = averaged(table, metrics=METRICS).overall.rows()
+    known = [cell for cell in cells if cell["value"] is not None]
+    order = list(dict.fromkeys(cell["first"] for cell in known))
+    base = alt.Chart({"values": known}).encode(
+        x=alt.X("second:N", sort=order, title=None, axis=alt.Axis(labelAngle=-50, labelLimit=240)),
+        y=alt.Y("first:N", sort=order, title=None, axis=alt.Axis(labelLimit=240)),
+    )
+    scale = alt.Scale(scheme="blueorange", domain=[-1, 1])
+    boxes = base.mark_rect().encode(color=alt.Color("value:Q", scale=scale, title="ρ"))
+    numbers = base.mark_text(fontSize=8).encode(text=alt.Text("value:Q", format=".2f"))
+    return (boxes + numbers).properties(width=30 * len(order), height=22 * len(order))
+
+
+def main() -> int:
+    data = data_folder()
+    if data is None:
+        print("The research data are not on this machine; nothing was measured.")
+        return 0
+    with progress_bar(errors()) as progress:
+        parts = {name: study_rows(one, progress=progress) for name, one in studies(data).items()}
+    rows = joined(parts)
+    table = Table.read(rows, measures=METRICS)
+    write(page(table), rows, picture(table))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
