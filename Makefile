@@ -35,7 +35,7 @@ bench: .venv/.dev
 	$(BIN)/python -m benchmarks.quality_measures_pacs
 	$(BIN)/python -m benchmarks.quality_invariance_adult
 	$(BIN)/python -m benchmarks.studies.toys
-	$(BIN)/python -m benchmarks.ablations_invariance
+	$(BIN)/python -m benchmarks.studies.ablations
 
 # All extras.
 everything: .venv/.dev

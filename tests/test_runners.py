@@ -231,6 +231,20 @@ def test_a_server_that_is_no_scheduler_is_named(
         server.shutdown()
 
 
+def test_a_scheduler_that_goes_is_told_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("oodometer.runners.PATIENCE", 1.0)
+    cluster: Any = importlib.import_module("distributed").LocalCluster
+    given = {"dashboard_address": ":0", "silence_logs": logging.CRITICAL}
+    with cluster(n_workers=1, threads_per_worker=1, **given) as found:
+        outcomes = distributed(found.scheduler_address)(working.slow, [0.0, 2.0])
+        assert next(outcomes) == (0.0, 0.0)
+    with pytest.raises(OodometerError, match=r"The Dask scheduler at 'tcp://.*' has gone"):
+        list(outcomes)
+    assert not [one for one in caplog.records if one.name == "distributed.client"]
+
+
 def test_the_address_of_a_worker_is_named(cluster: str) -> None:
     dask: Any = importlib.import_module("distributed")
     with dask.Client(cluster, set_as_default=False) as client:

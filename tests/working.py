@@ -23,6 +23,11 @@ def double(number: int) -> int:
     return 2 * number
 
 
+def slow(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
 def threads(name: str) -> str:
     return os.environ[name]
 

@@ -39,6 +39,10 @@ class Said:
     labels: Ints
 
     @property
+    def k(self) -> int:
+        return int(max(self.classes.max(), self.labels.max())) + 1
+
+    @property
     def accuracy(self) -> Floats:
         return np.asarray((self.classes == self.labels).mean(axis=1))
 
@@ -63,7 +67,7 @@ def gde(said: Said, one: int, others: list[int]) -> float:
     """By the estimator, as users have it: the mean over its pairs with others."""
     found = []
     for other in others:
-        mine, peer = (Predictions.from_classes(said.classes[at], k=10) for at in (one, other))
+        mine, peer = (Predictions.from_classes(said.classes[at], k=said.k) for at in (one, other))
         found.append(Agreement().estimate(mine, mine.with_peers(peer)).value)
     return float(np.mean(found))
 

@@ -7,16 +7,17 @@ exception that it ended in. Functions, tasks and results must be such that pickl
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from oodometer.crew import Crew, Result, Task, outcome
-from oodometer.errors import InputError
+from oodometer.errors import InputError, OodometerError
 from oodometer.extras import require
 
 Outcomes = Generator[tuple[Task, Result | Exception], None, None]
@@ -69,15 +70,33 @@ def distributed(address: str) -> Runner:
     dask = require("distributed", extra="scale", purpose="A Dask cluster")
 
     def run(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Outcomes[Task, Result]:
-        with _client(dask, address) as client:
+        with _quiet(), _client(dask, address) as client:
             futures = {client.submit(_alone, work, task, pure=False): task for task in tasks}
             for future in dask.as_completed(list(futures), loop=client.loop):
-                task, error = futures.pop(future), future.exception()
+                task = futures.pop(future)
+                if future.cancelled():
+                    raise OodometerError(
+                        f"The Dask scheduler at {address!r} has gone, and what it had not sent. "
+                        "Start it again, and run again."
+                    )
+                error = future.exception()
                 found = future.result() if error is None else error
                 future.release()  # or the cluster would keep it, and make it anew where it is lost
                 yield task, found
 
     return run
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Dask writes nothing on the screen of a scheduler that has gone: we say it ourselves."""
+    log = logging.getLogger("distributed.client")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def _client(dask: Any, address: str) -> Any:

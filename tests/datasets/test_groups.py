@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import tomllib
 from pathlib import Path
@@ -237,3 +238,53 @@ def test_svhn_calls_zero_ten(tmp_path: Path) -> None:
     for name in ("train", "test"):
         savemat(tmp_path / "svhn" / f"{name}_32x32.mat", {"X": images, "y": [[10], [1], [9]]})
     assert labels_of(named("numbers", root=tmp_path).domain("svhn", "train")) == [0, 1, 9]
+
+
+def test_published_corruptions_are_only_for_testing(tmp_path: Path) -> None:
+    folder = tmp_path / "CIFAR-10-C"
+    folder.mkdir()
+    images = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), dtype=np.uint8)
+    np.save(folder / "fog.npy", images)
+    np.save(folder / "labels.npy", np.arange(20) % 10)
+    group = named("cifar-10-c", root=tmp_path)
+    assert group.found == ("fog",)
+    found = group.domain("fog", "test")
+    assert np.array_equal(found.take(slice(None)), images)
+    assert labels_of(found) == [*range(10), *range(10)]
+    with pytest.raises(InputError, match="None of its 20 rows are for split 'train'"):
+        group.domain("fog", "train")
+
+
+def test_genres_and_clinical_sentences_stand_in_one_group(tmp_path: Path) -> None:
+    (tmp_path / "multinli_1.0").mkdir()
+    (tmp_path / "mednli").mkdir()
+    rows = [
+        {"sentence1": f"a {n}", "sentence2": f"b {n}", "gold_label": label, "genre": genre}
+        for n, (label, genre) in enumerate(
+            [("neutral", "slate"), ("-", "slate"), ("entailment", "slate"), ("neutral", "travel")]
+        )
+    ]
+    for name in ("train", "dev_matched"):
+        write_lines(tmp_path / "multinli_1.0" / f"multinli_1.0_{name}.jsonl", rows)
+    clinical = [{key: one[key] for key in one if key != "genre"} for one in rows]
+    for name in ("train", "test"):
+        write_lines(tmp_path / "mednli" / f"mli_{name}_v1.jsonl", clinical)
+    group = named("mnli", root=tmp_path)
+    assert group.domain("slate", "test").take(slice(None)) == [("a 0", "b 0"), ("a 2", "b 2")]
+    assert labels_of(group.domain("slate", "train")) == [1, 0]
+    assert labels_of(group.domain("mednli", "train")) == [1, 0, 1]
+
+
+def test_marks_of_drugs_are_stars_by_two(tmp_path: Path) -> None:
+    (tmp_path / "drugs").mkdir()
+    for name in ("Train", "Test"):
+        path = tmp_path / "drugs" / f"drugsCom{name}_raw.csv"
+        lines = [f'{n},"on ""{n}""\nand on",{mark}' for n, mark in enumerate(range(1, 11))]
+        path.write_text("\n".join(["uniqueID,review,rating", *lines]))
+    found = named("amazon", root=tmp_path).domain("drugs", "train")
+    assert labels_of(found) == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    assert found.take(slice(1)) == ['on "0"\nand on']
+
+
+def write_lines(path: Path, rows: list[dict[str, str]]) -> None:
+    path.write_text("\n".join(map(json.dumps, rows)))

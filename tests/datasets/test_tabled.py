@@ -73,6 +73,32 @@ def test_a_table_has_all_columns_but_the_label_and_the_domain(tmp_path: Path) ->
     }
 
 
+def test_columns_of_numbers_are_vectors(tmp_path: Path) -> None:
+    numbers: dict[str, list[Any]] = {
+        "age": [1, 2, None, 4],
+        "tall": [True, False, True, False],
+        "score": [0.5] * 4,
+    }
+    written(tmp_path, "parquet", {**ROWS, **numbers})
+    reader = Table("t.parquet", vectors=("score", "age", "tall"), skip_bad=True)
+    data = reader.read(tmp_path, None)
+    assert (reader.kind, data.kind, len(data)) == ("vectors", "vectors", 3)
+    assert data.take(slice(None)).tolist() == [[0.5, 1, 1], [0.5, 2, 0], [0.5, 4, 0]]
+    some = Table("t.parquet", vectors=("score", "tall"), where=(("domain", "books"),))
+    assert some.read(tmp_path, None).take(slice(None)).tolist() == [[0.5, 1], [0.5, 1], [0.5, 0]]
+    for reader, why in (
+        (Table("t.parquet", vectors=("age",)), "the column 'age' has nothing in row 2"),
+        (
+            Table("t.parquet", vectors=("score", "text")),
+            "'text' holds .*string, and vectors are of",
+        ),
+        (Table("t.parquet", vectors=("height",)), "No column is called 'height'"),
+        (Table("t.parquet", vectors=("age",), text="text"), "three forms of one thing. Name one"),
+    ):
+        with pytest.raises(InputError, match=why):
+            reader.read(tmp_path, None)
+
+
 def test_blank_texts_are_an_error_unless_they_may_be_skipped(tmp_path: Path) -> None:
     written(tmp_path, "csv", {"text": ["good", " "], "label": [1, 0]})
     with pytest.raises(InputError, match="row 1 has an empty text"):

@@ -1,6 +1,6 @@
 """The ablations of neighborhood invariance: their arithmetic, and two of them on real digits.
 
-Ng et al., TMLR 2023, §5.4; the whole of it is benchmarks/ablations_invariance.py.
+Ng et al., TMLR 2023, §5.4; the whole of it is benchmarks/studies/ablations.py.
 """
 
 from __future__ import annotations
@@ -11,17 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import ablations_invariance
-from benchmarks._ablations import (
-    MARGIN,
-    Judged,
-    block_values,
-    by_draws,
-    by_size,
-    changed_copies,
-    judged,
-    trained_on_copies,
-)
 from benchmarks._classifiers import (
     CLASSES,
     Recipe,
@@ -32,6 +21,17 @@ from benchmarks._classifiers import (
     training_digits,
 )
 from benchmarks.quality_invariance_digits import RECIPES, taus
+from benchmarks.studies import ablations
+from benchmarks.studies._ablations import (
+    MARGIN,
+    Judged,
+    block_values,
+    by_draws,
+    by_size,
+    changed_copies,
+    judged,
+    trained_on_copies,
+)
 from oodometer.core import Dataset, Model
 from oodometer.datasets import as_dataset
 from oodometer.models import FunctionModel
@@ -115,7 +115,7 @@ def test_every_copy_is_changed_anew_and_wrong_labels_stay(monkeypatch: pytest.Mo
     copies = changed_copies(images, 3)
     assert not np.array_equal(copies[0], copies[1])
     seen: list[tuple[Recipe, np.ndarray, np.ndarray]] = []
-    monkeypatch.setattr("benchmarks._ablations.trained", lambda *given: seen.append(given))
+    monkeypatch.setattr("benchmarks.studies._ablations.trained", lambda *given: seen.append(given))
     trained_on_copies(recipe, copies, labels)
     ((short, shown, wanted),) = seen
     assert (short.noise, short.epochs) == (0.0, 1)
@@ -126,17 +126,17 @@ def test_every_copy_is_changed_anew_and_wrong_labels_stay(monkeypatch: pytest.Mo
 
 def test_a_name_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
-        ablations_invariance.main(["sizes"])
+        ablations.main(["sizes"])
     assert "invalid choice: 'sizes'" in capsys.readouterr().err
 
 
 def test_one_ablation_prints_and_writes_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(ablations_invariance, "data_folder", lambda: Path("data"))
-    monkeypatch.setitem(ablations_invariance.ABLATIONS, "size", ("Size", lambda folder: "a table"))
-    monkeypatch.setattr(ablations_invariance, "write_results", lambda *_: pytest.fail("written"))
-    assert ablations_invariance.main(["size"]) == 0
+    monkeypatch.setattr(ablations, "data_folder", lambda: Path("data"))
+    monkeypatch.setitem(ablations.ABLATIONS, "size", ("Size", lambda folder: ("a table",)))
+    monkeypatch.setattr(ablations, "write", lambda *_: pytest.fail("written"))
+    assert ablations.main(["size"]) == 0
     assert capsys.readouterr().out == "a table\n"
 
 

@@ -329,6 +329,10 @@ def test_a_model_that_diverged_is_kept(tmp_path: Path) -> None:
     folder = save(tmp_path, found)
     assert facts_of(folder)["converged"] is False
     assert facts_of(folder)["diverged"] == 1
+    with pytest.raises(
+        InputError, match=r"diverged in training \(lr was 1e\+30\), .* Leave it out"
+    ):
+        load_model(folder)
 
 
 def test_lone_numbers_keep_their_form(tmp_path: Path) -> None:

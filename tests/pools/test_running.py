@@ -57,6 +57,15 @@ def test_a_limit_that_makes_no_sense_is_refused(limit: int, tmp_path: Path) -> N
         run(SPEC, tmp_path, limit=limit)
 
 
+def test_a_group_of_the_same_name_with_other_classes_is_refused(tmp_path: Path) -> None:
+    run(SPEC, tmp_path, work=working.quick, limit=1)
+    other = replace(SPEC, group=replace(SPEC.group, classes=("far", "near")))
+    with pytest.raises(
+        InputError, match="the classes outside, inside, and the group 'hypersphere'"
+    ):
+        run(other, tmp_path, work=working.quick)
+
+
 def test_specs_may_share_a_folder(tmp_path: Path) -> None:
     smaller = Spec.open({**working.SPEC, "domains": ["0"]})
     run(smaller, tmp_path, work=working.quick)
@@ -267,6 +276,19 @@ def test_a_stack_that_fails_is_trained_one_by_one(monkeypatch: pytest.MonkeyPatc
     assert "in bad" in failed.trace
 
 
+def test_a_perceptron_that_is_left_alone_is_as_it_would_be_in_its_stack() -> None:
+    recipes = tuple(replace(SPEC.recipes()[0], seed=seed) for seed in range(3))
+    together = train_task(Task(recipes, SPEC.group))
+    for one, found in zip(recipes, together, strict=True):
+        (alone,) = train_task(Task((one,), SPEC.group))
+        assert isinstance(alone, Trained)
+        assert isinstance(found, Trained)
+        assert alone.facts["stacked"] == 1
+        assert all(
+            np.array_equal(alone.weights[name], found.weights[name]) for name in alone.weights
+        )
+
+
 def test_alike_perceptrons_are_stacked_and_other_networks_are_not() -> None:
     first = SPEC.recipes()[0]
     alike = [replace(first, seed=seed) for seed in range(120)]
@@ -274,3 +296,11 @@ def test_alike_perceptrons_are_stacked_and_other_networks_are_not() -> None:
     found = tasks([*alike, *other], SPEC.group)
     assert [len(task.recipes) for task in found] == [50, 50, 20, 1, 1, 1]
     assert [one for task in found for one in task.recipes] == [*alike, *other]
+    # What is trained one by one is saved one by one.
+    changes: list[dict[str, Any]] = [
+        {"settings": {"dropout": 0.1}},
+        {"settings": {"width": 20}},
+        {"augment": "augmix"},
+    ]
+    for change in changes:
+        assert len(tasks([replace(one, **change) for one in alike], SPEC.group)) == 120

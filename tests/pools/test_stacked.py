@@ -57,7 +57,7 @@ def test_a_stack_is_the_loop(name: str) -> None:
 
 
 def test_images_too() -> None:
-    given = recipes(2, architecture="small-cnn", settings={"width": 3, "depth": 2}, stop_at=None)
+    given = recipes(2, architecture="small-cnn", settings={"width": 16, "depth": 2}, stop_at=None)
     for one, found in zip(given, train_stacked(given, IMAGE_TOY), strict=True):
         assert furthest(found, train(one, IMAGE_TOY)) < 1e-5
 
@@ -124,3 +124,24 @@ def test_only_recipes_of_one_family_are_stacked() -> None:
         train_stacked([one, replace(one, batch=8)], TOY)
     with pytest.raises(InputError, match="one recipe or more; got none"):
         train_stacked([], TOY)
+
+
+@pytest.mark.parametrize("stop_at", [None, 1.0])
+def test_neither_place_nor_neighbors_change_a_bit(stop_at: float | None) -> None:
+    # Odd numbers of rows, of features and of classes: each model's would begin elsewhere in memory.
+    rng = np.random.default_rng(0)
+    toy = group(rng.normal(size=(101, 10)), rng.integers(0, 3, 101), classes=3)
+    given = recipes(9, batch=7, epochs=6, optimizer="sgd", stop_at=stop_at)
+    found = train_stacked(given, toy)
+    assert stop_at is None or len({one.facts["epochs"] for one in found}) > 1
+    turned = train_stacked(given[::-1], toy)[::-1]
+    apart = [one for start in range(9) for one in train_stacked(given[start : start + 1], toy)]
+    for others in (turned, apart):
+        assert max(map(furthest, found, others)) == 0.0
+        assert [one.facts["loss"] for one in found] == [one.facts["loss"] for one in others]
+
+
+def test_weights_that_would_begin_anywhere_in_memory_can_not_be_stacked() -> None:
+    given = recipes(2, settings={"width": 33, "depth": 2})
+    with pytest.raises(NoAnswer, match="mlp has 330 weights in a layer, no multiple of 16"):
+        train_stacked(given, TOY)

@@ -162,6 +162,11 @@ def facts_of(folder: Path) -> dict[str, Any]:
     return {"converged": bool(result["converged"]), **result["facts"]}
 
 
+def classes_of(folder: Path) -> tuple[str, ...]:
+    """The names of the classes that a model tells apart, in order."""
+    return tuple(_result(folder)["classes"])
+
+
 def _result(folder: Path) -> dict[str, Any]:
     found = _read(folder, RESULT)
     for key, kind in _KEPT.items():
@@ -199,6 +204,11 @@ def load_model(folder: str | Path) -> Model:
     """The trained model; nothing is unpickled. `as_model` opens it too."""
     folder = Path(folder)
     recipe, result = recipe_of(folder), _result(folder)
+    if "diverged" in result["facts"]:
+        raise InputError(
+            f"The model in {str(folder)!r} diverged in training (lr was {recipe.lr:g}), and what it "
+            "says are no numbers. Leave it out."
+        )
     shape = _shape_of(result, folder)
     with settled(recipe.seed):
         module = network_of(recipe, shape)

@@ -99,7 +99,7 @@ def checked(group: Group, name: str) -> Dataset:
     if data.kind == "table":
         raise InputError(
             f"The domain {name!r} of {group.name!r} is a table, and networks learn images, texts, "
-            "pairs or vectors. Give its columns as vectors of numbers."
+            'pairs or vectors. Name columns of numbers as its vectors: vectors = ["age", …].'
         )
     bad = np.flatnonzero((labels < 0) | (labels >= len(group.classes)))
     if len(bad):

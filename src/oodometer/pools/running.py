@@ -21,7 +21,7 @@ from oodometer.lock import held
 from oodometer.pools import checkpoint, failures
 from oodometer.pools.grids import Spec
 from oodometer.pools.recipe import Recipe
-from oodometer.pools.stacked import family, train_stacked
+from oodometer.pools.stacked import family, is_stackable, train_stacked
 from oodometer.pools.trained import Trained
 from oodometer.pools.training import train
 from oodometer.runners import Runner, serial
@@ -85,8 +85,11 @@ class Ran:
 
 
 def train_task(task: Task) -> list[Trained | Failed]:
-    """The models of a task; a stack that can't be trained as one is trained one by one."""
-    if len(task.recipes) > 1:
+    """The models of a task; a stack that can't be trained as one is trained one by one.
+
+    Also one that is left alone is a stack, as its weights would be others by a few bits.
+    """
+    if task.recipes[0].architecture in STACKED:
         try:
             return list(train_stacked(task.recipes, task.group))
         except Exception:  # whose fault it is, the loop will tell
@@ -134,6 +137,7 @@ def run(
         raise InputError(missing)
     with held(pool):
         checkpoint.sweep(pool)
+        _check_classes(pool, recipes, spec.group)
         log = _Log.of(pool, recipes, limit, progress)
         with closing(runner(work, tasks(log.pending, spec.group))) as outcomes:
             for task, found in outcomes:
@@ -142,11 +146,25 @@ def run(
         return log.ran()
 
 
+def _check_classes(pool: Path, recipes: Sequence[Recipe], group: Group) -> None:
+    """Refuse a folder whose models were taught by another group of the same name."""
+    there = checkpoint.finished(pool)
+    for name in (recipe.id for recipe in recipes if recipe.id in there):
+        classes = checkpoint.classes_of(there[name])
+        if classes != group.classes:
+            raise InputError(
+                f"The model {name} in {str(pool)!r} has the classes {', '.join(classes):.200}, and "
+                f"the group {group.name!r} has {', '.join(group.classes):.200}. Give the group "
+                "another name, or the pool another folder."
+            )
+
+
 def tasks(recipes: Sequence[Recipe], group: Group) -> list[Task]:
     """Recipes as tasks: those that are quicker side by side in stacks, the others alone."""
     stacks: dict[str, list[Recipe]] = {}
     for recipe in recipes:
-        alike = family(recipe) if recipe.architecture in STACKED else recipe.id
+        quicker = recipe.architecture in STACKED and is_stackable(recipe)
+        alike = family(recipe) if quicker else recipe.id
         stacks.setdefault(alike, []).append(recipe)
     return [
         Task(tuple(stack[start : start + STACK]), group)

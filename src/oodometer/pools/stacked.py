@@ -5,6 +5,11 @@ model has its own batches, label noise, learning rate and weight decay, as in th
 the stack when it has converged; what it becomes is what the loop makes of it, but for the order of
 sums. What would tie a model to its neighbors can't be stacked: dropout, whose draws come from one
 stream, and batch norm, which keeps statistics.
+
+A sum may differ in its last bit with the place in memory where its numbers begin. So that neither
+a model's place nor its neighbors change a bit of it, all matrices of a stack are of so many numbers
+that each begins like the first: weights that are not can't be stacked, batches are filled up with
+rows that count for nothing.
 """
 
 from __future__ import annotations
@@ -33,6 +38,8 @@ from oodometer.pools.training import SHOWN, Ended, Fit, finished, share_at, targ
 Weights = dict[str, Any]
 # So many rows are shown to every model at once where nothing is learned.
 ROWS = 512
+# Numbers of four bytes that fill a line of 64: where lines begin, all are alike.
+LINE = 16
 # What recipes of one stack may differ in.
 OWN = ("seed", "lr", "weight_decay", "label_noise")
 
@@ -43,11 +50,18 @@ def family(recipe: Recipe) -> str:
     return json.dumps(shared, sort_keys=True)
 
 
+def is_stackable(recipe: Recipe) -> bool:
+    """Whether a recipe's settings allow a stack; what its network is like is seen when it is built."""
+    settings = recipe.settings
+    plain = recipe.augment == "none" and not settings.get("batch_norm", False)
+    return plain and settings.get("dropout", 0) == 0 and settings.get("width", LINE) % LINE == 0
+
+
 def train_stacked(recipes: Sequence[Recipe], group: Group) -> list[Trained]:
     """The models of recipes that differ in seed, rate, decay and label noise alone, in order.
 
     They equal those of `train` within float tolerance. NoAnswer where they can't be stacked, by
-    their augmentation, dropout or batch norm: then take `train`.
+    their augmentation, dropout, batch norm or sizes: then take `train`.
     """
     _check_recipes(recipes)
     began = time.perf_counter()
@@ -144,13 +158,16 @@ def _check_network(network: Any, name: str) -> None:
             raise NoAnswer(f"{name} has dropout, whose draws would hang on the models beside it")
         if getattr(part, "running_mean", None) is not None:
             raise NoAnswer(f"{name} has batch norm, whose statistics can't be stacked")
+    for part in network.parameters():
+        if part.ndim > 1 and part.numel() % LINE:
+            raise NoAnswer(f"{name} has {part.numel()} weights in a layer, no multiple of {LINE}")
 
 
 @dataclass(frozen=True, eq=False)
 class Lessons:
     """What is to be learned: by each recipe its own rows and labels, both (recipes, rows).
 
-    gradients   of stacked weights, inputs and labels: the gradients of all
+    gradients   of stacked weights, inputs, labels and what rows count: the gradients of all
     measures    of the same: the summed losses, and how many rows are right
     """
 
@@ -161,11 +178,16 @@ class Lessons:
     gradients: Callable[..., Weights]
     measures: Callable[..., tuple[Any, Any]]
 
-    def shown(self, places: Ints, index: Ints) -> tuple[Any, Any]:
-        """Inputs and labels of some models; which of their rows, (models, some)."""
+    def shown(self, places: Ints, index: Ints) -> tuple[Any, Any, Any]:
+        """Inputs and labels of some models, and what each counts; which rows, (models, some)."""
+        n = index.shape[1]
+        counts = (np.arange(n + -n % LINE) < n).astype(np.float32)
+        index = np.pad(index, ((0, 0), (0, -n % LINE)), mode="edge")
         rows, labels = (part[places[:, None], index] for part in (self.rows, self.labels))
         inputs = as_tensor(self.material.take(rows.ravel()), self.material.shape.kind, "cpu")
-        return inputs.unflatten(0, rows.shape), torch_package().from_numpy(labels)
+        torch = torch_package()
+        every = torch.from_numpy(counts).expand(rows.shape)
+        return inputs.unflatten(0, rows.shape), torch.from_numpy(labels), every
 
 
 def _mapped(network: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -173,13 +195,14 @@ def _mapped(network: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
     torch = torch_package()
     call, cross_entropy = torch.func.functional_call, torch.nn.functional.cross_entropy
 
-    def loss(learning: Weights, fixed: Weights, inputs: Any, labels: Any) -> Any:
-        return cross_entropy(call(network, (learning, fixed), (inputs,)), labels)
-
-    def measured(learning: Weights, fixed: Weights, inputs: Any, labels: Any) -> Any:
+    def loss(learning: Weights, fixed: Weights, inputs: Any, labels: Any, counts: Any) -> Any:
         logits = call(network, (learning, fixed), (inputs,))
-        right = (logits.argmax(dim=1) == labels).sum()
-        return cross_entropy(logits, labels, reduction="sum"), right
+        return (cross_entropy(logits, labels, reduction="none") * counts).sum() / counts.sum()
+
+    def measured(learning: Weights, fixed: Weights, inputs: Any, labels: Any, counts: Any) -> Any:
+        logits = call(network, (learning, fixed), (inputs,))
+        right = ((logits.argmax(dim=1) == labels) * counts).sum()
+        return (cross_entropy(logits, labels, reduction="none") * counts).sum(), right
 
     return torch.func.vmap(torch.func.grad(loss)), torch.func.vmap(measured)
 

@@ -1,20 +1,28 @@
 """What does neighborhood invariance hang on? The ablations of Ng et al., TMLR 2023, §5.4.
 
-Run one of them: python -m benchmarks.ablations_invariance size|draws|magnitude|transforms|augmented
+Run one of them: python -m benchmarks.studies.ablations size|draws|magnitude|transforms|augmented
 Without a name all of them are run, and the page of results is written. No bounds are promised.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from benchmarks._ablations import (
+from benchmarks._classifiers import TRAINED_ON, handwritten, one_thread, street_digits
+from benchmarks._pools import standard_error
+from benchmarks._results import data_folder, markdown_table
+from benchmarks.quality_invariance_digits import GOOD, RECIPES, taus
+from benchmarks.quality_invariance_sentiment import SOURCES
+from benchmarks.studies._ablations import (
     DRAWS,
     IMAGES,
     MARGIN,
@@ -31,11 +39,7 @@ from benchmarks._ablations import (
     texts_by_share,
     usps,
 )
-from benchmarks._classifiers import TRAINED_ON, handwritten, one_thread, street_digits
-from benchmarks._pools import standard_error
-from benchmarks._results import data_folder, machine_facts, markdown_table, write_results
-from benchmarks.quality_invariance_digits import GOOD, RECIPES, taus
-from benchmarks.quality_invariance_sentiment import SOURCES
+from benchmarks.studies._pages import Page, write
 from oodometer import transforms as registry
 from oodometer.arrays import Floats
 from oodometer.core import Transform
@@ -57,7 +61,18 @@ def spread(values: Floats) -> str:
     return f"{values.mean():.2f}" + (f" ± {values.std(ddof=1):.2f}" if len(values) > 1 else "")
 
 
-def size(folder: Path) -> str:
+@dataclass(frozen=True)
+class Grid:
+    """A table of a section."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+Pieces = tuple[str | Grid, ...]
+
+
+def size(folder: Path) -> Pieces:
     digits = folder / "digits"
     found = by_size(judged(pool(digits), usps(digits), "randaugment"), SIZES, SAMPLES)
     names = ("ni", "pa", "labels")
@@ -67,12 +82,13 @@ def size(folder: Path) -> str:
     return (
         f"τ on samples of the {IMAGES} images with the accuracy on all of them; mean and standard "
         f"deviation over {SAMPLES} samples. The last column is what the labels of a sample would "
-        f"tell, which is also a part of the truth it is compared with.\n\n"
-        f"{markdown_table(head, rows)}\n\nThe paper's claim holds: small sets are noisy and rank "
+        "tell, which is also a part of the truth it is compared with.",
+        Grid(head, rows),
+        "The paper's claim holds: small sets are noisy and rank "
         f"worse, from {most:.2f} down to {least:.2f}, with no sudden end. PA does as NI does. "
         f"{_enough(found)} Who can label the sample should: as many labels rank better than the "
         "invariance does, at every size. And what NI lacks of 1 on all images is no luck of the "
-        "sample, so more images do not mend it."
+        "sample, so more images do not mend it.",
     )
 
 
@@ -82,7 +98,7 @@ def _enough(found: dict[int, Taus]) -> str:
     return f"{near} images are within 0.05 of all."
 
 
-def draws(folder: Path) -> str:
+def draws(folder: Path) -> Pieces:
     digits = folder / "digits"
     one = judged(pool(digits), usps(digits), "randaugment", draws=max(COUNTS))
     found, values = by_draws(one, COUNTS, GOOD)
@@ -101,8 +117,9 @@ def draws(folder: Path) -> str:
     return (
         "The number of draws beside the image itself. One run of 100 draws is cut into blocks of "
         "so many: mean and standard deviation of τ over the blocks (of 100 there is one), and the "
-        f"mean value of `{RECIPES[GOOD].name}`.\n\n{markdown_table(head, rows)}\n\nThe paper's "
-        f"claim holds: even 2 draws rank nearly as 100 do ({found[2]['ni'].mean():.2f} and "
+        f"mean value of `{RECIPES[GOOD].name}`.",
+        Grid(head, rows),
+        f"The paper's claim holds: even 2 draws rank nearly as 100 do ({found[2]['ni'].mean():.2f} and "
         f"{found[100]['ni'].mean():.2f}), and what more draws bring is mostly less luck. Values "
         f"are another thing: from 2 to 100 draws NI falls by {fall['ni']:.3f}, so it can be "
         f"compared only at one number of draws. So does PA, by {fall['pa']:.3f}, as long as the "
@@ -110,11 +127,11 @@ def draws(folder: Path) -> str:
         "agrees with a draw more often than two draws do, and with more draws it weighs less. PA "
         "of the draws alone (`identity=False`) moves by "
         f"{abs(fall['pa, draws alone']):.4f} only: this is the one to compare across numbers of "
-        "draws."
+        "draws.",
     )
 
 
-def magnitude(folder: Path) -> str:
+def magnitude(folder: Path) -> Pieces:
     digits = folder / "digits"
     found = {one: judged(pool(digits), usps(digits), one) for one in STRENGTHS}
     names = ("digits", "magnitude", "τ, NI", "τ, PA", "mean NI", "entropy difference")
@@ -130,9 +147,11 @@ def magnitude(folder: Path) -> str:
     best |= {label: _best({t: tau.mean() for t, tau, *_ in texts if t.label == label})
              for label in ("RandRep", "SSMBA")}  # fmt: skip
     return (
-        f"{markdown_table(names, rows)}\n\nReviews: the pools of {', '.join(SOURCES)} on "
-        f"{TEXTS} texts each of {', '.join(TARGETS)}; the mean over {len(texts[0][1])} pairs.\n\n"
-        f"{markdown_table(head, of_texts)}\n\nτ is highest at "
+        Grid(names, rows),
+        f"Reviews: the pools of {', '.join(SOURCES)} on "
+        f"{TEXTS} texts each of {', '.join(TARGETS)}; the mean over {len(texts[0][1])} pairs.",
+        Grid(head, of_texts),
+        "τ is highest at "
         f"{', '.join(f'{label} {where}' for label, where in best.items())}. The paper's claim "
         "(τ rises to a top and then falls, slowly) holds for translations; under RandAugment τ "
         "rises nearly to the end of the scale, and what it loses there is within its error. The "
@@ -141,7 +160,7 @@ def magnitude(folder: Path) -> str:
         "that τ of both changes moves by little more than its standard error, and is well above 0 "
         f"even at 85 %: perhaps as these classifiers count words, and there are many in a review. The limit of "
         f"{ENTROPY_LIMIT} does not find the top: translations beyond it rank best, and no change "
-        "of words comes near it."
+        "of words comes near it.",
     )
 
 
@@ -158,7 +177,7 @@ def _best(by_transform: dict[Transform, float]) -> str:
     return _amount(max(by_transform, key=lambda one: by_transform[one]))
 
 
-def transforms(folder: Path) -> str:
+def transforms(folder: Path) -> Pieces:
     digits = folder / "digits"
     targets = (
         usps(digits),
@@ -176,9 +195,10 @@ def transforms(folder: Path) -> str:
     return (
         "τ of NI, mean NI, and the mean rise of entropy over the models, of every transform of "
         "images but `color`, which changes no grey image (NI is 1 for all models, and there is "
-        f"no τ).\n\n{markdown_table(('transform', *head), rows)}\n\n"
-        + "\n".join(f"- {_limit_in_words(name, each)}" for name, each in found.items())
-        + f"\n\nThe paper's rule (τ is alike up to a rise of {ENTROPY_LIMIT}, and fails above it) "
+        "no τ).",
+        Grid(("transform", *head), rows),
+        "\n".join(f"- {_limit_in_words(name, each)}" for name, each in found.items()),
+        f"The paper's rule (τ is alike up to a rise of {ENTROPY_LIMIT}, and fails above it) "
         "does not hold for these models: mean τ is about the same on either side. Brightness and "
         "contrast pass, and are among the worst three out of domain: they move next to no decision, "
         "so that there is little to tell models apart by. Translations are above the limit and "
@@ -187,7 +207,7 @@ def transforms(folder: Path) -> str:
         f"Among transforms that do move decisions (mean NI below {STILL}, a bound chosen when the "
         "results were known) a larger rise goes with a smaller τ on handwriting, not on street "
         "digits; of six or seven transforms that is a hint and no more. So a small rise is no "
-        "promise and a large one no verdict; a mean NI near 1 is a warning of its own."
+        "promise and a large one no verdict; a mean NI near 1 is a warning of its own.",
     )
 
 
@@ -206,7 +226,7 @@ def _limit_in_words(name: str, found: Sequence[Judged]) -> str:
     )
 
 
-def augmented(folder: Path) -> str:
+def augmented(folder: Path) -> Pieces:
     digits = folder / "digits"
     models = [*pool(digits), *augmented_pool(digits)]
     m = len(RECIPES)
@@ -230,17 +250,18 @@ def augmented(folder: Path) -> str:
     ]
     return (
         f"The {m} networks, and the same {m} trained as long on images under RandAugment "
-        "(magnitude 15), with the same wrong labels; s.e. by leaving out a model at a time."
-        f"\n\n{markdown_table(head, rows)}\n\nThe paper's claim holds: having been trained with "
+        "(magnitude 15), with the same wrong labels; s.e. by leaving out a model at a time.",
+        Grid(head, rows),
+        "The paper's claim holds: having been trained with "
         "the very transform of the measure does not spoil the ranking, neither over the augmented "
         "models alone nor over both kinds together. What it moves is the level: a line from NI to "
         "accuracy, fitted on the models without augmentation, puts the mean accuracy of those with "
         f"it too high by, in points: {', '.join(excess)}. So rank models of both kinds together, "
-        "but fit no line across them with the transform that one kind was trained on."
+        "but fit no line across them with the transform that one kind was trained on.",
     )
 
 
-ABLATIONS: dict[str, tuple[str, Callable[[Path], str]]] = {
+ABLATIONS: dict[str, tuple[str, Callable[[Path], Pieces]]] = {
     "size": ("How many images", size),
     "draws": ("How many draws", draws),
     "magnitude": ("How strong a change", magnitude),
@@ -249,22 +270,99 @@ ABLATIONS: dict[str, tuple[str, Callable[[Path], str]]] = {
 }
 
 
-def page(folder: Path) -> str:
-    start = time.process_time()
-    parts = [
-        f"{len(RECIPES)} classifiers of {TRAINED_ON:,} MNIST digits (those of the digits "
-        f"benchmark), judged on {IMAGES} images of USPS unless said otherwise; {DRAWS} draws. τ is "
-        "Kendall's, between a measure and true accuracy over the models; had other models been "
-        "drawn, it would differ by about 0.07 (the standard errors of the last section), so small "
-        "differences between rows are luck. One of the sections alone: `python -m benchmarks.ablations_invariance size` (or "
-        f"{', '.join(list(ABLATIONS)[1:])}).",
-        *(f"## {title}\n\n{run(folder)}" for title, run in ABLATIONS.values()),
-        f"All of it took {time.process_time() - start:.0f} s of one core. {machine_facts()}",
-    ]
-    return "\n\n".join(parts)
+def told(pieces: Pieces) -> str:
+    """A section as text."""
+    return "\n\n".join(
+        piece if isinstance(piece, str) else markdown_table(piece.head, piece.rows)
+        for piece in pieces
+    )
+
+
+def long_rows(found: Mapping[str, Pieces]) -> list[dict[str, Any]]:
+    """Every cell of every table: where it stands, what it says, and its number."""
+    cells = []
+    for section, pieces in found.items():
+        grids = [piece for piece in pieces if isinstance(piece, Grid)]
+        for number, grid in enumerate(grids):
+            for place, row in enumerate(grid.rows):
+                cells += [
+                    {"section": section, "table": number, "place": place, "row": row[0],
+                     "column": column, "cell": cell, "value": _number(cell)}
+                    for column, cell in zip(grid.head, row, strict=True)
+                ]  # fmt: skip
+    return cells
+
+
+def _number(cell: str) -> float | None:
+    """The first number of a cell; a percentage as a fraction.
+
+    >>> _number("0.67 ± 0.05"), _number("5%"), _number("RandAug")
+    (0.67, 0.05, None)
+    """
+    found = re.match(r"[+-]?\d+(\.\d+)?", cell)
+    if found is None:
+        return None
+    return float(found[0]) / (100 if cell.endswith("%") else 1)
+
+
+def page(found: Mapping[str, Pieces], seconds: float) -> Page:
+    opening = (
+        f"{len(RECIPES)} classifiers of {TRAINED_ON:,} MNIST digits, judged on {IMAGES} images of USPS "
+        f"unless said otherwise; {DRAWS} draws. τ is Kendall's, between a measure and true accuracy "
+        "over the models; had other models been drawn, it would differ by about 0.07 (the standard "
+        "errors of the last section), so small differences between rows are luck. One of the "
+        "sections alone: `python -m benchmarks.studies.ablations size` (or "
+        f"{', '.join(list(ABLATIONS)[1:])})."
+    )
+    sections = [f"## {ABLATIONS[name][0]}\n\n{told(pieces)}" for name, pieces in found.items()]
+    return Page(
+        name="ablations",
+        title="What neighborhood invariance hangs on",
+        done="\n\n".join([opening, *sections]),
+        tables={},
+        differs=(
+            "The paper's ablations (NI §5.4) are figures on CIFAR-10 and Amazon reviews with large "
+            "networks; here the claims are looked at on digits and reviews with small ones."
+        ),
+        notes=(f"All of it took {seconds:.0f} s of one core.",),
+    )
+
+
+def picture(rows: Any) -> Any:
+    """τ of NI by the number of images, of draws, and by the magnitude."""
+    import altair as alt
+
+    frame = rows.to_pandas()
+
+    def chart(section: str, table: int, column: str, title: str) -> Any:
+        part = frame[(frame["section"] == section) & (frame["table"] == table)]
+        wide = part.pivot_table(
+            index=["place", "row"], columns="column", values="value"
+        ).reset_index()
+        x = "magnitude" if section == "magnitude" else next(iter(part["column"]))
+        return (
+            alt.Chart(wide, title=title)
+            .mark_line(point=True)
+            .encode(
+                x=alt.X(f"{x}:Q", title=x, scale=alt.Scale(type="log")),
+                y=alt.Y(f"{column}:Q", title="Kendall's τ", scale=alt.Scale(zero=False)),
+                color=alt.Color("row:N", title=None)
+                if section == "magnitude"
+                else alt.value("#4c78a8"),
+            )
+            .properties(width=220, height=180)
+        )
+
+    return alt.hconcat(
+        chart("size", 0, "NI-RandAug", "how many images"),
+        chart("draws", 0, "τ, NI", "how many draws"),
+        chart("magnitude", 0, "τ, NI", "how strong a change"),
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    import pyarrow as pa
+
     parser = argparse.ArgumentParser(description="Ablations of neighborhood invariance.")
     parser.add_argument("name", nargs="?", choices=list(ABLATIONS), help="by default all")
     name = parser.parse_args(arguments).name
@@ -273,10 +371,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("The digits and reviews are not on this machine; nothing was measured.")
         return 0
     with one_thread():
-        if name is None:
-            write_results("ablations_invariance", page(folder))
-        else:
-            print(ABLATIONS[name][1](folder))
+        if name is not None:
+            print(told(ABLATIONS[name][1](folder)))
+            return 0
+        start = time.process_time()
+        found = {key: run(folder) for key, (_, run) in ABLATIONS.items()}
+        rows = pa.Table.from_pylist(long_rows(found))
+        write(page(found, time.process_time() - start), rows, picture(rows))
     return 0
 
 

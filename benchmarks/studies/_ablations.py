@@ -1,4 +1,4 @@
-"""The ablations of neighborhood invariance, computed; ablations_invariance.py puts them in words.
+"""The ablations of neighborhood invariance, computed; ablations.py puts them in words.
 
 Ng, Hulkund, Cho & Ghassemi, TMLR 2023, §5.4. Small networks of MNIST digits are judged on USPS,
 and classifiers of reviews on those of other goods.

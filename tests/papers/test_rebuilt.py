@@ -1,0 +1,120 @@
+"""What the rebuilt experiments share: pages, neighbors that are there, and figures beside figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.studies import _judged, _pages, ablations
+from benchmarks.studies._aligned import Aligned
+from benchmarks.studies._pages import Claim, Page
+from benchmarks.studies._reported import NI, NI_COLUMNS
+from benchmarks.studies.agreement_cifar import Said, on_the_line, predicted
+from oodometer.draws import Draws
+from oodometer.errors import InputError
+from oodometer.protocol.judged import judge
+from oodometer.protocol.table import Table
+
+PAGE = Page(
+    name="made", title="Made", done="Nothing.", tables={"One": (("a", "b"), [("1", "2")])},
+    differs="It does not.", claims=[Claim("it holds", False, "0 of 1.")],
+)  # fmt: skip
+
+
+class Chart:
+    """Stands in for a picture."""
+
+    def save(self, path: Path, scale_factor: float) -> None:
+        path.write_bytes(b"drawn")
+
+
+def test_a_page_its_numbers_and_its_picture_say_where_they_come_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(_pages, "PAGES", tmp_path / "studies")
+    monkeypatch.setattr(_pages, "commit", lambda: "abc123")
+    _pages.write(PAGE, pa.table({"x": [1.5]}), Chart())
+    text = (tmp_path / "studies" / "made.md").read_text()
+    assert capsys.readouterr().out == text + "\n"
+    assert "- DOES NOT HOLD: it holds. 0 of 1." in text
+    assert "| a | b |" in text
+    assert "Commit abc123, seed 0." in text
+    table = pq.read_table(tmp_path / "studies" / "made.parquet")
+    assert table.to_pydict() == {"x": [1.5]}
+    assert table.schema.metadata[b"commit"] == b"abc123"
+    assert table.schema.metadata[b"seed"] == b"0"
+    assert (tmp_path / "studies" / "made.png").read_bytes() == b"drawn"
+
+
+def test_neighbors_are_the_wordings_by_number() -> None:
+    others = {("a", "b"): (("a1", "b1"), ("a2", "b2")), ("c", "d"): (("c1", "d1"), ("c2", "d2"))}
+    aligned = Aligned("made", others)
+    draws = Draws(0, np.arange(3, dtype=np.uint64), np.array([1, 2, 2]))
+    found = aligned.apply([("a", "b"), ("a", "b"), ("c", "d")], draws)
+    assert found == [("a1", "b1"), ("a2", "b2"), ("c2", "d2")]
+    with pytest.raises(InputError, match="'a' has 2 other wordings, and number 3 was asked for"):
+        aligned.apply([("a", "b")], Draws(0, np.zeros(1, dtype=np.uint64), np.array([3])))
+    assert repr(aligned) == "Aligned('made', 2 pairs)"
+
+
+def judged() -> Any:
+    rng = np.random.default_rng(0)
+    n = 30
+    accuracy = rng.random(n)
+    return judge(Table.read({
+        "model": [f"m{j // 3}" for j in range(n)], "trained_on": ["ab"[j // 3 % 2] for j in range(n)],
+        "tested_on": ["abc"[j % 3] for j in range(n)], "accuracy": accuracy,
+        "ni-randaugment": accuracy, "atc-mc": rng.random(n),
+    }))  # fmt: skip
+
+
+def test_the_papers_figures_stand_in_brackets() -> None:
+    found = judged()
+    head, rows = _judged.printed(found, "CI10")
+    cell = dict(zip(head, rows[0], strict=True))
+    assert rows[0][0] == "ni-randaugment"
+    assert cell["Macro τ"] == "1.000 (0.768)"
+    assert cell["MAE"] == "0.00 (3.11)"
+    assert "(" not in cell["Cross-domain τ"]
+    assert all(len(row) == len(NI_COLUMNS) for task in NI.values() for row in task.values())
+
+
+def test_a_duel_is_won_by_more_or_by_less() -> None:
+    found = judged()
+    for statistic in ("macro_tau", "mae", "r2_pearson"):
+        assert _judged.better(found, statistic, "ni-randaugment", "atc-mc").holds
+        assert not _judged.better(found, statistic, "atc-mc", "ni-randaugment").holds
+
+
+def test_cells_of_ablations_are_kept_with_their_numbers() -> None:
+    grid = ablations.Grid(("images", "τ"), [("500", "0.67 ± 0.05"), ("20", "–")])
+    cells = ablations.long_rows({"size": ("words", grid)})
+    assert [(cell["row"], cell["column"], cell["value"]) for cell in cells] == [
+        ("500", "images", 500.0), ("500", "τ", 0.67), ("20", "images", 20.0), ("20", "τ", None),
+    ]  # fmt: skip
+
+
+def test_agreement_on_the_line_is_right_where_the_same_rows_are_hard_for_all() -> None:
+    """Then two models agree where both are right: as often as the lesser one is right."""
+    rng = np.random.default_rng(0)
+    labels, strength = rng.integers(0, 1000, 20_000), np.linspace(0.8, 1.8, 8)
+
+    def said(harder: float) -> Said:
+        hard = rng.normal(size=len(labels)) + harder
+        guesses = (labels + rng.integers(1, 1000, (8, len(labels)))) % 1000
+        return Said(np.where(hard < strength[:, None], labels, guesses), labels)
+
+    source, target = said(0.0), said(0.5)
+    found = on_the_line(source, target)
+    assert np.abs(found - target.accuracy).max() < 0.01
+    assert np.abs(source.accuracy - target.accuracy).min() > 0.05
+    every = predicted(source, target)
+    assert np.array_equal(every["source"], source.accuracy)
+    assert all(len(one) == 8 for one in every.values())
+    lesser = np.array([target.agreement()[j, j - 1] for j in range(1, 8)])
+    assert np.abs(every["gde"][1:] - lesser).max() < 1e-9
