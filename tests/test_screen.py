@@ -5,6 +5,7 @@ import io
 import numpy as np
 import pytest
 from rich.console import Console
+from rich.progress import Progress
 
 import oodometer
 from oodometer import screen
@@ -74,3 +75,10 @@ def test_nothing_is_shown_as_minus_nothing() -> None:
         "",
     ]
     assert screen.number(-1e-9, ".2f") == "0.00"
+
+
+@pytest.mark.parametrize(("words", "shown"), [("working", 1), ("working, about 3 min left", 0)])
+def test_the_time_left_is_told_once(words: str, shown: int) -> None:
+    bar = Progress(screen.TimeLeft())
+    task = bar.tasks[bar.add_task(words, total=10)]
+    assert bool(screen.TimeLeft().render(task).plain) == bool(shown)

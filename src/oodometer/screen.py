@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, Task, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -246,6 +246,14 @@ def _bar(value: float | None, half: int = 10) -> str:
     return f"{blank}│{full}{empty}" if (value or 0.0) >= 0 else f"{empty}{full}│{blank}"
 
 
+class TimeLeft(TimeRemainingColumn):
+    """The time left by how quick the work was of late, unless its own words tell it."""
+
+    def render(self, task: Task) -> Text:
+        """As text."""
+        return Text() if task.description.endswith(" left") else super().render(task)
+
+
 @contextmanager
 def progress_bar(console: Console, *, after: float = 1.0) -> Iterator[Report]:
     """A callback that draws a bar on the error stream once work has taken a second.
@@ -254,7 +262,7 @@ def progress_bar(console: Console, *, after: float = 1.0) -> Iterator[Report]:
     """
     began = time.monotonic()
     bar = Progress(
-        TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn(),
+        TextColumn("{task.description}", markup=False), BarColumn(), TimeLeft(),
         console=console, transient=True, disable=not sys.stderr.isatty(),
     )  # fmt: skip
     task = bar.add_task("", total=None)
