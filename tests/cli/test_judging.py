@@ -103,3 +103,12 @@ def test_models_by_test_sets_are_held_against_one(tmp_path: Path) -> None:
     assert told["sets"][0]["spearman"] > 0.9
     wrong = judge(tmp_path, "sets.csv", "--reference", "vall")
     assert "Did you mean 'val'?" in wrong.stderr
+
+
+def test_accuracies_that_are_all_equal_leave_no_table_but_the_reason(tmp_path: Path) -> None:
+    rows = "model,trained_on,tested_on,accuracy,ni\na,x,y,0.5,1\nb,x,y,0.5,2\n"
+    (tmp_path / "same.csv").write_text(rows)
+    done = judge(tmp_path, "same.csv")
+    assert done.stdout.startswith("No statistic has an answer, for the reasons below.\n")
+    assert "groups: all accuracies equal." in done.stdout
+    assert "No answer in 1 group: fewer than two models to fit the line to." in done.stdout

@@ -130,7 +130,10 @@ def _judge(
     if _written(made, form, output):
         return
     title = "All architectures" if architecture is None else architecture
-    _show(made, f"{title}: {len(judged.table):,} evaluations")
+    if len(made.head) == 1:
+        console().print(Text("No statistic has an answer, for the reasons below."))
+    else:
+        _show(made, f"{title}: {len(judged.table):,} evaluations")
     for line in _remarks(judged, only):
         console().print(Text(line))
 
@@ -176,7 +179,10 @@ def _remarks(judged: Judgement, architecture: str | None) -> list[str]:
     lost: Counter[str] = Counter()
     for one in mine.values():
         lost.update(one.left_out)
-    found += [f"No answer in {count} groups: {reason}." for reason, count in lost.most_common()]
+    found += [
+        f"No answer in {count} group{'' if count == 1 else 's'}: {reason}."
+        for reason, count in lost.most_common()
+    ]
     if judged.unknown:
         found.append(f"{judged.unknown} evaluations have no accuracy.")
     found += [f"{count} rows left out: {why}." for why, count in judged.table.left_out.items()]

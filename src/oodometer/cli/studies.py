@@ -22,8 +22,6 @@ SHOWN = 20
 COLUMNS = ("model", "trained_on", "tested_on", "accuracy", "measure", "value", "reason")
 
 app = typer.Typer(help="Which measure tells the truth: models by domains.", no_args_is_help=True)
-app.command()(judging.table)
-app.command()(judging.judge)
 
 Named = Annotated[str, typer.Argument(metavar="SPEC", help="A TOML file.")]
 Folder = Annotated[
@@ -153,3 +151,8 @@ def _shown(cell: Any) -> str:
     if cell is None:
         return ""
     return screen.number(cell, ".4g") if isinstance(cell, float) else str(cell)
+
+
+# After those above: help shows commands in this order.
+app.command()(judging.table)
+app.command()(judging.judge)
