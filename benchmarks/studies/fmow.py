@@ -141,7 +141,7 @@ def page(found: dict[str, dict[str, float]], folds: int) -> Page:
 def picture(table: Any) -> Any:
     import altair as alt
 
-    scale = alt.Scale(domain=[0, 1])
+    scale = alt.Scale(domain=[0.3, 1])
     frame = table.to_pandas()
     dots = (
         alt.Chart(frame)

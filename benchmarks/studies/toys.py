@@ -147,7 +147,9 @@ def picture(table: Any) -> Any:
             .mark_line(point=True)
             .encode(
                 x=alt.X("at:Q", title=x),
-                y=alt.Y("value:Q", title=y, axis=alt.Axis(format=form)),
+                y=alt.Y(
+                    "value:Q", title=y, axis=alt.Axis(format=form), scale=alt.Scale(zero=False)
+                ),
                 color=alt.Color("measure:N", title=None, scale=alt.Scale(scheme="tableau10")),
                 strokeDash=alt.StrokeDash("measure:N", title=None),
             )
