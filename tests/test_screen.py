@@ -82,3 +82,27 @@ def test_the_time_left_is_told_once(words: str, shown: int) -> None:
     bar = Progress(screen.TimeLeft())
     bar.add_task(words, total=10)
     assert bool(screen.TimeLeft().render(bar.tasks[0]).plain) == bool(shown)
+
+
+@pytest.mark.parametrize("width", [40, 60, 72, 78, 80, 81, 82, 83, 100, 140])
+def test_nothing_of_a_table_is_cut_off(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    heads = ("target", *(f"m{j}" for j in range(10)))
+    rows = [("mean abs. error", *(f"{10 * j + 1}.5" for j in range(10)))]
+    console = Console(file=io.StringIO(), width=width)
+    console.print(screen.table("Table", heads, rows))
+    lines = console.file.getvalue().splitlines()[1:]  # type: ignore[attr-defined]
+    assert all(len(line) <= width for line in lines)
+    shown = sorted(sign for line in lines for sign in line if not sign.isspace())
+    assert shown == sorted(
+        sign for cell in (*heads, *rows[0]) for sign in cell if not sign.isspace()
+    )
+
+
+def test_numbers_stay_in_one_line_where_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    rows = [("mean abs. error", *(f"{10 * j + 1}.5" for j in range(10)))]
+    console = Console(file=io.StringIO(), width=80)
+    console.print(screen.table("Table", ("target", *(f"m {j}" for j in range(10))), rows))
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert all(f"{10 * j + 1}.5" in said for j in range(10))

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, Task, TextColumn, TimeRemainingColumn
@@ -31,18 +31,28 @@ LIGHTS = {"green": "green", "amber": "yellow", "red": "bold red"}
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> Table:
     """A table whose cells are never read as markup; columns of numbers are set to the right."""
     made = Table(title=Text(title), title_justify="left", title_style="bold", box=None)
-    for place, name in enumerate(columns):
-        cells = [str(row[place]) for row in rows]
-        numeric = any(cells) and all(_is_number(cell) for cell in cells if cell)
-        # A number in two lines is none, and what a row is about comes first.
-        longest = max(map(len, cells), default=0)
-        least = min(longest, 20) if place == 0 else longest if numeric else None
-        made.add_column(
-            Text(name), justify="right" if numeric else "left", overflow="fold", min_width=least
-        )
+    cells = [[name, *(str(row[place]) for row in rows)] for place, name in enumerate(columns)]
+    numeric = [any(one[1:]) and all(map(_is_number, filter(None, one[1:]))) for one in cells]
+    whole = _fit(cells, numeric)
+    for name, number in zip(columns, numeric, strict=True):
+        side: Literal["left", "right"] = "right" if number else "left"
+        made.add_column(Text(name), justify=side, overflow="fold", no_wrap=number and whole)
     for row in rows:
         made.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
     return made
+
+
+def _fit(cells: Sequence[Sequence[str]], numeric: Sequence[bool]) -> bool:
+    """Whether numbers can be kept from breaking, for one in two lines is none.
+
+    Text beside them can be broken; but where there is no room for that, what does not fit would be
+    cut off.
+    """
+    longest = [max(map(len, one)) for one in cells]
+    needed = [
+        wide if number else min(wide, 8) for wide, number in zip(longest, numeric, strict=True)
+    ]
+    return sum(needed) + 2 * len(cells) <= Console().width
 
 
 def _is_number(cell: str) -> bool:
