@@ -11,7 +11,15 @@ from rich.text import Text
 
 from oodometer import screen
 from oodometer.cli.options import AsJson, console, errors
-from oodometer.cli.runs import Data, Scheduler, Workers, resumable, runner_of, show_reasons
+from oodometer.cli.runs import (
+    Data,
+    Scheduler,
+    Workers,
+    resumable,
+    runner_of,
+    show_end,
+    show_reasons,
+)
 
 if TYPE_CHECKING:
     from oodometer.pools.grids import Spec
@@ -84,13 +92,7 @@ def run(
     opened = Spec.open(spec, data=data)
     with resumable("Trained models"), screen.progress_bar(errors()) as progress:
         ran = train(opened, _folder(opened, folder), runner=runner, limit=limit, progress=progress)
-    if as_json:
-        typer.echo(json.dumps(ran.to_dict(), indent=2))
-    else:
-        console().print(Text(ran.told()))
-        show_reasons(ran.failed, "models")
-    if ran.failed:
-        raise typer.Exit(1)
+    show_end(ran, "models", as_json)
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +17,9 @@ from oodometer.cli.options import console, errors
 from oodometer.errors import InputError
 
 if TYPE_CHECKING:
+    from oodometer.pools.running import Ran as Pools
     from oodometer.runners import Runner
+    from oodometer.studies.running import Ran as Studies
 
 # So many reasons are shown; all are in the folder.
 SHOWN = 5
@@ -52,6 +55,17 @@ def resumable(kept: str) -> Iterator[None]:
     except KeyboardInterrupt:
         errors().print(Text(f"Stopped. {kept} so far are kept: the same command goes on there."))
         raise
+
+
+def show_end(ran: Pools | Studies, what: str, as_json: bool) -> None:
+    """What a run has done; the exit code is 1 where something failed."""
+    if as_json:
+        typer.echo(json.dumps(ran.to_dict(), indent=2))
+    else:
+        console().print(Text(ran.told()))
+        show_reasons(ran.failed, what)
+    if ran.failed:
+        raise typer.Exit(1)
 
 
 def show_reasons(failed: Mapping[str, str], what: str) -> None:

@@ -12,7 +12,15 @@ from rich.text import Text
 from oodometer import screen
 from oodometer.cli import judging
 from oodometer.cli.options import AsJson, console, errors
-from oodometer.cli.runs import Data, Scheduler, Workers, resumable, runner_of, show_reasons
+from oodometer.cli.runs import (
+    Data,
+    Scheduler,
+    Workers,
+    resumable,
+    runner_of,
+    show_end,
+    show_reasons,
+)
 
 if TYPE_CHECKING:
     from oodometer.studies import Study
@@ -54,13 +62,7 @@ def run(
         ran = run_study(
             study, _folder(study, folder), runner=runner, limit=limit, progress=progress
         )
-    if as_json:
-        typer.echo(json.dumps(ran.to_dict(), indent=2))
-    else:
-        console().print(Text(ran.told()))
-        show_reasons(ran.failed, "evaluations")
-    if ran.failed:
-        raise typer.Exit(1)
+    show_end(ran, "evaluations", as_json)
 
 
 @app.command()

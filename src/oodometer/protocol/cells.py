@@ -24,6 +24,8 @@ OTHERS = (
 RECIPE = "recipe."
 # Between the domains of a training set.
 AND = " + "
+# What the names of estimates end in whose scores were left as they are, without a temperature.
+PRE = " (pre-T)"
 # How `converged` is denied.
 DENIALS = ("false", "0", "0.0", "no")
 

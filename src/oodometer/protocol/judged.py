@@ -10,6 +10,7 @@ import numpy as np
 
 from oodometer.arrays import Bools
 from oodometer.errors import InputError, UnknownName
+from oodometer.protocol.cells import PRE
 from oodometer.protocol.groups import Scores, Summary
 from oodometer.protocol.lines import lines
 from oodometer.protocol.table import Table
@@ -35,8 +36,6 @@ REPEATS = {
 }
 # How the rule of such a one begins.
 REPEATED = "the same as"
-# How the names of estimates without temperature scaling end.
-UNSCALED = " (pre-T)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +133,7 @@ def _direct(table: Table) -> list[str]:
     from oodometer.estimators import every
 
     known = {member.name for member in every()}
-    return [name for name in table.measures if name.removesuffix(UNSCALED) in known]
+    return [name for name in table.measures if name.removesuffix(PRE) in known]
 
 
 def _summaries(

@@ -16,7 +16,7 @@ import numpy as np
 
 from oodometer.arrays import Floats, Ints
 from oodometer.errors import InputError
-from oodometer.protocol.cells import chosen, codes
+from oodometer.protocol.cells import PRE, chosen, codes
 from oodometer.protocol.environments import outside_of_training
 from oodometer.protocol.roles import UNNAMED
 from oodometer.protocol.spread import Spread
@@ -24,7 +24,7 @@ from oodometer.protocol.table import Table
 
 Calibration = Literal["pre-T", "post-T", "unsaid"]
 # How names of estimates end that were made at a temperature of 1, or at a fitted one.
-ENDINGS: dict[str, Calibration] = {" (pre-T)": "pre-T", " (post-T)": "post-T"}
+ENDINGS: dict[str, Calibration] = {PRE: "pre-T", " (post-T)": "post-T"}
 # What the column `temperature` holds where none was fitted.
 UNFITTED = ("none", "1", "1.0")
 
@@ -174,7 +174,7 @@ def calibrations(table: Table, name: str) -> tuple[str, list[Calibration]]:
     The name's ending says so; or the column `temperature`; or that there is a twin, pre-T.
     """
     estimator, said = split(name)
-    if said == "unsaid" and f"{name} (pre-T)" in table.measures:
+    if said == "unsaid" and f"{name}{PRE}" in table.measures:
         said = "post-T"
     if said != "unsaid" or "temperature" not in table.columns:
         return estimator, [said] * len(table)

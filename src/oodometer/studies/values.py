@@ -45,9 +45,9 @@ class Found:
     facts: Mapping[str, Any] | None = None
 
     @classmethod
-    def of(cls, one: Estimate | Score, **facts: Any) -> Found:
-        """What an estimator, a metric or a measure gave."""
-        told: dict[str, Any] = {**facts, **one.facts}
+    def of(cls, one: Estimate | Score, facts: Mapping[str, Any] | None = None) -> Found:
+        """What an estimator, a metric or a measure gave, and other facts of it."""
+        told: dict[str, Any] = {**(facts or {}), **one.facts}
         by_class = getattr(one, "by_class", {})
         told |= {"notes": list(one.notes)} if one.notes else {}
         told |= {"by_class": dict(by_class)} if by_class else {}
@@ -170,7 +170,7 @@ def estimated(case: Case, wanted: Sequence[Wanted]) -> Iterator[tuple[Wanted, Fo
     for one in wanted:
         name = one.thing.name
         if name in found:
-            yield one, Found.of(found[name], temperature=found[name].temperature)
+            yield one, Found.of(found[name], {"temperature": found[name].temperature})
         else:
             lone = one.compares and peer is None
             yield one, Found(None, reason=NO_PEER if lone else refused[name])

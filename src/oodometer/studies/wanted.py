@@ -8,14 +8,13 @@ from typing import Any, Literal
 
 from oodometer.core import Estimator, Transform
 from oodometer.errors import InputError
+from oodometer.protocol.cells import PRE
 from oodometer.readings import MEASURES
 from oodometer.store.table import ACCURACY
 from oodometer.subject import Measure, Metric
 
 Family = Literal["accuracy", "metric", "estimator", "invariance", "measure"]
 Temperature = Literal["fit", "none"]
-# What the name of an estimate ends in whose scores were left as they are.
-PRE = " (pre-T)"
 # What can be had from kept predictions alone.
 LIGHT = ("outputs", "labels", "source domains")
 
