@@ -27,9 +27,11 @@ from oodometer.protocol.table import Table
 KEPT = 1.0
 # Sums of rounding errors may put an eigenvalue of 1 so far below it.
 ROUNDING = 1e-9
-# Angles below this are none; a plane whose criterion varies less, relative to its size, is flat.
-STILL, FLAT = 1e-9, 1e-12
-SWEEPS = 1000
+# Relative to the size of the criterion in its plane: a plane in which it varies less is flat, and a
+# turn that gains less is lost in rounding.
+FLAT, GAIN = 1e-12, 2.0**-52
+# Some tens do. With as many factors as columns an optimum can be so flat that it takes thousands.
+SWEEPS = 100_000
 NLL = "nll"
 
 
@@ -158,7 +160,7 @@ def orthomax(loadings: Floats, gamma: float) -> Floats:
     """Loadings turned so that Σ_j [Σ_i l_ij⁴ − γ/p · (Σ_i l_ij²)²] is largest, p being the columns.
 
     Every pair of factors is turned in its plane to the best angle, which has a closed form, until
-    none turns any more.
+    no turn gains anything. There are at most as many factors as columns.
 
     >>> even = np.array([[1.0, 1.0], [1.0, -1.0]]) / np.sqrt(2)
     >>> np.abs(orthomax(even, 1.0)).round(6).tolist()
@@ -166,25 +168,27 @@ def orthomax(loadings: Floats, gamma: float) -> Floats:
     """
     turned = np.array(loadings, dtype=np.float64)
     for _ in range(SWEEPS):
-        moved = 0.0
+        settled = True
         for i, j in itertools.combinations(range(turned.shape[1]), 2):
             angle = _best_angle(turned[:, i], turned[:, j], gamma)
-            c, s = math.cos(angle), math.sin(angle)
-            turned[:, [i, j]] = turned[:, [i, j]] @ np.array([[c, -s], [s, c]])
-            moved = max(moved, abs(angle))
-        if moved < STILL:
+            if angle:
+                c, s = math.cos(angle), math.sin(angle)
+                turned[:, [i, j]] = turned[:, [i, j]] @ np.array([[c, -s], [s, c]])
+                settled = False
+        if settled:
             return _in_order(turned)
     raise NoAnswer(f"the rotation with γ = {gamma:g} does not settle in {SWEEPS} sweeps")
 
 
 def _best_angle(x: Floats, y: Floats, gamma: float) -> float:
-    """How far to turn two factors; of all angles the one with the largest criterion."""
+    """How far to turn two factors: the angle with the largest criterion, 0 where it gains nothing."""
     u, v = x * x - y * y, 2 * x * y
     sine = 2 * (u @ v) - gamma * 2 * u.sum() * v.sum() / len(x)
     cosine = u @ u - v @ v - gamma * (u.sum() ** 2 - v.sum() ** 2) / len(x)
-    if math.hypot(sine, cosine) <= FLAT * (u @ u + v @ v):
-        return 0.0
-    return math.atan2(sine, cosine) / 4
+    angle = math.atan2(sine, cosine) / 4
+    varies, size = math.hypot(sine, cosine), u @ u + v @ v
+    gains = varies > FLAT * size and varies * math.sin(2 * angle) ** 2 > GAIN * size
+    return angle if gains else 0.0
 
 
 def _in_order(loadings: Floats) -> Floats:
