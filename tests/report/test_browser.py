@@ -1,40 +1,36 @@
-"""Every chart is drawn by a real browser, where there is one."""
+"""Every page in a real browser: drawn, silent, without a request, at a desk and on a phone."""
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from oodometer.report import write_page
+from tests.report.browser import DESK, PHONE, empty_charts, needs_browser, opened, overflowing
 
-CHROMIUM = shutil.which("chromium")
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--virtual-time-budget=10000",
-    "--enable-logging=stderr",
-    "--dump-dom",
-)
+pytestmark = needs_browser
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
-def test_every_chart_is_drawn_and_nothing_complains(page: str, tmp_path: Path) -> None:
-    write_page(page, tmp_path / "page.html")
-    profile = f"--user-data-dir={tmp_path / 'profile'}"
-    address = (tmp_path / "page.html").as_uri()
-    command = [str(CHROMIUM), *FLAGS, profile, address]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    boxes = re.findall(r"<div data-chart=[^>]*>(<svg)?", done.stdout)
-    assert len(boxes) == page.count("<div data-chart=")
-    assert all(boxes)
-    assert 'class="vega-actions' not in done.stdout
-    assert "CONSOLE" not in done.stderr
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [DESK, PHONE])
+def test_every_chart_is_drawn_and_nothing_sticks_out(
+    page: str, width: int, scheme: Literal["light", "dark"], tmp_path: Path
+) -> None:
+    with opened(page, tmp_path, name="page", width=width, scheme=scheme) as window:
+        assert window.locator("[data-chart]").count() == page.count("<div data-chart=")
+        assert empty_charts(window) == []
+        assert overflowing(window) == []
+        assert window.locator(".vega-actions").count() == 0
+
+
+def test_a_broken_page_is_found_out(tmp_path: Path) -> None:
+    text = (
+        "<body><div data-chart><svg></svg></div><p style='width: 3000px'>wide</p>"
+        "<script>console.log('hm')</script><img src='https://example.invalid/x.png'></body>"
+    )
+    with pytest.raises(AssertionError) as found, opened(text, tmp_path, name="broken") as window:
+        assert len(empty_charts(window)) == 1
+        assert ["wide" in one for one in overflowing(window)] == [True]
+    assert "hm" in str(found.value)
+    assert "example.invalid" in str(found.value)

@@ -1,0 +1,91 @@
+"""A page as a person meets it: opened in Debian's Chromium, driven by Playwright."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+from oodometer.report import write_page
+
+CHROMIUM = shutil.which("chromium")
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+DESK, PHONE = 1100, 390
+# Where screenshots are kept for a person to look at; without it they go with the test's folder.
+SCREENSHOTS = "OODOMETER_SCREENSHOTS"
+
+# Whatever sticks out to the right of the window, unless it is in a box that scrolls.
+OVERFLOWING = """() => [...document.querySelectorAll('body *')].filter((element) => {
+  if (element.closest('.scroll, pre, details:not([open])') || element.closest('svg')) return false;
+  const box = element.getBoundingClientRect();
+  return box.width > 0 && box.right > document.documentElement.clientWidth + 1;
+}).map((element) => element.outerHTML.slice(0, 120))"""
+
+# A chart is empty where its drawing has no mark with a size.
+EMPTY_CHARTS = """() => [...document.querySelectorAll('[data-chart]')].filter((box) =>
+  ![...box.querySelectorAll('svg .mark-rect, svg .mark-symbol, svg .mark-line, svg .mark-rule, '
+    + 'svg .mark-area, svg .mark-arc, svg .mark-text, svg .mark-trail')].some((mark) =>
+      [...mark.querySelectorAll('path, line, text')].some((part) => {
+        const size = part.getBoundingClientRect();
+        return size.width > 0 || size.height > 0;
+      }))).map((box) => box.outerHTML.slice(0, 120))"""
+
+
+@contextmanager
+def opened(
+    text: str,
+    folder: Path,
+    *,
+    name: str,
+    width: int = DESK,
+    scheme: Literal["light", "dark"] = "light",
+) -> Iterator[Page]:
+    """A page in a browser window whose charts are drawn; complaints and requests fail the test.
+
+    A screenshot of the whole page, `<name>-<width>-<scheme>.png`, is made when the block ends.
+    """
+    path = folder / f"{name}.html"
+    write_page(text, path)
+    complaints: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        try:
+            window = browser.new_page(
+                viewport={"width": width, "height": 900},
+                color_scheme=scheme,
+                reduced_motion="reduce",
+            )
+            window.on("console", lambda message: complaints.append(f"console: {message.text}"))
+            window.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+            window.on("request", lambda request: complaints.append(f"request: {request.url[:100]}"))
+            window.goto(path.as_uri())
+            window.wait_for_function(
+                "() => [...document.querySelectorAll('[data-chart]')].every((box) => box.querySelector('svg'))"
+            )
+            yield window
+            shots = Path(os.environ.get(SCREENSHOTS, folder))
+            shots.mkdir(parents=True, exist_ok=True)
+            window.screenshot(path=shots / f"{name}-{width}-{scheme}.png", full_page=True)
+        finally:
+            browser.close()
+    own = f"request: {path.as_uri()[:91]}"
+    kept = [one for one in complaints if one != own and not one.startswith("request: data:")]
+    assert not kept, "; ".join(kept)
+
+
+def overflowing(window: Page) -> list[str]:
+    """Elements that are wider than the window."""
+    found: list[str] = window.evaluate(OVERFLOWING)
+    return found
+
+
+def empty_charts(window: Page) -> list[str]:
+    """Charts without a single mark that can be seen."""
+    found: list[str] = window.evaluate(EMPTY_CHARTS)
+    return found
