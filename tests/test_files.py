@@ -255,6 +255,28 @@ def test_an_unknown_ending_is_told_with_those_that_are_known(tmp_path: Path, nam
     )
 
 
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    assert refusal_of(tmp_path) == f"There is no file {str(tmp_path)!r}."
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"label;prob_0;prob_1\n0;0,9;0,1\n", "has semicolons between its columns, and commas"),
+        (b"label\tprob_0\tprob_1\n0\t0.9\t0.1\n", "has tabs between its columns, and commas"),
+        ("label,prob_0\n0,1\n".encode("utf-16"), "is UTF-16 text. Save it as UTF-8."),
+        (b"label,prob_0,prob_1\n\xe9,0.9,0.1\n", "'label' is no UTF-8 text. Save it as UTF-8."),
+    ],
+)
+def test_text_of_other_countries_spreadsheets_is_refused(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    told = refusal_of(tmp_path / "a.csv")
+    assert told.startswith("a.csv")
+    assert message in told
+
+
 BINARY = {key: value for key, value in WRITERS.items() if key != "csv"}
 
 

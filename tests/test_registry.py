@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -53,3 +54,16 @@ def test_members_are_asked_for_by_name_or_as_they_are_each_once() -> None:
 def test_what_is_no_member_is_not_asked_for(wrong: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
         asked(wrong)
+
+
+def test_what_a_member_lacks_is_named() -> None:
+    with pytest.raises(InputError, match=r"It lacks: assumes, needs, paper, score\.$"):
+        asked([SimpleNamespace(name="mine", label="Mine")])
+
+
+def test_two_of_one_name_are_refused_unless_they_are_the_same() -> None:
+    given = {"name": "mine", "label": "Mine", "assumes": "", "needs": (), "paper": "", "score": len}
+    one, same, other = (SimpleNamespace(**given, scale=scale) for scale in (1, 1, 2))
+    assert asked([one, same]) == [one]
+    with pytest.raises(InputError, match="Two of them are called 'mine', and differ"):
+        asked([one, other])

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks._results import data_folder
 from benchmarks.studies._pages import Claim, Page, write
 from benchmarks.studies._reported import NI, NI_COLUMNS
@@ -92,6 +94,7 @@ def _cell(judged: Judgement, measure: str, statistic: str, theirs: float | None)
     found = judged.summaries.get((measure, statistic, None))
     digits = 2 if "mae" in statistic else 3
     ours = NOTHING if found is None or found.mean is None else f"{found.mean:.{digits}f}"
+    ours += "" if found is None or found.sd is None else f" ± {found.sd:.{digits}f}"
     return ours if theirs is None else f"{ours} ({theirs:.{digits}f})"
 
 
@@ -109,10 +112,25 @@ def counts(judged: Judgement) -> str:
     lost = {name: count for name, count in told["without_answer"].items() if count}
     left = f" No answer: {', '.join(f'{n} {c}' for n, c in lost.items())}." if lost else ""
     return (
-        f"{told['models']} models, {told['evaluations']} evaluations. Groups: "
-        f"{', '.join(f'{name} {count}' for name, count in groups.items())}. Lines for R2 and MAE "
-        f"are fitted to {' or '.join(sorted(rules))}.{left}"
+        f"{told['models']} models, {told['evaluations']} evaluations. {accuracies(judged.table)} "
+        f"Groups: {', '.join(f'{name} {count}' for name, count in groups.items())}; ± is the "
+        "standard deviation over them. The rule for the lines of R2 and MAE: "
+        f"{' or '.join(sorted(rules))}.{left}"
     )
+
+
+def accuracies(table: Table) -> str:
+    """Between which bounds the middle nine tenths of the accuracies lie, at home and elsewhere."""
+    known = ~np.isnan(table.accuracy)
+    parts = {
+        place: np.quantile(table.accuracy[rows & known], [0.05, 0.95])
+        for place, rows in (("where they learned", table.own), ("elsewhere", ~table.own))
+        if (rows & known).any()
+    }
+    told = [
+        f"{100 * low:.0f} to {100 * high:.0f} % {where}" for where, (low, high) in parts.items()
+    ]
+    return f"Accuracies (the middle nine tenths): {', '.join(told)}."
 
 
 def better(judged: Judgement, statistic: str, first: str, second: str) -> Claim:
@@ -121,9 +139,23 @@ def better(judged: Judgement, statistic: str, first: str, second: str) -> Claim:
     if one is None or other is None:
         return Claim(f"{first} has a better {LABELS[statistic]} than {second}", False, "No answer.")
     less = "mae" in statistic
-    figures = f"{one:.3f} against {other:.3f}."
+    figures = f"{one:.3f} against {other:.3f}; {_by_group(judged, statistic, first, second)}"
     holds = one < other if less else one > other
     return Claim(f"{first} has a better {LABELS[statistic]} than {second}", holds, figures)
+
+
+def _by_group(judged: Judgement, statistic: str, first: str, second: str) -> str:
+    """In how many groups, and by how much in the mean over those that both have an answer in."""
+    scores = next(one for one in judged.scores if one.statistic == statistic)
+    one, other = (scores.values[scores.measures.index(name)] for name in (first, second))
+    off = (other - one) if "mae" in statistic else (one - other)
+    off = off[~np.isnan(off)]
+    told = f"better in {(off > 0).sum()} of {len(off)} groups"
+    if len(off) < 2:
+        return f"{told}."
+    error = off.std(ddof=1) / np.sqrt(len(off))
+    luck = ", within its error" if abs(off.mean()) < 2 * error else ""
+    return f"{told}, by {off.mean():+.3f} ± {error:.3f} (standard error){luck}."
 
 
 def judged_page(

@@ -92,7 +92,8 @@ def first_lines(found: Averaged, beyond: Averaged) -> list[tuple[str, ...]]:
 def _shown(cell: dict[str, Any]) -> str:
     if cell["value"] is None:
         return "–"
-    return f"{cell['value']:+.2f} (sd {cell['sd'] or 0:.2f}, {cell['pairs']} pairs)"
+    sd = "" if cell["sd"] is None else f"sd {cell['sd']:.2f}, "
+    return f"{cell['value']:+.2f} ({sd}{cell['pairs']} pairs)"
 
 
 def _number(value: float | None) -> str:
@@ -100,26 +101,21 @@ def _number(value: float | None) -> str:
 
 
 def claims(found: Averaged, beyond: Averaged, factors: Factors) -> list[Claim]:
-    def value(name: str) -> float:
-        return float(found.overall.score(name, OOD)["value"] or 0.0)
-
-    others = {
-        name: value(name)
-        for name in found.overall.first
-        if name.startswith("ID") and name != "ID error"
-    }
-    best = max(others, key=lambda name: others[name])
-    adversarial, corrupted = value("ID adversarial_error"), "ID corrupted error"
-    left = beyond.overall.score(corrupted, RESIDUAL)["value"] or 0.0
+    scores = {name: found.overall.score(name, OOD)["value"] for name in found.overall.first}
+    known = {name: one for name, one in scores.items() if one is not None}  # no answer is no 0
+    others = {name for name in known if name.startswith("ID") and name != "ID error"}
+    own, best = known["ID error"], max(others, key=lambda name: known[name])
+    adversarial, corrupted = known["ID adversarial_error"], "ID corrupted error"
+    left = beyond.overall.score(corrupted, RESIDUAL)["value"]
     kept = factors.loadings.shape[1]
     return [
-        Claim("ID error is the best single predictor of OOD error", value("ID error") >= others[best],
-              f"{value('ID error'):+.2f}; the best other is {best} with {others[best]:+.2f}."),
-        Claim("ID error and OOD error go together", value("ID error") > 0.2,
-              f"{value('ID error'):+.2f} here, +0.49 in the paper."),
-        Claim("beyond ID error, the corrupted error tells nothing", abs(left) < 0.1, f"{left:+.2f}."),
-        Claim("adversarial error tells less than ID error", adversarial < value("ID error"),
-              f"{adversarial:+.2f}."),
+        Claim("ID error is the best single predictor of OOD error", own >= known[best],
+              f"{own:+.2f}; the best other is {best} with {known[best]:+.2f}."),
+        Claim("ID error and OOD error go together", own > 0.2,
+              f"{own:+.2f} here, {AO['ID error']:+.2f} in the paper."),
+        Claim("beyond ID error, the corrupted error tells nothing",
+              left is not None and abs(left) < 0.1, "No answer." if left is None else f"{left:+.2f}."),
+        Claim("adversarial error tells less than ID error", adversarial < own, f"{adversarial:+.2f}."),
         Claim("four factors have an eigenvalue of 1 or more", kept == AO_FACTORS, f"{kept} here."),
     ]  # fmt: skip
 
@@ -145,17 +141,17 @@ def page(table: Table) -> Page:
         for name, row in zip(factors.names, factors.rotations["varimax"], strict=True)
     ]
     hard = [
-        (one.task, f"{one.gap.value or 0:.2f}", f"{one.gap.value_se or 0:.2f}")
-        for one in difficulties(dots)
+        (one.task, _plain(one.gap.value), _plain(one.gap.value_se)) for one in difficulties(dots)
     ]
     tasks = [f"{name} alone" for name in found.tasks]
+    pairs = Counter(one.task for one in dots)
     return Page(
         name="ao",
         title="Which in-domain metric tells out-of-domain error",
         done=(
-            "The converged models of the reference pools: PACS (12 pairs; 150 rows a domain, and 100 "
-            f"of each of sixteen corruptions at severity {SEVERITY}) and reviews (240 pairs, 200 rows "
-            "a domain). Spearman's correlation over the models of a pair, averaged so that each task "
+            f"The converged models of the reference pools: PACS ({pairs['pacs']} pairs; 150 rows a "
+            f"domain, and 100 of each of sixteen corruptions at severity {SEVERITY}) and reviews "
+            f"({pairs['sentiment']} pairs, 200 rows a domain). Spearman's correlation over the models of a pair, averaged so that each task "
             "counts the same; attacks and corruptions are of images alone."
         ),
         tables={
@@ -177,6 +173,10 @@ def page(table: Table) -> Page:
             "had and how noisy it was."
         ),
     )  # fmt: skip
+
+
+def _plain(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
 
 
 def _eigenvalues(factors: Factors) -> str:

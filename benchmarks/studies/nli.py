@@ -24,8 +24,8 @@ WORDS = Words(
     ),
     differs=(
         "The paper trains on 77,000 pairs of each of five genres, and its CNNs are right on about 60 % "
-        "of pairs; here 6,000 pairs at most are learned, and accuracy is little above a third, "
-        "which is chance. Models differ by a few points, about as much as 250 pairs can tell."
+        "of pairs; here 6,000 pairs at most are learned: see the accuracies above, of which a "
+        "third is chance, and which 250 pairs tell to about 3 points (standard error)."
     ),
     task="NLI, CNN",
 )

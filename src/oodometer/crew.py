@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -74,7 +75,7 @@ class Crew:
         context = get_context("spawn")
         here, there = context.Pipe()
         process = context.Process(target=_serve, args=(self._work, there), daemon=True)
-        with _single_threads():
+        with _single_threads(), _deaf_to_interrupts():
             process.start()
         there.close()
         self._workers.append(_Worker(process, here))
@@ -169,6 +170,19 @@ def _single_threads() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Processes started meanwhile never see Ctrl-C, not even while they import; we do, after it."""
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 # In the process ---------------------------------------------------------------------------------

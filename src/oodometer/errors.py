@@ -16,6 +16,16 @@ from collections.abc import Iterable
 LISTED = 30
 
 
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """What to add to a message on a name that is not known: the nearest that is, or nothing.
+
+    >>> did_you_mean("lable", ["label", "site"])
+    " Did you mean 'label'?"
+    """
+    near = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.5)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
 class OodometerError(Exception):
     """Whatever this package raises on purpose."""
 
@@ -34,8 +44,7 @@ class UnknownName(InputError):
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
         names = list(known)
         self._given = (what, name, names)
-        near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(name, names)
         listed = (
             names if len(names) <= LISTED else [*names[:LISTED], f"and {len(names) - LISTED} more"]
         )

@@ -58,11 +58,11 @@ class Outputs:
         """Read a file; everything that can be wrong with it is said in one line."""
         path = Path(path)
         reader = _READERS.get(_ending(path))
-        if reader is None:
+        if reader is None and not path.is_dir():
             raise InputError(
                 f"{path.name} has an ending that is not known. There are: {', '.join(_READERS)}."
             )
-        if not path.is_file():
+        if reader is None or not path.is_file():
             raise InputError(f"There is no file {str(path)!r}.")
         return cls(path, reader(path))
 
@@ -176,10 +176,31 @@ def _parquet(path: Path) -> Any:
 
 
 def _csv(path: Path) -> Any:
-    from pyarrow import csv
+    from pyarrow import csv, types
 
+    _check_signs(path)
     # Texts in quotes may run over several lines.
-    return csv.read_csv(path, parse_options=csv.ParseOptions(newlines_in_values=True))
+    found = csv.read_csv(path, parse_options=csv.ParseOptions(newlines_in_values=True))
+    for column in found.schema:
+        if types.is_binary(column.type):
+            raise InputError(
+                f"{path.name}: The column {column.name!r} is no UTF-8 text. Save it as UTF-8."
+            )
+    return found
+
+
+def _check_signs(path: Path) -> None:
+    """Refuse what spreadsheets write in some countries: it would be one column, or rubbish."""
+    with path.open("rb") as file:
+        head = file.readline(2**16)
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(f"{path.name} is UTF-16 text. Save it as UTF-8.")
+    for sign, name in ((b";", "semicolons"), (b"\t", "tabs")):
+        if sign in head and b"," not in head and path.suffix.lower() == ".csv":
+            raise InputError(
+                f"{path.name} has {name} between its columns, and commas were expected. Save it "
+                "with commas between columns and points in numbers."
+            )
 
 
 def _ipc(path: Path) -> Any:

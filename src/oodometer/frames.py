@@ -8,13 +8,14 @@ classes, one column of numbers (`prob`): the score of the second class.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from oodometer.arrays import Array, Floats, Form
-from oodometer.errors import InputError
+from oodometer.errors import InputError, did_you_mean
 
 # What is looked for when the user names no column: the list column, the prefix, the single number.
 DEFAULTS: dict[Form, tuple[str, ...]] = {
@@ -51,7 +52,7 @@ def as_table(frame: Any) -> Any:
 
 
 def _each_once(names: list[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise InputError(f"The column {twice[0]!r} stands twice in the table. Rename one of them.")
 
@@ -268,7 +269,8 @@ def values(table: Any, name: str) -> Array:
 
     if name not in table.column_names:
         there = ", ".join(table.column_names[:12])
-        raise InputError(f"No column is called {name!r}. There are: {there}.")
+        hint = did_you_mean(name, table.column_names)
+        raise InputError(f"No column is called {name!r}.{hint} There are: {there}.")
     column = table.column(name)
     _no_gaps(column, name)
     if pa.types.is_dictionary(column.type):

@@ -39,5 +39,18 @@ def asked_for(
     for one in found:
         if isinstance(one, type) or not isinstance(one, member):
             given = f"the class {one.__name__}" if isinstance(one, type) else repr(one)
-            raise InputError(f"A {what} is given by its name or as an instance; got {given}.")
-    return list({one.name: one for one in found}.values())
+            lacking = ", ".join(_lacking(one, member))
+            cure = f" It lacks: {lacking}." if lacking and not isinstance(one, type) else ""
+            raise InputError(f"A {what} is given by its name or as an instance; got {given}.{cure}")
+    once: dict[str, Any] = {}
+    for one in found:
+        if once.setdefault(one.name, one) != one:
+            raise InputError(f"Two of them are called {one.name!r}, and differ. Leave one out.")
+    return list(once.values())
+
+
+def _lacking(thing: Any, member: type) -> list[str]:
+    """What a member of a family has and a thing has not."""
+    declared = [vars(base) for base in member.__mro__ if getattr(base, "_is_protocol", False)]
+    names = {name for one in declared for name in (*one, *one.get("__annotations__", ()))}
+    return sorted(name for name in names if not name.startswith("_") and not hasattr(thing, name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.studies import _judged, _pages, ablations
+from benchmarks.studies import _judged, _pages, ablations, ao
 from benchmarks.studies._aligned import Aligned
 from benchmarks.studies._pages import Claim, Page
 from benchmarks.studies._reported import NI, NI_COLUMNS
 from benchmarks.studies.agreement_cifar import Said, on_the_line, predicted
 from oodometer.draws import Draws
 from oodometer.errors import InputError
+from oodometer.protocol.averaged import Averaged, adjusted, averaged
+from oodometer.protocol.factors import table_factors
 from oodometer.protocol.judged import judge
 from oodometer.protocol.table import Table
 
@@ -78,8 +81,8 @@ def test_the_papers_figures_stand_in_brackets() -> None:
     head, rows = _judged.printed(found, "CI10")
     cell = dict(zip(head, rows[0], strict=True))
     assert rows[0][0] == "ni-randaugment"
-    assert cell["Macro τ"] == "1.000 (0.768)"
-    assert cell["MAE"] == "0.00 (3.11)"
+    assert cell["Macro τ"] == "1.000 ± 0.000 (0.768)"
+    assert cell["MAE"] == "0.00 ± 0.00 (3.11)"
     assert "(" not in cell["Cross-domain τ"]
     assert all(len(row) == len(NI_COLUMNS) for task in NI.values() for row in task.values())
 
@@ -89,6 +92,35 @@ def test_a_duel_is_won_by_more_or_by_less() -> None:
     for statistic in ("macro_tau", "mae", "r2_pearson"):
         assert _judged.better(found, statistic, "ni-randaugment", "atc-mc").holds
         assert not _judged.better(found, statistic, "atc-mc", "ni-randaugment").holds
+
+
+def test_a_duel_is_told_group_by_group() -> None:
+    found = judged()
+    scores = next(one for one in found.scores if one.statistic == "macro_tau")
+    off = scores.values[scores.measures.index("ni-randaugment")]
+    off = off - scores.values[scores.measures.index("atc-mc")]
+    claim = _judged.better(found, "macro_tau", "ni-randaugment", "atc-mc")
+    assert f"better in 4 of 4 groups, by {off.mean():+.3f} ± " in claim.figures
+    assert "within its error" not in claim.figures
+    even = judge(Table.read({
+        "model": [*"klmn"] * 2, "trained_on": ["a"] * 8, "tested_on": [*"bbbbcccc"],
+        "accuracy": [0.1, 0.2, 0.3, 0.4] * 2, "x": [1, 2, 3, 4, 4, 3, 2, 1],
+        "y": [4, 3, 2, 1, 1, 2, 3, 5],
+    }))  # fmt: skip
+    told = _judged.better(even, "macro_tau", "x", "y").figures
+    assert told.startswith("0.000 against 0.000; better in 1 of 2 groups, by +0.000 ± 2.000")
+    assert told.endswith("within its error.")
+
+
+def test_accuracies_are_told_at_home_and_elsewhere() -> None:
+    table = Table.read({
+        "model": ["m", "m", "n", "n"], "trained_on": ["a"] * 4, "tested_on": [*"abab"],
+        "accuracy": [0.9, 0.3, 0.9, 0.3],
+    }, measures=())  # fmt: skip
+    told = _judged.accuracies(table)
+    assert told == (
+        "Accuracies (the middle nine tenths): 90 to 90 % where they learned, 30 to 30 % elsewhere."
+    )
 
 
 def test_cells_of_ablations_are_kept_with_their_numbers() -> None:
@@ -118,3 +150,46 @@ def test_agreement_on_the_line_is_right_where_the_same_rows_are_hard_for_all() -
     assert all(len(one) == 8 for one in every.values())
     lesser = np.array([target.agreement()[j, j - 1] for j in range(1, 8)])
     assert np.abs(every["gde"][1:] - lesser).max() < 1e-9
+
+
+def ao_rows() -> dict[str, list[Any]]:
+    """Two tasks; attacks and corruptions of the first alone."""
+    rng = np.random.default_rng(0)
+    rows: list[dict[str, Any]] = []
+    for task, domains in {"pacs": "ab", "sentiment": "cd"}.items():
+        for number in range(24):
+            home = domains[number % 2]
+            for tested in [*domains, *([f"{home}/fog-3"] if task == "pacs" else [])]:
+                values = {name: rng.random() for name in ao.METRICS}
+                if task == "sentiment":
+                    values["adversarial_error"] = float("nan")
+                rows.append({"model": f"{task}-{number}", "trained_on": home, "tested_on": tested,
+                             "accuracy": rng.random(), "task": task, "n": 100, **values})  # fmt: skip
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def test_the_page_of_matrices_counts_its_pairs_and_takes_no_answer_for_none() -> None:
+    table = Table.read(ao_rows(), measures=ao.METRICS)
+    text = ao.page(table).text()
+    assert "PACS (2 pairs;" in text
+    assert "and reviews (2 pairs," in text
+    assert "+0.49 in the paper" in text
+    line = next(one for one in text.splitlines() if one.startswith("| ID adversarial_error"))
+    assert [cell.strip() for cell in line.split("|")][5] == "–", "there are no attacks on texts"
+    alone = table.rows(np.array([task == "sentiment" for task in table.columns["task"]]))
+    beyond = adjusted(alone, metrics=["nll"])
+    lone = {"ID error": 0.1, "ID nll": 0.2, "ID adversarial_error": 0.0}
+    found = replace_scores(averaged(table, metrics=ao.METRICS), lone)
+    claims = {one.words: one for one in ao.claims(found, beyond, table_factors(table))}
+    unknown = claims["beyond ID error, the corrupted error tells nothing"]
+    assert (unknown.holds, unknown.figures) == (False, "No answer.")
+    assert not claims["ID error is the best single predictor of OOD error"].holds
+
+
+def replace_scores(found: Averaged, scores: dict[str, float]) -> Averaged:
+    """The same with other correlations with OOD error, and none where none is given."""
+    values = np.full_like(found.overall.values, np.nan)
+    column = list(found.overall.second).index(ao.OOD)
+    for name, score in scores.items():
+        values[list(found.overall.first).index(name), column] = score
+    return replace(found, overall=replace(found.overall, values=values))

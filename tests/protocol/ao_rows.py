@@ -95,7 +95,8 @@ def role_value(
     own = {row["tested_on"]: value(row, metric) for row in known if row["model"] == model}
     if not asked or any(test not in own for test in asked):
         return math.nan
-    return sum(own[test] for test in asked) / len(asked)
+    # Rounded, for ties among means must not hang on the last bit.
+    return round(sum(own[test] for test in asked) / len(asked), 11)
 
 
 def literal_pairs(rows: Sequence[Row]) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from scipy import stats
 
 from oodometer.arrays import Floats
 from oodometer.errors import InputError
-from oodometer.protocol.correlations import FEWEST, Kind, correlation, correlations
+from oodometer.protocol.correlations import FEWEST, Kind, correlation, correlations, tied
 
 KINDS: tuple[Kind, ...] = ("spearman", "pearson")
 FEW = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0, math.nan])
@@ -147,3 +147,10 @@ def test_an_unknown_kind_is_refused() -> None:
         InputError, match=r"No correlation is called 'spearmen'. Did you mean 'spea"
     ):
         correlations(np.ones((3, 2)), kind="spearmen")  # type: ignore[arg-type]
+
+
+def test_means_keep_twelve_digits_whatever_their_size() -> None:
+    means = np.array([[1e-300, 1.7e308, 0.0], [1.000001e-300, 1.6e308, 0.0], [np.nan, 1.0, 0.0]])
+    assert np.allclose(tied(means)[:2], means[:2], rtol=1e-11, atol=0)
+    assert np.isnan(tied(means)[2, 0])
+    assert tied(means)[0, 0] != tied(means)[1, 0]

@@ -152,3 +152,16 @@ def test_error_comes_from_the_accuracy_and_other_names_must_be_known() -> None:
     np.testing.assert_array_equal(metrics_of(table)["error"], 1 - table.accuracy)
     with pytest.raises(InputError, match=r"No metric is called 'ecee'. Did you mean 'ece'?"):
         metrics_of(table, ["ecee"])
+
+
+def test_equal_means_are_not_told_apart_by_the_last_bit() -> None:
+    """0.1 + 0.2 and 0.3 + 0.0 differ as floats, and would be ranked."""
+    rows = {
+        "model": ["m"] * 3 + ["n"] * 3, "trained_on": ["a"] * 6, "tested_on": [*"bcd"] * 2,
+        "accuracy": [0.1, 0.2, 0.5, 0.3, 0.0, 0.5],
+    }  # fmt: skip
+    table = Table.read(rows, measures=())
+    found = {one.target: one for one in pairs(table, {"accuracy": table.accuracy}).pairs}["d"]
+    first, second = found.values["held-out OOD"][:, 0]
+    assert first == second
+    assert first == pytest.approx(0.15, abs=1e-12)

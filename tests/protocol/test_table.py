@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oodometer.errors import InputError
+from oodometer.protocol.noise import signal_to_noise
 from oodometer.protocol.table import Table
 
 Columns = dict[str, list[Any]]
@@ -356,3 +357,33 @@ def test_what_is_wrong_with_a_file_is_said_with_its_name(tmp_path: Path) -> None
     assert refusal_of(path).startswith("a.csv: The table has no column 'trained_on' or 'tested_on'")
     (tmp_path / "a.txt").write_text("")
     assert refusal_of(tmp_path / "a.txt").startswith("a.txt has an ending that is not known.")
+
+
+def test_a_model_that_was_measured_again_is_a_model_each_time() -> None:
+    rows = {
+        "model": ["m", "m", "n", "n", "o"], "trained_on": ["a"] * 5, "tested_on": ["b"] * 5,
+        "accuracy": [0.5, 0.5, 0.7, 0.7, 0.9], "ni": [1.0, 3.0, 5.0, 5.5, 6.0],
+        "replicate": [0, 1, 0, 1, 0],
+    }  # fmt: skip
+    long = {name: rows[name] for name in rows if name != "ni"}
+    for read in (rows, {**long, "measure": ["ni"] * 5, "value": rows["ni"]}):
+        table = Table.read(read)
+        assert table.models == (
+            "m (replicate 0)", "m (replicate 1)", "n (replicate 0)", "n (replicate 1)", "o",
+        )  # fmt: skip
+        assert table.columns["recipe.model"] == ("m", "m", "n", "n", "o")
+        noise = signal_to_noise(table)["ni"]
+        assert noise.groups == 2
+        assert noise.mean == pytest.approx((2 / 2**0.5 + 5.25 / 0.125**0.5) / 2)
+    with pytest.raises(InputError, match=r"'m \(replicate 0\)' on 'b' stands twice"):
+        Table.read({**rows, "replicate": [0, 0, 0, 1, 0], "model": ["m", "m", "m", "m", "o"]})
+
+
+def test_replicates_that_have_names_of_their_own_keep_them() -> None:
+    rows = {
+        "model": ["m", "n"], "trained_on": ["a"] * 2, "tested_on": ["b"] * 2,
+        "accuracy": [0.5, 0.7], "ni": [1.0, 2.0], "replicate": [0, 1],
+    }  # fmt: skip
+    table = Table.read(rows)
+    assert table.models == ("m", "n")
+    assert "recipe.model" not in table.columns

@@ -88,7 +88,7 @@ def test_an_empty_set_stays_and_has_no_values() -> None:
         ),
         ({"Model": ["a"], "val": [1]}, {}, "no column 'model'. Did you mean 'Model'\\? There are: Mo"),
         ({"val": [1]}, {}, "no column 'model'. There are: val. Rename"),
-        ({"model": ["a"], "family": ["r"]}, {}, "no test set: columns of accuracies beside 'model'"),
+        ({"model": ["a"], "family": ["r"]}, {}, "no test set: columns of numbers beside 'model'"),
         ({"model": [], "val": []}, {}, "The table has no rows. One row is one model."),
         (changed(val=[90.0, 801.0, None]), {}, "in 0…100; that of 'b' on 'val' is 801. Correct it"),
         (changed(val=[90.0, -1.0, None]), {}, "in 0…100; that of 'b' on 'val' is -1"),

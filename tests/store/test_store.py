@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from oodometer.errors import InputError
-from oodometer.store import Failure, Outcome, Store
+from oodometer.store import Failure, Outcome, Store, database
 from oodometer.store.database import FILE
 from oodometer.store.shelf import Shelf
 from tests.store import toys
@@ -135,6 +136,40 @@ def test_predictions_whose_array_was_removed_are_to_be_made_again(tmp_path: Path
     with Store.open(tmp_path, "write") as store:
         assert store.references() == {}
         assert len(store.known()) == 2
+
+
+def test_values_stay_in_the_table_when_all_arrays_were_removed(tmp_path: Path) -> None:
+    with Store.open(tmp_path, "write") as store:
+        toys.fill(store, toys.outcome(predictions=toys.SAID))
+        before = store.rows()
+    shutil.rmtree(tmp_path / "arrays")
+    with Store.open(tmp_path, "write") as store:
+        assert store.references() == {}
+        assert store.rows().num_rows == 1
+        assert store.rows().equals(before)
+        toys.fill(store, toys.outcome(predictions=toys.SAID))
+        assert store.references()["m", "d"].read(store.shelf).labels is not None
+
+
+def test_a_store_on_a_medium_that_nobody_can_write_to_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open(tmp_path, "write") as store:
+        toys.fill(store, toys.outcome())
+    connected = database._connected
+
+    def refused(path: Path, how: str) -> sqlite3.Connection:
+        if how == "mode=ro":  # as SQLite does where it can make no file beside the other
+            raise sqlite3.OperationalError("unable to open database file")
+        return connected(path, how)
+
+    monkeypatch.setattr(database, "_connected", refused)
+    with pytest.raises(InputError, match="unable to open database file"):
+        Store.open(tmp_path)
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with Store.open(tmp_path) as store:
+        assert store.rows().num_rows == 1
+        assert not list(tmp_path.glob("*-shm"))
 
 
 def test_arrays_are_there_before_the_rows_that_name_them(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from oodometer.pools import checkpoint
 from oodometer.pools.grids import Spec
 from oodometer.pools.recipe import Recipe
 from oodometer.studies import Study
-from oodometer.studies.members import Members, Pool, members_of
+from oodometer.studies.members import Members, Pool, forget, members_of
 from tests.pools.working import SPEC, model_of
 from tests.studies.working import Ball, model, study
 
@@ -136,3 +137,17 @@ def test_two_models_of_one_name_are_refused() -> None:
     twice = study(models=[model("m", Ball()), model("m", Ball(2.0))])
     with pytest.raises(InputError, match="Two models are called 'm'"):
         twice.members()
+
+
+def test_pickles_are_opened_only_for_who_trusts_them(tmp_path: Path) -> None:
+    place = tmp_path / "ball.pkl"
+    place.write_bytes(pickle.dumps(Ball()))
+    table = {"group": "hypersphere", "models": [model("pickled", place)]}
+    (refused,) = Study.open(table).members().models
+    with pytest.raises(InputError, match="--trust-pickle"):
+        refused.opened()
+    (trusted,) = Study.open(table, trust_pickle=True).members().models
+    assert trusted.key == refused.key
+    forget()
+    assert trusted.opened().name == "pickled"
+    forget()

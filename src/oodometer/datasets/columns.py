@@ -10,7 +10,7 @@ from oodometer import frames
 from oodometer.arrays import Array, Bools
 from oodometer.datasets.asked import Asked, Names, Read, labels_of, plain_labels
 from oodometer.datasets.texts import read_texts
-from oodometer.errors import InputError
+from oodometer.errors import InputError, did_you_mean
 
 PAIR = ("premise", "hypothesis")
 
@@ -49,8 +49,9 @@ def _named(table: Any, names: Names) -> list[str]:
     unknown = [name for name in names if name not in table.column_names]
     if unknown:
         there = ", ".join(table.column_names[:12])
+        hint = did_you_mean(unknown[0], table.column_names)
         raise InputError(
-            f"No column is called {unknown[0]!r}. There are: {there}. Name one of these."
+            f"No column is called {unknown[0]!r}.{hint} There are: {there}. Name one of these."
         )
     return list(names)
 

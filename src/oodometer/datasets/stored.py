@@ -13,7 +13,7 @@ from oodometer.core import Dataset
 from oodometer.datasets.asked import Asked
 from oodometer.datasets.numbers import read_array, read_npy
 from oodometer.datasets.reading import Size, chosen, counted, existing
-from oodometer.errors import InputError
+from oodometer.errors import InputError, did_you_mean
 from oodometer.files import Outputs
 from oodometer.inputs import Kind
 
@@ -56,8 +56,9 @@ class Npz:
 
 def _array(arrays: dict[str, Array], name: str, path: str) -> Array:
     if name not in arrays:
+        hint = did_you_mean(name, arrays)
         raise InputError(
-            f"{path}: no array is called {name!r}. There are: {', '.join(arrays)}. Name one."
+            f"{path}: no array is called {name!r}.{hint} There are: {', '.join(arrays)}. Name one."
         )
     return arrays[name]
 

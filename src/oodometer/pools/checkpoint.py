@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from oodometer.arrays import Array
+from oodometer.aside import PARTIAL, to_disk
 from oodometer.core import Model
 from oodometer.errors import InputError
 from oodometer.extras import require
@@ -39,9 +40,6 @@ from oodometer.pools.trained import Trained
 from oodometer.pools.training import BODY_FILE
 
 WEIGHTS, RECIPE, RESULT = "weights.safetensors", "recipe.json", "result.json"
-# What is being written, or was when its writer was killed, ends so; with a dot before its name it
-# is out of the way of pool/*, which names the models.
-PARTIAL = ".partial"
 # What result.json has.
 _KEPT: dict[str, type] = {"converged": bool, "facts": dict, "classes": list, "shape": dict}
 _ID, _NAME = re.compile("[0-9a-f]{16}"), re.compile(r"\w[\w.-]*")
@@ -50,6 +48,7 @@ _ID, _NAME = re.compile("[0-9a-f]{16}"), re.compile(r"\w[\w.-]*")
 def save(pool: Path, trained: Trained) -> Path:
     """Write a model's folder, and sweep what killed writers left; one that is there stays as it is."""
     folder = pool / trained.recipe.id
+    # With a dot before its name it is out of the way of pool/*, which names the models.
     partial = pool / f".{folder.name}{PARTIAL}"
     if is_whole(folder):
         return folder
@@ -59,7 +58,7 @@ def save(pool: Path, trained: Trained) -> Path:
         sweep(pool)
         _write(partial, files)
         os.rename(partial, folder)
-        _to_disk(pool)
+        to_disk(pool)
     except OSError as error:
         raise _unwritten(folder, files, error) from error
     finally:
@@ -104,17 +103,7 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-    _to_disk(folder)
-
-
-def _to_disk(folder: Path) -> None:
-    """What names a folder has is on the disk, where the system can be asked for it."""
-    if os.name == "posix":
-        opened = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
+    to_disk(folder)
 
 
 def _unwritten(folder: Path, files: Mapping[str, bytes], error: OSError) -> InputError:

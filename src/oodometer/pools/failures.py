@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from oodometer.aside import aside
 from oodometer.errors import InputError
 
 # Out of the way of pool/*, which names its models.
@@ -17,14 +17,12 @@ FAILED = ".failed"
 def write(pool: Path, name: str, recipe: Mapping[str, Any], reason: str, trace: str) -> None:
     """Write down a failure, whole or not at all, over an earlier one of the same recipe."""
     path = _path(pool, name)
-    partial = path.with_suffix(".partial")
     told = {"recipe": recipe, "reason": reason, "trace": trace}
     try:
         path.parent.mkdir(exist_ok=True)
-        partial.write_text(json.dumps(told, indent=2), encoding="utf-8")
-        os.replace(partial, path)
+        with aside(path) as partial:
+            partial.write_text(json.dumps(told, indent=2), encoding="utf-8")
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise InputError(
             f"The failure of {name} ({reason}) can't be written to {str(path.parent)!r}: "
             f"{error.strerror or error}. Make room or allow writing there, and run again; finished "

@@ -22,6 +22,8 @@ OTHERS = (
     "reason", "low", "high", "seconds", "source", "dataset", "settings", "split", "facts",
 )  # fmt: skip
 RECIPE = "recipe."
+# What tells apart the rows of a model that was measured again.
+REPLICATE = "replicate"
 # Between the domains of a training set.
 AND = " + "
 # What the names of estimates end in whose scores were left as they are, without a temperature.
@@ -67,6 +69,30 @@ def need(frame: Any) -> None:
         )
     if not frame.num_rows:
         raise InputError("The table has no rows. One row is one model tested on one domain.")
+
+
+def replicates_apart(frame: Any) -> Any:
+    """The table with a model a replicate; `recipe.model` then says which models were one."""
+    if REPLICATE not in frame.column_names:
+        return frame
+    import pyarrow as pa
+
+    names = frames.texts(frame, "model")
+    again = _written(frame.column(REPLICATE).to_pylist())
+    first = dict(zip(names, again, strict=True))
+    several = {name for name, cell in zip(names, again, strict=True) if cell != first[name]}
+    apart = [
+        f"{name} ({REPLICATE} {cell})" if cell and name in several else name
+        for name, cell in zip(names, again, strict=True)
+    ]
+    place = frame.column_names.index("model")
+    told = frame.set_column(place, "model", pa.array(apart))
+    one = f"{RECIPE}model"
+    return (
+        told
+        if not several or one in told.column_names
+        else told.append_column(one, pa.array(names))
+    )
 
 
 def codes(names: Sequence[str]) -> tuple[tuple[str, ...], Ints]:

@@ -15,6 +15,8 @@ from oodometer.errors import UnknownName
 Kind = Literal["spearman", "pearson"]
 # Of two rows every correlation is 1 or −1 and says nothing.
 FEWEST = 3
+# Means are told apart by so many digits of the largest of them: what is beyond is rounding.
+DIGITS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +67,18 @@ def correlation(x: Floats, y: Floats, *, kind: Kind = "spearman") -> float | Non
     True
     """
     return number_or_none(correlations(x[:, None], y[:, None], kind=kind).values[0, 0])
+
+
+def tied(means: Floats) -> Floats:
+    """Means of several numbers without their last bits, which would order those that are equal.
+
+    >>> means = np.array([0.1 + 0.2, 0.3 + 0.0, np.nan]) / 2
+    >>> means[0] == means[1], tied(means)[0] == tied(means)[1]
+    (np.False_, np.True_)
+    """
+    largest = np.max(np.abs(means), axis=0, initial=0.0, where=~np.isnan(means))
+    unit = 10.0 ** np.floor(np.log10(np.where(largest > 0, largest, 1.0)))
+    return np.asarray((means / unit).round(DIGITS) * unit)
 
 
 def number_or_none(value: Any) -> float | None:

@@ -10,9 +10,9 @@ import numpy as np
 
 from oodometer.arrays import Bools
 from oodometer.errors import InputError, UnknownName
-from oodometer.protocol.cells import PRE
 from oodometer.protocol.groups import Scores, Summary
 from oodometer.protocol.lines import lines
+from oodometer.protocol.shift_errors import estimates_in
 from oodometer.protocol.table import Table
 from oodometer.protocol.taus import taus
 
@@ -110,7 +110,7 @@ def judge(table: Table, *, estimators: Sequence[str] | None = None) -> Judgement
     """
     if not table.measures:
         raise InputError("The table has no measure to judge. Read it with at least one.")
-    direct = _direct(table) if estimators is None else estimators
+    direct = estimates_in(table) if estimators is None else estimators
     for name in direct:
         if name not in table.measures:
             raise UnknownName("measure", name, table.measures)
@@ -129,28 +129,21 @@ def _plain(one: Summary) -> dict[str, Any]:
     return {**vars(one), "left_out": dict(one.left_out)}
 
 
-def _direct(table: Table) -> list[str]:
-    from oodometer.estimators import every
-
-    known = {member.name for member in every()}
-    return [name for name in table.measures if name.removesuffix(PRE) in known]
-
-
 def _summaries(
     table: Table, scores: Sequence[Scores]
 ) -> dict[tuple[str, str, str | None], Summary]:
     by_name = {one.statistic: one for one in scores}
     found = {}
-    for measure in table.measures:
-        for one in scores:
-            if measure not in one.measures:
-                continue
-            for kind, where in _kinds(table, one):
-                summary = one.summary(one.measures.index(measure), where)
-                rule = _repeats(one, by_name, kind) or summary.rule
-                name = None if kind is None else table.architectures[kind]
+    for one in scores:
+        for kind, where in _kinds(table, one):
+            repeated = _repeats(one, by_name, kind)
+            name = None if kind is None else table.architectures[kind]
+            for place, measure in enumerate(one.measures):
+                summary = one.summary(place, where)
+                rule = repeated or summary.rule
                 found[measure, one.statistic, name] = replace(summary, rule=rule)
-    return found
+    order = {name: place for place, name in enumerate(table.measures)}
+    return dict(sorted(found.items(), key=lambda each: order[each[0][0]]))
 
 
 def _kinds(table: Table, scores: Scores) -> Iterator[tuple[int | None, Bools]]:
@@ -164,7 +157,8 @@ def _kinds(table: Table, scores: Scores) -> Iterator[tuple[int | None, Bools]]:
 def _repeats(scores: Scores, by_name: Mapping[str, Scores], kind: int | None) -> str:
     """Whether a statistic says no more than a finer one, which then has as many groups."""
     finer, why = REPEATS.get(scores.statistic, ("", ""))
-    if not finer or _count(scores, kind) != _count(by_name[finer], kind):
+    count = _count(scores, kind)
+    if not finer or not count or count != _count(by_name[finer], kind):
         return ""
     return f"{REPEATED} {LABELS[finer]}: {why}"
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from oodometer.arrays import Floats, Ints
-from oodometer.errors import UnknownName
+from oodometer.errors import InputError, UnknownName
 from oodometer.protocol.averaged import Matrix
 from oodometer.protocol.correlations import (
     FEWEST,
@@ -77,6 +77,11 @@ def against(wide: Wide, reference: str, *, scale: Scale = "plain") -> tuple[Agai
     _checked(scale)
     place = wide.place(reference)
     others = [j for j in range(len(wide.sets)) if j != place]
+    if not others:
+        raise InputError(
+            f"{reference!r} is the only test set: nothing can be held against it. Add columns of "
+            "accuracies on other sets."
+        )
     ranks = correlations(wide.accuracy[:, [place]], wide.accuracy[:, others])
     scaled = to_scale(wide.accuracy, scale)
     linear = correlations(scaled[:, [place]], scaled[:, others], kind="pearson").values[0]

@@ -15,6 +15,7 @@ import numpy as np
 
 from oodometer.arrays import Bools, Floats, Ints
 from oodometer.errors import InputError, NoAnswer, UnknownName
+from oodometer.protocol.correlations import tied
 from oodometer.protocol.table import Table
 
 ROLES = ("ID", "ID corrupted", "OOD", "held-out OOD")
@@ -142,9 +143,10 @@ class _Cube:
         some = self.values[:, domains]
         known = ~np.isnan(some)
         asked = known.sum(axis=0) >= np.maximum(SHARED * known.any(axis=1).sum(axis=0), 1)
-        total = np.where(asked, some, 0.0).sum(axis=1)
+        total, several = np.where(asked, some, 0.0).sum(axis=1), asked.sum(axis=0)
         with np.errstate(invalid="ignore"):
-            return np.asarray(total / asked.sum(axis=0))
+            means = total / several
+        return np.where(several > 1, tied(means), means)
 
 
 def _cubes(table: Table, quantities: Mapping[str, Floats], standing: _Standing) -> Iterator[_Cube]:

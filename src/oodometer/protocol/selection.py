@@ -18,7 +18,7 @@ import numpy.typing as npt
 from oodometer.arrays import Floats, Ints
 from oodometer.errors import InputError, UnknownName
 from oodometer.protocol.cells import chosen
-from oodometer.protocol.correlations import correlation
+from oodometer.protocol.correlations import correlation, tied
 from oodometer.protocol.environments import Sign, outside_of_training
 from oodometer.protocol.spread import Spread
 from oodometer.protocol.table import Table
@@ -117,7 +117,7 @@ def _source(table: Table) -> Floats:
     rows = table.own & np.isfinite(table.accuracy)
     count = np.bincount(table.model[rows], minlength=len(table.models))
     total = np.bincount(table.model[rows], table.accuracy[rows], minlength=len(table.models))
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    return tied(np.where(count > 0, total / np.maximum(count, 1), np.nan))
 
 
 def _choice(table: Table, rows: Ints, by: str, scores: Floats) -> Choice:

@@ -107,16 +107,21 @@ def direct(table: Table, names: Sequence[str] | None = None) -> list[str]:
     """The measures that predict accuracy itself: those named, or those this package has."""
     if names is not None:
         return list(chosen(list(table.measures), names))
-    from oodometer import estimators
-
-    known = {member.name for member in estimators.every()}
-    found = [name for name in table.measures if split(name)[0] in known]
+    found = estimates_in(table)
     if not found:
         raise InputError(
             f"None of the measures is an estimator of this package: {', '.join(table.measures)}. "
             "Name those that predict accuracy itself with estimators=[…]."
         )
     return found
+
+
+def estimates_in(table: Table) -> list[str]:
+    """The measures that are called as estimators of this package are, at any temperature."""
+    from oodometer.estimators import every
+
+    known = {member.name for member in every()}
+    return [name for name in table.measures if split(name)[0] in known]
 
 
 def split(name: str) -> tuple[str, Calibration]:

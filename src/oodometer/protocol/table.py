@@ -11,7 +11,8 @@
 A wide table has one more column a measure: every further column of numbers but `seed`, `n` and the
 like (`cells.OTHERS`) and those that start with `recipe.`. A long one has the columns `measure` and
 `value` and a row a measure; rows of one evaluation agree in accuracy. An empty, NaN or infinite
-value is no answer. Evaluations whose `converged` is false are left out and counted.
+value is no answer. Evaluations whose `converged` is false are left out and counted. A model that
+was measured again has a row each time, told apart by `replicate`; each counts as a model.
 """
 
 from __future__ import annotations
@@ -116,6 +117,7 @@ def _read(frame: Any, wanted: Sequence[str] | None) -> Table:
     # pandas writes row names under an empty name into CSV.
     frame = frame.drop_columns([""]) if "" in frame.column_names else frame
     cells.need(frame)
+    frame = cells.replicates_apart(frame)
     table = _evaluations(frame, cells.columns(frame, wanted))
     _one_of_each_model(table)
     long = set(cells.LONG) <= set(frame.column_names)
@@ -194,11 +196,17 @@ def _from_long(table: Table, frame: Any, wanted: Sequence[str] | None) -> Table:
     _, first, evaluation = np.unique(keys, return_index=True, return_inverse=True)
     accuracy = _agreed(table, evaluation, len(first))
     measures = {}
+    place = dict(zip(names, _by_code(measure), strict=True))
     for name in cells.chosen(names, wanted):
-        mine = measure == names.index(name)
         measures[name] = np.full(len(first), np.nan)
-        measures[name][evaluation[mine]] = values[mine]
+        measures[name][evaluation[place[name]]] = values[place[name]]
     return replace(table.rows(first), accuracy=accuracy, measures=measures)
+
+
+def _by_code(codes: Ints) -> list[Ints]:
+    """The rows of every code 0, 1, …, of which each has some."""
+    order = np.argsort(codes, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
 
 
 def _agreed(table: Table, evaluation: Ints, count: int) -> Floats:

@@ -77,8 +77,8 @@ def _read(frame: Any, wanted: Sequence[str] | None, unit: Unit | None) -> Wide:
     sets = wanted or [name for name, column in numbers.items() if not _is_above(column)]
     if not sets:
         raise InputError(
-            "The table has no test set: columns of accuracies beside 'model' were expected. There "
-            f"are: {', '.join(frame.column_names[:12])}. Add some, or name them."
+            "The table has no test set: columns of numbers beside 'model' were expected. There are: "
+            f"{', '.join(_examples(frame)) or 'none'}. Add some, or write accuracies as numbers."
         )
     others = tuple(
         name for name in frame.column_names if name not in (MODEL, "") and name not in sets
@@ -86,6 +86,12 @@ def _read(frame: Any, wanted: Sequence[str] | None, unit: Unit | None) -> Wide:
     models = _told_apart(frame, others)
     accuracy = np.stack([numbers[name] for name in sets], axis=1)
     return Wide(models, tuple(sets), _fractions(accuracy, sets, models, unit), others)
+
+
+def _examples(frame: Any) -> list[str]:
+    """The first columns with what they hold, such as `val ('90%')`."""
+    names = [name for name in frame.column_names if name != MODEL][:12]
+    return [f"{name} ({frame.column(name)[0].as_py()!r})" for name in names]
 
 
 def _check(frame: Any, wanted: Sequence[str] | None, unit: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,8 +41,17 @@ def opened_to_read(folder: Path) -> sqlite3.Connection:
     if not path.is_file():
         raise _none(folder)
     with told(folder):
-        connection = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)
-        return _checked(connection, folder, may_be_new=False)
+        try:
+            return _checked(_connected(path, "mode=ro"), folder, may_be_new=False)
+        except sqlite3.OperationalError:
+            if os.access(folder, os.W_OK) or Path(f"{path}-wal").exists():
+                raise
+            # SQLite would make a file beside it even to read; where nobody can, nobody writes.
+            return _checked(_connected(path, "immutable=1"), folder, may_be_new=False)
+
+
+def _connected(path: Path, how: str) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{quote(str(path.absolute()))}?{how}", uri=True)
 
 
 def opened_to_write(folder: Path) -> sqlite3.Connection:

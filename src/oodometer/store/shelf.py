@@ -16,9 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from oodometer.arrays import Array
+from oodometer.aside import PARTIAL, aside, to_disk
 from oodometer.errors import InputError
 
-ENDING, PARTIAL = ".npy", ".partial"
+ENDING = ".npy"
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Shelf:
             for name, content in new.items():
                 self._write(name, content)
             if new:
-                _to_disk(self.folder)
+                to_disk(self.folder)
         except OSError as error:
             raise self._unwritten(new, error) from error
         return names
@@ -70,15 +71,10 @@ class Shelf:
         return self.folder / f"{name}{ENDING}"
 
     def _write(self, name: str, content: bytes) -> None:
-        partial = self.folder / f"{name}{PARTIAL}"
-        try:
-            with partial.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, self._path(name))
-        finally:
-            partial.unlink(missing_ok=True)
+        with aside(self._path(name)) as partial, partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
 
     def _unwritten(self, new: dict[str, bytes], error: OSError) -> InputError:
         size = sum(map(len, new.values())) / 2**20
@@ -97,16 +93,6 @@ def _bytes(array: Array) -> bytes:
 
 def _name(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
-
-
-def _to_disk(folder: Path) -> None:
-    """What names a folder has is on the disk, where the system can be asked for it."""
-    if os.name == "posix":
-        opened = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
 
 
 def _first_line(error: Exception) -> str:

@@ -120,13 +120,19 @@ class Store:
         self._database.executemany(f"INSERT OR REPLACE INTO {name} VALUES ({marks})", rows)
 
     def _sweep(self) -> None:
-        """Arrays without a row go, and so do rows whose array somebody removed."""
+        """Arrays without a row go, and so do predictions whose array or labels somebody removed.
+
+        Values stay, and so do the datasets that tables name them by.
+        """
         there = self.shelf.names()
+        query = "SELECT array, labels FROM predictions JOIN datasets ON key = dataset"
         with told(self.folder), self._database:
-            for name, column in (("predictions", "array"), ("datasets", "labels")):
-                named = {key for (key,) in self._database.execute(f"SELECT {column} FROM {name}")}
-                lost = [(key,) for key in named - there]
-                self._database.executemany(f"DELETE FROM {name} WHERE {column} = ?", lost)
+            lost = [row for row in self._database.execute(query) if not there.issuperset(row)]
+            self._database.executemany(
+                """DELETE FROM predictions WHERE array = ?
+                AND dataset IN (SELECT key FROM datasets WHERE labels = ?)""",
+                lost,
+            )
             query = "SELECT array FROM predictions UNION SELECT labels FROM datasets"
             self.shelf.sweep([key for (key,) in self._database.execute(query)])
 

@@ -10,11 +10,11 @@ has one of each: what was written last. Rows are in the order of their names.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from oodometer.aside import aside
 from oodometer.errors import InputError
 from oodometer.store.records import Key
 
@@ -183,14 +183,11 @@ def write(table: Any, path: Path) -> None:
             f"Rows can't be written to {path.name!r}. Give a name that ends in "
             f"{' or '.join(writers)}."
         )
-    partial = path.with_name(f"{path.name}.partial")
     try:
-        writer(table, partial)
-        os.replace(partial, path)
+        with aside(path) as partial:
+            writer(table, partial)
     except OSError as error:
         raise InputError(
             f"The rows can't be written to {str(path)!r}: {error.strerror or error}. Make room or "
             "allow writing there, or give another file."
         ) from error
-    finally:
-        partial.unlink(missing_ok=True)

@@ -41,6 +41,7 @@ class Own:
     path: Any
     architecture: str
     trained: tuple[Domain, ...]
+    trust_pickle: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class Member:
 
     key       a hash of what it is: no other model has it
     trained   the domains it was trained on; `trained_on` is what tables call them
-    folder    where it lies, if it is of a pool; `thing` is what `as_model` opens, if it is not
+    folder    where it lies, if it is of a pool; `thing` is what `as_model` opens, if it is not,
+              a pickle only with `trust_pickle`
     """
 
     key: str
@@ -59,6 +61,7 @@ class Member:
     trained_on: tuple[str, ...] = field(compare=False)
     folder: Path | None = field(default=None, compare=False)
     thing: Any = field(default=None, compare=False)
+    trust_pickle: bool = field(default=False, compare=False)
     recipe: Mapping[str, Any] = field(default_factory=dict, compare=False)
     facts: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
@@ -79,7 +82,7 @@ def _opened(member: Member) -> Model:
         return checkpoint.load_model(member.folder)
     if isinstance(member.thing, Model):
         return member.thing
-    return as_model(member.thing, name=member.name)
+    return as_model(member.thing, name=member.name, trust_pickle=member.trust_pickle)
 
 
 def forget() -> None:
@@ -172,6 +175,7 @@ def _of_user(own: Own, shown: Shown) -> Member:
         trained=own.trained,
         trained_on=names,
         thing=own.path,
+        trust_pickle=own.trust_pickle,
     )
 
 

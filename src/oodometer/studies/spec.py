@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -73,22 +73,20 @@ class Study:
 
     @classmethod
     def open(
-        cls, thing: str | Path | Mapping[str, Any], *, data: str | Path | None = None
+        cls,
+        thing: str | Path | Mapping[str, Any],
+        *,
+        data: str | Path | None = None,
+        trust_pickle: bool = False,
     ) -> Study:
         """The study of a TOML file, or of the table of one.
 
-        `data` is the folder of the domains' files, or else $OODOMETER_DATA.
+        `data` is the folder of the domains' files, or else $OODOMETER_DATA. `trust_pickle` opens
+        models of the user's that are pickles too, which can run any code; a spec can't say so.
         """
-        if isinstance(thing, Mapping):
-            return _study(thing, "study", Path(), data)
-        path = Path(thing)
-        if not path.is_file():
-            raise InputError(f"There is no file {str(path)!r}. Give the path of a TOML file.")
-        try:
-            table = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"{str(path)!r} is no TOML: {error}. Correct it there.") from error
-        return _study(table, path.stem, path.parent, data)
+        made = _opened(thing, data)
+        own = tuple(replace(one, trust_pickle=trust_pickle) for one in made.models)
+        return replace(made, models=own)
 
     def members(self) -> Members:
         """The models that are there now."""
@@ -107,6 +105,19 @@ class Study:
             f"There is no trained model in {folders}. Train them first: oodometer pool run "
             f"{self.pools[0].spec.name}."
         )
+
+
+def _opened(thing: str | Path | Mapping[str, Any], data: str | Path | None) -> Study:
+    if isinstance(thing, Mapping):
+        return _study(thing, "study", Path(), data)
+    path = Path(thing)
+    if not path.is_file():
+        raise InputError(f"There is no file {str(path)!r}. Give the path of a TOML file.")
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{str(path)!r} is no TOML: {error}. Correct it there.") from error
+    return _study(table, path.stem, path.parent, data)
 
 
 def _study(table: Mapping[str, Any], name: str, folder: Path, data: str | Path | None) -> Study:
