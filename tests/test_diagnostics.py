@@ -130,3 +130,13 @@ def test_the_worst_light_wins() -> None:
     assert worst([]) == "green"
     assert worst([one("green"), one("amber")]) == "amber"
     assert worst([one("red"), one("amber")]) == "red"
+
+
+def test_every_light_says_what_to_do_and_green_ones_nothing() -> None:
+    found = oodometer.estimate(toy_predictions(300), toy_predictions(200, sharpness=0.0, seed=1))
+    assert any(d.light != "green" for d in found.diagnostics)
+    for diagnostic in found.diagnostics:
+        assert diagnostic.advice
+        assert diagnostic.advice not in diagnostic.meaning
+        assert diagnostic.to_dict()["advice"] == diagnostic.advice
+        assert diagnostic.to_do == ("nothing" if diagnostic.light == "green" else diagnostic.advice)

@@ -1,4 +1,4 @@
-"""When not to believe an estimate: lights, each with what it means.
+"""When not to believe an estimate: lights, each with what it means and what to do.
 
 The limits are conventions, chosen to be quiet where nothing has shifted; none of them proves
 anything. A green light means that this one sign of trouble was looked for and not found.
@@ -26,12 +26,22 @@ WORST_FIRST: tuple[Light, ...] = ("red", "amber", "green")
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One sign of trouble: how much of it, its light, and one sentence of meaning."""
+    """One sign of trouble: how much of it, its light, what it means, and what to do when it is lit."""
 
     name: str
     value: float
     light: Light
     meaning: str
+    advice: str = ""
+
+    @property
+    def to_do(self) -> str:
+        """What to do now: of a green light, nothing.
+
+        >>> Diagnostic("d", 3.0, "green", "errors", "label more rows").to_do
+        'nothing'
+        """
+        return "nothing" if self.light == "green" else self.advice
 
     @property
     def shown(self) -> str:
@@ -50,6 +60,7 @@ class Diagnostic:
             "value": self.value,
             "light": self.light,
             "meaning": self.meaning,
+            "advice": self.advice,
         }
 
 
@@ -94,6 +105,7 @@ def score_distance(evidence: Evidence) -> Diagnostic:
         light,
         "largest gap between the distributions of confidence on source and target; the larger, "
         "the more an estimate leans on its assumption",
+        "take the estimate for a guess until some labelled target rows agree with it",
     )
 
 
@@ -108,6 +120,7 @@ def outside_support(evidence: Evidence) -> Diagnostic:
         _light(value, max(0.01, 4 / len(source)), max(0.05, 8 / len(source))),
         "share of the target whose confidence lies outside the range seen on the source, where "
         "nothing is known of the accuracy",
+        "look at these rows and label some: the source may lack their kind",
     )
 
 
@@ -121,6 +134,7 @@ def borrowed_bins(evidence: Evidence) -> Diagnostic:
         "green" if value < 0.01 else "amber",
         "share of the target in bins of confidence without a source row; im took the accuracy of "
         "the nearest bin that has some",
+        "set im aside, or label source rows of such confidence",
     )
 
 
@@ -135,6 +149,7 @@ def weight_effective_share(evidence: Evidence) -> Diagnostic:
         "green" if shares[method] > 0.5 else "amber",
         f"effective share of the source behind the most uneven weights ({method}); when small, "
         "source and target are far apart and a few source rows decide that estimate",
+        f"set {method} aside, or take a source that is nearer to the target",
     )
 
 
@@ -151,6 +166,7 @@ def class_shift(evidence: Evidence) -> Diagnostic:
         _light(value - noise, 0.1, 0.3),
         "total variation between the predicted classes of source and target; when large, classes "
         "changed in frequency or are confused in a new way",
+        "if frequencies alone changed, read bbse and mlls; if looks changed, set these two aside",
     )
 
 
@@ -167,6 +183,7 @@ def class_collapse(evidence: Evidence) -> Diagnostic:
         light,
         "share of the target that goes to its most predicted class; a model that calls everything "
         "one class may be sure and wrong",
+        "look at rows of that class; inputs prepared in another way often do this",
     )
 
 
@@ -178,7 +195,8 @@ def source_errors(evidence: Evidence) -> Diagnostic:
         float(value),
         _light(-value, -49, -9),
         "errors of the model on the source; thresholds and rates rest on them, and with few of "
-        "them on little: label more source rows",
+        "them on little",
+        "label more source rows",
     )
 
 
@@ -194,6 +212,7 @@ def estimator_spread(evidence: Evidence) -> Diagnostic:
         _light(value, 0.1, 0.2),
         "gap between the highest and the lowest estimate; methods that assume different things "
         "and still agree are more to be believed",
+        "read the method that assumes the shift you expect, and label some target rows to be sure",
     )
 
 
@@ -209,6 +228,7 @@ def temperature_fit(evidence: Evidence) -> Diagnostic:
         "green" if good else "amber",
         "temperature that calibrates the source"
         + ("" if good else "; it ended at the bound of its range, so calibration can't be trusted"),
+        "check that scores are what they are called, logits or probabilities; try no temperature",
     )
 
 
@@ -223,6 +243,7 @@ def confusion_condition(evidence: Evidence) -> Diagnostic:
         "green" if value < 30.0 else "amber",
         "condition number of the source's confusion matrix; when large, label-shift methods "
         "amplify noise",
+        "set bbse and mlls aside, or label more source rows of the classes it confuses",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,7 @@ class Ranking:
 
     Probabilities are shares of draws of the examples with replacement, the same for all models.
     They say how sure the order by this measure is, not how well the measure tells accuracy.
+    `neighborhoods` is what a neighborhood measure was taken from; of others there is none.
     """
 
     measure: str
@@ -56,6 +57,7 @@ class Ranking:
     n: int
     seed: int
     models: tuple[Ranked, ...]
+    neighborhoods: Neighborhoods | None = field(default=None, repr=False, compare=False)
 
     def __iter__(self) -> Iterator[Ranked]:
         return iter(self.models)
@@ -129,7 +131,8 @@ def _of_measure(measured: Neighborhoods, by: str, dataset: Dataset) -> Ranking:
     values = np.stack([one.by_example(by)[order] for one in measured])
     notes = tuple(one.notes() for one in measured)
     name, seed = measured.named(by), measured.seed
-    return _of_means(name, dataset, measured.models, values, notes, seed)
+    found = _of_means(name, dataset, measured.models, values, notes, seed)
+    return replace(found, neighborhoods=measured)
 
 
 def _of_scores(score: Score, dataset: Dataset, said: dict[str, Predictions], seed: int) -> Ranking:

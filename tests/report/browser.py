@@ -45,6 +45,7 @@ def opened(
     name: str,
     width: int = DESK,
     scheme: Literal["light", "dark"] = "light",
+    zone: str = "UTC",
 ) -> Iterator[Page]:
     """A page in a browser window whose charts are drawn; complaints and requests fail the test.
 
@@ -60,6 +61,7 @@ def opened(
                 viewport={"width": width, "height": 900},
                 color_scheme=scheme,
                 reduced_motion="reduce",
+                timezone_id=zone,
             )
             window.on("console", lambda message: complaints.append(f"console: {message.text}"))
             window.on("pageerror", lambda error: complaints.append(f"error: {error}"))

@@ -7,7 +7,12 @@ import pytest
 
 import oodometer
 from oodometer import Assessment, Estimate, Predictions
+from oodometer.datasets import as_dataset
 from oodometer.report import Comparison, assessment_page, comparison_page
+from oodometer.report.invariant import invariance_page, ranking_page
+from oodometer.report.studied import study_page
+from tests.report import judging
+from tests.report.study_rows import made, table_of
 
 HOSTILE = (
     "</script><script>alert(1)</script>",
@@ -47,6 +52,15 @@ def assessed(assessment: Assessment, source: Predictions, target: Predictions) -
 
 
 @pytest.fixture(scope="session")
+def timed(source: Predictions, target: Predictions) -> str:
+    """An assessment by days, of some too few rows."""
+    at = np.datetime64("2026-02-20") + np.arange(300) // 10
+    found = oodometer.estimate(source, target, by=at, replicates=20)
+    facts = {HOSTILE[1]: HOSTILE[0]}
+    return assessment_page(found, source, target, title=HOSTILE[1], reproduce=facts)
+
+
+@pytest.fixture(scope="session")
 def compared() -> str:
     rows = [
         Comparison(name, 0.8, {HOSTILE[0]: Estimate(0.85, low=0.8, high=0.9), "b": Estimate(0.7)})
@@ -55,7 +69,37 @@ def compared() -> str:
     return comparison_page(rows, title=HOSTILE[1], methods=[HOSTILE[0], "b"])
 
 
-@pytest.fixture(scope="session", params=["assessed", "compared"])
+@pytest.fixture(scope="session")
+def studied() -> str:
+    """A study with all its parts."""
+    noise = {HOSTILE[0]: 0.02, HOSTILE[1]: 0.1, HOSTILE[2]: -0.1, HOSTILE[3]: 0.2, "ni": 0.05}
+    rows = made(noise=noise, domains=HOSTILE[1:], kinds=HOSTILE[:2], names=HOSTILE[:1])
+    return study_page(table_of(rows), title=HOSTILE[0], reproduce={HOSTILE[1]: HOSTILE[0]})
+
+
+@pytest.fixture(scope="session")
+def invariant() -> str:
+    """One model on hostile texts; the classes have such names, too."""
+    texts = [f"{name} is number {i}" for i in range(8) for name in HOSTILE]
+    run = judging.judged(as_dataset(texts, labels=np.arange(32) % 4),
+                         judging.Hashed(HOSTILE[0], names=HOSTILE, sure=0.7))  # fmt: skip
+    facts = {HOSTILE[1]: HOSTILE[0]}
+    return invariance_page(run.found, run.show, title=HOSTILE[1], reproduce=facts)
+
+
+@pytest.fixture(scope="session")
+def ranked_models() -> str:
+    """Models in their order on images, with accuracies known and by the line."""
+    models = [judging.Hashed(name, salt=i + 1, names=HOSTILE) for i, name in enumerate(HOSTILE)]
+    known = {name: 0.2 * i + 0.1 for i, name in enumerate(HOSTILE)}
+    found, show = judging.ranked(judging.images(20, 12, 10, 3), *models, known=known, draws=10)
+    return ranking_page(found, show, title=HOSTILE[1], reproduce={"seed": "0"}, known=known)
+
+
+@pytest.fixture(
+    scope="session",
+    params=["assessed", "timed", "compared", "studied", "invariant", "ranked_models"],
+)
 def page(request: pytest.FixtureRequest) -> str:
     """Either page."""
     text: str = request.getfixturevalue(request.param)

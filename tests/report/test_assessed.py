@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import oodometer
 from oodometer import Assessment, Predictions
 from oodometer.assessment import points, span
 from oodometer.report import assessment_page
-from oodometer.report.figures import Shown, figures, lowest
+from oodometer.report.figures import Shown, figures
 
 
 def page_of(source: Predictions, target: Predictions, **options: object) -> str:
@@ -44,12 +45,51 @@ def test_every_method_light_and_segment_is_in_a_table(
         assert row + f'<td class="number">{span(found)}</td>' in assessed
     text = words(assessed)
     for diagnostic in assessment.diagnostics:
-        assert f"{diagnostic.light}{diagnostic.name}{diagnostic.value:.3g}" in text
+        said = f"{diagnostic.name}{diagnostic.value:.3g}{diagnostic.meaning}{diagnostic.to_do}"
+        assert f"{diagnostic.light}{said}" in text
     for segment in assessment.segments:
         assert segment.estimate is not None
         assert f"{segment.value}{segment.n}{points(segment.estimate.value)}" in text
     for method, reason in assessment.refused.items():
         assert f"{method}no answer: {reason}" in text
+
+
+def test_the_worst_lights_come_first_and_say_what_to_do(
+    assessed: str, assessment: Assessment
+) -> None:
+    lights = re.findall(r'<td><span class="light (\w+)">', assessed)
+    assert lights == sorted(lights, key=["red", "amber", "green"].index)
+    assert len(lights) == len(assessment.diagnostics)
+    lit = [d for d in assessment.diagnostics if d.light != "green"]
+    assert lit
+    assert all(d.advice and d.advice == d.to_do for d in lit)
+    assert all(d.to_do == "nothing" for d in assessment.diagnostics if d not in lit)
+
+
+def test_the_headline_is_drawn_with_all_its_intervals(
+    assessed: str, assessment: Assessment
+) -> None:
+    (gauge,) = re.findall(r'<svg class="gauge".*?</svg>', assessed, flags=re.DOTALL)
+    found, values = assessment.headline.estimate, [e.value for e in assessment.estimates]
+    assert found.low is not None
+    ends = (found.low, assessment.source_interval[0], min(values))
+    drawn = re.findall(r'<rect class="(\w+)" x="([\d.]+)%"', gauge)
+    assert {name: float(x) for name, x in drawn} == {
+        name: pytest.approx(100 * end)
+        for name, end in zip(("interval", "source", "methods"), ends, strict=True)
+    }
+    assert f"all methods {points(min(values))}–{points(max(values))}" in gauge
+
+
+def test_an_estimate_without_an_interval_is_drawn_as_a_point(
+    assessment: Assessment, source: Predictions, target: Predictions
+) -> None:
+    bare = replace(assessment.headline.estimate, low=None, high=None)
+    headline = replace(assessment.headline, estimate=bare)
+    found = replace(assessment, headline=headline)
+    page = assessment_page(found, source, target, title="t", reproduce={})
+    assert '<circle class="estimate"' in page
+    assert '<rect class="interval"' not in page
 
 
 def test_it_says_how_to_reproduce(source: Predictions, target: Predictions) -> None:
@@ -63,7 +103,7 @@ def test_charts_show_the_calibrated_confidence(
     assessment: Assessment, source: Predictions, target: Predictions
 ) -> None:
     drawn = {f.key: f for f in figures(Shown.of(assessment, source, target))[0]}
-    assert list(drawn) == ["methods", "confidence", "reliability", "classes", "segments"]
+    assert list(drawn) == ["methods", "confidence", "reliability", "classes"]
     assert assessment.temperature is not None
     mean = source.at_temperature(assessment.temperature).confidence.mean()
     assert f"mean {mean:.3f} on the source" in drawn["confidence"].alt
@@ -77,6 +117,31 @@ def test_no_raw_row_is_in_it(source: Predictions, target: Predictions) -> None:
     small = page_of(source, target)
     large = page_of(source.rows(many % source.n), target.rows(many % target.n))
     assert abs(len(large) - len(small)) < 5_000
+
+
+def test_many_rows_and_classes_stay_a_small_page() -> None:
+    """What is drawn is counted first: so many values, whatever the rows and classes."""
+
+    def made(n: int, k: int) -> str:
+        rng = np.random.default_rng(n)
+        labels = rng.integers(k, size=n)
+        logits = rng.normal(size=(n, k)).astype(np.float32)
+        logits[np.arange(n), labels] += 4
+        rows = Predictions.from_logits(logits, labels=labels)
+        return page_of(rows, rows, methods=["ac", "doc", "atc-mc"], by=np.arange(n) * 99 // n)
+
+    for n, k in ((2_000, 100), (20_000, 1_000)):
+        page = made(n, k)
+        assert len(page.encode()) < 2_000_000
+        # Bins, classes and segments are at most so many; only filled bins of reliability differ.
+        assert 850 < values_in(page) < 950
+
+
+def values_in(page: str) -> int:
+    """How many numbers and names the charts of a page hold."""
+    specs = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page)
+    tables = [rows for spec in specs for rows in json.loads(spec)["datasets"].values()]
+    return sum(len(row) for rows in tables for row in rows)
 
 
 def test_classes_alone_give_a_page_without_confidence() -> None:
@@ -102,7 +167,8 @@ def test_signals_alone_give_a_page_without_classes() -> None:
     page = page_of(source, Predictions.from_signals(confidence**2, k=5))
     assert 'id="classes-spec"' not in page
     assert 'id="confidence-spec"' in page
-    assert "The predicted classes are left out: " in words(page)
+    reason = "from confidences alone it is not known which they are"
+    assert f"The predicted classes are left out: {reason}." in words(page)
 
 
 def test_target_classes_may_come_in_another_order(
@@ -129,21 +195,6 @@ def test_very_many_classes_do_not_dwarf_those_that_are_drawn() -> None:
     assert other == "other (170 classes)"
     assert f"{other} are " in classes.caption
     assert other not in json.dumps(classes.spec)
-
-
-def test_the_lowest_of_very_many_segments_are_shown(
-    source: Predictions, target: Predictions
-) -> None:
-    many = target.rows(np.arange(2_000) % target.n)
-    found = oodometer.estimate(source, many, by=np.arange(2_000) // 4, replicates=20)
-    page = assessment_page(found, source, many, title="t", reproduce={})
-    assert "Of 500 segments the 200 with the lowest estimates are listed." in page
-    assert "Of 500 segments 40 are shown, the lowest with an answer." in words(page)
-    kept = lowest(found.segments, 40)
-    assert [int(s.value) for s in kept] == sorted((int(s.value) for s in kept), key=str)
-    worst = max(s.estimate.value for s in kept if s.estimate)
-    rest = [s for s in found.segments if s not in kept]
-    assert all(s.estimate and s.estimate.value >= worst for s in rest)
 
 
 @pytest.mark.parametrize("right", [True, False])

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 import pytest
+from playwright.sync_api import Page
 
-from tests.report.browser import DESK, PHONE, empty_charts, needs_browser, opened, overflowing
+from tests.report.browser import (
+    DESK,
+    PHONE,
+    SCREENSHOTS,
+    empty_charts,
+    needs_browser,
+    opened,
+    overflowing,
+)
+from tests.report.conftest import HOSTILE
 
 pytestmark = needs_browser
 
@@ -17,13 +28,101 @@ pytestmark = needs_browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [DESK, PHONE])
 def test_every_chart_is_drawn_and_nothing_sticks_out(
-    page: str, width: int, scheme: Literal["light", "dark"], tmp_path: Path
+    page: str,
+    width: int,
+    scheme: Literal["light", "dark"],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
-    with opened(page, tmp_path, name="page", width=width, scheme=scheme) as window:
+    kind = request.node.callspec.params["page"]
+    with opened(page, tmp_path, name=kind, width=width, scheme=scheme) as window:
         assert window.locator("[data-chart]").count() == page.count("<div data-chart=")
         assert empty_charts(window) == []
         assert overflowing(window) == []
         assert window.locator(".vega-actions").count() == 0
+
+
+def test_it_fits_paper(page: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    printed = kept(tmp_path) / f"{request.node.callspec.params['page']}.pdf"
+    with opened(page, tmp_path, name="printed") as window:
+        window.pdf(path=printed, format="A4")
+        window.emulate_media(media="print")
+        # A sheet of A4 between its margins.
+        window.set_viewport_size({"width": 680, "height": 1000})
+        assert cut(window) == []
+        assert window.locator("h1").is_visible()
+        assert not window.locator(".skip").is_visible()
+    assert printed.read_bytes().startswith(b"%PDF-")
+
+
+CUT = """() => [...document.querySelectorAll('.scroll, .chart')].filter((box) =>
+  box.checkVisibility() && box.getBoundingClientRect().width > 0
+  && getComputedStyle(box).overflowX !== 'visible' && box.scrollWidth > box.clientWidth + 1
+).map((box) => box.outerHTML.slice(0, 120))"""
+
+
+def cut(window: Page) -> list[str]:
+    """Boxes that hide a part of what is in them, which nobody can scroll to on paper."""
+    found: list[str] = window.evaluate(CUT)
+    return found
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_pointer_over_a_mark_is_told_its_name_as_text(
+    assessed: str, scheme: Literal["light", "dark"], tmp_path: Path
+) -> None:
+    with opened(assessed, tmp_path, name="pointed", scheme=scheme) as window:
+        tooltip = window.locator("#vg-tooltip-element")
+        bars = window.locator("[data-chart=classes-spec] svg .mark-rect path")
+        bars.first.hover()
+        tooltip.wait_for(state="visible")
+        words = tooltip.inner_text()
+        assert HOSTILE[0] in words
+        assert "source" in words
+        assert tooltip.locator("script, img").count() == 0
+        ground = window.evaluate("getComputedStyle(document.body).backgroundColor")
+        style = "(element) => getComputedStyle(element).backgroundColor"
+        assert tooltip.evaluate(style) == ground
+        # Hit by force: the bins of confidence are not seen themselves.
+        window.locator("[data-chart=confidence-spec] svg .mark-rect path").nth(30).hover(force=True)
+        assert "confidence" in tooltip.inner_text()
+        assert "target, %" in tooltip.inner_text()
+
+
+@pytest.mark.parametrize("zone", ["America/Los_Angeles", "Pacific/Auckland"])
+def test_days_are_the_days_of_the_table_wherever_the_reader_is(
+    timed: str, zone: str, tmp_path: Path
+) -> None:
+    with opened(timed, tmp_path, name="timed", zone=zone) as window:
+        labels = window.locator("[data-chart=segments-spec] svg .role-axis-label text")
+        shown = [text for text in labels.all_text_contents() if text.startswith("2026-")]
+        rows = window.locator(".segments tbody th").all_inner_texts()
+        assert shown
+        assert set(shown) <= set(rows)
+        dots = window.locator("[data-chart=segments-spec] svg .mark-symbol path")
+        assert dots.count() == len(rows)
+        dots.first.hover()
+        assert rows[0] in window.locator("#vg-tooltip-element").inner_text()
+
+
+def test_the_first_key_leads_to_the_content(assessed: str, tmp_path: Path) -> None:
+    with opened(assessed, tmp_path, name="keys") as window:
+        window.keyboard.press("Tab")
+        link = window.locator(":focus")
+        assert link.inner_text() == "Skip to the content"
+        box = link.bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        window.keyboard.press("Enter")
+        assert window.evaluate("document.activeElement.id") == "content"
+        window.keyboard.press("Tab")
+        focused = window.locator(":focus")
+        assert focused.evaluate("(element) => getComputedStyle(element).outlineWidth") == "3px"
+
+
+def kept(folder: Path) -> Path:
+    """Where files for a person to look at go."""
+    return Path(os.environ.get(SCREENSHOTS, folder))
 
 
 def test_a_broken_page_is_found_out(tmp_path: Path) -> None:

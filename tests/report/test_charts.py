@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import vl_convert
 
 from oodometer.report import charts
+from oodometer.report.binned import Confidences
 
 MARKS = [charts.Mark("ac", 80.0, 75.0, 85.0), charts.Mark("atc-mc", 70.0, 60.0, 78.0, main=True)]
 PAIRS = [
@@ -27,6 +29,26 @@ def test_intervals_hold_every_mark_and_the_reference() -> None:
     assert "90" in json.dumps(spec)
 
 
+def test_a_timeline_is_in_order_with_its_gaps_and_the_reference() -> None:
+    dates = [charts.Mark(day, 80.0, 75.0, 85.0) for day in ("2026-03-03", "2026-03-01")]
+    spec = charts.timeline(dates, 90.0, gaps=["2026-03-02"])
+    rows = [row for row in datasets(spec) if "name" in row]
+    assert [row["name"] for row in rows] == ["2026-03-01", "2026-03-02", "2026-03-03"]
+    assert [row["value"] for row in rows] == [80.0, None, 80.0]
+    assert {"accuracy": 90.0, "text": "source"} in datasets(spec)
+    assert '"%Y-%m-%d"' in json.dumps(spec)
+
+
+def test_every_bin_of_confidence_tells_both_sides() -> None:
+    edges = np.linspace(0.5, 1.0, 3)
+    found = Confidences(edges, source=np.array([0.25, 0.75]), target=np.array([0.5, 0.5]))
+    bins = [row for row in datasets(charts.confidence(found, None)) if "bin" in row]
+    assert [row["bin"] for row in bins] == ["0.500–0.750", "0.750–1.000"]
+    assert [(row["source"], row["target"]) for row in bins] == [(25.0, 50.0), (75.0, 50.0)]
+    assert "threshold" not in json.dumps(charts.confidence(found, None))
+    assert "threshold" in json.dumps(charts.confidence(found, 0.9))
+
+
 def test_a_scatter_holds_every_pair() -> None:
     text = json.dumps(charts.scatter(PAIRS, [50.0, 90.0]))
     for pair in PAIRS:
@@ -41,7 +63,8 @@ def test_a_stretch_has_air_and_stays_inside_0_to_100() -> None:
 
 
 def test_charts_draw_without_data_from_elsewhere() -> None:
-    for spec in (charts.intervals(MARKS, 90.0), charts.scatter(PAIRS, [50.0, 90.0])):
+    dated = charts.timeline([charts.Mark("2026-03", 80.0, 75.0, 85.0)], 90.0)
+    for spec in (charts.intervals(MARKS, 90.0), charts.scatter(PAIRS, [50.0, 90.0]), dated):
         assert '"url"' not in json.dumps(spec)
         plain = json.loads(json.dumps(spec).replace('"container"', "200"))
         assert vl_convert.vegalite_to_svg(plain).startswith("<svg")

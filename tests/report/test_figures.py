@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import oodometer
 from oodometer import Assessment, Predictions
-from oodometer.assessment import Segment
-from oodometer.core import Estimate
-from oodometer.report.figures import Shown, figures, lowest
+from oodometer.report.figures import Shown, figures
 
 
 def test_every_figure_has_words_for_those_who_do_not_see_it(
     assessment: Assessment, source: Predictions, target: Predictions
 ) -> None:
     found, lacking = figures(Shown.of(assessment, source, target))
-    assert len(found) == 5
+    assert len(found) == 4
     assert lacking == []
-    assert len({figure.key for figure in found}) == 5
+    assert len({figure.key for figure in found}) == 4
     for figure in found:
         assert figure.title
         assert figure.caption
         assert figure.alt
-
-
-def test_without_segments_there_is_no_figure_of_them(
-    source: Predictions, target: Predictions
-) -> None:
-    plain = oodometer.estimate(source, target, replicates=20)
-    assert len(figures(Shown.of(plain, source, target))[0]) == 4
 
 
 def test_hard_classes_have_fewer_figures_and_a_sentence_for_each_other(
@@ -48,12 +39,3 @@ def test_predictions_are_shown_at_the_temperature_of_the_assessment(
 ) -> None:
     shown = Shown.of(assessment, source, target)
     assert shown.source.temperature == shown.target.temperature == assessment.temperature
-
-
-def test_the_lowest_segments_are_kept_in_their_order() -> None:
-    def one(name: str, value: float | None) -> Segment:
-        return Segment(name, 5, None if value is None else Estimate(value), "")
-
-    segments = [one("a", 0.9), one("b", None), one("c", 0.2), one("d", 0.5)]
-    assert [s.value for s in lowest(segments, 2)] == ["c", "d"]
-    assert [s.value for s in lowest(segments, 3)] == ["a", "c", "d"]

@@ -8,9 +8,9 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import cv2
 import numpy as np
@@ -18,73 +18,29 @@ import pyarrow as pa
 import pytest
 
 from oodometer import inputs as batches
-from oodometer.core import Model, Transform
+from oodometer.core import Model
 from oodometer.datasets import as_dataset
 from oodometer.draws import Draws
 from oodometer.errors import InputError, UnknownName
-from oodometer.inputs import KINDS, Kind
 from oodometer.neighborhood import invariance
-from oodometer.predictions import Predictions
-from oodometer.readings import Neighborhoods
-from oodometer.report.gallery import Decision, write_gallery
+from oodometer.report.gallery import write_gallery
+from oodometer.report.neighbors import Decision
 from oodometer.sampling import Round
 from oodometer.showing import Show
+from tests.report import judging
+from tests.report.judging import DATA, TEXTS, Hashed, Nudge, images
+from tests.report.judging import HOSTILE_TEXT as HOSTILE
 
 CHROMIUM = shutil.which("chromium")
-HOSTILE = "<script>alert(1)</script>"
 RNG = np.random.default_rng(0)
 
 
-@dataclass(frozen=True)
-class Nudge(Transform):
-    """Adds what is left of the draw's number after a division by three: draws 3, 6 … change nothing."""
-
-    name: ClassVar[str] = "nudge"
-    label: ClassVar[str] = "Nudge"
-    kinds: ClassVar[tuple[Kind, ...]] = KINDS
-    assumes: ClassVar[str] = "nothing"
-    magnitude: float = 2.0
-
-    def apply(self, inputs: Any, draws: Draws) -> Any:
-        steps = draws.numbers % 3
-        if isinstance(inputs, list):
-            return [_longer(row, int(step)) for row, step in zip(inputs, steps, strict=True)]
-        if isinstance(inputs, pa.Table):
-            first = inputs.column(0).to_numpy() + steps
-            return inputs.set_column(0, inputs.column_names[0], pa.array(first))
-        return inputs + steps.reshape(-1, *[1] * (inputs.ndim - 1)).astype(inputs.dtype)
-
-
-def _longer(row: Any, step: int) -> Any:
-    if isinstance(row, tuple):
-        return (row[0], _longer(row[1], step))
-    return row + f" <b>{step}</b>" * (step > 0)
-
-
-@dataclass(frozen=True)
-class Hashed:
-    """A class that hangs on the row's content."""
-
-    name: str
-    salt: int = 1
-    names: tuple[str, ...] = ("cat", "dog & co", "größe")
-
-    def classify(self, inputs: Any) -> Predictions:
-        classes = (batches.keys(inputs) // np.uint64(self.salt) % np.uint64(3)).astype(int)
-        return Predictions.from_classes(classes, class_names=self.names)
-
-
-@dataclass(frozen=True, eq=False)
-class Judged:
-    """A run, and what is needed to show it."""
-
-    found: Neighborhoods
-    models: dict[str, Model]
-    show: Show
+class Judged(judging.Judged):
+    """A run that is written to a folder."""
 
     def write(self, folder: Path, **options: Any) -> int:
         """How many examples were written."""
-        return write_gallery(folder, self.found, self.models, self.show, **options)
+        return write_gallery(folder, self.found, self.show, **options)
 
     def page(self, folder: Path, **options: Any) -> str:
         """The page that was written."""
@@ -93,14 +49,8 @@ class Judged:
 
 
 def judged(data: Any, *models: Model, draws: int = 6, **options: Any) -> Judged:
-    given = {model.name: model for model in models or (Hashed("first"),)}
-    dataset = as_dataset(data)
-    found = invariance(given, dataset, Nudge(), draws=draws, **options)
-    return Judged(found, given, Show(dataset, Nudge(), found.seed))
-
-
-def images(n: int, *shape: int) -> Any:
-    return RNG.integers(0, 200, size=(n, *shape), dtype=np.uint8)
+    run = judging.judged(data, *models, draws=draws, **options)
+    return Judged(run.found, run.show)
 
 
 def picture(path: Path) -> Any:
@@ -116,7 +66,7 @@ def listed(page: str) -> list[int]:
 
 def tables(page: str) -> list[list[list[str]]]:
     """The cells of every example's table, as text, without its head."""
-    bodies = [part.split("<tbody>")[1] for part in page.split('<section class="example">')[1:]]
+    bodies = [part.split("<tbody>")[1] for part in page.split('<section class="example"')[1:]]
     rows = [re.findall(r"<tr>(.*?)</tr>", body, flags=re.DOTALL) for body in bodies]
     return [[[plain(cell) for cell in re.findall(r"<t[hd].*?</t[hd]>", row, flags=re.DOTALL)]
              for row in body] for body in rows]  # fmt: skip
@@ -124,17 +74,6 @@ def tables(page: str) -> list[list[list[str]]]:
 
 def plain(markup: str) -> str:
     return html.unescape(re.sub(r"<[^>]*>", "", markup))
-
-
-TEXTS = ["a good film", f"a {HOSTILE} film", "so & so", "word"]
-DATA: dict[str, Any] = {
-    "grey": images(4, 8, 8),
-    "color": images(4, 200, 300, 3),
-    "text": TEXTS,
-    "pairs": [(text, text[::-1]) for text in TEXTS],
-    "vectors": RNG.normal(size=(4, 40)),
-    "table": pa.table({"size <b>": [1.5, 2.5, 3.5, 4.5], "color": ["red", "blue", "red", None]}),
-}
 
 
 @pytest.mark.parametrize("data", DATA.values(), ids=DATA)
@@ -179,7 +118,7 @@ def test_changed_words_are_marked_and_lost_ones_struck_out(tmp_path: Path) -> No
 
     dataset = as_dataset(["a good film", "a good film too"])
     found = invariance(Hashed("first"), dataset, Other(), draws=3)
-    run = Judged(found, {"first": Hashed("first")}, Show(dataset, Other(), 0))
+    run = Judged(found, Show(dataset, Other(), 0))
     assert "a <del>good</del> <mark>fine</mark> film</bdi>" in run.page(tmp_path / "gallery")
 
 
@@ -305,16 +244,10 @@ def test_it_needs_no_chart_library(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 )  # fmt: skip
 def test_another_run_is_refused(name: str, other: dict[str, Any], tmp_path: Path) -> None:
     run = judged(TEXTS)
-    with pytest.raises(InputError, match=f"^The result has {name} .* Give the models, data") as one:
-        write_gallery(tmp_path / "g", run.found, run.models, replace(run.show, **other))
+    with pytest.raises(InputError, match=f"^The result has {name} .* Give the data, tr") as one:
+        write_gallery(tmp_path / "g", run.found, replace(run.show, **other))
     assert "\n" not in str(one.value)
     assert not os.listdir(tmp_path)
-
-
-def test_other_models_are_refused(tmp_path: Path) -> None:
-    run = judged(TEXTS)
-    with pytest.raises(InputError, match=r"models \('first',\), what is to be shown \('b',\)"):
-        write_gallery(tmp_path / "g", run.found, {"b": Hashed("b")}, run.show)
 
 
 def test_a_bad_count_and_a_bad_measure_are_refused(tmp_path: Path) -> None:
@@ -339,7 +272,7 @@ def test_a_folder_that_will_not_do_is_refused_before_any_work(tmp_path: Path) ->
     run = judged(TEXTS)
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(InputError, match=r"is not empty: mine\.txt in it is of no earlier gallery"):
-        write_gallery(tmp_path, run.found, {}, run.show)
+        write_gallery(tmp_path, run.found, run.show)
     assert os.listdir(tmp_path) == ["mine.txt"]
 
 

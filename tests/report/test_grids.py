@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oodometer.errors import MissingExtra
-from oodometer.report.grids import FRAME, GAP, LARGE, LINE, Caption, grid, scaled
+from oodometer.report.grids import FRAME, GAP, LARGE, LINE, THUMB, Caption, grid, scaled, thumbnail
 
 VERMILION = (213, 94, 0)
 PLAIN, FRAMED = Caption("cat", "original", False), Caption("!= dog", "draw 1", True)
@@ -103,6 +103,24 @@ def test_many_images_make_rows() -> None:
 def test_a_thin_image_is_drawn() -> None:
     seen = drawn(np.zeros((1, 1, 2000), dtype=np.uint8), PLAIN)
     assert seen.shape[1] == 160 + 2 * FRAME + 2 * GAP
+
+
+@pytest.mark.parametrize("shape", [(8, 6), (8, 6, 1), (96, 20, 3)])
+def test_a_small_image_is_its_own_thumbnail(shape: tuple[int, ...]) -> None:
+    image = np.random.default_rng(0).integers(0, 256, size=shape, dtype=np.uint8)
+    seen = cv2.imdecode(np.frombuffer(thumbnail(image), dtype=np.uint8), cv2.IMREAD_COLOR)
+    assert seen is not None
+    expected = np.broadcast_to(image.reshape(*shape[:2], -1), (*shape[:2], 3))
+    assert np.array_equal(seen[..., ::-1], expected)
+
+
+@given(height=sides, width=sides)
+def test_no_thumbnail_is_larger_than_wanted(height: int, width: int) -> None:
+    made = thumbnail(np.full((height, width, 3), 7, dtype=np.uint8))
+    seen = cv2.imdecode(np.frombuffer(made, dtype=np.uint8), cv2.IMREAD_COLOR)
+    assert seen is not None
+    assert max(seen.shape[:2]) == min(THUMB, max(height, width))
+    assert (seen == 7).all()
 
 
 def test_without_opencv_the_extra_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from oodometer.assessment import Assessment
+from oodometer.diagnostics import WORST_FIRST
 from oodometer.predictions import Predictions
-from oodometer.report.figures import Shown, figures, lowest
+from oodometer.report.figures import Shown, figures
 from oodometer.report.page import render
-
-# A table of more rows is not read, and would make the page heavy.
-MOST_ROWS = 200
+from oodometer.report.segments import listed, over_time, segment_figure
 
 
 def assessment_page(
@@ -24,15 +23,22 @@ def assessment_page(
     `source` and `target` are the predictions that `estimate` was given. `reproduce` has what is
     needed to get the same numbers again, under the names it is shown with.
     """
-    drawn, lacking = figures(Shown.of(assessment, source, target))
+    (methods, *others), lacking = figures(Shown.of(assessment, source, target))
+    values = [found.value for found in assessment.estimates]
     return render(
         "assessed.html",
         {
             "title": title,
             "assessment": assessment,
-            "figures": drawn,
+            "lowest": min(values),
+            "highest": max(values),
+            "lights": sorted(assessment.diagnostics, key=lambda d: WORST_FIRST.index(d.light)),
+            "methods": methods,
+            "figures": others,
             "lacking": lacking,
-            "segments": lowest(assessment.segments, MOST_ROWS),
+            "timed": over_time(assessment.segments),
+            "segment_figure": segment_figure(assessment),
+            "segments": listed(assessment.segments),
             "reproduce": reproduce,
         },
     )

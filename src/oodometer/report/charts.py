@@ -30,6 +30,7 @@ CONFIG: Spec = {
         "labelFontSize": 12,
         "titleFontSize": 12,
         "labelLimit": 150,
+        "labelPadding": 5,
         "domainColor": INK,
         "domainOpacity": 0.4,
         "tickColor": INK,
@@ -79,19 +80,46 @@ def intervals(marks: Sequence[Mark], reference: float) -> Spec:
     scale = alt.Scale(domain=around(ends), nice=False, zero=False)
     names = alt.Y("name:N", sort=None, title=None, axis=alt.Axis(grid=True, ticks=False))
     base = alt.Chart(_data(asdict(m) for m in marks)).encode(y=names)
-    shown = [alt.Tooltip(f"{field}:Q", format=".1f") for field in ("value", "low", "high")]
+    shown = _tooltip()
     bars = base.mark_rule(color=TARGET, strokeWidth=2.5, opacity=0.65).encode(
-        x=alt.X("low:Q", scale=scale, title="accuracy, %"), x2="high:Q"
+        x=alt.X("low:Q", scale=scale, title="accuracy, %"), x2="high:Q", tooltip=shown
     )
     dots = base.mark_point(color=TARGET, fill=TARGET, opacity=1).encode(
         x=alt.X("value:Q", scale=scale),
         shape=alt.condition("datum.main", alt.value("diamond"), alt.value("circle")),
         size=alt.condition("datum.main", alt.value(170), alt.value(55)),
-        tooltip=["name:N", *shown],
+        tooltip=shown,
     )
     low, high = scale.domain
     label = Label("source", flip=reference > (low + high) / 2)
     return _spec(alt.layer(*_rule(reference, SOURCE, label), bars, dots), 28 * len(marks))
+
+
+def timeline(marks: Sequence[Mark], reference: float, *, gaps: Sequence[str] = ()) -> Spec:
+    """A line through dates in a band of intervals, broken at gaps; a dashed rule for the source."""
+    alt = _altair()
+    rows = [asdict(m) for m in marks] + [{"name": name, "value": None} for name in gaps]
+    # Dates without an hour are of universal time; in a clock of its own a reader may be a day off.
+    rows = [{**row, "at": row["name"]} for row in sorted(rows, key=lambda row: str(row["name"]))]
+    ends = [reference, *(m.low for m in marks), *(m.high for m in marks)]
+    scale = alt.Scale(domain=around(ends), nice=False, zero=False)
+    form = {4: "%Y", 7: "%Y-%m"}.get(len(marks[0].name), "%Y-%m-%d")
+    axis = alt.Axis(grid=False, format=form, labelOverlap="greedy", labelSeparation=12)
+    when = alt.X("at:T", scale=alt.Scale(type="utc"), title=None, axis=axis)
+    base = alt.Chart(_data(rows)).encode(x=when)
+    band = base.mark_area(color=TARGET, opacity=0.25).encode(
+        y=alt.Y("low:Q", scale=scale, title="accuracy, %"), y2="high:Q"
+    )
+    value = alt.Y("value:Q", scale=scale)
+    line = base.mark_line(color=TARGET, strokeWidth=2).encode(y=value)
+    dots = base.mark_point(color=TARGET, fill=TARGET, opacity=1, size=30, shape="circle").encode(
+        y=value, tooltip=_tooltip()
+    )
+    home = alt.Chart(_data([{"accuracy": reference, "text": "source"}])).encode(y="accuracy:Q")
+    rule = home.mark_rule(color=SOURCE, strokeDash=[5, 4], strokeWidth=1.5)
+    word = home.mark_text(color=SOURCE, align="right", baseline="bottom", dy=-3)
+    layers = alt.layer(rule, band, line, dots, word.encode(text="text:N", x=alt.value("width")))
+    return _spec(layers, 240)
 
 
 def confidence(found: Confidences, threshold: float | None) -> Spec:
@@ -115,10 +143,34 @@ def confidence(found: Confidences, threshold: float | None) -> Spec:
             color=_sides(),
         )
     )
-    if threshold is None:
-        return _spec(area, 240)
-    flip = threshold > (1 + float(found.edges[0])) / 2
-    return _spec(alt.layer(area, *_rule(threshold, INK, Label("threshold of atc-mc", flip))), 240)
+    layers = [area]
+    if threshold is not None:
+        flip = threshold > (1 + float(found.edges[0])) / 2
+        layers += _rule(threshold, INK, Label("threshold of atc-mc", flip))
+    return _spec(alt.layer(*layers, _bins(found)), 240)
+
+
+def _bins(found: Confidences) -> Any:
+    """What a pointer over a bin is told; itself it is not seen."""
+    alt = _altair()
+    cells = zip(found.edges, found.edges[1:], found.source, found.target, strict=False)
+    rows = [
+        {"from": round(float(a), 4), "to": round(float(b), 4), "bin": f"{a:.3f}–{b:.3f}",
+         "source": round(100 * float(s), 2), "target": round(100 * float(t), 2)}
+        for a, b, s, t in cells
+    ]  # fmt: skip
+    return (
+        alt.Chart(_data(rows))
+        .mark_rect(opacity=0)
+        .encode(
+            x="from:Q",
+            x2="to:Q",
+            tooltip=[
+                alt.Tooltip("bin:N", title="confidence"),
+                *(alt.Tooltip(f"{side}:Q", title=f"{side}, %") for side in SIDES),
+            ],
+        )
+    )
 
 
 def reliability(bins: Sequence[ReliabilityBin]) -> Spec:
@@ -198,6 +250,16 @@ class Label:
 def _altair() -> Any:
     """The chart library, which is an extra."""
     return require("altair", extra="report", purpose="The HTML report")
+
+
+def _tooltip() -> list[Any]:
+    """A mark's name and its numbers."""
+    alt = _altair()
+    shown = {"value": "accuracy, %", "low": "from", "high": "to"}
+    return [
+        alt.Tooltip("name:N"),
+        *(alt.Tooltip(f"{field}:Q", format=".1f", title=title) for field, title in shown.items()),
+    ]
 
 
 def _data(rows: Any) -> Any:

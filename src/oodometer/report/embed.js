@@ -8,6 +8,7 @@
     logLevel: 1, // errors alone
     mode: "vega-lite",
     renderer: "svg",
+    tooltip: { disableDefaultStyle: true }, // the page has its own, in its colours
   };
   for (const box of document.querySelectorAll("[data-chart]")) {
     const spec = JSON.parse(document.getElementById(box.dataset.chart).textContent);

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from oodometer.assessment import Assessment, Segment, points
+from oodometer.assessment import Assessment, points
 from oodometer.calibration import calibration_error
 from oodometer.core import Estimate
 from oodometer.errors import NoAnswer
 from oodometer.predictions import Predictions
 from oodometer.report import binned, charts
 from oodometer.report.binned import ClassShare
-
-MOST_SEGMENTS = 40
 
 
 @dataclass(frozen=True)
@@ -61,22 +59,11 @@ def figures(shown: Shown) -> tuple[list[Figure], list[str]]:
     """Every figure that can be drawn, and a sentence for each that can't."""
     found, lacking = [], []
     for what, draw in EVERY.items():
-        if draw is _segments and not shown.assessment.segments:
-            continue
         try:
             found.append(draw(shown))
         except NoAnswer as reason:
             lacking.append(f"{what} are left out: {reason}.")
     return found, lacking
-
-
-def lowest(segments: Sequence[Segment], most: int) -> list[Segment]:
-    """The segments with the lowest estimates, in the order they came in; those without come last."""
-    ranks = sorted(
-        range(len(segments)),
-        key=lambda j: 2.0 if (found := segments[j].estimate) is None else found.value,
-    )
-    return [segments[j] for j in sorted(ranks[:most])]
 
 
 def in_points(found: Estimate) -> tuple[float, float, float]:
@@ -86,14 +73,10 @@ def in_points(found: Estimate) -> tuple[float, float, float]:
     return round(100 * found.value, 2), round(100 * low, 2), round(100 * high, 2)
 
 
-def _mark(name: str, found: Estimate, *, main: bool = False) -> charts.Mark:
-    return charts.Mark(name, *in_points(found), main)
-
-
 def _methods(shown: Shown) -> Figure:
     """All methods side by side."""
     of, main = shown.assessment, shown.assessment.headline.estimate.method
-    marks = [_mark(e.method, e, main=e.method == main) for e in of.estimates]
+    marks = [charts.Mark(e.method, *in_points(e), e.method == main) for e in of.estimates]
     values = [e.value for e in of.estimates]
     return Figure(
         key="methods",
@@ -168,6 +151,8 @@ def _reliability(shown: Shown) -> Figure:
 
 def _classes(shown: Shown) -> Figure:
     """Which classes are predicted."""
+    if "signals" in (shown.source.form, shown.target.form):
+        raise NoAnswer("from confidences alone it is not known which they are")
     shares = binned.class_shares(shown.source, shown.target)
     moved = max(shares, key=lambda one: abs(one.target - one.source))
     drawn, rest = _without_giant(shares)
@@ -200,34 +185,9 @@ def _without_giant(shares: list[ClassShare]) -> tuple[list[ClassShare], str]:
     return (shares[:-1] if max(other.source, other.target) > 2 * longest else shares), said
 
 
-def _segments(shown: Shown) -> Figure:
-    """The headline's method on each part of the target."""
-    every, method = shown.assessment.segments, shown.assessment.headline.estimate.method
-    pairs = [(s.value, s.estimate) for s in lowest(every, MOST_SEGMENTS) if s.estimate]
-    if not pairs:
-        raise NoAnswer(f"{method} has no answer for any of them")
-    names = binned.labels([name for name, _ in pairs])
-    marks = [_mark(name, found) for name, (_, found) in zip(names, pairs, strict=True)]
-    least = min(marks, key=lambda mark: mark.value)
-    fewer = len(pairs) < len(every)
-    rest = f" Of {len(every)} segments {len(pairs)} are shown, the lowest with an answer."
-    return Figure(
-        key="segments",
-        title="Estimates by segment",
-        caption=f"The estimate of {method} for each part of the target, with its 95 % interval of "
-        "sampling; small parts have wide ones. Differences smaller than the intervals mean "
-        f"little.{rest if fewer else ''}",
-        alt=f"Estimates for {len(marks)} segments; the lowest is {least.value:.1f} %, of "
-        f"{least.name}.",
-        spec=charts.intervals(marks, round(100 * shown.assessment.source_accuracy, 2)),
-        wide=True,
-    )
-
-
 EVERY: dict[str, Callable[[Shown], Figure]] = {
     "All methods": _methods,
     "The distributions of confidence": _confidence,
     "The bins of the reliability diagram": _reliability,
     "The predicted classes": _classes,
-    "The estimates by segment": _segments,
 }

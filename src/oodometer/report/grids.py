@@ -15,6 +15,8 @@ Picture = npt.NDArray[np.uint8]
 
 # Small images are enlarged up to the first side, large ones made smaller down to the second.
 SMALL, LARGE = 128, 160
+# In a page that holds hundreds of images, each is at most this long.
+THUMB = 96
 NARROWEST, WIDTH = 64, 960
 FRAME, GAP, LINE = 4, 8, 16
 # Okabe and Ito's vermilion, as OpenCV has its colours: blue, green, red.
@@ -49,12 +51,24 @@ def scaled(image: Picture) -> Picture:
     >>> scaled(np.zeros((8, 6), dtype=np.uint8)).shape
     (128, 96)
     """
-    height, width = image.shape[:2]
-    longest = max(height, width)
+    longest = max(image.shape[:2])
     if longest <= LARGE:
         factor = max(SMALL // longest, 1)
         return image.repeat(factor, axis=0).repeat(factor, axis=1)
-    size = [max(round(side * LARGE / longest), 1) for side in (width, height)]
+    return _reduced(image, LARGE)
+
+
+def thumbnail(image: Picture) -> bytes:
+    """An image as a small PNG file: a large one made smaller, a small one as it is."""
+    shown = _reduced(image, THUMB) if max(image.shape[:2]) > THUMB else image
+    pixels = shown if shown.ndim == 2 else shown[..., ::-1]
+    return bytes(_cv2().imencode(".png", pixels, (_cv2().IMWRITE_PNG_COMPRESSION, 9))[1])
+
+
+def _reduced(image: Picture, side: int) -> Picture:
+    """An image whose longer side has so many pixels, each the mean of those it stands for."""
+    height, width = image.shape[:2]
+    size = [max(round(one * side / max(height, width)), 1) for one in (width, height)]
     whole = np.ascontiguousarray(image)
     made: Picture = _cv2().resize(whole, size, interpolation=_cv2().INTER_AREA)
     return made

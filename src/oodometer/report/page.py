@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from oodometer.aside import aside
 from oodometer.assessment import points, span
 from oodometer.diagnostics import SHAPES
 from oodometer.errors import InputError
@@ -89,16 +88,12 @@ def write_page(text: str, path: str | Path) -> None:
     """Write a page so that the path holds either the old file or the whole new one."""
     path = Path(path).resolve()
     check_writable(path)
-    temporary = path.with_name(f".oodometer-{secrets.token_hex(8)}.tmp")
     try:
-        # Not tempfile: its files are for their owner's eyes only, and a report is to be shared.
-        temporary.write_bytes(text.encode("utf-8", errors="replace"))
-        os.replace(temporary, path)
+        with aside(path) as partial:
+            partial.write_bytes(text.encode("utf-8", errors="replace"))
     except OSError as error:
         why = error.strerror or error
         raise InputError(f"{path} can't be written: {why}. Choose another place.") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def check_writable(path: Path) -> None:

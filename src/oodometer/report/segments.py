@@ -1,0 +1,120 @@
+"""Estimates for parts of the target: the lowest parts side by side, or days in a line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from oodometer.assessment import Assessment, Segment
+from oodometer.report import binned, charts
+from oodometer.report.figures import Figure, in_points
+
+# More marks are not told apart, more rows of a table not read, and both would make a page heavy.
+MOST_DRAWN = 40
+MOST_LISTED = 200
+MOST_DAYS = 400
+
+_DATE = re.compile(r"(19|20)\d\d(-\d\d(-\d\d)?)?")
+
+
+def over_time(segments: Sequence[Segment]) -> bool:
+    """Whether all segments, and at least two, are years, months or days.
+
+    >>> over_time([Segment("2026-03", 5, None), Segment("2026-04", 5, None)])
+    True
+    >>> over_time([Segment("2026-03", 5, None), Segment("2026-31", 5, None)])
+    False
+    """
+    return len(segments) > 1 and all(_is_date(one.value) for one in segments)
+
+
+def _is_date(text: str) -> bool:
+    if not _DATE.fullmatch(text):
+        return False
+    try:
+        return not np.isnat(np.datetime64(text))
+    except ValueError:
+        return False
+
+
+def lowest(segments: Sequence[Segment], most: int) -> list[Segment]:
+    """The segments with the lowest estimates, in the order they came in; those without come last."""
+    ranks = sorted(
+        range(len(segments)),
+        key=lambda j: 2.0 if (found := segments[j].estimate) is None else found.value,
+    )
+    return [segments[j] for j in sorted(ranks[:most])]
+
+
+def listed(segments: Sequence[Segment]) -> list[Segment]:
+    """Those that a table shows: the last days, or the lowest parts."""
+    if over_time(segments):
+        return list(segments[-MOST_DAYS:])
+    return lowest(segments, MOST_LISTED)
+
+
+def segment_figure(assessment: Assessment) -> Figure | None:
+    """The headline's method on each part of the target; None where it has no answer for any."""
+    if all(one.estimate is None for one in assessment.segments):
+        return None
+    draw = _timed if over_time(assessment.segments) else _compared
+    return draw(assessment)
+
+
+def _compared(assessment: Assessment) -> Figure:
+    """A row a segment."""
+    every, method = assessment.segments, assessment.headline.estimate.method
+    pairs = [(s.value, s.estimate) for s in lowest(every, MOST_DRAWN) if s.estimate]
+    names = binned.labels([name for name, _ in pairs])
+    marks = [
+        charts.Mark(name, *in_points(found)) for name, (_, found) in zip(names, pairs, strict=True)
+    ]
+    least = min(marks, key=lambda mark: mark.value)
+    rest = f" Of {len(every)} segments {len(pairs)} are shown, the lowest with an answer."
+    return Figure(
+        key="segments",
+        title="Estimates by segment",
+        caption=f"The estimate of {method} for each part of the target, with its 95 % interval of "
+        "sampling; small parts have wide ones. Differences smaller than the intervals mean "
+        f"little.{rest if len(pairs) < len(every) else ''}",
+        alt=f"Estimates for {len(marks)} segments; the lowest is {least.value:.1f} %, of "
+        f"{least.name}.",
+        spec=charts.intervals(marks, round(100 * assessment.source_accuracy, 2)),
+        wide=True,
+    )
+
+
+def _timed(assessment: Assessment) -> Figure:
+    """A line through the days."""
+    every, method = assessment.segments, assessment.headline.estimate.method
+    shown = every[-MOST_DAYS:]
+    known = [charts.Mark(s.value, *in_points(s.estimate)) for s in shown if s.estimate]
+    least, last = min(known, key=lambda mark: mark.value), known[-1]
+    rest = f" Of {len(every)} the last {len(shown)} are shown."
+    return Figure(
+        key="segments",
+        title="Estimates over time",
+        caption=f"The estimate of {method} for each {_step(shown[0].value)}, in a band of its 95 % "
+        "interval of sampling, wide where there are few rows; the dashed rule is the accuracy on "
+        "the source. Changes smaller than the band mean little."
+        f"{rest if len(shown) < len(every) else ''}",
+        alt=f"Estimates from {shown[0].value} to {shown[-1].value}; the lowest is "
+        f"{least.value:.1f} %, of {least.name}, the last {last.value:.1f} %.",
+        spec=charts.timeline(
+            known,
+            round(100 * assessment.source_accuracy, 2),
+            gaps=[s.value for s in shown if s.estimate is None],
+        ),
+        wide=True,
+    )
+
+
+def _step(name: str) -> str:
+    """What a date of this length is.
+
+    >>> [_step(name) for name in ("2026", "2026-03", "2026-03-01")]
+    ['year', 'month', 'day']
+    """
+    return {4: "year", 7: "month"}.get(len(name), "day")

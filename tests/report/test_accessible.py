@@ -1,0 +1,106 @@
+"""Every page can be read by keyboard, aloud, and by those who see little contrast."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+
+from oodometer.report.page import FOLDER
+from tests.report.test_page import Attributes, Elements
+
+STYLE = (FOLDER / "page.css").read_text()
+# What WCAG 2 asks of text, level AA.
+LEAST = 4.5
+# All colours that some text has, and all grounds that text lies on.
+TEXT, GROUNDS = ("ink", "quiet", "green", "amber", "red", "source"), ("paper", "panel")
+Color = tuple[float, ...]
+
+
+def tags(page: str, *names: str) -> list[tuple[str, Attributes]]:
+    return [(tag, attributes) for tag, attributes in Elements(page).tags if tag in names]
+
+
+def test_headings_are_in_order_under_one_title(page: str) -> None:
+    levels = [int(tag[1]) for tag, _ in tags(page, "h1", "h2", "h3", "h4", "h5", "h6")]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(below <= above + 1 for above, below in pairwise(levels))
+
+
+def test_there_are_landmarks_and_a_way_past_the_first(page: str) -> None:
+    for landmark in ("header", "main"):
+        assert len(tags(page, landmark)) == 1
+    (first, *_), (main,) = tags(page, "a", "button", "summary"), tags(page, "main")
+    assert first[1]["href"] == f"#{main[1]['id']}"
+    assert page.count("<section") == len(re.findall(r"<section[^>]* aria-label", page))
+
+
+def test_tables_have_names_and_heads_that_say_what_they_head(page: str) -> None:
+    found = tags(page, "table", "caption", "th")
+    for place, (tag, attributes) in enumerate(found):
+        if tag == "table":
+            named = {"aria-label", "aria-labelledby"} & set(attributes)
+            assert named or found[place + 1][0] == "caption", attributes
+        if tag == "th":
+            assert attributes.get("scope") in ("col", "row", "colgroup", "rowgroup"), attributes
+
+
+def test_what_scrolls_can_be_scrolled_by_keys_and_has_a_name(page: str) -> None:
+    boxes = [a for _, a in tags(page, "div") if a.get("class") == "scroll"]
+    assert boxes
+    for box in boxes:
+        assert box.get("tabindex") == "0"
+        assert box.get("role") == "region"
+        assert {"aria-label", "aria-labelledby"} & set(box)
+
+
+def test_focus_is_seen_and_motion_is_asked_for() -> None:
+    assert ":focus-visible { outline: 3px" in STYLE
+    still = STYLE.split("@media (prefers-reduced-motion: no-preference)")
+    assert len(still) == 2
+    assert not re.search(r"smooth|animation|transition", still[0])
+
+
+def colors(dark: bool) -> dict[str, Color]:
+    """The colours of a scheme by their names; dark ones stand over light ones."""
+    blocks = re.findall(r":root \{(.*?)\}", STYLE, flags=re.DOTALL)
+    named: dict[str, Color] = {}
+    for block in blocks[: 2 if dark else 1]:
+        for name, digits in re.findall(r"--(\w+): #([0-9a-f]{6});", block):
+            named[name] = tuple(int(digits[j : j + 2], 16) / 255 for j in (0, 2, 4))
+    return named
+
+
+def luminance(color: Color) -> float:
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: Color, other: Color) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_contrast_is_what_the_standard_says_it_is() -> None:
+    assert contrast((0.0,) * 3, (1.0,) * 3) == pytest.approx(21.0)
+    assert contrast((119 / 255,) * 3, (1.0,) * 3) == pytest.approx(4.48, abs=0.01)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("text", TEXT)
+def test_text_stands_out(text: str, dark: bool) -> None:
+    named = colors(dark)
+    for ground in GROUNDS:
+        assert contrast(named[text], named[ground]) >= LEAST, (text, ground)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("hue", ["source", "target"])
+def test_text_stands_out_from_the_strongest_tint(hue: str, dark: bool) -> None:
+    named = colors(dark)
+    mixed = tuple(
+        0.45 * over + 0.55 * under for over, under in zip(named[hue], named["paper"], strict=True)
+    )
+    assert contrast(named["ink"], mixed) >= LEAST

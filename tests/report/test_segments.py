@@ -1,0 +1,140 @@
+"""Estimates by segment and over time: the right ones, in their order, and not too many."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import oodometer
+from oodometer import Assessment, Predictions
+from oodometer.assessment import Segment
+from oodometer.core import Estimate
+from oodometer.report import assessment_page
+from oodometer.report.segments import (
+    MOST_DAYS,
+    MOST_LISTED,
+    listed,
+    lowest,
+    over_time,
+    segment_figure,
+)
+
+
+def part(name: str, value: float | None = 0.5) -> Segment:
+    found = None if value is None else Estimate(value, low=value - 0.1, high=value + 0.1)
+    return Segment(name, 5, found, "" if found else "too few rows")
+
+
+def days(count: int, start: str = "2025-01-01") -> list[str]:
+    first = np.datetime64(start)
+    return [str(first + j) for j in range(count)]
+
+
+def test_the_lowest_segments_are_kept_in_their_order() -> None:
+    segments = [part("a", 0.9), part("b", None), part("c", 0.2), part("d", 0.5)]
+    assert [s.value for s in lowest(segments, 2)] == ["c", "d"]
+    assert [s.value for s in lowest(segments, 3)] == ["a", "c", "d"]
+
+
+@given(
+    st.lists(st.none() | st.floats(0, 1), min_size=1, max_size=30),
+    st.integers(min_value=1, max_value=30),
+)
+def test_no_segment_that_is_left_out_is_lower(values: list[float | None], most: int) -> None:
+    segments = [part(str(j), value) for j, value in enumerate(values)]
+    kept = lowest(segments, most)
+    assert [s for s in segments if s in kept] == kept
+    assert len(kept) == min(most, len(segments))
+    inside = [2.0 if s.estimate is None else s.estimate.value for s in kept]
+    outside = [2.0 if s.estimate is None else s.estimate.value for s in segments if s not in kept]
+    assert not outside or max(inside) <= min(outside)
+
+
+@pytest.mark.parametrize(
+    ("names", "timed"),
+    [
+        (["2026-03-01", "2026-03-02"], True),
+        (["2015", "2016", "2018"], True),
+        (["2026-03", "2026-04"], True),
+        (["2026-03-01"], False),
+        (["2026-03-01", "NaT"], False),
+        (["2026-03-01", "2026-02-30"], False),
+        (["3", "4"], False),
+        (["north", "2026-03-01"], False),
+        ([], False),
+    ],
+)
+def test_dates_are_known_by_their_form(names: list[str], timed: bool) -> None:
+    assert over_time([part(name) for name in names]) is timed
+
+
+def assessed_by(assessment: Assessment, segments: list[Segment]) -> Assessment:
+    return replace(assessment, segments=tuple(segments))
+
+
+def drawn(spec: object) -> list[dict[str, object]]:
+    """The rows of a chart that have a name."""
+    assert isinstance(spec, dict)
+    return [row for rows in spec["datasets"].values() for row in rows if "name" in row]
+
+
+def test_days_are_drawn_in_order_and_a_gap_stays_a_gap(assessment: Assessment) -> None:
+    segments = [part("2026-03-01", 0.9), part("2026-03-02", None), part("2026-03-03", 0.4)]
+    figure = segment_figure(assessed_by(assessment, segments))
+    assert figure is not None
+    assert figure.title == "Estimates over time"
+    assert "for each day" in figure.caption
+    assert "lowest is 40.0 %, of 2026-03-03" in figure.alt
+    rows = drawn(figure.spec)
+    assert [row["at"] for row in rows] == [s.value for s in segments]
+    assert [row["value"] for row in rows] == [90.0, None, 40.0]
+    assert '"type": "utc"' in json.dumps(figure.spec)
+
+
+def test_of_very_many_days_the_last_are_shown(assessment: Assessment) -> None:
+    segments = [part(name) for name in days(MOST_DAYS + 50)]
+    found = assessed_by(assessment, segments)
+    figure = segment_figure(found)
+    assert figure is not None
+    assert f"Of {MOST_DAYS + 50} the last {MOST_DAYS} are shown." in figure.caption
+    names = [row["name"] for row in drawn(figure.spec)]
+    assert names == [s.value for s in listed(segments)] == [s.value for s in segments[50:]]
+
+
+def test_the_lowest_of_very_many_segments_are_shown(
+    source: Predictions, target: Predictions
+) -> None:
+    many = target.rows(np.arange(2_000) % target.n)
+    found = oodometer.estimate(source, many, by=np.arange(2_000) // 4, replicates=20)
+    page = assessment_page(found, source, many, title="t", reproduce={})
+    assert f"Of 500 segments the {MOST_LISTED} with the lowest estimates are listed." in page
+    assert "Of 500 segments 40 are shown, the lowest with an answer." in page
+    assert page.count('<th scope="row"><bdi>') > MOST_LISTED
+
+
+def test_what_is_drawn_is_in_the_table_too(assessment: Assessment) -> None:
+    segments = [part(f"s{j}", value) for j, value in enumerate(np.linspace(0.2, 0.8, 300))]
+    figure = segment_figure(assessed_by(assessment, segments))
+    assert figure is not None
+    assert {row["name"] for row in drawn(figure.spec)} <= {s.value for s in listed(segments)}
+
+
+def test_without_an_answer_there_is_no_figure(assessment: Assessment) -> None:
+    assert segment_figure(assessed_by(assessment, [])) is None
+    assert segment_figure(assessed_by(assessment, [part("a", None), part("b", None)])) is None
+
+
+def test_a_page_over_time_says_so(source: Predictions, target: Predictions) -> None:
+    at = np.datetime64("2026-03-01") + np.arange(target.n) // 30
+    found = oodometer.estimate(source, target, by=at, replicates=20)
+    page = assessment_page(found, source, target, title="t", reproduce={})
+    assert '<h2 id="parts">Over time</h2>' in page
+    assert '<th scope="col">Date</th>' in page
+    assert '<a href="#parts">Over time</a>' in page
+    plain = oodometer.estimate(source, target, replicates=20)
+    assert 'id="parts"' not in assessment_page(plain, source, target, title="t", reproduce={})
