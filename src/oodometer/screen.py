@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-import re
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from threading import Timer
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, Task, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.progress import (
+    BarColumn,
+    Progress,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Column
 from rich.text import Text
 
 from oodometer.assessment import Assessment, points, span
 from oodometer.core import Progress as Report
 from oodometer.diagnostics import SHAPES
+from oodometer.layout import printable
+from oodometer.layout import table as table
 from oodometer.readings import Effort, Neighborhoods, Reading
 
 if TYPE_CHECKING:
@@ -25,44 +33,10 @@ if TYPE_CHECKING:
     from oodometer.suitability import Suitability
     from oodometer.toys import HypersphereToy, SphereRow, SpuriousToy, ToyRow
 
+# On a narrower terminal progress is told in words alone.
+NARROW = 60
+
 LIGHTS = {"green": "green", "amber": "yellow", "red": "bold red"}
-
-
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> Table:
-    """A table whose cells are never read as markup; columns of numbers are set to the right."""
-    made = Table(title=Text(title), title_justify="left", title_style="bold", box=None)
-    cells = [[name, *(str(row[place]) for row in rows)] for place, name in enumerate(columns)]
-    numeric = [any(one[1:]) and all(map(_is_number, filter(None, one[1:]))) for one in cells]
-    whole = _fit(cells, numeric)
-    for name, number in zip(columns, numeric, strict=True):
-        side: Literal["left", "right"] = "right" if number else "left"
-        made.add_column(Text(name), justify=side, overflow="fold", no_wrap=number and whole)
-    for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
-    return made
-
-
-def _fit(cells: Sequence[Sequence[str]], numeric: Sequence[bool]) -> bool:
-    """Whether numbers can be kept from breaking, for one in two lines is none.
-
-    Text beside them can be broken; but where there is no room for that, what does not fit would be
-    cut off.
-    """
-    longest = [max(map(len, one)) for one in cells]
-    needed = [
-        wide if number else min(wide, 8) for wide, number in zip(longest, numeric, strict=True)
-    ]
-    return sum(needed) + 2 * len(cells) <= Console().width
-
-
-def _is_number(cell: str) -> bool:
-    """Whether it reads as a number or an interval; a name may begin with a digit.
-
-    >>> [_is_number(cell) for cell in ("-0.2", "0.91–0.94", "92 %", "1.8e+07", "127.0.0.1/good")]
-    [True, True, True, True, False]
-    """
-    letters = [letter for letter in re.sub(r"\de[+-]\d", "", cell) if letter.isalpha()]
-    return cell.lstrip("+-")[:1].isdigit() and not letters
 
 
 def light(name: str) -> Text:
@@ -232,8 +206,8 @@ def number(value: float | None, form: str) -> str:
 def show_sphere(console: Console, toy: HypersphereToy, rows: Sequence[SphereRow]) -> None:
     """Kendall's τ of both measures at every distance, as numbers and as bars around 0."""
     cells = [
-        (f"{r.distance:.2f}", points(r.accuracy), number(r.ni, "+.2f"), _bar(r.ni),
-         number(r.atc, "+.2f"), _bar(r.atc))
+        (f"{r.distance:.2f}", points(r.accuracy), number(r.ni, "+.2f"),
+         Text(_bar(r.ni), no_wrap=True), number(r.atc, "+.2f"), Text(_bar(r.atc), no_wrap=True))
         for r in rows
     ]  # fmt: skip
     title = f"Kendall's τ with accuracy over {toy.models} models, {toy.centres} datasets a distance"
@@ -260,8 +234,9 @@ class TimeLeft(TimeRemainingColumn):
     """The time left by how quick the work was of late, unless its own words tell it."""
 
     def render(self, task: Task) -> Text:
-        """As text."""
-        return Text() if task.description.endswith(" left") else super().render(task)
+        """As text; nothing while it is unknown."""
+        known = task.time_remaining is not None and not task.description.endswith(" left")
+        return super().render(task).append(" left") if known else Text()
 
 
 @contextmanager
@@ -270,19 +245,22 @@ def progress_bar(console: Console, *, after: float = 1.0) -> Iterator[Report]:
 
     Nothing is drawn where the error stream is no terminal.
     """
-    began = time.monotonic()
-    bar = Progress(
-        TextColumn("{task.description}", markup=False), BarColumn(), TimeLeft(),
-        console=console, transient=True, disable=not sys.stderr.isatty(),
-    )  # fmt: skip
-    task = bar.add_task("", total=None)
+    words = TextColumn("{task.description}", markup=False, table_column=Column())
+    drawn = (BarColumn(console.width // 4), TimeElapsedColumn()) if console.width >= NARROW else ()
+    silent = sys.stderr is None or not sys.stderr.isatty()
+    bar = Progress(words, *drawn, TimeLeft(), console=console, transient=True, disable=silent)
+    task = bar.add_task("getting ready", total=None)
+    # By the clock, for the first step of the work may take a minute.
+    start = Timer(after, bar.start)
+    start.daemon = True
+    start.start()
 
     def report(done: int, total: int, what: str) -> None:
-        if time.monotonic() - began >= after:
-            bar.start()
-        bar.update(task, completed=done, total=total, description=what)
+        bar.update(task, completed=done, total=total, description=printable(what))
 
     try:
         yield report
     finally:
+        start.cancel()
+        start.join()
         bar.stop()

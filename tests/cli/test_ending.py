@@ -23,7 +23,9 @@ def classify(folder: Path, body: str) -> Done:
 
 def test_an_interrupted_command_says_so_and_ends_with_130(tmp_path: Path) -> None:
     done = classify(tmp_path, "raise KeyboardInterrupt")
-    assert done == Done(130, "", "oodometer: Interrupted.\n")
+    again = "oodometer invariance mine:classify data.npy"
+    told = f"oodometer: Interrupted. Nothing of it is kept; from the start: {again}\n"
+    assert done == Done(130, "", told)
 
 
 def test_what_a_model_says_cannot_steer_the_terminal(tmp_path: Path) -> None:

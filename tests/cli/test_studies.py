@@ -77,10 +77,21 @@ def test_rows_are_shown_and_written(folder: Path) -> None:
     assert "--output rows.parquet" in few
     for name in ("rows.parquet", "rows.csv"):
         done = study(folder, "rows", "points.toml", "--folder", "mine", "--output", name)
-        assert (done.returncode, done.stdout) == (0, f"The rows are in {name}.\n")
+        assert done == Done(0, "", f"The rows are in {name}.\n")
         assert len(Table.read(folder / name)) == 2
     with Store.open(folder / "mine") as store:
         assert parquet.read_table(folder / "rows.parquet").equals(store.rows())
+
+
+def test_a_study_has_a_report_however_small(folder: Path) -> None:
+    study(folder, "run", "points.toml", "--folder", "mine")
+    for asked in (("mine",), ("points.toml", "--folder", "mine")):
+        done = study(folder, "table", *asked, "--html", "report.html")
+        assert (done.returncode, done.stderr) == (0, "Report written to report.html\n")
+        page = (folder / "report.html").read_text()
+        assert f"{asked[0]}: which measure tells accuracy?" in page
+        assert "7 measures judged by 2 evaluations of 1 model" in page
+    assert "SHA-256 of points.toml" in page
 
 
 def test_failures_are_shown_with_their_reasons_and_the_exit_tells(folder: Path) -> None:
@@ -106,7 +117,7 @@ def test_who_interrupts_is_told_how_to_go_on(command: tuple[str, str], folder: P
     with mock.patch(place, side_effect=KeyboardInterrupt):
         done = run(folder, command[0], "run", command[1])
     assert done.returncode == 130
-    assert "the same command goes on there." in done.stderr
+    assert done.stderr.endswith(f" go on with: oodometer {command[0]} run {command[1]}\n")
     assert "Interrupted." in done.stderr
 
 

@@ -1,14 +1,16 @@
 """The command line: one short function per command, in the files beside this one.
 
 Exit codes: 0 done, 1 the headline is under --fail-below or some of a pool or a study failed,
-2 something is wrong with the input, 130 interrupted by Ctrl-C.
+2 something is wrong with the command or the input, 130 interrupted by Ctrl-C, 141 the reader of
+the output went away.
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
 import warnings
-from typing import Annotated, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -16,24 +18,29 @@ import oodometer
 from oodometer.cli import (
     demos,
     domains,
+    ending,
     estimating,
     listing,
     measuring,
     neighborhoods,
     pools,
+    reporting,
     studies,
 )
 from oodometer.errors import OodometerError
 
-INTERRUPTED = 130
+# Help is no wider than this, for long lines are hard to read.
+WIDEST = 100
 
 app = typer.Typer(
     help="How accurate is a classifier on data that has no labels?",
+    epilog=ending.EPILOG,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 toy_app = typer.Typer(help="Small worlds in which the truth is known.", no_args_is_help=True)
 app.command()(estimating.estimate)
+app.command()(reporting.report)
 app.command()(neighborhoods.invariance)
 app.command()(neighborhoods.rank)
 app.command()(neighborhoods.transforms)
@@ -47,30 +54,37 @@ toy_app.command()(demos.hypersphere)
 app.add_typer(pools.app, name="pool")
 app.add_typer(studies.app, name="study")
 app.add_typer(toy_app, name="toy")
+ending.finish(app)
 
 
 def main() -> None:
     """Run a command; our own errors become one line and exit code 2, warnings one line each."""
     warnings.showwarning = _one_line
     try:
-        app()
+        sys.exit(_ran() or 0)
     except OodometerError as error:
-        _say(str(error))
-        sys.exit(2)
+        ending.say(str(error))
+    except ending.UsageError as error:
+        _show_misuse(error)
     except OSError as error:
-        _say(f"The system refused to read or write: {error}. Is there room, and is it allowed?")
-        sys.exit(2)
-    except SystemExit as stop:
-        if stop.code == INTERRUPTED:
-            _say("Interrupted.")
-        raise
+        ending.say(
+            f"The system refused to read or write: {error}. Is there room, and is it allowed?"
+        )
+    sys.exit(2)
 
 
-def _say(message: str) -> None:
-    """One line on the error stream; what a file or a server says can't steer the terminal."""
-    line = " ".join(message.split())
-    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
-    sys.stderr.write(f"oodometer: {shown}\n")
+def _ran() -> Any:
+    """What it ends with: an exit code, or nothing."""
+    width = min(shutil.get_terminal_size().columns, WIDEST)
+    return app(prog_name="oodometer", standalone_mode=False, terminal_width=width)
+
+
+def _show_misuse(error: Any) -> None:
+    """One line; but a command that was given nothing shows its help."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+    else:
+        ending.say(ending.misused(error))
 
 
 def _one_line(
@@ -82,7 +96,7 @@ def _one_line(
     line: str | None = None,
 ) -> None:
     """A warning as users read it; the rest of what Python says of one is for developers."""
-    _say(f"warning: {message}")
+    ending.say(f"warning: {message}")
 
 
 def _version(wanted: bool) -> None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from oodometer import screen
-from oodometer.cli.options import AsJson, Html, Seed, console, errors, page_can_be_made
+from oodometer.cli.options import (
+    AsJson,
+    Html,
+    Seed,
+    console,
+    errors,
+    note,
+    page_can_be_made,
+    show_json,
+)
 
 
 def demo(
@@ -41,16 +49,16 @@ def demo(
             }
             for r in rows
         ]
-        typer.echo(json.dumps(plain, indent=2))
+        show_json(plain)
     else:
         screen.show_comparison(console(), rows, float(suite.source.correct.mean()))
     if save is not None:
         written = digits.save(suite, save)
-        typer.echo(f"{len(written)} files written to {save}", err=True)
+        note(f"{len(written)} files written to {save}")
     if html is not None:
         title = "Digits, shifted: estimated against true accuracy"
         report.write_page(report.comparison_page(rows, title=title), html)
-        typer.echo(f"Report written to {html}", err=True)
+        note(f"Report written to {html}")
 
 
 def spurious(
@@ -82,7 +90,7 @@ def spurious(
         plain = [
             {"agreement": r.agreement, "truth": r.truth, "estimates": r.estimates} for r in rows
         ]
-        typer.echo(json.dumps({"bound": toy.bound(n), "rows": plain}, indent=2))
+        show_json({"bound": toy.bound(n), "rows": plain})
         return
     screen.show_toy(console(), toy, rows, n)
 
@@ -110,7 +118,7 @@ def hypersphere(
             rows.append(row)
             progress(len(rows), distances, f"{row.distance:.2f} rad")
     if as_json:
-        typer.echo(json.dumps([vars(row) for row in rows], indent=2, allow_nan=False))
+        show_json([vars(row) for row in rows])
     else:
         screen.show_sphere(console(), toy, rows)
     if html is not None:
@@ -119,4 +127,4 @@ def hypersphere(
 
         title = "How far from home do NI and ATC still rank models?"
         report.write_page(sphere_page(rows, title=title), html)
-        typer.echo(f"Report written to {html}", err=True)
+        note(f"Report written to {html}")

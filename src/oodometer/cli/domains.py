@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ import typer
 from rich.text import Text
 
 from oodometer import screen
-from oodometer.cli.options import AsJson, console
+from oodometer.cli.options import AsJson, console, show_json
 from oodometer.datasets import groups
 from oodometer.datasets.groups import VARIABLE, Group
 
@@ -19,7 +18,10 @@ from oodometer.datasets.groups import VARIABLE, Group
 def domains(
     group: Annotated[
         str | None,
-        typer.Option(help="The domains of this group: its name, or a TOML file of your own."),
+        typer.Option(
+            help="The domains of this group: its name, or a TOML file of your own.",
+            autocompletion=lambda: list(groups.names()),
+        ),
     ] = None,
     data: Annotated[
         Path | None, typer.Option(help=f"Where files are looked for; else ${VARIABLE}.")
@@ -32,7 +34,7 @@ def domains(
     """
     found = _every(data) if group is None else (_opened(group, data),)
     if as_json:
-        typer.echo(json.dumps([_described(one) for one in found], indent=2))
+        show_json([_described(one) for one in found])
     elif group is None:
         _show_all(found, data)
     else:

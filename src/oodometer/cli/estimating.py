@@ -1,11 +1,8 @@
-"""Commands on files of outputs: estimate, and the list of methods."""
+"""The command `estimate`, and what `report` shares with it: files of outputs, assessed."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import platform
-import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,40 +11,47 @@ import typer
 import oodometer
 from oodometer import screen
 from oodometer.assessment import Assessment
-from oodometer.cli.options import AsJson, Html, Seed, console, errors, page_can_be_made
+from oodometer.cli.options import AsJson, Html, Seed, console, errors, page_can_be_made, show_json
+from oodometer.cli.pages import reproduced, written
 from oodometer.errors import InputError
 from oodometer.files import Columns, Outputs
 from oodometer.predictions import Predictions
 
+Second = Annotated[
+    list[Path] | None,
+    typer.Option(help="Another model's outputs on the target, trained alike (for gde)."),
+]
+Method = Annotated[list[str] | None, typer.Option(help="Just this method; may be given again.")]
+Labels = Annotated[str | None, typer.Option(help="Column of the true classes. [default: label]")]
+Probs = Annotated[
+    str | None, typer.Option(help="List column, or prefix of columns, of probabilities.")
+]
+Logits = Annotated[str | None, typer.Option(help="List column, or prefix of columns, of logits.")]
+Classes = Annotated[
+    str | None, typer.Option(help="Class names in order, between commas, for a list column.")
+]
+By = Annotated[
+    str | None, typer.Option(help="Also an estimate for every value (or day) of this column.")
+]
+Heat = Annotated[str, typer.Option("--temperature", help="'fit', 'none' or a number.")]
+Replicates = Annotated[int, typer.Option(help="Of the bootstrap.")]
+
 
 def estimate(
-    source: Annotated[Path, typer.Argument(help="Outputs on labelled validation data.")],
-    target: Annotated[Path, typer.Argument(help="Outputs on the new data.")],
-    second: Annotated[
-        list[Path] | None,
-        typer.Option(help="Another model's outputs on the target, trained alike (for gde)."),
-    ] = None,
-    method: Annotated[
-        list[str] | None, typer.Option(help="Just this method; may be given again.")
-    ] = None,
-    labels: Annotated[
-        str | None, typer.Option(help="Column of the true classes. [default: label]")
-    ] = None,
-    probs: Annotated[
-        str | None, typer.Option(help="List column, or prefix of columns, of probabilities.")
-    ] = None,
-    logits: Annotated[
-        str | None, typer.Option(help="List column, or prefix of columns, of logits.")
-    ] = None,
-    classes: Annotated[
-        str | None, typer.Option(help="Class names in order, between commas, for a list column.")
-    ] = None,
-    by: Annotated[
-        str | None, typer.Option(help="Also an estimate for every value (or day) of this column.")
-    ] = None,
-    temperature: Annotated[str, typer.Option(help="'fit', 'none' or a number.")] = "fit",
+    source: Annotated[
+        Path, typer.Argument(metavar="SOURCE", help="Outputs on labelled validation data.")
+    ],
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help="Outputs on the new data.")],
+    second: Second = None,
+    method: Method = None,
+    labels: Labels = None,
+    probs: Probs = None,
+    logits: Logits = None,
+    classes: Classes = None,
+    by: By = None,
+    temperature: Heat = "fit",
     seed: Seed = 0,
-    replicates: Annotated[int, typer.Option(help="Of the bootstrap.")] = 200,
+    replicates: Replicates = 200,
     as_json: AsJson = False,
     html: Html = None,
     fail_below: Annotated[
@@ -63,58 +67,90 @@ def estimate(
     """
     _fraction(fail_below, "--fail-below")
     page_can_be_made(html)
-    names = None if classes is None else tuple(classes.split(","))
-    columns = Columns(labels, probs, logits, names)
-    known = Outputs.open(source).predictions(columns, labelled=True)
-    opened = Outputs.open(target)
-    new = opened.predictions(columns, labelled=False)
-    with screen.progress_bar(errors()) as progress:
-        found = oodometer.estimate(
-            known,
-            new,
-            second=[Outputs.open(p).predictions(columns, labelled=False) for p in second or []]
-            or None,
-            methods=method,
-            temperature=_temperature(temperature),
-            by=None if by is None else opened.column(by),
-            seed=seed,
-            replicates=replicates,
-            progress=progress,
-        )
-    _show(found, as_json)
+    columns = named_columns(labels, probs, logits, classes)
+    files = Files(source, target, tuple(second or ()), columns, by)
+    found = assessed(files, Settings(method, temperature, seed, replicates))
+    if as_json:
+        show_json(found.assessment.to_dict())
+    else:
+        screen.show_assessment(console(), found.assessment)
     if html is not None:
-        _write_report(found, known, new, [source, target, *(second or [])], html)
-    if fail_below is not None and found.headline.estimate.value < fail_below:
+        written(page_of(files, found), html)
+    if fail_below is not None and found.assessment.headline.estimate.value < fail_below:
         raise typer.Exit(1)
 
 
-def _show(found: Assessment, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
-    else:
-        screen.show_assessment(console(), found)
+@dataclass(frozen=True)
+class Files:
+    """Which files are assessed, and what their columns are called."""
+
+    source: Path
+    target: Path
+    second: tuple[Path, ...]
+    columns: Columns
+    by: str | None
 
 
-def _write_report(
-    found: Assessment, source: Predictions, target: Predictions, files: list[Path], html: Path
-) -> None:
+@dataclass(frozen=True)
+class Settings:
+    """How they are assessed, as the command has it."""
+
+    methods: list[str] | None
+    temperature: str
+    seed: int
+    replicates: int
+
+
+@dataclass(frozen=True, eq=False)
+class Assessed:
+    """What was found, and of which predictions."""
+
+    assessment: Assessment
+    source: Predictions
+    target: Predictions
+
+
+def named_columns(
+    labels: str | None, probs: str | None, logits: str | None, classes: str | None
+) -> Columns:
+    """What the user calls things."""
+    return Columns(labels, probs, logits, None if classes is None else tuple(classes.split(",")))
+
+
+def assessed(files: Files, settings: Settings) -> Assessed:
+    """Read the files and estimate."""
+    source = Outputs.open(files.source).predictions(files.columns, labelled=True)
+    opened = Outputs.open(files.target)
+    target = opened.predictions(files.columns, labelled=False)
+    peers = [Outputs.open(p).predictions(files.columns, labelled=False) for p in files.second]
+    with screen.progress_bar(errors()) as progress:
+        found = oodometer.estimate(
+            source,
+            target,
+            second=peers or None,
+            methods=settings.methods,
+            temperature=_temperature(settings.temperature),
+            by=None if files.by is None else opened.column(files.by),
+            seed=settings.seed,
+            replicates=settings.replicates,
+            progress=progress,
+        )
+    return Assessed(found, source, target)
+
+
+def page_of(files: Files, found: Assessed) -> str:
+    """The report."""
     from oodometer import report
 
-    facts = {
-        "Command": " ".join(["oodometer", *sys.argv[1:]]),
-        "Versions": f"oodometer {oodometer.__version__}, Python {platform.python_version()}",
-        "Seed": str(found.seed),
-    }
-    facts |= {f"SHA-256 of {path.name}": _fingerprint(path) for path in files}
-    title = f"{files[1].name}: how accurate without labels?"
-    page = report.assessment_page(found, source, target, title=title, reproduce=facts)
-    report.write_page(page, html)
-    typer.echo(f"Report written to {html}", err=True)
-
-
-def _fingerprint(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return report.assessment_page(
+        found.assessment,
+        found.source,
+        found.target,
+        title=f"{files.target.name}: how accurate without labels?",
+        reproduce=reproduced(
+            [files.source, files.target, *files.second], seed=found.assessment.seed
+        ),
+    )
 
 
 def _fraction(value: float | None, option: str) -> None:

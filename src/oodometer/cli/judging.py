@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from oodometer import screen
-from oodometer.cli.options import AsJson, console
+from oodometer.cli.options import AsJson, Html, console, note, page_can_be_made, show_json
 from oodometer.cli.runs import Data
 from oodometer.errors import InputError
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from oodometer.protocol.judged import Judgement
     from oodometer.protocol.printed import Printed
     from oodometer.protocol.robustness import Against
+    from oodometer.protocol.table import Table
 
 # So many test sets of a table of accuracies are shown.
 SHOWN = 40
@@ -53,12 +54,20 @@ def table(
     folder: Annotated[Path | None, typer.Option(help="Where the store of SPEC is.")] = None,
     data: Data = None,
     as_json: AsJson = False,
+    html: Html = None,
 ) -> None:
     """How well every measure of a study tells accuracy: R2, MAE and the τ family.
 
+    A report has these tables of all architectures, scatters, clusters, factors and patterns.
+
     Example: oodometer study table digits.toml --format latex
+
+    Example: oodometer study table digits.toml --html digits.html
     """
-    _judge(_rows(study, folder, data), form, output, architecture, spreads, measures, as_json)
+    page_can_be_made(html)
+    rows = rows_of(study, folder, data)
+    judged = _judge(rows, form, output, architecture, spreads, measures, as_json)
+    _page(judged, Path(study), html)
 
 
 def judge(
@@ -73,6 +82,7 @@ def judge(
     spreads: Spreads = False,
     measures: Measures = None,
     as_json: AsJson = False,
+    html: Html = None,
 ) -> None:
     """Judge the measures of your own table: which of them tell accuracy, and how well.
 
@@ -84,16 +94,31 @@ def judge(
 
     Example: oodometer study judge accuracies.csv --reference imagenet
     """
-    from oodometer.protocol.cells import opened
+    from oodometer.protocol.cells import NEEDED, opened
 
+    page_can_be_made(html)
     found = opened(table)
-    if reference is not None or not {"tested_on", "trained_on"} & set(found.column_names):
-        _against(found, reference, form, output, as_json)
+    names = {name.strip().lower() for name in found.column_names}
+    if reference is not None or not names & set(NEEDED[1:]):
+        judged = _against(found, reference, form, output, as_json)
+    else:
+        judged = _judge(found, form, output, architecture, spreads, measures, as_json)
+    _page(judged, table, html)
+
+
+def _page(table: Table, of: Path, html: Path | None) -> None:
+    """The report of what was judged, if it was asked for."""
+    if html is None:
         return
-    _judge(found, form, output, architecture, spreads, measures, as_json)
+    from oodometer.cli.pages import reproduced, written
+    from oodometer.report.studied import study_page
+
+    title = f"{of.name}: which measure tells accuracy?"
+    facts = reproduced([of] if of.is_file() else [])
+    written(study_page(table, title=title, reproduce=facts), html)
 
 
-def _rows(study: str, folder: Path | None, data: Path | None) -> Any:
+def rows_of(study: str, folder: Path | None, data: Path | None) -> Any:
     """The rows of a study; a study may run meanwhile."""
     from oodometer.cli.studies import asked_of
     from oodometer.store import Store
@@ -111,7 +136,8 @@ def _judge(
     spreads: bool,
     measures: str | None,
     as_json: bool,
-) -> None:
+) -> Table:
+    """Show what every statistic says of every measure; the table that was judged."""
     from oodometer.errors import UnknownName
     from oodometer.protocol import printed
     from oodometer.protocol.judged import judge as judge_table
@@ -124,11 +150,11 @@ def _judge(
         raise UnknownName("architecture", architecture, kinds)
     only = None if len(kinds) == 1 else architecture
     if as_json:
-        typer.echo(json.dumps(judged.to_dict(), indent=2))
-        return
+        show_json(judged.to_dict())
+        return judged.table
     made = printed.judgement(judged, architecture=only, spreads=spreads)
     if _written(made, form, output):
-        return
+        return judged.table
     title = "All architectures" if architecture is None else architecture
     if len(made.head) == 1:
         console().print(Text("No statistic has an answer, for the reasons below."))
@@ -136,6 +162,7 @@ def _judge(
         _show(made, f"{title}: {len(judged.table):,} evaluations")
     for line in _remarks(judged, only):
         console().print(Text(line))
+    return judged.table
 
 
 def _written(made: Printed, form: str, output: Path | None) -> bool:
@@ -148,7 +175,7 @@ def _written(made: Printed, form: str, output: Path | None) -> bool:
             known = ", ".join(ending for ending in ENDINGS if ending != ".txt")
             raise InputError(f"{str(output)!r} must end in {known}, or say --format.")
         write_page(made.text(form) + "\n", output)
-        console().print(Text(f"The table is in {output}."))
+        note(f"The table is in {output}.")
         return True
     if form == "text":
         return False
@@ -171,28 +198,39 @@ def _remarks(judged: Judgement, architecture: str | None) -> list[str]:
     mine = {key: one for key, one in judged.summaries.items() if key[2] == architecture}
     found = []
     rules = Counter(one.rule for key, one in mine.items() if key[1] == "r2" and one.rule)
-    found += [f"R2 and MAE: the line is fitted to {rule}." for rule in rules]
+    found += [f"R2 and MAE: the rule for the line is: {rule}." for rule in rules]
     repeats = {LABELS[key[1]]: one.rule for key, one in mine.items() if key[1] != "r2" and one.rule}
     found += [f"{label}: {rule}." for label, rule in repeats.items() if rule.startswith(REPEATED)]
-    counts = {LABELS[key[1]]: one.groups for key, one in mine.items()}
-    found.append(f"Groups: {', '.join(f'{name} {count}' for name, count in counts.items())}.")
-    lost: Counter[str] = Counter()
-    for one in mine.values():
-        lost.update(one.left_out)
-    found += [
-        f"No answer in {count} group{'' if count == 1 else 's'}: {reason}."
-        for reason, count in lost.most_common()
-    ]
+    if judged.table.own.all():
+        found.append(
+            "No model is tested on a domain that it was not trained on: all but ID τ is of such."
+        )
+    counts = _most((LABELS[key[1]], one.groups) for key, one in mine.items())
+    found.append(f"Groups: {counts}.")
+    lost: dict[str, list[tuple[str, int]]] = {}
+    for key, one in mine.items():
+        for reason, count in one.left_out.items():
+            lost.setdefault(reason, []).append((LABELS[key[1]], count))
+    found += [f"Groups without an answer, {why}: {_most(some)}." for why, some in lost.items()]
     if judged.unknown:
         found.append(f"{judged.unknown} evaluations have no accuracy.")
     found += [f"{count} rows left out: {why}." for why, count in judged.table.left_out.items()]
     return found
 
 
+def _most(counts: Iterable[tuple[str, int]]) -> str:
+    """The largest count of every statistic, as measures may differ in it."""
+    most: dict[str, int] = {}
+    for name, count in counts:
+        most[name] = max(most.get(name, 0), count)
+    return ", ".join(f"{name} {count}" for name, count in most.items())
+
+
 def _against(
     found: Any, reference: str | None, form: str, output: Path | None, as_json: bool
-) -> None:
-    """A table of models × test sets."""
+) -> Table:
+    """Show a table of models × test sets; the same as evaluations."""
+    from oodometer.protocol.held import held_against
     from oodometer.protocol.printed import Printed
     from oodometer.protocol.robustness import against, group_matrix
     from oodometer.protocol.wide import Wide
@@ -205,15 +243,15 @@ def _against(
             f"say with --reference which set others are held against. There are: {sets}."
         )
     held = against(wide, reference)
-    matrix = group_matrix(wide)
+    matrix, evaluations = group_matrix(wide), held_against(wide, reference)
     if as_json:
         told = {"reference": reference, "models": len(wide.models),
                 "sets": [one.to_dict() for one in held], "matrix": matrix.to_dict()}  # fmt: skip
-        typer.echo(json.dumps(told, indent=2))
-        return
+        show_json(told)
+        return evaluations
     made = Printed(AGAINST, tuple(_line(one) for one in held))
     if _written(made, form, output):
-        return
+        return evaluations
     # Long names of models would leave no room for the rest.
     few = Printed(AGAINST[:-1], tuple(row[:-1] for row in made.rows[:SHOWN]))
     _show(few, f"{len(held)} test sets against {reference}, over {len(wide.models):,} models")
@@ -223,6 +261,7 @@ def _against(
     words = ", ".join(f"{name} {count}" for name, count in patterns.most_common())
     console().print(Text(f"Patterns: {words}."))
     _show_matrix(matrix, reference)
+    return evaluations
 
 
 AGAINST = (

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
 
 from oodometer import estimators, measures, metrics, screen
-from oodometer.cli.options import AsJson, console
+from oodometer.cli.options import AsJson, console, show_json
 from oodometer.errors import UnknownName
 
 TITLES = {
@@ -20,7 +19,10 @@ TITLES = {
 
 def methods(
     family: Annotated[
-        str | None, typer.Option(help="Just these: estimator, measure or metric.")
+        str | None,
+        typer.Option(
+            help="Just these: estimator, measure or metric.", autocompletion=lambda: list(TITLES)
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -38,7 +40,7 @@ def methods(
     kept = [name for name in families if family is None or name == family.removesuffix("s")]
     rows = [_described(member, name) for name in kept for member in families[name]]
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        show_json(rows)
         return
     for place, name in enumerate(kept):
         if place:

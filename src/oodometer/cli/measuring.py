@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +27,7 @@ from oodometer.cli.opening import (
     opened_dataset,
     opened_model,
 )
-from oodometer.cli.options import AsJson, Seed, console, errors
+from oodometer.cli.options import AsJson, Seed, console, errors, show_json
 from oodometer.errors import InputError
 from oodometer.files import Columns, Outputs
 
@@ -42,7 +41,7 @@ LOOKED_INTO = f"{MODEL_HELP} Or none, where the files hold outputs or features."
 
 
 def measure(
-    model: Annotated[str, typer.Argument(help=LOOKED_INTO)],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help=LOOKED_INTO)],
     source: Annotated[
         list[str],
         typer.Option(help=f"Labelled source data; again for every source domain. {DATA_HELP}"),
@@ -79,7 +78,7 @@ def measure(
 ) -> None:
     """Measure what may tell of MODEL's error on TARGET: divergences, gradients, norms and more.
 
-    Example: oodometer measure my.nets:network --source val.npz --target new.npz -m h-divergence
+    Example: oodometer measure my:net --source val.npz --target new.npz -m h-divergence
     """
     from oodometer.measuring import measure as measured
 
@@ -118,8 +117,8 @@ def measure(
 
 
 def metrics(
-    model: Annotated[str, typer.Argument(help=LOOKED_INTO)],
-    data: Annotated[str, typer.Argument(help=f"Labelled data. {DATA_HELP}")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help=LOOKED_INTO)],
+    data: Annotated[str, typer.Argument(metavar="DATA", help=f"Labelled data. {DATA_HELP}")],
     metrics: Annotated[
         list[str] | None,
         typer.Option("--metrics", "-m", help="Just these, between commas. [default: all]"),
@@ -172,7 +171,7 @@ def _shown(found: Measurements | Evaluation, as_json: bool) -> None:
     from oodometer.cli.inside import show
 
     if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
+        show_json(found.to_dict())
     else:
         show(console(), found)
     if not found.scores:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from oodometer import screen
+from oodometer.cli.inspecting import ExamplesOf, remade, shown_again, shown_model
 from oodometer.cli.opening import (
     DATA_HELP,
     MODEL_HELP,
@@ -37,15 +37,27 @@ from oodometer.cli.opening import (
     opened_dataset,
     opened_model,
 )
-from oodometer.cli.options import AsJson, Seed, console, errors
+from oodometer.cli.options import (
+    AsJson,
+    Html,
+    Seed,
+    console,
+    errors,
+    note,
+    page_can_be_made,
+    show_json,
+)
+from oodometer.cli.pages import written
 from oodometer.core import Transform
 from oodometer.errors import InputError
 from oodometer.files import Outputs
 
 
 def invariance(
-    model: Annotated[list[str], typer.Argument(help=f"{MODEL_HELP} Several may be given.")],
-    data: Annotated[str, typer.Argument(help=DATA_HELP)],
+    model: Annotated[
+        list[str], typer.Argument(metavar="MODEL", help=f"{MODEL_HELP} Several may be given.")
+    ],
+    data: Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)],
     transform: TransformName = None,
     magnitude: Magnitude = None,
     wordnet: Wordnet = None,
@@ -65,6 +77,8 @@ def invariance(
     save_examples: Annotated[
         Path | None, typer.Option(help="Write the least invariant neighborhoods to this folder.")
     ] = None,
+    html: Html = None,
+    examples_of: ExamplesOf = None,
     text: Text = None,
     inputs: InputsAre = None,
     size: Size = None,
@@ -82,16 +96,19 @@ def invariance(
 ) -> None:
     """How invariant MODEL's decisions are in the neighborhoods of DATA, which needs no labels.
 
-    Example: oodometer invariance model.onnx photos/ --transform randaugment --precision 0.01
+    Example: oodometer invariance model.onnx photos/ -t randaugment --precision 0.01
     """
     from oodometer.neighborhood import invariance as measured
+    from oodometer.neighborhood import opened_models
 
-    models = [
-        opened_model(one, classes, outputs, trust_pickle, (mean, std), timeout) for one in model
-    ]
+    page_can_be_made(html)
+    folder_can_be_made(save_examples)
+    models = opened_models(
+        [opened_model(one, classes, outputs, trust_pickle, (mean, std), timeout) for one in model]
+    )
+    shown = shown_model(examples_of, models)
     dataset = opened_dataset(data, None, text, inputs, size, skip_bad)
     chosen = chosen_transform(transform, dataset, magnitude, wordnet, filler, translator)
-    folder_can_be_made(save_examples)
     known = (
         None
         if reference is None
@@ -113,23 +130,28 @@ def invariance(
             progress=progress,
         )
     if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
+        show_json(found.to_dict())
     else:
         screen.show_neighborhoods(console(), found, dataset.kind)
+    if save_examples is None and html is None:
+        return
+    show = shown_again(dataset, chosen, seed, known)
     if save_examples is not None:
-        from oodometer.neighborhood import ready_transform
         from oodometer.report.gallery import write_gallery
-        from oodometer.showing import Show
 
-        learned_from = dataset if known is None else known
-        show = Show(dataset, ready_transform(chosen, dataset, learned_from, seed), seed)
-        named = dict(zip(found.models, models, strict=True))
-        written = write_gallery(save_examples, found, named, show)
-        typer.echo(f"Neighborhoods of {written} examples written to {save_examples}", err=True)
+        count = write_gallery(save_examples, found, show)
+        note(f"Neighborhoods of {count} examples written to {save_examples}")
+    if html is not None:
+        from oodometer.report.invariant import invariance_page
+
+        title = f"{found.data}: how stable are decisions?"
+        facts = remade(model, found.seed, found)
+        page = invariance_page(found, show, title=title, reproduce=facts, model=shown)
+        written(page, html)
 
 
 def rank(
-    model: Annotated[list[str], typer.Argument(help=f"{MODEL_HELP} Two or more.")],
+    model: Annotated[list[str], typer.Argument(metavar="MODEL", help=f"{MODEL_HELP} Two or more.")],
     data: Annotated[str, typer.Option(help=DATA_HELP)],
     by: Annotated[str, typer.Option(help="ni, pa, ne, ei, or an estimator such as atc-mc.")] = "ni",
     transform: TransformName = None,
@@ -145,6 +167,8 @@ def rank(
         Path | None,
         typer.Option(help="CSV of model, accuracy: those known on DATA, to predict the others'."),
     ] = None,
+    html: Html = None,
+    examples_of: ExamplesOf = None,
     labels: Labels = None,
     text: Text = None,
     inputs: InputsAre = None,
@@ -163,27 +187,33 @@ def rank(
 ) -> None:
     """Order models by how well they should do on DATA, without labels.
 
-    Example: oodometer rank a.onnx b.onnx c.onnx --data photos/ --transform randaugment
+    Example: oodometer rank a.onnx b.onnx c.onnx --data photos/ -t randaugment
     """
+    from oodometer.neighborhood import opened_models
     from oodometer.ranking import rank as ranked
 
     if len(model) < 2:
         raise InputError(f"There must be two models or more to rank; got {len(model)}.")
-    models = [
-        opened_model(one, classes, outputs, trust_pickle, (mean, std), timeout) for one in model
-    ]
-    dataset = opened_dataset(data, None, text, inputs, size, skip_bad)
+    page_can_be_made(html)
+    models = opened_models(
+        [opened_model(one, classes, outputs, trust_pickle, (mean, std), timeout) for one in model]
+    )
+    shown = shown_model(examples_of, models)
+    accuracies = None if known is None else _accuracies(known)
+    # Labels are the source's; without a source they are the data's own, for the report alone.
+    dataset = opened_dataset(data, None if source else labels, text, inputs, size, skip_bad)
     labelled = (
         None if source is None else opened_dataset(source, labels, text, inputs, size, skip_bad)
     )
+    chosen = chosen_transform(transform, dataset, magnitude, wordnet, filler, translator)
     with screen.progress_bar(errors()) as progress:
         found = ranked(
             models,
             dataset,
             by=by,
-            transform=chosen_transform(transform, dataset, magnitude, wordnet, filler, translator),
+            transform=chosen,
             source=labelled,
-            known=None if known is None else _accuracies(known),
+            known=accuracies,
             draws=draws,
             seed=seed,
             batch=batch,
@@ -191,9 +221,21 @@ def rank(
             progress=progress,
         )
     if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
+        show_json(found.to_dict())
     else:
         screen.show_ranking(console(), found)
+    if html is not None:
+        from oodometer.report.invariant import ranking_page
+
+        page = ranking_page(
+            found,
+            shown_again(dataset, chosen, seed),
+            title=f"{found.data}: which model is best?",
+            reproduce=remade(model, seed, found.neighborhoods),
+            known=accuracies,
+            model=shown,
+        )
+        written(page, html)
 
 
 def transforms(
@@ -225,7 +267,7 @@ def transforms(
     if suggest is None:
         rows = [_described(member) for member in family.every()]
         if as_json:
-            typer.echo(json.dumps(rows, indent=2))
+            show_json(rows)
         else:
             screen.show_transforms(console(), rows)
         return
@@ -236,7 +278,7 @@ def transforms(
     with screen.progress_bar(errors()) as progress:
         found = suggest_transforms(model, dataset, examples=examples, seed=seed, progress=progress)
     if as_json:
-        typer.echo(json.dumps([one.to_dict() for one in found], indent=2))
+        show_json([one.to_dict() for one in found])
     else:
         screen.show_suggestions(console(), found)
 

@@ -17,8 +17,22 @@ MODEL_HELP = (
 )
 DATA_HELP = "An image folder, an .npz, .npy, .csv, .parquet or .arrow file."
 
+
+def _transforms() -> list[str]:
+    """What a shell completes."""
+    from oodometer import transforms
+
+    return [member.name for member in transforms.every()]
+
+
 TransformName = Annotated[
-    str | None, typer.Option("--transform", "-t", help="Its name; see oodometer transforms.")
+    str | None,
+    typer.Option(
+        "--transform",
+        "-t",
+        help="Its name; see oodometer transforms.",
+        autocompletion=_transforms,
+    ),
 ]
 Magnitude = Annotated[float | None, typer.Option(help="The bound of every draw.")]
 Wordnet = Annotated[Path | None, typer.Option(help="Folder of the WordNet files, for eda.")]

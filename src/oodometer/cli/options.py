@@ -2,25 +2,88 @@
 
 from __future__ import annotations
 
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
+
+from oodometer.layout import printable
+
+# What a shell gives for a program that a closed pipe has ended: 128 and the signal's number.
+BROKEN_PIPE = 141
 
 AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No progress and no notes, just what was asked for.")
+]
 Seed = Annotated[int, typer.Option(help="Of every random choice.")]
 Html = Annotated[Path | None, typer.Option(help="Write a report to this file.")]
+
+_quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+
+
+class Screen(Console):
+    """A console with which a closed pipe is no failure of ours, as with any program."""
+
+    def on_broken_pipe(self) -> None:
+        """Go without a word."""
+        raise BrokenPipeError
 
 
 def console() -> Console:
     """Where tables go."""
-    return Console(highlight=False)
+    return Screen(highlight=False, no_color=_colourless())
 
 
 def errors() -> Console:
-    """Where progress goes."""
-    return Console(stderr=True)
+    """Where progress and notes go."""
+    return Screen(stderr=True, highlight=False, no_color=_colourless(), quiet=_quiet.get())
+
+
+def _colourless() -> bool | None:
+    """Whether CLICOLOR forbids colour; rich itself heeds NO_COLOR and TERM."""
+    return True if os.environ.get("CLICOLOR") == "0" else None
+
+
+@contextmanager
+def quietly(wanted: bool) -> Iterator[None]:
+    """Neither progress nor notes, if wanted."""
+    before = _quiet.set(wanted)
+    try:
+        yield
+    finally:
+        _quiet.reset(before)
+
+
+def note(message: str) -> None:
+    """A line beside the result: where a file is."""
+    errors().print(Text(printable(message)), soft_wrap=True)
+
+
+def show_json(found: Any) -> None:
+    """A result for machines; what is no number is null, for JSON has no other word for it."""
+    typer.echo(json.dumps(_plain(found), indent=2, allow_nan=False))
+
+
+def _plain(found: Any) -> Any:
+    """Without numbers that JSON lacks.
+
+    >>> _plain({"a": [1.5, float("nan")]})
+    {'a': [1.5, None]}
+    """
+    if isinstance(found, Mapping):
+        return {key: _plain(value) for key, value in found.items()}
+    if isinstance(found, list | tuple):
+        return [_plain(value) for value in found]
+    return None if isinstance(found, float) and not math.isfinite(found) else found
 
 
 def page_can_be_made(html: Path | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +9,7 @@ import typer
 from rich.text import Text
 
 from oodometer import screen
-from oodometer.cli.options import AsJson, console, errors
+from oodometer.cli.options import AsJson, console, errors, show_json
 from oodometer.cli.runs import (
     Data,
     Scheduler,
@@ -26,7 +25,22 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Many models trained in many ways, to judge by.", no_args_is_help=True)
 
-Named = Annotated[str, typer.Argument(metavar="SPEC", help="Its name (pool list), or a TOML file.")]
+
+def _pools() -> list[str]:
+    """What a shell completes."""
+    from oodometer.pools.grids import built_in
+
+    return list(built_in())
+
+
+Named = Annotated[
+    str,
+    typer.Argument(
+        metavar="SPEC",
+        help="Its name (pool list), or a TOML file.",
+        autocompletion=_pools,
+    ),
+]
 Folder = Annotated[
     Path | None, typer.Option(help="Where its models are. [default: pools/, and the pool's name]")
 ]
@@ -42,7 +56,7 @@ def list_pools(as_json: AsJson = False) -> None:
 
     rows = [_described(Spec.open(name)) for name in built_in()]
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        show_json(rows)
         return
     cells = [
         (
@@ -108,7 +122,7 @@ def status(spec: Named, folder: Folder = None, data: Data = None, as_json: AsJso
     opened = Spec.open(spec, data=data)
     found = standing_of(opened, _folder(opened, folder))
     if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=2))
+        show_json(found.to_dict())
         return
     counts = ("done", "converged", "failed", "pending")
     rows = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +12,8 @@ import typer
 from rich.text import Text
 
 from oodometer import screen
-from oodometer.cli.options import console, errors
+from oodometer.cli.ending import again
+from oodometer.cli.options import console, show_json
 from oodometer.errors import InputError
 
 if TYPE_CHECKING:
@@ -52,15 +52,14 @@ def resumable(kept: str) -> Iterator[None]:
     """Who interrupts is told how to go on."""
     try:
         yield
-    except KeyboardInterrupt:
-        errors().print(Text(f"Stopped. {kept} so far are kept: the same command goes on there."))
-        raise
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(f"{kept} so far are kept; go on with: {again()}") from stop
 
 
 def show_end(ran: Pools | Studies, what: str, as_json: bool) -> None:
     """What a run has done; the exit code is 1 where something failed."""
     if as_json:
-        typer.echo(json.dumps(ran.to_dict(), indent=2))
+        show_json(ran.to_dict())
     else:
         console().print(Text(ran.told()))
         show_reasons(ran.failed, what)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +10,8 @@ from rich.text import Text
 
 from oodometer import screen
 from oodometer.cli import judging
-from oodometer.cli.options import AsJson, console, errors
+from oodometer.cli.opening import TrustPickle
+from oodometer.cli.options import AsJson, console, errors, note, show_json
 from oodometer.cli.runs import (
     Data,
     Scheduler,
@@ -45,6 +45,7 @@ def run(
     scheduler: Scheduler = None,
     limit: Annotated[int | None, typer.Option(help="Do at most so many evaluations now.")] = None,
     data: Data = None,
+    trust_pickle: TrustPickle = False,
     as_json: AsJson = False,
 ) -> None:
     """Do what the store of SPEC lacks: every model on every domain; killed, it goes on there.
@@ -57,7 +58,7 @@ def run(
     from oodometer.studies import run as run_study
 
     runner = runner_of(workers, scheduler)
-    study = Study.open(spec, data=data)
+    study = Study.open(spec, data=data, trust_pickle=trust_pickle)
     with resumable("Evaluations"), screen.progress_bar(errors()) as progress:
         ran = run_study(
             study, _folder(study, folder), runner=runner, limit=limit, progress=progress
@@ -78,7 +79,7 @@ def status(spec: Named, folder: Folder = None, data: Data = None, as_json: AsJso
     study = Study.open(spec, data=data)
     found = standing_of(study, _folder(study, folder))
     if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=2))
+        show_json(found.to_dict())
         return
     counts = ("models", "done", "failed", "pending")
     rows = [
@@ -121,7 +122,7 @@ def rows(
             _show_rows(store.rows(keys))
             return
         store.export(output, keys)
-        console().print(Text(f"The rows are in {output}."))
+        note(f"The rows are in {output}.")
 
 
 def asked_of(study: str, folder: Path | None, data: Path | None) -> tuple[Path, Any]:

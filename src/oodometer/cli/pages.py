@@ -1,0 +1,42 @@
+"""What commands that write a page share: how to reproduce it, and saying where it is."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import shlex
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+import oodometer
+from oodometer.cli.options import note
+
+
+def reproduced(files: Iterable[Path], *, seed: int | None = None) -> dict[str, str]:
+    """The command, versions, the seed and a fingerprint a file, under the names they are shown with."""
+    versions = {"oodometer": oodometer.__version__, "Python": platform.python_version()}
+    versions["numpy"] = np.__version__
+    facts = {
+        "Command": shlex.join(["oodometer", *sys.argv[1:]]),
+        "Versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
+    }
+    if seed is not None:
+        facts["Seed"] = str(seed)
+    # By the whole path, for files of two folders may have one name.
+    return facts | {f"SHA-256 of {path}": _digest(path) for path in files}
+
+
+def written(page: str, path: Path) -> None:
+    """Write a page, and say so."""
+    from oodometer import report
+
+    report.write_page(page, path)
+    note(f"Report written to {path}")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
