@@ -1,0 +1,104 @@
+"""The recipes of CONTRIBUTING.md, followed in a copy of the package."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.pages import ROOT, Block, blocks
+
+PAGE = ROOT / "CONTRIBUTING.md"
+RECIPES = {"estimators": "isotonic", "measures": "confidence-drop", "transforms": "stretch"}
+# What a contributor's `make test` would do with the new members.
+CHECK = """
+import doctest, importlib, json, sys
+from oodometer import estimators, measures, testing, transforms
+testing.check_estimator(estimators.named("isotonic"))
+testing.check_measure(measures.named("confidence-drop"))
+testing.check_transform(transforms.named("stretch"))
+tried = [doctest.testmod(importlib.import_module(name)) for name in sys.argv[1:]]
+print(json.dumps({
+    "file": estimators.__file__,
+    "tried": sum(one.attempted for one in tried),
+    "failed": sum(one.failed for one in tried),
+    "names": [one.name for family in (estimators, measures, transforms) for one in family.every()],
+}))
+"""
+
+
+def recipes() -> list[Block]:
+    return [block for block in blocks(PAGE) if block.language == "python"]
+
+
+def follow(recipe: Block, root: Path) -> str:
+    """One file, and one line (and its import); the module's name."""
+    path = Path(recipe.file or "")
+    (root / path).write_text(recipe.content)
+    module = ".".join(path.with_suffix("").parts[1:])
+    (member,) = re.findall(r"^class (\w+)", recipe.content, flags=re.MULTILINE)
+    assert f"`{member}(),` in `MEMBERS` of `{path.parent}/__init__.py`" in PAGE.read_text()
+    registry = root / path.parent / "__init__.py"
+    before, line, after = registry.read_text().partition("\nMEMBERS: ")
+    assert line, "the registry has no list"
+    listed = re.sub(r"\n\)\n", f"\n    {member}(),\n)\n", after, count=1)
+    registry.write_text(f"{before}\nfrom {module} import {member}\n{line}{listed}")
+    return module
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """What the checks say, run on a copy of the package with all recipes followed."""
+    root = tmp_path_factory.mktemp("contributed")
+    shutil.copytree(ROOT / "src", root / "src")
+    modules = [follow(recipe, root) for recipe in recipes()]
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", CHECK, *modules],
+        env={**os.environ, "PYTHONPATH": str(root / "src")},
+        capture_output=True, text=True, check=False, cwd=root,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    found: dict[str, object] = json.loads(ran.stdout)
+    assert str(found["file"]).startswith(str(root)), "the checks looked at another copy"
+    return found
+
+
+def test_there_are_three_recipes_of_one_file_each() -> None:
+    folders = [Path(recipe.file or "").parent.name for recipe in recipes()]
+    assert folders == list(RECIPES)
+    for recipe in recipes():
+        assert not (ROOT / (recipe.file or "")).exists(), "the recipe's file is there already"
+
+
+def test_recipes_keep_the_rules_and_are_listed(done: dict[str, object]) -> None:
+    names = done["names"]
+    assert isinstance(names, list)
+    assert set(RECIPES.values()) <= set(names)
+
+
+def test_doctests_of_recipes_hold(done: dict[str, object]) -> None:
+    assert (done["failed"], done["tried"]) == (0, 3)
+
+
+def test_targets_that_are_named_are_there() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"`make (\w+)`", PAGE.read_text()))
+    assert len(targets) >= 5
+    for target in targets:
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
+
+
+def test_recipes_keep_the_house_style(tmp_path: Path) -> None:
+    for recipe in recipes():
+        (tmp_path / Path(recipe.file or "").name).write_text(recipe.content)
+    ruff = [sys.executable, "-m", "ruff"]
+    config = ["--config", str(ROOT / "pyproject.toml"), "--no-cache", str(tmp_path)]
+    for words in (["format", "--check"], ["check"]):
+        ran = subprocess.run([*ruff, *words, *config], capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -1,0 +1,285 @@
+"""Every block of the README and of docs/ runs, and the pages have all that there is."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+import oodometer
+from oodometer import cli, estimators, measures, metrics, transforms
+from oodometer.assess import HEADLINE_ORDER
+from oodometer.datasets import declared
+from oodometer.datasets.generated import MAKERS
+from oodometer.datasets.readers import READERS
+from oodometer.diagnostics import EVERY
+from oodometer.pools import grids
+from oodometer.pools.recipe import Recipe
+from oodometer.protocol.judged import LABELS
+from oodometer.store.table import COLUMNS
+from oodometer.studies import Study, spec
+from tests.pages import ROOT, Block, blocks, commands, run_page
+
+DOCS = ROOT / "docs"
+README = ROOT / "README.md"
+PAGES = (README, *sorted(DOCS.glob("*.md")))
+# These are checked, but have blocks of their own.
+OTHERS = tuple(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md"))
+CLUSTER = DOCS / "cluster.md"
+_LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
+
+
+def text(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def rows(page: str) -> list[list[str]]:
+    """The cells of all tables of a page."""
+    lines = [line for line in text(page).splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+# What stands there runs --------------------------------------------------------------------------
+
+
+# What some pages must say, and which files they must leave.
+SAYS = {
+    "README": ["The model is right on about", "1. good: NI-Rotate"],
+    "start": ["no answer: it needs gradients: no model was given"],
+    "studies": ["8 models trained", "16 evaluations", "ni-translate", "| measure"],
+    "extend": ["keywords: NI-RandRep", "halfway", "feature-norm", "bright: NI-Darken"],
+}
+LEAVES = {
+    "README": ["report.html"],
+    "start": ["report.html", "look/index.html"],
+    "studies": ["rows.parquet"],
+    "commands": ["noisy.html", "ranking.html", "truth.html", "rows.csv"],
+}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != CLUSTER], ids=lambda p: p.stem)
+def test_every_block_of_a_page_runs(page: Path, tmp_path: Path) -> None:
+    said = run_page(page, tmp_path)
+    run = [one for one in blocks(page) if one.language == "python" and not one.file]
+    assert len(said) == len(run) + len(commands(page))
+    for words in SAYS.get(page.stem, []):
+        assert words in "\n".join(said)
+    for name in LEAVES.get(page.stem, []):
+        assert (tmp_path / name).is_file()
+
+
+@pytest.fixture
+def cluster() -> Iterator[str]:
+    """The address of a scheduler with one worker, all in this process."""
+    local: Any = importlib.import_module("distributed").LocalCluster
+    with local(
+        n_workers=1, processes=False, dashboard_address=None, silence_logs=logging.CRITICAL,
+        protocol="tcp",
+    ) as found:  # fmt: skip
+        yield found.scheduler_address
+
+
+def test_the_page_on_clusters_runs_on_one(cluster: str, tmp_path: Path) -> None:
+    said = run_page(CLUSTER, tmp_path, {"tcp://head:8786": cluster})
+    assert len(list(tmp_path.glob("on_cluster/[!.]*/weights.safetensors"))) == 4
+    assert "4 of 4 are there" in said[-1]
+
+
+def test_files_of_formats_are_opened(tmp_path: Path) -> None:
+    run_page(DOCS / "formats.md", tmp_path)
+    study = Study.open(tmp_path / "study.toml")
+    assert list(study.domains) == ["north", "south", "tilted"]
+    assert [own.name for own in study.models] == ["mine"]
+    assert study.groups[0].missing() is None
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.read_text().splitlines()) < 90
+
+
+def test_the_two_commands_of_the_readme_are_targets_of_the_makefile() -> None:
+    first = next(block for block in blocks(README) if block.language == "sh")
+    words = [line.split("#")[0].split() for line in first.content.splitlines()]
+    assert words == [["make", "demo"], ["make", "test"]]
+    makefile = (ROOT / "Makefile").read_text()
+    for _, target in words:
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE)
+
+
+def test_as_many_methods_are_promised_as_there_are() -> None:
+    assert 55 <= len(measures.MEMBERS) <= 65
+    assert "Some sixty *measures*" in README.read_text()
+    assert len(transforms.MEMBERS) == 16
+    assert "sixteen transforms" in README.read_text()
+
+
+# Links -------------------------------------------------------------------------------------------
+
+
+def _anchors(page: Path) -> set[str]:
+    heads = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda p: p.stem)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for link in _LINK.findall(page.read_text(encoding="utf-8")):
+        if link.startswith("http"):
+            continue
+        path, _, anchor = link.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        assert there.exists(), f"{page.name} links to {link}, which is not there"
+        assert not anchor or anchor in _anchors(there), f"{page.name}: no heading is {link}"
+
+
+def test_the_index_links_to_every_page() -> None:
+    linked = set(_LINK.findall(text("index.md")))
+    assert {page.name for page in DOCS.glob("*.md")} - linked == {"index.md"}
+
+
+def test_every_result_is_linked() -> None:
+    linked = set(_LINK.findall(text("results.md")))
+    pages = {str(page.relative_to(DOCS)) for page in DOCS.glob("results/**/*.md")}
+    assert pages, "there are no results"
+    assert pages - linked == set(), "docs/results.md must have one sentence on each"
+
+
+# All that there is has its place -----------------------------------------------------------------
+
+
+def _every_command(group: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _every_command(command, (*path, name))
+        else:
+            yield " ".join(("oodometer", *path, name))
+
+
+def test_every_command_has_a_heading_and_an_example() -> None:
+    page = DOCS / "commands.md"
+    examples = commands(page)
+    names = list(_every_command(typer.main.get_command(cli.app)))
+    assert len(names) >= 18
+    for name in names:
+        assert f"### {name}\n" in page.read_text(), f"docs/commands.md lacks {name}"
+        assert any(line.startswith(f"{name} ") or line == name for line in examples), name
+
+
+def test_commands_have_no_heading_too_many() -> None:
+    heads = re.findall(r"^### (oodometer .*)$", text("commands.md"), flags=re.MULTILINE)
+    assert set(heads) == set(_every_command(typer.main.get_command(cli.app)))
+
+
+def test_every_public_name_has_a_sentence() -> None:
+    told = {cells[0].strip("`"): cells[1] for cells in rows("api.md") if cells[0].startswith("`")}
+    assert set(told) == set(oodometer.__all__)
+    assert all(len(sentence.split()) > 1 for sentence in told.values())
+
+
+@pytest.mark.parametrize(
+    "member", [*estimators.MEMBERS, *metrics.MEMBERS], ids=lambda member: member.name
+)
+def test_estimators_and_metrics_are_told_as_they_tell_of_themselves(member: Any) -> None:
+    (row,) = [cells for cells in rows("methods.md") if cells[0] == f"`{member.name}`"]
+    assert row[2:] == [member.assumes, ", ".join(member.needs), member.paper]
+
+
+@pytest.mark.parametrize("member", transforms.MEMBERS, ids=lambda member: member.name)
+def test_transforms_are_told_as_they_tell_of_themselves(member: Any) -> None:
+    (row,) = [cells for cells in rows("methods.md") if cells[0] == f"`{member.name}`"]
+    assert (row[1], row[3], row[4]) == (
+        ", ".join(member.kinds), f"{member.magnitude:g}", member.assumes,
+    )  # fmt: skip
+
+
+def test_every_measure_is_told() -> None:
+    told = set(re.findall(r"`([^`]+)`", text("methods.md")))
+    assert {member.name for member in measures.MEMBERS} - told == set()
+
+
+def test_methods_that_a_decision_names_are_there() -> None:
+    known = {
+        m.name for family in (estimators, measures, metrics, transforms) for m in family.MEMBERS
+    }
+    known |= {diagnostic.__name__ for diagnostic in EVERY}
+    names = set(re.findall(r"`([^`]+)`", text("which.md")))
+    names = {name for name in names if not name.startswith(("oodometer ", "--"))}
+    assert len(names) > 20
+    assert names - known == set()
+
+
+def test_how_to_read_has_every_light_every_statistic_and_the_rule_of_the_headline() -> None:
+    page = text("reading.md")
+    for diagnostic in EVERY:
+        assert f"| `{diagnostic.__name__}` |" in page
+    for label in LABELS.values():
+        assert f"`{label}`" in page
+    assert ", ".join(f"`{name}`" for name in HEADLINE_ORDER) in page
+
+
+def test_formats_have_every_key_reader_column_and_variable() -> None:
+    page = text("formats.md")
+    keys = [
+        *declared.KEYS,
+        *declared.FILES_KEYS,
+        *declared.MADE_KEYS,
+        *grids._OF_A_SPEC,
+        *spec.KEYS,
+    ]
+    keys += [*spec._OF_A_POOL, *spec._OF_A_MODEL, *Recipe.__dataclass_fields__, *READERS, *MAKERS]
+    for key in (*keys, *COLUMNS):
+        assert re.search(rf"\b{re.escape(key)}\b", page), f"docs/formats.md lacks {key}"
+    source = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    for variable in set(re.findall(r"\bOODOMETER_\w+", source)):
+        assert f"`{variable}`" in page
+
+
+def test_formats_have_every_exit_code() -> None:
+    codes = set(re.findall(r"\b(\d+) [a-z]", (cli.__doc__ or "").partition("Exit codes:")[2]))
+    assert codes == {"0", "1", "2", "130", "141"}
+    for code in codes:
+        assert re.search(rf"^\| {code} \| \w", text("formats.md"), flags=re.MULTILINE)
+
+
+# The harness itself ------------------------------------------------------------------------------
+
+
+def _page(folder: Path, language: str, content: str) -> Path:
+    page = folder / "page.md"
+    page.write_text(f"# Page\n\n```{language}\n{content}\n```\n")
+    return page
+
+
+@pytest.mark.parametrize(
+    ("language", "content"),
+    [
+        ("python", "raise AssertionError('broken')"),
+        ("sh", "oodometer methods --family none"),
+        ("sh", "rm nothing"),
+        ("rust", "fn main() {}"),
+        ("", "nothing is said of the language"),
+    ],
+)
+def test_a_block_that_is_broken_is_found(language: str, content: str, tmp_path: Path) -> None:
+    page = _page(tmp_path, language, content)
+    with pytest.raises(AssertionError):
+        run_page(page, tmp_path)
+
+
+def test_a_block_with_a_name_is_written(tmp_path: Path) -> None:
+    page = _page(tmp_path, "toml", "# one.toml: a file\nkey = 1")
+    assert run_page(page, tmp_path) == []
+    assert (tmp_path / "one.toml").read_text() == "# one.toml: a file\nkey = 1\n"
+    assert blocks(page) == [Block("toml", "# one.toml: a file\nkey = 1\n")]
+
+
+def test_what_a_block_prints_is_given(tmp_path: Path) -> None:
+    page = _page(tmp_path, "python", "print('said')")
+    assert run_page(page, tmp_path) == ["said\n"]
+    assert run_page(page, tmp_path, {"said": "told"}) == ["told\n"]
