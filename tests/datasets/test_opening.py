@@ -68,7 +68,7 @@ def test_columns_between_other_marks_than_commas_are_not_taken_for_text(
 ) -> None:
     file = tmp_path / "table.csv"
     file.write_text(f"a{mark}b\n1{mark}2\n")
-    with pytest.raises(InputError, match=r"table\.csv: It has one column, .* Save it again with c"):
+    with pytest.raises(InputError, match=r"table\.csv.* columns?, .* Save it (again )?with c"):
         as_dataset(file)
     file.write_text(f'"text"\n"a{mark}b"\n')
     assert as_dataset(file).take(slice(None)) == [f"a{mark}b"]
@@ -83,10 +83,10 @@ def test_text_names_no_array(tmp_path: Path) -> None:
 def test_files_that_are_not_utf_8_are_told_so(tmp_path: Path) -> None:
     file = tmp_path / "reviews.csv"
     file.write_bytes("text\ncafé\n".encode("latin-1"))
-    with pytest.raises(InputError, match=r"'text' holds binary; .* Save text as UTF-8"):
+    with pytest.raises(InputError, match=r"The column 'text' is no UTF-8 text\. Save it as UTF-8"):
         as_dataset(file)
     file.write_bytes("text\ncafé\n".encode("utf-16"))
-    with pytest.raises(InputError, match=r"can't be read as CSV: .*\. Save it as UTF-8\."):
+    with pytest.raises(InputError, match=r"is UTF-16 text\. Save it as UTF-8\."):
         as_dataset(file)
 
 

@@ -177,7 +177,7 @@ def test_a_full_disk_ends_it_and_it_goes_on_after_room_is_made(tmp_path: Path) -
 def test_a_full_disk_is_told_of_when_a_failure_is_written(tmp_path: Path) -> None:
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with (
-        mock.patch("oodometer.pools.failures.os.replace", side_effect=full),
+        mock.patch("oodometer.aside.os.replace", side_effect=full),
         pytest.raises(InputError, match=r"No space left on device\. Make room"),
     ):
         run(SPEC, tmp_path, work=working.raising)
