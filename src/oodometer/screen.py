@@ -72,6 +72,10 @@ def show_assessment(console: Console, found: Assessment) -> None:
         ]
         console.print()
         console.print(table("Segments", ("segment", "rows", "accuracy %", "95 %"), parts))
+        from oodometer.report.segments import of_few_rows
+
+        if few := of_few_rows(found.segments):
+            console.print(Text(few))
 
 
 def show_comparison(console: Console, rows: Sequence[Comparison], source_accuracy: float) -> None:
@@ -168,7 +172,7 @@ def show_ranking(console: Console, found: Ranking) -> None:
          "" if one.accuracy is None else points(min(max(one.accuracy, 0.0), 1.0)))
         for place, one in enumerate(found, start=1)
     ]  # fmt: skip
-    title = f"{found.data}: {found.n:,} examples without labels, by {found.measure}"
+    title = f"{found.data}: {found.n:,} examples, their labels not used, by {found.measure}"
     heads = ("", "model", found.measure, "95 %", "beats the next", "accuracy % by the line")
     wide = len(heads) if any(one.accuracy is not None for one in found) else len(heads) - 1
     console.print(table(title, heads[:wide], [row[:wide] for row in cells]))

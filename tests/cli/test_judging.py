@@ -179,3 +179,19 @@ def test_where_no_report_can_be_put_nothing_is_judged(rows: Path) -> None:
     done = judge(rows, "rows.csv", "--html", "nowhere/report.html")
     assert (done.returncode, done.stdout) == (2, "")
     assert "There is no folder" in done.stderr
+
+
+def test_a_table_is_not_written_over_itself(rows: Path) -> None:
+    before = (rows / "rows.csv").read_text()
+    done = judge(rows, "rows.csv", "--output", "./rows.csv")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "rows.csv is the table itself. Give another name." in done.stderr
+    assert (rows / "rows.csv").read_text() == before
+
+
+def test_measures_that_need_the_labels_are_told(rows: Path) -> None:
+    text = (rows / "rows.csv").read_text()
+    (rows / "mixed.csv").write_text(text.replace("ni", "ece", 1))
+    told = "ece: computed with the labels of the target, so just to compare with."
+    assert told in " ".join(judge(rows, "mixed.csv").stdout.split())
+    assert "labels of the target" not in judge(rows, "rows.csv").stdout

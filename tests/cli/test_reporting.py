@@ -135,3 +135,27 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(folder: Path, case: st
     assert done.stderr.startswith("oodometer: ")
     assert done.stderr.count("\n") == 1
     assert sorted(folder.rglob("*")) == before
+
+
+PAGES = {
+    "report": ("report", "source.parquet", "target.parquet", "--output"),
+    "estimate": ("estimate", "source.parquet", "target.parquet", "--html"),
+    "judge": ("study", "judge", "rows.parquet", "--html"),
+}
+
+
+@pytest.mark.parametrize("words", PAGES.values(), ids=PAGES)
+def test_a_page_never_takes_the_place_of_data(words: tuple[str, ...], folder: Path) -> None:
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for name in before:
+        done = run(folder, *words, name)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"{name} is there already and is no page. Give another name" in done.stderr
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_page_takes_the_place_of_a_page_and_of_an_empty_file(folder: Path) -> None:
+    (folder / "report.html").touch()
+    for _ in range(2):
+        assert run(folder, "report", "rows.parquet").returncode == 0
+    assert "steady" in (folder / "report.html").read_text()

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Locator, Page
 
+from oodometer.report.invariant import invariance_page
+from tests.report import judging
 from tests.report.browser import (
     DESK,
     PHONE,
@@ -148,3 +150,20 @@ def suppress_complaints() -> Iterator[list[str]]:
     except AssertionError as error:
         said.append(str(error))
     assert said
+
+
+def test_long_texts_scroll_in_a_box_of_their_own(tmp_path: Path) -> None:
+    run = judging.judged(["a word and another " * 9 + str(i) for i in range(12)])
+    text = invariance_page(run.found, run.show, title="t", reproduce={})
+    with opened(text, tmp_path, name="long-texts", width=PHONE) as window:
+        window.set_viewport_size({"width": PHONE, "height": 150})
+        boxes = window.locator(".scroll:has(.words)")
+        assert 100 < height(boxes.first) <= 106
+        window.emulate_media(media="print")
+        assert height(boxes.first) > 150
+
+
+def height(box: Locator) -> float:
+    found = box.bounding_box()
+    assert found is not None
+    return found["height"]

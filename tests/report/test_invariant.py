@@ -15,6 +15,7 @@ from oodometer.datasets import as_dataset
 from oodometer.errors import InputError, UnknownName
 from oodometer.predictions import Predictions
 from oodometer.ranking import rank
+from oodometer.readings import Invariance
 from oodometer.report.invariant import MOST_ROWS, alone, invariance_page, ranking_page, suited
 from tests.report import judging
 from tests.report.conftest import HOSTILE
@@ -242,6 +243,15 @@ def test_a_suitable_transform_is_said_to_be() -> None:
         "invariance works."
     )
     assert table(page(run), "Suitability")[0][0] == "● green"
+
+
+def test_an_entropy_that_falls_is_not_said_to_rise(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = judged(VECTORS, Hashed("a", sure=0.7)).found
+    monkeypatch.setattr(Invariance, "entropy_difference", -0.2)
+    assert suited(found) == (
+        "nudge is suitable: it does not raise the entropy of predictions, and up to about 0.1 "
+        "invariance works."
+    )
 
 
 def test_the_spread_is_that_of_the_examples() -> None:

@@ -20,9 +20,11 @@ from oodometer.report.segments import (
     MOST_LISTED,
     listed,
     lowest,
+    of_few_rows,
     over_time,
     segment_figure,
 )
+from oodometer.testing import toy_pair
 
 
 def part(name: str, value: float | None = 0.5) -> Segment:
@@ -138,3 +140,16 @@ def test_a_page_over_time_says_so(source: Predictions, target: Predictions) -> N
     assert '<a href="#parts">Over time</a>' in page
     plain = oodometer.estimate(source, target, replicates=20)
     assert 'id="parts"' not in assessment_page(plain, source, target, title="t", reproduce={})
+
+
+def test_intervals_of_few_rows_are_warned_of() -> None:
+    source, target = toy_pair()
+    halves = oodometer.estimate(source, target, by=np.arange(target.n) % 2)
+    assert of_few_rows(halves.segments) == ""
+    ones = oodometer.estimate(source, target, by=np.arange(target.n) // 29)
+    warning = of_few_rows(ones.segments)
+    assert f"{len(ones.segments)} of {len(ones.segments)} have fewer than 30 rows" in warning
+    pages = [
+        assessment_page(found, source, target, title="t", reproduce={}) for found in (halves, ones)
+    ]
+    assert [warning in page for page in pages] == [False, True]

@@ -150,3 +150,22 @@ def test_charts_are_plain_data(studied: str) -> None:
     for spec in specs(studied):
         assert '"url"' not in json.dumps(spec)
         assert all(isinstance(rows, list) for rows in spec["datasets"].values())
+
+
+def test_what_needs_the_labels_of_the_target_is_not_called_best() -> None:
+    rows = made(noise={"nll": -0.001, "ece": 0.001, "far": 0.3, "near": 0.02})
+    page = page_of(table_of(rows))
+    words = without_charts(page)
+    assert "By Macro τ, near comes out best" in words
+    assert "A line from near comes nearest to accuracy" in words
+    assert "Upside down" not in words
+    assert "Choosing the model of highest near costs" in words
+    assert "which tell the accuracy itself: nll, ece . They are here to compare with" in words
+    best = re.findall(r"<tr><th scope=\"row\"><bdi>([^<]*)</bdi>(?:(?!</tr>).)*★", page)
+    assert set(best) == {"near"}
+
+
+def test_of_metrics_alone_one_is_best() -> None:
+    words = without_charts(page_of(table_of(made(noise={"ece": 0.02, "f1": 0.3}))))
+    assert "By Macro τ, ece comes out best" in words
+    assert "labels of the target" not in words

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -69,3 +70,12 @@ def test_axes_without_ends_have_those_of_the_points() -> None:
     assert "ni" in drawn
     assert "0.25" in drawn
     assert ">0.0<" not in drawn
+
+
+def test_a_number_stands_under_its_tick_at_the_ends_of_an_axis_too() -> None:
+    points = [{"name": str(x), "x": x, "y": 50.0} for x in (0.4, 0.9)]
+    drawn = svg(study_charts.panel(points, [], AXES))
+    (labels,) = re.findall(r'(?s)aria-label="X-axis.*?role-axis-label.*?</g>', drawn)
+    anchors = re.findall(r'text-anchor="(\w+)"', labels)
+    assert len(anchors) > 1
+    assert set(anchors) == {"middle"}

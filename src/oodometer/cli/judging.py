@@ -97,6 +97,8 @@ def judge(
     from oodometer.protocol.cells import NEEDED, opened
 
     page_can_be_made(html)
+    if output is not None and output.resolve() == table.resolve():
+        raise InputError(f"--output {output} is the table itself. Give another name.")
     found = opened(table)
     names = {name.strip().lower() for name in found.column_names}
     if reference is not None or not names & set(NEEDED[1:]):
@@ -160,7 +162,7 @@ def _judge(
         console().print(Text("No statistic has an answer, for the reasons below."))
     else:
         _show(made, f"{title}: {len(judged.table):,} evaluations")
-    for line in _remarks(judged, only):
+    for line in (*_remarks(judged, only), *_labelled(judged.table)):
         console().print(Text(line))
     return judged.table
 
@@ -189,6 +191,16 @@ def _show(made: Printed, title: str) -> None:
         for i, row in enumerate(made.rows)
     ]
     console().print(screen.table(title, made.head, cells))
+
+
+def _labelled(table: Table) -> list[str]:
+    """A warning of measures that only someone can have who knows the accuracy already."""
+    from oodometer.report.study_tables import unlabelled
+
+    fair = unlabelled(table.measures)
+    names = [name for name in table.measures if name not in fair]
+    told = "computed with the labels of the target, so just to compare with"
+    return [f"{', '.join(names)}: {told}."] if names else []
 
 
 def _remarks(judged: Judgement, architecture: str | None) -> list[str]:

@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from oodometer.errors import InputError
 from oodometer.layout import printable
 
 # What a shell gives for a program that a closed pipe has ended: 128 and the signal's number.
@@ -87,9 +88,21 @@ def _plain(found: Any) -> Any:
 
 
 def page_can_be_made(html: Path | None) -> None:
-    """Refuse what would fail after the work: a missing package, a folder that is not there."""
+    """Refuse what would fail after the work, or destroy: a file that is no page is not replaced."""
     if html is not None:
         from oodometer import report
 
         report.check_available()
         report.check_writable(html)
+        if html.exists() and not _is_page(html):
+            raise InputError(
+                f"{html} is there already and is no page. Give another name, such as "
+                f"{html.with_suffix('.html').name}, or remove it first."
+            )
+
+
+def _is_page(path: Path) -> bool:
+    """Whether it begins as our pages do, or is empty."""
+    with path.open("rb") as stream:
+        start = stream.read(64).lstrip().lower()
+    return not start or start.startswith(b"<!doctype html")

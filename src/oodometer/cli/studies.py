@@ -107,6 +107,7 @@ def rows(
     ] = None,
     folder: Folder = None,
     data: Data = None,
+    as_json: AsJson = False,
 ) -> None:
     """The rows of a study, one a measure of a model on a domain; a study may run meanwhile.
 
@@ -118,8 +119,11 @@ def rows(
 
     place, keys = asked_of(study, folder, data)
     with Store.open(place) as store:
-        if output is None:
+        if as_json:
+            show_json(store.rows(keys).to_pylist())
+        elif output is None:
             _show_rows(store.rows(keys))
+        if output is None:
             return
         store.export(output, keys)
         note(f"The rows are in {output}.")

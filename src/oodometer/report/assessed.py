@@ -7,7 +7,8 @@ from oodometer.diagnostics import WORST_FIRST
 from oodometer.predictions import Predictions
 from oodometer.report.figures import Shown, figures
 from oodometer.report.page import render
-from oodometer.report.segments import listed, over_time, segment_figure
+from oodometer.report.segments import listed, of_few_rows, over_time, segment_figure
+from oodometer.report.study_tables import counted
 
 
 def assessment_page(
@@ -39,6 +40,8 @@ def assessment_page(
             "timed": over_time(assessment.segments),
             "segment_figure": segment_figure(assessment),
             "segments": listed(assessment.segments),
+            "few": of_few_rows(assessment.segments),
+            "counted": counted,
             "reproduce": reproduce,
         },
     )

@@ -173,7 +173,12 @@ def suited(found: Neighborhoods) -> str:
             "there are classes only."
         )
     above = sum(rise > ENTROPY_LIMIT for rise in told)
-    most = f"{max(told):z.3f}".replace("-", "−")
+    most = f"{max(told):.3f}"
+    if max(told) < 0:
+        return (
+            f"{found.transform} is suitable: it does not raise the entropy of predictions, and up "
+            f"to about {ENTROPY_LIMIT} invariance works."
+        )
     if not above:
         return (
             f"{found.transform} is suitable: it raises the entropy of predictions by {most}"

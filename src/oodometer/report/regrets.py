@@ -15,7 +15,7 @@ from oodometer.report.binned import labels, shortened
 from oodometer.report.figures import Figure
 from oodometer.report.figures import Table as Numbers
 from oodometer.report.related import TURNED
-from oodometer.report.study_tables import ENOUGH, counted, most_telling, number
+from oodometer.report.study_tables import ENOUGH, counted, most_telling, number, unlabelled
 
 OTHERS = (AT_RANDOM, BY_SOURCE)
 
@@ -45,7 +45,8 @@ def regrets(judged: Judgement) -> Regrets:
 
 def reading(known: Sequence[Selected], turned: set[str]) -> str:
     """The least regret of a measure, of those that choose on enough domains, beside the others."""
-    measures = [one for one in known if one.by not in OTHERS]
+    fair = unlabelled(one.by for one in known if one.by not in OTHERS)
+    measures = [one for one in known if one.by in fair]
     most = max(one.regret.groups for one in measures)
     best = next(one for one in measures if one.regret.groups >= ENOUGH * most)
     beside = [f"{number(_points(one), 1)} {one.by}" for one in known if one.by in OTHERS]

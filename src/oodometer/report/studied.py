@@ -17,7 +17,14 @@ from oodometer.report.panels import panels
 from oodometer.report.patterned import patterned
 from oodometer.report.regrets import regrets
 from oodometer.report.related import related
-from oodometer.report.study_tables import answers, counted, most_telling, order_of, study_tables
+from oodometer.report.study_tables import (
+    answers,
+    counted,
+    most_telling,
+    order_of,
+    study_tables,
+    unlabelled,
+)
 from oodometer.report.verdicts import remarks, subject, verdict
 
 # Statistics that lie around 0, where a measure tells nothing.
@@ -47,6 +54,7 @@ def study_page(table: Table, *, title: str, reproduce: Mapping[str, str]) -> str
             "verdict": verdict(judged),
             "overview": _overview(judged),
             "tables": study_tables(judged),
+            "labelled": [name for name in table.measures if name not in unlabelled(table.measures)],
             "kinds": len(table.architectures),
             "remarks": remarks(judged),
             "reproduce": reproduce,

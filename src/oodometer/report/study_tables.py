@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from oodometer import metrics
 from oodometer.protocol.groups import Summary
 from oodometer.protocol.judged import LABELS, REPEATED, Judgement
 from oodometer.protocol.printed import LESS, POINTS
@@ -73,13 +74,26 @@ def answers(
     return {name: one for name, one in found.items() if one is not None and one.mean is not None}
 
 
+def unlabelled(names: Iterable[str]) -> list[str]:
+    """Those that do without the labels of the target, which tell accuracy itself; all if none does.
+
+    >>> unlabelled(["ece", "doc", "nll"]), unlabelled(["ece", "nll"])
+    (['doc'], ['ece', 'nll'])
+    """
+    every, known = list(names), {one.name for one in metrics.every()}
+    return [name for name in every if name not in known] or every
+
+
 def contenders(
     judged: Judgement, statistic: str, architecture: str | None = None
 ) -> dict[str, Summary]:
-    """Measures with an answer in at least half as many groups as any has."""
+    """Measures without labels of the target that answer in half as many groups as any does."""
     found = answers(judged, statistic, architecture)
+    fair = unlabelled(judged.table.measures)
     most = max((one.groups for one in found.values()), default=0)
-    return {name: one for name, one in found.items() if one.groups >= ENOUGH * most}
+    return {
+        name: one for name, one in found.items() if name in fair and one.groups >= ENOUGH * most
+    }
 
 
 def order_of(judged: Judgement) -> str | None:
