@@ -324,3 +324,11 @@ def test_classes_are_matched_by_name_and_a_stranger_is_named() -> None:
     assert values(oodometer.estimate(a, turned)) == pytest.approx(values(same), abs=1e-4)
     with pytest.raises(InputError, match="The class 'z' is on one side only"):
         oodometer.estimate(a, Predictions.from_probs(target.probs, class_names="wxyq"))
+
+
+def test_segments_of_numbers_are_in_the_order_of_numbers() -> None:
+    source, target = toy_pair(0)
+    by = np.resize([10, 9, 100], target.n)
+    found = oodometer.estimate(source, target, by=by, methods="ac", replicates=20)
+    assert [segment.value for segment in found.segments] == ["9", "10", "100"]
+    assert [segment.n for segment in found.segments] == [100, 100, 100]

@@ -236,7 +236,8 @@ def _segments(
     task: _Task, target: Predictions, by: Array, progress: Progress | None
 ) -> Iterator[Segment]:
     """The headline's method on each part of the target."""
-    names, inverse = np.unique(_segment_names(by), return_inverse=True)
+    values, inverse = np.unique(_segment_values(by), return_inverse=True)
+    names = values.astype(str)
     order = np.argsort(inverse, kind="stable")
     starts = np.searchsorted(inverse[order], np.arange(len(names) + 1))
     for j, name in enumerate(names):
@@ -249,8 +250,8 @@ def _segments(
             yield Segment(str(name), rows.n, None, str(reason))
 
 
-def _segment_names(values: Array) -> Array:
-    """Segments as text; moments in time become days."""
+def _segment_values(values: Array) -> Array:
+    """Numbers as they are, moments in time as days, all else as text: so segments are in order."""
     if values.dtype.kind == "M":
-        return values.astype("datetime64[D]").astype(str)
-    return values.astype(str)
+        return values.astype("datetime64[D]")
+    return values if values.dtype.kind in "iuf" else values.astype(str)

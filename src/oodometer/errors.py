@@ -19,10 +19,12 @@ LISTED = 30
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """What to add to a message on a name that is not known: the nearest that is, or nothing.
 
-    >>> did_you_mean("lable", ["label", "site"])
-    " Did you mean 'label'?"
+    >>> did_you_mean("lable", ["label", "site"]), did_you_mean("atc", ["ac", "atc-mc"])
+    (" Did you mean 'label'?", " Did you mean 'atc-mc'?")
     """
-    near = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.5)
+    names, meant = list(known), name.lower()
+    longer = [one for one in names if meant and one.startswith(meant)]
+    near = longer or difflib.get_close_matches(meant, names, n=1, cutoff=0.5)
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
