@@ -24,7 +24,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """
     names, meant = list(known), name.lower()
     longer = [one for one in names if meant and one.startswith(meant)]
-    near = longer or difflib.get_close_matches(meant, names, n=1, cutoff=0.5)
+    cutoff = 0.0 if longer else 0.5
+    near = difflib.get_close_matches(meant, longer or names, n=1, cutoff=cutoff)
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
