@@ -12,6 +12,7 @@ from rich.text import Text
 
 from oodometer import screen
 from oodometer.cli.options import AsJson, Html, console, note, page_can_be_made, show_json
+from oodometer.cli.pages import page_of_study, written
 from oodometer.cli.runs import Data
 from oodometer.errors import InputError
 
@@ -67,7 +68,8 @@ def table(
     page_can_be_made(html)
     rows = rows_of(study, folder, data)
     judged = _judge(rows, form, output, architecture, spreads, measures, as_json)
-    _page(judged, Path(study), html)
+    if html is not None:
+        written(page_of_study(judged, Path(study)), html)
 
 
 def judge(
@@ -105,19 +107,8 @@ def judge(
         judged = _against(found, reference, form, output, as_json)
     else:
         judged = _judge(found, form, output, architecture, spreads, measures, as_json)
-    _page(judged, table, html)
-
-
-def _page(table: Table, of: Path, html: Path | None) -> None:
-    """The report of what was judged, if it was asked for."""
-    if html is None:
-        return
-    from oodometer.cli.pages import reproduced, written
-    from oodometer.report.studied import study_page
-
-    title = f"{of.name}: which measure tells accuracy?"
-    facts = reproduced([of] if of.is_file() else [])
-    written(study_page(table, title=title, reproduce=facts), html)
+    if html is not None:
+        written(page_of_study(judged, table), html)
 
 
 def rows_of(study: str, folder: Path | None, data: Path | None) -> Any:

@@ -8,11 +8,15 @@ import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import oodometer
 from oodometer.cli.options import note
+
+if TYPE_CHECKING:
+    from oodometer.protocol.table import Table
 
 
 def reproduced(files: Iterable[Path], *, seed: int | None = None) -> dict[str, str]:
@@ -35,6 +39,14 @@ def written(page: str, path: Path) -> None:
 
     report.write_page(page, path)
     note(f"Report written to {path}")
+
+
+def page_of_study(table: Table, of: Path) -> str:
+    """The report of a table of evaluations that came from a file or a folder."""
+    from oodometer.report.studied import study_page
+
+    title = f"{of.resolve().name}: which measure tells accuracy?"
+    return study_page(table, title=title, reproduce=reproduced([of] if of.is_file() else []))
 
 
 def _digest(path: Path) -> str:

@@ -26,7 +26,7 @@ from oodometer.cli.estimating import (
     page_of,
 )
 from oodometer.cli.options import AsJson, Seed, console, page_can_be_made, show_json
-from oodometer.cli.pages import reproduced
+from oodometer.cli.pages import page_of_study
 from oodometer.cli.runs import Data
 from oodometer.errors import InputError
 
@@ -109,7 +109,6 @@ def _write(page: str, output: Path, kind: str, as_json: bool) -> None:
 def _study_page(what: Path, reference: str | None, folder: Path | None, data: Path | None) -> str:
     from oodometer.cli.judging import rows_of
     from oodometer.protocol.table import Table
-    from oodometer.report.studied import study_page
 
     if what.is_dir() or what.suffix == ".toml":
         _only("a study's own rows", {"--reference": reference}, "Leave it out.")
@@ -117,9 +116,7 @@ def _study_page(what: Path, reference: str | None, folder: Path | None, data: Pa
     else:
         _only("a table", {"--folder": folder, "--data": data}, "Leave it out.")
         table = _table(what, reference)
-    files = [what] if what.is_file() else []
-    title = f"{what.resolve().name}: which measure tells accuracy?"
-    return study_page(table, title=title, reproduce=reproduced(files))
+    return page_of_study(table, what)
 
 
 def _table(path: Path, reference: str | None) -> Table:
