@@ -18,7 +18,7 @@ WORDS = Words(
     name="nli",
     title="Inference by genre: text CNNs, and real back-translations as neighbors",
     done=(
-        "Text CNNs that learned pairs of MNLI or of revised SNLI (2,000 or 500 a class; batch, width, "
+        "Text CNNs that learned pairs of MNLI or of revised SNLI (2,000 or 500 a class; batch, "
         "label noise), tested on 250 pairs of each of XNLI's ten genres. Neighbors are the three "
         "back-translations of each pair, and ten draws of EDA and of random replacement."
     ),
