@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from oodometer.core import Transform
@@ -19,7 +19,7 @@ class Aligned(Transform):
     """The draw of number j is a pair's j-th other wording; `source` says whence they come."""
 
     source: str
-    others: Mapping[Pair, tuple[Pair, ...]]
+    others: Mapping[Pair, tuple[Pair, ...]] = field(compare=False)
     magnitude: float = 1.0
 
     name: ClassVar[str] = "backtranslate-aligned"

@@ -63,6 +63,7 @@ def test_neighbors_are_the_wordings_by_number() -> None:
     with pytest.raises(InputError, match="'a' has 2 other wordings, and number 3 was asked for"):
         aligned.apply([("a", "b")], Draws(0, np.zeros(1, dtype=np.uint64), np.array([3])))
     assert repr(aligned) == "Aligned('made', 2 pairs)"
+    assert len({aligned, Aligned("made", dict(others))}) == 1  # a study asks whether it has met it
 
 
 def judged() -> Any:
