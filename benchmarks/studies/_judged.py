@@ -139,23 +139,25 @@ def better(judged: Judgement, statistic: str, first: str, second: str) -> Claim:
     if one is None or other is None:
         return Claim(f"{first} has a better {LABELS[statistic]} than {second}", False, "No answer.")
     less = "mae" in statistic
-    figures = f"{one:.3f} against {other:.3f}; {_by_group(judged, statistic, first, second)}"
-    holds = one < other if less else one > other
+    groups, by_luck = _by_group(judged, statistic, first, second)
+    figures = f"{one:.3f} against {other:.3f}; {groups}"
+    holds = None if by_luck else one < other if less else one > other
     return Claim(f"{first} has a better {LABELS[statistic]} than {second}", holds, figures)
 
 
-def _by_group(judged: Judgement, statistic: str, first: str, second: str) -> str:
-    """In how many groups, and by how much in the mean over those that both have an answer in."""
+def _by_group(judged: Judgement, statistic: str, first: str, second: str) -> tuple[str, bool]:
+    """In how many groups, by how much in the mean over those, and whether luck may do that."""
     scores = next(one for one in judged.scores if one.statistic == statistic)
     one, other = (scores.values[scores.measures.index(name)] for name in (first, second))
     off = (other - one) if "mae" in statistic else (one - other)
     off = off[~np.isnan(off)]
     told = f"better in {(off > 0).sum()} of {len(off)} groups"
     if len(off) < 2:
-        return f"{told}."
+        return f"{told}.", False
     error = off.std(ddof=1) / np.sqrt(len(off))
-    luck = ", within its error" if abs(off.mean()) < 2 * error else ""
-    return f"{told}, by {off.mean():+.3f} ± {error:.3f} (standard error){luck}."
+    by_luck = bool(abs(off.mean()) < 2 * error)
+    luck = ", within its error" if by_luck else ""
+    return f"{told}, by {off.mean():+.3f} ± {error:.3f} (standard error){luck}.", by_luck
 
 
 def judged_page(

@@ -22,14 +22,15 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says, whether it holds here, and the figures that say so."""
+    """What a paper says, whether it holds here (None: luck may be all), and the figures to say so."""
 
     words: str
-    holds: bool
+    holds: bool | None
     figures: str
 
     def told(self) -> str:
-        return f"- {'Holds' if self.holds else 'DOES NOT HOLD'}: {self.words}. {self.figures}"
+        verdict = {True: "Holds", False: "DOES NOT HOLD", None: "Can't be told here"}[self.holds]
+        return f"- {verdict}: {self.words}. {self.figures}"
 
 
 @dataclass(frozen=True)

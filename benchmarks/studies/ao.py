@@ -176,6 +176,7 @@ def page(table: Table) -> Page:
             "of another domain is little, and models of one pair differ mostly in how much data they "
             "had and how noisy it was."
         ),
+        notes=("A pattern is none where no rule for one applies, as with eight models a pair.",),
     )  # fmt: skip
 
 

@@ -16,7 +16,8 @@ WORDS = Words(
     differs=(
         "The paper has Amazon reviews with five stars, a million texts and CNNs of 512 dimensions; "
         "here are two classes, 1,600 texts a kind and networks of 64 dimensions. SSMBA's filler is "
-        "learned from the texts themselves in place of RoBERTa, and no back-translation was made."
+        "learned from the texts themselves in place of RoBERTa, and no back-translation was made. "
+        "Accuracies rest on 100 reviews, which tell them to five points and dampen every τ."
     ),
     task="SA, CNN",
 )

@@ -92,7 +92,22 @@ def test_a_duel_is_won_by_more_or_by_less() -> None:
     found = judged()
     for statistic in ("macro_tau", "mae", "r2_pearson"):
         assert _judged.better(found, statistic, "ni-randaugment", "atc-mc").holds
-        assert not _judged.better(found, statistic, "atc-mc", "ni-randaugment").holds
+        assert _judged.better(found, statistic, "atc-mc", "ni-randaugment").holds is False
+    itself = _judged.better(found, "macro_tau", "atc-mc", "atc-mc")
+    assert itself.told().startswith("- DOES NOT HOLD")
+
+
+def test_a_duel_that_luck_may_have_won_is_not_called_won() -> None:
+    rng = np.random.default_rng(3)
+    n = 60
+    rows = {
+        "model": [f"m{j // 6}" for j in range(n)], "trained_on": ["ab"[j // 6 % 2] for j in range(n)],
+        "tested_on": ["cdefgh"[j % 6] for j in range(n)], "accuracy": rng.random(n),
+        "first": rng.random(n), "second": rng.random(n),
+    }  # fmt: skip
+    found = _judged.better(judge(Table.read(rows)), "macro_tau", "first", "second")
+    assert found.holds is None
+    assert found.told().startswith("- Can't be told here: first has a better Macro τ than second")
 
 
 def test_a_duel_is_told_group_by_group() -> None:
