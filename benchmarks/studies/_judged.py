@@ -137,7 +137,7 @@ def better(judged: Judgement, statistic: str, first: str, second: str) -> Claim:
     """Whether one measure does better than another by a statistic."""
     one, other = (judged.of(name, statistic).mean for name in (first, second))
     if one is None or other is None:
-        return Claim(f"{first} has a better {LABELS[statistic]} than {second}", False, "No answer.")
+        return Claim(f"{first} has a better {LABELS[statistic]} than {second}", None, "No answer.")
     less = "mae" in statistic
     groups, by_luck = _by_group(judged, statistic, first, second)
     figures = f"{one:.3f} against {other:.3f}; {groups}"
