@@ -11,12 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oodometer
+from oodometer import estimators
 from oodometer.assess import estimates
 from oodometer.core import Estimate, Staged
 from oodometer.errors import InputError, NoAnswer
 from oodometer.estimators import named
+from oodometer.estimators.average_confidence import AverageConfidence
+from oodometer.more import Asked, more
 from oodometer.predictions import Predictions
-from oodometer.stats import wilson
+from oodometer.stats import moments, stream, wilson
 from oodometer.testing import toy_pair, toy_predictions
 
 
@@ -26,18 +29,8 @@ def values(found: oodometer.Assessment) -> dict[str, float]:
 
 def test_every_method_answers_where_all_is_given() -> None:
     source, target = toy_pair()
-    found = oodometer.estimate(source, target, second=target.peers[0])
-    assert list(values(found)) == [
-        "ac",
-        "doc",
-        "atc-mc",
-        "atc-ne",
-        "im",
-        "gde",
-        "bbse",
-        "mlls",
-        "iw",
-    ]
+    found = oodometer.estimate(source, target)
+    assert tuple(values(found)) == tuple(one.name for one in estimators.every())
     assert found.refused == {}
     assert found.source_accuracy == source.correct.mean()
     assert found.temperature is not None
@@ -130,11 +123,16 @@ def test_a_source_without_errors_widens_the_interval_and_passes_atc_over() -> No
     assert any("no error" in note for note in found["im"].notes)
 
 
-def test_the_headline_is_atc_mc_and_says_by_which_rule() -> None:
+def test_the_headline_says_by_which_rule() -> None:
     source, target = toy_pair()
     found = oodometer.estimate(source, target)
-    assert found.headline.estimate == found["atc-mc"]
-    assert found.headline.why.startswith("the first of atc-mc, atc-ne, doc")
+    assert found.headline.estimate == found["cot"]
+    assert found.headline.why.startswith("the first of cot, atc-mc, atc-ne, doc")
+    raw = oodometer.estimate(source, target, temperature=None).headline
+    assert raw.estimate.method == "atc-mc"
+    assert "; not cot: the scores were not calibrated" in raw.why
+    told = oodometer.estimate(source, target, temperature=1.0).headline
+    assert told.estimate.method == "cot"
     only = oodometer.estimate(source, target, methods="iw").headline
     assert (only.estimate.method, only.why) == ("iw", "the only method with an answer")
 
@@ -204,12 +202,14 @@ class Plain:
 
 def test_a_strangers_estimator_gets_an_interval_by_drawing_rows() -> None:
     source, target = toy_pair()
-    found = oodometer.estimate(source, target, methods=[Plain(), "ac"])
-    theirs, ours = found["plain"], found["ac"]
-    assert theirs.value == pytest.approx(ours.value)
-    width = [e.high - e.low for e in (theirs, ours)]  # type: ignore[operator]
+    found = oodometer.estimate(source, target, methods=[Plain(), "ac"], temperature=None)
+    theirs = found["plain"]
+    assert theirs.value == pytest.approx(found["ac"].value)
+    assert theirs.low is not None
+    assert theirs.high is not None
+    wide = 2 * 1.96 * target.confidence.std() / np.sqrt(target.n)
     # The spread of 50 replicates is itself known to about 10 %.
-    assert width[0] == pytest.approx(width[1], rel=0.25)
+    assert theirs.high - theirs.low == pytest.approx(wide, rel=0.25)
 
 
 @dataclass(frozen=True)
@@ -277,7 +277,9 @@ def test_segments_cover_the_target_and_an_empty_answer_has_a_reason() -> None:
     found = oodometer.estimate(source, target, by=by)
     assert [(s.value, s.n) for s in found.segments] == [("a", 100), ("b", 200)]
     total = sum(s.estimate.value * s.n for s in found.segments if s.estimate) / target.n
-    assert total == pytest.approx(found.headline.estimate.value)
+    assert found.headline.estimate.method == "cot"
+    assert {s.estimate.method for s in found.segments if s.estimate} == {"atc-mc"}
+    assert total == pytest.approx(found["atc-mc"].value)
     with pytest.raises(InputError, match="There are 300 rows but 5 values of by"):
         oodometer.estimate(source, target, by=[1, 2, 3, 4, 5])
 
@@ -332,3 +334,73 @@ def test_segments_of_numbers_are_in_the_order_of_numbers() -> None:
     found = oodometer.estimate(source, target, by=by, methods="ac", replicates=20)
     assert [segment.value for segment in found.segments] == ["9", "10", "100"]
     assert [segment.n for segment in found.segments] == [100, 100, 100]
+
+
+def test_what_believes_scores_is_as_unsure_as_the_source_is_of_them() -> None:
+    """Where nothing has shifted, the interval of cot holds the accuracy as often as it says."""
+    held = []
+    for seed in range(40):
+        source, target = toy_predictions(150, seed=seed), toy_predictions(4000, seed=seed + 1000)
+        one = oodometer.estimate(source, target, methods="cot", replicates=50)["cot"]
+        assert one.low is not None
+        assert one.high is not None
+        held.append(one.low <= target.correct.mean() <= one.high)
+    assert 0.85 <= np.mean(held) <= 1.0
+
+
+def test_the_doubt_is_that_of_a_mean_of_differences() -> None:
+    source, target = toy_pair()
+    found = oodometer.estimate(source, target, methods="ac", temperature=None)["ac"]
+    assert found.low is not None
+    drawn = AverageConfidence().resample(
+        None, moments(target.confidence), stream(0, "bootstrap", "ac"), 200
+    )
+    alone = found.value - np.quantile(drawn, 0.025)
+    off = [right - sure for right, sure in zip(source.correct, source.confidence, strict=True)]
+    doubt = 1.959964 * np.sqrt(np.mean((off - np.mean(off)) ** 2) / len(off))
+    assert found.value - found.low == pytest.approx(np.sqrt(alone**2 + doubt**2), rel=1e-4)
+
+
+def odd_pair(name: str) -> tuple[Predictions, Predictions]:
+    """Source and target at the edge of what there is."""
+    rng = np.random.default_rng(0)
+
+    def rows(n: int, k: int, shares: Any = None) -> Predictions:
+        labels = rng.choice(k, n, p=shares)
+        logits = 2 * np.eye(k)[labels] + rng.normal(size=(n, k))
+        return Predictions.from_logits(logits, labels=labels, features=rng.normal(size=(n, 3)))
+
+    return {
+        "two classes": lambda: (rows(200, 2), rows(150, 2)),
+        "a thousand classes": lambda: (rows(1500, 1000), rows(400, 1000)),
+        "one target row": lambda: (rows(100, 4), rows(1, 4)),
+        "two source rows": lambda: (rows(2, 4), rows(50, 4)),
+        "one row each": lambda: (rows(1, 2), rows(1, 2)),
+        "labels shifted": lambda: (rows(500, 3), rows(400, 3, [0.9, 0.08, 0.02])),
+        "a class that is gone": lambda: (rows(500, 3), rows(400, 3, [0.5, 0.5, 0.0])),
+        "a class that is new": lambda: (rows(500, 3, [0.5, 0.5, 0.0]), rows(400, 3)),
+    }[name]()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["two classes", "a thousand classes", "one target row", "two source rows", "one row each",
+     "labels shifted", "a class that is gone", "a class that is new"],
+)  # fmt: skip
+def test_at_the_edge_numbers_stay_in_range_or_have_a_reason(name: str) -> None:
+    source, target = odd_pair(name)
+    found = oodometer.estimate(source, target, replicates=20)
+    for one in found.estimates:
+        assert one.low is not None
+        assert one.high is not None
+        assert 0 <= one.low <= one.value <= one.high <= 1, one.method
+    assert all(found.refused.values())
+    assert {*values(found), *found.refused} == {one.name for one in estimators.every()}
+    # Critics of a thousand classes have a million weights, which takes a minute.
+    beside = more(Asked(metrics=True, bound=source.k < 1000, margin=0.05), source, target)
+    for metric in beside.metrics:
+        assert metric.reason or 0 <= metric.low <= metric.value <= metric.high <= 1  # type: ignore[operator]
+    assert beside.bound is None or 0 <= beside.bound.value <= 1
+    assert beside.verdict is None or 0 <= beside.verdict.p_value <= 1
+    told = sum(part is not None for part in (beside.bound, beside.verdict))
+    assert told + len(beside.reasons) == 1 + (source.k < 1000)

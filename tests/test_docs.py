@@ -14,11 +14,11 @@ import typer.main
 
 import oodometer
 from oodometer import cli, estimators, measures, metrics, transforms
-from oodometer.assess import HEADLINE_ORDER
 from oodometer.datasets import declared
 from oodometer.datasets.generated import MAKERS
 from oodometer.datasets.readers import READERS
 from oodometer.diagnostics import EVERY
+from oodometer.headline import ORDER
 from oodometer.pools import grids
 from oodometer.pools.recipe import Recipe
 from oodometer.protocol.judged import LABELS
@@ -220,7 +220,7 @@ def test_how_to_read_has_every_light_every_statistic_and_the_rule_of_the_headlin
         assert f"| `{diagnostic.__name__}` |" in page
     for label in LABELS.values():
         assert f"`{label}`" in page
-    assert ", ".join(f"`{name}`" for name in HEADLINE_ORDER) in page
+    assert ", ".join(f"`{name}`" for name in ORDER) in page
 
 
 def test_formats_have_every_key_reader_column_and_variable() -> None:

@@ -141,6 +141,11 @@ def test_outputs_alone_and_features_alone_need_no_model() -> None:
         "entropy-source",
         "entropy-target",
         "source-error",
+        "mde",
+        "mano",
+        "mutual-information",
+        "nuclear-norm",
+        "softmax-corr",
     }
     found = measure(None, None, {"a": SOURCE[:30], "b": SOURCE[30:]}, TARGET)
     wanted = {m.name for m in measures.every() if set(m.needs) <= {"features", "source domains"}}

@@ -22,6 +22,8 @@ from oodometer.predictions import Predictions
 if TYPE_CHECKING:
     from oodometer.datasets import as_dataset
     from oodometer.evaluation import evaluate
+    from oodometer.history import History
+    from oodometer.labelling import planned_labels
     from oodometer.measuring import measure
     from oodometer.models import as_model
     from oodometer.neighborhood import invariance
@@ -36,6 +38,7 @@ __all__ = [
     "Assessment",
     "Estimate",
     "Estimator",
+    "History",
     "InputError",
     "MissingExtra",
     "NoAnswer",
@@ -52,6 +55,7 @@ __all__ = [
     "invariance",
     "judge",
     "measure",
+    "planned_labels",
     "rank",
     "read_predictions",
     "suggest_transforms",
@@ -59,6 +63,8 @@ __all__ = [
 
 # What shows data to models is imported when it is first asked for: it has many parts.
 _LATER = {
+    "History": "history",
+    "planned_labels": "labelling",
     "Study": "studies",
     "as_dataset": "datasets",
     "as_model": "models",

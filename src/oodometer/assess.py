@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -9,20 +10,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from oodometer import checks, estimators
+from oodometer import checks, estimators, headline
 from oodometer.arrays import Array, Floats
 from oodometer.assessment import Assessment, Headline, Segment
 from oodometer.calibration import Temperature, fit_temperature
 from oodometer.core import Estimate, Estimator, Progress, Staged
-from oodometer.diagnostics import Evidence, diagnose, worst
+from oodometer.diagnostics import Evidence, diagnose, spread_of, worst
 from oodometer.errors import InputError, NoAnswer
+from oodometer.few_labels import PPI, from_few
+from oodometer.history import History, ShiftInterval
 from oodometer.predictions import Predictions
 from oodometer.stats import Z95, stream, wilson
 
-# The rule of the headline: the first of these that has an answer. ATC has the lowest error in its
-# paper and on real FMoW outputs (docs/results/); of its two scores, confidence did no worse there
-# and better on the digits, where ac, doc, im and atc-mc are within half a point of each other.
-HEADLINE_ORDER = ("atc-mc", "atc-ne", "doc", "im", "mlls", "bbse", "iw", "ac", "gde")
 # Third-party estimators without a bootstrap of their own get one by rows, of this many replicates.
 SLOW_REPLICATES = 50
 
@@ -32,6 +31,9 @@ def estimate(  # noqa: PLR0913 - the main door; all but the data are options
     target: Predictions,
     *,
     second: Predictions | Sequence[Predictions] | None = None,
+    second_source: Predictions | Sequence[Predictions] | None = None,
+    labelled: Any = None,
+    history: History | Sequence[Predictions] | None = None,
     methods: str | Sequence[str | Estimator] | None = None,
     temperature: float | Literal["fit"] | None = "fit",
     by: Any = None,
@@ -43,11 +45,15 @@ def estimate(  # noqa: PLR0913 - the main door; all but the data are options
 
     `source` is labelled validation data that the model was not trained on, `target` the new data;
     its labels, should it have any, are never looked at. `second` are other models' predictions of
-    the target, trained like the first but for the seed. `temperature` is fitted on the source, or
+    the target, trained like the first but for the seed, `second_source` theirs of the source.
+    `labelled` are a few labels of the target: (rows, labels), or a label a row with blanks; with
+    them the headline is an accuracy from labels. `history` are past domains whose truth is known:
+    labelled predictions of them, or their estimates and truths; with them there is an interval for
+    shift too. `temperature` is fitted on the source, or
     given, or None for the scores as they are. `by` has one value a target row: an estimate is then
     made for every value too. Intervals are 95 % bootstrap intervals of the sampling error.
     """
-    source, target = _at_the_door(source, target, second)
+    source, target = _at_the_door(source, target, second, second_source)
     if replicates < 20:
         raise InputError(f"replicates must be at least 20; got {replicates}.")
     by = checks.per_row(by, target.n, "values of by")
@@ -58,9 +64,22 @@ def estimate(  # noqa: PLR0913 - the main door; all but the data are options
         source, target = source.at_temperature(used), target.at_temperature(used)
     tasks = {m.name: _Task(m, source, used, seed, replicates) for m in members}
     found, refused = _run(tasks, target, progress, asked=methods is not None)
-    best, why = _headline(list(found), source)
     diagnostics = diagnose(Evidence(source, target, tuple(found.values()), fitted))
-    segments = tuple(_segments(tasks[best], target, by, progress)) if by is not None else ()
+    calibrated = _calibrated(fitted, used)
+    lights = {one.name: one.light for one in diagnostics}
+    best, why = headline.picked(found, source, calibrated=calibrated, lights=lights)
+    of_parts = tasks[headline.for_parts(best, found, source, calibrated=calibrated)]
+    segments = tuple(_segments(of_parts, target, by, progress)) if by is not None else ()
+    shift = _shift(history, found, best, tasks)
+    few = None if labelled is None else from_few(source, target, labelled, seed)
+    if few is not None:
+        found[few.method] = few.estimate
+    if few is not None and few.method == PPI:
+        best, why, shift = (
+            few.method,
+            f"{few.labels} labels of the target are better than none",
+            None,
+        )
     return Assessment(
         n_source=source.n,
         n_target=target.n,
@@ -74,7 +93,43 @@ def estimate(  # noqa: PLR0913 - the main door; all but the data are options
         diagnostics=diagnostics,
         segments=segments,
         seed=seed,
+        shift=shift,
     )
+
+
+def _shift(
+    history: History | Sequence[Predictions] | None,
+    found: dict[str, Estimate],
+    best: str,
+    tasks: dict[str, _Task],
+) -> ShiftInterval | None:
+    """How far shift may have moved the headline, by past domains; None without any."""
+    if history is None:
+        return None
+    if not isinstance(history, History):
+        history = _past(history, best, tasks)
+    return history.interval(found[best].value, spread_of(tuple(found.values())))
+
+
+def _past(domains: Sequence[Predictions], best: str, tasks: dict[str, _Task]) -> History:
+    """What would have been said of past labelled domains."""
+    rows = []
+    for number, past in enumerate(domains):
+        if not isinstance(past, Predictions) or not past.labelled:
+            raise InputError(
+                f"Domain {number} of the history has no labels; give labelled Predictions, or a "
+                "History of estimates and truths."
+            )
+        task = tasks[best]
+        hidden = past.without_labels().in_class_order(task.source.class_names)
+        if task.temperature is not None:
+            hidden = hidden.at_temperature(task.temperature)
+        said, refused = _each(tasks, hidden, None)
+        if best not in said:
+            raise InputError(f"Domain {number} of the history has no {best}: {refused[best]}.")
+        rows.append((said[best].value, float(past.correct.mean()), spread_of(tuple(said.values()))))
+    table = np.array(rows, dtype=np.float64).reshape(-1, 3)
+    return History(table[:, 0], table[:, 1], table[:, 2])
 
 
 def estimates(
@@ -87,7 +142,7 @@ def estimates(
     replicates: int = 200,
 ) -> tuple[dict[str, Estimate], dict[str, str]]:
     """What each of some estimators says, as `estimate` does, and the reasons of those that can't."""
-    source, target = _at_the_door(source, target, None)
+    source, target = _at_the_door(source, target)
     _, used = _temperature(source, target, temperature)
     if used is not None:
         source, target = source.at_temperature(used), target.at_temperature(used)
@@ -96,7 +151,10 @@ def estimates(
 
 
 def _at_the_door(
-    source: Predictions, target: Predictions, second: Predictions | Sequence[Predictions] | None
+    source: Predictions,
+    target: Predictions,
+    second: Predictions | Sequence[Predictions] | None = None,
+    second_source: Predictions | Sequence[Predictions] | None = None,
 ) -> tuple[Predictions, Predictions]:
     for what, given in (("source", source), ("target", target)):
         if not isinstance(given, Predictions):
@@ -111,10 +169,16 @@ def _at_the_door(
         )
     target = target.without_labels().in_class_order(source.class_names)
     checks.same_classes(source.k, target.k, "the source", "the target")
-    if second is not None:
-        peers = (second,) if isinstance(second, Predictions) else tuple(second)
-        target = target.with_peers(*(peer.in_class_order(source.class_names) for peer in peers))
-    return source, target
+    return _with_peers(source, second_source), _with_peers(target, second)
+
+
+def _with_peers(
+    rows: Predictions, peers: Predictions | Sequence[Predictions] | None
+) -> Predictions:
+    if peers is None:
+        return rows
+    several = (peers,) if isinstance(peers, Predictions) else tuple(peers)
+    return rows.with_peers(*(peer.in_class_order(rows.class_names) for peer in several))
 
 
 def _temperature(
@@ -129,6 +193,11 @@ def _temperature(
         return None, float(wanted)
     fitted = fit_temperature(source)
     return fitted, fitted.value
+
+
+def _calibrated(fitted: Temperature | None, used: float | None) -> bool:
+    """Whether scores are chances: a temperature was fitted well, or given by who knows it."""
+    return used is not None if fitted is None else fitted.converged and not fitted.at_bound
 
 
 def _member(method: str | Estimator) -> Estimator:
@@ -168,8 +237,10 @@ class _Task:
 
     def _finished(self, found: Estimate, ends: Floats) -> Estimate:
         low, high = min(float(ends[0]), found.value), max(float(ends[1]), found.value)
+        if getattr(self.member, "believes_scores", False):
+            low, high = _widened(found.value, (low, high), _doubt(self.source))
         notes = found.notes
-        if "source labels" in getattr(self.member, "needs", ()) and _all_alike(self.source):
+        if "source labels" in getattr(self.member, "needs", ()) and headline.all_alike(self.source):
             # A bootstrap can't draw the error that was not seen; Wilson's interval can.
             share = float(self.source.correct[0])
             wide = wilson(share * self.source.n, self.source.n)
@@ -187,8 +258,19 @@ class _Task:
         )
 
 
-def _all_alike(source: Predictions) -> bool:
-    return bool(source.correct.all() or not source.correct.any())
+def _doubt(source: Predictions) -> float:
+    """How far mean confidence may be from accuracy on the source for all that its rows can tell.
+
+    A bootstrap of scores alone has no part in it: that they are chances is known from labels.
+    """
+    off = source.correct - source.confidence
+    return Z95 * float(off.std()) / math.sqrt(source.n)
+
+
+def _widened(value: float, ends: tuple[float, float], doubt: float) -> tuple[float, float]:
+    """Ends farther away by a doubt of another kind."""
+    low, high = ends
+    return value - math.hypot(value - low, doubt), value + math.hypot(high - value, doubt)
 
 
 def _drawn(rows: Predictions, rng: np.random.Generator) -> Predictions:
@@ -221,21 +303,10 @@ def _each(
     return found, refused
 
 
-def _headline(names: list[str], source: Predictions) -> tuple[str, str]:
-    """The method of the headline, and the rule that picked it."""
-    if len(names) == 1:
-        return names[0], "the only method with an answer"
-    order = [name for name in HEADLINE_ORDER if not (name.startswith("atc") and _all_alike(source))]
-    picked = next((name for name in order if name in names), names[0])
-    if picked not in order:
-        return picked, "the first method asked for"
-    return picked, f"the first of {', '.join(order)} with an answer"
-
-
 def _segments(
     task: _Task, target: Predictions, by: Array, progress: Progress | None
 ) -> Iterator[Segment]:
-    """The headline's method on each part of the target."""
+    """A method on each part of the target."""
     values, inverse = np.unique(_segment_values(by), return_inverse=True)
     names = values.astype(str)
     order = np.argsort(inverse, kind="stable")

@@ -8,6 +8,8 @@ from typing import Any
 from oodometer.core import Estimate
 from oodometer.diagnostics import Diagnostic, Light
 from oodometer.errors import NoAnswer
+from oodometer.few_labels import PPI
+from oodometer.history import ShiftInterval
 
 
 def points(fraction: float) -> str:
@@ -78,6 +80,7 @@ class Assessment:
     diagnostics: tuple[Diagnostic, ...]
     segments: tuple[Segment, ...]
     seed: int
+    shift: ShiftInterval | None = None
 
     def __getitem__(self, method: str) -> Estimate:
         """The estimate of one method, by its name."""
@@ -101,14 +104,55 @@ class Assessment:
         return (
             f"The model is right on about {points(found.value)} % of the target "
             f"({span(found)} by sampling alone), after {points(self.source_accuracy)} % on the "
-            f"source, says {found.method}. That holds if {found.assumes}. {trouble} The interval "
-            "covers the luck of the draw, not a shift that breaks the assumption; where shift "
-            "broke it, estimates have mostly been too high."
+            f"source, says {found.method}. That holds if {found.assumes}. {trouble} "
+            f"{self._of_shift}"
+        )
+
+    @property
+    def by_labels(self) -> bool:
+        """Whether the headline rests on labels of the target, which no shift deceives."""
+        return self.headline.estimate.method == PPI
+
+    @property
+    def shift_span(self) -> str:
+        """The interval for shift in percentage points; where there is none, why."""
+        if self.by_labels:
+            return "not needed: the labels are of the target itself"
+        if self.shift is None:
+            return "unknown: no past domains whose truth is known"
+        return (
+            f"{points(self.shift.low)}–{points(self.shift.high)} "
+            f"({100 * self.shift.level:.0f} %, {self.shift.domains} past domains)"
+        )
+
+    @property
+    def _of_shift(self) -> str:
+        if self.by_labels:
+            return (
+                "The interval holds whatever has shifted, for the labels are of the target itself."
+            )
+        if self.shift is None:
+            return (
+                "The interval covers the luck of the draw, not a shift that breaks the assumption: "
+                "how far that goes is unknown without past domains whose truth is known (history). "
+                "Where shift broke it, estimates have mostly been too high."
+            )
+        side = "high" if self.shift.bias > 0 else "low"
+        return (
+            f"With shift, if this domain is one more like the {self.shift.domains} of the history, it "
+            f"lies in {points(self.shift.low)}–{points(self.shift.high)} "
+            f"({100 * self.shift.level:.0f} %); there estimates were {points(abs(self.shift.bias))} "
+            f"points too {side} on average."
         )
 
     def __str__(self) -> str:
         wide = max(len(found.method) for found in self.estimates)
-        lines = [self.verdict, "", f"{'method':<{wide}}  accuracy  95 % interval  assumes"]
+        lines = [self.verdict, "", f"interval by sampling alone: {span(self.headline.estimate)}"]
+        lines += [
+            f"interval with shift: {self.shift_span}",
+            "",
+            f"{'method':<{wide}}  accuracy  95 % interval  assumes",
+        ]
         lines += [
             f"{found.method:<{wide}}  {points(found.value):>7}   {span(found):<13}  {found.assumes}"
             for found in self.estimates
@@ -143,5 +187,6 @@ class Assessment:
             "headline": self.headline.to_dict(),
             "diagnostics": [diagnostic.to_dict() for diagnostic in self.diagnostics],
             "segments": [segment.to_dict() for segment in self.segments],
+            "shift": None if self.shift is None else self.shift.to_dict(),
             "verdict": self.verdict,
         }

@@ -123,10 +123,13 @@ class Staged(ABC, Generic[Learned, Summary]):
 
     Where `streams` is true, summaries are arrays of sums: those of two batches add up to the one
     of both, so that arrays, files and clusters share the code. `resample` gives replicates of the
-    estimate under a bootstrap of both sides, from what was learned and summed alone.
+    estimate under a bootstrap of both sides, from what was learned and summed alone. One that
+    `believes_scores` takes confidences for chances without looking whether they are: how far the
+    source can tell that they are is then added to its interval.
     """
 
     streams: ClassVar[bool] = True
+    believes_scores: ClassVar[bool] = False
 
     @property
     @abstractmethod

@@ -1,7 +1,8 @@
 """When not to believe an estimate: lights, each with what it means and what to do.
 
-The limits are conventions, chosen to be quiet where nothing has shifted; none of them proves
-anything. A green light means that this one sign of trouble was looked for and not found.
+The limits are such that at most a few of a hundred lights are lit where nothing has shifted; how
+often each is lit on real data, and how far off estimates are then, is in
+docs/results/quality_headline.md. None of them proves anything. A green light means that this one sign of trouble was looked for and not found.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from oodometer.calibration import Temperature
 from oodometer.core import Estimate
 from oodometer.errors import NoAnswer
+from oodometer.estimators.aline import ON_A_LINE
 from oodometer.predictions import Predictions
 from oodometer.stats import ks_distance
 
@@ -22,6 +24,17 @@ Light = Literal["green", "amber", "red"]
 # A light is told by its shape and its word too, for those who can't tell it by its colour.
 SHAPES: dict[str, str] = {"green": "●", "amber": "▲", "red": "■"}
 WORST_FIRST: tuple[Light, ...] = ("red", "amber", "green")
+# Where nothing has shifted these agree; others may differ far even there (uncalibrated, say).
+SPREAD_OF = ("atc-mc", "doc", "im", "cot")
+# From where on a sign is amber, and from where on red.
+LIMITS = {
+    "score_distance": (0.1, 0.3),
+    "domain_auc": (0.6, 0.8),
+    "beyond_support": (0.03, 0.1),
+    "class_shift": (0.1, 0.3),
+    "class_collapse": (0.6, 0.9),
+    "estimator_spread": (0.1, 0.2),
+}
 
 
 @dataclass(frozen=True)
@@ -87,6 +100,17 @@ def _facts(evidence: Evidence, name: str) -> dict[str, float]:
     return found
 
 
+def spread_of(estimates: Sequence[Estimate]) -> float:
+    """Between the highest and the lowest estimate of those that are worth comparing.
+
+    >>> spread_of([Estimate(0.7, "atc-mc"), Estimate(0.75, "doc"), Estimate(0.99, "ac")]) < 0.051
+    True
+    """
+    core = [one.value for one in estimates if one.method in SPREAD_OF]
+    values = core if len(core) > 1 else [one.value for one in estimates]
+    return max(values) - min(values)
+
+
 def worst(diagnostics: Sequence[Diagnostic]) -> Light:
     """The worst light of all, green when there is none."""
     lights = {diagnostic.light for diagnostic in diagnostics}
@@ -98,7 +122,7 @@ def score_distance(evidence: Evidence) -> Diagnostic:
     source, target = evidence.source.confidence, evidence.target.confidence
     value = ks_distance(source, target)
     noise = 1.63 * float(np.sqrt(1 / len(source) + 1 / len(target)))
-    light = "green" if value <= noise else _light(value, 0.1, 0.3)
+    light = "green" if value <= noise else _light(value, *LIMITS["score_distance"])
     return Diagnostic(
         "score_distance",
         value,
@@ -153,6 +177,46 @@ def weight_effective_share(evidence: Evidence) -> Diagnostic:
     )
 
 
+def domain_auc(evidence: Evidence) -> Diagnostic:
+    """How well source and target can be told apart."""
+    value = next(iter(_facts(evidence, "domain_auc").values()))
+    return Diagnostic(
+        "domain_auc",
+        value,
+        _light(value, *LIMITS["domain_auc"]),
+        "how often a classifier of domains (the area under its curve, on rows it has not seen) tells "
+        "a target row from a source row; ½ is by chance",
+        "the target is another kind of data: label some of its rows",
+    )
+
+
+def beyond_support(evidence: Evidence) -> Diagnostic:
+    """How much of the target has no near neighbours in the source."""
+    value = next(iter(_facts(evidence, "beyond_support").values()))
+    return Diagnostic(
+        "beyond_support",
+        value,
+        _light(value, *LIMITS["beyond_support"]),
+        "share of the target that is farther from the source, by its features, than 99 % of source "
+        "rows are from each other; 1 % is usual",
+        "look at these rows and label some: the source may lack their kind",
+    )
+
+
+def agreement_line(evidence: Evidence) -> Diagnostic:
+    """Whether the models' agreements lie on a line."""
+    value = next(iter(_facts(evidence, "agreement_r2").values()))
+    return Diagnostic(
+        "agreement_line",
+        value,
+        # It speaks of those methods alone, so it never forbids the headline.
+        "green" if value >= ON_A_LINE else "amber",
+        "R² of the line through agreements of models on source and target; where it is low, "
+        "accuracies lie on no line either",
+        "set aline-s and aline-d aside, or bring more models, and more different ones",
+    )
+
+
 def class_shift(evidence: Evidence) -> Diagnostic:
     """How far the predicted classes have moved, beyond chance."""
     source, target = (rows.class_counts / rows.n for rows in (evidence.source, evidence.target))
@@ -163,10 +227,11 @@ def class_shift(evidence: Evidence) -> Diagnostic:
     return Diagnostic(
         "class_shift",
         value,
-        _light(value - noise, 0.1, 0.3),
+        _light(value - noise, *LIMITS["class_shift"]),
         "total variation between the predicted classes of source and target; when large, classes "
         "changed in frequency or are confused in a new way",
-        "if frequencies alone changed, read bbse and mlls; if looks changed, set these two aside",
+        "if frequencies alone changed, read mlls and bbse (cot then says too little); if looks "
+        "changed, set these two aside",
     )
 
 
@@ -176,7 +241,7 @@ def class_collapse(evidence: Evidence) -> Diagnostic:
         float(rows.class_counts.max() / rows.n) for rows in (evidence.source, evidence.target)
     )
     grown = value > before + (1 - before) / 4
-    light = _light(value, 0.6, 0.9) if grown else "green"
+    light = _light(value, *LIMITS["class_collapse"]) if grown else "green"
     return Diagnostic(
         "class_collapse",
         value,
@@ -202,16 +267,15 @@ def source_errors(evidence: Evidence) -> Diagnostic:
 
 def estimator_spread(evidence: Evidence) -> Diagnostic:
     """How far the methods disagree."""
-    values = [estimate.value for estimate in evidence.estimates]
-    if len(values) < 2:
+    if len(evidence.estimates) < 2:
         raise NoAnswer("one method alone has no spread")
-    value = max(values) - min(values)
+    value = spread_of(evidence.estimates)
     return Diagnostic(
         "estimator_spread",
         value,
-        _light(value, 0.1, 0.2),
-        "gap between the highest and the lowest estimate; methods that assume different things "
-        "and still agree are more to be believed",
+        _light(value, *LIMITS["estimator_spread"]),
+        f"gap between the highest and the lowest of {', '.join(SPREAD_OF)} (of all, where these are "
+        "not); methods that assume different things and still agree are more to be believed",
         "read the method that assumes the shift you expect, and label some target rows to be sure",
     )
 
@@ -252,6 +316,9 @@ EVERY: tuple[Callable[[Evidence], Diagnostic], ...] = (
     outside_support,
     borrowed_bins,
     weight_effective_share,
+    domain_auc,
+    beyond_support,
+    agreement_line,
     class_shift,
     class_collapse,
     source_errors,

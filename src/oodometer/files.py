@@ -75,6 +75,20 @@ class Outputs:
         except InputError as error:
             raise InputError(f"{self.path.name}: {error}") from error
 
+    def some_labels(self, columns: Columns) -> list[Any] | None:
+        """Labels of some rows and blanks of the others; None where no row has one.
+
+        Where every row has one, that is no matter of a few labels, and they are all given.
+        """
+        name = columns.labels or "label"
+        if isinstance(self.content, dict):
+            name = columns.labels or "labels"
+            values = list(np.asarray(self.content[name]).tolist()) if name in self.content else []
+        else:
+            table = frames.as_table(self.content)
+            values = table.column(name).to_pylist() if name in table.column_names else []
+        return values if any(not is_blank(value) for value in values) else None
+
     def column(self, name: str) -> Array:
         """One column, for `--by`."""
         try:
@@ -83,6 +97,15 @@ class Outputs:
             return np.asarray(_key(self.content, name))
         except InputError as error:
             raise InputError(f"{self.path.name}: {error}") from error
+
+
+def is_blank(value: object) -> bool:
+    """Whether a label was left out: None, NaN or no text.
+
+    >>> [is_blank(value) for value in (None, float("nan"), "", " ", 0, "cat")]
+    [True, True, True, True, False, False]
+    """
+    return value is None or value != value or (isinstance(value, str) and not value.strip())
 
 
 def _from_table(table: Any, columns: Columns, labelled: bool) -> Predictions:

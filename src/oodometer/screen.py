@@ -28,6 +28,7 @@ from oodometer.layout import table as table
 from oodometer.readings import Effort, Neighborhoods, Reading
 
 if TYPE_CHECKING:
+    from oodometer.more import More
     from oodometer.ranking import Ranking
     from oodometer.report.comparison import Comparison
     from oodometer.suitability import Suitability
@@ -49,9 +50,10 @@ def show_assessment(console: Console, found: Assessment) -> None:
     best = found.headline.estimate
     console.print(
         Text(f"Accuracy on the target: {points(best.value)} %", style="bold"),
-        Text(f"({span(best)})"),
         light(found.headline.light),
     )
+    console.print(Text(f"Interval by sampling alone: {span(best)}"))
+    console.print(Text(f"Interval with shift: {found.shift_span}"))
     console.print(Text(found.verdict))
     rows = [
         (e.method, points(e.value), span(e), "; ".join((f"if {e.assumes}", *e.notes)))
@@ -71,11 +73,24 @@ def show_assessment(console: Console, found: Assessment) -> None:
             for s in found.segments
         ]
         console.print()
-        console.print(table("Segments", ("segment", "rows", "accuracy %", "95 %"), parts))
+        asked = {s.estimate.method for s in found.segments if s.estimate}
+        title = ", ".join(("Segments", *(f"by {name}" for name in sorted(asked))))
+        console.print(table(title, ("segment", "rows", "accuracy %", "95 %"), parts))
         from oodometer.report.segments import of_few_rows
 
         if few := of_few_rows(found.segments):
             console.print(Text(few))
+
+
+def show_more(console: Console, found: More) -> None:
+    """Other metrics, the bound and the verdict, as far as they were asked for."""
+    if found.metrics:
+        console.print()
+        title = f"Metrics to be expected if {found.metrics_assume}"
+        console.print(table(title, *found.grid))
+    for sentence in found.sentences:
+        console.print()
+        console.print(Text(sentence))
 
 
 def show_comparison(console: Console, rows: Sequence[Comparison], source_accuracy: float) -> None:

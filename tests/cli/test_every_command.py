@@ -57,6 +57,7 @@ BALL = "tests.studies.working:classes_only"
 GIVEN = {
     "estimate": "source.csv target.csv --replicates 20",
     "report": "source.csv target.csv --replicates 20",
+    "plan": "target.csv --half-width 0.1",
     "invariance": f"{BALL} points.npy -n 2",
     "rank": f"{BALL} {BALL} --data points.npy -n 2",
     "transforms": "",

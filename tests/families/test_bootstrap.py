@@ -9,7 +9,7 @@ from oodometer.core import Estimator, Staged
 from oodometer.estimators import ImportanceReweighting, every
 from oodometer.predictions import Predictions
 from oodometer.stats import stream
-from oodometer.testing import toy_pair, toy_predictions
+from oodometer.testing import toy_pair, toy_predictions, with_toy_peers
 
 LOOPS = 300
 
@@ -30,9 +30,8 @@ def slow(member: Estimator, source: Predictions, target: Predictions) -> np.ndar
 @pytest.mark.parametrize("k", [2, 5])
 def test_replicates_spread_as_rows_drawn_again_do(member: Estimator, k: int) -> None:
     assert isinstance(member, Staged)
-    source = toy_predictions(500, k, seed=5)
-    target = toy_predictions(400, k, sharpness=1.8, seed=6)
-    target = target.with_peers(toy_predictions(400, k, sharpness=1.8, seed=7)).without_labels()
+    source = with_toy_peers(toy_predictions(500, k, seed=5), 2.5)
+    target = with_toy_peers(toy_predictions(400, k, sharpness=1.8, seed=6), 1.8).without_labels()
     learned = member.learn(source)
     total = member.summarize(learned, target)
     fast = member.resample(learned, total, stream(4, "fast"), 2000)
@@ -48,9 +47,8 @@ def test_replicates_spread_as_rows_drawn_again_do(member: Estimator, k: int) -> 
 def test_intervals_cover_the_estimate_of_the_whole_population(member: Estimator) -> None:
     """Of 60 samples from one population, about 95 % of the intervals hold its own estimate."""
     assert isinstance(member, Staged)
-    big_source = toy_predictions(40_000, seed=10)
-    big_target = toy_predictions(40_000, sharpness=1.8, seed=11)
-    big_target = big_target.with_peers(toy_predictions(40_000, sharpness=1.8, seed=12))
+    big_source = with_toy_peers(toy_predictions(40_000, seed=10), 2.5)
+    big_target = with_toy_peers(toy_predictions(40_000, sharpness=1.8, seed=11), 1.8)
     truth = member.estimate(big_source, big_target).value
     rng, hits, trials = stream(1, "cover"), 0, 60
     for _ in range(trials):

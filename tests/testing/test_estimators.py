@@ -116,4 +116,4 @@ def test_toy_predictions_are_right_about_90_percent_of_the_time() -> None:
     assert toy_predictions(20_000).correct.mean() == pytest.approx(0.9, abs=0.02)
     source, target = toy_pair()
     assert target.correct.mean() < source.correct.mean()
-    assert len(target.peers) == 1
+    assert len(source.peers) == len(target.peers) == 2

@@ -23,6 +23,7 @@ from oodometer.cli import (
     listing,
     measuring,
     neighborhoods,
+    planning,
     pools,
     reporting,
     studies,
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 toy_app = typer.Typer(help="Small worlds in which the truth is known.", no_args_is_help=True)
 app.command()(estimating.estimate)
+app.command()(planning.plan)
 app.command()(reporting.report)
 app.command()(neighborhoods.invariance)
 app.command()(neighborhoods.rank)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,15 +11,30 @@ import typer
 import oodometer
 from oodometer import screen
 from oodometer.assessment import Assessment
-from oodometer.cli.options import AsJson, Html, Seed, console, errors, page_can_be_made, show_json
+from oodometer.cli.options import (
+    AsJson,
+    Html,
+    Seed,
+    console,
+    errors,
+    note,
+    page_can_be_made,
+    show_json,
+)
 from oodometer.cli.pages import reproduced, written
+from oodometer.cli.past import Past, opened_history
 from oodometer.errors import InputError
-from oodometer.files import Columns, Outputs
+from oodometer.files import Columns, Outputs, is_blank
+from oodometer.more import Asked, More, more
 from oodometer.predictions import Predictions
 
 Second = Annotated[
     list[Path] | None,
     typer.Option(help="Another model's outputs on the target, trained alike (for gde)."),
+]
+SecondSource = Annotated[
+    list[Path] | None,
+    typer.Option(help="The other models' outputs on the source, in the same order (for aline)."),
 ]
 Method = Annotated[list[str] | None, typer.Option(help="Just this method; may be given again.")]
 Labels = Annotated[str | None, typer.Option(help="Column of the true classes. [default: label]")]
@@ -43,6 +58,19 @@ def estimate(
     ],
     target: Annotated[Path, typer.Argument(metavar="TARGET", help="Outputs on the new data.")],
     second: Second = None,
+    second_source: SecondSource = None,
+    history: Past = None,
+    metrics: Annotated[
+        bool,
+        typer.Option("--metrics", help="Also precision, recall, F1, AUROC and average precision."),
+    ] = False,
+    bound: Annotated[
+        bool, typer.Option("--bound", help="Also an accuracy that it should not be under (DIS²).")
+    ] = False,
+    margin: Annotated[
+        float | None,
+        typer.Option(help="Also a verdict: is at most this fraction of accuracy lost?"),
+    ] = None,
     method: Method = None,
     labels: Labels = None,
     probs: Probs = None,
@@ -62,22 +90,41 @@ def estimate(
 
     Files are Parquet, CSV, Arrow or .npz, with columns prob_0, prob_1, … (or logit_…, or one list
     column probs or logits, or, of two classes, one column prob or logit) and, in the source, label.
+    Where some rows of the target have a label too and others a blank, they are used.
 
     Example: oodometer estimate validation.parquet new_site.parquet --html report.html
     """
     _fraction(fail_below, "--fail-below")
     page_can_be_made(html)
     columns = named_columns(labels, probs, logits, classes)
-    files = Files(source, target, tuple(second or ()), columns, by)
-    found = assessed(files, Settings(method, temperature, seed, replicates))
+    others = Others(tuple(second or ()), tuple(second_source or ()), tuple(history or ()))
+    files = Files(source, target, others, columns, by)
+    settings = Settings(method, temperature, seed, replicates, Asked(metrics, bound, margin))
+    found = assessed(files, settings)
     if as_json:
-        show_json(found.assessment.to_dict())
+        beside = {"more": found.more.to_dict()} if settings.asked != Asked() else {}
+        show_json({**found.assessment.to_dict(), **beside})
     else:
         screen.show_assessment(console(), found.assessment)
+        screen.show_more(console(), found.more)
     if html is not None:
         written(page_of(files, found), html)
     if fail_below is not None and found.assessment.headline.estimate.value < fail_below:
         raise typer.Exit(1)
+
+
+@dataclass(frozen=True)
+class Others:
+    """Files beside the two: other models' outputs on either side, and past domains."""
+
+    second: tuple[Path, ...] = ()
+    second_source: tuple[Path, ...] = ()
+    history: tuple[Path, ...] = ()
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """All of them."""
+        return (*self.second, *self.second_source, *self.history)
 
 
 @dataclass(frozen=True)
@@ -86,7 +133,7 @@ class Files:
 
     source: Path
     target: Path
-    second: tuple[Path, ...]
+    others: Others
     columns: Columns
     by: str | None
 
@@ -99,6 +146,7 @@ class Settings:
     temperature: str
     seed: int
     replicates: int
+    asked: Asked = field(default_factory=Asked)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +154,7 @@ class Assessed:
     """What was found, and of which predictions."""
 
     assessment: Assessment
+    more: More
     source: Predictions
     target: Predictions
 
@@ -122,12 +171,15 @@ def assessed(files: Files, settings: Settings) -> Assessed:
     source = Outputs.open(files.source).predictions(files.columns, labelled=True)
     opened = Outputs.open(files.target)
     target = opened.predictions(files.columns, labelled=False)
-    peers = [Outputs.open(p).predictions(files.columns, labelled=False) for p in files.second]
+    others = files.others
     with screen.progress_bar(errors()) as progress:
         found = oodometer.estimate(
             source,
             target,
-            second=peers or None,
+            second=_peers(others.second, files.columns),
+            second_source=_peers(others.second_source, files.columns),
+            labelled=_some_labels(opened, files.columns),
+            history=opened_history(others.history, files.columns),
             methods=settings.methods,
             temperature=_temperature(settings.temperature),
             by=None if files.by is None else opened.column(files.by),
@@ -135,7 +187,24 @@ def assessed(files: Files, settings: Settings) -> Assessed:
             replicates=settings.replicates,
             progress=progress,
         )
-    return Assessed(found, source, target)
+    beside = more(settings.asked, source, target, temperature=found.temperature, seed=found.seed)
+    return Assessed(found, beside, source, target)
+
+
+def _peers(paths: tuple[Path, ...], columns: Columns) -> list[Predictions] | None:
+    return [Outputs.open(path).predictions(columns, labelled=False) for path in paths] or None
+
+
+def _some_labels(target: Outputs, columns: Columns) -> list[Any] | None:
+    """The labels of a target that has some; where every row has one, nothing was left to tell."""
+    found = target.some_labels(columns)
+    if found is None or any(is_blank(value) for value in found):
+        return found
+    note(
+        f"Every row of {target.path.name} has a label; they are not looked at. "
+        f"`oodometer metrics none {target.path.name}` tells the accuracy."
+    )
+    return None
 
 
 def page_of(files: Files, found: Assessed) -> str:
@@ -146,9 +215,10 @@ def page_of(files: Files, found: Assessed) -> str:
         found.assessment,
         found.source,
         found.target,
+        more=found.more,
         title=f"{files.target.name}: how accurate without labels?",
         reproduce=reproduced(
-            [files.source, files.target, *files.second], seed=found.assessment.seed
+            [files.source, files.target, *files.others.paths], seed=found.assessment.seed
         ),
     )
 

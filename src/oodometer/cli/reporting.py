@@ -17,6 +17,7 @@ from oodometer.cli.estimating import (
     Labels,
     Logits,
     Method,
+    Others,
     Probs,
     Replicates,
     Second,
@@ -83,7 +84,7 @@ def report(
         of_studies = {"--reference": reference, "--folder": folder, "--data": data}
         _only("outputs on two sets of data", of_studies, "Leave it out.")
         columns = named_columns(labels, probs, logits, classes)
-        files = Files(what, target, tuple(second or ()), columns, by)
+        files = Files(what, target, Others(tuple(second or ())), columns, by)
         page = page_of(files, assessed(files, Settings(method, temperature, seed, replicates)))
     _write(page, output, "study" if target is None else "assessment", as_json)
 

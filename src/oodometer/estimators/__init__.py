@@ -8,26 +8,39 @@ from __future__ import annotations
 from oodometer.core import Estimator
 from oodometer.errors import UnknownName
 from oodometer.estimators.agreement import Agreement
+from oodometer.estimators.aline import AgreementOnTheLine
 from oodometer.estimators.atc import AverageThresholdedConfidence
+from oodometer.estimators.atc_by_class import ThresholdByClass
+from oodometer.estimators.atc_near import ThresholdWithDistance
 from oodometer.estimators.average_confidence import AverageConfidence
+from oodometer.estimators.cot import ConfidenceTransport, TransportThreshold
 from oodometer.estimators.covariate import ImportanceWeighting
 from oodometer.estimators.difference import DifferenceOfConfidences
 from oodometer.estimators.label_shift import BlackBoxShift, MaximumLikelihoodShift
+from oodometer.estimators.leap import ContingencyTable
 from oodometer.estimators.line import FineTuned
+from oodometer.estimators.pape import RecalibratedConfidence
 from oodometer.estimators.reweighting import ImportanceReweighting
 from oodometer.registry import added
 
 __all__ = [
     "MEMBERS",
     "Agreement",
+    "AgreementOnTheLine",
     "AverageConfidence",
     "AverageThresholdedConfidence",
     "BlackBoxShift",
+    "ConfidenceTransport",
+    "ContingencyTable",
     "DifferenceOfConfidences",
     "FineTuned",
     "ImportanceReweighting",
     "ImportanceWeighting",
     "MaximumLikelihoodShift",
+    "RecalibratedConfidence",
+    "ThresholdByClass",
+    "ThresholdWithDistance",
+    "TransportThreshold",
     "every",
     "named",
 ]
@@ -42,6 +55,14 @@ MEMBERS: tuple[Estimator, ...] = (
     BlackBoxShift(),
     MaximumLikelihoodShift(),
     ImportanceWeighting(),
+    ConfidenceTransport(),
+    TransportThreshold(),
+    ThresholdByClass(),
+    ThresholdWithDistance(),
+    RecalibratedConfidence(),
+    ContingencyTable(),
+    AgreementOnTheLine("s"),
+    AgreementOnTheLine("d"),
 )
 
 

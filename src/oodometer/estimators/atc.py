@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from oodometer.arrays import Floats, Ints
+from oodometer.arrays import Bools, Floats, Ints
 from oodometer.core import Estimate, Staged
 from oodometer.errors import InputError
 from oodometer.predictions import Predictions
@@ -54,18 +54,51 @@ class Cut:
     counts: Ints
 
 
-def _edges_around(scores: Floats, errors: int, cut: float) -> Floats:
+def _edges_around(scores: Floats, errors: int, at: float, most: int) -> Floats:
     """Source scores whose rank a resampled threshold may have: six deviations to each side."""
     reach = 6 * math.sqrt(2 * min(errors, len(scores) - errors)) + 2
     first, last = max(0, int(errors - reach)), min(len(scores) - 1, int(errors + reach))
     # Two partitions at one place each are many times faster than one at two places.
     upper = np.partition(scores, first)[first:]
     near = np.sort(np.partition(upper, last - first)[: last - first + 1])
-    step = max(1, len(near) // EDGES)
-    chosen = (
-        near[::step] if not math.isfinite(cut) else np.append(near[::step], near.dtype.type(cut))
-    )
+    step = max(1, len(near) // most)
+    chosen = near[::step] if not math.isfinite(at) else np.append(near[::step], near.dtype.type(at))
     return np.asarray(np.unique(chosen))
+
+
+def cut(scores: Floats, correct: Bools, most: int = EDGES) -> Cut:
+    """The threshold of scores of right and wrong answers, with at most about `most` edges."""
+    errors = int(len(scores) - np.count_nonzero(correct))
+    at = threshold(scores, errors)
+    edges = _edges_around(scores, errors, at, most)
+    wrong = counts_between(edges, scores, where=~correct)
+    right = counts_between(edges, scores) - wrong
+    return Cut(at, edges, np.stack([wrong, right], axis=1))
+
+
+def share_above(learned: Cut, total: Ints) -> Estimate:
+    """The share of rows, counted between the edges, at or above the threshold."""
+    facts = {"threshold": learned.threshold, "source_errors": int(learned.counts[:, 0].sum())}
+    if not math.isfinite(learned.threshold):
+        lacking = "errors" if learned.threshold < 0 else "right answers"
+        note = f"the source has no {lacking}: the threshold is at its limit, {learned.threshold}"
+        del facts["threshold"]
+        return Estimate(float(learned.threshold < 0), notes=(note,), facts=facts)
+    first = int(np.searchsorted(learned.edges, learned.threshold, side="right"))
+    return Estimate(total[first:].sum() / total.sum(), facts=facts)
+
+
+def redrawn_above(learned: Cut, total: Ints, rng: np.random.Generator, count: int) -> Floats:
+    """The threshold found again in every resampled source, applied to a resampled target."""
+    source = draw_counts(rng, learned.counts, count)
+    errors = source[:, :, 0].sum(axis=1)
+    below = np.cumsum(source.sum(axis=2), axis=1)[:, :-1]
+    chosen = np.abs(below - errors[:, None]).argmin(axis=1)
+    target = draw_counts(rng, total, count)
+    above = np.cumsum(target[:, ::-1], axis=1)[:, ::-1]
+    values = above[np.arange(count), chosen + 1] / total.sum()
+    n = learned.counts.sum()
+    return np.where(errors == 0, 1.0, np.where(errors == n, 0.0, values))
 
 
 @dataclass(frozen=True)
@@ -108,13 +141,7 @@ class AverageThresholdedConfidence(Staged[Cut, Ints]):
 
     def learn(self, source: Predictions) -> Cut:
         """The threshold and the source's counts around it."""
-        scores, correct = self._score(source), source.correct
-        errors = int(source.n - np.count_nonzero(correct))
-        cut = threshold(scores, errors)
-        edges = _edges_around(scores, errors, cut)
-        wrong = counts_between(edges, scores, where=~correct)
-        right = counts_between(edges, scores) - wrong
-        return Cut(cut, edges, np.stack([wrong, right], axis=1))
+        return cut(self._score(source), source.correct)
 
     def summarize(self, learned: Cut, batch: Predictions) -> Ints:
         """Target rows counted between the edges, the threshold being one of them."""
@@ -122,25 +149,8 @@ class AverageThresholdedConfidence(Staged[Cut, Ints]):
 
     def finish(self, learned: Cut, total: Ints) -> Estimate:
         """The share of rows at or above the threshold."""
-        facts = {"threshold": learned.threshold, "source_errors": int(learned.counts[:, 0].sum())}
-        if not math.isfinite(learned.threshold):
-            lacking = "errors" if learned.threshold < 0 else "right answers"
-            note = (
-                f"the source has no {lacking}: the threshold is at its limit, {learned.threshold}"
-            )
-            del facts["threshold"]
-            return Estimate(float(learned.threshold < 0), notes=(note,), facts=facts)
-        first = int(np.searchsorted(learned.edges, learned.threshold, side="right"))
-        return Estimate(total[first:].sum() / total.sum(), facts=facts)
+        return share_above(learned, total)
 
     def resample(self, learned: Cut, total: Ints, rng: np.random.Generator, count: int) -> Floats:
         """The threshold found again in every resampled source, applied to a resampled target."""
-        source = draw_counts(rng, learned.counts, count)
-        errors = source[:, :, 0].sum(axis=1)
-        below = np.cumsum(source.sum(axis=2), axis=1)[:, :-1]
-        chosen = np.abs(below - errors[:, None]).argmin(axis=1)
-        target = draw_counts(rng, total, count)
-        above = np.cumsum(target[:, ::-1], axis=1)[:, ::-1]
-        values = above[np.arange(count), chosen + 1] / total.sum()
-        n = learned.counts.sum()
-        return np.where(errors == 0, 1.0, np.where(errors == n, 0.0, values))
+        return redrawn_above(learned, total, rng, count)

@@ -26,6 +26,7 @@ class AverageConfidence(Staged[None, Floats]):
     assumes: ClassVar[str] = "the model is calibrated on the target"
     needs: ClassVar[tuple[str, ...]] = ("confidence",)
     paper: ClassVar[str] = "Hendrycks & Gimpel, ICLR 2017"
+    believes_scores: ClassVar[bool] = True
 
     def learn(self, source: Predictions) -> None:
         """Nothing of the source is needed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +12,7 @@ from oodometer.arrays import Bools, Floats
 from oodometer.core import Estimate, Staged
 from oodometer.errors import InputError, NoAnswer
 from oodometer.predictions import Predictions
-from oodometer.stats import effective_share
+from oodometer.stats import auroc, effective_share
 
 # Wider features are reduced to this many principal components.
 MAX_WIDTH = 256
@@ -64,18 +65,19 @@ class ImportanceWeighting(Staged[Known, Separation]):
         if self.max_rows < 2:
             raise InputError(f"max_rows must be at least 2; got {self.max_rows}.")
 
-    def _some(self, rows: Predictions) -> Predictions:
+    def some(self, rows: Predictions) -> Predictions:
+        """The rows that are looked at."""
         return rows.rows(slice(None, None, -(-rows.n // self.max_rows)))
 
     def learn(self, source: Predictions) -> Known:
         """The source rows and which of them are right."""
-        some = self._some(source)
+        some = self.some(source)
         log_probs = some.log_probs if some.has_probs else None
         return Known(some.features, log_probs, some.correct)
 
     def summarize(self, learned: Known, batch: Predictions) -> Separation:
         """The domain classifier, fitted on the whole target (or every so-manieth row of it)."""
-        some = self._some(batch)
+        some = self.some(batch)
         if learned.features is not None and some.features is not None:
             source, target = learned.features, some.features
             _same_width(source, target)
@@ -87,28 +89,41 @@ class ImportanceWeighting(Staged[Known, Separation]):
 
     def finish(self, learned: Known, total: Separation) -> Estimate:
         """The weighted accuracy."""
-        weights = _weights(total, total.coefficients[:, None])[:, 0]
+        weights = weights_of(total)
         value = float(weights @ learned.correct / weights.sum())
-        return Estimate(value, facts={"effective_share": effective_share(weights)})
+        facts = {"effective_share": effective_share(weights), "domain_auc": told_apart(total)}
+        return Estimate(value, facts=facts)
 
     def resample(
         self, learned: Known, total: Separation, rng: np.random.Generator, count: int
     ) -> Floats:
         """Rows drawn again, the classifier moved by one Newton step, the weights taken anew."""
-        guess = 1.0 / (1.0 + np.exp(-(total.rows @ total.coefficients)))
-        curved = (total.rows * (guess * (1 - guess))[:, None]).T @ total.rows + np.diag(total.pull)
         values = np.empty(count)
-        for start in range(0, count, AT_ONCE):
-            some = slice(start, min(start + AT_ONCE, count))
-            draws = rng.poisson(1.0, size=(len(total.rows), some.stop - start)).astype(np.float64)
-            slope = total.rows.T @ (draws * (total.is_target - guess)[:, None])
-            slope -= (total.pull * total.coefficients)[:, None]
-            moved = total.coefficients[:, None] + np.linalg.solve(curved, slope)
-            weights = _weights(total, moved) * draws[~total.is_target]
+        for some, weights in redrawn_weights(total, rng, count):
             sums = weights.sum(axis=0)
             share = learned.correct @ weights / np.where(sums > 0, sums, 1.0)
             values[some] = np.where(sums > 0, share, learned.correct.mean())
         return values
+
+
+def weights_of(total: Separation) -> Floats:
+    """The weight of every source row, up to a constant factor."""
+    return _weights(total, total.coefficients[:, None])[:, 0]
+
+
+def redrawn_weights(
+    total: Separation, rng: np.random.Generator, count: int
+) -> Iterator[tuple[slice, Floats]]:
+    """Weights of source rows drawn again (0 for those not drawn), some replicates at a time."""
+    guess = 1.0 / (1.0 + np.exp(-(total.rows @ total.coefficients)))
+    curved = (total.rows * (guess * (1 - guess))[:, None]).T @ total.rows + np.diag(total.pull)
+    for start in range(0, count, AT_ONCE):
+        some = slice(start, min(start + AT_ONCE, count))
+        draws = rng.poisson(1.0, size=(len(total.rows), some.stop - start)).astype(np.float64)
+        slope = total.rows.T @ (draws * (total.is_target - guess)[:, None])
+        slope -= (total.pull * total.coefficients)[:, None]
+        moved = total.coefficients[:, None] + np.linalg.solve(curved, slope)
+        yield some, _weights(total, moved) * draws[~total.is_target]
 
 
 def _same_width(source: Floats, target: Floats) -> None:
@@ -121,19 +136,40 @@ def _same_width(source: Floats, target: Floats) -> None:
 
 def _separate(rows: Floats, n_source: int) -> Separation:
     """Fit the domain classifier on standardised columns and an intercept."""
-    from sklearn.linear_model import LogisticRegression
-
     spread = rows.std(axis=0)
     rows = (rows - rows.mean(axis=0)) / np.where(spread > 1e-12, spread, 1.0)
     if rows.shape[1] > MAX_WIDTH:
         _, vectors = np.linalg.eigh(rows.T @ rows)
         rows = rows @ vectors[:, -MAX_WIDTH:]
     is_target = np.arange(len(rows)) >= n_source
-    fitted = LogisticRegression(solver="newton-cholesky", tol=1e-8, max_iter=200)
-    fitted.fit(rows, is_target)
     pull = np.append(np.ones(rows.shape[1]), 0.0)
-    coefficients = np.append(fitted.coef_[0], fitted.intercept_[0])
-    return Separation(np.hstack([rows, np.ones((len(rows), 1))]), is_target, coefficients, pull)
+    whole = np.hstack([rows, np.ones((len(rows), 1))])
+    return Separation(whole, is_target, _fitted(whole, is_target), pull)
+
+
+def _fitted(rows: Floats, is_target: Bools) -> Floats:
+    """Coefficients of a logistic regression; the last, of the intercept, is not pulled to 0."""
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(solver="newton-cholesky", tol=1e-8, max_iter=200)
+    model.fit(rows[:, :-1], is_target)
+    return np.append(model.coef_[0], model.intercept_[0])
+
+
+def told_apart(total: Separation) -> float:
+    """The domain classifier's AUC on rows it has not learned from: each half by the other's.
+
+    ½ where source and target can't be told apart, 1 where they always can.
+    """
+    half = np.arange(len(total.rows)) % 2 == 0
+    found = []
+    for learn, judge in ((half, ~half), (~half, half)):
+        if np.unique(total.is_target[learn]).size < 2:
+            continue
+        guess = total.rows[judge] @ _fitted(total.rows[learn], total.is_target[learn])
+        found.append(auroc(guess, total.is_target[judge]))
+    known = [area for area in found if area is not None]
+    return sum(known) / len(known) if known else 0.5
 
 
 def _weights(total: Separation, coefficients: Floats) -> Floats:

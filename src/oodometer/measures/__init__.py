@@ -8,6 +8,14 @@ Another package adds its own through an entry point of the group `oodometer.meas
 from __future__ import annotations
 
 from oodometer.errors import UnknownName
+from oodometer.measures.answers import (
+    Dispersion,
+    MatrixNorm,
+    MetaDistributionEnergy,
+    MutualInformation,
+    NuclearNorm,
+    SoftmaxCorrelation,
+)
 from oodometer.measures.combined import DIVERGENCES, MultiSource, PlusSourceError
 from oodometer.measures.divergence import HDivergence
 from oodometer.measures.entropy import EntropySource, EntropyTarget, SourceError
@@ -24,6 +32,7 @@ from oodometer.subject import Measure
 
 __all__ = [
     "MEMBERS",
+    "Dispersion",
     "EntropySource",
     "EntropyTarget",
     "FisherAlignment",
@@ -32,14 +41,19 @@ __all__ = [
     "HDeltaHDivergence",
     "HDivergence",
     "Jacobian",
+    "MatrixNorm",
+    "MetaDistributionEnergy",
     "Mixup",
     "MmdGaussian",
     "MmdMeanCov",
     "MmdRandomFeatures",
     "MultiSource",
+    "MutualInformation",
+    "NuclearNorm",
     "PathNorm",
     "PlusSourceError",
     "Sharpness",
+    "SoftmaxCorrelation",
     "SourceError",
     "SpectralNorm",
     "every",
@@ -63,6 +77,12 @@ MEMBERS: tuple[Measure, ...] = (
     Sharpness(),
     SpectralNorm(),
     FrobeniusNorm(),
+    NuclearNorm(),
+    MutualInformation(),
+    MetaDistributionEnergy(),
+    MatrixNorm(),
+    Dispersion(),
+    SoftmaxCorrelation(),
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from oodometer.assessment import Assessment
 from oodometer.diagnostics import WORST_FIRST
+from oodometer.more import More
 from oodometer.predictions import Predictions
 from oodometer.report.figures import Shown, figures
 from oodometer.report.page import render
@@ -17,12 +18,14 @@ def assessment_page(
     target: Predictions,
     *,
     title: str,
+    more: More | None = None,
     reproduce: dict[str, str],
 ) -> str:
     """What was found about the target, as a whole HTML page.
 
     `source` and `target` are the predictions that `estimate` was given. `reproduce` has what is
-    needed to get the same numbers again, under the names it is shown with.
+    needed to get the same numbers again, under the names it is shown with; `more` what was asked for
+    beside the accuracy.
     """
     (methods, *others), lacking = figures(Shown.of(assessment, source, target))
     values = [found.value for found in assessment.estimates]
@@ -31,6 +34,7 @@ def assessment_page(
         {
             "title": title,
             "assessment": assessment,
+            "more": more or More(),
             "lowest": min(values),
             "highest": max(values),
             "lights": sorted(assessment.diagnostics, key=lambda d: WORST_FIRST.index(d.light)),

@@ -72,8 +72,13 @@ def of_few_rows(segments: Sequence[Segment]) -> str:
     )
 
 
+def _method(segments: Sequence[Segment]) -> str:
+    """By which all parts with an answer were estimated."""
+    return next(one.estimate.method for one in segments if one.estimate)
+
+
 def segment_figure(assessment: Assessment) -> Figure | None:
-    """The headline's method on each part of the target; None where it has no answer for any."""
+    """One method on each part of the target; None where it has no answer for any."""
     if all(one.estimate is None for one in assessment.segments):
         return None
     draw = _timed if over_time(assessment.segments) else _compared
@@ -82,7 +87,7 @@ def segment_figure(assessment: Assessment) -> Figure | None:
 
 def _compared(assessment: Assessment) -> Figure:
     """A row a segment."""
-    every, method = assessment.segments, assessment.headline.estimate.method
+    every, method = assessment.segments, _method(assessment.segments)
     pairs = [(s.value, s.estimate) for s in lowest(every, MOST_DRAWN) if s.estimate]
     names = binned.labels([name for name, _ in pairs])
     marks = [
@@ -105,7 +110,7 @@ def _compared(assessment: Assessment) -> Figure:
 
 def _timed(assessment: Assessment) -> Figure:
     """A line through the days."""
-    every, method = assessment.segments, assessment.headline.estimate.method
+    every, method = assessment.segments, _method(assessment.segments)
     shown = every[-MOST_DAYS:]
     known = [charts.Mark(s.value, *in_points(s.estimate)) for s in shown if s.estimate]
     least, last = min(known, key=lambda mark: mark.value), known[-1]

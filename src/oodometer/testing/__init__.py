@@ -13,6 +13,7 @@ from oodometer.testing.estimators import (
     check_estimator,
     toy_pair,
     toy_predictions,
+    with_toy_peers,
 )
 from oodometer.testing.measures import MEASURE_RULES, check_measure, toy_subject
 from oodometer.testing.metrics import METRIC_RULES, check_metric
@@ -34,4 +35,5 @@ __all__ = [
     "toy_pair",
     "toy_predictions",
     "toy_subject",
+    "with_toy_peers",
 ]

@@ -39,11 +39,21 @@ def toy_predictions(
 
 
 def toy_pair(seed: int = 0, k: int = 4) -> tuple[Predictions, Predictions]:
-    """A labelled source and a harder, labelled target with a second model beside it."""
+    """A labelled source and a harder, labelled target, with two other models beside each."""
     source = toy_predictions(seed=seed, k=k)
     target = toy_predictions(n=300, k=k, sharpness=1.5, seed=seed + 1)
-    second = toy_predictions(n=300, k=k, sharpness=1.5, seed=seed + 2)
-    return source, target.with_peers(second)
+    return with_toy_peers(source, 2.5, seed), with_toy_peers(target, 1.5, seed)
+
+
+def with_toy_peers(rows: Predictions, sharpness: float, seed: int = 0) -> Predictions:
+    """The same with what two models say of it that are somewhat better and somewhat worse."""
+    assert rows.labels is not None
+    others = []
+    for j, factor in enumerate((1.2, 0.6)):
+        logits = stream(seed, "toy peers", rows.n, j).normal(size=(rows.n, rows.k))
+        logits[np.arange(rows.n), rows.labels] += factor * sharpness
+        others.append(Predictions.from_logits(logits))
+    return rows.with_peers(*others)
 
 
 def check_estimator(member: Estimator, seed: int = 0) -> None:

@@ -1,0 +1,104 @@
+"""ATC with a threshold for each predicted class.
+
+Classes that the model knows well and classes that it is too sure of no longer share one threshold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from oodometer.arrays import Floats, Ints
+from oodometer.core import Estimate, Staged
+from oodometer.errors import InputError
+from oodometer.estimators.atc import Cut, cut, redrawn_above, share_above
+from oodometer.predictions import Predictions
+from oodometer.stats import counts_between, draw_counts
+
+# Edges a class; there may be a thousand classes.
+EDGES = 128
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Thresholds: the first is of all rows, for classes with too few; `of` says whose is whose."""
+
+    cuts: tuple[Cut, ...]
+    of: Ints
+
+    @property
+    def starts(self) -> Ints:
+        """Where the counts of each threshold begin in a summary."""
+        return np.cumsum([0, *(len(one.edges) + 1 for one in self.cuts)])
+
+
+@dataclass(frozen=True)
+class ThresholdByClass(Staged[Cuts, Ints]):
+    """The share of the target whose confidence reaches the threshold of its predicted class.
+
+    A class that is predicted for fewer than `fewest` source rows takes the threshold of all rows.
+
+    >>> source = Predictions.from_probs([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]], labels=[0, 1, 1])
+    >>> target = Predictions.from_probs([[0.7, 0.3], [0.1, 0.9]])
+    >>> ThresholdByClass(fewest=1).estimate(source, target).value
+    0.5
+    """
+
+    fewest: int = 20
+
+    name: ClassVar[str] = "atc-class"
+    assumes: ClassVar[str] = (
+        "in each predicted class, rows wrongly above its threshold balance rows wrongly below it, "
+        "as on the source"
+    )
+    needs: ClassVar[tuple[str, ...]] = ("confidence", "classes", "source labels")
+    paper: ClassVar[str] = "after Garg et al., ICLR 2022"
+
+    def __post_init__(self) -> None:
+        if self.fewest < 1:
+            raise InputError(f"fewest must be at least 1; got {self.fewest}.")
+
+    def learn(self, source: Predictions) -> Cuts:
+        """A threshold for all rows, and one for each class with enough of them."""
+        scores, correct = source.confidence, source.correct
+        cuts, of = [cut(scores, correct)], np.zeros(source.k, dtype=np.int64)
+        for one in np.flatnonzero(source.class_counts >= self.fewest):
+            of[one] = len(cuts)
+            rows = source.classes == one
+            cuts.append(cut(scores[rows], correct[rows], EDGES))
+        return Cuts(tuple(cuts), of)
+
+    def summarize(self, learned: Cuts, batch: Predictions) -> Ints:
+        """Target rows counted between the edges of their threshold, one threshold after another."""
+        whose = learned.of[batch.classes]
+        order = np.argsort(whose, kind="stable")
+        ends = np.searchsorted(whose[order], np.arange(len(learned.cuts) + 1))
+        scores = batch.confidence[order]
+        return np.concatenate(
+            [
+                counts_between(one.edges, scores[ends[j] : ends[j + 1]])
+                for j, one in enumerate(learned.cuts)
+            ]
+        )
+
+    def finish(self, learned: Cuts, total: Ints) -> Estimate:
+        """The share of rows at or above their threshold."""
+        parts = _parts(learned, total)
+        right = sum(share_above(one, part).value * part.sum() for one, part in parts)
+        own = len(learned.cuts) - 1
+        return Estimate(right / total.sum(), facts={"classes_with_a_threshold": own})
+
+    def resample(self, learned: Cuts, total: Ints, rng: np.random.Generator, count: int) -> Floats:
+        """How many rows fall to each threshold, and the shares above it, drawn again."""
+        parts = _parts(learned, total)
+        sizes = draw_counts(rng, np.array([part.sum() for _, part in parts]), count)
+        shares = [redrawn_above(one, part, rng, count) for one, part in parts]
+        return np.asarray((sizes * np.stack(shares, axis=1)).sum(axis=1) / total.sum())
+
+
+def _parts(learned: Cuts, total: Ints) -> list[tuple[Cut, Ints]]:
+    """Every threshold that has target rows, with their counts."""
+    found = zip(learned.cuts, np.split(total, learned.starts[1:-1]), strict=True)
+    return [(one, part) for one, part in found if part.sum()]

@@ -1,0 +1,165 @@
+"""COT and COTT: confidence by optimal transport. Lu et al., NeurIPS 2023.
+
+COT is the cost of moving the target's probabilities to certain answers with the class shares of the
+source. COTT asks what each row pays for that, and thresholds it as ATC does the confidence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from oodometer.arrays import Floats, Ints
+from oodometer.core import Estimate, Staged
+from oodometer.errors import InputError, NoAnswer
+from oodometer.estimators import mixture
+from oodometer.estimators.atc import Cut, cut, redrawn_above, share_above
+from oodometer.estimators.transport import Transport, curvature, step_of, transported
+from oodometer.predictions import Predictions
+from oodometer.stats import counts_between, draw_counts
+
+ITERATIONS = 1000
+
+
+def label_counts(source: Predictions) -> Ints:
+    """Source rows of each class."""
+    if source.labels is None:
+        raise NoAnswer("it needs the class of every source row, not just whether it is right")
+    return np.bincount(source.labels, minlength=source.k)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A target that was moved, and the class shares that it was moved to."""
+
+    shares: Floats
+    transport: Transport
+    curvature: Floats
+
+
+@dataclass(frozen=True)
+class ConfidenceTransport(Staged[Ints, Moved]):
+    """One less the cost of moving the target's probabilities to the source's labels.
+
+    With the `prior` "mlls" the class shares are those that the target makes likeliest, not the
+    source's: for a target whose classes are known to have changed in frequency.
+
+    >>> source = Predictions.from_probs([[1, 0], [0, 1]], labels=[0, 1])
+    >>> target = Predictions.from_probs([[0.9, 0.1], [0.8, 0.2]])
+    >>> round(ConfidenceTransport().estimate(source, target).value, 3)
+    0.55
+    """
+
+    prior: Literal["source", "mlls"] = "source"
+
+    assumes: ClassVar[str] = (
+        "the target has the class shares of the source, and probabilities are as sure as they say"
+    )
+    needs: ClassVar[tuple[str, ...]] = ("probabilities", "source labels")
+    paper: ClassVar[str] = "Lu et al., NeurIPS 2023"
+    streams: ClassVar[bool] = False
+    believes_scores: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.prior not in ("source", "mlls"):
+            raise InputError(f"prior must be 'source' or 'mlls'; got {self.prior!r}.")
+
+    @property
+    def name(self) -> str:
+        """`cot`, or `cot-mlls` with the other prior."""
+        return "cot" if self.prior == "source" else "cot-mlls"
+
+    def learn(self, source: Predictions) -> Ints:
+        """How many rows each class has."""
+        return label_counts(source)
+
+    def summarize(self, learned: Ints, batch: Predictions) -> Moved:
+        """The whole target, moved."""
+        shares = learned / learned.sum()
+        if self.prior == "mlls":
+            shares, _ = mixture.shares(batch.probs, shares, ITERATIONS)
+        moved = transported(batch.probs, shares)
+        return Moved(shares, moved, curvature(batch.probs, moved.prices))
+
+    def finish(self, learned: Ints, total: Moved) -> Estimate:
+        """One less the cost."""
+        moved = total.transport
+        every = step_of(len(moved.paid), len(total.shares))
+        if every > 1:
+            note = f"prices were found on one row in {every}, the cost on all"
+            return Estimate(1 - moved.cost, notes=(note,))
+        return Estimate(1 - moved.cost, facts={"gap": moved.gap})
+
+    def resample(self, learned: Ints, total: Moved, rng: np.random.Generator, count: int) -> Floats:
+        """Rows and class shares drawn again; prices moved by one Newton step."""
+        moved, k = total.transport, len(learned)
+        shares = np.broadcast_to(total.shares, (count, k))
+        if self.prior == "source":
+            shares = draw_counts(rng, learned, count) / learned.sum()
+        here = np.bincount(moved.to, minlength=k)
+        again = draw_counts(rng, here, count)
+        reduced = _class_means(moved, here, again, rng)
+        # The dual's slope was 0, and is now what shares and rows differ by.
+        slope = (shares - total.shares) - (again - here) / here.sum()
+        gained = (slope * (slope @ np.linalg.pinv(total.curvature))).sum(axis=1) / 2
+        return np.asarray(1 - reduced - shares @ moved.prices - gained)
+
+
+def _class_means(moved: Transport, here: Ints, again: Ints, rng: np.random.Generator) -> Floats:
+    """The mean reduced cost of rows drawn again, `again` of each class that they go to."""
+    some = np.maximum(here, 1)
+    means = np.bincount(moved.to, moved.reduced, len(here)) / some
+    squares = np.bincount(moved.to, (moved.reduced - means[moved.to]) ** 2, len(here)) / some
+    spread = np.sqrt(squares / np.maximum(again, 1))
+    drawn = rng.normal(means, spread, size=again.shape)
+    return np.asarray((again * drawn).sum(axis=1) / here.sum())
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The source's threshold of what a row pays, and its class shares."""
+
+    cut: Cut
+    shares: Floats
+
+
+@dataclass(frozen=True)
+class TransportThreshold(Staged[Limits, Ints]):
+    """The share of the target that pays no more for its move than the source's threshold.
+
+    >>> source = Predictions.from_probs([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]], labels=[0, 1, 1])
+    >>> target = Predictions.from_probs([[0.7, 0.3], [0.1, 0.9]])
+    >>> TransportThreshold().estimate(source, target).value
+    0.5
+    """
+
+    name: ClassVar[str] = "cott"
+    assumes: ClassVar[str] = (
+        "the target has the class shares of the source, and rows that cost more to move are wrong "
+        "as on the source"
+    )
+    needs: ClassVar[tuple[str, ...]] = ("probabilities", "source labels")
+    paper: ClassVar[str] = "Lu et al., NeurIPS 2023"
+    streams: ClassVar[bool] = False
+
+    def learn(self, source: Predictions) -> Limits:
+        """What the source's rows pay for being moved to their own labels' shares, and the threshold."""
+        counts = label_counts(source)
+        shares = counts / counts.sum()
+        return Limits(cut(-transported(source.probs, shares).paid, source.correct), shares)
+
+    def summarize(self, learned: Limits, batch: Predictions) -> Ints:
+        """Target rows counted by what they pay."""
+        return counts_between(learned.cut.edges, -transported(batch.probs, learned.shares).paid)
+
+    def finish(self, learned: Limits, total: Ints) -> Estimate:
+        """The share of rows that pay no more than the threshold."""
+        return share_above(learned.cut, total)
+
+    def resample(
+        self, learned: Limits, total: Ints, rng: np.random.Generator, count: int
+    ) -> Floats:
+        """The threshold found again in every resampled source; prices stay."""
+        return redrawn_above(learned.cut, total, rng, count)

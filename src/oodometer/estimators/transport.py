@@ -1,0 +1,161 @@
+"""Moving rows of probabilities to classes of given shares at the least cost: COT's inner problem.
+
+Row i is moved to class c at the cost ½‖p_i − e_c‖₁ = 1 − p_ic, each class taking its share π of the
+rows. The dual has one variable a class,
+
+    max_v  mean_i min_c (1 − p_ic − v_c) + π·v,
+
+concave and piecewise linear. Its minimum is smoothed by an ε that falls by steps; each step is
+solved by L-BFGS from where the last one ended. At any v the dual is a bound from below, and the
+plan of the last step, mended to have the shares asked for, one from above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from oodometer.arrays import Floats, Ints
+
+# Each row is one among many of a large table, and its corner is blunt already.
+SMOOTHINGS = (0.1, 0.02, 4e-3, 8e-4, 2e-4)
+FINER, FEW = (5e-5, 1e-5), 1_000_000
+# How far the share of a class may be from the one asked for, in parts of 1 / classes.
+ROUGHLY, CLOSELY = 1e-3, 1e-4
+# Prices are found on a part of the rows. With r rows a class they lose about 0.1 / r of the cost.
+MOST_ROWS, ROWS_A_CLASS, MOST_NUMBERS = 20_000, 1000, 20_000_000
+ROUNDING = 1e-9
+# Prices move the plan of a sample by steps; smoothed by this much, they move it evenly.
+SMOOTH, MOST_PRODUCTS = 0.05, 2_000_000_000
+# Numbers that are worked on together: they stay in the processor's cache.
+BLOCK = 1 << 17
+
+
+@dataclass(frozen=True)
+class Transport:
+    """The least cost, which is at most `gap` above `cost`, and where it comes from.
+
+    `prices` are the dual variables. Of every row, `paid` is what the plan pays to move it, `to` the
+    class that it goes to, and `reduced` its part of the dual, min_c (1 − p_ic − v_c): their mean
+    plus π·v is the cost.
+    """
+
+    cost: float
+    gap: float
+    prices: Floats
+    paid: Floats
+    reduced: Floats
+    to: Ints
+
+
+def transported(probs: Floats, shares: Floats) -> Transport:
+    """The cheapest way to give each class its share of the rows.
+
+    >>> rows = np.array([[0.9, 0.1], [0.8, 0.2]])
+    >>> found = transported(rows, np.array([0.5, 0.5]))
+    >>> round(found.cost, 4), found.paid.round(3).tolist()
+    (0.45, [0.1, 0.8])
+    """
+    prices, smoothing = _prices(probs, shares)
+    reduced, to = _reduced(probs, prices)
+    paid, taken = _plan(probs, prices, smoothing)
+    cost = reduced.mean() + shares @ prices
+    # Rows that a class has too many of can go to another at a cost of 1 at most.
+    above = paid.mean() + np.abs(taken - shares).sum() / 2
+    return Transport(float(cost), float(max(above - cost, 0.0)), prices, paid, reduced, to)
+
+
+def _prices(probs: Floats, shares: Floats) -> tuple[Floats, float]:
+    """The best dual variables found, and the smoothing that they were found at.
+
+    They are no worse than none at all, so that COT's error is at least AC's.
+    """
+    from scipy.optimize import minimize
+
+    n, k = probs.shape
+    some = probs[:: step_of(n, k)]
+    if some.size < FEW:
+        some = some.astype(np.float64)
+    steps = SMOOTHINGS + FINER if some.size < FEW else SMOOTHINGS
+    best = found = np.zeros(k)
+    highest, at = _reduced(some, best)[0].mean(), steps[-1]
+    for smoothing in steps:
+        near = ROUGHLY if smoothing > SMOOTHINGS[-1] else CLOSELY
+        options = {"maxiter": 200, "ftol": 1e-9, "gtol": near / len(found)}
+        found = minimize(
+            _smoothed, found, (some, shares, smoothing), "L-BFGS-B", jac=True, options=options
+        ).x
+        value = _reduced(some, found)[0].mean() + shares @ found
+        # Of equals the last, whose plan is the sharpest.
+        if value >= highest - ROUNDING:
+            highest, best, at = max(value, highest), found, smoothing
+    return best, at
+
+
+def curvature(probs: Floats, prices: Floats) -> Floats:
+    """How the shares that classes take move with their prices: (k, k), of the smoothed plan."""
+    n, k = probs.shape
+    some = probs[:: -(-n * k * k // MOST_PRODUCTS)]
+    total = np.zeros((k, k))
+    for _, block in _blocks(some):
+        parts, sums, _ = _parts(block, prices, SMOOTH)
+        parts = (parts / sums[:, None]).astype(np.float64)
+        total += np.diag(parts.sum(axis=0)) - parts.T @ parts
+    return np.asarray(total / (len(some) * SMOOTH))
+
+
+def step_of(n: int, k: int) -> int:
+    """Every so-manieth row is looked at for the prices."""
+    rows = min(max(MOST_ROWS, ROWS_A_CLASS * k), max(MOST_NUMBERS // k, 1))
+    return -(-n // rows)
+
+
+def _blocks(probs: Floats) -> Iterator[tuple[slice, Floats]]:
+    step = max(1, BLOCK // probs.shape[1])
+    for start in range(0, len(probs), step):
+        rows = slice(start, start + step)
+        yield rows, probs[rows]
+
+
+def _reduced(probs: Floats, prices: Floats) -> tuple[Floats, Ints]:
+    """min_c (1 − p_ic − v_c) of every row, and the class where it is reached."""
+    values, to = np.empty(len(probs)), np.empty(len(probs), dtype=np.int32)
+    for rows, block in _blocks(probs):
+        raised = block + prices
+        to[rows] = raised.argmax(axis=1)
+        values[rows] = 1.0 - raised.max(axis=1)
+    return values, to
+
+
+def _parts(block: Floats, prices: Floats, smoothing: float) -> tuple[Floats, Floats, Floats]:
+    """Unscaled parts of every row that go to each class, their sums, and the row's largest."""
+    raised = block + prices.astype(block.dtype)
+    top = raised.max(axis=1, keepdims=True)
+    raised -= top
+    raised *= raised.dtype.type(1 / smoothing)
+    np.exp(raised, out=raised)
+    return raised, raised.sum(axis=1), top[:, 0]
+
+
+def _smoothed(
+    prices: Floats, probs: Floats, shares: Floats, smoothing: float
+) -> tuple[float, Floats]:
+    """The smoothed dual and its slope, with the sign that minimisers want."""
+    total, taken = 0.0, np.zeros(len(prices))
+    for _, block in _blocks(probs):
+        parts, sums, top = _parts(block, prices, smoothing)
+        total += float(top.sum(dtype=np.float64) + smoothing * np.log(sums).sum(dtype=np.float64))
+        taken += (1 / sums) @ parts
+    return total / len(probs) - float(shares @ prices), taken / len(probs) - shares
+
+
+def _plan(probs: Floats, prices: Floats, smoothing: float) -> tuple[Floats, Floats]:
+    """What every row pays in the smoothed plan, and the share of rows each class takes."""
+    paid, taken = np.empty(len(probs)), np.zeros(len(prices))
+    for rows, block in _blocks(probs):
+        parts, sums, _ = _parts(block, prices, smoothing)
+        paid[rows] = 1.0 - (parts * block).sum(axis=1) / sums
+        taken += (1 / sums) @ parts
+    return paid, taken / len(probs)

@@ -1,0 +1,178 @@
+"""PPI++: an accuracy and an honest interval from a few labels. Angelopoulos et al., 2023.
+
+A label-free score f of every row (how often rows as sure are right on the source) is no accuracy, but rows that have labels
+say how far it is off. With y = right or wrong on n labelled rows and f there and on N others,
+
+    θ = λ · mean_N f + mean_n (y − λ f),   λ = cov(y, f) / ((1 + n/N) var f),
+
+is right on average whatever f is, and the more surely the better f tells y. λ is found on other
+rows than it is used on (cross-fitting).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oodometer import checks
+from oodometer.arrays import Array, Bools, Floats, Ints
+from oodometer.core import Estimate
+from oodometer.errors import InputError, NoAnswer
+from oodometer.files import is_blank
+from oodometer.predictions import Predictions
+from oodometer.stats import Z95, stream, wilson
+
+# With fewer labels than this the normal approximation is not to be trusted.
+FEWEST = 25
+FOLDS = 5
+BINS = 20
+PPI, WILSON = "ppi++", "wilson"
+ASSUMES = "labelled rows were drawn from the target at random (or as `oodometer plan` said)"
+
+
+@dataclass(frozen=True)
+class FewLabels:
+    """An accuracy from n labels, its 95 % interval, and the labels that the score saved.
+
+    `saved` is the share of labels that one would need more of with the same interval from labels
+    alone: 0.3 means that ten labels did the work of fourteen.
+    """
+
+    value: float
+    low: float
+    high: float
+    labels: int
+    rest: int
+    weight: float
+    saved: float
+    method: str
+
+    @property
+    def estimate(self) -> Estimate:
+        """The same as other methods have it."""
+        facts = {"labels": self.labels, "weight": self.weight, "saved": self.saved}
+        note = f"from {self.labels} labels of the target"
+        if self.method == PPI:
+            note += f"; its scores saved {100 * self.saved:.0f} % of the labels"
+        return Estimate(
+            self.value, self.method, self.low, self.high, ASSUMES, notes=(note,), facts=facts
+        )
+
+
+def labelled_rows(given: Any, target: Predictions) -> tuple[Ints, Bools]:
+    """Which rows have labels, and where the model is right on them.
+
+    Given are (rows, labels), or a label a row with blanks (None, NaN or an empty text).
+
+    >>> target = Predictions.from_probs([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
+    >>> labelled_rows([0, None, 1], target), labelled_rows(([0, 2], [0, 1]), target)
+    ((array([0, 2]), array([ True, False])), (array([0, 2]), array([ True, False])))
+    """
+    if isinstance(given, tuple) and len(given) == 2:
+        rows, labels = np.asarray(given[0]), np.asarray(given[1])
+        _are_rows(rows, target.n)
+    else:
+        values = checks.per_row(given, target.n, "labels of the target")
+        assert values is not None
+        rows = np.flatnonzero([not is_blank(value) for value in values.tolist()])
+        labels = np.array(values[rows].tolist())
+    known = checks.labels(labels, len(rows), target.k, target.class_names, "labels of the target")
+    assert known is not None
+    return rows, target.classes[rows] == known
+
+
+def _are_rows(rows: Array, n: int) -> None:
+    if rows.ndim != 1 or rows.dtype.kind not in "iu":
+        raise InputError(f"Labelled rows are whole numbers from 0 on; got {rows.dtype}.")
+    outside = (rows < 0) | (rows >= n)
+    if outside.any():
+        raise InputError(f"Labelled rows must lie in 0…{n - 1}; one is {rows[outside.argmax()]}.")
+    if len(np.unique(rows)) < len(rows):
+        raise InputError("A row was labelled twice. Give every row once.")
+
+
+def from_few(source: Predictions, target: Predictions, given: Any, seed: int) -> FewLabels | None:
+    """The accuracy from some labels of the target; None where there is not one."""
+    rows, correct = labelled_rows(given, target)
+    if not len(rows):
+        return None
+    scores = chances(source, target)
+    rng = stream(seed, "few labels")
+    return few_labels(correct, scores[rows], np.delete(scores, rows), rng=rng)
+
+
+def chances(source: Predictions, target: Predictions) -> Floats:
+    """For every target row, how often source rows of like confidence are right, in bins of equal mass.
+
+    Confidences themselves may be crowded near 1 and tell right from wrong by hairs; these do not.
+
+    >>> sure = [[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.6, 0.4]]
+    >>> rows = Predictions.from_probs(sure, labels=[0, 0, 0, 1])
+    >>> chances(rows, rows).tolist()
+    [1.0, 1.0, 0.5, 0.5]
+    """
+    try:
+        known, new = source.confidence, target.confidence
+    except NoAnswer:  # classes alone
+        return np.full(target.n, source.correct.mean())
+    edges = np.unique(np.quantile(known, np.linspace(0, 1, BINS + 1)[1:-1]))
+    of_source = np.searchsorted(edges, known, side="right")
+    sizes = np.bincount(of_source, minlength=len(edges) + 1)
+    right = np.bincount(of_source, weights=source.correct, minlength=len(edges) + 1)
+    shares = np.where(sizes > 0, right / np.maximum(sizes, 1), source.correct.mean())
+    return shares[np.searchsorted(edges, new, side="right")]
+
+
+def few_labels(
+    correct: Bools, scores: Floats, rest: Floats, *, rng: np.random.Generator
+) -> FewLabels:
+    """The accuracy from labelled rows, their scores, and the scores of the unlabelled rest.
+
+    >>> scores = np.linspace(0, 1, 40)
+    >>> found = few_labels(scores > 0.5, scores, np.full(400, 0.5), rng=np.random.default_rng(0))
+    >>> round(found.value, 2), found.method
+    (0.5, 'ppi++')
+    """
+    n = len(correct)
+    if n == 0 or len(scores) != n:
+        raise InputError(
+            f"{n} labels and {len(scores)} scores of labelled rows; give as many, and at least one."
+        )
+    if n < FEWEST or not len(rest) or correct.all() or not correct.any():
+        low, high = wilson(int(correct.sum()), n)
+        return FewLabels(float(correct.mean()), low, high, n, len(rest), 0.0, 0.0, WILSON)
+    right = correct.astype(np.float64)
+    weights = _cross_fitted(right, scores, len(rest), rng)
+    left = right - weights * scores
+    value = float(weights.mean() * rest.mean() + left.mean())
+    variance = left.var(ddof=1) / n + weights.mean() ** 2 * rest.var(ddof=1) / len(rest)
+    half = Z95 * float(np.sqrt(variance))
+    plain = right.var(ddof=1) / n
+    return FewLabels(
+        min(max(value, 0.0), 1.0),
+        max(value - half, 0.0),
+        min(value + half, 1.0),
+        n,
+        len(rest),
+        float(weights.mean()),
+        float(1 - variance / plain),
+        PPI,
+    )
+
+
+def best_weight(correct: Floats, scores: Floats, rest: int) -> float:
+    """λ = cov(y, f) / ((1 + n/N) var f); 0 where the scores are all alike."""
+    if np.ptp(scores) == 0:
+        return 0.0
+    spread = scores.var(ddof=1)
+    together = float(((correct - correct.mean()) * (scores - scores.mean())).sum())
+    return together / (len(correct) - 1) / ((1 + len(correct) / rest) * float(spread))
+
+
+def _cross_fitted(correct: Floats, scores: Floats, rest: int, rng: np.random.Generator) -> Floats:
+    """λ for every labelled row, from the rows of other folds."""
+    folds = rng.permutation(len(correct)) % FOLDS
+    found = [best_weight(correct[folds != j], scores[folds != j], rest) for j in range(FOLDS)]
+    return np.asarray(found)[folds]

@@ -1,0 +1,50 @@
+"""What methods since the five papers reach on real outputs."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from benchmarks import quality_few_labels
+from benchmarks.studies import agreement_cifar
+from oodometer.estimators.aline import agreement_line, agreements
+from tests.realdata import needs
+
+
+@pytest.mark.realdata
+@pytest.mark.parametrize("labels", quality_few_labels.LABELS)
+def test_few_labels_have_honest_intervals_on_satellite_images(labels: int) -> None:
+    path = needs("outputs/wilds_fmow_signals.npz")
+    found = [
+        quality_few_labels.tried(correct, scores, labels, quality_few_labels.random_rows)
+        for _, correct, scores in islice(quality_few_labels.rows_of(path), 2)
+    ]
+    least, most = quality_few_labels.WANTED
+    assert least <= np.mean([one.covered for one in found]) <= most
+    assert np.mean([one.saved for one in found]) > 0.1
+
+
+@pytest.mark.realdata
+def test_agreement_on_the_line_tells_thirty_models_on_new_images() -> None:
+    """MAE about 1.1 points, and for three models out of thirty about as much in the median."""
+    _, source, targets = agreement_cifar.read(needs("cifar/cifar10_and_10.1_predictions.npz"))
+    target = targets["v6"]
+
+    def error(models: np.ndarray) -> tuple[float, float]:
+        line = agreement_line(
+            source.accuracy[models],
+            agreements(source.classes[models]),
+            agreements(target.classes[models]),
+        )
+        truth = target.accuracy[models]
+        return tuple(100 * float(np.abs(one - truth).mean()) for one in (line.s, line.d))  # type: ignore[return-value]
+
+    s, d = error(np.arange(len(source.classes)))
+    assert min(s, d) == pytest.approx(1.1, abs=0.15)
+    assert max(s, d) < 1.6
+    assert 100 * np.abs(source.accuracy - target.accuracy).mean() > 6
+    rng = np.random.default_rng(0)
+    some = [error(rng.choice(len(source.classes), 3, replace=False)) for _ in range(200)]
+    assert np.median([one[0] for one in some]) == pytest.approx(1.1, abs=0.25)
