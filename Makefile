@@ -28,6 +28,9 @@ bench: .venv/.dev
 	$(BIN)/python -m benchmarks.speed_protocol
 	$(BIN)/python -m benchmarks.report_size
 	$(BIN)/python -m benchmarks.reference_pools
+	$(BIN)/python -m benchmarks.speed_transport
+	$(BIN)/python -m benchmarks.quality_few_labels
+	$(BIN)/python -m benchmarks.quality_headline
 	$(BIN)/python -m benchmarks.quality_digits
 	$(BIN)/python -m benchmarks.quality_invariance_digits
 	$(BIN)/python -m benchmarks.quality_invariance_pacs

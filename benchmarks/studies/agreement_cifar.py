@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,8 @@ from benchmarks.studies._pages import Claim, Page, points, write
 from benchmarks.studies._reported import ATC
 from oodometer.arrays import Floats, Ints
 from oodometer.estimators.agreement import Agreement
+from oodometer.estimators.aline import agreement_line, agreements
 from oodometer.predictions import Predictions
-from oodometer.stats import least_squares_line
 
 SETS = ("v4", "v6")
 # What the paper has for GDE, in points.
@@ -30,7 +29,8 @@ METHODS = {
     "source": "accuracy on CIFAR-10",
     "gde": "GDE, each with the model next to it in accuracy",
     "gde, all": "GDE, agreement with all others",
-    "line": "agreement on the line",
+    "aline-s": "agreement on the line, ALine-S",
+    "aline-d": "agreement on the line, ALine-D",
 }
 
 
@@ -48,11 +48,6 @@ class Said:
     @property
     def accuracy(self) -> Floats:
         return np.asarray((self.classes == self.labels).mean(axis=1))
-
-    def agreement(self) -> Floats:
-        """How often each pair of models says the same: (models, models)."""
-        same = [(self.classes == one).mean(axis=1) for one in self.classes]
-        return np.asarray(same)
 
 
 def read(path: Path) -> tuple[list[str], Said, dict[str, Said]]:
@@ -75,18 +70,10 @@ def gde(said: Said, one: int, others: list[int]) -> float:
     return float(np.mean(found))
 
 
-def probit(shares: Floats) -> Floats:
-    """Accuracies and agreements lie on lines on this scale; 0 and 1 are kept off its ends."""
-    normal = NormalDist()
-    return np.array([normal.inv_cdf(one) for one in np.clip(shares, 1e-4, 1 - 1e-4).tolist()])
-
-
-def on_the_line(source: Said, target: Said) -> Floats:
-    """Accuracies by the line through all pairs' agreement on both sets, on the probit scale."""
-    upper = np.triu_indices(len(source.classes), 1)
-    line = least_squares_line(probit(source.agreement()[upper]), probit(target.agreement()[upper]))
-    moved = [line(float(one)) for one in probit(source.accuracy)]
-    return np.array([NormalDist().cdf(one) for one in moved])
+def on_the_line(source: Said, target: Said) -> tuple[Floats, Floats]:
+    """Accuracies by ALine-S and ALine-D, as the estimators have them."""
+    line = agreement_line(source.accuracy, agreements(source.classes), agreements(target.classes))
+    return line.s, line.d
 
 
 def predicted(source: Said, target: Said) -> dict[str, Floats]:
@@ -94,11 +81,13 @@ def predicted(source: Said, target: Said) -> dict[str, Floats]:
     models = range(len(source.classes))
     ranked = np.argsort(source.accuracy).tolist()
     beside = {one: ranked[place - 1 if place else 1] for place, one in enumerate(ranked)}
+    s, d = on_the_line(source, target)
     return {
         "source": source.accuracy,
         "gde": np.array([gde(target, one, [beside[one]]) for one in models]),
         "gde, all": np.array([gde(target, one, [x for x in models if x != one]) for one in models]),
-        "line": on_the_line(source, target),
+        "aline-s": s,
+        "aline-d": d,
     }
 
 
@@ -158,8 +147,8 @@ def page(
             for name in ("gde", "gde, all")
         ),
         Claim("agreement on the line tells it better than the source's accuracy does",
-              mean("line", "mae") < mean("source", "mae"),
-              f"Mean absolute error {points(mean('line', 'mae'))} against "
+              mean("aline-s", "mae") < mean("source", "mae"),
+              f"Mean absolute error {points(mean('aline-s', 'mae'))} against "
               f"{points(mean('source', 'mae'))} points."),
     ]  # fmt: skip
     return Page(
