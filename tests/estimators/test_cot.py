@@ -9,7 +9,7 @@ from oodometer.errors import InputError, NoAnswer
 from oodometer.estimators import AverageConfidence
 from oodometer.estimators.atc import threshold
 from oodometer.estimators.cot import ConfidenceTransport, TransportThreshold
-from oodometer.estimators.transport import transported
+from oodometer.estimators.transport import payments
 from oodometer.predictions import Predictions
 from oodometer.testing import toy_predictions
 
@@ -45,9 +45,9 @@ def test_cott_is_the_share_that_pays_no_more_than_the_threshold() -> None:
     source, target = toy_predictions(300, 4, seed=4), toy_predictions(250, 4, sharpness=1.5, seed=5)
     assert source.labels is not None
     shares = np.bincount(source.labels, minlength=4) / 300
-    known = -transported(source.probs, shares).paid
+    known = -payments(source.probs, shares)
     at = threshold(known, int((~source.correct).sum()))
-    new = -transported(target.probs, shares).paid
+    new = -payments(target.probs, shares)
     literal = sum(1 for cost in new if cost >= at) / 250
     assert TransportThreshold().estimate(source, target).value == pytest.approx(literal, abs=0.005)
 

@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 
 from oodometer.arrays import Floats
 from oodometer.estimators import transport
-from oodometer.estimators.transport import step_of, transported
+from oodometer.estimators.transport import payments, step_of, transported
 
 
 def programme(probs: Floats, shares: Floats) -> float:
@@ -43,6 +43,7 @@ def test_cost_is_that_of_the_linear_programme(
     true = programme(probs, shares)
     assert found.cost == pytest.approx(true, abs=5e-5)
     assert found.cost <= true + 1e-6
+    assert found.gap is not None
     assert found.cost + found.gap >= true - 1e-6
 
 
@@ -54,7 +55,10 @@ def test_cost_is_at_least_what_unsure_answers_cost_and_at_most_one(
     probs, shares = made(seed, n, k, 2.0)
     found = transported(probs, shares)
     assert 1 - probs.max(axis=1).mean() - 1e-9 <= found.cost <= 1 + 1e-9
-    assert found.paid.shape == found.reduced.shape == found.to.shape == (n,)
+    paid = payments(probs, shares)
+    assert paid.shape == found.reduced.shape == found.to.shape == (n,)
+    assert (paid >= -1e-9).all()
+    assert (paid <= 1 + 1e-9).all()
     assert found.reduced.mean() + shares @ found.prices == pytest.approx(found.cost)
 
 
@@ -62,7 +66,7 @@ def test_shares_that_answers_have_already_cost_nothing_more() -> None:
     probs = np.eye(3)[[0, 1, 2, 2]]
     found = transported(probs, np.array([0.25, 0.25, 0.5]))
     assert found.cost == pytest.approx(0.0, abs=1e-9)
-    np.testing.assert_allclose(found.paid, 0.0, atol=1e-6)
+    np.testing.assert_allclose(payments(probs, np.array([0.25, 0.25, 0.5])), 0.0, atol=1e-6)
 
 
 def test_a_class_without_a_share_takes_no_row() -> None:
@@ -83,6 +87,10 @@ def test_many_rows_are_priced_by_some_of_them_and_lose_little(
     part = transported(probs, shares)
     assert part.cost == pytest.approx(whole, abs=1e-3)
     assert part.cost <= whole + 1e-6
+    assert part.gap is None
+    paid = payments(probs, shares)
+    assert len(paid) == 6000
+    assert paid.mean() == pytest.approx(whole, abs=0.02)
 
 
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

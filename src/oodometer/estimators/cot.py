@@ -16,7 +16,7 @@ from oodometer.core import Estimate, Staged
 from oodometer.errors import InputError, NoAnswer
 from oodometer.estimators import mixture
 from oodometer.estimators.atc import Cut, cut, redrawn_above, share_above
-from oodometer.estimators.transport import Transport, curvature, step_of, transported
+from oodometer.estimators.transport import Transport, curvature, payments, step_of, transported
 from oodometer.predictions import Predictions
 from oodometer.stats import counts_between, draw_counts
 
@@ -86,8 +86,8 @@ class ConfidenceTransport(Staged[Ints, Moved]):
     def finish(self, learned: Ints, total: Moved) -> Estimate:
         """One less the cost."""
         moved = total.transport
-        every = step_of(len(moved.paid), len(total.shares))
-        if every > 1:
+        if moved.gap is None:
+            every = step_of(len(moved.to), len(total.shares))
             note = f"prices were found on one row in {every}, the cost on all"
             return Estimate(1 - moved.cost, notes=(note,))
         return Estimate(1 - moved.cost, facts={"gap": moved.gap})
@@ -148,11 +148,11 @@ class TransportThreshold(Staged[Limits, Ints]):
         """What the source's rows pay for being moved to their own labels' shares, and the threshold."""
         counts = label_counts(source)
         shares = counts / counts.sum()
-        return Limits(cut(-transported(source.probs, shares).paid, source.correct), shares)
+        return Limits(cut(-payments(source.probs, shares), source.correct), shares)
 
     def summarize(self, learned: Limits, batch: Predictions) -> Ints:
         """Target rows counted by what they pay."""
-        return counts_between(learned.cut.edges, -transported(batch.probs, learned.shares).paid)
+        return counts_between(learned.cut.edges, -payments(batch.probs, learned.shares))
 
     def finish(self, learned: Limits, total: Ints) -> Estimate:
         """The share of rows that pay no more than the threshold."""

@@ -28,7 +28,7 @@ ROUGHLY, CLOSELY = 1e-3, 1e-4
 MOST_ROWS, ROWS_A_CLASS, MOST_NUMBERS = 20_000, 1000, 20_000_000
 ROUNDING = 1e-9
 # Prices move the plan of a sample by steps; smoothed by this much, they move it evenly.
-SMOOTH, MOST_PRODUCTS = 0.05, 2_000_000_000
+SMOOTH, MOST_PRODUCTS, CURVED_ROWS = 0.05, 2_000_000_000, 200_000
 # Numbers that are worked on together: they stay in the processor's cache.
 BLOCK = 1 << 17
 
@@ -37,15 +37,14 @@ BLOCK = 1 << 17
 class Transport:
     """The least cost, which is at most `gap` above `cost`, and where it comes from.
 
-    `prices` are the dual variables. Of every row, `paid` is what the plan pays to move it, `to` the
-    class that it goes to, and `reduced` its part of the dual, min_c (1 − p_ic − v_c): their mean
-    plus π·v is the cost.
+    `prices` are the dual variables. Of every row, `to` is the class that it goes to, and `reduced`
+    its part of the dual, min_c (1 − p_ic − v_c): their mean plus π·v is the cost. Where prices were
+    found on a part of the rows, the gap is not known.
     """
 
     cost: float
-    gap: float
+    gap: float | None
     prices: Floats
-    paid: Floats
     reduced: Floats
     to: Ints
 
@@ -55,16 +54,27 @@ def transported(probs: Floats, shares: Floats) -> Transport:
 
     >>> rows = np.array([[0.9, 0.1], [0.8, 0.2]])
     >>> found = transported(rows, np.array([0.5, 0.5]))
-    >>> round(found.cost, 4), found.paid.round(3).tolist()
-    (0.45, [0.1, 0.8])
+    >>> round(found.cost, 4), found.to.tolist()
+    (0.45, [0, 1])
     """
     prices, smoothing = _prices(probs, shares)
     reduced, to = _reduced(probs, prices)
-    paid, taken = _plan(probs, prices, smoothing)
-    cost = reduced.mean() + shares @ prices
-    # Rows that a class has too many of can go to another at a cost of 1 at most.
-    above = paid.mean() + np.abs(taken - shares).sum() / 2
-    return Transport(float(cost), float(max(above - cost, 0.0)), prices, paid, reduced, to)
+    cost, gap = float(reduced.mean() + shares @ prices), None
+    if step_of(*probs.shape) == 1:
+        paid, taken = _plan(probs, prices, smoothing)
+        # Rows that a class has too many of can go to another at a cost of 1 at most.
+        above = paid.mean() + np.abs(taken - shares).sum() / 2
+        gap = float(max(above - cost, 0.0))
+    return Transport(cost, gap, prices, reduced, to)
+
+
+def payments(probs: Floats, shares: Floats) -> Floats:
+    """What the cheapest plan pays to move every row.
+
+    >>> payments(np.array([[0.9, 0.1], [0.8, 0.2]]), np.array([0.5, 0.5])).round(3).tolist()
+    [0.1, 0.8]
+    """
+    return _plan(probs, *_prices(probs, shares))[0]
 
 
 def _prices(probs: Floats, shares: Floats) -> tuple[Floats, float]:
@@ -97,7 +107,7 @@ def _prices(probs: Floats, shares: Floats) -> tuple[Floats, float]:
 def curvature(probs: Floats, prices: Floats) -> Floats:
     """How the shares that classes take move with their prices: (k, k), of the smoothed plan."""
     n, k = probs.shape
-    some = probs[:: -(-n * k * k // MOST_PRODUCTS)]
+    some = probs[:: max(-(-n * k * k // MOST_PRODUCTS), -(-n // CURVED_ROWS))]
     total = np.zeros((k, k))
     for _, block in _blocks(some):
         parts, sums, _ = _parts(block, prices, SMOOTH)
