@@ -79,7 +79,7 @@ def cluster() -> Iterator[str]:
     """The address of a scheduler with one worker, all in this process."""
     local: Any = importlib.import_module("distributed").LocalCluster
     with local(
-        n_workers=1, processes=False, dashboard_address=None, silence_logs=logging.CRITICAL,
+        n_workers=1, processes=False, dashboard_address=":0", silence_logs=logging.CRITICAL,
         protocol="tcp",
     ) as found:  # fmt: skip
         yield found.scheduler_address

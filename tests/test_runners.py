@@ -175,7 +175,7 @@ def cluster() -> Iterator[str]:
     with cluster(
         n_workers=2,
         threads_per_worker=2,
-        dashboard_address=None,
+        dashboard_address=":0",
         silence_logs=logging.CRITICAL,
     ) as found:
         yield found.scheduler_address

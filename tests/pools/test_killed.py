@@ -90,7 +90,7 @@ def test_workers_of_a_cluster_that_are_killed_lose_no_model(
     with cluster(
         n_workers=2,
         threads_per_worker=1,
-        dashboard_address=None,
+        dashboard_address=":0",
         silence_logs=logging.CRITICAL,
     ) as found:
         runner = distributed(found.scheduler_address)

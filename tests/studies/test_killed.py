@@ -86,7 +86,7 @@ def test_a_cluster_gives_the_same(undisturbed: bytes, tmp_path: Path) -> None:
     with cluster(
         n_workers=2,
         threads_per_worker=1,
-        dashboard_address=None,
+        dashboard_address=":0",
         silence_logs=logging.CRITICAL,
     ) as found:
         ran = run(study(), tmp_path, runner=distributed(found.scheduler_address))
