@@ -49,9 +49,9 @@ def estimate(  # noqa: PLR0913 - the main door; all but the data are options
     `labelled` are a few labels of the target: (rows, labels), or a label a row with blanks; with
     them the headline is an accuracy from labels. `history` are past domains whose truth is known:
     labelled predictions of them, or their estimates and truths; with them there is an interval for
-    shift too. `temperature` is fitted on the source, or
-    given, or None for the scores as they are. `by` has one value a target row: an estimate is then
-    made for every value too. Intervals are 95 % bootstrap intervals of the sampling error.
+    shift too. `temperature` is fitted on the source, or given, or None for the scores as they are.
+    `by` has one value a target row: an estimate is then made for every value too. Intervals are
+    95 % bootstrap intervals of the sampling error.
     """
     source, target = _at_the_door(source, target, second, second_source)
     if replicates < 20:
@@ -70,16 +70,14 @@ def estimate(  # noqa: PLR0913 - the main door; all but the data are options
     best, why = headline.picked(found, source, calibrated=calibrated, lights=lights)
     of_parts = tasks[headline.for_parts(best, found, source, calibrated=calibrated)]
     segments = tuple(_segments(of_parts, target, by, progress)) if by is not None else ()
-    shift = _shift(history, found, best, tasks)
     few = None if labelled is None else from_few(source, target, labelled, seed)
+    by_labels = few is not None and few.method == PPI
+    # Labels of the target itself need no history.
+    shift = None if by_labels else _shift(history, found, best, tasks)
     if few is not None:
         found[few.method] = few.estimate
-    if few is not None and few.method == PPI:
-        best, why, shift = (
-            few.method,
-            f"{few.labels} labels of the target are better than none",
-            None,
-        )
+    if few is not None and by_labels:
+        best, why = PPI, f"{few.labels} labels of the target are better than none"
     return Assessment(
         n_source=source.n,
         n_target=target.n,

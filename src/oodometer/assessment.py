@@ -21,8 +21,8 @@ def points(fraction: float) -> str:
     return f"{100 * fraction:.1f}"
 
 
-def span(found: Estimate) -> str:
-    """The interval of an estimate in percentage points."""
+def span(found: Estimate | ShiftInterval) -> str:
+    """An interval in percentage points."""
     if found.low is None or found.high is None:
         return "unknown"
     return f"{points(found.low)}–{points(found.high)}"
@@ -121,7 +121,7 @@ class Assessment:
         if self.shift is None:
             return "unknown: no past domains whose truth is known"
         return (
-            f"{points(self.shift.low)}–{points(self.shift.high)} "
+            f"{span(self.shift)} "
             f"({100 * self.shift.level:.0f} %, {self.shift.domains} past domains)"
         )
 
@@ -140,7 +140,7 @@ class Assessment:
         side = "high" if self.shift.bias > 0 else "low"
         return (
             f"With shift, if this domain is one more like the {self.shift.domains} of the history, it "
-            f"lies in {points(self.shift.low)}–{points(self.shift.high)} "
+            f"lies in {span(self.shift)} "
             f"({100 * self.shift.level:.0f} %); there estimates were {points(abs(self.shift.bias))} "
             f"points too {side} on average."
         )

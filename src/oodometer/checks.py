@@ -282,6 +282,15 @@ def same_classes(k: int, other: int, first: str, second: str) -> None:
         )
 
 
+def same_width(source: Array, target: Array) -> None:
+    """Both sides have as many features."""
+    if source.shape[1] != target.shape[1]:
+        raise InputError(
+            f"The source has {source.shape[1]} features, the target {target.shape[1]}. "
+            "Both must come from the same layer."
+        )
+
+
 def same_ids(ids: Array, other: Array) -> None:
     """Both sides are of the same rows in the same order."""
     differ = np.flatnonzero(ids != other)

@@ -2,7 +2,8 @@
 
 The limits are such that at most a few of a hundred lights are lit where nothing has shifted; how
 often each is lit on real data, and how far off estimates are then, is in
-docs/results/quality_headline.md. None of them proves anything. A green light means that this one sign of trouble was looked for and not found.
+docs/results/quality_headline.md. None of them proves anything. A green light means that this one
+sign of trouble was looked for and not found.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from oodometer.core import Estimate
 from oodometer.errors import InputError, NoAnswer
 from oodometer.files import is_blank
 from oodometer.predictions import Predictions
-from oodometer.stats import Z95, stream, wilson
+from oodometer.stats import Z95, counts_between, equal_mass_edges, stream, wilson
 
 # With fewer labels than this the normal approximation is not to be trusted.
 FEWEST = 25
@@ -117,10 +117,8 @@ def chances(source: Predictions, target: Predictions) -> Floats:
         known, new = source.confidence, target.confidence
     except NoAnswer:  # classes alone
         return np.full(target.n, source.correct.mean())
-    edges = np.unique(np.quantile(known, np.linspace(0, 1, BINS + 1)[1:-1]))
-    of_source = np.searchsorted(edges, known, side="right")
-    sizes = np.bincount(of_source, minlength=len(edges) + 1)
-    right = np.bincount(of_source, weights=source.correct, minlength=len(edges) + 1)
+    edges = equal_mass_edges(known, BINS)
+    sizes, right = (counts_between(edges, known, where=where) for where in (None, source.correct))
     shares = np.where(sizes > 0, right / np.maximum(sizes, 1), source.correct.mean())
     return shares[np.searchsorted(edges, new, side="right")]
 

@@ -48,6 +48,15 @@ def counts_between(edges: Floats, values: Floats, where: Bools | None = None) ->
     return counts
 
 
+def equal_mass_edges(values: Floats, bins: int) -> Floats:
+    """Inner edges that cut values into bins of as many each; fewer, where values are crowded.
+
+    >>> equal_mass_edges(np.array([0.0, 1.0, 2.0, 3.0, 4.0]), 2).tolist()
+    [2.0]
+    """
+    return np.unique(np.quantile(values, np.arange(1, bins) / bins))
+
+
 def wilson(successes: float, n: float) -> tuple[float, float]:
     """Wilson's 95 % interval of a proportion.
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from oodometer import arrays
 from oodometer.arrays import Floats
 from oodometer.estimators import transport
 from oodometer.estimators.transport import payments, step_of, transported
@@ -96,7 +97,7 @@ def test_many_rows_are_priced_by_some_of_them_and_lose_little(
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     probs, shares = made(5, 300, 7, 2.0)
     whole = transported(probs, shares)
-    monkeypatch.setattr(transport, "BLOCK", 64)
+    monkeypatch.setattr(arrays, "CELLS", 64)
     parts = transported(probs, shares)
     assert parts.cost == pytest.approx(whole.cost, abs=1e-7)
     assert (parts.to == whole.to).mean() > 0.99

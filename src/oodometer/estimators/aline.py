@@ -15,6 +15,7 @@ import numpy as np
 from oodometer.arrays import Bools, Floats, Ints
 from oodometer.core import Estimate, Staged
 from oodometer.errors import InputError, NoAnswer
+from oodometer.estimators.label_shift import true_classes
 from oodometer.predictions import Predictions
 
 # Pairs that agree on less or more than this have no say: probits run off to infinity.
@@ -142,9 +143,7 @@ class AgreementOnTheLine(Staged[Answers, Answers]):
     def learn(self, source: Predictions) -> Answers:
         """The classes that all models gave, and where they are right."""
         found = _classes(source, "source")
-        if source.labels is None:
-            raise NoAnswer("it needs the class of every source row, not just whether it is right")
-        return Answers(found, found == source.labels)
+        return Answers(found, found == true_classes(source))
 
     def summarize(self, learned: Answers, batch: Predictions) -> Answers:
         """The classes that all models gave."""

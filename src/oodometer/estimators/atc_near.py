@@ -7,10 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from oodometer import checks
 from oodometer.arrays import Floats, Ints
 from oodometer.core import Estimate, Staged
 from oodometer.errors import InputError, NoAnswer
 from oodometer.estimators.atc import Cut, cut, redrawn_above, share_above
+from oodometer.estimators.covariate import thinned
 from oodometer.neighbors import mean_distances, own_distances
 from oodometer.predictions import Predictions
 from oodometer.stats import counts_between, draw_counts
@@ -60,12 +62,9 @@ class ThresholdWithDistance(Staged[Reach, Ints]):
         if not 0 < self.within <= 1:
             raise InputError(f"within must be above 0 and at most 1; got {self.within}.")
 
-    def _some(self, rows: Predictions) -> Predictions:
-        return rows.rows(slice(None, None, -(-rows.n // self.max_rows)))
-
     def learn(self, source: Predictions) -> Reach:
         """The threshold, and how far from one another source rows are."""
-        known = _features(self._some(source))
+        known = _features(thinned(source, self.max_rows))
         if len(known) < 2:
             raise NoAnswer("distances need at least two source rows")
         own = own_distances(known, self.nearest)
@@ -74,13 +73,9 @@ class ThresholdWithDistance(Staged[Reach, Ints]):
 
     def summarize(self, learned: Reach, batch: Predictions) -> Ints:
         """Target rows counted between the edges, far and near apart: (cells, [far, near])."""
-        some = self._some(batch)
+        some = thinned(batch, self.max_rows)
         features = _features(some)
-        if features.shape[1] != learned.features.shape[1]:
-            raise InputError(
-                f"The source has {learned.features.shape[1]} features, the target "
-                f"{features.shape[1]}. Both must come from the same layer."
-            )
+        checks.same_width(learned.features, features)
         near = mean_distances(features, learned.features, self.nearest) <= learned.farthest
         edges, scores = learned.cut.edges, some.confidence
         counts = [counts_between(edges, scores, where=part) for part in (~near, near)]

@@ -13,9 +13,10 @@ import numpy as np
 
 from oodometer.arrays import Floats, Ints
 from oodometer.core import Estimate, Staged
-from oodometer.errors import InputError, NoAnswer
+from oodometer.errors import InputError
 from oodometer.estimators import mixture
 from oodometer.estimators.atc import Cut, cut, redrawn_above, share_above
+from oodometer.estimators.label_shift import true_classes
 from oodometer.estimators.transport import Transport, curvature, payments, step_of, transported
 from oodometer.predictions import Predictions
 from oodometer.stats import counts_between, draw_counts
@@ -25,9 +26,7 @@ ITERATIONS = 1000
 
 def label_counts(source: Predictions) -> Ints:
     """Source rows of each class."""
-    if source.labels is None:
-        raise NoAnswer("it needs the class of every source row, not just whether it is right")
-    return np.bincount(source.labels, minlength=source.k)
+    return np.bincount(true_classes(source), minlength=source.k)
 
 
 @dataclass(frozen=True)

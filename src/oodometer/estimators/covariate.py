@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from oodometer import checks
 from oodometer.arrays import Bools, Floats
 from oodometer.core import Estimate, Staged
 from oodometer.errors import InputError, NoAnswer
@@ -18,6 +19,11 @@ from oodometer.stats import auroc, effective_share
 MAX_WIDTH = 256
 # Replicates that are worked on together; more would cost memory and save nothing.
 AT_ONCE = 25
+
+
+def thinned(rows: Predictions, most: int) -> Predictions:
+    """Every second, third, … row, so that there are no more than `most`."""
+    return rows.rows(slice(None, None, -(-rows.n // most)))
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ class ImportanceWeighting(Staged[Known, Separation]):
 
     def some(self, rows: Predictions) -> Predictions:
         """The rows that are looked at."""
-        return rows.rows(slice(None, None, -(-rows.n // self.max_rows)))
+        return thinned(rows, self.max_rows)
 
     def learn(self, source: Predictions) -> Known:
         """The source rows and which of them are right."""
@@ -80,7 +86,7 @@ class ImportanceWeighting(Staged[Known, Separation]):
         some = self.some(batch)
         if learned.features is not None and some.features is not None:
             source, target = learned.features, some.features
-            _same_width(source, target)
+            checks.same_width(source, target)
         elif learned.log_probs is not None:
             source, target = learned.log_probs, some.log_probs
         else:
@@ -124,14 +130,6 @@ def redrawn_weights(
         slope -= (total.pull * total.coefficients)[:, None]
         moved = total.coefficients[:, None] + np.linalg.solve(curved, slope)
         yield some, _weights(total, moved) * draws[~total.is_target]
-
-
-def _same_width(source: Floats, target: Floats) -> None:
-    if source.shape[1] != target.shape[1]:
-        raise InputError(
-            f"The source has {source.shape[1]} features, the target {target.shape[1]}. "
-            "Both must come from the same layer."
-        )
 
 
 def _separate(rows: Floats, n_source: int) -> Separation:

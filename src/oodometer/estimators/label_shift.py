@@ -25,11 +25,17 @@ ILL_CONDITIONED = 1e3
 PULL, NO_PULL = 1e-2, 1e-12
 
 
-def confusion(source: Predictions) -> Ints:
-    """Counts (predicted, label) of the source."""
+def true_classes(source: Predictions) -> Ints:
+    """The label of every source row; signals may know no more than whether it is right."""
     if source.labels is None:
         raise NoAnswer("it needs the class of every source row, not just whether it is right")
-    cells = source.classes.astype(np.int64) * source.k + source.labels
+    return source.labels
+
+
+def confusion(source: Predictions) -> Ints:
+    """Counts (predicted, label) of the source."""
+    labels = true_classes(source)
+    cells = source.classes.astype(np.int64) * source.k + labels
     counts = np.bincount(cells, minlength=source.k**2).reshape(source.k, source.k)
     if np.count_nonzero(counts.sum(axis=0)) < 2:
         raise NoAnswer("the source has labels of one class only; label shift needs two or more")

@@ -23,7 +23,7 @@ from oodometer.estimators.covariate import (
     weights_of,
 )
 from oodometer.predictions import Predictions
-from oodometer.stats import counts_between, draw_counts, effective_share
+from oodometer.stats import counts_between, draw_counts, effective_share, equal_mass_edges
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class RecalibratedConfidence(Staged[Bins, Compared]):
     def learn(self, source: Predictions) -> Bins:
         """The source rows, in bins of equal mass."""
         known, sure = self._weighting.learn(source), self._weighting.some(source).confidence
-        edges = np.unique(np.quantile(sure, np.linspace(0, 1, self.bins + 1)[1:-1]))
+        edges = equal_mass_edges(sure, self.bins)
         return Bins(known, edges, np.searchsorted(edges, sure, side="right"))
 
     def summarize(self, learned: Bins, batch: Predictions) -> Compared:

@@ -11,7 +11,7 @@ from oodometer.arrays import Array, Floats, Ints
 from oodometer.core import Estimate, Staged
 from oodometer.errors import InputError
 from oodometer.predictions import Predictions
-from oodometer.stats import counts_between, draw_counts, effective_share
+from oodometer.stats import counts_between, draw_counts, effective_share, equal_mass_edges
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ class ImportanceReweighting(Staged[Bins, Ints]):
 
     def learn(self, source: Predictions) -> Bins:
         """The edges and the source's counts between them."""
-        inner = np.arange(1, self.bins) / self.bins
+        inner: Floats = np.arange(1, self.bins) / self.bins
         if self.binning == "equal-mass":
-            inner = np.unique(np.quantile(source.confidence, inner))
+            inner = equal_mass_edges(source.confidence, self.bins)
         sides = (~source.correct, source.correct)
         counts = [counts_between(inner, source.confidence, where=side) for side in sides]
         return Bins(inner, np.stack(counts, axis=1))

@@ -12,12 +12,11 @@ plan of the last step, mended to have the shares asked for, one from above.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from oodometer.arrays import Floats, Ints
+from oodometer.arrays import Floats, Ints, blocks
 
 # Each row is one among many of a large table, and its corner is blunt already.
 SMOOTHINGS = (0.1, 0.02, 4e-3, 8e-4, 2e-4)
@@ -29,8 +28,6 @@ MOST_ROWS, ROWS_A_CLASS, MOST_NUMBERS = 20_000, 1000, 20_000_000
 ROUNDING = 1e-9
 # Prices move the plan of a sample by steps; smoothed by this much, they move it evenly.
 SMOOTH, MOST_PRODUCTS, CURVED_ROWS = 0.05, 2_000_000_000, 200_000
-# Numbers that are worked on together: they stay in the processor's cache.
-BLOCK = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -109,8 +106,8 @@ def curvature(probs: Floats, prices: Floats) -> Floats:
     n, k = probs.shape
     some = probs[:: max(-(-n * k * k // MOST_PRODUCTS), -(-n // CURVED_ROWS))]
     total = np.zeros((k, k))
-    for _, block in _blocks(some):
-        parts, sums, _ = _parts(block, prices, SMOOTH)
+    for rows in blocks(*some.shape):
+        parts, sums, _ = _parts(some[rows], prices, SMOOTH)
         parts = (parts / sums[:, None]).astype(np.float64)
         total += np.diag(parts.sum(axis=0)) - parts.T @ parts
     return np.asarray(total / (len(some) * SMOOTH))
@@ -122,17 +119,11 @@ def step_of(n: int, k: int) -> int:
     return -(-n // rows)
 
 
-def _blocks(probs: Floats) -> Iterator[tuple[slice, Floats]]:
-    step = max(1, BLOCK // probs.shape[1])
-    for start in range(0, len(probs), step):
-        rows = slice(start, start + step)
-        yield rows, probs[rows]
-
-
 def _reduced(probs: Floats, prices: Floats) -> tuple[Floats, Ints]:
     """min_c (1 − p_ic − v_c) of every row, and the class where it is reached."""
     values, to = np.empty(len(probs)), np.empty(len(probs), dtype=np.int32)
-    for rows, block in _blocks(probs):
+    for rows in blocks(*probs.shape):
+        block = probs[rows]
         raised = block + prices.astype(block.dtype)
         best = raised.argmax(axis=1)
         to[rows] = best
@@ -156,8 +147,8 @@ def _smoothed(
 ) -> tuple[float, Floats]:
     """The smoothed dual and its slope, with the sign that minimisers want."""
     total, taken = 0.0, np.zeros(len(prices))
-    for _, block in _blocks(probs):
-        parts, sums, top = _parts(block, prices, smoothing)
+    for rows in blocks(*probs.shape):
+        parts, sums, top = _parts(probs[rows], prices, smoothing)
         total += float(top.sum(dtype=np.float64) + smoothing * np.log(sums).sum(dtype=np.float64))
         taken += (1 / sums) @ parts
     return total / len(probs) - float(shares @ prices), taken / len(probs) - shares
@@ -166,7 +157,8 @@ def _smoothed(
 def _plan(probs: Floats, prices: Floats, smoothing: float) -> tuple[Floats, Floats]:
     """What every row pays in the smoothed plan, and the share of rows each class takes."""
     paid, taken = np.empty(len(probs)), np.zeros(len(prices))
-    for rows, block in _blocks(probs):
+    for rows in blocks(*probs.shape):
+        block = probs[rows]
         parts, sums, _ = _parts(block, prices, smoothing)
         paid[rows] = 1.0 - (parts * block).sum(axis=1) / sums
         taken += (1 / sums) @ parts

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.arrays import Floats
+from oodometer.arrays import Floats, blocks
 from oodometer.core import Score
 from oodometer.errors import NoAnswer
 from oodometer.predictions import Predictions
@@ -159,9 +159,8 @@ def _probs(subject: Subject) -> Floats:
 def _gram(probs: Floats) -> Floats:
     """PᵀP, in double precision, a block of rows at a time."""
     total = np.zeros((probs.shape[1], probs.shape[1]))
-    step = max(1, 4_000_000 // probs.shape[1])
-    for start in range(0, len(probs), step):
-        block = probs[start : start + step].astype(np.float64)
+    for rows in blocks(*probs.shape):
+        block = probs[rows].astype(np.float64)
         total += block.T @ block
     return total
 
