@@ -19,6 +19,7 @@ check: .venv/.dev
 
 bench: .venv/.dev
 	$(BIN)/python -m benchmarks.speed_estimators
+	$(BIN)/python -m benchmarks.speed_streaming
 	$(BIN)/python -m benchmarks.speed_randaugment
 	$(BIN)/python -m benchmarks.speed_invariance
 	$(BIN)/python -m benchmarks.speed_mmd

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from oodometer.neighborhood import invariance
     from oodometer.protocol.judged import judge
     from oodometer.ranking import rank
+    from oodometer.streaming import estimate_files
     from oodometer.studies import Study
     from oodometer.suitability import suggest_transforms
 
@@ -51,6 +52,7 @@ __all__ = [
     "as_dataset",
     "as_model",
     "estimate",
+    "estimate_files",
     "evaluate",
     "invariance",
     "judge",
@@ -68,6 +70,7 @@ _LATER = {
     "Study": "studies",
     "as_dataset": "datasets",
     "as_model": "models",
+    "estimate_files": "streaming",
     "evaluate": "evaluation",
     "invariance": "neighborhood",
     "judge": "protocol.judged",

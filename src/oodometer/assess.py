@@ -53,16 +53,16 @@ def estimate(  # noqa: PLR0913 - the main door; all but the data are options
     `by` has one value a target row: an estimate is then made for every value too. Intervals are
     95 % bootstrap intervals of the sampling error.
     """
-    source, target = _at_the_door(source, target, second, second_source)
+    source, target = at_the_door(source, target, second, second_source)
     if replicates < 20:
         raise InputError(f"replicates must be at least 20; got {replicates}.")
     by = checks.per_row(by, target.n, "values of by")
     methods = [methods] if isinstance(methods, str) else methods
     members = [_member(method) for method in methods] if methods else list(estimators.every())
-    fitted, used = _temperature(source, target, temperature)
+    fitted, used = temperature_of(source, target, temperature)
     if used is not None:
         source, target = source.at_temperature(used), target.at_temperature(used)
-    tasks = {m.name: _Task(m, source, used, seed, replicates) for m in members}
+    tasks = tasks_of(members, source, used, seed=seed, replicates=replicates)
     found, refused = _run(tasks, target, progress, asked=methods is not None)
     diagnostics = diagnose(Evidence(source, target, tuple(found.values()), fitted))
     calibrated = _calibrated(fitted, used)
@@ -73,7 +73,7 @@ def estimate(  # noqa: PLR0913 - the main door; all but the data are options
     few = None if labelled is None else from_few(source, target, labelled, seed)
     by_labels = few is not None and few.method == PPI
     # Labels of the target itself need no history.
-    shift = None if by_labels else _shift(history, found, best, tasks)
+    shift = None if by_labels else shift_of(history, found, best, tasks)
     if few is not None:
         found[few.method] = few.estimate
     if few is not None and by_labels:
@@ -95,7 +95,7 @@ def estimate(  # noqa: PLR0913 - the main door; all but the data are options
     )
 
 
-def _shift(
+def shift_of(
     history: History | Sequence[Predictions] | None,
     found: dict[str, Estimate],
     best: str,
@@ -138,22 +138,27 @@ def estimates(
     temperature: float | Literal["fit"] | None = "fit",
     seed: int = 0,
     replicates: int = 200,
+    path: Sequence[object] = (),
 ) -> tuple[dict[str, Estimate], dict[str, str]]:
-    """What each of some estimators says, as `estimate` does, and the reasons of those that can't."""
-    source, target = _at_the_door(source, target)
-    _, used = _temperature(source, target, temperature)
+    """What each of some estimators says, as `estimate` does, and the reasons of those that can't.
+
+    Random draws hang on the seed, the estimator and `path`: a segment has one of its own.
+    """
+    source, target = at_the_door(source, target)
+    _, used = temperature_of(source, target, temperature)
     if used is not None:
         source, target = source.at_temperature(used), target.at_temperature(used)
-    tasks = {m.name: _Task(m, source, used, seed, replicates) for m in members}
-    return _each(tasks, target, None)
+    tasks = tasks_of(members, source, used, seed=seed, replicates=replicates)
+    return _each(tasks, target, None, *path)
 
 
-def _at_the_door(
+def at_the_door(
     source: Predictions,
     target: Predictions,
     second: Predictions | Sequence[Predictions] | None = None,
     second_source: Predictions | Sequence[Predictions] | None = None,
 ) -> tuple[Predictions, Predictions]:
+    """Both sides, checked against each other, the target without labels."""
     for what, given in (("source", source), ("target", target)):
         if not isinstance(given, Predictions):
             raise InputError(
@@ -179,7 +184,7 @@ def _with_peers(
     return rows.with_peers(*(peer.in_class_order(rows.class_names) for peer in several))
 
 
-def _temperature(
+def temperature_of(
     source: Predictions, target: Predictions, wanted: float | str | None
 ) -> tuple[Temperature | None, float | None]:
     """The fit, if there was one, and the temperature to use; none where one side has no scores."""
@@ -271,6 +276,18 @@ def _widened(value: float, ends: tuple[float, float], doubt: float) -> tuple[flo
     return value - math.hypot(value - low, doubt), value + math.hypot(high - value, doubt)
 
 
+def tasks_of(
+    members: Sequence[Estimator],
+    source: Predictions,
+    temperature: float | None,
+    *,
+    seed: int,
+    replicates: int,
+) -> dict[str, _Task]:
+    """Estimators by name, with the source, which is at that temperature."""
+    return {m.name: _Task(m, source, temperature, seed, replicates) for m in members}
+
+
 def _drawn(rows: Predictions, rng: np.random.Generator) -> Predictions:
     return rows.rows(rng.integers(rows.n, size=rows.n))
 
@@ -287,7 +304,7 @@ def _run(
 
 
 def _each(
-    tasks: dict[str, _Task], target: Predictions, progress: Progress | None
+    tasks: dict[str, _Task], target: Predictions, progress: Progress | None, *path: object
 ) -> tuple[dict[str, Estimate], dict[str, str]]:
     found: dict[str, Estimate] = {}
     refused: dict[str, str] = {}
@@ -295,7 +312,7 @@ def _each(
         if progress:
             progress(done, len(tasks), name)
         try:
-            found[name] = task.run(target)
+            found[name] = task.run(target, *path)
         except NoAnswer as reason:
             refused[name] = str(reason)
     return found, refused

@@ -81,6 +81,7 @@ class Assessment:
     segments: tuple[Segment, ...]
     seed: int
     shift: ShiftInterval | None = None
+    notes: tuple[str, ...] = ()
 
     def __getitem__(self, method: str) -> Estimate:
         """The estimate of one method, by its name."""
@@ -147,7 +148,7 @@ class Assessment:
 
     def __str__(self) -> str:
         wide = max(len(found.method) for found in self.estimates)
-        lines = [self.verdict, "", f"interval by sampling alone: {span(self.headline.estimate)}"]
+        lines = [self.verdict, *self.notes, "", f"interval by sampling alone: {span(self.headline.estimate)}"]
         lines += [
             f"interval with shift: {self.shift_span}",
             "",
@@ -188,5 +189,6 @@ class Assessment:
             "diagnostics": [diagnostic.to_dict() for diagnostic in self.diagnostics],
             "segments": [segment.to_dict() for segment in self.segments],
             "shift": None if self.shift is None else self.shift.to_dict(),
+            "notes": list(self.notes),
             "verdict": self.verdict,
         }

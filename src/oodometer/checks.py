@@ -103,6 +103,12 @@ def _refuse_probs(block: Array, off: Floats, start: int) -> NoReturn:
     )
 
 
+def all_finite(logits: Array) -> None:
+    """Every value finite."""
+    for rows in arrays.blocks(*logits.shape):
+        _finite(logits[rows], "logits", rows.start)
+
+
 def are_logits(logits: Array) -> None:
     """Every value finite; a warning where they look like probabilities."""
     looks_like_probs = True

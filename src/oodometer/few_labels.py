@@ -123,8 +123,41 @@ def chances(source: Predictions, target: Predictions) -> Floats:
     return shares[np.searchsorted(edges, new, side="right")]
 
 
+@dataclass(frozen=True)
+class Rest:
+    """What is needed of the scores of the rows without labels: how many, their mean, their variance.
+
+    >>> Rest.of(np.array([1.0, 2.0, 3.0]))
+    Rest(n=3, mean=2.0, variance=1.0)
+    """
+
+    n: int
+    mean: float
+    variance: float
+
+    @classmethod
+    def of(cls, scores: Floats) -> Rest:
+        """Of the scores themselves."""
+        n = len(scores)
+        # One score alone has no spread that could be told.
+        return cls(
+            n, float(scores.mean()) if n else 0.0, float(scores.var(ddof=1)) if n > 1 else 0.0
+        )
+
+    @classmethod
+    def beside(cls, sums: Floats, scores: Floats) -> Rest:
+        """Of (n, Σ, Σ²) of all scores, and the scores of the rows that have labels.
+
+        >>> Rest.beside(np.array([4.0, 10.0, 30.0]), np.array([4.0]))
+        Rest(n=3, mean=2.0, variance=1.0)
+        """
+        n, total, squares = sums - [len(scores), scores.sum(), np.dot(scores, scores)]
+        mean, spread = total / max(n, 1), squares - total * total / max(n, 1)
+        return cls(int(n), float(mean), float(max(spread, 0.0) / (n - 1)) if n > 1 else 0.0)
+
+
 def few_labels(
-    correct: Bools, scores: Floats, rest: Floats, *, rng: np.random.Generator
+    correct: Bools, scores: Floats, rest: Floats | Rest, *, rng: np.random.Generator
 ) -> FewLabels:
     """The accuracy from labelled rows, their scores, and the scores of the unlabelled rest.
 
@@ -134,18 +167,19 @@ def few_labels(
     (0.5, 'ppi++')
     """
     n = len(correct)
+    others = rest if isinstance(rest, Rest) else Rest.of(rest)
     if n == 0 or len(scores) != n:
         raise InputError(
             f"{n} labels and {len(scores)} scores of labelled rows; give as many, and at least one."
         )
-    if n < FEWEST or not len(rest) or correct.all() or not correct.any():
+    if n < FEWEST or not others.n or correct.all() or not correct.any():
         low, high = wilson(int(correct.sum()), n)
-        return FewLabels(float(correct.mean()), low, high, n, len(rest), 0.0, 0.0, WILSON)
+        return FewLabels(float(correct.mean()), low, high, n, others.n, 0.0, 0.0, WILSON)
     right = correct.astype(np.float64)
-    weights = _cross_fitted(right, scores, len(rest), rng)
+    weights = _cross_fitted(right, scores, others.n, rng)
     left = right - weights * scores
-    value = float(weights.mean() * rest.mean() + left.mean())
-    variance = left.var(ddof=1) / n + weights.mean() ** 2 * rest.var(ddof=1) / len(rest)
+    value = float(weights.mean() * others.mean + left.mean())
+    variance = left.var(ddof=1) / n + weights.mean() ** 2 * others.variance / others.n
     half = Z95 * float(np.sqrt(variance))
     plain = right.var(ddof=1) / n
     return FewLabels(
@@ -153,7 +187,7 @@ def few_labels(
         max(value - half, 0.0),
         min(value + half, 1.0),
         n,
-        len(rest),
+        others.n,
         float(weights.mean()),
         float(1 - variance / plain),
         PPI,

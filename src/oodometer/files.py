@@ -57,7 +57,7 @@ class Outputs:
     def open(cls, path: str | Path) -> Outputs:
         """Read a file; everything that can be wrong with it is said in one line."""
         path = Path(path)
-        reader = _READERS.get(_ending(path))
+        reader = _READERS.get(ending_of(path))
         if reader is None and not path.is_dir():
             raise InputError(
                 f"{path.name} has an ending that is not known. There are: {', '.join(_READERS)}."
@@ -150,13 +150,14 @@ def _key(arrays: dict[str, Array], name: str) -> Array:
     return arrays[name]
 
 
-def _ending(path: Path) -> str:
+def ending_of(path: Path) -> str:
     """What the file is by its name; packed text has two endings."""
     packed = path.suffix.lower() == ".gz"
     return "".join(path.suffixes[-2:] if packed else path.suffixes[-1:]).lower()
 
 
-def _unreadable(path: Path, kind: str, error: Exception) -> InputError:
+def unreadable(path: Path, kind: str, error: Exception) -> InputError:
+    """What to say of a file that can't be read."""
     first = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
     cure = "Save it as UTF-8." if isinstance(error, UnicodeDecodeError) else "Is the file whole?"
     return InputError(f"{path.name} can't be read as {kind}: {first}. {cure}")
@@ -164,7 +165,7 @@ def _unreadable(path: Path, kind: str, error: Exception) -> InputError:
 
 def _npz(path: Path) -> dict[str, Array]:
     if not zipfile.is_zipfile(path):
-        raise _unreadable(path, "npz", zipfile.BadZipFile("File is not a zip file"))
+        raise unreadable(path, "npz", zipfile.BadZipFile("File is not a zip file"))
     try:
         # Opened here, for numpy leaves a broken archive open.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
@@ -175,7 +176,7 @@ def _npz(path: Path) -> dict[str, Array]:
                 f"{path.name} holds Python objects, which are not loaded because loading them can "
                 "run code. Save plain arrays: numbers, or text as fixed-width strings."
             ) from error
-        raise _unreadable(path, "npz", error) from error
+        raise unreadable(path, "npz", error) from error
 
 
 def _arrow_reader(kind: str, read: Callable[[Path], Any]) -> Callable[[Path], Any]:
@@ -187,7 +188,7 @@ def _arrow_reader(kind: str, read: Callable[[Path], Any]) -> Callable[[Path], An
             _ = table.column_names  # names that are not UTF-8 are found out only here
             return table
         except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
-            raise _unreadable(path, kind, error) from error
+            raise unreadable(path, kind, error) from error
 
     return reader
 
@@ -201,7 +202,7 @@ def _parquet(path: Path) -> Any:
 def _csv(path: Path) -> Any:
     from pyarrow import csv, types
 
-    _check_signs(path)
+    check_signs(path)
     # Texts in quotes may run over several lines.
     found = csv.read_csv(path, parse_options=csv.ParseOptions(newlines_in_values=True))
     for column in found.schema:
@@ -212,7 +213,7 @@ def _csv(path: Path) -> Any:
     return found
 
 
-def _check_signs(path: Path) -> None:
+def check_signs(path: Path) -> None:
     """Refuse what spreadsheets write in some countries: it would be one column, or rubbish."""
     with path.open("rb") as file:
         head = file.readline(2**16)

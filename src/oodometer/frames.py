@@ -82,8 +82,26 @@ def named_scores(probs: str | None, logits: str | None) -> list[tuple[Form, str]
     return [] if logits is None else [("logits", logits)]
 
 
+@dataclass(frozen=True)
+class Places:
+    """Where scores are: what they hold, their columns in class order, the names those spell.
+
+    A column that stands `alone` holds whole rows, or the second of two classes.
+    """
+
+    form: Form
+    columns: tuple[str, ...]
+    class_names: tuple[str, ...] | None
+    alone: bool
+
+
 def scores_of(table: Any, *, probs: str | None = None, logits: str | None = None) -> Scores:
     """The scores of a table: the columns named, or else the usual ones."""
+    return scores_at(table, places_of(table, probs=probs, logits=logits))
+
+
+def places_of(table: Any, *, probs: str | None = None, logits: str | None = None) -> Places:
+    """Where the scores of a table are: in the columns named, or else in the usual ones."""
     named = named_scores(probs, logits)
     wanted = named or [(form, name) for form, names in DEFAULTS.items() for name in names]
     found = [(form, name) for form, name in wanted if _has(table, name, bool(named))]
@@ -95,11 +113,19 @@ def scores_of(table: Any, *, probs: str | None = None, logits: str | None = None
         )
     form, name = found[0]
     if name in table.column_names:
-        single = _is_number(table.column(name).type)
-        values = _of_two(table, name, form) if single else _from_lists(table, name)
-        return Scores(values, form, None)
+        return Places(form, (name,), None, alone=True)
     columns, class_names = _ordered(table, name)
-    return Scores(_from_columns(table, columns), form, class_names)
+    return Places(form, tuple(columns), class_names, alone=False)
+
+
+def scores_at(table: Any, places: Places) -> Scores:
+    """The scores at some places."""
+    name, form = places.columns[0], places.form
+    if not places.alone:
+        return Scores(_from_columns(table, list(places.columns)), form, places.class_names)
+    single = _is_number(table.column(name).type)
+    values = _of_two(table, name, form) if single else _from_lists(table, name)
+    return Scores(values, form, None)
 
 
 def _has(table: Any, name: str, named: bool) -> bool:
@@ -196,7 +222,7 @@ def _from_lists(table: Any, name: str) -> Array:
             f"The column {name!r} holds {column.type}; a list of numbers in every row was "
             "expected. For one column a class, name their common prefix."
         )
-    _no_gaps(column, name)
+    check_no_gaps(column, name)
     lengths = np.asarray(pa.compute.list_value_length(column))
     if lengths.size == 0:
         return np.empty((0, 0))
@@ -219,7 +245,7 @@ def _from_lists(table: Any, name: str) -> Array:
 def numbers(table: Any, name: str) -> Array:
     """A column of numbers; text or an empty place is an error that names the row."""
     column = _number_column(table, name)
-    _no_gaps(column, name)
+    check_no_gaps(column, name)
     return _plain(column, name)
 
 
@@ -248,7 +274,7 @@ def _number_column(table: Any, name: str) -> Any:
 def texts(table: Any, name: str) -> list[str]:
     """A column as text, whatever it holds; an empty place is an error that names the row."""
     column = table.column(name)
-    _no_gaps(column, name)
+    check_no_gaps(column, name)
     found = [str(cell) for cell in column.to_pylist()]
     if "" in found:
         raise InputError(f"The column {name!r} has no value in row {found.index('')}.")
@@ -272,7 +298,7 @@ def values(table: Any, name: str) -> Array:
         hint = did_you_mean(name, table.column_names)
         raise InputError(f"No column is called {name!r}.{hint} There are: {there}.")
     column = table.column(name)
-    _no_gaps(column, name)
+    check_no_gaps(column, name)
     if pa.types.is_dictionary(column.type):
         return np.asarray(column.to_numpy())
     return _plain(column, name)
@@ -282,7 +308,10 @@ def _plain(column: Any, name: str) -> Array:
     import pyarrow as pa
 
     try:
-        joined = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        joined = column
+        if isinstance(column, pa.ChunkedArray):  # one chunk is not copied
+            one = column.num_chunks == 1
+            joined = column.chunk(0) if one else column.combine_chunks()
         if isinstance(joined, pa.ChunkedArray):
             joined = pa.concat_arrays(joined.chunks)
         return np.asarray(joined.to_numpy(zero_copy_only=False))
@@ -290,7 +319,8 @@ def _plain(column: Any, name: str) -> Array:
         raise InputError(f"The column {name!r} can't be read: {error}") from error
 
 
-def _no_gaps(column: Any, name: str) -> None:
+def check_no_gaps(column: Any, name: str) -> None:
+    """Refuse a column with an empty place."""
     if column.null_count:
         raise InputError(f"The column {name!r} has no value in row {_first_null(column)}.")
 

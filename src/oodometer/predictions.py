@@ -267,7 +267,7 @@ class Predictions:
         """Logarithms of the probabilities, floored."""
         return arrays.log_probs(*self.scored("probabilities"), self.temperature)
 
-    @property
+    @cached_property
     def class_counts(self) -> Ints:
         """How many rows are predicted to be of each class."""
         return np.bincount(self.classes, minlength=self.k)

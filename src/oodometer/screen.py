@@ -54,7 +54,7 @@ def show_assessment(console: Console, found: Assessment) -> None:
     )
     console.print(Text(f"Interval by sampling alone: {span(best)}"))
     console.print(Text(f"Interval with shift: {found.shift_span}"))
-    console.print(Text(found.verdict))
+    console.print(Text("\n".join((found.verdict, *found.notes))))
     rows = [
         (e.method, points(e.value), span(e), "; ".join((f"if {e.assumes}", *e.notes)))
         for e in found.estimates

@@ -23,6 +23,7 @@ from oodometer.cli.options import (
 )
 from oodometer.cli.pages import reproduced, written
 from oodometer.cli.past import Past, opened_history
+from oodometer.cli.pieces import WHOLE, Reading, Scheduler, Stream, Workers, no_second
 from oodometer.errors import InputError
 from oodometer.files import Columns, Outputs, is_blank
 from oodometer.more import Asked, More, more
@@ -80,6 +81,9 @@ def estimate(
     temperature: Heat = "fit",
     seed: Seed = 0,
     replicates: Replicates = 200,
+    stream: Stream = False,
+    workers: Workers = 0,
+    scheduler: Scheduler = None,
     as_json: AsJson = False,
     html: Html = None,
     fail_below: Annotated[
@@ -92,14 +96,21 @@ def estimate(
     column probs or logits, or, of two classes, one column prob or logit) and, in the source, label.
     Where some rows of the target have a label too and others a blank, they are used.
 
+    Either may be a folder or a pattern between quotes. Folders, patterns and files above 1 GB are
+    read in pieces: methods whose sums add up see every row, the others a sample, as is told.
+
     Example: oodometer estimate validation.parquet new_site.parquet --html report.html
+
+    Example: oodometer estimate validation.parquet "scores/*.parquet" --workers 4
     """
     _fraction(fail_below, "--fail-below")
     page_can_be_made(html)
     columns = named_columns(labels, probs, logits, classes)
     others = Others(tuple(second or ()), tuple(second_source or ()), tuple(history or ()))
     files = Files(source, target, others, columns, by)
-    settings = Settings(method, temperature, seed, replicates, Asked(metrics, bound, margin))
+    reading = Reading(stream, workers, scheduler)
+    asked = Asked(metrics, bound, margin)
+    settings = Settings(method, temperature, seed, replicates, asked, reading)
     found = assessed(files, settings)
     if as_json:
         beside = {"more": found.more.to_dict()} if settings.asked != Asked() else {}
@@ -147,6 +158,7 @@ class Settings:
     seed: int
     replicates: int
     asked: Asked = field(default_factory=Asked)
+    reading: Reading = WHOLE
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +180,8 @@ def named_columns(
 
 def assessed(files: Files, settings: Settings) -> Assessed:
     """Read the files and estimate."""
+    if settings.reading.in_pieces(files.source, files.target):
+        return _in_pieces(files, settings)
     source = Outputs.open(files.source).predictions(files.columns, labelled=True)
     opened = Outputs.open(files.target)
     target = opened.predictions(files.columns, labelled=False)
@@ -189,6 +203,18 @@ def assessed(files: Files, settings: Settings) -> Assessed:
         )
     beside = more(settings.asked, source, target, temperature=found.temperature, seed=found.seed)
     return Assessed(found, beside, source, target)
+
+
+def _in_pieces(files: Files, settings: Settings) -> Assessed:
+    """The same of files that are not read whole."""
+    from oodometer.streaming import Asked
+
+    no_second((*files.others.second, *files.others.second_source))
+    heat = _temperature(settings.temperature)
+    asked = Asked(settings.methods, heat, files.by, settings.seed, settings.replicates)
+    past = opened_history(files.others.history, files.columns)
+    found = settings.reading.assessed(files.source, files.target, files.columns, asked, past)
+    return Assessed(found.assessment, found.source, found.sample)
 
 
 def _peers(paths: tuple[Path, ...], columns: Columns) -> list[Predictions] | None:

@@ -14,6 +14,7 @@ import numpy as np
 
 import oodometer
 from oodometer.cli.options import note
+from oodometer.cli.pieces import told
 
 if TYPE_CHECKING:
     from oodometer.protocol.table import Table
@@ -30,7 +31,9 @@ def reproduced(files: Iterable[Path], *, seed: int | None = None) -> dict[str, s
     if seed is not None:
         facts["Seed"] = str(seed)
     # By the whole path, for files of two folders may have one name.
-    return facts | {f"SHA-256 of {path}": _digest(path) for path in files}
+    for path in files:
+        facts |= told(path) or {f"SHA-256 of {path}": _digest(path)}
+    return facts
 
 
 def written(page: str, path: Path) -> None:
