@@ -89,6 +89,7 @@ def test_the_page_on_clusters_runs_on_one(cluster: str, tmp_path: Path) -> None:
     said = run_page(CLUSTER, tmp_path, {"tcp://head:8786": cluster})
     assert len(list(tmp_path.glob("on_cluster/[!.]*/weights.safetensors"))) == 4
     assert "4 of 4 are there" in said[-1]
+    assert "left" in said[-2]
 
 
 def test_files_of_formats_are_opened(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""invariance(): against one input at a time, in any batches, orders and numbers of workers."""
+"""invariance(): against one input at a time, in any batches, orders and numbers of threads."""
 
 from __future__ import annotations
 
@@ -92,12 +92,12 @@ def test_without_the_identity_it_has_no_vote() -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 7, 512])
-@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("threads", [0, 1, 2])
 @pytest.mark.parametrize("wish", [{}, {"budget": 150}, {"precision": 0.08}])
-def test_batches_and_workers_change_nothing(batch: int, workers: int, wish: dict[str, Any]) -> None:
+def test_batches_and_threads_change_nothing(batch: int, threads: int, wish: dict[str, Any]) -> None:
     data = vectors(230)
     expected = invariance(ByContent(), data, Noise(), seed=2, **wish)
-    found = invariance(ByContent(), data, Noise(), seed=2, batch=batch, workers=workers, **wish)
+    found = invariance(ByContent(), data, Noise(), seed=2, batch=batch, threads=threads, **wish)
     assert values(found) == values(expected)
     assert np.array_equal(found[0].tally.classes, expected[0].tally.classes)
     assert found.effort == expected.effort
@@ -183,15 +183,15 @@ class Endless(Rows):
         return made.astype(np.uint8).reshape(-1, 48, 48)
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_memory_is_bounded_by_a_few_batches(workers: int) -> None:
+@pytest.mark.parametrize("threads", [0, 2])
+def test_memory_is_bounded_by_a_few_batches(threads: int) -> None:
     """All 11,000 inputs are 25 MB, a batch of them is a quarter of one."""
     data = Endless(np.arange(1000, dtype=np.uint64), [])
     constant = {"constant": lambda x: np.tile([0.9, 0.1], (len(x), 1))}
     invariance(constant, data.rows(slice(0, 20)), "translate", batch=110)  # what is imported once
     tracemalloc.start()
     try:
-        invariance(constant, data, "translate", batch=110, workers=workers)
+        invariance(constant, data, "translate", batch=110, threads=threads)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -246,8 +246,8 @@ def test_a_model_that_gives_too_few_rows_is_named() -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-@pytest.mark.parametrize("workers", [0, 1, 2])
-def test_who_stops_a_run_leaves_no_thread_behind(error: Any, workers: int) -> None:
+@pytest.mark.parametrize("threads", [0, 1, 2])
+def test_who_stops_a_run_leaves_no_thread_behind(error: Any, threads: int) -> None:
     @dataclass
     class Stopping(ByContent):
         def classify(self, inputs: Any) -> Predictions:
@@ -257,7 +257,7 @@ def test_who_stops_a_run_leaves_no_thread_behind(error: Any, workers: int) -> No
 
     before = threading.active_count()
     with pytest.raises(error, match="stop"):
-        invariance(Stopping(), vectors(300), Noise(), batch=22, workers=workers)
+        invariance(Stopping(), vectors(300), Noise(), batch=22, threads=threads)
     assert threading.active_count() == before
 
 

@@ -161,7 +161,7 @@ def test_neither_the_order_of_the_data_nor_batches_change_a_ranking() -> None:
     data = vectors(80)
     order = np.random.default_rng(1).permutation(80)
     first = rank(MODELS, data, transform=Noise(0.6))
-    second = rank(MODELS, data[order], transform=Noise(0.6), batch=7, workers=2)
+    second = rank(MODELS, data[order], transform=Noise(0.6), batch=7, threads=2)
     for one, other in zip(first, second, strict=True):
         assert one.beats_next == other.beats_next
         assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oodometer.errors import InputError
-from oodometer.sampling import Round, by_rounds, check_wishes, everything, visiting_order
+from oodometer.sampling import Round, by_rounds, check_wishes, everything, steps, visiting_order
 
 
 def keys(n: int) -> np.ndarray:
@@ -103,3 +103,36 @@ def test_the_smallest_wishes_are_granted() -> None:
 def test_it_is_checked_first_at_two_hundred_and_then_at_every_quarter_more() -> None:
     sizes = [len(one.examples) for one in by_rounds(keys(400), 2, 0)]
     assert sizes == [200, 50, 62, 78, 10]
+
+
+@given(
+    n=st.integers(1, 300),
+    draws=st.integers(1, 4),
+    share=st.floats(0.05, 1.0),
+    batch=st.integers(1, 40),
+    known=st.integers(0, 5),
+)
+def test_steps_are_the_rounds_less_what_is_known_as_far_as_it_is_paid(
+    n: int, draws: int, share: float, batch: int, known: int
+) -> None:
+    """Against one member after another, a set of what was seen, and a purse."""
+    rounds = list(by_rounds(keys(n), draws, 0))
+    seen = np.random.default_rng(known).integers(0, known + 1, n)
+    budget = max(int(share * n * (draws + 1)), draws + 1)
+    found = list(steps(rounds, budget, seen, batch))
+    there = {(e, m) for e in range(n) for m in range(seen[e])}
+    left, twin, last = budget, [], []
+    for one in rounds:
+        paid = [e for e in one.examples if (left := left - len(one.members)) >= 0]
+        left = max(left, 0) if len(paid) == len(one.examples) else 0
+        twin.append({(int(e), m) for e in paid for m in one.members} - there)
+        there |= twin[-1]
+        last.append(len(paid) < len(one.examples))
+        if last[-1]:
+            break
+    assert [set(members(step.portions)) for step in found] == twin
+    assert [step.last for step in found] == last
+    assert all(
+        len(members(step.portions)) == len(some) for step, some in zip(found, twin, strict=True)
+    )
+    assert all(part.size <= max(batch, 1) for step in found for part in step.portions)

@@ -10,8 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from oodometer import scoring
-from oodometer import view as viewing
+from oodometer import passes, scoring
 from oodometer.datasets import as_dataset
 from oodometer.errors import InputError, NoAnswer, UnknownName
 from oodometer.models import FunctionModel, TorchModel
@@ -219,7 +218,7 @@ def test_a_model_that_answers_other_inputs_otherwise_is_refused() -> None:
 
 
 def test_batches_are_counted_and_must_be_as_wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(viewing, "ROWS", 16)
+    monkeypatch.setattr(passes, "ROWS", 16)
     monkeypatch.setattr(scoring, "ROWS", 16)
     for model, what in ((TorchModel(network()), "looking at data"),
                         (ByContent(), "classifying vectors")):  # fmt: skip

@@ -64,3 +64,13 @@ class NoAnswer(OodometerError):
 
 class MissingExtra(OodometerError, ImportError):
     """An optional package is not installed; the message says how to get it."""
+
+
+def reason_of(error: Exception) -> str:
+    """What went wrong, in one line; our own errors say it all.
+
+    >>> reason_of(ValueError("no luck")), reason_of(InputError("Give more rows."))
+    ('ValueError: no luck', 'Give more rows.')
+    """
+    own = isinstance(error, OodometerError)
+    return " ".join((str(error) if own else f"{type(error).__name__}: {error}").split())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,17 +16,17 @@ from oodometer import measures
 from oodometer.arrays import Floats
 from oodometer.core import Progress, Score
 from oodometer.errors import InputError, NoAnswer
+from oodometer.measures.kin import families
 from oodometer.models import as_model
 from oodometer.protocol.environments import Sign, canonical_sign
 from oodometer.registry import asked_for
-from oodometer.stats import stream
-from oodometer.subject import Measure, Subject, scored
+from oodometer.subject import Found, Measure, Subject, subset, taken
 from oodometer.views import Looking, alike
 
-__all__ = ["Measurements", "Noise", "Sign", "canonical_sign", "chosen", "measure", "subject_of"]
+if TYPE_CHECKING:
+    from oodometer.runners import Runner
 
-# The share of rows that a replicate is measured on. DG §2.
-SHARE = 0.8
+__all__ = ["Measurements", "Noise", "Sign", "canonical_sign", "chosen", "measure", "subject_of"]
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,7 @@ def measure(  # noqa: PLR0913 - the main door; all but the data are options
     layer: str | None = None,
     replicates: int = 0,
     seed: int = 0,
+    runner: Runner | None = None,
     progress: Progress | None = None,
 ) -> Measurements:
     """Scores that may tell of the error on the target, of a model, its source and its target.
@@ -130,7 +131,8 @@ def measure(  # noqa: PLR0913 - the main door; all but the data are options
 
     `training` is what the model was trained on: the papers' S; without it the source stands in.
     With `replicates`, each measure is measured again on so many random 80 % of the rows: mean,
-    standard deviation and their ratio are its `noise`.
+    standard deviation and their ratio are its `noise`. With a `runner` its workers look at the rows
+    and take the measures, with one thread each.
 
     >>> import numpy as np
     >>> near, far = np.random.default_rng(0).normal(size=(2, 400, 3)), 9.0
@@ -145,10 +147,13 @@ def measure(  # noqa: PLR0913 - the main door; all but the data are options
         model, source, target, training=training, features=features, layer=layer, seed=seed,
         progress=progress,
     )  # fmt: skip
-    found, refused = _each(members, subject, progress)
+    if runner is not None:
+        subject = _looked_at(runner, members, subject, progress)
+    found, refused = _each(members, subject, runner, progress)
     if isinstance(names, str | Measure) and refused:
         raise NoAnswer("; ".join(f"{name} has no answer: {why}" for name, why in refused.items()))
-    noise = _noises([one for one in members if one.name in found], subject, replicates, progress)
+    able = [one for one in members if one.name in found]
+    noise = _noises(_subsets(able, subject, replicates, runner, progress), able)
     return Measurements(
         model=None if subject.target.given.model is None else subject.target.given.model.name,
         source=subject.source.name,
@@ -202,41 +207,80 @@ def subject_of(
     )
 
 
+def _looked_at(
+    runner: Runner, members: Sequence[Measure], subject: Subject, progress: Progress | None
+) -> Subject:
+    """The same; if a measure reads them, outputs and features of all rows are known."""
+    from oodometer.measured import passed
+
+    read = any({"outputs", "features"} & set(member.needs) for member in members)
+    return passed(runner, subject, progress) if read else subject
+
+
 def _each(
-    members: Sequence[Measure], subject: Subject, progress: Progress | None
+    members: Sequence[Measure],
+    subject: Subject,
+    runner: Runner | None,
+    progress: Progress | None,
 ) -> tuple[dict[str, Score], dict[str, str]]:
     """Scores, and reasons of those that have none."""
-    found: dict[str, Score] = {}
-    refused: dict[str, str] = {}
+    if runner is None:
+        whole = _here(members, subject, progress)
+    else:
+        from oodometer.measured import Wanted, measured
+
+        wanted = [Wanted(tuple(one.name for one in some)) for some in families(members)]
+        parts = measured(runner, members, subject, wanted, progress)
+        whole = {name: one for part in parts for name, one in part.items()}
+    ranked = [(member.name, whole[member.name]) for member in members]
+    found = {name: one for name, one in ranked if isinstance(one, Score)}
+    return found, {name: str(one) for name, one in ranked if isinstance(one, NoAnswer)}
+
+
+def _here(members: Sequence[Measure], subject: Subject, progress: Progress | None) -> Found:
+    found: Found = {}
     for done, member in enumerate(members):
         if progress:
             progress(done, len(members), f"measuring {member.name}")
-        try:
-            found[member.name] = scored(member, subject)
-        except NoAnswer as refusal:
-            refused[member.name] = str(refusal)
+        found.update(taken([member], subject))
     if progress:
         progress(len(members), len(members), "measured")
-    return found, refused
+    return found
 
 
-def _noises(
-    members: Sequence[Measure], subject: Subject, replicates: int, progress: Progress | None
-) -> dict[str, Noise]:
-    """How much measures vary over subsets; one that fails on a subset has no noise to show."""
-    values: dict[str, list[float]] = {member.name: [] for member in members}
+def _subsets(
+    members: Sequence[Measure],
+    subject: Subject,
+    replicates: int,
+    runner: Runner | None,
+    progress: Progress | None,
+) -> list[Found]:
+    """What measures say of random subsets of the rows."""
+    if not members:
+        return []
+    if runner is not None:
+        from oodometer.measured import Wanted, measured
+
+        names = tuple(member.name for member in members)
+        wanted = [Wanted(names, number) for number in range(replicates)]
+        return measured(runner, members, subject, wanted, progress)
+    found = []
     for number in range(replicates):
-        some = subject.sampled(SHARE, stream(subject.seed, "subset of rows", number))
-        found, _ = _each(members, some, None)
-        for name, one in found.items():
-            values[name].append(one.value)
+        found.append(taken(members, subset(subject, number)))
         if progress:
             progress(number + 1, replicates, f"subset {number + 1} of {replicates}")
-    return {
-        name: _noise(np.array(some))
-        for name, some in values.items()
-        if replicates and len(some) == replicates
-    }
+    return found
+
+
+def _noises(subsets: Sequence[Found], members: Sequence[Measure]) -> dict[str, Noise]:
+    """How much measures vary over subsets; one that fails on a subset has no noise to show."""
+    found = {}
+    for member in members:
+        scores = [some[member.name] for some in subsets]
+        values = [one.value for one in scores if isinstance(one, Score)]
+        if values and len(values) == len(scores):
+            found[member.name] = _noise(np.array(values))
+    return found
 
 
 def _noise(values: Floats) -> Noise:

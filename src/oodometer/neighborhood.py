@@ -7,10 +7,10 @@ are drawn once and shown to every model; only a batch of them is in memory at a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,15 +18,20 @@ from oodometer import sampling, transforms, votes
 from oodometer.core import Dataset, Model, Progress, Transform
 from oodometer.datasets import as_dataset
 from oodometer.errors import InputError
+from oodometer.heard import Answered, Heard, asked, record
 from oodometer.models import as_model
-from oodometer.predictions import Predictions
 from oodometer.readings import Effort, Invariance, Neighborhoods, Tally
-from oodometer.sampling import Round
-from oodometer.scoring import check_alike, said
-from oodometer.showing import Show, Shown, ahead
+from oodometer.sampling import Step
+from oodometer.scoring import check_alike
+from oodometer.showing import Show, ahead
+
+if TYPE_CHECKING:
+    from oodometer.runners import Runner
 
 # What a transform learns from (a vocabulary, the columns) is learned from so many rows.
 LEARN_FROM = 20_000
+
+Answers = Callable[[Step], Generator[Answered, None, None]]
 
 
 def invariance(  # noqa: PLR0913 - the main door; all but the data are options
@@ -41,7 +46,8 @@ def invariance(  # noqa: PLR0913 - the main door; all but the data are options
     reference: Any = None,
     seed: int = 0,
     batch: int | None = None,
-    workers: int = 1,
+    threads: int = 1,
+    runner: Runner | None = None,
     resume: Neighborhoods | None = None,
     progress: Progress | None = None,
 ) -> Neighborhoods:
@@ -54,14 +60,15 @@ def invariance(  # noqa: PLR0913 - the main door; all but the data are options
     (inputs drawn, those of an earlier run too) only as much is looked at as that takes; `resume`
     goes on from an earlier result of the same run, with as many draws or more. A transform that
     learns (a vocabulary, the columns) does so from `reference`, or else from the data. Transforming
-    is done by `workers` threads beside the models (0: in turn with them); neither they nor `batch`
-    nor the order of the data change the result.
+    is done by `threads` beside the models (0: in turn with them), or all of it by the workers of a
+    `runner`, with one thread each; neither they nor `batch` nor the order of the data change the
+    result.
     """
     sampling.check_wishes(draws, precision, budget, identity=identity, batch=batch)
     opened, dataset = opened_models(models), as_dataset(data)
     known = dataset if reference is None else as_dataset(reference)
     show = Show(dataset, ready_transform(transform, dataset, known, seed), seed)
-    run = _Run(opened, show, draws, identity, progress, batch or show.rows(), workers,
+    run = _Run(opened, show, draws, identity, progress, batch or show.rows(), threads, runner,
                _settings(show.transform, known))  # fmt: skip
     if not isinstance(resume, Neighborhoods | None):
         raise InputError(f"resume must be what invariance gave before; got {resume!r}.")
@@ -140,11 +147,12 @@ class _Run:
     identity: bool
     progress: Progress | None
     batch: int
-    workers: int
+    threads: int
+    runner: Runner | None
     settings: str
     tallies: dict[str, Tally] = field(default_factory=dict)
     class_names: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
-    first: dict[str, Predictions] = field(default_factory=dict)
+    first: dict[str, Heard] = field(default_factory=dict)
     drawn: int = 0
     classified: int = 0
 
@@ -179,40 +187,49 @@ class _Run:
         """Look at neighborhoods until all are seen, or it is precise enough, or paid for."""
         dataset, seed = self.show.dataset, self.show.seed
         total = len(dataset) * (self.draws + 1)
+        total = total if budget is None else min(budget, total)
         if precision is None and budget is None:
             rounds = sampling.everything(len(dataset), self.draws)
         else:
             rounds = sampling.by_rounds(dataset.keys, self.draws, seed)
-        left = total = total if budget is None else min(budget, total)
-        for planned in rounds:
-            part = planned.within(left)
-            left -= part.size
-            self._look(part, total)
-            paid = part.size < planned.size
-            if paid or (precision is not None and self._widest() <= precision):
-                break
+        seen = (self._any.classes != votes.MISSING).sum(axis=1)
+        with self._asking(sampling.steps(rounds, total, seen, self.batch)) as (steps, answers):
+            for step in steps:
+                self._look(answers(step), total)
+                if step.last or (precision is not None and self._widest() <= precision):
+                    break
         return precision, precision is None or self._widest() <= precision
 
-    def _look(self, round_: Round, total: int) -> None:
-        """Show a round to all models, but for what they have seen already."""
-        unseen = list(round_.beyond((self._any.classes != votes.MISSING).sum(axis=1)))
-        portions = (portion for part in unseen for portion in part.portions(self.batch))
+    @contextmanager
+    def _asking(self, steps: Iterator[Step]) -> Iterator[tuple[Iterable[Step], Answers]]:
+        """The steps, and what models say in one after another: here, or by a runner."""
+        if self.runner is None:
+            yield steps, self._here
+            return
+        from oodometer.apart import Showing, asking
+
+        planned = list(steps)
+        with asking(self.runner, Showing(self.models, self.show), planned) as answers:
+            yield planned, answers
+
+    def _here(self, step: Step) -> Generator[Answered, None, None]:
         # Whatever a model raises, and whoever interrupts it: no thread is left behind.
-        with closing(ahead(self.show.make, portions, self.workers)) as batches:
+        with closing(ahead(self.show.make, step.portions, self.threads)) as batches:
             for shown in batches:
-                self._ask(shown)
+                yield asked(self.models, shown)
+
+    def _look(self, answers: Generator[Answered, None, None], total: int) -> None:
+        """Write down what all models say of the batches of a step."""
+        with closing(answers):
+            for answered in answers:
+                for name, heard in answered.heard.items():
+                    check_alike(self.first.setdefault(name, heard), heard, name)
+                    self.class_names[name] = heard.class_names
+                    record(self.tallies[name], answered.round, heard)
+                self.drawn += answered.round.size
+                self.classified += answered.inputs
                 if self.progress:
                     self.progress(self.drawn, total, "classifying")
-
-    def _ask(self, shown: Shown) -> None:
-        """Show a batch to all models, and write down what they say."""
-        for name, model in self.models.items():
-            answer = said(model, shown.inputs, name)
-            check_alike(self.first.setdefault(name, answer), answer, name)
-            self.class_names[name] = answer.class_names
-            _record(self.tallies[name], shown, answer)
-        self.drawn += shown.places.size
-        self.classified += len(shown.inputs)
 
     def _widest(self) -> float:
         """The half-width of pa of the least sure model."""
@@ -245,25 +262,3 @@ class _Run:
             results=models,
             settings=self.settings,
         )
-
-
-def _record(tally: Tally, shown: Shown, answer: Predictions) -> None:
-    """Write down the classes of a batch, and what its probabilities say."""
-    examples, members = shown.round.examples, shown.round.members
-    classes = answer.classes[shown.places]
-    tally.classes[examples[:, None], list(members)] = classes.T
-    if not answer.has_probs:
-        tally.even[examples] = tally.gap[examples] = np.nan
-        return
-    confidence = answer.confidence.astype(np.float64)[shown.places]
-    entropy = -answer.negative_entropy.astype(np.float64)[shown.places]
-    if 0 in members:
-        tally.confidence[examples], tally.entropy[examples] = confidence[0], entropy[0]
-    same = classes == tally.classes[examples, 0]
-    even = np.sqrt(tally.confidence[examples] * confidence) * same
-    gap = entropy - tally.entropy[examples]
-    # Draw by draw, so that rounding is the same however members are cut into batches. The example
-    # itself is no draw: what it has in common with itself is left out.
-    for place in range(1 if 0 in members else 0, len(members)):
-        tally.even[examples] += even[place]
-        tally.gap[examples] += gap[place]

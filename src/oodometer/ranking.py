@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oodometer import estimators
 from oodometer.arrays import Array, Floats
+from oodometer.asking import Asking
 from oodometer.core import Dataset, Estimator, Model, Progress, Transform
 from oodometer.datasets import as_dataset
 from oodometer.errors import InputError, NoAnswer, UnknownName
@@ -17,8 +18,10 @@ from oodometer.neighborhood import invariance, opened_models
 from oodometer.predictions import Predictions
 from oodometer.readings import MEASURES, Neighborhoods
 from oodometer.sampling import visiting_order
-from oodometer.scoring import classify_all
 from oodometer.stats import beats, least_squares_line, redrawn_means, stream
+
+if TYPE_CHECKING:
+    from oodometer.runners import Runner
 
 # Means are drawn again in one product; an estimator has to be asked again every time.
 REPLICATES, SLOW_REPLICATES = 1000, 200
@@ -95,7 +98,8 @@ def rank(  # noqa: PLR0913 - the main door; all but the data are options
     draws: int = 10,
     seed: int = 0,
     batch: int | None = None,
-    workers: int = 1,
+    threads: int = 1,
+    runner: Runner | None = None,
     progress: Progress | None = None,
 ) -> Ranking:
     """Order models by how well they should do on unlabelled data, best first.
@@ -107,20 +111,24 @@ def rank(  # noqa: PLR0913 - the main door; all but the data are options
 
     `known` has the accuracy, on these data, of three models or more: a line through them then
     predicts the accuracy of every model from the measure.
+
+    `threads` transform beside the models, or all is done by the workers of a `runner`, with one
+    thread each; neither they nor `batch` change the result.
     """
     opened, dataset = opened_models(models), as_dataset(data)
     _check_known(known, opened)
+    asking = Asking(opened, batch, runner, progress)
     if isinstance(by, str) and by.lower() in MEASURES:
         measured = invariance(opened, dataset, transform, draws=draws, seed=seed, batch=batch,
-                              workers=workers, progress=progress)  # fmt: skip
+                              threads=threads, runner=runner, progress=progress)  # fmt: skip
         found = _of_measure(measured, by, dataset)
     elif callable(by):
-        found = _of_scores(by, dataset, _outputs(opened, dataset, batch, progress), seed)
+        found = _of_scores(by, dataset, asking.of(dataset, labelled=False), seed)
     else:
         # What is wrong with the wish or the source is said before the work on the target.
         estimator = _estimator(by)
-        sources = _sources(estimator, opened, source, batch, progress)
-        said = _outputs(opened, dataset, batch, progress)
+        sources = _sources(estimator, asking, source)
+        said = asking.of(dataset, labelled=False)
         found = _of_estimates(estimator, dataset, (sources, said), seed, progress)
     return found if known is None else _with_accuracies(found, known)
 
@@ -176,23 +184,7 @@ def _per_row(score: Score, rows: Predictions) -> Floats:
     return values
 
 
-def _outputs(
-    models: dict[str, Model], dataset: Dataset, batch: int | None, progress: Progress | None
-) -> dict[str, Predictions]:
-    """Every model's predictions of the target, whose labels are not even looked at."""
-    return {
-        name: classify_all(model, dataset, labelled=False, batch=batch, progress=progress)
-        for name, model in models.items()
-    }
-
-
-def _sources(
-    by: Estimator,
-    models: dict[str, Model],
-    source: Any,
-    batch: int | None,
-    progress: Progress | None,
-) -> dict[str, Predictions]:
+def _sources(by: Estimator, asking: Asking, source: Any) -> dict[str, Predictions]:
     """Every model's predictions of the labelled source."""
     known = None if source is None else as_dataset(source)
     if known is None or known.labels is None:
@@ -201,7 +193,7 @@ def _sources(
             f"{'none' if known is None else 'data without labels'}. Give source=…, or rank by "
             "ni, which needs no labels at all."
         )
-    return {n: classify_all(m, known, batch=batch, progress=progress) for n, m in models.items()}
+    return asking.of(known, labelled=True)
 
 
 def _of_means(

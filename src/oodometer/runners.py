@@ -10,9 +10,11 @@ import asyncio
 import logging
 import socket
 import threading
+import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -71,7 +73,8 @@ def distributed(address: str) -> Runner:
 
     def run(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Outcomes[Task, Result]:
         with _quiet(), _client(dask, address) as client:
-            futures = {client.submit(_alone, work, task, pure=False): task for task in tasks}
+            sent = _sent(client, work)
+            futures = {client.submit(_alone, sent, task, pure=False): task for task in tasks}
             for future in dask.as_completed(list(futures), loop=client.loop):
                 task = futures.pop(future)
                 if future.cancelled():
@@ -85,6 +88,19 @@ def distributed(address: str) -> Runner:
                 yield task, found
 
     return run
+
+
+def _sent(client: Any, work: Callable[[Task], Result]) -> Any:
+    """A function as it is; what carries data is sent once, and not with every task.
+
+    It is the result of a task of its own, which the cluster makes anew where it is lost.
+    """
+    if isinstance(work, FunctionType | BuiltinFunctionType):
+        return work
+    with warnings.catch_warnings():
+        # Dask would have users change what they have no hand in.
+        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+        return client.submit(_itself, work, pure=False)
 
 
 @contextmanager
@@ -161,6 +177,10 @@ def _check_workers(client: Any, address: str) -> None:
                 f"The worker {worker} has oodometer {theirs}, and this is {ours}. Install the "
                 "same version everywhere."
             )
+
+
+def _itself(work: Callable[[Task], Result]) -> Callable[[Task], Result]:
+    return work
 
 
 def _alone(work: Callable[[Task], Result], task: Task) -> Result:

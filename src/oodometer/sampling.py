@@ -7,8 +7,9 @@ check whether it is enough hangs on the counts alone, never on the batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -54,6 +55,34 @@ class Round:
             some = self.examples[start : start + step]
             for first in range(0, len(self.members), rows):
                 yield Round(some, self.members[first : first + rows])
+
+
+class Step(NamedTuple):
+    """What of a round was not seen yet, in batches; and whether the budget ends with it."""
+
+    portions: list[Round]
+    last: bool
+
+
+def steps(rounds: Iterable[Round], budget: int, seen: Ints, batch: int) -> Iterator[Step]:
+    """What there is to do, as far as it can be paid for.
+
+    `seen` is how many members of every example are known beforehand.
+
+    >>> plan = steps([Round(np.arange(4), range(3))], budget=9, seen=np.array([3, 0, 0, 0]), batch=6)
+    >>> [([len(part.examples) for part in step.portions], step.last) for step in plan]
+    [([2], True)]
+    """
+    known = seen.copy()
+    for planned in rounds:
+        part = planned.within(budget)
+        budget -= part.size
+        new = [one for some in part.beyond(known) for one in some.portions(batch)]
+        known[part.examples] = np.maximum(known[part.examples], part.members.stop)
+        last = part.size < planned.size
+        yield Step(new, last)
+        if last:
+            return
 
 
 def everything(n: int, draws: int) -> Iterator[Round]:

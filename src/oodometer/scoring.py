@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from oodometer.arrays import Array
@@ -45,7 +47,19 @@ def said(model: Model, inputs: Inputs, name: str) -> Predictions:
     return found
 
 
-def check_alike(first: Predictions, later: Predictions, name: str) -> None:
+class Said(Protocol):
+    """An answer, of which it is known whether it has probabilities, and of how many classes."""
+
+    @property
+    def has_probs(self) -> bool:
+        """Whether it has."""
+
+    @property
+    def k(self) -> int:
+        """The number of classes."""
+
+
+def check_alike(first: Said, later: Said, name: str) -> None:
     """Refuse a model that answers one batch otherwise than another."""
     if first.has_probs != later.has_probs or (first.has_probs and first.k != later.k):
         one, other = (

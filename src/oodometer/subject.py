@@ -6,7 +6,7 @@ forty measures share the passes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -16,11 +16,16 @@ from oodometer.arrays import Floats
 from oodometer.core import Score
 from oodometer.errors import InputError, NoAnswer
 from oodometer.network import Network
+from oodometer.stats import stream
 from oodometer.view import Need, View
 
 Made = TypeVar("Made")
 # Where most measures come from.
 DG = "Vedantam et al., NeurIPS 2021"
+# The share of rows that a replicate is measured on. DG §2.
+SHARE = 0.8
+
+Found = dict[str, Score | NoAnswer]
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,3 +192,19 @@ def scored(member: Measure, subject: Subject) -> Score:
         raise InputError(
             f"{member.name} gave {found!r}. A measure gives a Score or a number."
         ) from error
+
+
+def taken(members: Iterable[Measure], subject: Subject) -> Found:
+    """Scores by the names of their measures, or why there is none."""
+    found: Found = {}
+    for member in members:
+        try:
+            found[member.name] = scored(member, subject)
+        except NoAnswer as refusal:
+            found[member.name] = refusal
+    return found
+
+
+def subset(subject: Subject, number: int) -> Subject:
+    """The same on a random share of the rows, another for every number."""
+    return subject.sampled(SHARE, stream(subject.seed, "subset of rows", number))

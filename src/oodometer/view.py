@@ -19,9 +19,10 @@ from oodometer.core import Dataset, Model, Progress
 from oodometer.draws import Draws
 from oodometer.errors import InputError, NoAnswer, UnknownName
 from oodometer.inputs import Inputs, Keys, Kind
-from oodometer.network import LAST, Network, Opened, check_widths
+from oodometer.network import LAST, Network, Opened
+from oodometer.passes import Passed, looked, together
 from oodometer.predictions import Predictions
-from oodometer.scoring import ROWS, check_alike, classify_all, joined, said
+from oodometer.scoring import check_alike, classify_all, said
 
 Need = Literal[
     "outputs",
@@ -43,7 +44,8 @@ class Given:
     """What there is to look at: a dataset and a model, or just arrays of outputs and features.
 
     `labelled` says whether the dataset's labels may be looked at; `layer` is where features are
-    taken (None: they are not wanted), `domains` has a domain's name a row.
+    taken (None: they are not wanted), `domains` has a domain's name a row. `passed` is what the
+    model makes of all rows, where it was asked already: outputs, and features or why there are none.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Given:
     labelled: bool = True
     seed: int = 0
     progress: Progress | None = None
+    passed: Passed | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -218,15 +221,19 @@ class View:
         return copies_before(self._all_keys)
 
     @cached_property
-    def _pass(self) -> tuple[Predictions, Floats | str]:
+    def _pass(self) -> Passed:
         """Outputs of one pass over the data, and features of the same pass or why there are none."""
-        given = self.given
+        given, reason = self.given, self.featureless()
+        if given.passed is not None:
+            return given.passed
         assert given.dataset is not None
         assert given.model is not None
-        reason = "they are given" if given.features is not None else self.lacks("features")
         if reason is None and given.layer is not None:
             try:
-                return self._looked(given.dataset, given.layer)
+                parts = looked(self._network, given.dataset, given.layer, name=self.name,
+                               progress=given.progress)  # fmt: skip
+                labels = given.dataset.labels if given.labelled else None
+                return together(parts, given.layer, labels)
             except NoAnswer as refusal:  # there may be outputs nevertheless
                 reason = str(refusal)
         found = classify_all(
@@ -234,18 +241,9 @@ class View:
         )
         return found, str(reason)
 
-    def _looked(self, dataset: Dataset, layer: str) -> tuple[Predictions, Floats]:
-        parts, features = [], []
-        for place, inputs in enumerate(dataset.batches(ROWS)):
-            found, seen = self._network.look(inputs, layer)
-            parts.append(found)
-            features.append(seen)
-            if self.given.progress:
-                done = place * ROWS + len(inputs)
-                self.given.progress(done, self.n, f"looking at {self.name}")
-        check_widths(features, layer)
-        labels = dataset.labels if self.given.labelled else None
-        return joined(parts, labels), np.concatenate(features)
+    def featureless(self) -> str | None:
+        """Why a pass over the data does not look for features; None where it does."""
+        return "they are given" if self.given.features is not None else self.lacks("features")
 
     def _require(self, need: Need) -> None:
         reason = self.lacks(need)

@@ -282,3 +282,12 @@ def test_corruptions_between_nothing_are_refused(folder: Path) -> None:
     done = run(folder, "metrics", "toy_nets:images", "pictures.npz", "--corrupt", ",")
     assert done.returncode == 2
     assert "No corruption was named" in done.stderr
+
+
+def test_by_workers_the_numbers_are_the_same(folder: Path) -> None:
+    words = ("toy_nets:network", "--source", "one.npz", "--source", "other.npz", "--target", "new.npz",
+             "-m", "entropy-target,jacobian,mmd-mean-cov,h-divergence-ms")  # fmt: skip
+    expected = measured(folder, *words)
+    assert len(expected) == 4
+    forget_modules(folder)
+    assert measured(folder, *words, "--workers", "2") == expected

@@ -334,3 +334,28 @@ def test_the_array_of_an_archive_can_be_named(folder: Path) -> None:
     one_line(run(folder, "invariance", "scorers:calm", "two.npz"), "first", "second")
     found = asked(folder, "invariance", "scorers:calm", "two.npz", "--inputs", "second")
     assert found["n"] == 20
+
+
+def test_by_workers_the_numbers_are_the_same(folder: Path) -> None:
+    """Images of a folder and of a file, and models of a module that lies beside them."""
+    # A name of its own: what another test's workers have imported is not to be found.
+    (folder / "spread_scorers.py").write_text(SCORERS)
+    models = ("spread_scorers:calm", "spread_scorers:shaky")
+    words = ("invariance", *models, "photos", "-t", "translate", "-n", "3", "--batch", "4")
+    here, one, two = (asked(folder, *words, "--workers", count) for count in "012")
+    assert one == two == here
+    wish = ("rank", *models, "--data", "digits.npz", "--by", "ac", "--source", "digits.npz")
+    assert asked(folder, *wish, "--workers", "1") == asked(folder, *wish)
+
+
+NOBODY = {
+    "both": (("--workers", "2", "--scheduler", "tcp://a:1"), "not both"),
+    "fewer than none": (("--workers", "-1"), "--workers (0 or more; got -1)"),
+    "nobody there": (("--scheduler", "tcp://127.0.0.1:9"), "No Dask scheduler answers at"),
+}
+
+
+@pytest.mark.parametrize("case", NOBODY)
+def test_workers_that_there_are_not_are_told_in_a_line(case: str, folder: Path) -> None:
+    words, told = NOBODY[case]
+    one_line(run(folder, "invariance", "scorers:calm", "digits.npz", *words), told)

@@ -13,7 +13,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from oodometer import inputs, view
+from oodometer import inputs, passes
 from oodometer.arrays import Floats
 from oodometer.core import Score
 from oodometer.datasets import as_dataset
@@ -134,7 +134,7 @@ def test_the_batch_does_not_change_it(monkeypatch: pytest.MonkeyPatch) -> None:
         return scored(HDivergence(), Subject(sides[0], sides[1]))
 
     whole = looked_at()
-    monkeypatch.setattr(view, "ROWS", 7)
+    monkeypatch.setattr(passes, "ROWS", 7)
     assert looked_at() == whole
 
 

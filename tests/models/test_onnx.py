@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import pickle
 from collections.abc import Sequence
@@ -217,3 +218,20 @@ def test_it_can_be_sent_to_a_worker(tmp_path: Path) -> None:
     model = as_model(linear(tmp_path / "net.onnx", ["n", 3, 4, 6]))
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(logits(again, IMAGES), logits(model, IMAGES))
+
+
+def test_a_worker_finds_the_file_from_any_folder(tmp_path: Path) -> None:
+    linear(tmp_path / "net.onnx", ["n", 4, 6, 3])
+    with contextlib.chdir(tmp_path):
+        here = OnnxModel("net.onnx")
+        sent = pickle.dumps(here)
+    assert np.array_equal(logits(pickle.loads(sent), IMAGES), logits(here, IMAGES))
+
+
+@pytest.mark.parametrize(("asked", "threads"), [("1", 1), ("", 0), ("all", 0)])
+def test_it_has_as_many_threads_as_the_environment_asks_for(
+    asked: str, threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    model = OnnxModel(linear(tmp_path / "net.onnx", ["n", 4, 6, 3]))
+    assert model.session.get_session_options().intra_op_num_threads == threads

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from oodometer import as_model
 from oodometer.arrays import Array
@@ -18,23 +17,12 @@ from oodometer.errors import InputError, MissingExtra
 from oodometer.store import Store
 from oodometer.studies import run
 from oodometer.studies.planning import planned, to_classify
-from oodometer.studies.working import _at_once, _one_thread, do_task
+from oodometer.studies.working import _at_once, do_task
 from tests.studies.working import Ball, model, study
 
 
 def turned(points: Array) -> Array:
     return Ball()(points)[:, ::-1]
-
-
-def test_work_has_one_thread_and_gives_the_others_back() -> None:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        with _one_thread():
-            assert torch.get_num_threads() == 1
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
 
 
 class Company:

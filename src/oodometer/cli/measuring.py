@@ -28,6 +28,7 @@ from oodometer.cli.opening import (
     opened_model,
 )
 from oodometer.cli.options import AsJson, Seed, console, errors, show_json
+from oodometer.cli.runs import Scheduler, Workers, runner_beside
 from oodometer.errors import InputError
 from oodometer.files import Columns, Outputs
 
@@ -74,6 +75,8 @@ def measure(
     timeout: Timeout = None,
     trust_pickle: TrustPickle = False,
     seed: Seed = 0,
+    workers: Workers = 0,
+    scheduler: Scheduler = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure what may tell of MODEL's error on TARGET: divergences, gradients, norms and more.
@@ -81,6 +84,8 @@ def measure(
     Example: oodometer measure my:net --source val.npz --target new.npz -m h-divergence
     """
     from oodometer.measuring import measure as measured
+
+    runner = runner_beside(workers, scheduler)
 
     def opened(thing: str, *, labelled: bool = True) -> Any:
         if model == NO_MODEL:
@@ -108,6 +113,7 @@ def measure(
             layer=layer,
             replicates=replicates,
             seed=seed,
+            runner=runner,
             progress=progress,
         )
     if model == NO_MODEL:  # arrays have no names, but files do

@@ -26,12 +26,12 @@ from oodometer.cli.opening import (
     SkipBad,
     Std,
     Text,
+    Threads,
     Timeout,
     TransformName,
     Translator,
     TrustPickle,
     Wordnet,
-    Workers,
     chosen_transform,
     folder_can_be_made,
     opened_dataset,
@@ -48,6 +48,7 @@ from oodometer.cli.options import (
     show_json,
 )
 from oodometer.cli.pages import written
+from oodometer.cli.runs import Scheduler, Workers, runner_beside
 from oodometer.core import Transform
 from oodometer.errors import InputError
 from oodometer.files import Outputs
@@ -91,7 +92,9 @@ def invariance(
     trust_pickle: TrustPickle = False,
     seed: Seed = 0,
     batch: Batch = None,
-    workers: Workers = 1,
+    threads: Threads = 1,
+    workers: Workers = 0,
+    scheduler: Scheduler = None,
     as_json: AsJson = False,
 ) -> None:
     """How invariant MODEL's decisions are in the neighborhoods of DATA, which needs no labels.
@@ -101,6 +104,7 @@ def invariance(
     from oodometer.neighborhood import invariance as measured
     from oodometer.neighborhood import opened_models
 
+    runner = runner_beside(workers, scheduler)
     page_can_be_made(html)
     folder_can_be_made(save_examples)
     models = opened_models(
@@ -126,7 +130,8 @@ def invariance(
             reference=known,
             seed=seed,
             batch=batch,
-            workers=workers,
+            threads=threads,
+            runner=runner,
             progress=progress,
         )
     if as_json:
@@ -182,7 +187,9 @@ def rank(
     trust_pickle: TrustPickle = False,
     seed: Seed = 0,
     batch: Batch = None,
-    workers: Workers = 1,
+    threads: Threads = 1,
+    workers: Workers = 0,
+    scheduler: Scheduler = None,
     as_json: AsJson = False,
 ) -> None:
     """Order models by how well they should do on DATA, without labels.
@@ -194,6 +201,7 @@ def rank(
 
     if len(model) < 2:
         raise InputError(f"There must be two models or more to rank; got {len(model)}.")
+    runner = runner_beside(workers, scheduler)
     page_can_be_made(html)
     models = opened_models(
         [opened_model(one, classes, outputs, trust_pickle, (mean, std), timeout) for one in model]
@@ -217,7 +225,8 @@ def rank(
             draws=draws,
             seed=seed,
             batch=batch,
-            workers=workers,
+            threads=threads,
+            runner=runner,
             progress=progress,
         )
     if as_json:

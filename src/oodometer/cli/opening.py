@@ -48,7 +48,7 @@ Translator = Annotated[
 ]
 Draws = Annotated[int, typer.Option("--draws", "-n", help="Transformed copies of every example.")]
 Batch = Annotated[int | None, typer.Option(min=1, help="Inputs shown at a time.")]
-Workers = Annotated[int, typer.Option(min=0, help="Threads that transform.")]
+Threads = Annotated[int, typer.Option(min=0, help="Threads that transform beside the models.")]
 Text = Annotated[
     str | None, typer.Option(help="Text column of a table, or two between a comma for pairs.")
 ]

@@ -47,6 +47,11 @@ def runner_of(workers: int, scheduler: str | None) -> Runner:
     return processes(workers) if workers else serial
 
 
+def runner_beside(workers: int, scheduler: str | None) -> Runner | None:
+    """The same for a command that works in this process, with all its threads, if none is asked for."""
+    return runner_of(workers, scheduler) if workers or scheduler is not None else None
+
+
 @contextmanager
 def resumable(kept: str) -> Iterator[None]:
     """Who interrupts is told how to go on."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -50,6 +50,10 @@ class ImageFolder(Rows):
         labelled = "unlabelled" if self.labels is None else "labelled"
         return f"ImageFolder({self.name!r}, {len(self)} images {self.shape}, {labelled})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A worker may be started in another folder.
+        return {**vars(self), "folder": self.folder.absolute()}
+
     @cached_property
     def fingerprint(self) -> str:
         """A hash of all files' bytes, in order, and of the shape they are brought to."""
@@ -61,7 +65,7 @@ class ImageFolder(Rows):
         images = np.empty((len(chosen), *self.shape), dtype=np.uint8)
         with quiet():
             for at, row in enumerate(chosen):
-                images[at] = self._image(self.files[row])
+                images[at] = self._image(row)
         return images
 
     def rows(self, index: Index) -> ImageFolder:
@@ -74,11 +78,18 @@ class ImageFolder(Rows):
             labels=None if self.labels is None else self.labels[chosen],
         )
 
-    def _image(self, file: str) -> Pixels:
+    def _image(self, row: int) -> Pixels:
+        file = self.files[row]
         path = self.folder / file
-        pixels = decoded(path.read_bytes()) if path.is_file() else None
+        content = path.read_bytes() if path.is_file() else b""
+        pixels = decoded(content)
         if pixels is None:
             raise InputError(f"{file} can't be read any more. Open {self.folder} again.")
+        if _key(content) != self.keys[row].tobytes():
+            raise InputError(
+                f"{file} is not what it was when {self.folder} was opened. Open it again, and give "
+                "every worker the same files."
+            )
         return fitted(colored(pixels) if len(self.shape) == 3 else pixels, self.shape[:2])  # type: ignore[arg-type]
 
 
@@ -144,8 +155,11 @@ def _look(path: Path) -> Seen:
         content = b""
     with quiet():
         pixels = decoded(content)
-    key = hashlib.blake2b(content, digest_size=8).digest()
-    return Seen(key, None if pixels is None else pixels.shape)
+    return Seen(_key(content), None if pixels is None else pixels.shape)
+
+
+def _key(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=8).digest()
 
 
 def _common_shape(seen: dict[str, Seen], size: int | Sequence[int] | None) -> tuple[int, ...]:

@@ -18,11 +18,15 @@ from oodometer.datasets.numbers import read_array, read_list, read_npy, read_npz
 from oodometer.datasets.rows import InMemory
 from oodometer.errors import InputError
 from oodometer.files import Outputs
+from oodometer.places import Place, placed
 
 CAN = (
     "a folder of images; a .npz, .npy, .csv, .parquet, .arrow or .feather file; an array of "
     "images or vectors; a list of texts or pairs of texts; a pandas, polars or pyarrow table"
 )
+
+# By which door a worker opens a file that was opened here.
+DOOR = "oodometer.datasets:as_dataset"
 
 
 def as_dataset(
@@ -103,7 +107,8 @@ def _opened(path: Path, asked: Asked) -> Dataset:
         if str(error).startswith(path.name):
             raise
         raise InputError(f"{path.name}: {error}") from error
-    return read.dataset(asked.name or path.stem, asked.skip_bad)
+    whole = read.dataset(asked.name or path.stem, asked.skip_bad)
+    return placed(whole, Place.of(DOOR, path, vars(asked)))
 
 
 def _frame_file(path: Path, asked: Asked) -> Read:

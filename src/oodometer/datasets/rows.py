@@ -15,11 +15,12 @@ from oodometer import inputs as batches_of
 from oodometer.arrays import Array, Bools, Ints
 from oodometer.errors import InputError
 from oodometer.inputs import Inputs, Keys, Kind
+from oodometer.places import Placed
 
 Index = Ints | Bools | slice
 
 
-class Rows(ABC):
+class Rows(Placed, ABC):
     """Rows that can be taken some at a time."""
 
     @abstractmethod

@@ -19,6 +19,7 @@ from oodometer.models.answers import (
     joined,
     one_line,
 )
+from oodometer.places import Placed
 from oodometer.predictions import Predictions
 
 Prepare = Callable[[Inputs], Any]
@@ -28,7 +29,7 @@ PIXELS, LEAST, MOST = 64 * 32 * 32, 16, 256
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Adapter(ABC):
+class Adapter(Placed, ABC):
     """A foreign classifier as a model.
 
     name      how it is called in tables; told from the thing where it is not given

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
@@ -45,8 +46,9 @@ class OnnxModel(Adapter):
             raise UnknownName("output", self.output, known)
 
     def __getstate__(self) -> dict[str, Any]:
-        # An open session can't be sent to a worker; it opens its own.
-        return {field: value for field, value in vars(self).items() if field != "session"}
+        # An open session can't be sent to a worker; it opens its own, wherever it works.
+        kept = {field: value for field, value in vars(self).items() if field != "session"}
+        return {**kept, "path": Path(self.path).absolute()}
 
     @cached_property
     def session(self) -> Any:
@@ -54,6 +56,8 @@ class OnnxModel(Adapter):
         runtime = require("onnxruntime", extra="onnx", purpose="Scoring an ONNX file")
         options = runtime.SessionOptions()
         options.log_severity_level = 3
+        # Workers are told to have one thread each, as programs of linear algebra are.
+        options.intra_op_num_threads = _threads()
         try:
             return runtime.InferenceSession(
                 str(self.path), options, providers=["CPUExecutionProvider"]
@@ -126,6 +130,12 @@ class OnnxModel(Adapter):
             return Answer(rows, self.outputs or "probs", tuple(str(name) for name in names))
         form: Form = "probs" if "prob" in wanted.name.lower() else "logits"
         return Answer(values, self.outputs or ("classes" if _is_classes(wanted) else form))
+
+
+def _threads() -> int:
+    """How many the environment asks for; 0 is as many as there are cores."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return int(asked) if asked.isdecimal() else 0
 
 
 def _is_by_class(part: Any) -> bool:

@@ -19,6 +19,7 @@ from oodometer.models.huggingface import HuggingFaceModel
 from oodometer.models.onnx import OnnxModel
 from oodometer.models.sklearn import SklearnModel
 from oodometer.models.torch import TorchModel
+from oodometer.places import Place, placed
 
 # How files of data end.
 DATA = (".npz", ".npy", ".csv", ".parquet", ".arrow", ".feather")
@@ -26,6 +27,8 @@ DATA = (".npz", ".npy", ".csv", ".parquet", ".arrow", ".feather")
 Settings = dict[str, Any]
 # What the folder of a pool's model has, and what opens it: named, for pools build on this.
 POOLED = ("recipe.json", "oodometer.pools.checkpoint:load_model")
+# By which door a worker opens a model that was opened here.
+DOOR = "oodometer.models:as_model"
 OPENS = (
     "an .onnx file, a Hugging Face folder, a model's folder of a pool, a .skops file, an http:// address, "
     "package.module:function, or with trust a pickle"
@@ -59,7 +62,8 @@ def as_model(
         "batch": batch,
     }
     if isinstance(thing, str | Path):
-        return _open(thing, shared, trust_pickle=trust_pickle)
+        place = Place.of(DOOR, thing, {**shared, "trust_pickle": trust_pickle})
+        return placed(_open(thing, shared, trust_pickle=trust_pickle), place)
     return _adapt(thing, shared)
 
 

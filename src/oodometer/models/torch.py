@@ -65,6 +65,10 @@ class TorchModel(Adapter):
         if any(isinstance(part, torch_package().nn.Conv2d) for part in self.module.modules()):
             self.module.to(memory_format=torch_package().channels_last)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # The fast form is not sent to a worker, which makes its own.
+        return {field: value for field, value in vars(self).items() if field != "_fast"}
+
     def given_name(self) -> str:
         """The class of the module."""
         return type(self.module).__name__

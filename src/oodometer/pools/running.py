@@ -16,7 +16,7 @@ from typing import Any
 
 from oodometer.core import Progress
 from oodometer.datasets.groups import Group
-from oodometer.errors import InputError, MissingExtra, OodometerError
+from oodometer.errors import InputError, MissingExtra, reason_of
 from oodometer.lock import held
 from oodometer.pools import checkpoint, failures
 from oodometer.pools.grids import Spec
@@ -104,16 +104,6 @@ def _trained(recipe: Recipe, group: Group) -> Trained | Failed:
         raise
     except Exception as error:
         return Failed(recipe, reason_of(error), "".join(traceback.format_exception(error)))
-
-
-def reason_of(error: Exception) -> str:
-    """What went wrong, in one line; our own errors say it all.
-
-    >>> reason_of(ValueError("no luck")), reason_of(InputError("Give more rows."))
-    ('ValueError: no luck', 'Give more rows.')
-    """
-    own = isinstance(error, OodometerError)
-    return " ".join((str(error) if own else f"{type(error).__name__}: {error}").split())
 
 
 def run(

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from oodometer.core import Progress
-from oodometer.errors import InputError, MissingExtra
-from oodometer.pools.running import reason_of, span
+from oodometer.errors import InputError, MissingExtra, reason_of
+from oodometer.pools.running import span
 from oodometer.runners import Runner, serial
 from oodometer.store import Failure, Outcome, Store
 from oodometer.studies import members, rows, values

@@ -6,20 +6,18 @@ models and values of the task are done nevertheless.
 
 from __future__ import annotations
 
-import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from oodometer.core import Dataset, Model
-from oodometer.errors import InputError, MissingExtra
+from oodometer.errors import InputError, MissingExtra, reason_of
 from oodometer.inputs import Inputs
 from oodometer.neighborhood import invariance
-from oodometer.pools.running import reason_of
 from oodometer.predictions import Predictions
 from oodometer.scoring import ROWS, check_alike, joined, said
 from oodometer.store import Failure, Outcome, Result
@@ -31,6 +29,7 @@ from oodometer.studies import values
 from oodometer.studies.planning import Job, Task
 from oodometer.studies.values import Case, Found
 from oodometer.studies.wanted import Wanted
+from oodometer.threads import one_thread
 
 Item = TypeVar("Item")
 
@@ -54,23 +53,6 @@ def _same_rows(task: Task) -> Dataset:
             "every worker the same files."
         )
     return task.rows.dataset()
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Sums by several threads differ in their last bits; and workers have a core each anyway."""
-    from threadpoolctl import threadpool_limits
-
-    torch: Any = sys.modules.get("torch")
-    threads = 1 if torch is None else torch.get_num_threads()
-    with threadpool_limits(1):
-        if torch is not None:
-            torch.set_num_threads(1)
-        try:
-            yield
-        finally:
-            if torch is not None:
-                torch.set_num_threads(threads)
 
 
 @dataclass(eq=False)
@@ -108,7 +90,7 @@ def _classified(task: Task, dataset: Dataset) -> list[Outcome]:
     asked = [_Asked(job) for job in task.jobs]
     for one in asked:
         one.open()
-    with _one_thread():
+    with one_thread():
         for inputs in dataset.batches(ROWS):
             for one in asked:
                 one.show(inputs)
@@ -163,7 +145,7 @@ def _fit(found: Predictions, job: Job) -> Predictions:
 
 def _valued(desks: Sequence[_Desk]) -> list[Outcome]:
     able = [desk for desk in desks if desk.opened()]
-    with _one_thread():
+    with one_thread():
         for desk in desks:
             desk.measure(heavy=desk in able)
             desk.estimate()
