@@ -73,7 +73,12 @@ def test_where_both_sides_look_alike_differences_are_believed(
 
 def test_parts_are_not_held_to_the_class_shares_of_the_source() -> None:
     source = toy_predictions(50)
-    found = estimates("cot", "atc-mc", "doc")
-    assert for_parts("doc", found, source, calibrated=True) == "doc"
-    assert for_parts("cot", found, source, calibrated=True) == "atc-mc"
-    assert for_parts("cot", estimates("cot"), source, calibrated=True) == "cot"
+    assert for_parts(["cot", "doc", "atc-mc"], source) == "atc-mc"
+    assert for_parts(["cot"], source) == "cot"
+    assert for_parts(["cot", "aline-s"], source) == "cot"
+    assert for_parts(["mine"], source) == "mine"
+
+
+def test_parts_have_no_threshold_where_the_source_sets_none() -> None:
+    sure = Predictions.from_probs([[0.9, 0.1], [0.8, 0.2]], labels=[0, 0])
+    assert for_parts(["cot", "atc-mc", "atc-ne", "doc"], sure) == "doc"

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from oodometer.estimators import AverageConfidence, BlackBoxShift
+from oodometer.few_labels import Chances
 from oodometer.files import Columns
 from oodometer.predictions import Predictions
 from oodometer.shards import Part, parted
@@ -28,7 +29,7 @@ MEMBERS = (
 def plan(path: Path, **more: Any) -> tuple[Plan, tuple[Part, ...]]:
     taken = take_from([path], Columns(), labelled=False, by="site")
     given = {"rows": 64, "temperature": 1.0, "members": MEMBERS, "seed": 0, "size": 30,
-             "limit": 2**32, "labels": 10, "segmented": MEMBERS[1]}  # fmt: skip
+             "limit": 2**32, "labels": 10, "chances": Chances.of(ROWS), "segmented": MEMBERS[1]}  # fmt: skip
     return Plan(taken, **{**given, **more}), parted([path])[0]
 
 
@@ -72,7 +73,7 @@ def test_tallies_add_up(path: Path) -> None:
     for value, segment in whole.segments.items():
         np.testing.assert_array_equal(both.segments[value].total, segment.total)
         assert both.segments[value].n == segment.n
-    np.testing.assert_allclose(both.confidence, whole.confidence, rtol=1e-12)
+    np.testing.assert_array_equal(both.chances, whole.chances)
 
 
 @pytest.mark.parametrize(

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
 from oodometer import checks, estimators, headline
-from oodometer.arrays import Array, Floats
+from oodometer.arrays import Array
 from oodometer.assessment import Assessment, Headline, Segment
 from oodometer.calibration import Temperature, fit_temperature
-from oodometer.core import Estimate, Estimator, Progress, Staged
+from oodometer.core import Estimate, Estimator, Progress
 from oodometer.diagnostics import Evidence, diagnose, spread_of, worst
 from oodometer.errors import InputError, NoAnswer
-from oodometer.few_labels import PPI, from_few
+from oodometer.few_labels import PPI, FewLabels, from_few
 from oodometer.history import History, ShiftInterval
 from oodometer.predictions import Predictions
-from oodometer.stats import Z95, stream, wilson
+from oodometer.stats import wilson
+from oodometer.tasks import Task, each, tasks_of
 
-# Third-party estimators without a bootstrap of their own get one by rows, of this many replicates.
-SLOW_REPLICATES = 50
+Past = History | Sequence[Predictions] | None
 
 
 def estimate(  # noqa: PLR0913 - the main door; all but the data are options
@@ -33,7 +31,7 @@ def estimate(  # noqa: PLR0913 - the main door; all but the data are options
     second: Predictions | Sequence[Predictions] | None = None,
     second_source: Predictions | Sequence[Predictions] | None = None,
     labelled: Any = None,
-    history: History | Sequence[Predictions] | None = None,
+    history: Past = None,
     methods: str | Sequence[str | Estimator] | None = None,
     temperature: float | Literal["fit"] | None = "fit",
     by: Any = None,
@@ -57,49 +55,71 @@ def estimate(  # noqa: PLR0913 - the main door; all but the data are options
     if replicates < 20:
         raise InputError(f"replicates must be at least 20; got {replicates}.")
     by = checks.per_row(by, target.n, "values of by")
-    methods = [methods] if isinstance(methods, str) else methods
-    members = [_member(method) for method in methods] if methods else list(estimators.every())
     fitted, used = temperature_of(source, target, temperature)
     if used is not None:
         source, target = source.at_temperature(used), target.at_temperature(used)
-    tasks = tasks_of(members, source, used, seed=seed, replicates=replicates)
-    found, refused = _run(tasks, target, progress, asked=methods is not None)
-    diagnostics = diagnose(Evidence(source, target, tuple(found.values()), fitted))
-    calibrated = _calibrated(fitted, used)
-    lights = {one.name: one.light for one in diagnostics}
-    best, why = headline.picked(found, source, calibrated=calibrated, lights=lights)
-    of_parts = tasks[headline.for_parts(best, found, source, calibrated=calibrated)]
-    segments = tuple(_segments(of_parts, target, by, progress)) if by is not None else ()
+    tasks = tasks_of(members_of(methods), source, used, seed=seed, replicates=replicates)
+    found, refused = _spoken(tasks, target, progress, asked=bool(methods))
     few = None if labelled is None else from_few(source, target, labelled, seed)
-    by_labels = few is not None and few.method == PPI
-    # Labels of the target itself need no history.
-    shift = None if by_labels else shift_of(history, found, best, tasks)
-    if few is not None:
-        found[few.method] = few.estimate
-    if few is not None and by_labels:
-        best, why = PPI, f"{few.labels} labels of the target are better than none"
-    return Assessment(
-        n_source=source.n,
-        n_target=target.n,
-        k=source.k,
-        source_accuracy=float(source.correct.mean()),
-        source_interval=wilson(int(np.count_nonzero(source.correct)), source.n),
-        temperature=used,
-        estimates=tuple(found.values()),
-        refused=refused,
-        headline=Headline(found[best], why, worst(diagnostics)),
-        diagnostics=diagnostics,
-        segments=segments,
-        seed=seed,
-        shift=shift,
-    )
+    case = Case(Evidence(source, target, tuple(found.values()), fitted), tasks, refused, few)
+    segments: tuple[Segment, ...] = ()
+    if by is not None:
+        task = tasks[headline.for_parts(found, source)]
+        segments = tuple(_segments(task, target, by, progress))
+    return case.concluded(target.n, segments, history)
 
 
-def shift_of(
-    history: History | Sequence[Predictions] | None,
+@dataclass(frozen=True, eq=False)
+class Case:
+    """What all methods said of a target; what is left is to conclude."""
+
+    evidence: Evidence
+    tasks: dict[str, Task]
+    refused: dict[str, str]
+    few: FewLabels | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    def concluded(self, n: int, segments: tuple[Segment, ...], history: Past) -> Assessment:
+        """The assessment of a target of n rows."""
+        source, task = self.evidence.source, next(iter(self.tasks.values()))
+        found = {one.method: one for one in self.evidence.estimates}
+        diagnostics = diagnose(self.evidence)
+        best, why = headline.picked(
+            found,
+            source,
+            calibrated=_calibrated(self.evidence.temperature, task.temperature),
+            lights={one.name: one.light for one in diagnostics},
+        )
+        by_labels = self.few is not None and self.few.method == PPI
+        # Labels of the target itself need no history.
+        shift = None if by_labels else _shift(history, found, best, self.tasks)
+        if self.few is not None:
+            found[self.few.method] = self.few.estimate
+        if self.few is not None and by_labels:
+            best, why = PPI, f"{self.few.labels} labels of the target are better than none"
+        return Assessment(
+            n_source=source.n,
+            n_target=n,
+            k=source.k,
+            source_accuracy=float(source.correct.mean()),
+            source_interval=wilson(int(np.count_nonzero(source.correct)), source.n),
+            temperature=task.temperature,
+            estimates=tuple(found.values()),
+            refused=self.refused,
+            headline=Headline(found[best], why, worst(diagnostics)),
+            diagnostics=diagnostics,
+            segments=segments,
+            seed=task.seed,
+            shift=shift,
+            notes=self.notes,
+        )
+
+
+def _shift(
+    history: Past,
     found: dict[str, Estimate],
     best: str,
-    tasks: dict[str, _Task],
+    tasks: dict[str, Task],
 ) -> ShiftInterval | None:
     """How far shift may have moved the headline, by past domains; None without any."""
     if history is None:
@@ -109,7 +129,7 @@ def shift_of(
     return history.interval(found[best].value, spread_of(tuple(found.values())))
 
 
-def _past(domains: Sequence[Predictions], best: str, tasks: dict[str, _Task]) -> History:
+def _past(domains: Sequence[Predictions], best: str, tasks: dict[str, Task]) -> History:
     """What would have been said of past labelled domains."""
     rows = []
     for number, past in enumerate(domains):
@@ -122,7 +142,7 @@ def _past(domains: Sequence[Predictions], best: str, tasks: dict[str, _Task]) ->
         hidden = past.without_labels().in_class_order(task.source.class_names)
         if task.temperature is not None:
             hidden = hidden.at_temperature(task.temperature)
-        said, refused = _each(tasks, hidden, None)
+        said, refused = each(tasks, hidden, None)
         if best not in said:
             raise InputError(f"Domain {number} of the history has no {best}: {refused[best]}.")
         rows.append((said[best].value, float(past.correct.mean()), spread_of(tuple(said.values()))))
@@ -138,18 +158,14 @@ def estimates(
     temperature: float | Literal["fit"] | None = "fit",
     seed: int = 0,
     replicates: int = 200,
-    path: Sequence[object] = (),
 ) -> tuple[dict[str, Estimate], dict[str, str]]:
-    """What each of some estimators says, as `estimate` does, and the reasons of those that can't.
-
-    Random draws hang on the seed, the estimator and `path`: a segment has one of its own.
-    """
+    """What each of some estimators says, as `estimate` does, and the reasons of those that can't."""
     source, target = at_the_door(source, target)
     _, used = temperature_of(source, target, temperature)
     if used is not None:
         source, target = source.at_temperature(used), target.at_temperature(used)
     tasks = tasks_of(members, source, used, seed=seed, replicates=replicates)
-    return _each(tasks, target, None, *path)
+    return each(tasks, target, None)
 
 
 def at_the_door(
@@ -203,123 +219,32 @@ def _calibrated(fitted: Temperature | None, used: float | None) -> bool:
     return used is not None if fitted is None else fitted.converged and not fitted.at_bound
 
 
-def _member(method: str | Estimator) -> Estimator:
-    return estimators.named(method) if isinstance(method, str) else method
+def members_of(methods: str | Sequence[str | Estimator] | None) -> list[Estimator]:
+    """The estimators of some names; all where none is named."""
+    if not methods:
+        return list(estimators.every())
+    given = [methods] if isinstance(methods, str) else methods
+    return [estimators.named(one) if isinstance(one, str) else one for one in given]
 
 
-@dataclass(frozen=True, eq=False)
-class _Task:
-    """One estimator with the source it has learned from."""
-
-    member: Estimator
-    source: Predictions
-    temperature: float | None
-    seed: int
-    replicates: int
-
-    @cached_property
-    def learned(self) -> Any:
-        """What a staged estimator learned, once for all segments."""
-        return self.member.learn(self.source) if isinstance(self.member, Staged) else None
-
-    def run(self, target: Predictions, *path: object) -> Estimate:
-        """The estimate with its interval; randomness depends on seed, method and path alone."""
-        rng = stream(self.seed, "bootstrap", self.member.name, *path)
-        if isinstance(self.member, Staged):
-            total = self.member.summarize(self.learned, target)
-            found = self.member.finish(self.learned, total)
-            drawn = self.member.resample(self.learned, total, rng, self.replicates)
-            return self._finished(found, np.quantile(drawn, [0.025, 0.975]))
-        found = self.member.estimate(self.source, target)
-        values = [
-            self.member.estimate(_drawn(self.source, rng), _drawn(target, rng)).value
-            for _ in range(min(self.replicates, SLOW_REPLICATES))
-        ]
-        half = Z95 * float(np.std(values))
-        return self._finished(found, np.array([found.value - half, found.value + half]))
-
-    def _finished(self, found: Estimate, ends: Floats) -> Estimate:
-        low, high = min(float(ends[0]), found.value), max(float(ends[1]), found.value)
-        if getattr(self.member, "believes_scores", False):
-            low, high = _widened(found.value, (low, high), _doubt(self.source))
-        notes = found.notes
-        if "source labels" in getattr(self.member, "needs", ()) and headline.all_alike(self.source):
-            # A bootstrap can't draw the error that was not seen; Wilson's interval can.
-            share = float(self.source.correct[0])
-            wide = wilson(share * self.source.n, self.source.n)
-            low, high = low - (share - wide[0]), high + (wide[1] - share)
-            lacking = "error" if share else "right answer"
-            notes += (f"the source shows no {lacking}; the interval is widened by Wilson's bound",)
-        return replace(
-            found,
-            method=self.member.name,
-            assumes=self.member.assumes,
-            low=max(low, 0.0),
-            high=min(high, 1.0),
-            temperature=self.temperature,
-            notes=notes,
-        )
-
-
-def _doubt(source: Predictions) -> float:
-    """How far mean confidence may be from accuracy on the source for all that its rows can tell.
-
-    A bootstrap of scores alone has no part in it: that they are chances is known from labels.
-    """
-    off = source.correct - source.confidence
-    return Z95 * float(off.std()) / math.sqrt(source.n)
-
-
-def _widened(value: float, ends: tuple[float, float], doubt: float) -> tuple[float, float]:
-    """Ends farther away by a doubt of another kind."""
-    low, high = ends
-    return value - math.hypot(value - low, doubt), value + math.hypot(high - value, doubt)
-
-
-def tasks_of(
-    members: Sequence[Estimator],
-    source: Predictions,
-    temperature: float | None,
-    *,
-    seed: int,
-    replicates: int,
-) -> dict[str, _Task]:
-    """Estimators by name, with the source, which is at that temperature."""
-    return {m.name: _Task(m, source, temperature, seed, replicates) for m in members}
-
-
-def _drawn(rows: Predictions, rng: np.random.Generator) -> Predictions:
-    return rows.rows(rng.integers(rows.n, size=rows.n))
-
-
-def _run(
-    tasks: dict[str, _Task], target: Predictions, progress: Progress | None, *, asked: bool
+def _spoken(
+    tasks: dict[str, Task], target: Predictions, progress: Progress | None, *, asked: bool
 ) -> tuple[dict[str, Estimate], dict[str, str]]:
     """Every estimate, and the reasons of those that have none; of those asked for, all must."""
-    found, refused = _each(tasks, target, progress)
+    found, refused = each(tasks, target, progress)
+    check_spoken(found, refused, asked=asked)
+    return found, refused
+
+
+def check_spoken(found: dict[str, Estimate], refused: dict[str, str], *, asked: bool) -> None:
+    """Refuse silence; of methods asked for, that of any."""
     if not found or (asked and refused):
         reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
         raise NoAnswer(f"No answer from {reasons}.")
-    return found, refused
-
-
-def _each(
-    tasks: dict[str, _Task], target: Predictions, progress: Progress | None, *path: object
-) -> tuple[dict[str, Estimate], dict[str, str]]:
-    found: dict[str, Estimate] = {}
-    refused: dict[str, str] = {}
-    for done, (name, task) in enumerate(tasks.items()):
-        if progress:
-            progress(done, len(tasks), name)
-        try:
-            found[name] = task.run(target, *path)
-        except NoAnswer as reason:
-            refused[name] = str(reason)
-    return found, refused
 
 
 def _segments(
-    task: _Task, target: Predictions, by: Array, progress: Progress | None
+    task: Task, target: Predictions, by: Array, progress: Progress | None
 ) -> Iterator[Segment]:
     """A method on each part of the target."""
     values, inverse = np.unique(_segment_values(by), return_inverse=True)
@@ -330,10 +255,7 @@ def _segments(
         if progress:
             progress(j, len(names), f"segment {name}")
         rows = target.rows(order[starts[j] : starts[j + 1]])
-        try:
-            yield Segment(str(name), rows.n, task.run(rows, "segment", name))
-        except NoAnswer as reason:
-            yield Segment(str(name), rows.n, None, str(reason))
+        yield task.segment(str(name), rows.n, rows)
 
 
 def _segment_values(values: Array) -> Array:

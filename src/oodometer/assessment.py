@@ -148,7 +148,12 @@ class Assessment:
 
     def __str__(self) -> str:
         wide = max(len(found.method) for found in self.estimates)
-        lines = [self.verdict, *self.notes, "", f"interval by sampling alone: {span(self.headline.estimate)}"]
+        lines = [
+            self.verdict,
+            *self.notes,
+            "",
+            f"interval by sampling alone: {span(self.headline.estimate)}",
+        ]
         lines += [
             f"interval with shift: {self.shift_span}",
             "",

@@ -104,7 +104,7 @@ def from_few(source: Predictions, target: Predictions, given: Any, seed: int) ->
 
 
 def chances(source: Predictions, target: Predictions) -> Floats:
-    """For every target row, how often source rows of like confidence are right, in bins of equal mass.
+    """For every target row, how often source rows of like confidence are right.
 
     Confidences themselves may be crowded near 1 and tell right from wrong by hairs; these do not.
 
@@ -114,13 +114,34 @@ def chances(source: Predictions, target: Predictions) -> Floats:
     [1.0, 1.0, 0.5, 0.5]
     """
     try:
-        known, new = source.confidence, target.confidence
+        known, new = Chances.of(source), target.confidence
     except NoAnswer:  # classes alone
         return np.full(target.n, source.correct.mean())
-    edges = equal_mass_edges(known, BINS)
-    sizes, right = (counts_between(edges, known, where=where) for where in (None, source.correct))
-    shares = np.where(sizes > 0, right / np.maximum(sizes, 1), source.correct.mean())
-    return shares[np.searchsorted(edges, new, side="right")]
+    return known(new)
+
+
+@dataclass(frozen=True, eq=False)
+class Chances:
+    """How often rows of a source are right, in bins of their confidence of equal mass."""
+
+    edges: Floats
+    shares: Floats
+
+    @classmethod
+    def of(cls, source: Predictions) -> Chances:
+        """Of labelled rows."""
+        known, overall = source.confidence, source.correct.mean()
+        edges = equal_mass_edges(known, BINS)
+        sizes, right = (counts_between(edges, known, where=w) for w in (None, source.correct))
+        return cls(edges, np.where(sizes > 0, right / np.maximum(sizes, 1), overall))
+
+    def __call__(self, confidence: Floats) -> Floats:
+        """The chance of every row."""
+        return np.asarray(self.shares[np.searchsorted(self.edges, confidence, side="right")])
+
+    def counts(self, confidence: Floats) -> Ints:
+        """How many rows are in every bin."""
+        return counts_between(self.edges, confidence)
 
 
 @dataclass(frozen=True)
@@ -145,15 +166,17 @@ class Rest:
         )
 
     @classmethod
-    def beside(cls, sums: Floats, scores: Floats) -> Rest:
-        """Of (n, Σ, Σ²) of all scores, and the scores of the rows that have labels.
+    def beside(cls, counts: Ints, shares: Floats, scores: Floats) -> Rest:
+        """Of how many of all rows have each of some scores, without those that have labels.
 
-        >>> Rest.beside(np.array([4.0, 10.0, 30.0]), np.array([4.0]))
-        Rest(n=3, mean=2.0, variance=1.0)
+        >>> Rest.beside(np.array([2, 1, 1]), np.array([1.0, 4.0, 3.0]), np.array([4.0]))
+        Rest(n=3, mean=1.6666666666666667, variance=1.3333333333333335)
         """
-        n, total, squares = sums - [len(scores), scores.sum(), np.dot(scores, scores)]
-        mean, spread = total / max(n, 1), squares - total * total / max(n, 1)
-        return cls(int(n), float(mean), float(max(spread, 0.0) / (n - 1)) if n > 1 else 0.0)
+        n = int(counts.sum()) - len(scores)
+        total = float(np.dot(counts, shares) - scores.sum())
+        squares = float(np.dot(counts, shares**2) - np.dot(scores, scores))
+        spread = max(squares - total * total / max(n, 1), 0.0)
+        return cls(n, total / max(n, 1), spread / (n - 1) if n > 1 else 0.0)
 
 
 def few_labels(

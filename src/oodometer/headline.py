@@ -7,7 +7,7 @@ was DOC where source and target look alike, COT where they do not, and ATC where
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from oodometer.core import Estimate
 from oodometer.estimators.aline import ON_A_LINE
@@ -43,18 +43,15 @@ def picked(
     return first, f"the first of {', '.join(order)} with an answer{passed}"
 
 
-def for_parts(
-    best: str, found: Mapping[str, Estimate], source: Predictions, *, calibrated: bool
-) -> str:
-    """The method for parts of the target, where `best` is that of the whole.
+def for_parts(names: Collection[str], source: Predictions) -> str:
+    """The method for parts of the target, of those with an answer; no light has a say in it.
 
     COT takes the source's class shares for the target's; parts mostly have shares of their own.
+    Lines of agreement are drawn through whole domains.
     """
-    if best != "cot":
-        return best
-    objected = against(found, source, calibrated=calibrated)
-    others = (name for name in ORDER[1:] if name in found and name not in objected)
-    return next(others, best)
+    passed = {"cot", "aline-s", *_without_threshold(source)}
+    order = [name for name in ORDER if name not in passed] + list(ORDER)
+    return next((name for name in order if name in names), next(iter(names)))
 
 
 def against(
@@ -64,11 +61,15 @@ def against(
     objected = {}
     if not calibrated:
         objected["cot"] = "the scores were not calibrated"
-    if all_alike(source):
-        objected |= dict.fromkeys(("atc-mc", "atc-ne"), "the source sets no threshold")
+    objected |= dict.fromkeys(_without_threshold(source), "the source sets no threshold")
     if "aline-s" in found and found["aline-s"].facts["agreement_r2"] < ON_A_LINE:
         objected["aline-s"] = "agreements are off the line"
     return objected
+
+
+def _without_threshold(source: Predictions) -> tuple[str, ...]:
+    """Methods whose threshold this source can't set."""
+    return ("atc-mc", "atc-ne") if all_alike(source) else ()
 
 
 def all_alike(source: Predictions) -> bool:

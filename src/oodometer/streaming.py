@@ -8,35 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from oodometer import assess, estimators
-from oodometer.assessment import Assessment, Headline, Segment
+from oodometer import assess, headline
+from oodometer.assess import Past
+from oodometer.assessment import Assessment, Segment
 from oodometer.bottom import ceiling
 from oodometer.calibration import Temperature
 from oodometer.core import Estimate, Estimator, Progress, Staged
-from oodometer.diagnostics import Evidence, diagnose, worst
+from oodometer.diagnostics import Evidence
 from oodometer.errors import InputError, NoAnswer
-from oodometer.few_labels import PPI, FewLabels, Rest, few_labels
+from oodometer.few_labels import Chances, FewLabels, Rest, few_labels
 from oodometer.files import Columns
 from oodometer.gathered import Source, gathered
-from oodometer.history import History
 from oodometer.predictions import Predictions
 from oodometer.runners import Runner, serial
-from oodometer.stats import stream, wilson
+from oodometer.stats import stream
 from oodometer.summed import Summed, passed
 from oodometer.tally import Plan, Summing, Tally
 from oodometer.target import Target
+from oodometer.tasks import Task, each, tasks_of
 
 # Rows of the target that are kept for what needs all rows at once, and cells (rows times classes).
 SAMPLE, SAMPLE_CELLS = 100_000, 16_000_000
 # Labels of the target that are looked at.
 MOST_LABELS = 100_000
-Found = tuple[dict[str, Estimate], dict[str, str]]
-Past = History | Sequence[Predictions] | None
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,7 @@ class Asked:
     @property
     def members(self) -> list[Estimator]:
         """The estimators themselves."""
-        if not self.methods:
-            return list(estimators.every())
-        given = [self.methods] if isinstance(self.methods, str) else self.methods
-        return [estimators.named(one) if isinstance(one, str) else one for one in given]
+        return assess.members_of(self.methods)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +166,11 @@ class _Ready:
                     refused[member.name] = str(reason)
         return cls(rows, asked, source, fitted, used, summing, refused)
 
+    @cached_property
+    def chances(self) -> Chances:
+        """How often rows as sure are right on the source."""
+        return Chances.of(self.source)
+
     def plan(self) -> Plan:
         """What is done with every part of the target."""
         size = min(SAMPLE, SAMPLE_CELLS // self.rows.k)
@@ -181,16 +183,24 @@ class _Ready:
             size=size,
             limit=ceiling(size, self.rows.total),
             labels=MOST_LABELS,
+            chances=self.chances,
             segmented=self.segmented,
         )
 
     @property
     def segmented(self) -> Summing | None:
-        """The method of the headline, where it sums up and there are segments."""
+        """The method of the segments, where it sums up and there are any."""
         names = [m.name for m in self.asked.members if m.name not in self.refused]
         if self.asked.by is None or not names:
             return None
-        return self.summing.get(assess.headline_of(names, self.source)[0])
+        return self.summing.get(headline.for_parts(names, self.source))
+
+    def tasks(self, members: Sequence[Estimator]) -> dict[str, Task]:
+        """Estimators with the source."""
+        asked = self.asked
+        return tasks_of(
+            members, self.source, self.temperature, seed=asked.seed, replicates=asked.replicates
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,37 +213,17 @@ class _Seen:
 
     def assessment(self, given: Source, history: Past) -> Assessment:
         """The whole of it."""
-        ready, asked, known = self.ready, self.ready.asked, self.ready.source
+        ready = self.ready
         found, refused = self._estimates()
-        best, why = assess.headline_of(list(found), known)
-        evidence = Evidence(known, self._tempered, tuple(found.values()), ready.fitted)
-        lights = diagnose(evidence)
-        tasks = assess.tasks_of(
-            asked.members, known, ready.temperature, seed=asked.seed, replicates=asked.replicates
-        )
-        shift = assess.shift_of(history, found, best, tasks)
-        segments = tuple(self._segments(best))
-        few = self._few()
-        if few is not None:
-            found[few.method] = few.estimate
-        if few is not None and few.method == PPI:
-            best, why = PPI, f"{few.labels} labels of the target are better than none"
-        return Assessment(
-            n_source=known.n,
-            n_target=self.tally.n,
-            k=known.k,
-            source_accuracy=float(known.correct.mean()),
-            source_interval=wilson(int(np.count_nonzero(known.correct)), known.n),
-            temperature=ready.temperature,
-            estimates=tuple(found.values()),
-            refused=refused,
-            headline=Headline(found[best], why, worst(lights)),
-            diagnostics=lights,
-            segments=segments,
-            seed=asked.seed,
-            shift=shift,
-            notes=tuple(self._notes(given, list(found))),
-        )
+        evidence = Evidence(ready.source, self._tempered, tuple(found.values()), ready.fitted)
+        # Past domains are read whole, by the methods themselves.
+        tasks = ready.tasks(ready.asked.members)
+        notes = tuple(self._notes(given, list(found)))
+        case = assess.Case(evidence, tasks, refused, self._few(), notes)
+        segments: tuple[Segment, ...] = ()
+        if ready.asked.by is not None:
+            segments = tuple(self._segments(headline.for_parts(found, ready.source)))
+        return case.concluded(self.tally.n, segments, history)
 
     @property
     def _tempered(self) -> Predictions:
@@ -248,22 +238,10 @@ class _Seen:
     def _in_part(self) -> bool:
         return self.sample.n < self.tally.n
 
-    def _say(self, members: Sequence[Estimator], target: Predictions, *path: object) -> Found:
-        asked = self.ready.asked
-        return assess.estimates(
-            members,
-            self.ready.source,
-            target,
-            temperature=self.ready.temperature,
-            seed=asked.seed,
-            replicates=asked.replicates,
-            path=path,
-        )
-
     def _summed(self, name: str, total: Any) -> Summed:
         return Summed(self.ready.summing[name], total)
 
-    def _estimates(self) -> Found:
+    def _estimates(self) -> tuple[dict[str, Estimate], dict[str, str]]:
         """What every method says, and why some say nothing; those asked for must all speak."""
         asked, totals = self.ready.asked, self.tally.totals
         refused = self.ready.refused | self.tally.refused
@@ -272,43 +250,36 @@ class _Seen:
             for m in asked.members
             if m.name not in refused
         ]
-        found, silent = self._say(members, self._tempered)
-        refused |= silent
-        if not found or (asked.methods and refused):
-            reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
-            raise NoAnswer(f"No answer from {reasons}.")
+        found, silent = each(self.ready.tasks(members), self._tempered, None)
+        order = [m.name for m in asked.members if m.name in refused | silent]
+        refused = {name: (refused | silent)[name] for name in order}
+        assess.check_spoken(found, refused, asked=bool(asked.methods))
         if self._in_part:
             for name in found.keys() - totals.keys():
                 notes = (*found[name].notes, f"from {self._of}")
                 found[name] = replace(found[name], notes=notes)
-        order = [m.name for m in asked.members if m.name in refused]
-        return found, {name: refused[name] for name in order}
+        return found, refused
 
-    def _segments(self, best: str) -> Iterator[Segment]:
-        """The headline's method on each part: of its sums, or where it has none of the sample."""
-        if self.ready.asked.by is None:
-            return
+    def _segments(self, name: str) -> Iterator[Segment]:
+        """A method on each part: of its sums, or where it has none of the sample."""
         plan = self.ready.segmented
-        if plan is None or plan.member.name != best:
-            yield from self._sampled_segments(best)
+        if plan is None or plan.member.name != name:
+            yield from self._sampled_segments(name)
             return
         for _, part in sorted(self.tally.segments.items()):
             if part.reason:
                 yield Segment(part.name, part.n, None, part.reason)
                 continue
-            member = self._summed(best, part.total)
-            found, silent = self._say([member], self._tempered, "segment", part.name)
-            yield Segment(part.name, part.n, found.get(best), silent.get(best, ""))
+            task = self.ready.tasks([self._summed(name, part.total)])[name]
+            yield task.segment(part.name, part.n, self._tempered)
 
-    def _sampled_segments(self, best: str) -> Iterator[Segment]:
+    def _sampled_segments(self, name: str) -> Iterator[Segment]:
         assert self.tally.sample is not None
-        member = next(m for m in self.ready.asked.members if m.name == best)
+        task = self.ready.tasks(self.ready.asked.members)[name]
         values = self.tally.sample.rows["by"]
         for value in np.unique(values):
             rows = self._tempered.rows(values == value)
-            name = str(np.asarray(value).astype(str))
-            found, silent = self._say([member], rows, "segment", name)
-            yield Segment(name, rows.n, found.get(best), silent.get(best, ""))
+            yield task.segment(str(np.asarray(value).astype(str)), rows.n, rows)
 
     def _few(self) -> FewLabels | None:
         """The accuracy from few labels; where every row has one, nothing was left to tell."""
@@ -316,8 +287,9 @@ class _Seen:
         if known is None or not len(known) or not self.tally.blanks:
             return None
         right = known.rows["classes"] == self.ready.rows.labels(known)
-        scores = known.rows["confidence"].astype(np.float64)
-        rest = Rest.beside(self.tally.confidence, scores)
+        chances = self.ready.chances
+        scores = chances(known.rows["confidence"])
+        rest = Rest.beside(self.tally.chances, chances.shares, scores)
         return few_labels(right, scores, rest, rng=stream(self.ready.asked.seed, "few labels"))
 
     def _notes(self, given: Source, names: Sequence[str]) -> Iterator[str]:

@@ -16,9 +16,9 @@ from oodometer.arrays import Array, Ints
 from oodometer.bottom import Bottom, Keeper, priorities
 from oodometer.core import Staged
 from oodometer.errors import InputError, NoAnswer
+from oodometer.few_labels import Chances
 from oodometer.predictions import Predictions
 from oodometer.shards import Part
-from oodometer.stats import moments
 from oodometer.taken import Taken, label_values, said_of, tables
 
 # A column with more values than this is no column of segments.
@@ -54,7 +54,7 @@ class Tally:
     totals: dict[str, Any] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     segments: dict[Any, Segment] = field(default_factory=dict)
-    confidence: Any = 0.0
+    chances: Any = 0
     blanks: int = 0
     sample: Bottom | None = None
     labelled: Bottom | None = None
@@ -63,7 +63,7 @@ class Tally:
         """The sums of other rows; samples are for who keeps them."""
         self.n += other.n
         self.blanks += other.blanks
-        self.confidence = self.confidence + other.confidence
+        self.chances = self.chances + other.chances
         self.refused.update(other.refused)
         for name, total in other.totals.items():
             self.totals[name] = self.totals[name] + total if name in self.totals else total
@@ -87,7 +87,8 @@ class Plan:
     """What is done with every part; it can be sent to workers.
 
     `segmented` is the estimator of the segments. Of the sample `size` rows are kept, of rows with
-    labels `labels`; `limit` is a priority that no row of the sample has. With `threads` rows are
+    labels `labels`; `limit` is a priority that no row of the sample has. `chances` are those of
+    rows whose labels are few. With `threads` rows are
     read ahead, by as many threads as there are cores; a worker of several has but one.
     """
 
@@ -99,6 +100,7 @@ class Plan:
     size: int
     limit: int
     labels: int
+    chances: Chances
     segmented: Summing | None = None
     threads: bool = False
 
@@ -132,7 +134,7 @@ class Plan:
             if one.member.name not in found.refused:
                 _add(found, one, rows)
         if self.taken.label is not None:
-            found.confidence = found.confidence + moments(rows.confidence)
+            found.chances = found.chances + self.chances.counts(rows.confidence)
             found.blanks += rows.n - len(batch.labelled_rows(self.taken.label))
         if self.segmented is not None and self.taken.by is not None:
             for value, segment in _segments(self.segmented, batch, self.taken.by):

@@ -207,14 +207,21 @@ def assessed(files: Files, settings: Settings) -> Assessed:
 
 def _in_pieces(files: Files, settings: Settings) -> Assessed:
     """The same of files that are not read whole."""
-    from oodometer.streaming import Asked
+    from oodometer.streaming import Asked as OfFiles
 
     no_second((*files.others.second, *files.others.second_source))
     heat = _temperature(settings.temperature)
-    asked = Asked(settings.methods, heat, files.by, settings.seed, settings.replicates)
+    asked = OfFiles(settings.methods, heat, files.by, settings.seed, settings.replicates)
     past = opened_history(files.others.history, files.columns)
     found = settings.reading.assessed(files.source, files.target, files.columns, asked, past)
-    return Assessed(found.assessment, found.source, found.sample)
+    beside = more(
+        settings.asked,
+        found.source,
+        found.sample,
+        temperature=found.assessment.temperature,
+        seed=settings.seed,
+    )
+    return Assessed(found.assessment, beside, found.source, found.sample)
 
 
 def _peers(paths: tuple[Path, ...], columns: Columns) -> list[Predictions] | None:
