@@ -61,7 +61,7 @@ def test_a_large_row_group_is_not_read_at_once(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": np.random.default_rng(0).random(n)}), path, row_group_size=n)
     pa.default_memory_pool().release_unused()
     before, most = pa.total_allocated_bytes(), 0
-    for _ in batches.batches(path, None, Wanted(("x",), 10_000, threads=False)):
+    for _ in batches.batches(path, None, Wanted(("x",), 10_000)):
         most = max(most, pa.total_allocated_bytes() - before)
     assert most < 8 * n / 4
 

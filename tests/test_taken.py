@@ -30,7 +30,7 @@ def test_only_what_is_needed_is_read(tmp_path: Path) -> None:
     assert found.columns == ("prob_a", "prob_b", "prob_c", "label", "site")
     assert found.class_names == ("a", "b", "c")
     (part,), _ = parted([path])
-    ((before, read),) = tables(found, part, 10, threads=False)
+    ((before, read),) = tables(found, part, 10)
     assert (before, read.column_names) == (0, list(found.columns))
     np.testing.assert_array_equal(found.scores(read), [[0.5, 0.25, 0.25], [0.2, 0.8, 0.0]])
 
@@ -42,7 +42,7 @@ def test_classes_come_in_the_order_of_the_source(tmp_path: Path, listed: bool) -
     columns = Columns(classes=("a", "b", "c") if listed else None)
     found = taken(path, {"probs": rows} if listed else PROBS, columns).in_order(("c", "a", "b"))
     (part,), _ = parted([path])
-    ((_, read),) = tables(found, part, 10, threads=False)
+    ((_, read),) = tables(found, part, 10)
     np.testing.assert_array_equal(found.scores(read), [[0.25, 0.5, 0.25], [0.0, 0.2, 0.8]])
     assert found.class_names == ("c", "a", "b")
     assert found.in_order(None) is found
@@ -66,9 +66,7 @@ def test_columns_in_another_order_and_narrower_numbers_are_alike(tmp_path: Path)
     paths = [write(pa.table(PROBS), tmp_path / "a.parquet"),
              write(pa.table(turned), tmp_path / "b.csv")]  # fmt: skip
     found = take_from(paths, Columns(), labelled=False)
-    read = [
-        table for part in parted(paths)[0] for _, table in tables(found, part, 9, threads=False)
-    ]
+    read = [table for part in parted(paths)[0] for _, table in tables(found, part, 9)]
     for table in read:
         np.testing.assert_allclose(found.scores(table)[0], [0.5, 0.25, 0.25])
 

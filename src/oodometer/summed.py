@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,10 +14,14 @@ import numpy as np
 from oodometer.arrays import Floats
 from oodometer.bottom import Bottom, Keeper
 from oodometer.core import Estimate, Staged
+from oodometer.errors import OodometerError
 from oodometer.predictions import Predictions
-from oodometer.runners import Runner, serial
+from oodometer.runners import Runner, serial, threads
 from oodometer.shards import Part
 from oodometer.tally import Plan, Summing, Tally
+
+# Threads that read at most: each has a batch in memory. More are what workers are for.
+THREADS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +51,11 @@ class Summed(Staged[Any, Any]):
         """Where it comes from."""
         return self.of.member.paper
 
+    @property
+    def believes_scores(self) -> bool:
+        """Whether it takes scores for chances."""
+        return self.of.member.believes_scores
+
     def learn(self, source: Predictions) -> Any:
         """What was learned before the pass."""
         return self.of.learned
@@ -69,21 +80,40 @@ def passed(plan: Plan, parts: Sequence[Part], runner: Runner, tell: Callable[[in
     the order. Samples hang on none.
     """
     here = runner is serial
-    work = partial(replace(plan, threads=True), tell=tell) if here else plan
+    stopped = threading.Event()
+    work = partial(plan, tell=_Heard(tell, stopped)) if here else plan
+    hands = threads(min(os.cpu_count() or 1, THREADS)) if here else runner
     sample, labelled = Keeper(plan.size), Keeper(plan.labels)
     whole, waiting, following = Tally(), {}, 0
-    for part, found in runner(work, parts):
-        if isinstance(found, Exception):
-            raise found
-        if not here:
-            tell(found.n)
-        _kept(sample, found.sample)
-        _kept(labelled, found.labelled)
-        waiting[part.number] = replace(found, sample=None, labelled=None)
-        while following in waiting:
-            whole.add(waiting.pop(following))
-            following += 1
+    try:
+        for part, found in hands(work, parts):
+            if isinstance(found, Exception):
+                raise found
+            if not here:
+                tell(found.n)
+            _kept(sample, found.sample)
+            _kept(labelled, found.labelled)
+            waiting[part.number] = replace(found, sample=None, labelled=None)
+            while following in waiting:
+                whole.add(waiting.pop(following))
+                following += 1
+    finally:
+        stopped.set()
     return replace(whole, sample=sample.sample(), labelled=labelled.sample())
+
+
+class _Heard:
+    """What threads tell of, one at a time; who tells after the end is stopped."""
+
+    def __init__(self, tell: Callable[[int], None], stopped: threading.Event) -> None:
+        self._tell, self._stopped, self._lock = tell, stopped, threading.Lock()
+
+    def __call__(self, rows: int) -> None:
+        """So many rows more."""
+        if self._stopped.is_set():
+            raise OodometerError("The pass was given up.")
+        with self._lock:
+            self._tell(rows)
 
 
 def _kept(keeper: Keeper, found: Bottom | None) -> None:

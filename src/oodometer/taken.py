@@ -19,7 +19,7 @@ from oodometer.frames import Places
 from oodometer.shards import Part
 
 # A batch of rows is at most this large, were its scores of eight bytes, and this long.
-BATCH_BYTES, BATCH_ROWS = 1 << 25, 1 << 18
+BATCH_BYTES, BATCH_ROWS = 1 << 25, 1 << 17
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,14 @@ class Taken:
         order = tuple(own.index(name) for name in names)
         return replace(self, order=order, class_names=names)
 
-    def scores(self, table: Any) -> Array:
-        """The scores of some rows."""
+    def scores(self, table: Any, room: Array | None = None) -> Array:
+        """The scores of some rows; with `room`, in it where they are of many columns."""
         if self.order is None:
-            return frames.scores_at(table, self.places).values
+            return frames.scores_at(table, self.places, room).values
         if self.places.alone:
             return frames.scores_at(table, self.places).values[:, list(self.order)]
         columns = tuple(self.places.columns[j] for j in self.order)
-        return frames.scores_at(table, replace(self.places, columns=columns)).values
+        return frames.scores_at(table, replace(self.places, columns=columns), room).values
 
 
 def take_from(
@@ -147,12 +147,12 @@ def batch_rows(k: int) -> int:
     """How many rows of k classes are read at a time.
 
     >>> batch_rows(10), batch_rows(1000)
-    (262144, 4194)
+    (131072, 4194)
     """
     return max(min(BATCH_ROWS, BATCH_BYTES // (8 * k)), 64)
 
 
-def tables(taken: Taken, part: Part, rows: int, *, threads: bool) -> Iterator[tuple[int, Any]]:
+def tables(taken: Taken, part: Part, rows: int) -> Iterator[tuple[int, Any]]:
     """Batches of a part as tables, each with how many rows of the part come before it."""
     import pyarrow as pa
 
@@ -162,7 +162,7 @@ def tables(taken: Taken, part: Part, rows: int, *, threads: bool) -> Iterator[tu
         kinds = ((n, pa.string() if pa.types.is_null(kind) else kind) for n, kind in taken.types)
         types = tuple(kinds)
     before = 0
-    for batch in batches(part.path, part.groups, Wanted(taken.columns, rows, threads, types)):
+    for batch in batches(part.path, part.groups, Wanted(taken.columns, rows, types)):
         yield before, pa.Table.from_batches([batch])
         before += batch.num_rows
 

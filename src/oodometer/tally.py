@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from oodometer import ahead, frames, fused
+from oodometer import frames, fused
 from oodometer.arrays import Array, Ints
 from oodometer.bottom import Bottom, Keeper, priorities
 from oodometer.core import Staged
@@ -88,8 +88,7 @@ class Plan:
 
     `segmented` is the estimator of the segments. Of the sample `size` rows are kept, of rows with
     labels `labels`; `limit` is a priority that no row of the sample has. `chances` are those of
-    rows whose labels are few. With `threads` rows are
-    read ahead, by as many threads as there are cores; a worker of several has but one.
+    rows whose labels are few.
     """
 
     taken: Taken
@@ -102,15 +101,15 @@ class Plan:
     labels: int
     chances: Chances
     segmented: Summing | None = None
-    threads: bool = False
 
     def __call__(self, part: Part, tell: Callable[[int], None] | None = None) -> Tally:
         """The tally of a part; `tell` hears of rows as they are done."""
         found, sample, labelled = Tally(), Keeper(self.size, self.limit), Keeper(self.labels)
-        read = tables(self.taken, part, self.rows, threads=self.threads)
-        for before, table in ahead.read(read) if self.threads else read:
+        room = self._room()
+        for before, table in tables(self.taken, part, self.rows):
             with said_of(part.path, part.start + before):
-                batch = Batch(table, part.place + before, self.predictions(table), self.seed)
+                rows = self.predictions(table, room)
+                batch = Batch(table, part.place + before, rows, self.seed)
                 self._count(found, batch)
                 batch.keep(sample, labelled, self.taken)
             if tell is not None:
@@ -118,10 +117,16 @@ class Plan:
         found.sample, found.labelled = sample.sample(), labelled.sample()
         return found
 
-    def predictions(self, table: Any) -> Predictions:
-        """Rows of a table, checked."""
+    def _room(self) -> Array:
+        """Where the scores of one batch after another are laid."""
+        wide = any(str(kind) == "double" for _, kind in self.taken.types)
+        shape = len(self.taken.places.columns), self.rows
+        return np.empty(shape, dtype=np.float64 if wide else np.float32)
+
+    def predictions(self, table: Any, room: Array | None = None) -> Predictions:
+        """Rows of a table, checked; what is in `room` is theirs until it is used again."""
         return fused.checked(
-            self.taken.scores(table),
+            self.taken.scores(table, room),
             self.taken.places.form,
             temperature=self.temperature,
             names=self.taken.class_names,

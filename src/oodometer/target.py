@@ -74,7 +74,7 @@ def _first(taken: Taken, parts: Sequence[Part], where: str | Path) -> Prediction
     """The first rows, by the usual door: it warns of logits that look like probabilities."""
     scored = replace(taken, label=None, by=None)
     for part in parts:
-        for _, table in tables(scored, part, FIRST, threads=False):
+        for _, table in tables(scored, part, FIRST):
             with said_of(part.path):
                 return _made(taken, taken.scores(table))
     raise InputError(f"{str(where)!r} has no rows; at least one was expected.")

@@ -80,7 +80,7 @@ class ThresholdByClass(Staged[Cuts, Ints]):
         """Target rows counted between the edges of their threshold, one threshold after another."""
         scores, classes = batch.confidence, batch.classes
         low, high = learned.outer
-        below = np.bincount(classes[scores < low.min()], minlength=batch.k)
+        below = np.bincount(np.compress(scores < low.min(), classes), minlength=batch.k)
         # What is sorted by classes is only what may lie between the edges of its class.
         middle = np.flatnonzero((scores >= low.min()) & (scores < high.max()))
         scores, classes = scores[middle], classes[middle].astype(np.intp)
