@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -469,3 +473,36 @@ def test_any_column_is_text_if_it_has_no_gap(make: Maker) -> None:
     assert frames.texts(table, "x") == ["1", "2", "3", "4", "5", "6"]
     with pytest.raises(InputError, match=r"^The column 'y' has no value in row 2\.$"):
         frames.texts(table, "y")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_columns_are_laid_in_the_room_that_is_given(dtype: Any) -> None:
+    values = np.random.default_rng(0).dirichlet(np.ones(3), size=7).astype(dtype)
+    table = pa.table({f"prob_{j}": values[:, j] for j in range(3)})
+    places = frames.places_of(table)
+    room = np.full((3, 10), -1.0, dtype=dtype)
+    found = frames.scores_at(table, places, room).values
+    np.testing.assert_array_equal(found, values)
+    assert np.shares_memory(found, room)
+    assert (room[:, 7:] == -1.0).all()
+
+
+@pytest.mark.parametrize("room", [np.empty((3, 4)), np.empty((3, 10), dtype=np.float32)])
+def test_room_that_does_not_fit_is_left_alone(room: Array) -> None:
+    values = np.random.default_rng(0).dirichlet(np.ones(3), size=7)
+    table = pa.table({f"prob_{j}": values[:, j] for j in range(3)})
+    found = frames.scores_at(table, frames.places_of(table), room).values
+    np.testing.assert_array_equal(found, values)
+    assert not np.shares_memory(found, room)
+
+
+def test_a_file_of_numbers_is_read_without_pandas(tmp_path: Path) -> None:
+    """Its import would take longer than most files do."""
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"prob_0": [0.5], "prob_1": [0.5], "label": [1]}), path)
+    code = (
+        "import sys; from oodometer.files import Columns, Outputs; "
+        f"Outputs.open({str(path)!r}).predictions(Columns(), labelled=True); "
+        "assert 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

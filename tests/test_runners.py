@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oodometer.errors import InputError, MissingExtra, OodometerError, UnknownName
-from oodometer.runners import Runner, _check_workers, distributed, processes, serial
+from oodometer.runners import Runner, _check_workers, distributed, processes, serial, threads
 from tests import working
 
 ROOT = Path(__file__).parent.parent
@@ -69,6 +69,31 @@ def test_processes_do_what_the_loop_does(workers: int) -> None:
     tasks = list(range(20))
     found = list(processes(workers)(working.double, tasks))
     assert sorted(found) == list(serial(working.double, tasks))
+
+
+@given(st.lists(st.integers(), unique=True), st.integers(1, 4))
+def test_threads_do_what_the_loop_does(tasks: list[int], count: int) -> None:
+    assert dict(threads(count)(abs, tasks)) == dict(serial(abs, tasks))
+
+
+def test_threads_give_failures_as_they_are() -> None:
+    found = dict(threads(2)(int, ["1", "one"]))
+    assert found["1"] == 1
+    assert isinstance(found["one"], ValueError)
+
+
+def test_threads_that_nobody_listens_to_begin_nothing_more() -> None:
+    started: list[int] = []
+
+    def work(task: int) -> None:
+        started.append(task)
+        time.sleep(0.01)
+
+    going = threads(1)(work, list(range(1000)))
+    next(going)
+    going.close()
+    time.sleep(0.1)
+    assert len(started) < 20
 
 
 def test_no_task_needs_no_worker() -> None:

@@ -322,3 +322,30 @@ def test_auroc_is_scikit_learns() -> None:
     scores, positive = rng.integers(0, 5, 60) / 5, rng.random(60) < 0.4
     assert stats.auroc(scores, positive) == pytest.approx(roc_auc_score(positive, scores))
     assert stats.auroc(scores, np.ones(60, dtype=bool)) is None
+
+
+def test_drawn_weights_have_poissons_chances() -> None:
+    drawn = stats.draw_weights(np.random.default_rng(0), (1000, 1000))
+    found = np.bincount(drawn.ravel(), minlength=9)[:9] / drawn.size
+    # Three standard errors of a million draws.
+    chances = peer.poisson.pmf(np.arange(9), 1.0)
+    assert (np.abs(found - chances) < 3 * np.sqrt(chances / drawn.size) + 2**-16).all()
+    every = stats._poisson_values().astype(float)
+    assert every.mean() == pytest.approx(1.0, abs=1e-5)
+    assert every.var() == pytest.approx(1.0, abs=1e-4)
+
+
+def test_replicates_by_few_follow_the_law_of_these() -> None:
+    rng, asked = np.random.default_rng(0), []
+
+    def draw(count: int) -> Any:
+        asked.append(count)
+        return rng.normal(3.0, 0.5, size=count)
+
+    found = stats.draw_by_few(draw, rng, 20_000, 400)
+    assert asked == [400]
+    assert (found.mean(), found.std()) == (
+        pytest.approx(3.0, abs=0.1),
+        pytest.approx(0.5, rel=0.15),
+    )
+    assert len(stats.draw_by_few(draw, rng, 400, 400)) == asked[-1] == 400

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from oodometer import estimators
 from oodometer.core import Staged
-from oodometer.summed import Summed
-from oodometer.tally import Summing
-from oodometer.testing import toy_pair
+from oodometer.errors import InputError
+from oodometer.runners import serial
+from oodometer.shards import Part
+from oodometer.summed import Summed, passed
+from oodometer.tally import Summing, Tally
+from oodometer.testing import toy_pair, toy_predictions
+from tests.pieces import table_of, write
 
 SOURCE, TARGET = toy_pair()
 MEMBERS = [one for one in estimators.MEMBERS if isinstance(one, Staged) and one.streams]
@@ -28,3 +36,29 @@ def test_it_looks_at_no_row_any_more(member: Staged[object, object]) -> None:
         for which in (done, member)
     )
     np.testing.assert_array_equal(one, other)
+
+
+def test_a_pass_that_fails_stops_the_other_parts(tmp_path: Path) -> None:
+    """What is read after that would be read for nothing, and for hours."""
+    path = write(table_of(toy_predictions(n=400)), tmp_path / "a.parquet", 10)
+    plan = Counting()
+    parts = [Part(number, path, None, 0, 0, None) for number in range(40)]
+    with pytest.raises(InputError, match="the third part"):
+        passed(plan, parts, serial, lambda rows: None)  # type: ignore[arg-type]
+    time.sleep(0.2)
+    assert plan.begun < 40
+
+
+class Counting:
+    """A plan whose third part fails."""
+
+    size, labels, begun = 10, 10, 0
+
+    def __call__(self, part: Part, tell: Callable[[int], None]) -> Tally:
+        self.begun += 1
+        if part.number == 2:
+            raise InputError("the third part")
+        for _ in range(50):
+            time.sleep(0.002)
+            tell(1)
+        return Tally(n=50)

@@ -20,10 +20,12 @@ from oodometer.history import History, ShiftInterval
 from oodometer.predictions import Predictions
 from oodometer.stats import wilson
 from oodometer.tasks import Task, each, tasks_of
+from oodometer.threads import one_thread
 
 Past = History | Sequence[Predictions] | None
 
 
+@one_thread()
 def estimate(  # noqa: PLR0913 - the main door; all but the data are options
     source: Predictions,
     target: Predictions,
@@ -150,6 +152,7 @@ def _past(domains: Sequence[Predictions], best: str, tasks: dict[str, Task]) -> 
     return History(table[:, 0], table[:, 1], table[:, 2])
 
 
+@one_thread()
 def estimates(
     members: Sequence[Estimator],
     source: Predictions,

@@ -32,6 +32,7 @@ from oodometer.summed import Summed, passed
 from oodometer.tally import Plan, Summing, Tally
 from oodometer.target import Target
 from oodometer.tasks import Task, each, tasks_of
+from oodometer.threads import one_thread
 
 # Rows of the target that are kept for what needs all rows at once, and cells (rows times classes).
 SAMPLE, SAMPLE_CELLS = 100_000, 16_000_000
@@ -114,6 +115,7 @@ class How:
         return tell
 
 
+@one_thread()
 def streamed(
     source: str | Path,
     target: str | Path,

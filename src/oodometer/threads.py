@@ -10,7 +10,10 @@ from typing import Any
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Sums by several threads differ in their last bits; and workers have a core each anyway."""
+    """Sums by several threads differ in their last bits; and workers have a core each anyway.
+
+    On small matrices several threads wait for each other more than they work: tenfold the time.
+    """
     from threadpoolctl import threadpool_limits
 
     torch: Any = sys.modules.get("torch")

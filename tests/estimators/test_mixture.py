@@ -59,8 +59,9 @@ def test_an_extrapolation_that_lowers_the_likelihood_is_not_taken() -> None:
 class Still:
     """Every row drawn exactly once."""
 
-    def poisson(self, mean: float, size: tuple[int, int]) -> np.ndarray:
-        return np.ones(size, dtype=np.int64)
+    def integers(self, low: int, high: int, size: tuple[int, int], dtype: type) -> np.ndarray:
+        """Weights are looked up in a table; here stands a 1."""
+        return np.full(size, 30_000, dtype=dtype)
 
 
 def test_shares_follow_the_sources_shares_as_solving_again_does() -> None:

@@ -17,6 +17,7 @@ from oodometer.core import Estimate, Staged
 from oodometer.errors import InputError, NoAnswer
 from oodometer.estimators.label_shift import true_classes
 from oodometer.predictions import Predictions
+from oodometer.stats import draw_weights
 
 # Pairs that agree on less or more than this have no say: probits run off to infinity.
 LEAST, MOST = 0.05, 0.98
@@ -194,7 +195,7 @@ def _drawn(rng: np.random.Generator, classes: Ints, count: int) -> tuple[Floats,
     """Agreements by draw, the weights of the rows, and which rows those are."""
     some = slice(None, None, -(-classes.shape[1] // REDRAWN))
     part = classes[:, some]
-    weights = rng.poisson(1.0, size=(count, part.shape[1])).astype(np.float32)
+    weights = draw_weights(rng, (count, part.shape[1])).astype(np.float32)
     weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1)
     return agreements(part, weights), weights, some
 

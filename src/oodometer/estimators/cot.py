@@ -17,7 +17,16 @@ from oodometer.errors import InputError
 from oodometer.estimators import mixture
 from oodometer.estimators.atc import Cut, cut, redrawn_above, share_above
 from oodometer.estimators.label_shift import true_classes
-from oodometer.estimators.transport import Transport, curvature, payments, step_of, transported
+from oodometer.estimators.transport import (
+    Priced,
+    Transport,
+    curvature,
+    payments,
+    priced,
+    step_of,
+    transported,
+)
+from oodometer.once import once
 from oodometer.predictions import Predictions
 from oodometer.stats import counts_between, draw_counts
 
@@ -76,11 +85,11 @@ class ConfidenceTransport(Staged[Ints, Moved]):
 
     def summarize(self, learned: Ints, batch: Predictions) -> Moved:
         """The whole target, moved."""
-        shares = learned / learned.sum()
+        shares, probs = learned / learned.sum(), batch.probs
         if self.prior == "mlls":
-            shares, _ = mixture.shares(batch.probs, shares, ITERATIONS)
-        moved = transported(batch.probs, shares)
-        return Moved(shares, moved, curvature(batch.probs, moved.prices))
+            shares, _ = mixture.shares(probs, shares, ITERATIONS)
+        moved = transported(probs, shares, _priced(batch, probs, shares))
+        return Moved(shares, moved, curvature(probs, moved.prices))
 
     def finish(self, learned: Ints, total: Moved) -> Estimate:
         """One less the cost."""
@@ -116,6 +125,16 @@ def _class_means(moved: Transport, here: Ints, again: Ints, rng: np.random.Gener
     return np.asarray((again * drawn).sum(axis=1) / here.sum())
 
 
+def _priced(rows: Predictions, probs: Floats, shares: Floats) -> Priced:
+    """The prices, which COT and COTT have in common."""
+    return once(rows, ("prices", shares.tobytes()), lambda: priced(probs, shares))
+
+
+def _paid(rows: Predictions, shares: Floats) -> Floats:
+    probs = rows.probs
+    return payments(probs, shares, _priced(rows, probs, shares))
+
+
 @dataclass(frozen=True)
 class Limits:
     """The source's threshold of what a row pays, and its class shares."""
@@ -147,11 +166,11 @@ class TransportThreshold(Staged[Limits, Ints]):
         """What the source's rows pay for being moved to their own labels' shares, and the threshold."""
         counts = label_counts(source)
         shares = counts / counts.sum()
-        return Limits(cut(-payments(source.probs, shares), source.correct), shares)
+        return Limits(cut(-_paid(source, shares), source.correct), shares)
 
     def summarize(self, learned: Limits, batch: Predictions) -> Ints:
         """Target rows counted by what they pay."""
-        return counts_between(learned.cut.edges, -payments(batch.probs, learned.shares))
+        return counts_between(learned.cut.edges, -_paid(batch, learned.shares))
 
     def finish(self, learned: Limits, total: Ints) -> Estimate:
         """The share of rows that pay no more than the threshold."""

@@ -12,8 +12,9 @@ from oodometer import checks
 from oodometer.arrays import Bools, Floats
 from oodometer.core import Estimate, Staged
 from oodometer.errors import InputError, NoAnswer
+from oodometer.once import once
 from oodometer.predictions import Predictions
-from oodometer.stats import auroc, effective_share
+from oodometer.stats import auroc, draw_weights, effective_share
 
 # Wider features are reduced to this many principal components.
 MAX_WIDTH = 256
@@ -26,7 +27,7 @@ def thinned(rows: Predictions, most: int) -> Predictions:
     return rows.rows(slice(None, None, -(-rows.n // most)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Known:
     """The source rows that are weighted."""
 
@@ -77,12 +78,19 @@ class ImportanceWeighting(Staged[Known, Separation]):
 
     def learn(self, source: Predictions) -> Known:
         """The source rows and which of them are right."""
-        some = self.some(source)
-        log_probs = some.log_probs if some.has_probs else None
-        return Known(some.features, log_probs, some.correct)
+
+        def known() -> Known:
+            some = self.some(source)
+            log_probs = some.log_probs if some.has_probs else None
+            return Known(some.features, log_probs, some.correct)
+
+        return once(source, ("iw", self.max_rows), known)
 
     def summarize(self, learned: Known, batch: Predictions) -> Separation:
         """The domain classifier, fitted on the whole target (or every so-manieth row of it)."""
+        return once(batch, ("iw", learned, self.max_rows), lambda: self._separated(learned, batch))
+
+    def _separated(self, learned: Known, batch: Predictions) -> Separation:
         some = self.some(batch)
         if learned.features is not None and some.features is not None:
             source, target = learned.features, some.features
@@ -125,7 +133,7 @@ def redrawn_weights(
     curved = (total.rows * (guess * (1 - guess))[:, None]).T @ total.rows + np.diag(total.pull)
     for start in range(0, count, AT_ONCE):
         some = slice(start, min(start + AT_ONCE, count))
-        draws = rng.poisson(1.0, size=(len(total.rows), some.stop - start)).astype(np.float64)
+        draws = draw_weights(rng, (len(total.rows), some.stop - start)).astype(np.float64)
         slope = total.rows.T @ (draws * (total.is_target - guess)[:, None])
         slope -= (total.pull * total.coefficients)[:, None]
         moved = total.coefficients[:, None] + np.linalg.solve(curved, slope)

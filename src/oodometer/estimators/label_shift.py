@@ -17,12 +17,15 @@ from oodometer.arrays import Floats, Ints
 from oodometer.core import Estimate, Staged
 from oodometer.errors import InputError, NoAnswer
 from oodometer.estimators import mixture
+from oodometer.once import once
 from oodometer.predictions import Predictions
-from oodometer.stats import draw_counts, effective_share
+from oodometer.stats import draw_by_few, draw_counts, effective_share
 
 # Above this condition number the confusion matrix is solved with a pull towards the source's shares.
 ILL_CONDITIONED = 1e3
 PULL, NO_PULL = 1e-2, 1e-12
+# Cells of all matrices that are drawn again, and how many of them there are at least.
+MOST_CELLS, FEWEST = 400_000, 50
 
 
 def true_classes(source: Predictions) -> Ints:
@@ -119,7 +122,14 @@ class BlackBoxShift(Staged[Ints, Ints]):
         return Estimate(float(weighted_recall(shares, rows)), notes=notes, facts=facts)
 
     def resample(self, learned: Ints, total: Ints, rng: np.random.Generator, count: int) -> Floats:
-        """Confusion matrix and predicted shares drawn again and solved again."""
+        """Confusion matrix and predicted shares drawn again and solved again.
+
+        Of many classes few are, and the others follow the normal law of these.
+        """
+        few = max(MOST_CELLS // learned.size, FEWEST)
+        return draw_by_few(lambda some: self._redrawn(learned, total, rng, some), rng, count, few)
+
+    def _redrawn(self, learned: Ints, total: Ints, rng: np.random.Generator, count: int) -> Floats:
         pull = _pull(_condition(learned))
         values = np.empty(count)
         for rows in _chunks(count, learned.size):
@@ -186,10 +196,15 @@ class MaximumLikelihoodShift(Staged[Ints, Seen]):
 
     def summarize(self, learned: Ints, batch: Predictions) -> Seen:
         """The likeliest shares of the whole target."""
-        probs = batch.probs
-        found, converged = mixture.shares(probs, _prior(learned), self.max_iterations)
-        step = -(-batch.n // mixture.sample_rows(batch.k))
-        return Seen(probs[::step].copy(), batch.n, found, converged)
+        prior = _prior(learned)
+
+        def seen() -> Seen:
+            probs = batch.probs
+            found, converged = mixture.shares(probs, prior, self.max_iterations)
+            step = -(-batch.n // mixture.sample_rows(batch.k))
+            return Seen(probs[::step].copy(), batch.n, found, converged)
+
+        return once(batch, ("mlls", prior.tobytes(), self.max_iterations), seen)
 
     def finish(self, learned: Ints, total: Seen) -> Estimate:
         """The weighted recall."""

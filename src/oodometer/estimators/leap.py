@@ -19,23 +19,29 @@ from oodometer.errors import NoAnswer
 from oodometer.estimators import mixture
 from oodometer.estimators.label_shift import MaximumLikelihoodShift, Seen, by_class, confusion
 from oodometer.predictions import Predictions
-from oodometer.stats import draw_counts
+from oodometer.stats import draw_by_few, draw_counts
 
 # A table of more classes than this is too large to be drawn again hundreds of times.
 MOST_CLASSES = 300
 ITERATIONS, CLOSE = 2000, 1e-9
 # Again and again from the first table: few steps do.
 REDRAWN_ITERATIONS = 60
-# Cells of tables that are worked on together.
+# Cells of tables that are worked on together; of tables drawn again, so many in all, and so few.
 CELLS = 4_000_000
+MOST_CELLS, FEWEST_TABLES = 200_000, 25
 
 
 @dataclass(frozen=True)
 class Rates:
-    """How often each class is predicted, and the shares that the target makes likely."""
+    """How often each class is predicted, the shares that the target makes likely, and the table.
+
+    `misfit` is by how much the table misses what is known.
+    """
 
     predicted: Ints
     seen: Seen
+    table: Floats
+    misfit: float
 
 
 @dataclass(frozen=True)
@@ -69,29 +75,36 @@ class ContingencyTable(Staged[Ints, Rates]):
     def summarize(self, learned: Ints, batch: Predictions) -> Rates:
         """The rates of predicted classes, and MLLS' shares."""
         seen = MaximumLikelihoodShift().summarize(by_class(learned), batch)
-        return Rates(batch.class_counts, seen)
+        return Rates(batch.class_counts, seen, *_solved(learned, batch.class_counts, seen))
 
     def finish(self, learned: Ints, total: Rates) -> Estimate:
         """The sum of the diagonal."""
-        table, off = _solved(learned, total)
-        return Estimate(float(np.trace(table)), facts={"misfit": off})
+        return Estimate(float(np.trace(total.table)), facts={"misfit": total.misfit})
 
     def resample(self, learned: Ints, total: Rates, rng: np.random.Generator, count: int) -> Floats:
-        """Counts of both sides drawn again, and the table moved from where it was."""
-        source = draw_counts(rng, learned, count)
-        predicted = draw_counts(rng, total.predicted, count)
-        seen = total.seen
-        shares = mixture.resampled_shares(
-            seen.sample, seen.n, seen.shares, _prior(learned), _prior(source), rng
-        )
-        first, _ = _solved(learned, total)
-        values = np.empty(count)
-        step = max(1, CELLS // learned.size)
-        for start in range(0, count, step):
-            some = slice(start, start + step)
-            known = _Known(_given(source[some]), _rates(predicted[some]), shares[some])
-            values[some] = np.trace(known.table(first, REDRAWN_ITERATIONS), axis1=-2, axis2=-1)
-        return values
+        """Counts of both sides drawn again, and the table moved from where it was.
+
+        Of many classes few tables are, and the others follow the normal law of these.
+        """
+        few = max(MOST_CELLS // learned.size, FEWEST_TABLES)
+        return draw_by_few(lambda some: _redrawn(learned, total, rng, some), rng, count, few)
+
+
+def _redrawn(learned: Ints, total: Rates, rng: np.random.Generator, count: int) -> Floats:
+    """Values of so many tables."""
+    source = draw_counts(rng, learned, count)
+    predicted = draw_counts(rng, total.predicted, count)
+    seen = total.seen
+    shares = mixture.resampled_shares(
+        seen.sample, seen.n, seen.shares, _prior(learned), _prior(source), rng
+    )
+    values = np.empty(count)
+    step = max(1, CELLS // learned.size)
+    for start in range(0, count, step):
+        some = slice(start, start + step)
+        known = _Known(_given(source[some]), _rates(predicted[some]), shares[some])
+        values[some] = np.trace(known.table(total.table, REDRAWN_ITERATIONS), axis1=-2, axis2=-1)
+    return values
 
 
 @dataclass(frozen=True)
@@ -114,23 +127,29 @@ class _Known:
         return np.asarray(value / 2), np.asarray(slope)
 
     def table(self, first: Floats, iterations: int) -> Floats:
-        """The best tables, by accelerated steps down the slope and back onto the simplex."""
+        """The best tables, by accelerated steps down the slope and back onto the simplex.
+
+        A table that its own speed carries up the slope starts anew from rest (O'Donoghue & Candès,
+        2015).
+        """
         k = self.rates.shape[-1]
         step = 1 / ((1 + np.sqrt(k)) ** 2 + 2 * k)
         table = ahead = np.broadcast_to(first, self.given.shape)
-        speed = 1.0
+        speed = np.ones((*self.rates.shape[:-1], 1, 1))
         for _ in range(iterations):
-            before, last = table, speed
-            table = _onto_simplex(ahead - step * self.misfit(ahead)[1])
-            speed = (1 + np.sqrt(1 + 4 * last * last)) / 2
-            ahead = table + (last - 1) / speed * (table - before)
-            if np.abs(table - before).max() < CLOSE / k:
+            before, table = table, _onto_simplex(ahead - step * self.misfit(ahead)[1])
+            moved = table - before
+            if np.abs(moved).max() < CLOSE / k:
                 break
+            upward = ((ahead - table) * moved).sum(axis=(-2, -1), keepdims=True) > 0
+            last = np.where(upward, 1.0, speed)
+            speed = (1 + np.sqrt(1 + 4 * last * last)) / 2
+            ahead = table + (last - 1) / speed * moved
         return table
 
 
-def _solved(learned: Ints, total: Rates) -> tuple[Floats, float]:
-    known = _Known(_given(learned), _rates(total.predicted), total.seen.shares)
+def _solved(learned: Ints, predicted: Ints, seen: Seen) -> tuple[Floats, float]:
+    known = _Known(_given(learned), _rates(predicted), seen.shares)
     table = known.table(known.given * known.shares[None, :], ITERATIONS)
     return table, float(np.sqrt(2 * known.misfit(table)[0]))
 

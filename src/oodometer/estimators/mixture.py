@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from oodometer.arrays import Floats, blocks
+from oodometer.stats import draw_weights
 
 TOLERANCE = 1e-7
 TINY = 1e-30
@@ -93,7 +94,7 @@ def resampled_shares(
     after = np.maximum(priors[:, active], before / (2 * n))
     density = np.maximum(rows @ (q / before), TINY)
     ratios = rows / before / density[:, None]
-    draws = rng.poisson(1.0, size=(len(priors), len(rows)))
+    draws = draw_weights(rng, (len(priors), len(rows))).astype(np.float64)
     total = np.maximum(draws.sum(axis=1, keepdims=True), 1)
     level = ratios.mean(axis=0)
     by_target = (draws @ ratios / total - level) * np.sqrt(len(rows) / n)

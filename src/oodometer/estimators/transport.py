@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oodometer.arrays import Floats, Ints, blocks
+from oodometer.arrays import Floats, Ints, copies, first_maximum
 
 # Each row is one among many of a large table, and its corner is blunt already.
 SMOOTHINGS = (0.1, 0.02, 4e-3, 8e-4, 2e-4)
@@ -46,7 +46,15 @@ class Transport:
     to: Ints
 
 
-def transported(probs: Floats, shares: Floats) -> Transport:
+@dataclass(frozen=True, eq=False)
+class Priced:
+    """The best dual variables found, and the smoothing that they were found at."""
+
+    prices: Floats
+    smoothing: float
+
+
+def transported(probs: Floats, shares: Floats, found: Priced | None = None) -> Transport:
     """The cheapest way to give each class its share of the rows.
 
     >>> rows = np.array([[0.9, 0.1], [0.8, 0.2]])
@@ -54,28 +62,28 @@ def transported(probs: Floats, shares: Floats) -> Transport:
     >>> round(found.cost, 4), found.to.tolist()
     (0.45, [0, 1])
     """
-    prices, smoothing = _prices(probs, shares)
-    reduced, to = _reduced(probs, prices)
-    cost, gap = float(reduced.mean() + shares @ prices), None
+    known = priced(probs, shares) if found is None else found
+    reduced, to = _reduced(probs, known.prices)
+    cost, gap = float(reduced.mean() + shares @ known.prices), None
     if step_of(*probs.shape) == 1:
-        paid, taken = _plan(probs, prices, smoothing)
+        paid, taken = _plan(probs, known)
         # Rows that a class has too many of can go to another at a cost of 1 at most.
         above = paid.mean() + np.abs(taken - shares).sum() / 2
         gap = float(max(above - cost, 0.0))
-    return Transport(cost, gap, prices, reduced, to)
+    return Transport(cost, gap, known.prices, reduced, to)
 
 
-def payments(probs: Floats, shares: Floats) -> Floats:
+def payments(probs: Floats, shares: Floats, found: Priced | None = None) -> Floats:
     """What the cheapest plan pays to move every row.
 
     >>> payments(np.array([[0.9, 0.1], [0.8, 0.2]]), np.array([0.5, 0.5])).round(3).tolist()
     [0.1, 0.8]
     """
-    return _plan(probs, *_prices(probs, shares))[0]
+    return _plan(probs, priced(probs, shares) if found is None else found)[0]
 
 
-def _prices(probs: Floats, shares: Floats) -> tuple[Floats, float]:
-    """The best dual variables found, and the smoothing that they were found at.
+def priced(probs: Floats, shares: Floats) -> Priced:
+    """The best prices found.
 
     They are no worse than none at all, so that COT's error is at least AC's.
     """
@@ -83,8 +91,7 @@ def _prices(probs: Floats, shares: Floats) -> tuple[Floats, float]:
 
     n, k = probs.shape
     some = probs[:: step_of(n, k)]
-    if some.size < FEW:
-        some = some.astype(np.float64)
+    some = some.astype(np.float64) if some.size < FEW else some.copy()
     steps = SMOOTHINGS + FINER if some.size < FEW else SMOOTHINGS
     best = found = np.zeros(k)
     highest, at = _reduced(some, best)[0].mean(), steps[-1]
@@ -98,7 +105,7 @@ def _prices(probs: Floats, shares: Floats) -> tuple[Floats, float]:
         # Of equals the last, whose plan is the sharpest.
         if value >= highest - ROUNDING:
             highest, best, at = max(value, highest), found, smoothing
-    return best, at
+    return Priced(best, at)
 
 
 def curvature(probs: Floats, prices: Floats) -> Floats:
@@ -106,10 +113,11 @@ def curvature(probs: Floats, prices: Floats) -> Floats:
     n, k = probs.shape
     some = probs[:: max(-(-n * k * k // MOST_PRODUCTS), -(-n // CURVED_ROWS))]
     total = np.zeros((k, k))
-    for rows in blocks(*some.shape):
-        parts, sums, _ = _parts(some[rows], prices, SMOOTH)
-        parts = (parts / sums[:, None]).astype(np.float64)
-        total += np.diag(parts.sum(axis=0)) - parts.T @ parts
+    for _, block, axis in copies(some):
+        parts, sums, _ = _parts(block, prices, SMOOTH, axis)
+        parts = (parts / np.expand_dims(sums, axis)).astype(np.float64)
+        by_class = parts if axis == 0 else parts.T
+        total += np.diag(by_class.sum(axis=1)) - by_class @ by_class.T
     return np.asarray(total / (len(some) * SMOOTH))
 
 
@@ -122,24 +130,36 @@ def step_of(n: int, k: int) -> int:
 def _reduced(probs: Floats, prices: Floats) -> tuple[Floats, Ints]:
     """min_c (1 − p_ic − v_c) of every row, and the class where it is reached."""
     values, to = np.empty(len(probs)), np.empty(len(probs), dtype=np.int32)
-    for rows in blocks(*probs.shape):
-        block = probs[rows]
-        raised = block + prices.astype(block.dtype)
-        best = raised.argmax(axis=1)
-        to[rows] = best
-        # Gathering is several times faster than a second search along short rows.
-        values[rows] = 1.0 - raised[np.arange(len(best)), best]
+    for rows, block, axis in copies(probs):
+        best, to[rows] = first_maximum(_raised(block, prices, axis), axis)
+        values[rows] = 1.0 - best
     return values, to
 
 
-def _parts(block: Floats, prices: Floats, smoothing: float) -> tuple[Floats, Floats, Floats]:
-    """Unscaled parts of every row that go to each class, their sums, and the row's largest."""
-    raised = block + prices.astype(block.dtype)
-    top = raised.max(axis=1, keepdims=True)
-    raised -= top
+def _raised(block: Floats, prices: Floats, axis: int) -> Floats:
+    """p + v, in place."""
+    block += np.expand_dims(prices.astype(block.dtype), 1 - axis)
+    return block
+
+
+def _parts(
+    block: Floats, prices: Floats, smoothing: float, axis: int
+) -> tuple[Floats, Floats, Floats]:
+    """Unscaled parts of every row that go to each class, their sums, and the row's largest.
+
+    The block becomes the parts.
+    """
+    raised = _raised(block, prices, axis)
+    top = raised.max(axis=axis)
+    raised -= np.expand_dims(top, axis)
     raised *= raised.dtype.type(1 / smoothing)
     np.exp(raised, out=raised)
-    return raised, raised.sum(axis=1), top[:, 0]
+    return raised, raised.sum(axis=axis), top
+
+
+def _taken(parts: Floats, sums: Floats, axis: int) -> Floats:
+    """What each class takes of all rows of a block."""
+    return np.asarray(parts @ (1 / sums) if axis == 0 else (1 / sums) @ parts)
 
 
 def _smoothed(
@@ -147,19 +167,19 @@ def _smoothed(
 ) -> tuple[float, Floats]:
     """The smoothed dual and its slope, with the sign that minimisers want."""
     total, taken = 0.0, np.zeros(len(prices))
-    for rows in blocks(*probs.shape):
-        parts, sums, top = _parts(probs[rows], prices, smoothing)
+    for _, block, axis in copies(probs):
+        parts, sums, top = _parts(block, prices, smoothing, axis)
         total += float(top.sum(dtype=np.float64) + smoothing * np.log(sums).sum(dtype=np.float64))
-        taken += (1 / sums) @ parts
+        taken += _taken(parts, sums, axis)
     return total / len(probs) - float(shares @ prices), taken / len(probs) - shares
 
 
-def _plan(probs: Floats, prices: Floats, smoothing: float) -> tuple[Floats, Floats]:
+def _plan(probs: Floats, known: Priced) -> tuple[Floats, Floats]:
     """What every row pays in the smoothed plan, and the share of rows each class takes."""
-    paid, taken = np.empty(len(probs)), np.zeros(len(prices))
-    for rows in blocks(*probs.shape):
-        block = probs[rows]
-        parts, sums, _ = _parts(block, prices, smoothing)
-        paid[rows] = 1.0 - (parts * block).sum(axis=1) / sums
-        taken += (1 / sums) @ parts
+    paid, taken = np.empty(len(probs)), np.zeros(len(known.prices))
+    for rows, block, axis in copies(probs):
+        own = block.copy()
+        parts, sums, _ = _parts(block, known.prices, known.smoothing, axis)
+        taken += _taken(parts, sums, axis)
+        paid[rows] = 1.0 - np.multiply(parts, own, out=own).sum(axis=axis) / sums
     return paid, taken / len(probs)
