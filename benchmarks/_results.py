@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +20,66 @@ def data_folder() -> Path | None:
     return folder if folder.is_dir() else None
 
 
+@dataclass(frozen=True)
+class Bound:
+    """What was measured, and what it must reach, or where `least` is false not exceed."""
+
+    what: str
+    value: float
+    bound: float
+    least: bool = True
+
+    @property
+    def kept(self) -> bool:
+        return self.value >= self.bound if self.least else self.value <= self.bound
+
+    @property
+    def row(self) -> tuple[str, str, str, str]:
+        sign = "≥" if self.least else "≤"
+        return (
+            self.what,
+            f"{self.value:.3g}",
+            f"{sign} {self.bound:g}",
+            "yes" if self.kept else "NO",
+        )
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page: its title, what must be kept, and what else there is to say."""
+
+    title: str
+    bounds: Sequence[Bound]
+    text: str
+
+    @property
+    def page(self) -> str:
+        held = [f"{bounds_table(self.bounds)}\n\n"] if self.bounds else []
+        return "".join([f"## {self.title}\n\n", *held, self.text])
+
+
+def bounds_table(bounds: Sequence[Bound]) -> str:
+    return markdown_table(("what", "found", "bound", "kept"), [one.row for one in bounds])
+
+
 def machine_facts() -> str:
     return (
         f"Measured with Python {platform.python_version()}, numpy {np.__version__}, "
         f"{os.cpu_count()} cores, {platform.machine()}."
     )
+
+
+def all_machine_facts() -> str:
+    """The same with the processor, the memory and the versions of what does the work."""
+    from importlib.metadata import version
+
+    about = Path("/proc/cpuinfo")
+    lines = about.read_text().splitlines() if about.exists() else []
+    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    parts = ", ".join(f"{name} {version(name)}" for name in ("pyarrow", "scipy", "scikit-learn"))
+    processor = f", {named[0]}" if named else ""
+    return f"{machine_facts()[:-1]}{processor}, {memory:.0f} GB of memory, {parts}."
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -12,21 +12,21 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from oodometer.assess import estimate
-from oodometer.assessment import Assessment
-from oodometer.core import Estimate, Estimator, Score
 from oodometer.errors import InputError, MissingExtra, NoAnswer, OodometerError, UnknownName
-from oodometer.files import read_predictions
-from oodometer.predictions import Predictions
 
 if TYPE_CHECKING:
+    from oodometer.assess import estimate
+    from oodometer.assessment import Assessment
+    from oodometer.core import Estimate, Estimator, Score
     from oodometer.datasets import as_dataset
     from oodometer.evaluation import evaluate
+    from oodometer.files import read_predictions
     from oodometer.history import History
     from oodometer.labelling import planned_labels
     from oodometer.measuring import measure
     from oodometer.models import as_model
     from oodometer.neighborhood import invariance
+    from oodometer.predictions import Predictions
     from oodometer.protocol.judged import judge
     from oodometer.ranking import rank
     from oodometer.streaming import estimate_files
@@ -63,21 +63,32 @@ __all__ = [
     "suggest_transforms",
 ]
 
-# What shows data to models is imported when it is first asked for: it has many parts.
+# Each is imported when it is first asked for: who wants one has no need to wait for all.
 _LATER = {
+    "Assessment": "assessment",
+    "Estimate": "core",
+    "Estimator": "core",
     "History": "history",
-    "planned_labels": "labelling",
+    "Predictions": "predictions",
+    "Score": "core",
     "Study": "studies",
     "as_dataset": "datasets",
     "as_model": "models",
+    "estimate": "assess",
     "estimate_files": "streaming",
     "evaluate": "evaluation",
     "invariance": "neighborhood",
     "judge": "protocol.judged",
     "measure": "measuring",
+    "planned_labels": "labelling",
     "rank": "ranking",
+    "read_predictions": "files",
     "suggest_transforms": "suitability",
 }
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def __getattr__(name: str) -> object:

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from oodometer.errors import InputError, NoAnswer
-from oodometer.estimators import ImportanceWeighting
+from oodometer.estimators import ImportanceWeighting, covariate
 from oodometer.predictions import Predictions
 from oodometer.testing import toy_pair
 
@@ -99,3 +100,18 @@ def test_hard_classes_without_features_have_no_answer() -> None:
     hard = Predictions.from_classes([0, 1], k=2, labels=[0, 1])
     with pytest.raises(NoAnswer, match="needs features on both sides, or probabilities"):
         ImportanceWeighting().estimate(hard, hard)
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "apart"), [(2000, 10, 0.2), (300, 40, 3.0), (30, 3, 0.0), (12, 2, 100.0)]
+)
+def test_the_domain_classifier_is_scikit_learns(n: int, k: int, apart: float) -> None:
+    rng = np.random.default_rng(n)
+    is_target = np.arange(n) >= n // 3
+    rows = rng.normal(size=(n, k)) + apart * is_target[:, None]
+    rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    peer = LogisticRegression(solver="newton-cholesky", tol=1e-10, max_iter=200)
+    peer.fit(rows, is_target)
+    found = covariate._fitted(np.hstack([rows, np.ones((n, 1))]), is_target)
+    expected = np.append(peer.coef_[0], peer.intercept_[0])
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

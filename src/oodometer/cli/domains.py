@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
 from oodometer import screen
 from oodometer.cli.options import AsJson, console, show_json
-from oodometer.datasets import groups
-from oodometer.datasets.groups import VARIABLE, Group
+
+if TYPE_CHECKING:
+    from oodometer.datasets.groups import Group
+
+VARIABLE = "OODOMETER_DATA"
 
 
 def domains(
@@ -20,7 +23,7 @@ def domains(
         str | None,
         typer.Option(
             help="The domains of this group: its name, or a TOML file of your own.",
-            autocompletion=lambda: list(groups.names()),
+            autocompletion=lambda: _names(),
         ),
     ] = None,
     data: Annotated[
@@ -41,13 +44,21 @@ def domains(
         _show_one(found[0])
 
 
+def _names() -> list[str]:
+    from oodometer.datasets import groups
+
+    return list(groups.names())
+
+
 def _every(data: Path | None) -> tuple[Group, ...]:
+    from oodometer.datasets import groups
     from oodometer.pools.spheres import hypersphere
 
     return (*groups.every(root=data), hypersphere())
 
 
 def _opened(name: str, data: Path | None) -> Group:
+    from oodometer.datasets import groups
     from oodometer.pools.grids import group_of
 
     if name.lower().endswith(".toml"):

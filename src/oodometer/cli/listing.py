@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from oodometer import estimators, measures, metrics, screen
+from oodometer import screen
 from oodometer.cli.options import AsJson, console, show_json
 from oodometer.errors import UnknownName
 
@@ -30,6 +30,8 @@ def methods(
 
     Example: oodometer methods --family measure
     """
+    from oodometer import estimators, measures, metrics  # many parts, which help has no use for
+
     if family is not None and family.removesuffix("s") not in TITLES:
         raise UnknownName("family", family, TITLES)
     families: dict[str, tuple[Any, ...]] = {

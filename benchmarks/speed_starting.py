@@ -1,0 +1,75 @@
+"""How large the core set is once installed, and how soon it starts, beside a bare Python.
+
+The core is installed into an empty environment made for this, and deleted: what a user has who asks
+for no extra.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks._results import Bound, Section, markdown_table
+
+ROOT = Path(__file__).parent.parent
+ROUNDS = 9
+
+
+def seconds(command: list[str]) -> float:
+    """Wall time of a command, the least of some."""
+    times = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True)
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def megabytes(folder: Path) -> float:
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    return sum(path.stat().st_size for path in files) / 1e6
+
+
+def installed(folder: Path) -> Path:
+    """An environment with the core alone; its interpreter."""
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    before = dict(os.environ, PIP_DISABLE_PIP_VERSION_CHECK="1")
+    install = [str(python), "-m", "pip", "install", "--quiet", "--constraint",
+               str(ROOT / "constraints.txt"), str(ROOT)]  # fmt: skip
+    subprocess.run(install, check=True, env=before)
+    return python
+
+
+def section() -> Section:
+    with tempfile.TemporaryDirectory(prefix="oodometer-") as scratch:
+        folder = Path(scratch) / "core"
+        python = installed(folder)
+        size = megabytes(folder)
+        works = {
+            "python -c pass": [str(python), "-c", "pass"],
+            "python -c 'import numpy'": [str(python), "-c", "import numpy"],
+            "python -c 'import oodometer'": [str(python), "-c", "import oodometer"],
+            "oodometer --help": [str(folder / "bin" / "oodometer"), "--help"],
+        }
+        took = {name: seconds(command) for name, command in works.items()}
+    bare, _, imported, helped = took.values()
+    bounds = [
+        Bound("size of an environment with the core alone, MB", size, 700.0, least=False),
+        Bound("seconds of `oodometer --help`", helped, 0.5, least=False),
+        Bound(
+            "seconds of `import oodometer`, a bare start taken off",
+            imported - bare,
+            0.3,
+            least=False,
+        ),
+    ]
+    rows = [(f"`{name}`", f"{1e3 * one:.0f}", f"{one / bare:.1f}") for name, one in took.items()]
+    text = markdown_table(("start", "ms", "bare starts"), rows)
+    return Section(
+        "Installing and starting", bounds, f"{text}\n\nThe least of {ROUNDS} starts each."
+    )
