@@ -103,11 +103,11 @@ def growth(found: dict[Run, Took | str]) -> list[str]:
     if len(times) < len(runs):
         return []
     power, factor = np.polyfit(np.log(list(times)), np.log(list(times.values())), 1)
-    hours = np.exp(factor) * SIZES[MILLION] ** power / 3600
+    minutes = np.exp(factor) * SIZES[MILLION] ** power / 60
     said = ", ".join(f"{cpu:.2f} s at {n:,}" for n, cpu in sorted(times.items()))
     return [
         f"POT's transport of rows to classes took {said}: it grows with the power {power:.2f}, "
-        f"which would make {hours:.1f} hours at a million."
+        f"which would make {minutes:.0f} minutes at a million."
     ]
 
 

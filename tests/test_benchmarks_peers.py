@@ -115,7 +115,7 @@ def test_growth_is_that_of_the_times() -> None:
     }
     (said,) = growth(found)
     assert "with the power 2.00" in said
-    assert "0.3 hours" in said
+    assert "17 minutes" in said
     assert growth({**found, Run(POT, "1M x 10", ("classes",)): ABSENT}) == []
 
 
