@@ -129,3 +129,15 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert says in done.stderr
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
+
+
+def test_what_else_is_asked_for_tells_of_the_sample(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("scores", "--metrics", "--bound", "--margin", "0.2")
+    whole, aside = (estimated(folder, word, *words[1:]) for word in ("target.parquet", "scores"))
+    assert rounded(aside["more"]) == rounded(whole["more"])
+    assert whole["more"]["metrics"]
+    monkeypatch.setattr(streaming, "SAMPLE", 50)
+    said = estimated(folder, *words)["more"]["reasons"]
+    assert said == ["All of this is of a random sample of 50 rows of the target."]

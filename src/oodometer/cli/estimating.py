@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -221,6 +221,9 @@ def _in_pieces(files: Files, settings: Settings) -> Assessed:
         temperature=found.assessment.temperature,
         seed=settings.seed,
     )
+    if settings.asked != Asked() and found.sample.n < found.assessment.n_target:
+        told = f"All of this is of a random sample of {found.sample.n:,} rows of the target."
+        beside = replace(beside, reasons=(*beside.reasons, told))
     return Assessed(found.assessment, beside, found.source, found.sample)
 
 
