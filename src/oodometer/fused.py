@@ -16,7 +16,7 @@ from oodometer.arrays import FLOOR, Array, Floats, Form, Ints
 from oodometer.predictions import Predictions, Signals
 
 # Cells of a block: it, its weights and what came before stay in the second-level cache.
-CELLS = 81_920
+CELLS = 163_840
 
 
 def checked(

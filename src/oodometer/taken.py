@@ -19,7 +19,7 @@ from oodometer.frames import Places
 from oodometer.shards import Part
 
 # A batch of rows is at most this large, were its scores of eight bytes, and this long.
-BATCH_BYTES, BATCH_ROWS = 1 << 25, 1 << 17
+BATCH_BYTES, BATCH_ROWS = 1 << 25, 1 << 18
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def batch_rows(k: int) -> int:
     """How many rows of k classes are read at a time.
 
     >>> batch_rows(10), batch_rows(1000)
-    (131072, 4194)
+    (262144, 4194)
     """
     return max(min(BATCH_ROWS, BATCH_BYTES // (8 * k)), 64)
 
