@@ -169,8 +169,8 @@ class Rest:
     def beside(cls, counts: Ints, shares: Floats, scores: Floats) -> Rest:
         """Of how many of all rows have each of some scores, without those that have labels.
 
-        >>> Rest.beside(np.array([2, 1, 1]), np.array([1.0, 4.0, 3.0]), np.array([4.0]))
-        Rest(n=3, mean=1.6666666666666667, variance=1.3333333333333335)
+        >>> Rest.beside(np.array([1, 1, 1, 1]), np.array([1.0, 4.0, 3.0, 2.0]), np.array([4.0]))
+        Rest(n=3, mean=2.0, variance=1.0)
         """
         n = int(counts.sum()) - len(scores)
         total = float(np.dot(counts, shares) - scores.sum())
