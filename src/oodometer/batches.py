@@ -16,7 +16,7 @@ from oodometer.errors import InputError
 from oodometer.files import check_signs, ending_of, unreadable
 
 # Bytes of text that are parsed together.
-BLOCK = 1 << 23
+BLOCK = 1 << 21
 # Bytes of a compressed column that are read at a time.
 BUFFER = 1 << 20
 
