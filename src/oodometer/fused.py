@@ -13,7 +13,8 @@ import numpy as np
 
 from oodometer import arrays, checks
 from oodometer.arrays import FLOOR, Array, Floats, Form, Ints
-from oodometer.predictions import Predictions, Signals
+from oodometer.predictions import Predictions
+from oodometer.signals import Signals
 
 # Cells of a block: it, its weights and what came before stay in the second-level cache.
 CELLS = 163_840

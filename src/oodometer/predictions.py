@@ -12,32 +12,7 @@ import numpy as np
 from oodometer import arrays, checks, frames
 from oodometer.arrays import Array, Bools, Floats, Ints
 from oodometer.errors import InputError, NoAnswer
-
-Index = slice | Ints | Bools
-
-
-def _some(part: Any, index: Index) -> Any:
-    """Some rows of what may not be there."""
-    return None if part is None else part[index]
-
-
-@dataclass(frozen=True, eq=False)
-class Signals:
-    """What is known of each row besides its scores; None where it is not known."""
-
-    confidence: Floats | None = None
-    negative_entropy: Floats | None = None
-    classes: Ints | None = None
-    correct: Bools | None = None
-
-    def rows(self, index: Index) -> Signals:
-        """The same of some rows."""
-        return Signals(
-            confidence=_some(self.confidence, index),
-            negative_entropy=_some(self.negative_entropy, index),
-            classes=_some(self.classes, index),
-            correct=_some(self.correct, index),
-        )
+from oodometer.signals import Index, Signals, some
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -210,6 +185,11 @@ class Predictions:
         return arrays.top(scores, form, self.temperature)
 
     @cached_property
+    def _classes(self) -> Ints:
+        # Which score is the largest hangs on no temperature.
+        return arrays.top(self.scored("classes")[0], "probs")[1]
+
+    @cached_property
     def _confidence(self) -> Floats:
         return arrays.confidence(*self.scored("confidence"), self.temperature)
 
@@ -224,13 +204,15 @@ class Predictions:
         """The largest probability of each row."""
         if self.known.confidence is not None:
             return self.known.confidence
-        # Where there are labels, or classes were asked for, one pass gives both.
+        # Where there are labels both are needed, and one pass gives them.
         return self._top[0] if self.labelled or "_top" in self.__dict__ else self._confidence
 
     @property
     def classes(self) -> Ints:
         """The predicted class of each row, lowest index on ties."""
-        return self.known.classes if self.known.classes is not None else self._top[1]
+        if self.known.classes is not None:
+            return self.known.classes
+        return self._top[1] if self.labelled or "_top" in self.__dict__ else self._classes
 
     @cached_property
     def negative_entropy(self) -> Floats:
@@ -278,7 +260,8 @@ class Predictions:
     def _seen(self) -> Signals:
         """What is known of the rows, and what was computed of them so far."""
         seen, known = self.__dict__, self.known
-        top: tuple[Floats | None, Ints | None] = seen.get("_top", (seen.get("_confidence"), None))
+        apart = seen.get("_confidence"), seen.get("_classes")
+        top: tuple[Floats | None, Ints | None] = seen.get("_top", apart)
         return Signals(
             confidence=known.confidence if known.confidence is not None else top[0],
             negative_entropy=seen.get("negative_entropy", known.negative_entropy),
@@ -292,10 +275,10 @@ class Predictions:
             self,
             n=len(np.empty(self.n, dtype=np.int8)[index]),
             known=self._seen.rows(index),
-            scores=_some(self.scores, index),
-            labels=_some(self.labels, index),
-            features=_some(self.features, index),
-            ids=_some(self.ids, index),
+            scores=some(self.scores, index),
+            labels=some(self.labels, index),
+            features=some(self.features, index),
+            ids=some(self.ids, index),
             peers=tuple(peer.rows(index) for peer in self.peers),
         )
 
