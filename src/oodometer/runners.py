@@ -12,7 +12,7 @@ import socket
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, Protocol
@@ -59,9 +59,8 @@ def threads(count: int) -> Runner:
         hands = ThreadPoolExecutor(count)
         try:
             futures = {hands.submit(outcome, work, task): task for task in tasks}
-            while futures:
-                for done in wait(futures, return_when=FIRST_COMPLETED).done:
-                    yield futures.pop(done), done.result()
+            for done in as_completed(list(futures)):
+                yield futures.pop(done), done.result()
         finally:
             hands.shutdown(wait=False, cancel_futures=True)
 
