@@ -350,7 +350,7 @@ def test_by_workers_the_numbers_are_the_same(folder: Path) -> None:
 
 NOBODY = {
     "both": (("--workers", "2", "--scheduler", "tcp://a:1"), "not both"),
-    "fewer than none": (("--workers", "-1"), "--workers (0 or more; got -1)"),
+    "fewer than none": (("--workers", "-1"), "--workers must be 0 or more; got -1"),
     "nobody there": (("--scheduler", "tcp://127.0.0.1:9"), "No Dask scheduler answers at"),
 }
 

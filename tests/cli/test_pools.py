@@ -104,7 +104,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "name": (("run", "toy-mpl"), "No pool is called 'toy-mpl'. Did you mean 'toy-mlp'?"),
     "file": (("status", "mine.toml"), "There is no file 'mine.toml'."),
     "both": (("run", "little.toml", "--workers", "2", "--scheduler", "tcp://a:1"), "not both"),
-    "workers": (("run", "little.toml", "--workers", "-1"), "--workers (0 or more; got -1)"),
+    "workers": (("run", "little.toml", "--workers", "-1"), "--workers must be 0 or more; got -1"),
     "limit": (("run", "little.toml", "--limit", "0"), "limit must be 1 or more; got 0."),
     "data": (("run", "dg-pacs", "--data", "nowhere"), "pacs/pacs32.npz"),
     "scheduler": (

@@ -37,10 +37,11 @@ def runner_of(workers: int, scheduler: str | None) -> Runner:
     """The runner that was asked for."""
     from oodometer.runners import distributed, processes, serial
 
-    if workers < 0 or (workers and scheduler is not None):
+    if workers < 0:
+        raise InputError(f"--workers must be 0 or more; got {workers}. Each takes one core.")
+    if workers and scheduler is not None:
         raise InputError(
-            f"Give --workers (0 or more; got {workers}) or --scheduler, not both: the workers of a "
-            "cluster are started there."
+            "Give --workers or --scheduler, not both: the workers of a cluster are started there."
         )
     if scheduler is not None:
         return distributed(scheduler)
