@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
 
+from benchmarks._outputs import said
 from benchmarks._results import Bound, Section, markdown_table
 from benchmarks.peers._took import peak
 from oodometer.arrays import Array
@@ -36,11 +37,7 @@ LEAST = 0.5
 def rows(seed: int, n: int, lift: float) -> tuple[Array, Array]:
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, K, n)
-    logits = rng.standard_normal((n, K), dtype=np.float32)
-    logits[np.arange(n), labels] += np.float32(lift)
-    probs = np.exp(2 * logits)
-    probs /= probs.sum(axis=1, keepdims=True)
-    return probs, labels
+    return said(rng, labels, K, lift), labels
 
 
 def table(probs: Array, **more: Array) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -79,7 +79,7 @@ class Case:
     tasks: dict[str, Task]
     refused: dict[str, str]
     few: FewLabels | None = None
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     def concluded(self, n: int, segments: tuple[Segment, ...], history: Past) -> Assessment:
         """The assessment of a target of n rows."""
@@ -152,7 +152,6 @@ def _past(domains: Sequence[Predictions], best: str, tasks: dict[str, Task]) -> 
     return History(table[:, 0], table[:, 1], table[:, 2])
 
 
-@one_thread()
 def estimates(
     members: Sequence[Estimator],
     source: Predictions,
@@ -250,7 +249,7 @@ def _segments(
     task: Task, target: Predictions, by: Array, progress: Progress | None
 ) -> Iterator[Segment]:
     """A method on each part of the target."""
-    values, inverse = np.unique(_segment_values(by), return_inverse=True)
+    values, inverse = np.unique(segment_values(by), return_inverse=True)
     names = values.astype(str)
     order = np.argsort(inverse, kind="stable")
     starts = np.searchsorted(inverse[order], np.arange(len(names) + 1))
@@ -261,7 +260,7 @@ def _segments(
         yield task.segment(str(name), rows.n, rows)
 
 
-def _segment_values(values: Array) -> Array:
+def segment_values(values: Array) -> Array:
     """Numbers as they are, moments in time as days, all else as text: so segments are in order."""
     if values.dtype.kind == "M":
         return values.astype("datetime64[D]")

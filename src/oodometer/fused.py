@@ -2,7 +2,8 @@
 
 `Predictions` computes each of them when it is asked for; who needs all of them of rows that are
 read once, and never again, saves a logarithm and an exponential a cell. The arithmetic is the same
-step by step, so that a row has the same numbers to the last bit either way.
+step by step, so that a row has the same numbers to the last bit either way; but where a block has a
+single row, numpy may sum it in another order.
 """
 
 from __future__ import annotations

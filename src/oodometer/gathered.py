@@ -40,6 +40,12 @@ class Source:
         return f"The source is a random sample of {self.predictions.n:,} of {self.n:,} rows."
 
 
+def is_large(where: str | Path) -> bool:
+    """Whether it is many files, or one that is not read whole."""
+    path = Path(where)
+    return is_many(where) or (path.is_file() and path.stat().st_size > LARGE)
+
+
 def gathered(
     where: str | Path,
     columns: Columns,
@@ -48,7 +54,7 @@ def gathered(
     tell: Callable[[int], None],
 ) -> Source:
     """The source of a file, a folder or a pattern; a small file is read as it always is."""
-    if not is_many(where) and (not Path(where).is_file() or Path(where).stat().st_size <= LARGE):
+    if not is_large(where):
         whole = Outputs.open(where).predictions(columns, labelled=True)
         return Source(whole, whole.n)
     files = located(where)
@@ -110,7 +116,4 @@ class Gathering:
 def _made(sample: Bottom | None, taken: Taken, files: Sequence[Path]) -> Predictions:
     if sample is None:
         raise InputError(f"{files[0].parent} has no rows; at least one was expected.")
-    door = Predictions.from_probs if taken.places.form == "probs" else Predictions.from_logits
-    return door(
-        sample.rows["scores"], labels=sample.rows.get("labels"), class_names=taken.class_names
-    )
+    return taken.predictions(sample.rows["scores"], sample.rows.get("labels"))

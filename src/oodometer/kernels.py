@@ -13,13 +13,13 @@ are done again in float64. A distance that float64 can't tell from 0 is 0.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from oodometer.arrays import Array, Floats, Ints, blocks
+from oodometer.threads import one_thread
 
 # The γ of exp(−γ‖a−b‖²), from the widest kernel to the narrowest.
 WIDTHS: Final = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
@@ -67,17 +67,10 @@ def gaussian_mmd(first: Array, second: Array) -> float:
     """
     centre = _centre(first, second)
     one, other = _parts(first, centre), _parts(second, centre)
-    with _one_thread():
+    # Others would wait in a loop for the next block, which is no rest.
+    with one_thread():
         own = _mean_kernel(one, one) + _mean_kernel(other, other)
         return max(own - 2.0 * _mean_kernel(one, other), 0.0)
-
-
-def _one_thread() -> AbstractContextManager[Any]:
-    """Products on one thread: others would wait in a loop for the next block, which is no rest."""
-    from threadpoolctl import threadpool_limits
-
-    limits: AbstractContextManager[Any] = threadpool_limits(1, "blas")
-    return limits
 
 
 def _centre(first: Array, second: Array) -> Floats:
@@ -189,7 +182,7 @@ def random_feature_mmd(
     """
     centre = _centre(first, second)
     directions = rng.standard_normal((first.shape[1], count), dtype=np.float32)
-    with _one_thread():
+    with one_thread():
         gaps = _waves(first, centre, directions) - _waves(second, centre, directions)
     values = (gaps**2).sum(axis=(0, 1))
     return float(values.mean()), float(values.std(ddof=1) / np.sqrt(count))

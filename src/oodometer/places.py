@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 from oodometer.errors import InputError
 
 Thing = TypeVar("Thing")
+# Names the folder of research data.
+VARIABLE = "OODOMETER_DATA"
 
 
 @dataclass(frozen=True)

@@ -227,7 +227,7 @@ class _Seen:
             segments = tuple(self._segments(headline.for_parts(found, ready.source)))
         return case.concluded(self.tally.n, segments, history)
 
-    @property
+    @cached_property
     def _tempered(self) -> Predictions:
         used = self.ready.temperature
         return self.sample if used is None else self.sample.at_temperature(used)

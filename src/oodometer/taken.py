@@ -16,6 +16,7 @@ from oodometer.batches import Wanted, batches, schema_of
 from oodometer.errors import InputError, did_you_mean
 from oodometer.files import Columns, ending_of
 from oodometer.frames import Places
+from oodometer.predictions import Predictions
 from oodometer.shards import Part
 
 # A batch of rows is at most this large, were its scores of eight bytes, and this long.
@@ -55,6 +56,11 @@ class Taken:
             return frames.scores_at(table, self.places).values[:, list(self.order)]
         columns = tuple(self.places.columns[j] for j in self.order)
         return frames.scores_at(table, replace(self.places, columns=columns), room).values
+
+    def predictions(self, scores: Array, labels: Array | None = None) -> Predictions:
+        """Rows of scores, by the usual door."""
+        door = Predictions.from_probs if self.places.form == "probs" else Predictions.from_logits
+        return door(scores, labels=labels, class_names=self.class_names)
 
 
 def take_from(

@@ -13,6 +13,7 @@ import numpy as np
 
 from oodometer import frames, fused
 from oodometer.arrays import Array, Ints
+from oodometer.assess import segment_values
 from oodometer.bottom import Bottom, Keeper, priorities
 from oodometer.core import Staged
 from oodometer.errors import InputError, NoAnswer
@@ -206,10 +207,7 @@ class Batch:
 
 
 def _coded(table: Any, by: str) -> tuple[Array, Ints]:
-    """The values of a column, each once and in order, and which of them every row has.
-
-    Numbers are taken as they are, moments as days, all else as text.
-    """
+    """The values of a column, each once and in order, and which of them every row has."""
     import pyarrow as pa
 
     column = table.column(by)
@@ -218,11 +216,7 @@ def _coded(table: Any, by: str) -> tuple[Array, Ints]:
     if not pa.types.is_dictionary(coded.type):
         coded = coded.dictionary_encode()
     check_few(len(coded.dictionary), by)
-    values = frames.values(pa.table({by: coded.dictionary}), by)
-    if values.dtype.kind == "M":
-        values = values.astype("datetime64[D]")
-    elif values.dtype.kind not in "iuf":
-        values = values.astype(str)
+    values = segment_values(frames.values(pa.table({by: coded.dictionary}), by))
     known, place = np.unique(values, return_inverse=True)
     return known, place[np.asarray(coded.indices)]
 

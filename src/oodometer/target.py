@@ -57,7 +57,7 @@ class Target:
         """The sampled rows, in the order of their places."""
         if sample is None:
             raise InputError("The target has no rows; at least one was expected.")
-        return _made(self.taken, sample.rows["scores"])
+        return self.taken.predictions(sample.rows["scores"])
 
     def labels(self, sample: Bottom) -> Array:
         """The classes of rows with labels, by number."""
@@ -76,10 +76,5 @@ def _first(taken: Taken, parts: Sequence[Part], where: str | Path) -> Prediction
     for part in parts:
         for _, table in tables(scored, part, FIRST):
             with said_of(part.path):
-                return _made(taken, taken.scores(table))
+                return taken.predictions(taken.scores(table))
     raise InputError(f"{str(where)!r} has no rows; at least one was expected.")
-
-
-def _made(taken: Taken, scores: Array) -> Predictions:
-    door = Predictions.from_probs if taken.places.form == "probs" else Predictions.from_logits
-    return door(scores, class_names=taken.class_names)

@@ -10,10 +10,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from oodometer.cli import domains as listed
 from oodometer.cli.domains import domains
-from oodometer.datasets.groups import VARIABLE, names
+from oodometer.datasets.groups import names
 from oodometer.errors import UnknownName
+from oodometer.places import VARIABLE
 
 
 def run(*words: str, data: str | None = None) -> str:
@@ -64,8 +64,3 @@ def test_json_and_unknown_names() -> None:
     assert found[0]["root"] is None
     with pytest.raises(UnknownName, match=r"Did you mean 'numbers'\?"):
         run("--group", "number")
-
-
-def test_the_variable_that_help_names_is_the_one_that_is_looked_at() -> None:
-    """It is written twice, for help is shown before anything else is imported."""
-    assert listed.VARIABLE == VARIABLE

@@ -19,6 +19,7 @@ from oodometer.datasets.generated import Rotated
 from oodometer.datasets.groups import Group, every, named, opened
 from oodometer.draws import Draws
 from oodometer.errors import InputError, UnknownName
+from oodometer.places import VARIABLE
 
 SITES = """
 [groups.sites]
@@ -120,13 +121,13 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
 
 
 def test_built_in_groups_say_which_files_they_look_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(groups.VARIABLE, raising=False)
+    monkeypatch.delenv(VARIABLE, raising=False)
     why = (
         "pacs/photo: set OODOMETER_DATA to the folder that has 'pacs/pacs32.npz', or 'PACS/photo'."
     )
     assert named("pacs").missing("photo") == why
     assert "made of another: numbers/mnist: set" in str(named("rotated-mnist").missing())
-    monkeypatch.setenv(groups.VARIABLE, "/nowhere")
+    monkeypatch.setenv(VARIABLE, "/nowhere")
     assert "there is no 'pacs/pacs32.npz', or" in str(named("pacs").missing())
     assert all(group.missing() for group in every())
     assert len({group.name for group in every()}) == len(every()) == len(groups.names())

@@ -11,11 +11,10 @@ from rich.text import Text
 
 from oodometer import screen
 from oodometer.cli.options import AsJson, console, show_json
+from oodometer.places import VARIABLE
 
 if TYPE_CHECKING:
     from oodometer.datasets.groups import Group
-
-VARIABLE = "OODOMETER_DATA"
 
 
 def domains(

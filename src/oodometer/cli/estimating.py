@@ -180,8 +180,21 @@ def named_columns(
 
 def assessed(files: Files, settings: Settings) -> Assessed:
     """Read the files and estimate."""
-    if settings.reading.in_pieces(files.source, files.target):
-        return _in_pieces(files, settings)
+    in_pieces = settings.reading.in_pieces(files.source, files.target)
+    found, source, target = (_in_pieces if in_pieces else _whole)(files, settings)
+    asked = settings.asked
+    beside = more(asked, source, target, temperature=found.temperature, seed=found.seed)
+    if asked != Asked() and target.n < found.n_target:
+        told = f"All of this is of a random sample of {target.n:,} rows of the target."
+        beside = replace(beside, reasons=(*beside.reasons, told))
+    return Assessed(found, beside, source, target)
+
+
+Read = tuple[Assessment, Predictions, Predictions]
+
+
+def _whole(files: Files, settings: Settings) -> Read:
+    """What was found, and of what rows."""
     source = Outputs.open(files.source).predictions(files.columns, labelled=True)
     opened = Outputs.open(files.target)
     target = opened.predictions(files.columns, labelled=False)
@@ -201,12 +214,11 @@ def assessed(files: Files, settings: Settings) -> Assessed:
             replicates=settings.replicates,
             progress=progress,
         )
-    beside = more(settings.asked, source, target, temperature=found.temperature, seed=found.seed)
-    return Assessed(found, beside, source, target)
+    return found, source, target
 
 
-def _in_pieces(files: Files, settings: Settings) -> Assessed:
-    """The same of files that are not read whole."""
+def _in_pieces(files: Files, settings: Settings) -> Read:
+    """The same of files that are not read whole; of the target, a sample."""
     from oodometer.streaming import Asked as OfFiles
 
     no_second((*files.others.second, *files.others.second_source))
@@ -214,17 +226,7 @@ def _in_pieces(files: Files, settings: Settings) -> Assessed:
     asked = OfFiles(settings.methods, heat, files.by, settings.seed, settings.replicates)
     past = opened_history(files.others.history, files.columns)
     found = settings.reading.assessed(files.source, files.target, files.columns, asked, past)
-    beside = more(
-        settings.asked,
-        found.source,
-        found.sample,
-        temperature=found.assessment.temperature,
-        seed=settings.seed,
-    )
-    if settings.asked != Asked() and found.sample.n < found.assessment.n_target:
-        told = f"All of this is of a random sample of {found.sample.n:,} rows of the target."
-        beside = replace(beside, reasons=(*beside.reasons, told))
-    return Assessed(found.assessment, beside, found.source, found.sample)
+    return found.assessment, found.source, found.sample
 
 
 def _peers(paths: tuple[Path, ...], columns: Columns) -> list[Predictions] | None:

@@ -72,12 +72,10 @@ WHOLE = Reading()
 
 
 def _is_large(path: Path) -> bool:
-    from oodometer.gathered import LARGE
+    from oodometer.gathered import is_large
     from oodometer.shards import is_many
 
-    if is_many(path):
-        return True
-    return path.is_file() and path.suffix != ".npz" and path.stat().st_size > LARGE
+    return is_many(path) or (is_large(path) and path.suffix != ".npz")
 
 
 def no_second(second: tuple[Path, ...]) -> None:

@@ -23,9 +23,9 @@ from oodometer.datasets.reading import Size, located
 from oodometer.datasets.sources import Chosen, Made, Source, Split, class_numbers, in_part
 from oodometer.errors import InputError, UnknownName
 from oodometer.inputs import Kind
+from oodometer.places import VARIABLE
 
 BUILT_IN = Path(__file__).with_name("groups.toml")
-VARIABLE = "OODOMETER_DATA"
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ class BlackBoxShift(Staged[Ints, Ints]):
     def _redrawn(self, learned: Ints, total: Ints, rng: np.random.Generator, count: int) -> Floats:
         pull = _pull(_condition(learned))
         values = np.empty(count)
-        for rows in _chunks(count, learned.size):
+        for rows in chunks(count, learned.size):
             source = draw_counts(rng, learned, rows.stop - rows.start)
             target = draw_counts(rng, total, rows.stop - rows.start)
             values[rows] = weighted_recall(solve_shares(source, target, pull), by_class(source))
@@ -149,7 +149,7 @@ def _pull(condition: float) -> float:
     return PULL if condition > ILL_CONDITIONED else NO_PULL
 
 
-def _chunks(count: int, cells: int) -> list[slice]:
+def chunks(count: int, cells: int) -> list[slice]:
     """Slices of the replicates whose matrices stay below some 4 million cells together."""
     step = max(1, 4_000_000 // cells)
     return [slice(start, min(start + step, count)) for start in range(0, count, step)]

@@ -17,7 +17,13 @@ from oodometer.arrays import Floats, Ints
 from oodometer.core import Estimate, Staged
 from oodometer.errors import NoAnswer
 from oodometer.estimators import mixture
-from oodometer.estimators.label_shift import MaximumLikelihoodShift, Seen, by_class, confusion
+from oodometer.estimators.label_shift import (
+    MaximumLikelihoodShift,
+    Seen,
+    by_class,
+    chunks,
+    confusion,
+)
 from oodometer.predictions import Predictions
 from oodometer.stats import draw_by_few, draw_counts
 
@@ -26,8 +32,7 @@ MOST_CLASSES = 300
 ITERATIONS, CLOSE = 2000, 1e-9
 # Again and again from the first table: few steps do.
 REDRAWN_ITERATIONS = 60
-# Cells of tables that are worked on together; of tables drawn again, so many in all, and so few.
-CELLS = 4_000_000
+# Cells of all tables that are drawn again, and how many of them there are at least.
 MOST_CELLS, FEWEST_TABLES = 200_000, 25
 
 
@@ -99,9 +104,7 @@ def _redrawn(learned: Ints, total: Rates, rng: np.random.Generator, count: int) 
         seen.sample, seen.n, seen.shares, _prior(learned), _prior(source), rng
     )
     values = np.empty(count)
-    step = max(1, CELLS // learned.size)
-    for start in range(0, count, step):
-        some = slice(start, start + step)
+    for some in chunks(count, learned.size):
         known = _Known(_given(source[some]), _rates(predicted[some]), shares[some])
         values[some] = np.trace(known.table(total.table, REDRAWN_ITERATIONS), axis1=-2, axis2=-1)
     return values
