@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from oodometer.arrays import Ints
-from oodometer.core import Dataset
-from oodometer.datasets import as_dataset
+from oodometer.core.protocols import Dataset
+from oodometer.core.softmax_kernels import Ints
+from oodometer.data import as_dataset
 from oodometer.models import TorchModel
-from oodometer.transforms.colors import Image, opencv
+from oodometer.transforms.color_ops import Image, opencv
 
 SIDE, CLASSES = 16, 10
 TRAINED_ON, BATCH, RATE = 10_000, 128, 1e-3

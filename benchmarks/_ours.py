@@ -11,9 +11,9 @@ from typing import Any
 import oodometer
 from benchmarks.peers._took import Arrays, Work, arrays_of, told
 from benchmarks.speed_estimators import looped_atc, our_atc
+from oodometer.core.predictions import Predictions
 from oodometer.estimators import AverageConfidence, ConfidenceTransport, MaximumLikelihoodShift
-from oodometer.kernels import gaussian_mmd
-from oodometer.predictions import Predictions
+from oodometer.measures._mmd_kernels import gaussian_mmd
 
 
 def sides(given: Arrays) -> tuple[Predictions, Predictions]:

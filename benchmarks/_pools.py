@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from oodometer import estimators
-from oodometer.arrays import Floats
-from oodometer.core import Dataset, Model
-from oodometer.neighborhood import invariance
-from oodometer.predictions import Predictions
-from oodometer.readings import Neighborhoods
-from oodometer.scoring import classify_all
+from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Dataset, Model
+from oodometer.core.softmax_kernels import Floats
+from oodometer.models.inference import classify_all
+from oodometer.neighborhood._invariance import invariance
+from oodometer.neighborhood.results import Neighborhoods
 
 ATC, DRAWS = "ATC-MC", 10
 

@@ -15,14 +15,14 @@ from typing import Any, Literal
 
 import oodometer
 from benchmarks.studies import fmow
-from oodometer.assessment import Assessment
-from oodometer.core import Progress
-from oodometer.predictions import Predictions
-from oodometer.runners import processes
-from oodometer.store import Store
+from oodometer.assessment.result import Assessment
+from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Progress
+from oodometer.parallel.runners import processes
 from oodometer.studies import Study
 from oodometer.studies import run as evaluate
-from oodometer.studies.planning import Evaluation, planned
+from oodometer.studies.plan import Evaluation, planned
+from oodometer.studies.store import Store
 
 Sides = tuple[Predictions, Predictions]
 Half = Literal["choose", "judge", "home, choose", "home, judge"]

@@ -8,7 +8,7 @@ import numpy as np
 
 import oodometer
 from benchmarks._results import machine_facts, markdown_table, write_results
-from oodometer.demo import digits_suite
+from oodometer.studies.demo import digits_suite
 
 SEEDS = range(5)
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from benchmarks._results import data_folder, machine_facts, markdown_table, write_results
 from benchmarks.studies import fmow
-from oodometer.arrays import Array, Bools, Floats, Ints
-from oodometer.few_labels import chances, few_labels
-from oodometer.labelling import stratified
-from oodometer.stats import wilson
+from oodometer.assessment.labeling_plan import stratified
+from oodometer.assessment.ppi import chances, few_labels
+from oodometer.core.softmax_kernels import Array, Bools, Floats, Ints
+from oodometer.core.stats import wilson
 
 LABELS = (50, 100, 400)
 DRAWS = 500

@@ -2,8 +2,9 @@
 on the other.
 
 Rules are tried on the half that chooses; the one with the lowest mean error over the suites is the
-headline's (oodometer/headline.py), which this page checks. The other half tells its error beside
-every single method, how often intervals hold the truth, and what the lights are worth.
+headline's (oodometer/assessment/headline.py), which this page checks. The other half tells its
+error beside every single method, how often intervals hold the truth, and what the lights are
+worth.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ import numpy as np
 
 from benchmarks._results import RESULTS, data_folder, machine_facts, markdown_table, write_results
 from benchmarks._suites import Case, every
-from oodometer.arrays import Floats
-from oodometer.cli.options import errors
-from oodometer.diagnostics import SPREAD_OF, WORST_FIRST
-from oodometer.headline import ALIKE
-from oodometer.history import History
-from oodometer.screen import progress_bar
+from oodometer.assessment.conformal_interval import History
+from oodometer.assessment.diagnostics import SPREAD_OF, WORST_FIRST
+from oodometer.assessment.headline import ALIKE
+from oodometer.cli._options import errors
+from oodometer.core.softmax_kernels import Floats
+from oodometer.report.terminal import progress_bar
 
 SUITES = ("fmow", "pacs", "sentiment")
 NAME = "quality_headline"

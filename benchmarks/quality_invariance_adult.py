@@ -17,12 +17,12 @@ import numpy as np
 
 from benchmarks._pools import ATC, DRAWS, HEAD, Pair, Pool, beside_atc, compared, row, taus
 from benchmarks._results import data_folder, machine_facts, markdown_table, write_results
-from oodometer.arrays import Bools
-from oodometer.core import Dataset, Model
-from oodometer.datasets import as_dataset
+from oodometer.core.protocols import Dataset, Model
+from oodometer.core.softmax_kernels import Bools
+from oodometer.core.stats import stream
+from oodometer.data import as_dataset
 from oodometer.models import as_model
-from oodometer.scoring import classify_all
-from oodometer.stats import stream
+from oodometer.models.inference import classify_all
 
 FILE, LABEL = "tables/adult.parquet", "income-per-year"
 SOURCE, TRANSFORMS = "men, United States", ("marginal_swap", "gaussian")

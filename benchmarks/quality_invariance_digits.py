@@ -25,12 +25,12 @@ from benchmarks._classifiers import (
 )
 from benchmarks._results import data_folder, machine_facts, markdown_table, write_results
 from oodometer import estimators, transforms
-from oodometer.arrays import Floats
-from oodometer.core import Dataset, Model
-from oodometer.neighborhood import invariance
-from oodometer.readings import ENTROPY_LIMIT
-from oodometer.scoring import classify_all
-from oodometer.suitability import suggest_transforms
+from oodometer.core.protocols import Dataset, Model
+from oodometer.core.softmax_kernels import Floats
+from oodometer.models.inference import classify_all
+from oodometer.neighborhood._invariance import invariance
+from oodometer.neighborhood.results import ENTROPY_LIMIT
+from oodometer.neighborhood.suitability import suggest_transforms
 
 # Both kinds of network, narrow and wide, with few and many wrong labels, trained briefly and long.
 _GRID = [

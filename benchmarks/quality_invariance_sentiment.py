@@ -32,14 +32,14 @@ from benchmarks._pools import (
     taus,
 )
 from benchmarks._results import data_folder, machine_facts, markdown_table, write_results
-from oodometer.arrays import Floats
-from oodometer.core import Dataset, Model
-from oodometer.datasets import as_dataset
+from oodometer.core.protocols import Dataset, Model
+from oodometer.core.softmax_kernels import Floats
+from oodometer.core.stats import stream
+from oodometer.data import as_dataset
 from oodometer.models import as_model
-from oodometer.readings import ENTROPY_LIMIT
-from oodometer.scoring import classify_all
-from oodometer.stats import stream
-from oodometer.transforms.apertium import Apertium
+from oodometer.models.inference import classify_all
+from oodometer.neighborhood.results import ENTROPY_LIMIT
+from oodometer.transforms.text.apertium import Apertium
 
 FILE = "text/fdu_mtl_16domain_sentiment.parquet"
 SOURCES = ("books", "electronics", "imdb")

@@ -20,12 +20,12 @@ from torch import nn
 from benchmarks._classifiers import one_thread
 from benchmarks._results import data_folder, machine_facts, markdown_table, write_results
 from oodometer import measures
-from oodometer.arrays import Ints
-from oodometer.core import Dataset
-from oodometer.datasets import as_dataset
-from oodometer.measuring import Noise, measure
+from oodometer.core.protocols import Dataset
+from oodometer.core.softmax_kernels import Ints
+from oodometer.data import as_dataset
+from oodometer.measures._measure import Noise, measure
 from oodometer.models import TorchModel
-from oodometer.transforms.colors import Image
+from oodometer.transforms.color_ops import Image
 
 DOMAINS = ("photo", "art_painting", "cartoon", "sketch")
 CLASSES, BATCH, EPOCHS, RATE, HELD_OUT = 7, 64, 15, 2e-3, 400

@@ -17,14 +17,14 @@ import numpy as np
 
 from benchmarks._classifiers import one_thread
 from benchmarks._results import data_folder, machine_facts, markdown_table, write_results
-from oodometer.arrays import Floats
-from oodometer.core import Dataset, Model
-from oodometer.pools import checkpoint
-from oodometer.pools.grids import Spec
-from oodometer.pools.recipe import Recipe
-from oodometer.pools.running import run, span
-from oodometer.runners import processes
-from oodometer.scoring import classify_all
+from oodometer.core.protocols import Dataset, Model
+from oodometer.core.softmax_kernels import Floats
+from oodometer.models.inference import classify_all
+from oodometer.parallel.runners import processes
+from oodometer.studies.training import checkpoint
+from oodometer.studies.training._run import run, span
+from oodometer.studies.training.config import Recipe
+from oodometer.studies.training.spec import Spec
 
 HERE, WORKERS, MINUTES = Path(__file__).parent, 2, 40
 

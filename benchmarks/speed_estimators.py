@@ -11,10 +11,10 @@ import numpy as np
 
 import oodometer
 from benchmarks._results import Bound, Section
-from oodometer.arrays import Array, Bools, Floats
+from oodometer.core.predictions import Predictions
+from oodometer.core.softmax_kernels import Array, Bools, Floats
 from oodometer.estimators import AverageThresholdedConfidence
 from oodometer.estimators.atc import threshold
-from oodometer.predictions import Predictions
 
 N, K, SEED = 1_000_000, 10, 0
 

@@ -22,12 +22,17 @@ import torch
 from torch import nn
 
 from benchmarks._results import machine_facts, markdown_table, write_results
-from oodometer.arrays import Array, Floats
-from oodometer.derivatives import Side, gradient_gram, jacobian_norms, sampled_classes
-from oodometer.gradients import by_layers
-from oodometer.kept import formed
+from oodometer.core.softmax_kernels import Array, Floats
 from oodometer.models import TorchModel
-from oodometer.network import Network
+from oodometer.models.introspection.derivatives import (
+    Side,
+    gradient_gram,
+    jacobian_norms,
+    sampled_classes,
+)
+from oodometer.models.introspection.gradient_factors import formed
+from oodometer.models.introspection.network import Network
+from oodometer.models.introspection.per_example_gradients import by_layers
 
 N, N_JACOBIAN, K, ROUNDS = 512, 128, 10, 5
 BOUND, JACOBIAN_BOUND = 5.0, 3.0

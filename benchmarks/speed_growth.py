@@ -15,11 +15,11 @@ import numpy as np
 from benchmarks._outputs import said
 from benchmarks._results import Bound, Section, markdown_table
 from oodometer import estimators
-from oodometer.arrays import Array
-from oodometer.core import Estimator
-from oodometer.predictions import Predictions
-from oodometer.tasks import tasks_of
-from oodometer.threads import one_thread
+from oodometer.assessment.bootstrap import tasks_of
+from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Estimator
+from oodometer.core.softmax_kernels import Array
+from oodometer.parallel._thread_limits import one_thread
 
 ROWS = tuple(62_500 * 2**j for j in range(5))
 CLASSES = tuple(10 * 2**j for j in range(5))

@@ -18,13 +18,13 @@ import torch
 
 from benchmarks._results import machine_facts, markdown_table, write_results
 from benchmarks.speed_randaugment import looped
-from oodometer.arrays import Array
-from oodometer.core import Model
-from oodometer.datasets import as_dataset
-from oodometer.draws import Draws
-from oodometer.inputs import keys
+from oodometer.core.inputs import keys
+from oodometer.core.protocols import Model
+from oodometer.core.random_streams import Draws
+from oodometer.core.softmax_kernels import Array
+from oodometer.data import as_dataset
 from oodometer.models import OnnxModel, TorchModel
-from oodometer.neighborhood import invariance
+from oodometer.neighborhood._invariance import invariance
 from oodometer.transforms import RandAugment
 
 N, DRAWS, SOME = 10_000, 10, 1_000

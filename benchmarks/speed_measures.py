@@ -17,9 +17,9 @@ from benchmarks._classifiers import one_thread
 from benchmarks._results import machine_facts, markdown_table, write_results
 from benchmarks.quality_measures_pacs import CLASSES, network
 from oodometer import measures
-from oodometer.core import Dataset
-from oodometer.datasets import as_dataset
-from oodometer.measuring import measure
+from oodometer.core.protocols import Dataset
+from oodometer.data import as_dataset
+from oodometer.measures._measure import measure
 from oodometer.models import TorchModel
 
 ROWS, SIDE, WIDTH, MOST = 1000, 32, 24, 3.0

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 
 from benchmarks._results import machine_facts, markdown_table, write_results
-from oodometer.arrays import Floats
-from oodometer.kernels import WIDTHS, gaussian_mmd, random_feature_mmd
+from oodometer.core.softmax_kernels import Floats
+from oodometer.measures._mmd_kernels import WIDTHS, gaussian_mmd, random_feature_mmd
 
 N, D, DIRECTIONS = 10_000, 512, 1024
 FASTER, SMALLER, OFF = 8.0, 5.0, 1e-4

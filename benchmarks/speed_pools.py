@@ -14,17 +14,17 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from benchmarks._results import machine_facts, markdown_table, write_results
-from oodometer.core import Dataset
-from oodometer.datasets import as_dataset
-from oodometer.datasets.groups import Group
-from oodometer.datasets.sources import Split
-from oodometer.pools.recipe import Augment, Recipe
-from oodometer.pools.stacked import train_stacked
-from oodometer.pools.training import train
-from oodometer.stats import stream
+from oodometer.core.protocols import Dataset
+from oodometer.core.stats import stream
+from oodometer.data import as_dataset
+from oodometer.studies.domains.group import Group
+from oodometer.studies.domains.row_sources import Split
+from oodometer.studies.toys import HypersphereToy
+from oodometer.studies.toys.hypersphere import inside
+from oodometer.studies.training._train import train
+from oodometer.studies.training.config import Augment, Recipe
+from oodometer.studies.training.stacked import train_stacked
 from oodometer.testing import toy_inputs
-from oodometer.toys import HypersphereToy
-from oodometer.toys.hypersphere import inside
 
 MODELS, LOOPED, FASTER = 200, 20, 2.5
 WAIT, ROWS = 0.1, 640

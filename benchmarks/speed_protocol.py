@@ -18,10 +18,10 @@ from scipy.stats import kendalltau
 
 from benchmarks._classifiers import one_thread
 from benchmarks._results import machine_facts, markdown_table, write_results
-from oodometer.protocol.groups import Groups
-from oodometer.protocol.judged import LABELS, Judgement, judge
-from oodometer.protocol.table import Table
-from oodometer.protocol.taus import FAMILY
+from oodometer.studies.analysis._compare_measures import LABELS, Judgement, judge
+from oodometer.studies.analysis.evaluation_table import Table
+from oodometer.studies.analysis.grouped_scores import Groups
+from oodometer.studies.analysis.kendall_family import FAMILY
 
 MEASURES, MOST = 10, 1.5
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from benchmarks._results import machine_facts, markdown_table, write_results
 from benchmarks.speed_estimators import cpu
-from oodometer.draws import Draws
-from oodometer.inputs import keys
-from oodometer.transforms.colors import Image, opencv
+from oodometer.core.inputs import keys
+from oodometer.core.random_streams import Draws
+from oodometer.transforms.color_ops import Image, opencv
 from oodometer.transforms.randaugment import OPERATIONS, RandAugment
-from tests.transforms.pillow_twin import twins
+from tests.support.pillow_twin import twins
 
 # side in pixels, images, operations an image, least ratio
 CASES: tuple[tuple[int, int, int, float | None], ...] = (

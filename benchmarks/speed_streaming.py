@@ -26,8 +26,8 @@ import pyarrow.parquet as pq
 from benchmarks._outputs import said
 from benchmarks._results import Bound, Section, markdown_table
 from benchmarks.peers._took import peak
-from oodometer.arrays import Array
-from oodometer.core import Staged
+from oodometer.core.protocols import Staged
+from oodometer.core.softmax_kernels import Array
 
 N, K, GROUP, ROUNDS = 100_000_000, 10, 1 << 20, 3
 SOURCE_ROWS = 50_000
@@ -71,7 +71,7 @@ def iterated(folder: Path) -> int:
 
 
 def _estimated(folder: Path, methods: list[str] | None) -> int:
-    from oodometer.streaming import Asked, estimate_files
+    from oodometer.assessment.streaming import Asked, estimate_files
 
     paths = folder / "source.parquet", folder / "target.parquet"
     return estimate_files(*paths, asked=Asked(methods)).n_target
@@ -100,7 +100,8 @@ WORKS: dict[str, Callable[[Path], int]] = {
 
 def child(name: str, folder: Path) -> None:
     """Do one work, and say what it took; imports are not counted."""
-    from oodometer import estimators, streaming  # noqa: F401
+    from oodometer import estimators  # noqa: F401
+    from oodometer.assessment import streaming  # noqa: F401
 
     began, clock = time.process_time(), time.perf_counter()
     n = WORKS[name](folder)

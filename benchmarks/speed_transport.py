@@ -14,9 +14,9 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from benchmarks._results import machine_facts, markdown_table, write_results
-from oodometer.arrays import Floats, Ints
+from oodometer.core.predictions import Predictions
+from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.estimators.cot import ConfidenceTransport
-from oodometer.predictions import Predictions
 
 N, K = 100_000, 100
 SIZES = (500, 1000, 2000, 4000)

@@ -5,8 +5,8 @@ import torch
 from sklearn.datasets import load_digits
 
 import oodometer
-from oodometer.datasets.changed import Changed
-from oodometer.metrics.corruption import Corruption
+from oodometer.data._transformed_dataset import Changed
+from oodometer.transforms.corruptions import Corruption
 
 
 def network():

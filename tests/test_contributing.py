@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pages import ROOT, Block, blocks
+from tests.support.markdown_pages import ROOT, Block, blocks
 
 PAGE = ROOT / "CONTRIBUTING.md"
 RECIPES = {"estimators": "isotonic", "measures": "confidence-drop", "transforms": "stretch"}

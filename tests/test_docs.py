@@ -14,17 +14,17 @@ import typer.main
 
 import oodometer
 from oodometer import cli, estimators, measures, metrics, transforms
-from oodometer.datasets import declared
-from oodometer.datasets.generated import MAKERS
-from oodometer.datasets.readers import READERS
-from oodometer.diagnostics import EVERY
-from oodometer.headline import ORDER
-from oodometer.pools import grids
-from oodometer.pools.recipe import Recipe
-from oodometer.protocol.judged import LABELS
-from oodometer.store.table import COLUMNS
+from oodometer.assessment.diagnostics import EVERY
+from oodometer.assessment.headline import ORDER
 from oodometer.studies import Study, spec
-from tests.pages import ROOT, Block, blocks, commands, run_page
+from oodometer.studies.analysis._compare_measures import LABELS
+from oodometer.studies.domains import spec as declared
+from oodometer.studies.domains.reader_registry import READERS
+from oodometer.studies.domains.synthetic import MAKERS
+from oodometer.studies.store.export import COLUMNS
+from oodometer.studies.training import spec as grids
+from oodometer.studies.training.config import Recipe
+from tests.support.markdown_pages import ROOT, Block, blocks, commands, run_page
 
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.cli.running import run
-from tests.pages import ROOT, blocks, run_page
+from tests.support.command_line import run
+from tests.support.markdown_pages import ROOT, blocks, run_page
 
 EXAMPLES = ROOT / "examples"
 OWN = EXAMPLES / "own_estimator"

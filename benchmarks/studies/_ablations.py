@@ -18,15 +18,15 @@ from benchmarks import quality_invariance_sentiment as sentiment
 from benchmarks._classifiers import Recipe, handwritten, noisy, trained, training_digits
 from benchmarks._pools import Pool
 from benchmarks.quality_invariance_digits import RECIPES, taus
-from oodometer import votes
-from oodometer.arrays import Array, Bools, Floats, Ints
-from oodometer.core import Dataset, Model, Transform
-from oodometer.draws import Draws
-from oodometer.neighborhood import invariance
-from oodometer.readings import Neighborhoods
-from oodometer.stats import stream
+from oodometer.core.protocols import Dataset, Model, Transform
+from oodometer.core.random_streams import Draws
+from oodometer.core.softmax_kernels import Array, Bools, Floats, Ints
+from oodometer.core.stats import stream
+from oodometer.neighborhood import _invariance_measures
+from oodometer.neighborhood._invariance import invariance
+from oodometer.neighborhood.results import Neighborhoods
 from oodometer.transforms import SSMBA, RandAugment, RandomReplacement
-from oodometer.transforms.colors import Image
+from oodometer.transforms.color_ops import Image
 
 IMAGES, DRAWS, MARGIN = 2000, 10, 4
 SHARES = (0.05, 0.15, 0.25, 0.45, 0.65, 0.85)
@@ -160,10 +160,12 @@ def block_values(one: Judged, columns: Sequence[int]) -> dict[str, Floats]:
     """Every model's measures when its neighborhoods have just these members; 0 is the identity."""
     tables = [model.tally.classes[:, list(columns)] for model in one.found]
     return {
-        "ni": np.array([votes.invariance(table).mean() for table in tables]),
-        "pa": np.array([votes.agreement(table, identity=True).mean() for table in tables]),
+        "ni": np.array([_invariance_measures.invariance(table).mean() for table in tables]),
+        "pa": np.array(
+            [_invariance_measures.agreement(table, identity=True).mean() for table in tables]
+        ),
         "pa, draws alone": np.array(
-            [votes.agreement(table, identity=False).mean() for table in tables]
+            [_invariance_measures.agreement(table, identity=False).mean() for table in tables]
         ),
     }
 

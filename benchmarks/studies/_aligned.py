@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from oodometer.core import Transform
-from oodometer.draws import Draws
-from oodometer.errors import InputError
-from oodometer.inputs import Kind
+from oodometer.core.errors import InputError
+from oodometer.core.inputs import Kind
+from oodometer.core.protocols import Transform
+from oodometer.core.random_streams import Draws
 
 Pair = tuple[str, str]
 

@@ -13,18 +13,18 @@ import numpy as np
 from benchmarks._results import data_folder
 from benchmarks.studies._pages import Claim, Page, write
 from benchmarks.studies._reported import NI, NI_COLUMNS
-from oodometer.cli.options import errors
-from oodometer.core import Progress
-from oodometer.pools.running import run as train
-from oodometer.protocol.judged import LABELS, Judgement, judge
-from oodometer.protocol.printed import NOTHING
-from oodometer.protocol.table import Table
-from oodometer.runners import processes
-from oodometer.screen import progress_bar
-from oodometer.store import Store
+from oodometer.cli._options import errors
+from oodometer.core.protocols import Progress
+from oodometer.parallel.runners import processes
+from oodometer.report.terminal import progress_bar
 from oodometer.studies import Study
 from oodometer.studies import run as evaluate
-from oodometer.studies.planning import planned
+from oodometer.studies.analysis._compare_measures import LABELS, Judgement, judge
+from oodometer.studies.analysis.evaluation_table import Table
+from oodometer.studies.analysis.text_tables import NOTHING
+from oodometer.studies.plan import planned
+from oodometer.studies.store import Store
+from oodometer.studies.training._run import run as train
 
 WORKERS = 2
 DUELS = ("macro_tau", "micro_tau", "id_tau", "arch_tau", "r2_pearson", "mae")

@@ -41,9 +41,9 @@ from benchmarks.studies._ablations import (
 )
 from benchmarks.studies._pages import Page, write
 from oodometer import transforms as registry
-from oodometer.arrays import Floats
-from oodometer.core import Transform
-from oodometer.readings import ENTROPY_LIMIT
+from oodometer.core.protocols import Transform
+from oodometer.core.softmax_kernels import Floats
+from oodometer.neighborhood.results import ENTROPY_LIMIT
 from oodometer.transforms import RandAugment, Translate
 
 SIZES, SAMPLES = (2000, 500, 200, 100, 50, 20, 10), 50

@@ -17,10 +17,10 @@ import numpy as np
 from benchmarks._results import data_folder
 from benchmarks.studies._pages import Claim, Page, points, write
 from benchmarks.studies._reported import ATC
-from oodometer.arrays import Floats, Ints
-from oodometer.estimators.agreement import Agreement
+from oodometer.core.predictions import Predictions
+from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.estimators.aline import agreement_line, agreements
-from oodometer.predictions import Predictions
+from oodometer.estimators.gde import Agreement
 
 SETS = ("v4", "v6")
 # What the paper has for GDE, in points.

@@ -15,15 +15,15 @@ from benchmarks._results import data_folder
 from benchmarks.studies._judged import study_rows
 from benchmarks.studies._pages import Claim, Page, write
 from benchmarks.studies._reported import AO, AO_ADJUSTED, AO_FACTORS
-from oodometer.cli.options import errors
-from oodometer.domains import named
+from oodometer.cli._options import errors
 from oodometer.metrics.adversarial import AdversarialError
-from oodometer.protocol.averaged import RESIDUAL, Averaged, adjusted, averaged
-from oodometer.protocol.factors import Factors, table_factors
-from oodometer.protocol.scatter import Scatter, difficulties, scatters
-from oodometer.protocol.table import Table
-from oodometer.screen import progress_bar
+from oodometer.report.terminal import progress_bar
 from oodometer.studies import Study
+from oodometer.studies.analysis.averaged_correlations import RESIDUAL, Averaged, adjusted, averaged
+from oodometer.studies.analysis.evaluation_table import Table
+from oodometer.studies.analysis.factors import Factors, table_factors
+from oodometer.studies.analysis.id_ood_scatter import Scatter, difficulties, scatters
+from oodometer.studies.domains.corrupted_groups import named
 
 POOLS = Path(__file__).parent.parent / "pools"
 METRICS = ("nll", "ece", "demographic_disparity", "adversarial_error")

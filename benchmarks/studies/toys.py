@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.studies._pages import Claim, Page, points, write
-from oodometer.report.toy import zero_of
-from oodometer.toys import (
+from oodometer.studies.report._toy_page import zero_of
+from oodometer.studies.toys import (
     HypersphereToy,
     SphereRow,
     SpuriousToy,

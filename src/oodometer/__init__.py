@@ -12,26 +12,26 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from oodometer.errors import InputError, MissingExtra, NoAnswer, OodometerError, UnknownName
+from oodometer.core.errors import InputError, MissingExtra, NoAnswer, OodometerError, UnknownName
 
 if TYPE_CHECKING:
-    from oodometer.assess import estimate
-    from oodometer.assessment import Assessment
-    from oodometer.core import Estimate, Estimator, Score
-    from oodometer.datasets import as_dataset
-    from oodometer.evaluation import evaluate
-    from oodometer.files import read_predictions
-    from oodometer.history import History
-    from oodometer.labelling import planned_labels
-    from oodometer.measuring import measure
+    from oodometer.assessment._estimate import estimate
+    from oodometer.assessment.conformal_interval import History
+    from oodometer.assessment.labeling_plan import planned_labels
+    from oodometer.assessment.result import Assessment
+    from oodometer.assessment.streaming import estimate_files
+    from oodometer.core.predictions import Predictions
+    from oodometer.core.protocols import Estimate, Estimator, Score
+    from oodometer.data import as_dataset
+    from oodometer.data.prediction_files import read_predictions
+    from oodometer.measures._measure import measure
+    from oodometer.metrics._evaluate import evaluate
     from oodometer.models import as_model
-    from oodometer.neighborhood import invariance
-    from oodometer.predictions import Predictions
-    from oodometer.protocol.judged import judge
-    from oodometer.ranking import rank
-    from oodometer.streaming import estimate_files
+    from oodometer.neighborhood._invariance import invariance
+    from oodometer.neighborhood.ranking import rank
+    from oodometer.neighborhood.suitability import suggest_transforms
     from oodometer.studies import Study
-    from oodometer.suitability import suggest_transforms
+    from oodometer.studies.analysis._compare_measures import judge
 
 __version__ = "0.1.0"
 
@@ -65,25 +65,25 @@ __all__ = [
 
 # Each is imported when it is first asked for: who wants one has no need to wait for all.
 _LATER = {
-    "Assessment": "assessment",
-    "Estimate": "core",
-    "Estimator": "core",
-    "History": "history",
-    "Predictions": "predictions",
-    "Score": "core",
+    "Assessment": "assessment.result",
+    "Estimate": "core.protocols",
+    "Estimator": "core.protocols",
+    "History": "assessment.conformal_interval",
+    "Predictions": "core.predictions",
+    "Score": "core.protocols",
     "Study": "studies",
-    "as_dataset": "datasets",
+    "as_dataset": "data",
     "as_model": "models",
-    "estimate": "assess",
-    "estimate_files": "streaming",
-    "evaluate": "evaluation",
-    "invariance": "neighborhood",
-    "judge": "protocol.judged",
-    "measure": "measuring",
-    "planned_labels": "labelling",
-    "rank": "ranking",
-    "read_predictions": "files",
-    "suggest_transforms": "suitability",
+    "estimate": "assessment._estimate",
+    "estimate_files": "assessment.streaming",
+    "evaluate": "metrics._evaluate",
+    "invariance": "neighborhood._invariance",
+    "judge": "studies.analysis._compare_measures",
+    "measure": "measures._measure",
+    "planned_labels": "assessment.labeling_plan",
+    "rank": "neighborhood.ranking",
+    "read_predictions": "data.prediction_files",
+    "suggest_transforms": "neighborhood.suitability",
 }
 
 

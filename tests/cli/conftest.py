@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.standins import forget_modules
+from tests.support.stub_models import forget_modules
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ import typer
 from typer.testing import CliRunner
 
 from oodometer.cli.domains import domains
-from oodometer.datasets.groups import names
-from oodometer.errors import UnknownName
-from oodometer.places import VARIABLE
+from oodometer.core.errors import UnknownName
+from oodometer.parallel.pickling import VARIABLE
+from oodometer.studies.domains.group import names
 
 
 def run(*words: str, data: str | None = None) -> str:

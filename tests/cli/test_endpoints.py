@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.cli.running import Done, run
-from tests.models.test_http import Reply, Server, good, reply
+from tests.models.test_http_endpoint import Reply, Server, good, reply
+from tests.support.command_line import Done, run
 
 
 @pytest.fixture

@@ -15,9 +15,10 @@ import pytest
 import typer.main
 from rich.cells import cell_len
 
-from oodometer import cli, demo
-from oodometer.cli.ending import UsageError
-from tests.cli.running import Done, run
+from oodometer import cli
+from oodometer.cli._runtime import UsageError
+from oodometer.studies import demo
+from tests.support.command_line import Done, run
 
 
 def walk(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
@@ -47,11 +48,11 @@ rows = 40
 estimators = ["ac", "atc-mc"]
 [[models]]
 name = "classes_only"
-path = "tests.studies.working:classes_only"
+path = "tests.support.study_tasks:classes_only"
 trained_on = "0"
 """
 LONG = "a_class_whose_name_is_so_long_that_it_would_destroy_a_table_of_eighty_columns"
-BALL = "tests.studies.working:classes_only"
+BALL = "tests.support.study_tasks:classes_only"
 
 # How each is given in the folder made below, a result being what it gives.
 GIVEN = {
@@ -110,7 +111,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _small_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     """A demo of two shifts takes no time."""
     shifts = dict(list(demo.SHIFTS.items())[:2])
-    monkeypatch.setattr("oodometer.demo.SHIFTS", shifts)
+    monkeypatch.setattr("oodometer.studies.demo.SHIFTS", shifts)
 
 
 def given(folder: Path, name: str, *words: str) -> Done:

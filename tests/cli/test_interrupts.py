@@ -43,11 +43,11 @@ trained_on = "0"
 """
 START = """
 import sys
-import oodometer.demo
+import oodometer.studies.demo
 from oodometer.cli import main
 if "demo" in sys.argv:
     import mine
-    oodometer.demo.digits_suite = mine.slow_demo
+    oodometer.studies.demo.digits_suite = mine.slow_demo
 main()
 """
 # What shows that work has begun, and what is said of it.

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oodometer.cli.options import console, errors, note, quietly, show_json
-from tests.cli.running import run
+from oodometer.cli._options import console, errors, note, quietly, show_json
+from tests.support.command_line import run
 
 OODOMETER = [sys.executable, "-m", "oodometer"]
 MANY = ["methods", "--family", "metric"]
@@ -86,7 +86,7 @@ def test_a_note_is_for_the_error_stream_and_not_for_the_quiet(
 
 def test_quiet_holds_for_one_command_alone(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.random.default_rng(0).random((20, 3)))
-    words = ("invariance", "tests.studies.working:classes_only", "a.npy", "-n", "1")
+    words = ("invariance", "tests.support.study_tasks:classes_only", "a.npy", "-n", "1")
     first = run(tmp_path, *words, "--save-examples", "one", "--quiet")
     second = run(tmp_path, *words, "--save-examples", "two")
     assert first.stdout == second.stdout

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import linregress, norm
 
-from oodometer.arrays import Floats, Ints
-from oodometer.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.predictions import Predictions
+from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.estimators.aline import AgreementOnTheLine, agreement_line, agreements, pairs_of
-from oodometer.predictions import Predictions
 
 
 def answers(rng: np.random.Generator, labels: Ints, right: list[float]) -> Ints:

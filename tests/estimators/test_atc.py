@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oodometer.arrays import Floats
-from oodometer.errors import InputError
+from oodometer.core.errors import InputError
+from oodometer.core.predictions import Predictions
+from oodometer.core.softmax_kernels import Floats
 from oodometer.estimators import AverageThresholdedConfidence
 from oodometer.estimators.atc import threshold
-from oodometer.predictions import Predictions
 from oodometer.testing import toy_predictions
 
 MC, NE = AverageThresholdedConfidence("mc"), AverageThresholdedConfidence("ne")

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oodometer.errors import InputError
+from oodometer.core.errors import InputError
+from oodometer.core.predictions import Predictions
 from oodometer.estimators.atc import AverageThresholdedConfidence, threshold
 from oodometer.estimators.atc_by_class import ThresholdByClass
-from oodometer.predictions import Predictions
 from oodometer.testing import toy_predictions
 
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from oodometer.errors import NoAnswer
+from oodometer.core.errors import NoAnswer
+from oodometer.core.predictions import Predictions
 from oodometer.estimators import AverageConfidence
-from oodometer.predictions import Predictions
 from oodometer.testing import toy_predictions
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oodometer.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.predictions import Predictions
 from oodometer.estimators import AverageConfidence
+from oodometer.estimators._optimal_transport import payments
 from oodometer.estimators.atc import threshold
 from oodometer.estimators.cot import ConfidenceTransport, TransportThreshold
-from oodometer.estimators.transport import payments
-from oodometer.predictions import Predictions
 from oodometer.testing import toy_predictions
 
 

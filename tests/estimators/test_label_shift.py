@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oodometer.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.predictions import Predictions
 from oodometer.estimators import BlackBoxShift, MaximumLikelihoodShift
-from oodometer.predictions import Predictions
 from oodometer.testing import toy_predictions
 
 BOTH = (BlackBoxShift(), MaximumLikelihoodShift())
@@ -106,12 +106,12 @@ def test_mlls_finds_the_maximum_that_a_plain_em_loop_finds() -> None:
 def test_mlls_on_many_rows_starts_from_a_sample_and_ends_at_the_same_place() -> None:
     source = calibrated(2000, [0.4, 0.3, 0.3], seed=1)
     target = calibrated(50_000, [0.7, 0.2, 0.1], seed=2)
-    from oodometer.estimators import mixture
+    from oodometer.estimators import _label_shift_em
 
     assert source.labels is not None
     prior = np.bincount(source.labels, minlength=3) / source.n
-    warm, settled = mixture.shares(target.probs, prior, 1000)
-    cold, _ = mixture._climb(target.probs, prior, prior, 5000)
+    warm, settled = _label_shift_em.shares(target.probs, prior, 1000)
+    cold, _ = _label_shift_em._climb(target.probs, prior, prior, 5000)
     assert settled
     assert np.allclose(warm, cold, atol=1e-5)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from oodometer.arrays import Floats
-from oodometer.errors import NoAnswer
+from oodometer.core.errors import NoAnswer
+from oodometer.core.softmax_kernels import Floats
 from oodometer.estimators.leap import ContingencyTable, _Known, _onto_simplex
 from oodometer.testing import toy_predictions
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from oodometer.errors import InputError
-from oodometer.estimators.covariate import ImportanceWeighting, weights_of
+from oodometer.core.errors import InputError
+from oodometer.core.predictions import Predictions
+from oodometer.estimators.importance_weighting import ImportanceWeighting, weights_of
 from oodometer.estimators.pape import RecalibratedConfidence
-from oodometer.predictions import Predictions
 from oodometer.testing import toy_predictions
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oodometer.core import Estimator, Staged
+from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Estimator, Staged
+from oodometer.core.stats import stream
 from oodometer.estimators import ImportanceReweighting, every
-from oodometer.predictions import Predictions
-from oodometer.stats import stream
 from oodometer.testing import toy_pair, toy_predictions, with_toy_peers
 
 LOOPS = 300

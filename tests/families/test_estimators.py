@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oodometer.core import Estimate, Estimator, Staged
-from oodometer.errors import InputError, UnknownName
+from oodometer.core.errors import InputError, UnknownName
+from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Estimate, Estimator, Staged
+from oodometer.core.stats import Line
 from oodometer.estimators import FineTuned, ImportanceReweighting, every, named
-from oodometer.predictions import Predictions
-from oodometer.stats import Line
 from oodometer.testing import ESTIMATOR_RULES, toy_pair
 
 VARIANTS: tuple[Estimator, ...] = (

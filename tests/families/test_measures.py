@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oodometer.measures import every
-from oodometer.subject import Measure
+from oodometer.measures.subject import Measure
 from oodometer.testing import MEASURE_RULES
 from oodometer.testing.measures import Bench
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from oodometer.measures.subject import Metric
 from oodometer.metrics import every
-from oodometer.subject import Metric
 from oodometer.testing import METRIC_RULES
 
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from oodometer.datasets import as_dataset
-from oodometer.evaluation import Evaluation, evaluate
-from oodometer.measuring import Measurements, measure
+from oodometer.data import as_dataset
+from oodometer.measures._measure import Measurements, measure
+from oodometer.metrics._evaluate import Evaluation, evaluate
 from oodometer.models import TorchModel
 
 RNG = np.random.default_rng(0)

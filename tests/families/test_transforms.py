@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from oodometer import transforms
-from oodometer.core import Transform
-from oodometer.draws import Draws
-from oodometer.errors import InputError, UnknownName
-from oodometer.inputs import KINDS, Kind
+from oodometer.core.errors import InputError, UnknownName
+from oodometer.core.inputs import KINDS, Kind
+from oodometer.core.protocols import Transform
+from oodometer.core.random_streams import Draws
 from oodometer.testing import TRANSFORM_RULES, check_transform, toy_inputs
-from oodometer.testing.extents import METERS
+from oodometer.testing._transform_magnitude import METERS
 
 
 def _member(member: Transform) -> Transform:

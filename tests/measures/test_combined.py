@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oodometer.core import Score
-from oodometer.errors import InputError, NoAnswer
-from oodometer.measures import divergence, heads, symmetric
+from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.protocols import Score
+from oodometer.measures import _domain_classifiers, h_divergence, hdh_divergence
 from oodometer.measures.combined import DIVERGENCES, MultiSource, PlusSourceError
-from oodometer.measures.divergence import HDivergence
 from oodometer.measures.entropy import SourceError
+from oodometer.measures.h_divergence import HDivergence
+from oodometer.measures.hdh_divergence import HDeltaHDivergence
 from oodometer.measures.mmd import MmdRandomFeatures
-from oodometer.measures.symmetric import HDeltaHDivergence
-from oodometer.subject import Measure, Subject, scored
-from oodometer.view import Given, View
-from tests.measures.sides import normal, outputs, shuffled, subject, with_classes
+from oodometer.measures.subject import Measure, Subject, scored
+from oodometer.models.model_view import Given, View
+from tests.support.feature_subjects import normal, outputs, shuffled, subject, with_classes
 
 STEMS = ("h", "hplus", "hdh", "hplusdhplus")
 DOMAINS = np.array(["photo", "sketch", "cartoon"])[np.arange(90) % 3]
@@ -123,18 +123,18 @@ def test_with_training_data_the_error_is_still_of_the_source() -> None:
 def test_all_32_share_a_fit_a_head_and_a_domain(monkeypatch: pytest.MonkeyPatch) -> None:
     fits: list[str] = []
 
-    def fitted(head: Any, *args: Any, **named: Any) -> heads.Fit:
+    def fitted(head: Any, *args: Any, **named: Any) -> _domain_classifiers.Fit:
         fits.append(head)
-        return heads.fit(head, *args, **named)
+        return _domain_classifiers.fit(head, *args, **named)
 
     def taught(*args: Any, **named: Any) -> tuple[int, bool]:
         fits.append("pair")
         return symmetric_teach(*args, **{**named, "steps": 5})
 
-    symmetric_teach = symmetric.teach
-    monkeypatch.setattr(divergence, "fit", fitted)
-    monkeypatch.setattr(symmetric, "teach", taught)
-    monkeypatch.setitem(heads.LIMITS, "larger", 5)
+    symmetric_teach = hdh_divergence.teach
+    monkeypatch.setattr(h_divergence, "fit", fitted)
+    monkeypatch.setattr(hdh_divergence, "teach", taught)
+    monkeypatch.setitem(_domain_classifiers.LIMITS, "larger", 5)
     one = several()
     for member in DIVERGENCES:
         assert isinstance(scored(member, one), Score)

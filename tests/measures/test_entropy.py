@@ -6,12 +6,12 @@ import math
 
 import pytest
 
-from oodometer.errors import NoAnswer
+from oodometer.core.errors import NoAnswer
+from oodometer.core.predictions import Predictions
 from oodometer.measures.entropy import EntropySource, EntropyTarget, SourceError
-from oodometer.predictions import Predictions
-from oodometer.subject import Measure, Subject, scored
+from oodometer.measures.subject import Measure, Subject, scored
+from oodometer.models.model_view import Given, View
 from oodometer.testing import check_measure
-from oodometer.view import Given, View
 
 
 def side(name: str, probs: list[list[float]], labels: list[int] | None = None) -> View:

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from oodometer.arrays import Array, Floats
-from oodometer.datasets import as_dataset
-from oodometer.derivatives import Gram, gradient_gram
-from oodometer.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.predictions import Predictions
+from oodometer.core.softmax_kernels import Array, Floats
+from oodometer.data import as_dataset
 from oodometer.measures.fisher import (
     FisherAlignment,
     FisherEigenvalues,
@@ -26,12 +26,12 @@ from oodometer.measures.fisher import (
     rows_of,
 )
 from oodometer.measures.jacobian import Jacobian
+from oodometer.measures.subject import Measure, Subject, scored
 from oodometer.models import FunctionModel, TorchModel
-from oodometer.network import Network
-from oodometer.predictions import Predictions
-from oodometer.subject import Measure, Subject, scored
+from oodometer.models.introspection.derivatives import Gram, gradient_gram
+from oodometer.models.introspection.network import Network
+from oodometer.models.model_view import Given, View
 from oodometer.testing.measures import network_state, toy_network
-from oodometer.view import Given, View
 
 RNG = np.random.default_rng(7)
 SOURCE, TARGET = RNG.normal(size=(14, 6)), RNG.normal(size=(9, 6)) + 0.5

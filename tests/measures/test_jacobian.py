@@ -9,18 +9,18 @@ import pytest
 import torch
 from torch import nn
 
-from oodometer.arrays import Array, Floats
-from oodometer.datasets import as_dataset
-from oodometer.derivatives import jacobian_norms
-from oodometer.errors import InputError, NoAnswer
-from oodometer.inputs import Inputs
+from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.inputs import Inputs
+from oodometer.core.softmax_kernels import Array, Floats
+from oodometer.data import as_dataset
+from oodometer.measures._difference_and_ratio import FORMS, Form, compared
 from oodometer.measures.jacobian import Jacobian
-from oodometer.measures.relative import FORMS, Form, compared
+from oodometer.measures.subject import Subject, scored
 from oodometer.models import FunctionModel, TorchModel
-from oodometer.network import Network
-from oodometer.subject import Subject, scored
+from oodometer.models.introspection.derivatives import jacobian_norms
+from oodometer.models.introspection.network import Network
+from oodometer.models.model_view import Given, View
 from oodometer.testing.measures import network_state, toy_network
-from oodometer.view import Given, View
 
 RNG = np.random.default_rng(8)
 SOURCE, TARGET = RNG.normal(size=(14, 6)), RNG.normal(size=(9, 6)) + 0.5

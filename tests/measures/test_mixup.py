@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, kstest
 
-from oodometer.arrays import Array, Floats
-from oodometer.datasets import as_dataset
-from oodometer.draws import Draws
-from oodometer.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.predictions import Predictions
+from oodometer.core.random_streams import Draws
+from oodometer.core.softmax_kernels import Array, Floats
+from oodometer.data import as_dataset
 from oodometer.measures import mixup
+from oodometer.measures._difference_and_ratio import FORMS, compared
 from oodometer.measures.mixup import Mixup, distances, mixed, partners_of, shares_of
-from oodometer.measures.relative import FORMS, compared
+from oodometer.measures.subject import Subject, scored
 from oodometer.models import FunctionModel, as_model
-from oodometer.predictions import Predictions
-from oodometer.subject import Subject, scored
-from oodometer.view import Given, View
+from oodometer.models.model_view import Given, View
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.uniform(size=(40, 3))

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oodometer.arrays import Floats
-from oodometer.errors import InputError, NoAnswer
-from oodometer.kernels import gaussian_mmd, mean_covariance_distance
+from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.softmax_kernels import Floats
+from oodometer.core.stats import stream
+from oodometer.measures._mmd_kernels import gaussian_mmd, mean_covariance_distance
 from oodometer.measures.mmd import MmdGaussian, MmdMeanCov, MmdRandomFeatures
-from oodometer.stats import stream
-from oodometer.subject import Measure, Subject, scored
+from oodometer.measures.subject import Measure, Subject, scored
+from oodometer.models.model_view import Given, View
 from oodometer.testing import toy_subject
-from oodometer.view import Given, View
 
 RNG = np.random.default_rng(0)
 NEAR, FAR = RNG.normal(size=(300, 4)), RNG.normal(size=(250, 4)) + 0.4

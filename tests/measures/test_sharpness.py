@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from oodometer.datasets import as_dataset
-from oodometer.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.predictions import Predictions
+from oodometer.data import as_dataset
 from oodometer.measures.sharpness import Sharpness, Task, ascended, largest
+from oodometer.measures.subject import Subject, scored
 from oodometer.models import TorchModel
-from oodometer.models.answers import Answer
-from oodometer.predictions import Predictions
-from oodometer.subject import Subject, scored
-from oodometer.view import Given, View
+from oodometer.models._raw_outputs import Answer
+from oodometer.models.model_view import Given, View
 
 # Five rows of the second class at 0.1 … 0.5, and five of the first that are far away.
 POINTS = np.concatenate([np.arange(1, 6) / 10, np.full(5, -5.0)]).astype(np.float32)[:, None]

@@ -13,18 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from oodometer.apgd import apgd
-from oodometer.arrays import Array, Ints
-from oodometer.datasets import as_dataset
-from oodometer.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.predictions import Predictions
+from oodometer.core.softmax_kernels import Array, Ints
+from oodometer.core.stats import wilson
+from oodometer.data import as_dataset
 from oodometer.metrics import adversarial
+from oodometer.metrics._apgd import apgd
 from oodometer.metrics.adversarial import AdversarialError
 from oodometer.metrics.basic import Error
 from oodometer.models import TorchModel, as_model
-from oodometer.network import Network
-from oodometer.predictions import Predictions
-from oodometer.stats import wilson
-from oodometer.view import Given, View
+from oodometer.models.introspection.network import Network
+from oodometer.models.model_view import Given, View
 
 SIZES = (0.02, 0.1)
 

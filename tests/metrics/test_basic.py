@@ -11,18 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import log_loss
 
-from oodometer import arrays
-from oodometer.errors import InputError, NoAnswer
-from oodometer.metrics.basic import (
-    CalibrationError,
-    Error,
-    NegativeLogLikelihood,
-    squashed,
-)
-from oodometer.predictions import Predictions
-from oodometer.stats import wilson
-from oodometer.subject import Metric
-from oodometer.view import Given, View
+from oodometer.core import softmax_kernels
+from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.predictions import Predictions
+from oodometer.core.stats import wilson
+from oodometer.measures.subject import Metric
+from oodometer.metrics.basic import CalibrationError, Error, NegativeLogLikelihood, squashed
+from oodometer.models.model_view import Given, View
 
 METRICS: tuple[Metric, ...] = (Error(), NegativeLogLikelihood(), CalibrationError())
 
@@ -35,7 +30,7 @@ def planted(n: int, k: int, *, seed: int, temperature: float = 1.0) -> Predictio
     """Logits whose labels were drawn at a temperature: at 1 they are calibrated."""
     rng = np.random.default_rng(seed)
     logits = 1.5 * rng.normal(size=(n, k))
-    chances = arrays.softmax(logits, "logits", temperature).cumsum(axis=1)
+    chances = softmax_kernels.softmax(logits, "logits", temperature).cumsum(axis=1)
     return Predictions.from_logits(
         logits, labels=(rng.random((n, 1)) > chances[:, :-1]).sum(axis=1)
     )

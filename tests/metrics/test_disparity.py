@@ -11,18 +11,13 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from oodometer import arrays
-from oodometer.arrays import Array, Bools, Floats, Ints
-from oodometer.errors import NoAnswer
-from oodometer.metrics.disparity import (
-    DemographicDisparity,
-    environment,
-    penalty,
-    scale_slopes,
-)
-from oodometer.predictions import Predictions
-from oodometer.stats import wilson
-from oodometer.view import Given, View
+from oodometer.core import softmax_kernels
+from oodometer.core.errors import NoAnswer
+from oodometer.core.predictions import Predictions
+from oodometer.core.softmax_kernels import Array, Bools, Floats, Ints
+from oodometer.core.stats import wilson
+from oodometer.metrics.disparity import DemographicDisparity, environment, penalty, scale_slopes
+from oodometer.models.model_view import Given, View
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -35,7 +30,7 @@ def planted(n: int, k: int, *, seed: int, temperature: float = 1.0) -> Predictio
     """Logits, and labels drawn from their softmax at a temperature."""
     rng = np.random.default_rng(seed)
     logits = 1.5 * rng.normal(size=(n, k)) - 0.4 * np.arange(k)
-    chances = arrays.softmax(logits, "logits", temperature).cumsum(axis=1)
+    chances = softmax_kernels.softmax(logits, "logits", temperature).cumsum(axis=1)
     labels = (rng.random((n, 1)) > chances[:, :-1]).sum(axis=1)
     return Predictions.from_logits(logits, labels=labels)
 
@@ -105,7 +100,7 @@ def test_the_temperature_divides_logits() -> None:
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     said = planted(100, 4, seed=0)
     whole = slopes_of(said)
-    monkeypatch.setattr(arrays, "CELLS", 80)
+    monkeypatch.setattr(softmax_kernels, "CELLS", 80)
     assert slopes_of(said) == pytest.approx(whole)
 
 

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score, recall_score, roc_auc_score
 
-from oodometer import arrays
-from oodometer.arrays import Floats
-from oodometer.errors import NoAnswer
+from oodometer.core import softmax_kernels
+from oodometer.core.errors import NoAnswer
+from oodometer.core.predictions import Predictions
+from oodometer.core.softmax_kernels import Floats
+from oodometer.core.stats import auroc, wilson
+from oodometer.measures.subject import Metric
 from oodometer.metrics import per_class
 from oodometer.metrics.per_class import F1, Auroc, BalancedAccuracy, winning
-from oodometer.predictions import Predictions
-from oodometer.stats import auroc, wilson
-from oodometer.subject import Metric
-from oodometer.view import Given, View
+from oodometer.models.model_view import Given, View
 
 METRICS: tuple[Metric, ...] = (F1(), BalancedAccuracy(), Auroc())
 
@@ -31,7 +31,7 @@ def planted(n: int, k: int, *, seed: int, sharp: float = 1.0) -> Predictions:
     """Logits, and labels drawn from their softmax; the first classes are the more frequent."""
     rng = np.random.default_rng(seed)
     logits = sharp * (1.5 * rng.normal(size=(n, k)) - 0.4 * np.arange(k))
-    chances = arrays.softmax(logits, "logits").cumsum(axis=1)
+    chances = softmax_kernels.softmax(logits, "logits").cumsum(axis=1)
     labels = (rng.random((n, 1)) > chances[:, :-1]).sum(axis=1)
     return Predictions.from_logits(logits, labels=labels)
 

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from oodometer.errors import InputError
+from oodometer.core.errors import InputError
 from oodometer.models import FunctionModel, as_model
 from oodometer.models.function import is_place, named_object
 from oodometer.testing import check_model, toy_inputs
-from tests.standins import forget_modules
+from tests.support.stub_models import forget_modules
 
 
 @pytest.fixture

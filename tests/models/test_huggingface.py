@@ -15,10 +15,10 @@ import transformers
 from PIL import Image
 from transformers.utils import logging
 
-from oodometer.arrays import Array
-from oodometer.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.softmax_kernels import Array
 from oodometer.models import HuggingFaceModel, as_model
-from oodometer.network import LAST
+from oodometer.models.introspection.network import LAST
 from oodometer.testing import check_model, toy_inputs
 from oodometer.testing.transforms import WORDS
 

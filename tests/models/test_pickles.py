@@ -17,7 +17,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from oodometer.errors import InputError
+from oodometer.core.errors import InputError
 from oodometer.models import as_model
 from oodometer.models.pickles import SUFFIXES
 

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
-from oodometer.errors import InputError
+from oodometer.core.errors import InputError
 from oodometer.models import SklearnModel, as_model
 from oodometer.testing import check_model, toy_inputs
 

@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import nn
 
-from oodometer.arrays import Array
-from oodometer.errors import InputError
+from oodometer.core.errors import InputError
+from oodometer.core.softmax_kernels import Array
 from oodometer.models import TorchModel, as_model
-from oodometer.models.fusing import fused
+from oodometer.models._batchnorm_fusion import fused
 from oodometer.testing import check_model, toy_inputs
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (11, 12, 12, 3), dtype=np.uint8)

@@ -32,11 +32,11 @@ from benchmarks.studies._ablations import (
     judged,
     trained_on_copies,
 )
-from oodometer.core import Dataset, Model
-from oodometer.datasets import as_dataset
+from oodometer.core.protocols import Dataset, Model
+from oodometer.data import as_dataset
 from oodometer.models import FunctionModel
-from oodometer.scoring import classify_all
-from tests.realdata import needs
+from oodometer.models.inference import classify_all
+from tests.support.research_data import needs
 
 # The quick ones: small and larger perceptrons, trained briefly.
 CHOSEN = tuple(recipe for recipe in RECIPES if recipe.kind == "mlp" and recipe.epochs == 2)

@@ -10,7 +10,7 @@ import pytest
 from benchmarks import quality_few_labels
 from benchmarks.studies import agreement_cifar
 from oodometer.estimators.aline import agreement_line, agreements
-from tests.realdata import needs
+from tests.support.research_data import needs
 
 
 @pytest.mark.realdata

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.studies.fmow import errors_by_method
-from tests.realdata import needs
+from tests.support.research_data import needs
 
 pytestmark = pytest.mark.realdata
 

@@ -24,9 +24,9 @@ from benchmarks.quality_invariance_digits import (
     rises,
     taus,
 )
-from oodometer.core import Model
-from oodometer.readings import ENTROPY_LIMIT
-from tests.realdata import needs
+from oodometer.core.protocols import Model
+from oodometer.neighborhood.results import ENTROPY_LIMIT
+from tests.support.research_data import needs
 
 # Half of the benchmark's models: those without and with most wrong labels.
 CHOSEN = tuple(recipe for recipe in RECIPES if recipe.noise in (0.0, 0.6))

@@ -9,7 +9,7 @@ import torch
 
 from benchmarks._classifiers import one_thread
 from benchmarks.quality_invariance_pacs import SHARED, Merged, is_installed, lite0, measured
-from tests.realdata import needs
+from tests.support.research_data import needs
 
 
 def test_no_class_of_imagenet_is_of_two_shared_classes() -> None:

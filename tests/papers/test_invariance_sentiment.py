@@ -22,9 +22,9 @@ from benchmarks.quality_invariance_sentiment import (
     read,
     trained,
 )
-from oodometer.transforms.apertium import Apertium
-from oodometer.transforms.wordnet import find_wordnet
-from tests.realdata import needs
+from oodometer.transforms.text.apertium import Apertium
+from oodometer.transforms.text.wordnet import find_wordnet
+from tests.support.research_data import needs
 
 pytestmark = pytest.mark.realdata
 SOURCE, TARGETS = "books", ("apparel", "music", "toys_games")

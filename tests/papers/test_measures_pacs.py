@@ -17,8 +17,8 @@ from benchmarks.quality_measures_pacs import (
     trained,
 )
 from oodometer import measures
-from oodometer.measuring import Noise
-from tests.realdata import needs
+from oodometer.measures._measure import Noise
+from tests.support.research_data import needs
 
 
 def test_what_is_measured_there_are_measures_for() -> None:

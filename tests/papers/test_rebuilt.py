@@ -16,12 +16,12 @@ from benchmarks.studies._aligned import Aligned
 from benchmarks.studies._pages import Claim, Page
 from benchmarks.studies._reported import NI, NI_COLUMNS
 from benchmarks.studies.agreement_cifar import Said, on_the_line, predicted
-from oodometer.draws import Draws
-from oodometer.errors import InputError
-from oodometer.protocol.averaged import Averaged, adjusted, averaged
-from oodometer.protocol.factors import table_factors
-from oodometer.protocol.judged import judge
-from oodometer.protocol.table import Table
+from oodometer.core.errors import InputError
+from oodometer.core.random_streams import Draws
+from oodometer.studies.analysis._compare_measures import judge
+from oodometer.studies.analysis.averaged_correlations import Averaged, adjusted, averaged
+from oodometer.studies.analysis.evaluation_table import Table
+from oodometer.studies.analysis.factors import table_factors
 
 PAGE = Page(
     name="made", title="Made", done="Nothing.", tables={"One": (("a", "b"), [("1", "2")])},

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from oodometer.core.stats import stream
 from oodometer.estimators import ImportanceReweighting
-from oodometer.stats import stream
-from oodometer.toys import SpuriousToy, ToyRow, spurious_rows
+from oodometer.studies.toys import SpuriousToy, ToyRow, spurious_rows
 
 N = 100_000
 TOY = SpuriousToy()

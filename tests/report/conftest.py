@@ -7,12 +7,12 @@ import pytest
 
 import oodometer
 from oodometer import Assessment, Estimate, Predictions
-from oodometer.datasets import as_dataset
+from oodometer.data import as_dataset
 from oodometer.report import Comparison, assessment_page, comparison_page
-from oodometer.report.invariant import invariance_page, ranking_page
-from oodometer.report.studied import study_page
-from tests.report import judging
-from tests.report.study_rows import made, table_of
+from oodometer.report._invariance_page import invariance_page, ranking_page
+from oodometer.studies.report._study_page import study_page
+from tests.support import invariance_runs
+from tests.support.study_tables import made, table_of
 
 HOSTILE = (
     "</script><script>alert(1)</script>",
@@ -81,8 +81,8 @@ def studied() -> str:
 def invariant() -> str:
     """One model on hostile texts; the classes have such names, too."""
     texts = [f"{name} is number {i}" for i in range(8) for name in HOSTILE]
-    run = judging.judged(as_dataset(texts, labels=np.arange(32) % 4),
-                         judging.Hashed(HOSTILE[0], names=HOSTILE, sure=0.7))  # fmt: skip
+    run = invariance_runs.judged(as_dataset(texts, labels=np.arange(32) % 4),
+                         invariance_runs.Hashed(HOSTILE[0], names=HOSTILE, sure=0.7))  # fmt: skip
     facts = {HOSTILE[1]: HOSTILE[0]}
     return invariance_page(run.found, run.show, title=HOSTILE[1], reproduce=facts)
 
@@ -90,9 +90,13 @@ def invariant() -> str:
 @pytest.fixture(scope="session")
 def ranked_models() -> str:
     """Models in their order on images, with accuracies known and by the line."""
-    models = [judging.Hashed(name, salt=i + 1, names=HOSTILE) for i, name in enumerate(HOSTILE)]
+    models = [
+        invariance_runs.Hashed(name, salt=i + 1, names=HOSTILE) for i, name in enumerate(HOSTILE)
+    ]
     known = {name: 0.2 * i + 0.1 for i, name in enumerate(HOSTILE)}
-    found, show = judging.ranked(judging.images(20, 12, 10, 3), *models, known=known, draws=10)
+    found, show = invariance_runs.ranked(
+        invariance_runs.images(20, 12, 10, 3), *models, known=known, draws=10
+    )
     return ranking_page(found, show, title=HOSTILE[1], reproduce={"seed": "0"}, known=known)
 
 

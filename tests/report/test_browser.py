@@ -11,9 +11,10 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Locator, Page
 
-from oodometer.report.invariant import invariance_page
-from tests.report import judging
-from tests.report.browser import (
+from oodometer.report._invariance_page import invariance_page
+from tests.report.conftest import HOSTILE
+from tests.support import invariance_runs
+from tests.support.browser import (
     DESK,
     PHONE,
     SCREENSHOTS,
@@ -22,7 +23,6 @@ from tests.report.browser import (
     opened,
     overflowing,
 )
-from tests.report.conftest import HOSTILE
 
 pytestmark = needs_browser
 
@@ -153,7 +153,7 @@ def suppress_complaints() -> Iterator[list[str]]:
 
 
 def test_long_texts_scroll_in_a_box_of_their_own(tmp_path: Path) -> None:
-    run = judging.judged(["a word and another " * 9 + str(i) for i in range(12)])
+    run = invariance_runs.judged(["a word and another " * 9 + str(i) for i in range(12)])
     text = invariance_page(run.found, run.show, title="t", reproduce={})
     with opened(text, tmp_path, name="long-texts", width=PHONE) as window:
         window.set_viewport_size({"width": PHONE, "height": 150})

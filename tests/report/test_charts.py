@@ -9,7 +9,7 @@ import numpy as np
 import vl_convert
 
 from oodometer.report import charts
-from oodometer.report.binned import Confidences
+from oodometer.report.histograms import Confidences
 
 MARKS = [charts.Mark("ac", 80.0, 75.0, 85.0), charts.Mark("atc-mc", 70.0, 60.0, 78.0, main=True)]
 PAIRS = [

@@ -17,25 +17,25 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from oodometer import inputs as batches
-from oodometer.core import Model
-from oodometer.datasets import as_dataset
-from oodometer.draws import Draws
-from oodometer.errors import InputError, UnknownName
-from oodometer.neighborhood import invariance
+from oodometer.core import inputs as batches
+from oodometer.core.errors import InputError, UnknownName
+from oodometer.core.protocols import Model
+from oodometer.core.random_streams import Draws
+from oodometer.data import as_dataset
+from oodometer.neighborhood._invariance import invariance
+from oodometer.neighborhood._neighborhood_sampler import Show
+from oodometer.neighborhood.sampling import Round
 from oodometer.report.gallery import write_gallery
-from oodometer.report.neighbors import Decision
-from oodometer.sampling import Round
-from oodometer.showing import Show
-from tests.report import judging
-from tests.report.judging import DATA, TEXTS, Hashed, Nudge, images
-from tests.report.judging import HOSTILE_TEXT as HOSTILE
+from oodometer.report.neighborhood_view import Decision
+from tests.support import invariance_runs
+from tests.support.invariance_runs import DATA, TEXTS, Hashed, Nudge, images
+from tests.support.invariance_runs import HOSTILE_TEXT as HOSTILE
 
 CHROMIUM = shutil.which("chromium")
 RNG = np.random.default_rng(0)
 
 
-class Judged(judging.Judged):
+class Judged(invariance_runs.Judged):
     """A run that is written to a folder."""
 
     def write(self, folder: Path, **options: Any) -> int:
@@ -49,7 +49,7 @@ class Judged(judging.Judged):
 
 
 def judged(data: Any, *models: Model, draws: int = 6, **options: Any) -> Judged:
-    run = judging.judged(data, *models, draws=draws, **options)
+    run = invariance_runs.judged(data, *models, draws=draws, **options)
     return Judged(run.found, run.show)
 
 

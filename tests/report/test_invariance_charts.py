@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oodometer.report.invariance_charts import (
+from oodometer.report._invariance_charts import (
     KNOWN,
     MOST_BARS,
     Dot,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from oodometer.errors import MissingExtra
+from oodometer.core.errors import MissingExtra
 from oodometer.report import check_available
 
 Attributes = dict[str, str | None]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import oodometer
 from oodometer import Assessment, Predictions
-from oodometer.assessment import Segment
-from oodometer.core import Estimate
+from oodometer.assessment.result import Segment
+from oodometer.core.protocols import Estimate
 from oodometer.report import assessment_page
 from oodometer.report.segments import (
     MOST_DAYS,

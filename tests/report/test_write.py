@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from oodometer.errors import InputError
+from oodometer.core.errors import InputError
 from oodometer.report import write_page
 
 

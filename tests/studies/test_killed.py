@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from oodometer.runners import distributed
-from oodometer.store import Store
-from oodometer.store.database import FILE
+from oodometer.parallel.runners import distributed
 from oodometer.studies import run
-from tests.studies import working
-from tests.studies.working import exported, study
+from oodometer.studies.store import Store
+from oodometer.studies.store.sqlite import FILE
+from tests.support import study_tasks
+from tests.support.study_tasks import exported, study
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -48,8 +48,8 @@ def committed(folder: Path) -> set[str]:
 def started(folder: Path, log: Path, workers: int) -> subprocess.Popen[bytes]:
     """A run in another process, which has begun to do something."""
     before = len(lines(log))
-    command = [sys.executable, "-m", "tests.studies.working", str(folder), str(workers)]
-    process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, working.LOG: str(log)})
+    command = [sys.executable, "-m", "tests.support.study_tasks", str(folder), str(workers)]
+    process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, study_tasks.LOG: str(log)})
     while len(lines(log)) == before and process.poll() is None:
         time.sleep(0.005)
     return process

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oodometer.domains import named
-from oodometer.errors import InputError, UnknownName
-from oodometer.pools.grids import Spec
-from oodometer.pools.spheres import hypersphere
+from oodometer.core.errors import InputError, UnknownName
 from oodometer.studies import Study
+from oodometer.studies.domains.corrupted_groups import named
+from oodometer.studies.domains.hypersphere_group import hypersphere
+from oodometer.studies.training.spec import Spec
 from oodometer.transforms import Gaussian
-from tests.studies.working import SPEC, model, study
+from tests.support.study_tasks import SPEC, model, study
 
 POOL = {"name": "little", "group": "hypersphere", "domains": ["0"], "architecture": "mlp"}
 TEXT = """
@@ -38,7 +38,7 @@ folder = "trained"
 
 [[models]]
 name = "mine"
-path = "tests.studies.working:classes_only"
+path = "tests.support.study_tasks:classes_only"
 trained_on = "0"
 """
 

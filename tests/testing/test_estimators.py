@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from oodometer.core import Estimate, Estimator, Staged
+from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Estimate, Estimator, Staged
 from oodometer.estimators import named
-from oodometer.predictions import Predictions
 from oodometer.testing import check_estimator, toy_pair, toy_predictions
 
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from oodometer.core import Score
-from oodometer.errors import NoAnswer
-from oodometer.subject import Subject
+from oodometer.core.errors import NoAnswer
+from oodometer.core.protocols import Score
+from oodometer.measures.subject import Subject
+from oodometer.models.model_view import Need
 from oodometer.testing import check_measure, toy_subject
 from oodometer.testing.measures import Bench, toy_data, toy_network
-from oodometer.view import Need
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from oodometer.core import Score
-from oodometer.errors import NoAnswer
+from oodometer.core.errors import NoAnswer
+from oodometer.core.protocols import Score
+from oodometer.models.model_view import Need, View
 from oodometer.testing import check_metric
 from oodometer.testing.metrics import toy_view
-from oodometer.view import Need, View
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oodometer.inputs import KINDS, Inputs, Kind
-from oodometer.predictions import Predictions
+from oodometer.core.inputs import KINDS, Inputs, Kind
+from oodometer.core.predictions import Predictions
 from oodometer.testing import check_model, toy_inputs
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oodometer.core import Transform
-from oodometer.errors import InputError
+from oodometer.core.errors import InputError
+from oodometer.core.protocols import Transform
 from oodometer.transforms.images import (
     Brightness,
     Color,
@@ -23,8 +23,8 @@ from oodometer.transforms.images import (
     Translate,
 )
 from oodometer.transforms.randaugment import RandAugment
-from tests.transforms.pictures import batch, drawn_for, many_draws
-from tests.transforms.pillow_twin import twin
+from tests.support.pillow_twin import twin
+from tests.support.small_images import batch, drawn_for, many_draws
 
 MEMBERS: list[Any] = [
     RandAugment(),

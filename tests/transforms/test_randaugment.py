@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oodometer.errors import InputError
+from oodometer.core.errors import InputError
 from oodometer.transforms.randaugment import OPERATIONS, Operation, RandAugment
-from tests.transforms.pictures import SHAPES, batch, drawn_for, many_draws, pictures
-from tests.transforms.pillow_twin import TWINS, twin, twins
+from tests.support.pillow_twin import TWINS, twin, twins
+from tests.support.small_images import SHAPES, batch, drawn_for, many_draws, pictures
 
 NAMES = [operation.name for operation in OPERATIONS]
 

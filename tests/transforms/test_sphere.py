@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy.special import ndtri
 from scipy.stats import kstest
 
-from oodometer.arrays import Array, Floats
-from oodometer.draws import Draws
-from oodometer.errors import InputError
-from oodometer.inputs import keys
+from oodometer.core.errors import InputError
+from oodometer.core.inputs import keys
+from oodometer.core.random_streams import Draws
+from oodometer.core.softmax_kernels import Array, Floats
 from oodometer.testing import check_transform
 from oodometer.transforms.sphere import Sphere
 

@@ -16,47 +16,47 @@ import typer
 
 import oodometer
 from oodometer.cli import (
-    demos,
+    _runtime,
+    demo,
     domains,
-    ending,
-    estimating,
-    listing,
-    measuring,
-    neighborhoods,
-    planning,
-    pools,
-    reporting,
-    studies,
+    estimate,
+    invariance,
+    measure,
+    methods,
+    plan,
+    pool,
+    report,
+    study,
 )
-from oodometer.errors import OodometerError
+from oodometer.core.errors import OodometerError
 
 # Help is no wider than this, for long lines are hard to read.
 WIDEST = 100
 
 app = typer.Typer(
     help="How accurate is a classifier on data that has no labels?",
-    epilog=ending.EPILOG,
+    epilog=_runtime.EPILOG,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 toy_app = typer.Typer(help="Small worlds in which the truth is known.", no_args_is_help=True)
-app.command()(estimating.estimate)
-app.command()(planning.plan)
-app.command()(reporting.report)
-app.command()(neighborhoods.invariance)
-app.command()(neighborhoods.rank)
-app.command()(neighborhoods.transforms)
-app.command()(measuring.measure)
-app.command()(measuring.metrics)
+app.command()(estimate.estimate)
+app.command()(plan.plan)
+app.command()(report.report)
+app.command()(invariance.invariance)
+app.command()(invariance.rank)
+app.command()(invariance.transforms)
+app.command()(measure.measure)
+app.command()(measure.metrics)
 app.command()(domains.domains)
-app.command()(listing.methods)
-app.command()(demos.demo)
-toy_app.command()(demos.spurious)
-toy_app.command()(demos.hypersphere)
-app.add_typer(pools.app, name="pool")
-app.add_typer(studies.app, name="study")
+app.command()(methods.methods)
+app.command()(demo.demo)
+toy_app.command()(demo.spurious)
+toy_app.command()(demo.hypersphere)
+app.add_typer(pool.app, name="pool")
+app.add_typer(study.app, name="study")
 app.add_typer(toy_app, name="toy")
-ending.finish(app)
+_runtime.finish(app)
 
 
 def main() -> None:
@@ -65,11 +65,11 @@ def main() -> None:
     try:
         sys.exit(_ran() or 0)
     except OodometerError as error:
-        ending.say(str(error))
-    except ending.UsageError as error:
+        _runtime.say(str(error))
+    except _runtime.UsageError as error:
         _show_misuse(error)
     except OSError as error:
-        ending.say(
+        _runtime.say(
             f"The system refused to read or write: {error}. Is there room, and is it allowed?"
         )
     sys.exit(2)
@@ -86,7 +86,7 @@ def _show_misuse(error: Any) -> None:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
     else:
-        ending.say(ending.misused(error))
+        _runtime.say(_runtime.misused(error))
 
 
 def _one_line(
@@ -98,7 +98,7 @@ def _one_line(
     line: str | None = None,
 ) -> None:
     """A warning as users read it; the rest of what Python says of one is for developers."""
-    ending.say(f"warning: {message}")
+    _runtime.say(f"warning: {message}")
 
 
 def _version(wanted: bool) -> None:

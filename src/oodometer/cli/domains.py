@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from oodometer import screen
-from oodometer.cli.options import AsJson, console, show_json
-from oodometer.places import VARIABLE
+from oodometer.cli._options import AsJson, console, show_json
+from oodometer.parallel.pickling import VARIABLE
+from oodometer.report import terminal
 
 if TYPE_CHECKING:
-    from oodometer.datasets.groups import Group
+    from oodometer.studies.domains.group import Group
 
 
 def domains(
@@ -44,21 +44,21 @@ def domains(
 
 
 def _names() -> list[str]:
-    from oodometer.datasets import groups
+    from oodometer.studies.domains import group as groups
 
     return list(groups.names())
 
 
 def _every(data: Path | None) -> tuple[Group, ...]:
-    from oodometer.datasets import groups
-    from oodometer.pools.spheres import hypersphere
+    from oodometer.studies.domains import group as groups
+    from oodometer.studies.domains.hypersphere_group import hypersphere
 
     return (*groups.every(root=data), hypersphere())
 
 
 def _opened(name: str, data: Path | None) -> Group:
-    from oodometer.datasets import groups
-    from oodometer.pools.grids import group_of
+    from oodometer.studies.domains import group as groups
+    from oodometer.studies.training.spec import group_of
 
     if name.lower().endswith(".toml"):
         return groups.opened(name, root=data)
@@ -85,7 +85,7 @@ def _show_all(found: tuple[Group, ...], data: Path | None) -> None:
     title = f"Domain groups, and how many of their domains are in {place}" if place else (
         f"Domain groups; set {VARIABLE}, or say --data, to look for their files"
     )  # fmt: skip
-    console().print(screen.table(title, ("group", "kind", "found", "domains", "about"), rows))
+    console().print(terminal.table(title, ("group", "kind", "found", "domains", "about"), rows))
     console().print()
     last = (
         "Of images, every group has a corrupted one (pacs-c). Files that are missing: --group NAME."
@@ -101,4 +101,4 @@ def _show_one(group: Group) -> None:
     for name in group.domains:
         why = group.missing(name)
         rows.append((name, "found" if why is None else why.removeprefix(f"{prefix}{name}: ")))
-    console().print(screen.table(title, ("domain", "on this machine"), rows))
+    console().print(terminal.table(title, ("domain", "on this machine"), rows))

@@ -5,23 +5,23 @@ Another package adds its own through an entry point of the group `oodometer.esti
 
 from __future__ import annotations
 
-from oodometer.core import Estimator
-from oodometer.errors import UnknownName
-from oodometer.estimators.agreement import Agreement
+from oodometer.core.errors import UnknownName
+from oodometer.core.protocols import Estimator
+from oodometer.core.registry import added
 from oodometer.estimators.aline import AgreementOnTheLine
 from oodometer.estimators.atc import AverageThresholdedConfidence
 from oodometer.estimators.atc_by_class import ThresholdByClass
-from oodometer.estimators.atc_near import ThresholdWithDistance
+from oodometer.estimators.atc_distance import ThresholdWithDistance
 from oodometer.estimators.average_confidence import AverageConfidence
 from oodometer.estimators.cot import ConfidenceTransport, TransportThreshold
-from oodometer.estimators.covariate import ImportanceWeighting
-from oodometer.estimators.difference import DifferenceOfConfidences
+from oodometer.estimators.difference_of_confidences import DifferenceOfConfidences
+from oodometer.estimators.gde import Agreement
+from oodometer.estimators.importance_weighting import ImportanceWeighting
 from oodometer.estimators.label_shift import BlackBoxShift, MaximumLikelihoodShift
 from oodometer.estimators.leap import ContingencyTable
-from oodometer.estimators.line import FineTuned
+from oodometer.estimators.linear_correction import FineTuned
+from oodometer.estimators.mandoline import ImportanceReweighting
 from oodometer.estimators.pape import RecalibratedConfidence
-from oodometer.estimators.reweighting import ImportanceReweighting
-from oodometer.registry import added
 
 __all__ = [
     "MEMBERS",

@@ -12,12 +12,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from oodometer.arrays import Bools, Floats, Ints
-from oodometer.core import Estimate, Staged
-from oodometer.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Estimate, Staged
+from oodometer.core.softmax_kernels import Bools, Floats, Ints
+from oodometer.core.stats import draw_weights
 from oodometer.estimators.label_shift import true_classes
-from oodometer.predictions import Predictions
-from oodometer.stats import draw_weights
 
 # Pairs that agree on less or more than this have no say: probits run off to infinity.
 LEAST, MOST = 0.05, 0.98

@@ -12,11 +12,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from oodometer.arrays import Bools, Floats, Ints
-from oodometer.core import Estimate, Staged
-from oodometer.errors import InputError
-from oodometer.predictions import Predictions
-from oodometer.stats import counts_between, draw_counts
+from oodometer.core.errors import InputError
+from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Estimate, Staged
+from oodometer.core.softmax_kernels import Bools, Floats, Ints
+from oodometer.core.stats import counts_between, draw_counts
 
 # At most about this many edges around the threshold; below it the bootstrap is exact.
 EDGES = 1024

@@ -10,12 +10,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.arrays import Floats, Ints
-from oodometer.core import Estimate, Staged
-from oodometer.errors import InputError
+from oodometer.core.errors import InputError
+from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Estimate, Staged
+from oodometer.core.softmax_kernels import Floats, Ints
+from oodometer.core.stats import counts_between, draw_counts
 from oodometer.estimators.atc import Cut, cut, redrawn_above, share_above
-from oodometer.predictions import Predictions
-from oodometer.stats import counts_between, draw_counts
 
 # Edges a class; there may be a thousand classes.
 EDGES = 128

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.arrays import Floats
-from oodometer.core import Estimate, Staged
-from oodometer.predictions import Predictions
-from oodometer.stats import draw_means, moments
+from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Estimate, Staged
+from oodometer.core.softmax_kernels import Floats
+from oodometer.core.stats import draw_means, moments
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,14 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from oodometer.arrays import Floats, Ints
-from oodometer.core import Estimate, Staged
-from oodometer.errors import InputError
-from oodometer.estimators import mixture
-from oodometer.estimators.atc import Cut, cut, redrawn_above, share_above
-from oodometer.estimators.label_shift import true_classes
-from oodometer.estimators.transport import (
+from oodometer.core._prediction_cache import once
+from oodometer.core.errors import InputError
+from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Estimate, Staged
+from oodometer.core.softmax_kernels import Floats, Ints
+from oodometer.core.stats import counts_between, draw_counts
+from oodometer.estimators import _label_shift_em
+from oodometer.estimators._optimal_transport import (
     Priced,
     Transport,
     curvature,
@@ -26,9 +27,8 @@ from oodometer.estimators.transport import (
     step_of,
     transported,
 )
-from oodometer.once import once
-from oodometer.predictions import Predictions
-from oodometer.stats import counts_between, draw_counts
+from oodometer.estimators.atc import Cut, cut, redrawn_above, share_above
+from oodometer.estimators.label_shift import true_classes
 
 ITERATIONS = 1000
 
@@ -87,7 +87,7 @@ class ConfidenceTransport(Staged[Ints, Moved]):
         """The whole target, moved."""
         shares, probs = learned / learned.sum(), batch.probs
         if self.prior == "mlls":
-            shares, _ = mixture.shares(probs, shares, ITERATIONS)
+            shares, _ = _label_shift_em.shares(probs, shares, ITERATIONS)
         moved = transported(probs, shares, _priced(batch, probs, shares))
         return Moved(shares, moved, curvature(probs, moved.prices))
 

@@ -13,13 +13,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.arrays import Floats, Ints
-from oodometer.core import Estimate, Staged
-from oodometer.errors import InputError, NoAnswer
-from oodometer.estimators import mixture
-from oodometer.once import once
-from oodometer.predictions import Predictions
-from oodometer.stats import draw_by_few, draw_counts, effective_share
+from oodometer.core._prediction_cache import once
+from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Estimate, Staged
+from oodometer.core.softmax_kernels import Floats, Ints
+from oodometer.core.stats import draw_by_few, draw_counts, effective_share
+from oodometer.estimators import _label_shift_em
 
 # Above this condition number the confusion matrix is solved with a pull towards the source's shares.
 ILL_CONDITIONED = 1e3
@@ -200,8 +200,8 @@ class MaximumLikelihoodShift(Staged[Ints, Seen]):
 
         def seen() -> Seen:
             probs = batch.probs
-            found, converged = mixture.shares(probs, prior, self.max_iterations)
-            step = -(-batch.n // mixture.sample_rows(batch.k))
+            found, converged = _label_shift_em.shares(probs, prior, self.max_iterations)
+            step = -(-batch.n // _label_shift_em.sample_rows(batch.k))
             return Seen(probs[::step].copy(), batch.n, found, converged)
 
         return once(batch, ("mlls", prior.tobytes(), self.max_iterations), seen)
@@ -217,7 +217,7 @@ class MaximumLikelihoodShift(Staged[Ints, Seen]):
     def resample(self, learned: Ints, total: Seen, rng: np.random.Generator, count: int) -> Floats:
         """Source counts drawn again; shares moved by the likelihood of resampled target rows."""
         source = draw_counts(rng, learned, count)
-        moved = mixture.resampled_shares(
+        moved = _label_shift_em.resampled_shares(
             total.sample, total.n, total.shares, _prior(learned), _prior(source), rng
         )
         return weighted_recall(moved, source)

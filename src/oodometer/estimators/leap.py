@@ -13,10 +13,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.arrays import Floats, Ints
-from oodometer.core import Estimate, Staged
-from oodometer.errors import NoAnswer
-from oodometer.estimators import mixture
+from oodometer.core.errors import NoAnswer
+from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Estimate, Staged
+from oodometer.core.softmax_kernels import Floats, Ints
+from oodometer.core.stats import draw_by_few, draw_counts
+from oodometer.estimators import _label_shift_em
 from oodometer.estimators.label_shift import (
     MaximumLikelihoodShift,
     Seen,
@@ -24,8 +26,6 @@ from oodometer.estimators.label_shift import (
     chunks,
     confusion,
 )
-from oodometer.predictions import Predictions
-from oodometer.stats import draw_by_few, draw_counts
 
 # A table of more classes than this is too large to be drawn again hundreds of times.
 MOST_CLASSES = 300
@@ -100,7 +100,7 @@ def _redrawn(learned: Ints, total: Rates, rng: np.random.Generator, count: int) 
     source = draw_counts(rng, learned, count)
     predicted = draw_counts(rng, total.predicted, count)
     seen = total.seen
-    shares = mixture.resampled_shares(
+    shares = _label_shift_em.resampled_shares(
         seen.sample, seen.n, seen.shares, _prior(learned), _prior(source), rng
     )
     values = np.empty(count)

@@ -12,18 +12,18 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.arrays import Floats, Ints
-from oodometer.core import Estimate, Staged
-from oodometer.errors import InputError
-from oodometer.estimators.covariate import (
+from oodometer.core.errors import InputError
+from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Estimate, Staged
+from oodometer.core.softmax_kernels import Floats, Ints
+from oodometer.core.stats import counts_between, draw_counts, effective_share, equal_mass_edges
+from oodometer.estimators.importance_weighting import (
     ImportanceWeighting,
     Known,
     Separation,
     redrawn_weights,
     weights_of,
 )
-from oodometer.predictions import Predictions
-from oodometer.stats import counts_between, draw_counts, effective_share, equal_mass_edges
 
 
 @dataclass(frozen=True)

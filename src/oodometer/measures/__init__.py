@@ -7,8 +7,18 @@ Another package adds its own through an entry point of the group `oodometer.meas
 
 from __future__ import annotations
 
-from oodometer.errors import UnknownName
-from oodometer.measures.answers import (
+from oodometer.core.errors import UnknownName
+from oodometer.core.registry import added
+from oodometer.measures._difference_and_ratio import FORMS
+from oodometer.measures.combined import DIVERGENCES, MultiSource, PlusSourceError
+from oodometer.measures.entropy import EntropySource, EntropyTarget, SourceError
+from oodometer.measures.fisher import FisherAlignment, FisherEigenvalues
+from oodometer.measures.h_divergence import HDivergence
+from oodometer.measures.hdh_divergence import HDeltaHDivergence
+from oodometer.measures.jacobian import Jacobian
+from oodometer.measures.mixup import Mixup
+from oodometer.measures.mmd import MmdGaussian, MmdMeanCov, MmdRandomFeatures
+from oodometer.measures.output_statistics import (
     Dispersion,
     MatrixNorm,
     MetaDistributionEnergy,
@@ -16,19 +26,9 @@ from oodometer.measures.answers import (
     NuclearNorm,
     SoftmaxCorrelation,
 )
-from oodometer.measures.combined import DIVERGENCES, MultiSource, PlusSourceError
-from oodometer.measures.divergence import HDivergence
-from oodometer.measures.entropy import EntropySource, EntropyTarget, SourceError
-from oodometer.measures.fisher import FisherAlignment, FisherEigenvalues
-from oodometer.measures.jacobian import Jacobian
-from oodometer.measures.mixup import Mixup
-from oodometer.measures.mmd import MmdGaussian, MmdMeanCov, MmdRandomFeatures
-from oodometer.measures.norms import FrobeniusNorm, PathNorm, SpectralNorm
-from oodometer.measures.relative import FORMS
 from oodometer.measures.sharpness import Sharpness
-from oodometer.measures.symmetric import HDeltaHDivergence
-from oodometer.registry import added
-from oodometer.subject import Measure
+from oodometer.measures.subject import Measure
+from oodometer.measures.weight_norms import FrobeniusNorm, PathNorm, SpectralNorm
 
 __all__ = [
     "MEMBERS",

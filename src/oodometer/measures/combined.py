@@ -7,13 +7,13 @@ from itertools import product
 from statistics import fmean
 from typing import get_args
 
-from oodometer.core import Score
-from oodometer.errors import NoAnswer
-from oodometer.measures.divergence import Divergence, Half, HDivergence
+from oodometer.core.errors import NoAnswer
+from oodometer.core.protocols import Score
 from oodometer.measures.entropy import SourceError
-from oodometer.measures.symmetric import HDeltaHDivergence
-from oodometer.subject import Measure, Subject, scored
-from oodometer.view import Need
+from oodometer.measures.h_divergence import Divergence, Half, HDivergence
+from oodometer.measures.hdh_divergence import HDeltaHDivergence
+from oodometer.measures.subject import Measure, Subject, scored
+from oodometer.models.model_view import Need
 
 
 @dataclass(frozen=True)

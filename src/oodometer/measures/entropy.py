@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from oodometer.core import Score
-from oodometer.subject import DG, Subject
-from oodometer.view import Need
+from oodometer.core.protocols import Score
+from oodometer.measures.subject import DG, Subject
+from oodometer.models.model_view import Need
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ from typing import ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from oodometer.arrays import Floats
-from oodometer.core import Score
-from oodometer.derivatives import MEMORY, Side, gradient_gram, sampled_classes
-from oodometer.errors import InputError, NoAnswer
-from oodometer.measures.relative import compared
-from oodometer.network import Network
-from oodometer.subject import DG, Subject
-from oodometer.view import Need, View, left_out
+from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.protocols import Score
+from oodometer.core.softmax_kernels import Floats
+from oodometer.measures._difference_and_ratio import compared
+from oodometer.measures.subject import DG, Subject
+from oodometer.models.introspection.derivatives import MEMORY, Side, gradient_gram, sampled_classes
+from oodometer.models.introspection.network import Network
+from oodometer.models.model_view import Need, View, left_out
 
 EigenvalueForm = Literal["diff", "ratio"]
 # Rows a side of a network of at most so many weights, and of a larger one.

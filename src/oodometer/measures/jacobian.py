@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from oodometer.arrays import Floats
-from oodometer.core import Score
-from oodometer.derivatives import MEMORY, jacobian_norms
-from oodometer.errors import InputError
-from oodometer.measures.relative import FORMS, Form, means_compared
-from oodometer.network import Network
-from oodometer.subject import DG, Subject
-from oodometer.view import Need, View
+from oodometer.core.errors import InputError
+from oodometer.core.protocols import Score
+from oodometer.core.softmax_kernels import Floats
+from oodometer.measures._difference_and_ratio import FORMS, Form, means_compared
+from oodometer.measures.subject import DG, Subject
+from oodometer.models.introspection.derivatives import MEMORY, jacobian_norms
+from oodometer.models.introspection.network import Network
+from oodometer.models.model_view import Need, View
 
 
 @dataclass(frozen=True)

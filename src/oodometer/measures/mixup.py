@@ -15,15 +15,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.arrays import Array, Floats, Ints
-from oodometer.core import Score
-from oodometer.draws import Draws
-from oodometer.errors import InputError, NoAnswer
-from oodometer.inputs import Inputs
-from oodometer.measures.relative import FORMS, Form, means_compared
-from oodometer.scoring import ROWS
-from oodometer.subject import DG, Subject
-from oodometer.view import Need, View
+from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.inputs import Inputs
+from oodometer.core.protocols import Score
+from oodometer.core.random_streams import Draws
+from oodometer.core.softmax_kernels import Array, Floats, Ints
+from oodometer.measures._difference_and_ratio import FORMS, Form, means_compared
+from oodometer.measures.subject import DG, Subject
+from oodometer.models.inference import ROWS
+from oodometer.models.model_view import Need, View
 
 # As many rows are mixed at once as have so many cells: 32 MB of floats.
 CELLS = 2**22

@@ -7,13 +7,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.arrays import Floats
-from oodometer.core import Score
-from oodometer.errors import InputError, NoAnswer
-from oodometer.kernels import gaussian_mmd, mean_covariance_distance, random_feature_mmd
-from oodometer.stats import Z95, stream
-from oodometer.subject import DG, Subject
-from oodometer.view import Need, left_out
+from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.protocols import Score
+from oodometer.core.softmax_kernels import Floats
+from oodometer.core.stats import Z95, stream
+from oodometer.measures._mmd_kernels import (
+    gaussian_mmd,
+    mean_covariance_distance,
+    random_feature_mmd,
+)
+from oodometer.measures.subject import DG, Subject
+from oodometer.models.model_view import Need, left_out
 
 # Squares of larger features are beyond what float32 distances hold.
 LARGEST = 1e12

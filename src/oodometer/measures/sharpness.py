@@ -16,15 +16,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from oodometer.arrays import Ints
-from oodometer.core import Score
-from oodometer.derivatives import derivable
-from oodometer.errors import InputError, NoAnswer
-from oodometer.inputs import Inputs, take
-from oodometer.network import Network, torch_package
-from oodometer.stats import stream
-from oodometer.subject import DG, Subject
-from oodometer.view import Need, View
+from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.inputs import Inputs, take
+from oodometer.core.protocols import Score
+from oodometer.core.softmax_kernels import Ints
+from oodometer.core.stats import stream
+from oodometer.measures.subject import DG, Subject
+from oodometer.models.introspection.derivatives import derivable
+from oodometer.models.introspection.network import Network, torch_package
+from oodometer.models.model_view import Need, View
 
 # α is looked for from the cap halved so many times, and no further down than so many.
 FIRST, LAST = 10, 40

@@ -5,13 +5,13 @@ Another package adds its own through an entry point of the group `oodometer.metr
 
 from __future__ import annotations
 
-from oodometer.errors import UnknownName
+from oodometer.core.errors import UnknownName
+from oodometer.core.registry import added
+from oodometer.measures.subject import Metric
 from oodometer.metrics.adversarial import AdversarialError
 from oodometer.metrics.basic import CalibrationError, Error, NegativeLogLikelihood
 from oodometer.metrics.disparity import DemographicDisparity
 from oodometer.metrics.per_class import F1, Auroc, BalancedAccuracy
-from oodometer.registry import added
-from oodometer.subject import Metric
 
 __all__ = [
     "F1",

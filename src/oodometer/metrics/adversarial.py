@@ -12,15 +12,15 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from oodometer.apgd import Box, apgd
-from oodometer.arrays import Bools, Ints
-from oodometer.core import Score
-from oodometer.derivatives import derivable
-from oodometer.errors import InputError
-from oodometer.network import Arguments, Network, torch_package
-from oodometer.scoring import ROWS
-from oodometer.stats import wilson
-from oodometer.view import Need, View
+from oodometer.core.errors import InputError
+from oodometer.core.protocols import Score
+from oodometer.core.softmax_kernels import Bools, Ints
+from oodometer.core.stats import wilson
+from oodometer.metrics._apgd import Box, apgd
+from oodometer.models.inference import ROWS
+from oodometer.models.introspection.derivatives import derivable
+from oodometer.models.introspection.network import Arguments, Network, torch_package
+from oodometer.models.model_view import Need, View
 
 
 @dataclass(frozen=True)

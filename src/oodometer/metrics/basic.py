@@ -12,13 +12,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.arrays import FLOOR
-from oodometer.calibration import calibration_error
-from oodometer.core import Score
-from oodometer.errors import InputError
-from oodometer.metrics.intervals import REPLICATES, between, of_sizes
-from oodometer.stats import Z95, draw_counts, stream, wilson
-from oodometer.view import Need, View
+from oodometer.core._metric_intervals import REPLICATES, between, of_sizes
+from oodometer.core.calibration import calibration_error
+from oodometer.core.errors import InputError
+from oodometer.core.protocols import Score
+from oodometer.core.softmax_kernels import FLOOR
+from oodometer.core.stats import Z95, draw_counts, stream, wilson
+from oodometer.models.model_view import Need, View
 
 AO = "Wenzel et al., NeurIPS 2022"
 # Rows of a bin are counted in so many parts of it: a thousandth of confidence apart.
@@ -31,8 +31,8 @@ FEW = 1000
 class Error:
     """The share of wrong decisions; Wilson's interval.
 
-    >>> from oodometer.predictions import Predictions
-    >>> from oodometer.view import Given
+    >>> from oodometer.core.predictions import Predictions
+    >>> from oodometer.models.model_view import Given
     >>> said = Predictions.from_probs([[0.9, 0.1], [0.4, 0.6]], labels=[0, 0])
     >>> Error().score(View(Given("toy", outputs=said))).value
     0.5
@@ -90,8 +90,8 @@ def squashed(nll: float) -> float:
 class CalibrationError:
     """The mean gap of confidence and accuracy over equal-width bins: Σ_b |Σ_{i∈b} conf_i − right_i| / n.
 
-    >>> from oodometer.predictions import Predictions
-    >>> from oodometer.view import Given
+    >>> from oodometer.core.predictions import Predictions
+    >>> from oodometer.models.model_view import Given
     >>> said = Predictions.from_probs([[0.9, 0.1], [0.1, 0.9]], labels=[0, 0])
     >>> CalibrationError().score(View(Given("toy", outputs=said))).value
     0.4

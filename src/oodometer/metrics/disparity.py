@@ -11,13 +11,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.arrays import FLOOR, Bools, Floats, Ints, blocks
-from oodometer.core import Score
-from oodometer.errors import NoAnswer
-from oodometer.metrics.intervals import REPLICATES, between, of_sizes
-from oodometer.predictions import Predictions
-from oodometer.stats import draw_counts, stream
-from oodometer.view import Need, View
+from oodometer.core._metric_intervals import REPLICATES, between, of_sizes
+from oodometer.core.errors import NoAnswer
+from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Score
+from oodometer.core.softmax_kernels import FLOOR, Bools, Floats, Ints, blocks
+from oodometer.core.stats import draw_counts, stream
+from oodometer.models.model_view import Need, View
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class DemographicDisparity:
 
     Of two classes that is the difference of the rates of either.
 
-    >>> from oodometer.view import Given
+    >>> from oodometer.models.model_view import Given
     >>> said = Predictions.from_probs([[0.9, 0.1], [0.1, 0.9], [0.9, 0.1]], labels=[0, 1, 1])
     >>> DemographicDisparity().score(View(Given("toy", outputs=said))).value
     0.5

@@ -12,12 +12,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.arrays import Bools, Floats, Ints
-from oodometer.core import Score
-from oodometer.errors import NoAnswer
-from oodometer.metrics.intervals import REPLICATES, between, of_replicates
-from oodometer.stats import Z95, draw_counts, stream
-from oodometer.view import Need, View
+from oodometer.core._metric_intervals import REPLICATES, between, of_replicates
+from oodometer.core.errors import NoAnswer
+from oodometer.core.protocols import Score
+from oodometer.core.softmax_kernels import Bools, Floats, Ints
+from oodometer.core.stats import Z95, draw_counts, stream
+from oodometer.models.model_view import Need, View
 
 # Of a class's hits, decisions and rows: what is divided, and what by.
 Ratio = Callable[[Ints, Ints, Ints], tuple[Ints, Ints]]
@@ -31,8 +31,8 @@ FEW = 10
 class F1:
     """The mean over classes of 2 · hits / (rows said to be of the class + rows that are).
 
-    >>> from oodometer.predictions import Predictions
-    >>> from oodometer.view import Given
+    >>> from oodometer.core.predictions import Predictions
+    >>> from oodometer.models.model_view import Given
     >>> said = Predictions.from_classes([0, 0, 0, 1], k=2, labels=[0, 0, 1, 1])
     >>> F1().score(View(Given("toy", outputs=said))).by_class
     {'0': 0.8, '1': 0.6666666666666666}
@@ -53,8 +53,8 @@ class F1:
 class BalancedAccuracy:
     """The mean over classes of the accuracy on the rows of a class: hits / rows that are of it.
 
-    >>> from oodometer.predictions import Predictions
-    >>> from oodometer.view import Given
+    >>> from oodometer.core.predictions import Predictions
+    >>> from oodometer.models.model_view import Given
     >>> said = Predictions.from_classes([0, 0, 0, 1], k=2, labels=[0, 0, 0, 0])
     >>> BalancedAccuracy().score(View(Given("toy", outputs=said))).value
     0.75

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from oodometer.errors import InputError
-from oodometer.extras import require
-from oodometer.inputs import Inputs, is_table
-from oodometer.models.adapter import Adapter
-from oodometer.models.answers import Answer, one_line
+from oodometer.core.errors import InputError
+from oodometer.core.inputs import Inputs, is_table
+from oodometer.core.optional_imports import require
+from oodometer.models._raw_outputs import Answer, one_line
+from oodometer.models.base import Adapter
 
 _PLACE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.arrays import Array
-from oodometer.errors import InputError, MissingExtra, NoAnswer
-from oodometer.extras import has_tokenizer, quiet_transformers, require
-from oodometer.inputs import Inputs, Kind, kind_of
-from oodometer.models.adapter import Adapter
-from oodometer.models.answers import Answer, Names, one_line
+from oodometer.core.errors import InputError, MissingExtra, NoAnswer
+from oodometer.core.inputs import Inputs, Kind, kind_of
+from oodometer.core.optional_imports import has_tokenizer, quiet_transformers, require
+from oodometer.core.softmax_kernels import Array
+from oodometer.models._raw_outputs import Answer, Names, one_line
+from oodometer.models.base import Adapter
+from oodometer.models.introspection.network import Arguments, Network
 from oodometer.models.pickles import refuse
 from oodometer.models.torch import best_device, first_tensor, torch_package
-from oodometer.network import Arguments, Network
 
 TEXTS, IMAGES = 64, 32
 TASKS: dict[str, tuple[Kind, ...]] = {

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.arrays import Array
-from oodometer.errors import InputError, UnknownName
-from oodometer.extras import require
-from oodometer.inputs import Inputs
-from oodometer.models.adapter import Adapter, check_scaling, rows_that_fit
-from oodometer.models.answers import Answer, Form, one_line
-from oodometer.models.onnx_inputs import Feed
+from oodometer.core.errors import InputError, UnknownName
+from oodometer.core.inputs import Inputs
+from oodometer.core.optional_imports import require
+from oodometer.core.softmax_kernels import Array
+from oodometer.models._onnx_inputs import Feed
+from oodometer.models._raw_outputs import Answer, Form, one_line
+from oodometer.models.base import Adapter, check_scaling, rows_that_fit
 
 
 @dataclass(frozen=True, eq=False, repr=False)

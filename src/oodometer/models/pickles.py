@@ -6,9 +6,9 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from oodometer.errors import InputError
-from oodometer.extras import require
-from oodometer.models.answers import one_line
+from oodometer.core.errors import InputError
+from oodometer.core.optional_imports import require
+from oodometer.models._raw_outputs import one_line
 
 SUFFIXES = (".pt", ".pth", ".pt2", ".pkl", ".pickle", ".joblib")
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.arrays import Array
-from oodometer.errors import InputError
-from oodometer.extras import require
-from oodometer.inputs import Inputs, kind_of
-from oodometer.models.adapter import Adapter
-from oodometer.models.answers import Answer, Names
-from oodometer.models.tables import matrix
+from oodometer.core.errors import InputError
+from oodometer.core.inputs import Inputs, kind_of
+from oodometer.core.optional_imports import require
+from oodometer.core.softmax_kernels import Array
+from oodometer.models._raw_outputs import Answer, Names
+from oodometer.models._tabular_inputs import matrix
+from oodometer.models.base import Adapter
 
 
 @dataclass(frozen=True, eq=False, repr=False)

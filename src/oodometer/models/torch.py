@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.arrays import Array
-from oodometer.errors import InputError, NoAnswer
-from oodometer.extras import require
-from oodometer.inputs import Inputs, kind_of
-from oodometer.models.adapter import Adapter, check_scaling, rows_that_fit
-from oodometer.models.answers import Answer, one_line
-from oodometer.models.fusing import fused
-from oodometer.network import Arguments, Network
+from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.inputs import Inputs, kind_of
+from oodometer.core.optional_imports import require
+from oodometer.core.softmax_kernels import Array
+from oodometer.models._batchnorm_fusion import fused
+from oodometer.models._raw_outputs import Answer, one_line
+from oodometer.models.base import Adapter, check_scaling, rows_that_fit
+from oodometer.models.introspection.network import Arguments, Network
 
 # The fast form of a network must give the plain form's logits within this.
 AGREE = 1e-4

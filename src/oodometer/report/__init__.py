@@ -1,7 +1,7 @@
 """What was found, as one HTML page that needs nothing else: no network, no server, no files."""
 
-from oodometer.report.assessed import assessment_page
-from oodometer.report.comparison import Comparison, comparison_page
+from oodometer.report._assessment_page import assessment_page
+from oodometer.report.demo_page import Comparison, comparison_page
 from oodometer.report.page import check_available, check_writable, write_page
 
 __all__ = [

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from oodometer.extras import require
-from oodometer.report.binned import ClassShare, Confidences, ReliabilityBin
+from oodometer.core.optional_imports import require
+from oodometer.report.histograms import ClassShare, Confidences, ReliabilityBin
 
 Spec = dict[str, Any]
 Row = dict[str, Any]

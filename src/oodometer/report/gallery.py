@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from oodometer.errors import InputError
-from oodometer.inputs import kind_of
-from oodometer.readings import Neighborhoods
-from oodometer.report.changes import Sheet, written
-from oodometer.report.folder import INDEX, MARK, check_folder, put_files
-from oodometer.report.grids import Caption, grid
-from oodometer.report.neighbors import Example, Member, check_same, example_of, least
+from oodometer.core.errors import InputError
+from oodometer.core.inputs import kind_of
+from oodometer.neighborhood._neighborhood_sampler import Show
+from oodometer.neighborhood.results import Neighborhoods
+from oodometer.report._gallery_folder import INDEX, MARK, check_folder, put_files
+from oodometer.report.image_grid import Caption, grid
+from oodometer.report.input_diff import Sheet, written
+from oodometer.report.neighborhood_view import Example, Member, check_same, example_of, least
 from oodometer.report.page import FOLDER, environment
-from oodometer.showing import Show
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oodometer.aside import aside
-from oodometer.assessment import points, span
-from oodometer.diagnostics import SHAPES
-from oodometer.errors import InputError
-from oodometer.extras import require
-from oodometer.report.binned import shortened
+from oodometer.assessment.diagnostics import SHAPES
+from oodometer.assessment.result import points, span
+from oodometer.core.errors import InputError
+from oodometer.core.optional_imports import require
+from oodometer.data.atomic import aside
+from oodometer.report.histograms import shortened
 
 if TYPE_CHECKING:
     import jinja2

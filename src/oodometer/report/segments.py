@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from oodometer.assessment import Assessment, Segment
-from oodometer.report import binned, charts
-from oodometer.report.figures import Figure, in_points
+from oodometer.assessment.result import Assessment, Segment
+from oodometer.report import charts, histograms
+from oodometer.report.assessment_figures import Figure, in_points
 
 # More marks are not told apart, more rows of a table not read, and both would make a page heavy.
 MOST_DRAWN = 40
@@ -89,7 +89,7 @@ def _compared(assessment: Assessment) -> Figure:
     """A row a segment."""
     every, method = assessment.segments, _method(assessment.segments)
     pairs = [(s.value, s.estimate) for s in lowest(every, MOST_DRAWN) if s.estimate]
-    names = binned.labels([name for name, _ in pairs])
+    names = histograms.labels([name for name, _ in pairs])
     marks = [
         charts.Mark(name, *in_points(found)) for name, (_, found) in zip(names, pairs, strict=True)
     ]

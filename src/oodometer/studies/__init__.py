@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from oodometer.studies.running import Ran, run
+from oodometer.studies._run import Ran, run
+from oodometer.studies._status import Standing, status
 from oodometer.studies.spec import Study
-from oodometer.studies.standing import Standing, status
 
 __all__ = ["Ran", "Standing", "Study", "run", "status"]

@@ -35,14 +35,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from oodometer.datasets.groups import Group
-from oodometer.datasets.settings import known
-from oodometer.errors import InputError, UnknownName
-from oodometer.pools.grids import Spec, group_of
-from oodometer.studies.asked import ALL, naming, wanted_of, whole
-from oodometer.studies.members import Members, Own, Pool, members_of
-from oodometer.studies.rows import Domain
-from oodometer.studies.wanted import Wanted
+from oodometer.core.errors import InputError, UnknownName
+from oodometer.studies._spec_values import ALL, naming, wanted_of, whole
+from oodometer.studies._toml import known
+from oodometer.studies.domains.group import Group
+from oodometer.studies.requested_values import Wanted
+from oodometer.studies.splits import Domain
+from oodometer.studies.study_models import Members, Own, Pool, members_of
+from oodometer.studies.training.spec import Spec, group_of
 
 KEYS = (
     "name", "about", "pools", "models", "group", "domains", "split", "rows", "source_rows",

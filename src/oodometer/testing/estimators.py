@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.core import Estimate, Estimator, Staged
-from oodometer.errors import NoAnswer
-from oodometer.predictions import Predictions
-from oodometer.stats import stream
+from oodometer.core.errors import NoAnswer
+from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Estimate, Estimator, Staged
+from oodometer.core.stats import stream
 
 # Sums over batches and over permuted rows differ by rounding alone; solvers add their tolerance.
 EXACT, SOLVED = 1e-9, 1e-4

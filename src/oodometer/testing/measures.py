@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.arrays import Array, Ints
-from oodometer.errors import NoAnswer, OodometerError
-from oodometer.extras import require
-from oodometer.measuring import subject_of
+from oodometer.core.errors import NoAnswer, OodometerError
+from oodometer.core.optional_imports import require
+from oodometer.core.predictions import Predictions
+from oodometer.core.softmax_kernels import Array, Ints
+from oodometer.core.stats import stream
+from oodometer.measures._measure import subject_of
+from oodometer.measures.subject import Measure, Subject, scored
 from oodometer.models import TorchModel
-from oodometer.predictions import Predictions
-from oodometer.stats import stream
-from oodometer.subject import Measure, Subject, scored
+from oodometer.models.model_view import NEEDS, Given, Need, View
 from oodometer.testing.estimators import is_frozen
-from oodometer.view import NEEDS, Given, Need, View
 
 ROWS, WIDTH, HIDDEN, CLASSES = 60, 6, 8, 3
 # What can be had of arrays, without a model.
@@ -65,7 +65,7 @@ def toy_subject(
 
     `order` puts the rows of every dataset in another order.
     """
-    from oodometer.datasets import as_dataset
+    from oodometer.data import as_dataset
 
     def data(number: int, shift: float, n: int = ROWS) -> Any:
         inputs, labels = toy_data(seed + number, shift, n)

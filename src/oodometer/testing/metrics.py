@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from oodometer.core import Score
-from oodometer.datasets import as_dataset
-from oodometer.errors import NoAnswer
+from oodometer.core.errors import NoAnswer
+from oodometer.core.protocols import Score
+from oodometer.core.stats import stream
+from oodometer.data import as_dataset
+from oodometer.measures.subject import Metric
 from oodometer.models import TorchModel
-from oodometer.stats import stream
-from oodometer.subject import Metric
+from oodometer.models.model_view import NEEDS, Given, View
 from oodometer.testing.estimators import is_frozen
 from oodometer.testing.measures import network_state, toy_data, toy_network
-from oodometer.view import NEEDS, Given, View
 
 # Rows in another order are summed in another order.
 CLOSE = 1e-6

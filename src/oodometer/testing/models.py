@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from oodometer import inputs as batches
-from oodometer.core import Model
-from oodometer.inputs import Inputs
-from oodometer.predictions import Predictions
-from oodometer.stats import stream
+from oodometer.core import inputs as batches
+from oodometer.core.inputs import Inputs
+from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Model
+from oodometer.core.stats import stream
 
 # Rows scored alone and in a batch differ by the order of sums.
 CLOSE = 1e-4

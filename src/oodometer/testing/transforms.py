@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from oodometer import inputs as batches
-from oodometer.arrays import Ints
-from oodometer.core import Transform
-from oodometer.draws import Draws
-from oodometer.inputs import KINDS, Inputs, Kind
-from oodometer.stats import stream
-from oodometer.testing.extents import METERS, Meter
+from oodometer.core import inputs as batches
+from oodometer.core.inputs import KINDS, Inputs, Kind
+from oodometer.core.protocols import Transform
+from oodometer.core.random_streams import Draws
+from oodometer.core.softmax_kernels import Ints
+from oodometer.core.stats import stream
+from oodometer.testing._transform_magnitude import METERS, Meter
 
 WORDS = ("the", "a", "this", "old", "new", "red", "small", "cup", "book", "chair", "story", "plot",
          "film", "was", "is", "seems", "felt", "very", "quite", "good", "bad", "fine", "poor",
@@ -95,7 +95,9 @@ def at(member: Transform, magnitude: float) -> Any:
 
 
 def _is_described(member: Transform, seed: int) -> None:
-    assert isinstance(member, Transform), f"{member!r} must derive from oodometer.core.Transform"
+    assert isinstance(member, Transform), (
+        f"{member!r} must derive from oodometer.core.protocols.Transform"
+    )
     assert member.name == member.name.lower(), f"the name {member.name!r} must be lower case"
     assert member.label, f"{member.name} needs a label, for the measure's name"
     assert member.assumes, f"{member.name} must say of what inputs it keeps the class"

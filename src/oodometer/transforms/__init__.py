@@ -5,12 +5,10 @@ Another package adds its own through an entry point of the group `oodometer.tran
 
 from __future__ import annotations
 
-from oodometer.core import Transform
-from oodometer.errors import UnknownName
-from oodometer.inputs import Kind
-from oodometer.registry import added
-from oodometer.transforms.backtranslation import BackTranslation
-from oodometer.transforms.eda import EDA
+from oodometer.core.errors import UnknownName
+from oodometer.core.inputs import Kind
+from oodometer.core.protocols import Transform
+from oodometer.core.registry import added
 from oodometer.transforms.images import (
     Brightness,
     Color,
@@ -22,10 +20,12 @@ from oodometer.transforms.images import (
     Translate,
 )
 from oodometer.transforms.randaugment import RandAugment
-from oodometer.transforms.random_replace import RandomReplacement
 from oodometer.transforms.sphere import Sphere
-from oodometer.transforms.ssmba import SSMBA
-from oodometer.transforms.tables import Gaussian, MarginalSwap
+from oodometer.transforms.tabular import Gaussian, MarginalSwap
+from oodometer.transforms.text.backtranslation import BackTranslation
+from oodometer.transforms.text.eda import EDA
+from oodometer.transforms.text.random_replacement import RandomReplacement
+from oodometer.transforms.text.ssmba import SSMBA
 
 __all__ = [
     "EDA",
@@ -83,7 +83,7 @@ _PREFIXES = ("ni_", "ms_", "ne_", "ei_", "pa_")
 
 def every() -> tuple[Transform, ...]:
     """All transforms: ours, and those that installed packages add."""
-    needs = "transform: it must derive from oodometer.core.Transform"
+    needs = "transform: it must derive from oodometer.core.protocols.Transform"
     others = added("oodometer.transforms", Transform, else_say=needs)  # type: ignore[type-abstract]
     return (*MEMBERS, *others)
 

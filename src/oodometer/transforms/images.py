@@ -12,13 +12,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oodometer.arrays import Array, Floats, Ints
-from oodometer.core import Transform
-from oodometer.draws import Draws
-from oodometer.errors import InputError
-from oodometer.inputs import Inputs, Kind, kind_of
-from oodometer.transforms.colors import Image, brightness, color, contrast
-from oodometer.transforms.warps import cropped, rotate, shear_x, shear_y, shifted
+from oodometer.core.errors import InputError
+from oodometer.core.inputs import Inputs, Kind, kind_of
+from oodometer.core.protocols import Transform
+from oodometer.core.random_streams import Draws
+from oodometer.core.softmax_kernels import Array, Floats, Ints
+from oodometer.transforms.affine_ops import cropped, rotate, shear_x, shear_y, shifted
+from oodometer.transforms.color_ops import Image, brightness, color, contrast
 
 IMAGES: tuple[Kind, ...] = ("images",)
 

@@ -8,13 +8,13 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from oodometer.arrays import Floats, Ints
-from oodometer.core import Transform
-from oodometer.draws import Draws
-from oodometer.errors import InputError
-from oodometer.inputs import Inputs, Kind
-from oodometer.transforms import colors, warps
-from oodometer.transforms.colors import Image
+from oodometer.core.errors import InputError
+from oodometer.core.inputs import Inputs, Kind
+from oodometer.core.protocols import Transform
+from oodometer.core.random_streams import Draws
+from oodometer.core.softmax_kernels import Floats, Ints
+from oodometer.transforms import affine_ops, color_ops
+from oodometer.transforms.color_ops import Image
 from oodometer.transforms.images import IMAGES, check_magnitude, checked_images, without_channel
 
 # The scale of magnitudes ends here.
@@ -37,19 +37,19 @@ class Operation(NamedTuple):
 # other end lies as far on the other side of at_0: brightness goes from 0.1 to 1.9.
 OPERATIONS: tuple[Operation, ...] = (
     Operation("identity", lambda image, _: image, 0, 0, False),
-    Operation("autocontrast", lambda image, _: colors.autocontrast(image), 0, 0, False),
-    Operation("equalize", lambda image, _: colors.equalize(image), 0, 0, False),
-    Operation("rotate", warps.rotate, 0, 30, True),
-    Operation("solarize", colors.solarize, 256, 0, False),
-    Operation("color", colors.color, 1, 1.9, True),
-    Operation("posterize", colors.posterize, 8, 4, False),
-    Operation("contrast", colors.contrast, 1, 1.9, True),
-    Operation("brightness", colors.brightness, 1, 1.9, True),
-    Operation("sharpness", colors.sharpness, 1, 1.9, True),
-    Operation("shear-x", warps.shear_x, 0, 0.3, True),
-    Operation("shear-y", warps.shear_y, 0, 0.3, True),
-    Operation("translate-x", warps.translate_x, 0, 0.3, True),
-    Operation("translate-y", warps.translate_y, 0, 0.3, True),
+    Operation("autocontrast", lambda image, _: color_ops.autocontrast(image), 0, 0, False),
+    Operation("equalize", lambda image, _: color_ops.equalize(image), 0, 0, False),
+    Operation("rotate", affine_ops.rotate, 0, 30, True),
+    Operation("solarize", color_ops.solarize, 256, 0, False),
+    Operation("color", color_ops.color, 1, 1.9, True),
+    Operation("posterize", color_ops.posterize, 8, 4, False),
+    Operation("contrast", color_ops.contrast, 1, 1.9, True),
+    Operation("brightness", color_ops.brightness, 1, 1.9, True),
+    Operation("sharpness", color_ops.sharpness, 1, 1.9, True),
+    Operation("shear-x", affine_ops.shear_x, 0, 0.3, True),
+    Operation("shear-y", affine_ops.shear_y, 0, 0.3, True),
+    Operation("translate-x", affine_ops.translate_x, 0, 0.3, True),
+    Operation("translate-y", affine_ops.translate_y, 0, 0.3, True),
 )
 
 

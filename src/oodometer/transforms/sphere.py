@@ -13,12 +13,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.arrays import Floats
-from oodometer.core import Transform
-from oodometer.draws import Draws
-from oodometer.errors import InputError
-from oodometer.inputs import Inputs, Kind, kind_of
-from oodometer.transforms.normals import normals
+from oodometer.core._normal_draws import normals
+from oodometer.core.errors import InputError
+from oodometer.core.inputs import Inputs, Kind, kind_of
+from oodometer.core.protocols import Transform
+from oodometer.core.random_streams import Draws
+from oodometer.core.softmax_kernels import Floats
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Sphere(Transform):
     x' = x cos θ + ‖x‖ t sin θ, t uniform among the unit vectors at right angles to x. A vector
     of norm 0 or of one number stays where it is; r above 2‖x‖ reaches the opposite point.
 
-    >>> from oodometer.inputs import keys
+    >>> from oodometer.core.inputs import keys
     >>> x = np.array([[3.0, 4.0], [0.0, 0.0]])
     >>> moved = Sphere(0.5).apply(x, Draws(0, keys(x), np.array([1, 1])))
     >>> np.linalg.norm(moved, axis=1).round(9).tolist(), bool(np.linalg.norm(moved - x) <= 0.5)

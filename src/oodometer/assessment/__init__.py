@@ -1,0 +1,1 @@
+"""Accuracy estimates: estimate(), estimate_files(), diagnostics, label plans."""

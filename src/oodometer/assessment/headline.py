@@ -1,0 +1,77 @@
+"""The one number that an assessment shows first, and why it is that one.
+
+The rule was chosen on one half of three real suites, and judged on the other half
+(docs/results/quality_headline.md): of all that were tried, single methods and combinations, the best
+was DOC where source and target look alike, COT where they do not, and ATC where it can't be had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Estimate
+from oodometer.estimators.aline import ON_A_LINE
+
+# Where these lights are green, source and target look alike, and the source's errors tell most.
+ALIKE = ("score_distance", "domain_auc")
+NEAR = "doc"
+# Else the first of these that has an answer and nothing against it.
+ORDER = (
+    "cot", "atc-mc", "atc-ne", "doc", "im", "aline-s", "bbse", "iw", "ac", "mlls", "leap", "gde",
+)  # fmt: skip
+
+
+def picked(
+    found: Mapping[str, Estimate],
+    source: Predictions,
+    *,
+    calibrated: bool,
+    lights: Mapping[str, str],
+) -> tuple[str, str]:
+    """The method of the headline, and the rule that picked it."""
+    if len(found) == 1:
+        return next(iter(found)), "the only method with an answer"
+    if NEAR in found and all(lights.get(name) == "green" for name in ALIKE):
+        return NEAR, f"source and target look alike: {' and '.join(ALIKE)} are green"
+    objected = against(found, source, calibrated=calibrated)
+    order = [name for name in ORDER if name not in objected]
+    first = next((name for name in order if name in found), None)
+    if first is None:
+        return next(iter(found)), "the first method asked for"
+    passed = "".join(f"; not {name}: {why}" for name, why in objected.items() if name in found)
+    return first, f"the first of {', '.join(order)} with an answer{passed}"
+
+
+def for_parts(names: Collection[str], source: Predictions) -> str:
+    """The method for parts of the target, of those with an answer; no light has a say in it.
+
+    COT takes the source's class shares for the target's; parts mostly have shares of their own.
+    Lines of agreement are drawn through whole domains.
+    """
+    passed = {"cot", "aline-s", *_without_threshold(source)}
+    order = [name for name in ORDER if name not in passed] + list(ORDER)
+    return next((name for name in order if name in names), next(iter(names)))
+
+
+def against(
+    found: Mapping[str, Estimate], source: Predictions, *, calibrated: bool
+) -> dict[str, str]:
+    """Methods that may not be the headline here, and why."""
+    objected = {}
+    if not calibrated:
+        objected["cot"] = "the scores were not calibrated"
+    objected |= dict.fromkeys(_without_threshold(source), "the source sets no threshold")
+    if "aline-s" in found and found["aline-s"].facts["agreement_r2"] < ON_A_LINE:
+        objected["aline-s"] = "agreements are off the line"
+    return objected
+
+
+def _without_threshold(source: Predictions) -> tuple[str, ...]:
+    """Methods whose threshold this source can't set."""
+    return ("atc-mc", "atc-ne") if all_alike(source) else ()
+
+
+def all_alike(source: Predictions) -> bool:
+    """Whether the source has no error, or no right answer."""
+    return bool(source.correct.all() or not source.correct.any())

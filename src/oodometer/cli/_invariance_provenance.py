@@ -1,0 +1,67 @@
+"""What invariance and rank share for their pages."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from oodometer.cli._provenance import reproduced
+from oodometer.core.errors import UnknownName
+
+if TYPE_CHECKING:
+    from oodometer.core.protocols import Dataset, Transform
+    from oodometer.neighborhood._neighborhood_sampler import Show
+    from oodometer.neighborhood.results import Neighborhoods
+
+ExamplesOf = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODEL", help="Whose examples the report shows, by its name. [default: the first]"
+    ),
+]
+# Settings of a transform that has learned can be long.
+LONGEST = 500
+
+
+def shown_model(name: str | None, models: Mapping[str, Any]) -> str | None:
+    """The name that was given; one that no model has is refused."""
+    if name is not None and name not in models:
+        raise UnknownName("model", name, models)
+    return name
+
+
+def shown_again(
+    dataset: Dataset, transform: Transform, seed: int, reference: Dataset | None = None
+) -> Show:
+    """What draws the same neighborhoods once more."""
+    from oodometer.neighborhood._invariance import ready_transform
+    from oodometer.neighborhood._neighborhood_sampler import Show
+
+    known = dataset if reference is None else reference
+    return Show(dataset, ready_transform(transform, dataset, known, seed), seed)
+
+
+def remade(models: Iterable[str], seed: int, found: Neighborhoods | None) -> dict[str, str]:
+    """What is needed to get the same numbers again."""
+    places = [Path(one) for one in models]
+    facts = reproduced([one for one in places if one.is_file()], seed=seed)
+    facts |= {f"SHA-256 of the files in {one}": _digest(one) for one in places if one.is_dir()}
+    if found is None:
+        return facts
+    settings = found.settings
+    cut = settings if len(settings) <= LONGEST else f"{settings[:LONGEST]}…"
+    return facts | {"Transform": cut, f"Fingerprint of {found.data}": found.fingerprint}
+
+
+def _digest(folder: Path) -> str:
+    """Of all files of a folder, one after another in the order of their names."""
+    whole = hashlib.sha256()
+    for path in sorted(one for one in folder.rglob("*") if one.is_file()):
+        with path.open("rb") as stream:
+            while block := stream.read(2**20):
+                whole.update(block)
+    return whole.hexdigest()

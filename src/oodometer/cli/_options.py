@@ -1,0 +1,108 @@
+"""What commands share: options, the console, and checks made before the work."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from oodometer.core.errors import InputError
+from oodometer.report._terminal_layout import printable
+
+# What a shell gives for a program that a closed pipe has ended: 128 and the signal's number.
+BROKEN_PIPE = 141
+
+AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No progress and no notes, just what was asked for.")
+]
+Seed = Annotated[int, typer.Option(help="Of every random choice.")]
+Html = Annotated[Path | None, typer.Option(help="Write a report to this file.")]
+
+_quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+
+
+class Screen(Console):
+    """A console with which a closed pipe is no failure of ours, as with any program."""
+
+    def on_broken_pipe(self) -> None:
+        """Go without a word."""
+        raise BrokenPipeError
+
+
+def console() -> Console:
+    """Where tables go."""
+    return Screen(highlight=False, no_color=_colourless())
+
+
+def errors() -> Console:
+    """Where progress and notes go."""
+    return Screen(stderr=True, highlight=False, no_color=_colourless(), quiet=_quiet.get())
+
+
+def _colourless() -> bool | None:
+    """Whether CLICOLOR forbids colour; rich itself heeds NO_COLOR and TERM."""
+    return True if os.environ.get("CLICOLOR") == "0" else None
+
+
+@contextmanager
+def quietly(wanted: bool) -> Iterator[None]:
+    """Neither progress nor notes, if wanted."""
+    before = _quiet.set(wanted)
+    try:
+        yield
+    finally:
+        _quiet.reset(before)
+
+
+def note(message: str) -> None:
+    """A line beside the result: where a file is."""
+    errors().print(Text(printable(message)), soft_wrap=True)
+
+
+def show_json(found: Any) -> None:
+    """A result for machines; what is no number is null, for JSON has no other word for it."""
+    typer.echo(json.dumps(_plain(found), indent=2, allow_nan=False))
+
+
+def _plain(found: Any) -> Any:
+    """Without numbers that JSON lacks.
+
+    >>> _plain({"a": [1.5, float("nan")]})
+    {'a': [1.5, None]}
+    """
+    if isinstance(found, Mapping):
+        return {key: _plain(value) for key, value in found.items()}
+    if isinstance(found, list | tuple):
+        return [_plain(value) for value in found]
+    return None if isinstance(found, float) and not math.isfinite(found) else found
+
+
+def page_can_be_made(html: Path | None) -> None:
+    """Refuse what would fail after the work, or destroy: a file that is no page is not replaced."""
+    if html is not None:
+        from oodometer import report
+
+        report.check_available()
+        report.check_writable(html)
+        if html.exists() and not _is_page(html):
+            raise InputError(
+                f"{html} is there already and is no page. Give another name, such as "
+                f"{html.with_suffix('.html').name}, or remove it first."
+            )
+
+
+def _is_page(path: Path) -> bool:
+    """Whether it begins as our pages do, or is empty."""
+    with path.open("rb") as stream:
+        start = stream.read(64).lstrip().lower()
+    return not start or start.startswith(b"<!doctype html")

@@ -1,0 +1,68 @@
+"""The list of every method: estimators, measures and metrics."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from oodometer.cli._options import AsJson, console, show_json
+from oodometer.core.errors import UnknownName
+from oodometer.report import terminal
+
+TITLES = {
+    "estimator": "Estimators of accuracy (oodometer estimate)",
+    "measure": "Measures that may tell of the error (oodometer measure)",
+    "metric": "Metrics on labelled data (oodometer metrics)",
+}
+
+
+def methods(
+    family: Annotated[
+        str | None,
+        typer.Option(
+            help="Just these: estimator, measure or metric.", autocompletion=lambda: list(TITLES)
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List every method: what it needs, what it assumes, its paper.
+
+    Example: oodometer methods --family measure
+    """
+    from oodometer import estimators, measures, metrics  # many parts, which help has no use for
+
+    if family is not None and family.removesuffix("s") not in TITLES:
+        raise UnknownName("family", family, TITLES)
+    families: dict[str, tuple[Any, ...]] = {
+        "estimator": estimators.every(),
+        "measure": measures.every(),
+        "metric": metrics.every(),
+    }
+    kept = [name for name in families if family is None or name == family.removesuffix("s")]
+    rows = [_described(member, name) for name in kept for member in families[name]]
+    if as_json:
+        show_json(rows)
+        return
+    for place, name in enumerate(kept):
+        if place:
+            console().print()
+        cells = [
+            (row["name"], ", ".join(row["needs"]), row["assumes"], row["paper"])
+            for row in rows
+            if row["family"] == name
+        ]
+        columns = (name, "needs", "tells" if name == "metric" else "assumes", "paper")
+        console().print(terminal.table(TITLES[name], columns, cells))
+
+
+def _described(member: Any, family: str) -> dict[str, Any]:
+    return {
+        "name": member.name,
+        "label": getattr(member, "label", member.name),
+        "family": family,
+        "needs": list(getattr(member, "needs", ())),
+        "assumes": member.assumes,
+        "paper": getattr(member, "paper", ""),
+        "streams": bool(getattr(member, "streams", False)),
+    }

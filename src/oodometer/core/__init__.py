@@ -1,0 +1,1 @@
+"""Data classes, protocols, validation and numerics that all other packages use."""

@@ -1,0 +1,176 @@
+"""What a model is shown: batches of images, texts, pairs of texts, vectors or table rows.
+
+A batch is plain data, and its kind is seen from its type alone:
+
+images   uint8 array (n, height, width), or (n, height, width, channels) with 1 or 3 channels
+text     list of strings
+pairs    list of pairs of strings (premise and hypothesis, question and passage)
+vectors  array of floats (n, d), or (n, …) of any shape
+table    pyarrow.Table of n rows, columns of numbers or of categories
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, TypeGuard, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from oodometer.core.errors import InputError
+from oodometer.core.softmax_kernels import Array, Ints
+
+Kind = Literal["images", "text", "pairs", "vectors", "table"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+Inputs = Any
+Keys = npt.NDArray[np.uint64]
+
+# The increment of a Weyl sequence and the multipliers of a 64-bit finalizer (Steele et al. 2014).
+STEP = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+def kind_of(inputs: Inputs) -> Kind:
+    """Which of the kinds a batch is.
+
+    >>> kind_of(np.zeros((2, 8, 8), dtype=np.uint8)), kind_of(["a text"])
+    ('images', 'text')
+    """
+    if isinstance(inputs, np.ndarray):
+        return _kind_of_array(inputs)
+    if is_table(inputs):
+        return "table"
+    if isinstance(inputs, list):
+        return _kind_of_list(inputs)
+    raise InputError(
+        f"A {type(inputs).__name__} is no batch of inputs. Give an array, a list of strings, a "
+        "list of pairs of strings, or a table; as_dataset opens files and folders."
+    )
+
+
+def _kind_of_array(inputs: Array) -> Kind:
+    if inputs.dtype == np.uint8 and inputs.ndim in (3, 4):
+        if inputs.ndim == 4 and inputs.shape[3] not in (1, 3):
+            raise InputError(
+                f"Images must be (n, height, width) or (n, height, width, 3); got {inputs.shape}. "
+                "If channels come first, turn them: np.moveaxis(images, 1, -1)."
+            )
+        return "images"
+    if inputs.dtype.kind == "f" and inputs.ndim >= 2:
+        return "vectors"
+    raise InputError(
+        f"An array of {inputs.dtype} of shape {inputs.shape} is no batch of inputs. Images are "
+        "uint8 (n, height, width) or (n, height, width, 3), vectors are floats (n, d)."
+    )
+
+
+def _kind_of_list(inputs: list[Any]) -> Kind:
+    if all(isinstance(row, str) for row in inputs):
+        return "text"
+    if all(_is_pair(row) for row in inputs):
+        return "pairs"
+    pairs = _is_pair(inputs[0])
+    row = next(
+        i for i, r in enumerate(inputs) if not (_is_pair(r) if pairs else isinstance(r, str))
+    )
+    raise InputError(
+        f"A list of inputs must hold strings only, or pairs of strings only; row {row} is "
+        f"{type(inputs[row]).__name__}. Give numbers as an array."
+    )
+
+
+def _is_pair(row: Any) -> TypeGuard[tuple[str, str]]:
+    return isinstance(row, tuple) and len(row) == 2 and all(isinstance(side, str) for side in row)
+
+
+def is_table(inputs: Inputs) -> bool:
+    """Whether it is an Arrow table; Arrow is not imported to find out."""
+    arrow = sys.modules.get("pyarrow")
+    return arrow is not None and isinstance(inputs, arrow.Table)
+
+
+def take(inputs: Inputs, index: Ints | slice) -> Inputs:
+    """Some rows of a batch, in that order.
+
+    >>> take(["a", "b", "c"], np.array([2, 0]))
+    ['c', 'a']
+    """
+    if isinstance(inputs, list):
+        return inputs[index] if isinstance(index, slice) else [inputs[int(i)] for i in index]
+    if is_table(inputs):
+        return inputs.take(np.arange(len(inputs))[index])
+    return inputs[index]
+
+
+def join(parts: Sequence[Inputs]) -> Inputs:
+    """One batch of several of one kind."""
+    if isinstance(parts[0], list):
+        return [row for part in parts for row in part]
+    if is_table(parts[0]):
+        import pyarrow as pa
+
+        return pa.concat_tables(parts)
+    return np.concatenate(parts)
+
+
+def same(first: Inputs, second: Inputs) -> bool:
+    """Whether two batches hold the same rows."""
+    if isinstance(first, np.ndarray):
+        return isinstance(second, np.ndarray) and np.array_equal(first, second, equal_nan=True)
+    return bool(first == second) if isinstance(first, list) else bool(first.equals(second))
+
+
+def row_bytes(inputs: Inputs) -> Iterator[bytes]:
+    """Every row's content as bytes; equal rows of one batch give equal bytes."""
+    if isinstance(inputs, np.ndarray):
+        yield from (row.tobytes() for row in inputs)
+    elif isinstance(inputs, list):
+        for row in inputs:
+            sides = (row,) if isinstance(row, str) else row
+            yield b"\xff".join(side.encode("utf-8", "surrogatepass") for side in sides)
+    else:
+        columns = [column.to_pylist() for column in inputs.columns]
+        yield from (repr(row).encode() for row in zip(*columns, strict=True))
+
+
+def keys(inputs: Inputs) -> Keys:
+    """A number a row, made of its content: what an example's random draws hang on.
+
+    >>> bool(keys(["a", "b", "a"])[0] == keys(["c", "a"])[1])
+    True
+    """
+    return _table_keys(inputs) if is_table(inputs) else _hashed(row_bytes(inputs))
+
+
+def _hashed(rows: Iterable[bytes]) -> Keys:
+    digests = (hashlib.blake2b(row, digest_size=8).digest() for row in rows)
+    return np.frombuffer(b"".join(digests), dtype=np.uint64)
+
+
+def _table_keys(table: Any) -> Keys:
+    """Column by column, every value hashed once: tables have many rows and few values."""
+    found: Keys = np.zeros(len(table), dtype=np.uint64)
+    for column in table.combine_chunks().columns:
+        coded = _plain(column).dictionary_encode(null_encoding="encode")
+        hashes = _hashed(repr(value).encode() for value in coded.dictionary.to_pylist())
+        found = mixed(found ^ hashes[coded.indices.to_numpy()])
+    return found
+
+
+def _plain(column: Any) -> Any:
+    """A column's values in one piece, whatever dictionary they were written with."""
+    import pyarrow as pa
+
+    whole = column.chunk(0) if column.num_chunks else pa.array([], type=column.type)
+    return whole.dictionary_decode() if pa.types.is_dictionary(whole.type) else whole
+
+
+def mixed(values: Keys) -> Keys:
+    """64 bits to 64 bits, one to one, every bit hanging on every other."""
+    with np.errstate(over="ignore"):
+        values = values + STEP
+        values = (values ^ (values >> np.uint64(30))) * _FIRST
+        values = (values ^ (values >> np.uint64(27))) * _SECOND
+    return values ^ (values >> np.uint64(31))

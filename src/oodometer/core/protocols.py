@@ -1,0 +1,267 @@
+"""Estimate and Score, and what an estimator, a model, a dataset and a transform are."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+
+from oodometer.core.errors import NoAnswer
+from oodometer.core.inputs import Inputs, Keys, Kind
+from oodometer.core.predictions import Predictions
+from oodometer.core.random_streams import Draws
+from oodometer.core.softmax_kernels import Array, Floats, Ints
+
+# Told what is done, of how much, and what it is.
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A predicted accuracy, how sure it is, and of what.
+
+    A value outside [0, 1] is clipped, and a note says so.
+
+    >>> Estimate(1.25).value, Estimate(1.25).notes
+    (1.0, ('the raw value 1.250 was clipped to [0, 1]',))
+    """
+
+    value: float
+    method: str = ""
+    low: float | None = None
+    high: float | None = None
+    assumes: str = ""
+    temperature: float | None = None
+    notes: tuple[str, ...] = ()
+    facts: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        value = float(self.value)
+        if not np.isfinite(value):
+            raise NoAnswer(f"the estimate is {value}")
+        clipped = min(max(value, 0.0), 1.0)
+        if abs(clipped - value) > 1e-9:
+            note = f"the raw value {value:.3f} was clipped to [0, 1]"
+            object.__setattr__(self, "notes", (*self.notes, note))
+        object.__setattr__(self, "value", clipped)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "method": self.method,
+            "value": self.value,
+            "low": self.low,
+            "high": self.high,
+            "assumes": self.assumes,
+            "temperature": self.temperature,
+            "notes": list(self.notes),
+            "facts": {name: float(fact) for name, fact in self.facts.items()},
+        }
+
+
+@dataclass(frozen=True)
+class Score:
+    """A measure's or a metric's value in its own unit, and what must be said beside it.
+
+    `low` and `high` are the ends of a 95 % interval where there is one; `facts` are numbers that
+    came along, such as a bracket or how many rows were looked at; `by_class` is the value of every
+    class, by its name.
+
+    >>> Score(0.5, facts={"rows": 2}).to_dict()["facts"]
+    {'rows': 2.0}
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    notes: tuple[str, ...] = ()
+    facts: Mapping[str, float] = field(default_factory=dict)
+    by_class: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", float(self.value))
+        if not np.isfinite(self.value):
+            raise NoAnswer(f"the value is {self.value}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "value": self.value,
+            "low": self.low,
+            "high": self.high,
+            "notes": list(self.notes),
+            "facts": {name: float(fact) for name, fact in self.facts.items()},
+            "by_class": {name: float(value) for name, value in self.by_class.items()},
+        }
+
+
+@runtime_checkable
+class Estimator(Protocol):
+    """Predicts accuracy from labelled source and unlabelled target predictions."""
+
+    @property
+    def name(self) -> str:
+        """How users call it."""
+
+    @property
+    def assumes(self) -> str:
+        """What must hold for it to be right, in one line."""
+
+    def estimate(self, source: Predictions, target: Predictions) -> Estimate:
+        """The accuracy on the target."""
+
+
+Learned = TypeVar("Learned")
+Summary = TypeVar("Summary")
+
+
+class Staged(ABC, Generic[Learned, Summary]):
+    """An estimator in steps: learn from the source, summarize the target, finish.
+
+    Where `streams` is true, summaries are arrays of sums: those of two batches add up to the one
+    of both, so that arrays, files and clusters share the code. `resample` gives replicates of the
+    estimate under a bootstrap of both sides, from what was learned and summed alone. One that
+    `believes_scores` takes confidences for chances without looking whether they are: how far the
+    source can tell that they are is then added to its interval.
+    """
+
+    streams: ClassVar[bool] = True
+
+    @property
+    def believes_scores(self) -> bool:
+        """Whether it takes scores for chances."""
+        return False
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """How users call it."""
+
+    @property
+    @abstractmethod
+    def assumes(self) -> str:
+        """What must hold for it to be right, in one line."""
+
+    @property
+    @abstractmethod
+    def needs(self) -> tuple[str, ...]:
+        """What it must be given, in words."""
+
+    @property
+    @abstractmethod
+    def paper(self) -> str:
+        """Where it comes from."""
+
+    @abstractmethod
+    def learn(self, source: Predictions) -> Learned:
+        """What is needed of the source."""
+
+    @abstractmethod
+    def summarize(self, learned: Learned, batch: Predictions) -> Summary:
+        """What is needed of some target rows."""
+
+    @abstractmethod
+    def finish(self, learned: Learned, total: Summary) -> Estimate:
+        """The estimate."""
+
+    @abstractmethod
+    def resample(
+        self, learned: Learned, total: Summary, rng: np.random.Generator, count: int
+    ) -> Floats:
+        """Replicates of the estimate, both sides drawn again with replacement."""
+
+    def estimate(self, source: Predictions, target: Predictions) -> Estimate:
+        """The accuracy on the target."""
+        learned = self.learn(source)
+        return self.finish(learned, self.summarize(learned, target))
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Anything that classifies inputs. `as_model` opens most things there are."""
+
+    @property
+    def name(self) -> str:
+        """How it is called in tables."""
+
+    def classify(self, inputs: Inputs) -> Predictions:
+        """What it says of every input of a batch, in order."""
+
+
+@runtime_checkable
+class Dataset(Protocol):
+    """Named, sized, fingerprinted rows of one kind. `as_dataset` opens most things there are."""
+
+    @property
+    def name(self) -> str:
+        """How it is called in tables."""
+
+    @property
+    def kind(self) -> Kind:
+        """Images, text, pairs, vectors or a table."""
+
+    @property
+    def labels(self) -> Array | None:
+        """The true class of every row, by number or by name, where it is known."""
+
+    @property
+    def keys(self) -> Keys:
+        """A number a row, made of the row's content; random draws hang on it."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the content of all rows, in order."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, index: Ints | slice) -> Inputs:
+        """Some rows, in that order."""
+
+    def batches(self, size: int) -> Iterator[Inputs]:
+        """All rows, in order, `size` at a time."""
+
+    def rows(self, index: Ints | slice) -> Dataset:
+        """A dataset of some of the rows."""
+
+
+class Transform(ABC):
+    """A change of inputs that should keep their class: a frozen dataclass with a `magnitude`.
+
+    Each draw is within the magnitude; 0 changes nothing.
+    """
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """How users call it."""
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """How it is called in a measure's name: NI-RandAug."""
+
+    @property
+    @abstractmethod
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of inputs it can change."""
+
+    @property
+    @abstractmethod
+    def assumes(self) -> str:
+        """Of what inputs it keeps the class, in one line."""
+
+    @property
+    @abstractmethod
+    def magnitude(self) -> float:
+        """The bound of every draw."""
+
+    def learn(self, inputs: Inputs) -> Transform:
+        """The same, knowing what it needs of unlabelled inputs (a vocabulary, the columns)."""
+        return self
+
+    @abstractmethod
+    def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
+        """One changed copy of every row, its type and shape kept, by that row's own draw."""

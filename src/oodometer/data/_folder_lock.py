@@ -1,0 +1,59 @@
+"""One writer at a time: a lock on a folder, which ends with the process that has it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from oodometer.core.errors import InputError
+
+# Out of the way of pool/*, which names its models.
+LOCK = ".lock"
+# Windows locks bytes, which nobody can read then: one far behind the words.
+_FAR = 2**30
+
+
+@contextmanager
+def held(folder: Path, what: str = "pool", done: str = "trained") -> Iterator[None]:
+    """A folder for this process alone; another one is told who has it, and what is done there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / LOCK).open("a+", encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"The {what}'s folder {str(folder)!r} can't be written: {error.strerror}. Give another "
+            "one."
+        ) from error
+    with file:
+        try:
+            _lock(file)
+        except OSError as error:
+            file.seek(0)
+            raise InputError(
+                f"The {what} {str(folder)!r} is being {done} by {file.read() or 'another process'}."
+                " It has one writer at a time: wait for that one, or give another folder."
+            ) from error
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {platform.node()}")
+        file.flush()
+        # The file stays: one that is removed may be locked by two, by its old and its new self.
+        yield
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(file: IO[str]) -> None:
+        file.seek(_FAR)
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+
+else:
+    import fcntl
+
+    def _lock(file: IO[str]) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

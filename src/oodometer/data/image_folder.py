@@ -1,0 +1,188 @@
+"""A folder of images, or of one folder of images a class.
+
+On opening, every file is read once: its bytes give the row's key, and what can't be decoded is
+found. After that only the images that are asked for are decoded; none are kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from oodometer.core.errors import InputError
+from oodometer.core.inputs import Keys, Kind
+from oodometer.core.softmax_kernels import Array
+from oodometer.data._image_decoding import Pixels, colored, decoded, fitted, quiet
+from oodometer.data.dataset import Index, Rows, hashed, numbered
+from oodometer.data.options import Asked, check_bad, labels_of
+
+ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ImageFolder(Rows):
+    """Images in files, in the order of their names, decoded when they are asked for.
+
+    `shape` is (height, width), or (height, width, 3) if any of the images has colour; `skipped`
+    names the files that could not be read and were left out because `skip_bad` was asked for.
+    """
+
+    kind: ClassVar[Kind] = "images"
+
+    name: str
+    folder: Path
+    files: tuple[str, ...]
+    keys: Keys
+    shape: tuple[int, ...]
+    labels: Array | None = None
+    skipped: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __repr__(self) -> str:
+        labelled = "unlabelled" if self.labels is None else "labelled"
+        return f"ImageFolder({self.name!r}, {len(self)} images {self.shape}, {labelled})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A worker may be started in another folder.
+        return {**vars(self), "folder": self.folder.absolute()}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of all files' bytes, in order, and of the shape they are brought to."""
+        return hashed(f"files {self.shape}", self.keys)
+
+    def take(self, index: Index) -> Pixels:
+        """Some images, in that order: uint8 (n, *shape)."""
+        chosen = np.arange(len(self))[numbered(index, len(self))]
+        images = np.empty((len(chosen), *self.shape), dtype=np.uint8)
+        with quiet():
+            for at, row in enumerate(chosen):
+                images[at] = self._image(row)
+        return images
+
+    def rows(self, index: Index) -> ImageFolder:
+        """The dataset of some images, which keep their keys and labels."""
+        chosen = np.arange(len(self))[numbered(index, len(self))]
+        return replace(
+            self,
+            files=tuple(self.files[row] for row in chosen),
+            keys=self.keys[chosen],
+            labels=None if self.labels is None else self.labels[chosen],
+        )
+
+    def _image(self, row: int) -> Pixels:
+        file = self.files[row]
+        path = self.folder / file
+        content = path.read_bytes() if path.is_file() else b""
+        pixels = decoded(content)
+        if pixels is None:
+            raise InputError(f"{file} can't be read any more. Open {self.folder} again.")
+        if _key(content) != self.keys[row].tobytes():
+            raise InputError(
+                f"{file} is not what it was when {self.folder} was opened. Open it again, and give "
+                "every worker the same files."
+            )
+        return fitted(colored(pixels) if len(self.shape) == 3 else pixels, self.shape[:2])  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the first reading of a file found; no shape if it can't be decoded."""
+
+    key: bytes
+    shape: tuple[int, ...] | None
+
+
+def read_folder(folder: Path, asked: Asked) -> ImageFolder:
+    """The images of a folder, the names of its sub-folders being their labels."""
+    name = asked.name or folder.resolve().name
+    files, labels = _listed(folder)
+    labels = labels if asked.labels is None else labels_of(asked.labels, len(files))
+    seen = [_look(folder / file) for file in files]
+    bad = np.array([one.shape is None for one in seen])
+    broken = [file for file, one in zip(files, seen, strict=True) if one.shape is None]
+    check_bad(f"{name}: {''.join(broken[:1])} can't be read", "images", bad, asked.skip_bad)
+    good = {file: one for file, one in zip(files, seen, strict=True) if one.shape is not None}
+    return ImageFolder(
+        name=name,
+        folder=folder,
+        files=tuple(good),
+        keys=np.frombuffer(b"".join(one.key for one in good.values()), dtype=np.uint64),
+        shape=_common_shape(good, asked.size),
+        labels=None if labels is None else labels[~bad],
+        skipped=tuple(broken),
+    )
+
+
+def _listed(folder: Path) -> tuple[list[str], Array | None]:
+    """The image files in the order of their names, and their sub-folders if they are in such."""
+    found = [path for pattern in ("*", "*/*") for path in folder.glob(pattern) if _is_image(path)]
+    parts = sorted(path.relative_to(folder).parts for path in found)
+    files, deep = ["/".join(part) for part in parts], [part for part in parts if len(part) == 2]
+    if not files:
+        raise InputError(
+            f"{folder} has no images, nor have the folders in it. Files with these endings are "
+            f"read: {', '.join(ENDINGS)}. Give the folder that holds the images."
+        )
+    if not deep:
+        return files, None
+    if len(deep) < len(files):
+        loose = next(part[0] for part in parts if len(part) == 1)
+        raise InputError(
+            f"{folder} has images beside its sub-folders ({loose}) and in them ({'/'.join(deep[0])}"
+            "). Put all into sub-folders, one a class, or none."
+        )
+    return files, np.array([part[0] for part in deep])
+
+
+def _is_image(path: Path) -> bool:
+    hidden = path.name.startswith(".") or path.parent.name.startswith(".")
+    return path.suffix.lower() in ENDINGS and not hidden and path.is_file()
+
+
+def _look(path: Path) -> Seen:
+    try:
+        content = path.read_bytes()
+    except OSError:
+        content = b""
+    with quiet():
+        pixels = decoded(content)
+    return Seen(_key(content), None if pixels is None else pixels.shape)
+
+
+def _key(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=8).digest()
+
+
+def _common_shape(seen: dict[str, Seen], size: int | Sequence[int] | None) -> tuple[int, ...]:
+    """The shape that all images are brought to: the size asked for, or the one they all have."""
+    shapes = {file: one.shape or () for file, one in seen.items()}
+    color = (3,) if any(len(shape) == 3 for shape in shapes.values()) else ()
+    if size is not None:
+        return (*_checked(size), *color)
+    first, shape = next(iter(shapes.items()))
+    for file, other in shapes.items():
+        if other[:2] != shape[:2]:
+            raise InputError(
+                f"Images differ in size: {first} is {shape[0]}×{shape[1]}, {file} is "
+                f"{other[0]}×{other[1]}. Bring them to one: size={min(shape[:2])} (--size {min(shape[:2])}), say."
+            )
+    return (*shape[:2], *color)
+
+
+def _checked(size: int | Sequence[int]) -> tuple[int, int]:
+    sides = tuple(size) if isinstance(size, Sequence) else (size, size)
+    if len(sides) != 2 or not all(isinstance(n, int | np.integer) and n > 0 for n in sides):
+        raise InputError(
+            f"size must be a whole number of pixels or (height, width), above 0; got {size!r}. "
+            "Give one such as size=224."
+        )
+    return int(sides[0]), int(sides[1])

@@ -1,0 +1,47 @@
+"""DOC, difference of confidences. Guillory et al., ICCV 2021."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Estimate, Staged
+from oodometer.core.softmax_kernels import Floats
+from oodometer.core.stats import draw_means, moments
+
+
+@dataclass(frozen=True)
+class DifferenceOfConfidences(Staged[Floats, Floats]):
+    """Source accuracy, less the drop in mean confidence: acc_s + mean_t conf − mean_s conf.
+
+    >>> source = Predictions.from_probs([[0.9, 0.1], [0.3, 0.7]], labels=[0, 1])
+    >>> target = Predictions.from_probs([[0.5, 0.5], [0.3, 0.7]])
+    >>> round(DifferenceOfConfidences().estimate(source, target).value, 3)
+    0.8
+    """
+
+    name: ClassVar[str] = "doc"
+    assumes: ClassVar[str] = "accuracy falls as much as the mean confidence does"
+    needs: ClassVar[tuple[str, ...]] = ("confidence", "source labels")
+    paper: ClassVar[str] = "Guillory et al., ICCV 2021"
+
+    def learn(self, source: Predictions) -> Floats:
+        """Moments of how far the source is from its own confidence."""
+        return moments(source.correct - source.confidence.astype(np.float64))
+
+    def summarize(self, learned: Floats, batch: Predictions) -> Floats:
+        """Count, sum and sum of squares of the confidence."""
+        return moments(batch.confidence)
+
+    def finish(self, learned: Floats, total: Floats) -> Estimate:
+        """Mean confidence on the target, corrected by the gap on the source."""
+        return Estimate(learned[1] / learned[0] + total[1] / total[0])
+
+    def resample(
+        self, learned: Floats, total: Floats, rng: np.random.Generator, count: int
+    ) -> Floats:
+        """Both means drawn again."""
+        return draw_means(rng, learned, count) + draw_means(rng, total, count)

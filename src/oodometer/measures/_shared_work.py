@@ -1,0 +1,33 @@
+"""Which measures share what is dear to compute, and are better taken by one worker."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from oodometer.measures.h_divergence import HDivergence
+from oodometer.measures.hdh_divergence import HDeltaHDivergence
+from oodometer.measures.subject import Measure
+
+
+def families(members: Sequence[Measure]) -> list[list[Measure]]:
+    """Measures that share a classifier, gradients or passes side by side, in order.
+
+    >>> from oodometer.measures import every
+    >>> [[one.name for one in some][:2] for some in families(every())][:2]
+    [['entropy-source', 'entropy-target'], ['h-divergence', 'h-divergence+source-error']]
+    """
+    found: dict[Hashable, list[Measure]] = {}
+    for member in members:
+        found.setdefault(_root(member), []).append(member)
+    return list(found.values())
+
+
+def _root(member: Any) -> Hashable:
+    """The classifier that a divergence, and what is made of it, comes from; or a measure's file."""
+    while hasattr(member, "base"):
+        member = member.base
+    if isinstance(member, HDivergence | HDeltaHDivergence):
+        return replace(member, half="test")
+    return type(member).__module__

@@ -1,0 +1,166 @@
+"""as_model: the one door for whatever classifies."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from oodometer.core.errors import InputError
+from oodometer.core.protocols import Model
+from oodometer.models import pickles
+from oodometer.models._raw_outputs import Form
+from oodometer.models.base import Prepare
+from oodometer.models.function import FunctionModel, is_place, named_object
+from oodometer.models.http_endpoint import HttpModel
+from oodometer.models.huggingface import HuggingFaceModel
+from oodometer.models.onnx import OnnxModel
+from oodometer.models.sklearn import SklearnModel
+from oodometer.models.torch import TorchModel
+from oodometer.parallel.pickling import Place, placed
+
+# How files of data end.
+DATA = (".npz", ".npy", ".csv", ".parquet", ".arrow", ".feather")
+# What all adapters take, by name.
+Settings = dict[str, Any]
+# What the folder of a pool's model has, and what opens it: named, for pools build on this.
+POOLED = ("recipe.json", "oodometer.studies.training.checkpoint:load_model")
+# By which door a worker opens a model that was opened here.
+DOOR = "oodometer.models:as_model"
+OPENS = (
+    "an .onnx file, a Hugging Face folder, a model's folder of a pool, a .skops file, an http:// address, "
+    "package.module:function, or with trust a pickle"
+)
+
+
+def as_model(
+    thing: Any,
+    *,
+    name: str | None = None,
+    classes: Sequence[str] | None = None,
+    outputs: Form | None = None,
+    prepare: Prepare | None = None,
+    batch: int | None = None,
+    trust_pickle: bool = False,
+) -> Model:
+    """Whatever classifies, as a model.
+
+    Takes a callable, a scikit-learn estimator, a torch module, an `.onnx` or `.skops` file, a
+    Hugging Face folder, a model's folder of a pool, an address, or `package.module:function`; a model is given back as it is.
+    `trust_pickle` opens pickles too, which can run any code.
+
+    >>> as_model(lambda texts: [len(t) > 5 for t in texts], name="long").classify(["a text"]).classes
+    array([1])
+    """
+    shared: Settings = {
+        "name": name or "",
+        "classes": classes,
+        "outputs": outputs,
+        "prepare": prepare,
+        "batch": batch,
+    }
+    if isinstance(thing, str | Path):
+        place = Place.of(DOOR, thing, {**shared, "trust_pickle": trust_pickle})
+        return placed(_open(thing, shared, trust_pickle=trust_pickle), place)
+    return _adapt(thing, shared)
+
+
+def _adapt(thing: Any, shared: Settings) -> Model:
+    """An object as a model, recognised without importing what it may come from."""
+    if isinstance(thing, type):
+        raise InputError(
+            f"{thing.__name__} is a class, not a model. Give one of its objects, made and trained."
+        )
+    if isinstance(thing, Model):
+        return _as_it_is(thing, shared)
+    if _is_torch(thing):
+        return TorchModel(thing, **shared)
+    if _is_estimator(thing):
+        return SklearnModel(thing, **shared)
+    if callable(thing):
+        return FunctionModel(thing, **shared)
+    raise InputError(
+        f"A {type(thing).__name__} is no model. Give a callable, a scikit-learn estimator, a torch "
+        f"module, or {OPENS}."
+    )
+
+
+def _as_it_is(model: Model, shared: Settings) -> Model:
+    given = [setting for setting, value in shared.items() if value not in (None, "")]
+    if given:
+        raise InputError(
+            f"{model.name!r} is a model already, so {given[0]}= can't be set. "
+            "Leave it out, or set it where the model is made."
+        )
+    return model
+
+
+def _is_torch(thing: Any) -> bool:
+    torch = sys.modules.get("torch")
+    kinds = (torch and getattr(torch, "nn", None), torch and getattr(torch, "export", None))
+    names = ("Module", "ExportedProgram")
+    found = (getattr(kind, name, None) for kind, name in zip(kinds, names, strict=True))
+    return isinstance(thing, tuple(kind for kind in found if kind is not None))
+
+
+def _is_estimator(thing: Any) -> bool:
+    base = sys.modules.get("sklearn.base")
+    if base is not None and isinstance(thing, base.BaseEstimator):
+        return True
+    return hasattr(thing, "predict_proba") and hasattr(thing, "classes_")
+
+
+def _open(place: str | Path, shared: Settings, *, trust_pickle: bool) -> Model:
+    text, path = str(place), Path(place)
+    if text.startswith(("http://", "https://")):
+        return HttpModel(text, **shared)
+    if (path / POOLED[0]).is_file():
+        return _pooled(path, shared)
+    if path.is_dir():
+        return HuggingFaceModel(path, trust_pickle=trust_pickle, **shared)
+    suffix = path.suffix.lower()
+    if suffix in _FILES:
+        if not path.is_file():
+            raise InputError(f"There is no file {text!r}. Give the path of a file that is there.")
+        return _FILES[suffix](path, shared, trust_pickle)
+    if is_place(text):
+        name = shared["name"] or text.rpartition(":")[2]
+        return _adapt(named_object(text), {**shared, "name": name})
+    what = "can't be opened" if path.exists() else "is no file or folder that is there"
+    raise InputError(f"{text!r} {what} as a model.{_hint(path)} What can be opened: {OPENS}.")
+
+
+def _hint(path: Path) -> str:
+    """What was probably meant."""
+    if path.suffix.lower() in DATA:
+        return " It looks like data: the model comes first, and the data after it."
+    return f" Name its function: {path.stem}:classify, say." if path.suffix == ".py" else ""
+
+
+def _pooled(folder: Path, shared: Settings) -> Model:
+    name = shared.pop("name")
+    model: Any = _as_it_is(named_object(POOLED[1])(folder), shared)
+    return replace(model, name=name) if name else model  # type: ignore[no-any-return]
+
+
+def _onnx(path: Path, shared: Settings, trust_pickle: bool) -> Model:
+    return OnnxModel(path, **shared)
+
+
+def _skops(path: Path, shared: Settings, trust_pickle: bool) -> Model:
+    found = pickles.open_skops(path, trust_pickle=trust_pickle)
+    return _adapt(found, {**shared, "name": shared["name"] or path.stem})
+
+
+def _pickle(path: Path, shared: Settings, trust_pickle: bool) -> Model:
+    found = pickles.open_pickle(path, trust_pickle=trust_pickle)
+    return _adapt(found, {**shared, "name": shared["name"] or path.stem})
+
+
+_FILES: dict[str, Callable[[Path, Settings, bool], Model]] = {
+    ".onnx": _onnx,
+    ".skops": _skops,
+    **dict.fromkeys(pickles.SUFFIXES, _pickle),
+}

@@ -1,0 +1,141 @@
+"""What all adapters share: batches in, checked predictions out."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oodometer.core.errors import InputError, OodometerError, UnknownName
+from oodometer.core.inputs import Inputs, kind_of, take
+from oodometer.core.predictions import Predictions
+from oodometer.models._raw_outputs import (
+    FORMS,
+    Answer,
+    Form,
+    as_predictions,
+    checked,
+    joined,
+    one_line,
+)
+from oodometer.parallel.pickling import Placed
+
+Prepare = Callable[[Inputs], Any]
+# As many images at once as have so many pixels, within these bounds: what a network makes of a
+# batch then stays in cache. Of 32 by 32 pixels 64 are a fifth faster than 256 on two cores.
+PIXELS, LEAST, MOST = 64 * 32 * 32, 16, 256
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Adapter(Placed, ABC):
+    """A foreign classifier as a model.
+
+    name      how it is called in tables; told from the thing where it is not given
+    classes   names of the classes: known ones in the order wanted, or new ones, in the model's order
+    outputs   "probs", "logits" or "classes"; each adapter says what it takes them for by itself
+    prepare   makes of a batch what the thing takes, in place of the adapter's own way
+    batch     how many rows are shown at once
+    """
+
+    name: str = ""
+    classes: Sequence[str] | None = None
+    outputs: Form | None = None
+    prepare: Prepare | None = None
+    batch: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.outputs is not None and self.outputs not in FORMS:
+            raise UnknownName("kind of outputs", str(self.outputs), FORMS)
+        if self.batch is not None and self.batch < 1:
+            raise InputError(f"batch must be 1 or more; got {self.batch}. It counts rows.")
+        if isinstance(self.classes, str):
+            raise InputError(
+                f"classes must be a list of names; got the text {self.classes!r}. "
+                'Write one name a class: ["cat", "dog"].'
+            )
+        if self.classes is not None:
+            self._set("classes", tuple(str(name) for name in self.classes))
+        self._set("name", self.name or self.given_name())
+
+    def _set(self, field: str, value: Any) -> None:
+        # Settings are frozen; what is opened at the door is put beside them once.
+        object.__setattr__(self, field, value)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    @abstractmethod
+    def given_name(self) -> str:
+        """The name where the user gives none."""
+
+    @abstractmethod
+    def answer(self, inputs: Inputs) -> Answer:
+        """What the thing says of some rows."""
+
+    def rows_at_once(self, inputs: Inputs) -> int:
+        """How many rows are shown at once: all, unless `batch` says otherwise."""
+        return self.batch or len(inputs)
+
+    def classify(self, inputs: Inputs) -> Predictions:
+        """What it says of every input of a batch, in order."""
+        kind_of(inputs)
+        n = len(inputs)
+        if n == 0:
+            raise InputError(
+                f"The model {self.name!r} was shown no rows. A batch has one row or more."
+            )
+        step = min(self.rows_at_once(inputs), n)
+        parts = (take(inputs, slice(i, i + step)) for i in range(0, n, step))
+        answers = [self._asked(part) for part in ([inputs] if step == n else parts)]
+        return self.named(joined(answers, self.name))
+
+    def named(self, answer: Answer) -> Predictions:
+        """What it said, with the names of the classes."""
+        classes = None if self.classes is None else tuple(self.classes)
+        return as_predictions(answer, self.name, classes)
+
+    def _asked(self, inputs: Inputs) -> Answer:
+        try:
+            answer = self.answer(inputs)
+        except OodometerError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise InputError(
+                f"The model {self.name!r} failed on {described(inputs)}: {one_line(error)}. "
+                "Pass prepare=… to make of a batch what the model takes."
+            ) from error
+        return checked(answer, len(inputs), self.name)
+
+
+def check_scaling(mean: Sequence[float] | None, std: Sequence[float] | None) -> None:
+    """Both or neither, and nothing is divided by 0."""
+    if (mean is None) != (std is None):
+        raise InputError("mean and std go together; only one was given. Give both or neither.")
+    if std is not None and not all(part > 0 for part in std):
+        raise InputError(f"std must be above 0 in every channel; got {list(std)}.")
+
+
+def rows_that_fit(inputs: Inputs) -> int:
+    """How many rows a network is shown at once: 256, or fewer large images.
+
+    >>> import numpy as np
+    >>> rows_that_fit(np.zeros((1000, 32, 32, 3), dtype=np.uint8))
+    64
+    """
+    pixels = math.prod(inputs.shape[1:3]) if kind_of(inputs) == "images" else 1
+    return max(LEAST, min(MOST, PIXELS // pixels))
+
+
+def described(inputs: Inputs) -> str:
+    """A batch in a few words.
+
+    >>> described(["a", "b"])
+    '2 rows of text'
+    """
+    kind = kind_of(inputs)
+    if kind in ("images", "vectors"):
+        return f"{len(inputs)} {kind} of shape {inputs.shape[1:]}"
+    words = {"text": "rows of text", "pairs": "pairs of texts", "table": "rows of a table"}
+    return f"{len(inputs)} {words[kind]}"

@@ -1,0 +1,1 @@
+"""Features, gradients and Jacobians of torch networks."""

@@ -1,0 +1,244 @@
+"""A torch network as measures and metrics look into it: its layers, features and probabilities.
+
+A model that can be looked into has a method `opened() -> Network`. The module is the model's own
+copy, in evaluation mode; nothing here changes its weights, its mode or its running statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from oodometer.core.errors import InputError, NoAnswer, OodometerError, UnknownName
+from oodometer.core.inputs import Inputs, take
+from oodometer.core.optional_imports import require
+from oodometer.core.predictions import Predictions
+from oodometer.core.softmax_kernels import FLOOR, Array, Floats, Form, Ints
+
+
+class Arguments(NamedTuple):
+    """What a module is called with; every tensor has a row an input.
+
+    `pixels` says that it is one tensor of images, every value from 0 to 1.
+    """
+
+    placed: tuple[Any, ...]
+    named: Mapping[str, Any]
+    pixels: bool = False
+
+    def rows(self, index: Any) -> Arguments:
+        """Those of some rows."""
+        some = {name: part[index] for name, part in self.named.items()}
+        return self._replace(placed=tuple(part[index] for part in self.placed), named=some)
+
+    @property
+    def only(self) -> Any:
+        """The one tensor of floats that a module takes, which derivatives are taken by."""
+        if len(self.placed) != 1 or self.named or not self.placed[0].is_floating_point():
+            raise NoAnswer(
+                "the model takes words or several tensors, and a derivative is taken by one tensor "
+                "of numbers"
+            )
+        return self.placed[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A torch module, and how it is shown a batch.
+
+    tensors      of a batch: what the module is called with, before any scaling (images: 0…1)
+    scaled       of these: as the module takes them; can be differentiated
+    scores       of what the module gives: the tensor (n, k)
+    form         whether scores are logits or probabilities
+    predictions  of scores as an array: predictions with the model's names of the classes
+    rows         how many rows are shown at once
+    """
+
+    name: str
+    module: Any
+    tensors: Callable[[Inputs], Arguments]
+    scaled: Callable[[Arguments], Arguments]
+    scores: Callable[[Any], Any]
+    form: Form
+    predictions: Callable[[Array], Predictions]
+    rows: Callable[[Inputs], int]
+
+    @cached_property
+    def weights(self) -> dict[str, Any]:
+        """Its parameters by name, without their history; never to be changed in place."""
+        named = self.module.named_parameters()
+        return {name: part.detach() for name, part in named if part.is_floating_point()}
+
+    @cached_property
+    def layers(self) -> tuple[str, ...]:
+        """The names of its layers, as `layer` takes them."""
+        return tuple(name for name, _ in self.module.named_modules() if name)
+
+    def called(self, arguments: Arguments, weights: Mapping[str, Any] | None = None) -> Any:
+        """Scores (n, k) as the module gives them; with other weights than its own if given."""
+        torch = torch_package()
+        shown = self.scaled(arguments)
+        # A module may change in place what it is given, so it is given copies.
+        placed = tuple(part.clone() for part in shown.placed)
+        named = {name: part.clone() for name, part in shown.named.items()}
+        if weights is None:
+            return self.scores(self.module(*placed, **named))
+        if self.scripted:
+            raise NoAnswer(f"{self.name!r} is scripted, and can't be run with other weights")
+        return self.scores(torch.func.functional_call(self.module, dict(weights), placed, named))
+
+    def logits(self, arguments: Arguments, weights: Mapping[str, Any] | None = None) -> Any:
+        """Logits (n, k), which can be differentiated; with other weights than its own if given."""
+        scores = self.called(arguments, weights)
+        return scores if self.form == "logits" else scores.clamp(min=FLOOR).log()
+
+    def probs(self, arguments: Arguments, weights: Mapping[str, Any] | None = None) -> Any:
+        """Probabilities (n, k), which can be differentiated."""
+        return self.logits(arguments, weights).softmax(dim=-1)
+
+    def columns(self, k: int) -> Ints:
+        """Which of the module's columns each class is: users may have put classes in another order."""
+        # One row a column, sure of it. Logits that sum to 1 would be taken for probabilities.
+        sure = np.eye(k) if self.form == "probs" else 2 * np.eye(k)
+        return np.argsort(self.predictions(sure).classes)
+
+    def batches(self, inputs: Inputs) -> Iterator[Inputs]:
+        """As many rows at once as the model is shown."""
+        step = max(self.rows(inputs), 1)
+        for start in range(0, len(inputs), step):
+            yield take(inputs, slice(start, start + step))
+
+    def look(self, inputs: Inputs, layer: str) -> tuple[Predictions, Floats]:
+        """Predictions of a batch and its features, of one pass."""
+        torch = torch_package()
+        scores, features = [], []
+        with torch.inference_mode(), self.watched(layer) as seen:
+            for some in self.batches(inputs):
+                with told("features"):
+                    scores.append(self.called(self.tensors(some)).float().cpu().numpy())
+                if len(scores[-1]) != len(some):
+                    raise NoAnswer(f"it gives {len(scores[-1])} rows for {len(some)} inputs")
+                features.append(_rows(seen, some, layer))
+                seen.clear()
+        check_widths(features, layer)
+        return self.predictions(np.concatenate(scores)), np.concatenate(features)
+
+    @contextmanager
+    def watched(self, layer: str) -> Iterator[list[Any]]:
+        """A list that holds what came out of a layer, or what went into the last linear one."""
+        seen: list[Any] = []
+
+        def out(_: Any, __: Any, output: Any) -> None:
+            seen[:] = [output]
+
+        def into(_: Any, given: Any) -> None:
+            seen[:] = [given]
+
+        if layer == LAST:
+            # Which is the last is known from the pass alone: each replaces what the one before saw.
+            hooks = [part.register_forward_pre_hook(into) for part in self.linears]
+        else:
+            named = dict(self.module.named_modules())
+            hooks = [named[self.checked(layer)].register_forward_hook(out)]
+        try:
+            yield seen
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def checked(self, layer: str) -> str:
+        """The name of a layer that there is."""
+        if not isinstance(layer, str):
+            raise InputError(f"layer is a layer's name, such as '0' or 'head'; got {layer!r}.")
+        if layer not in self.layers:
+            raise UnknownName(f"layer of {self.name!r}", layer, self.layers)
+        if self.scripted:
+            raise InputError(f"{self.name!r} is {SCRIPTED}. Leave out the layer, or give features.")
+        return layer
+
+    @property
+    def scripted(self) -> bool:
+        """Whether it runs outside of Python."""
+        return isinstance(self.module, torch_package().jit.ScriptModule)
+
+    @cached_property
+    def linears(self) -> tuple[Any, ...]:
+        """Its linear layers; what goes into the last of them is what a linear head is put on."""
+        if self.scripted:
+            raise NoAnswer(f"{self.name!r} is {SCRIPTED}; give features")
+        kind = torch_package().nn.Linear
+        found = tuple(part for part in self.module.modules() if isinstance(part, kind))
+        if not found:
+            raise NoAnswer(
+                f"{self.name!r} has no linear layer whose input would be its features; name a "
+                f"layer (layer=…) or give features. There are: {', '.join(self.layers) or 'none'}"
+            )
+        return found
+
+
+SCRIPTED = "scripted, and its layers can't be watched"
+# The features where the user names no layer: what goes into the last linear one.
+LAST = "input of the last linear layer"
+
+
+@runtime_checkable
+class Opened(Protocol):
+    """A model that can be looked into."""
+
+    def opened(self) -> Network:
+        """Its network."""
+
+
+def torch_package() -> Any:
+    """Torch, or a word on how to get it."""
+    return require("torch", extra="torch", purpose="Looking into a torch network")
+
+
+@contextmanager
+def told(what: str) -> Iterator[None]:
+    """Whatever a module fails with becomes NoAnswer, on one line."""
+    try:
+        yield
+    except OodometerError:
+        raise
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise NoAnswer(f"the network's {what} can't be computed: {reason}") from error
+
+
+def _rows(found: Any, inputs: Inputs, layer: str) -> Floats:
+    """What a layer gave, a row an input."""
+    n = len(inputs)
+    if not found:
+        raise _unfit(layer, "was not reached in the pass, or can't be watched")
+    while isinstance(found, tuple | list) and found:
+        found = found[0]
+    if not isinstance(found, torch_package().Tensor) or found.shape[:1] != (n,):
+        shape = tuple(getattr(found, "shape", ())) or type(found).__name__
+        raise _unfit(layer, f"is {shape} for {n} inputs, and not one row an input")
+    if isinstance(inputs, list) and found.ndim > 2:
+        raise _unfit(layer, "has a row a word, and how many words there are hangs on the batch")
+    rows: Floats = found.reshape(n, -1).float().cpu().numpy()
+    return rows
+
+
+def check_widths(features: list[Floats], layer: str) -> None:
+    """Refuse features of which some rows are wider than others."""
+    widths = sorted({part.shape[1] for part in features})
+    if len(widths) > 1:
+        raise _unfit(layer, f"is {widths[0]} wide for some inputs and {widths[1]} for others")
+
+
+def _unfit(layer: str, why: str) -> OodometerError:
+    """A layer that the user named is refused outright; without the usual one others may answer."""
+    if layer == LAST:
+        return NoAnswer(f"the {LAST} {why}; name a layer (layer=…) or give features")
+    return InputError(
+        f"The layer {layer!r} {why}. Features have one row an input, all as wide: name another "
+        "layer, or give features."
+    )

@@ -1,0 +1,1 @@
+"""Neighborhood invariance: invariance(), rank(), suggest_transforms()."""

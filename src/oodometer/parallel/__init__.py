@@ -1,0 +1,1 @@
+"""Runners, worker processes, and sending work to them by reference."""

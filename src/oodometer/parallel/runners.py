@@ -1,0 +1,208 @@
+"""Runners: how many tasks are worked off. One after another, by processes, by a Dask cluster.
+
+A runner takes a function and tasks, and yields every task with its result as it comes, or with the
+exception that it ended in. Functions, tasks and results must be such that pickle can send them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import threading
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing, contextmanager
+from types import BuiltinFunctionType, FunctionType
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from oodometer.core.errors import InputError, OodometerError
+from oodometer.core.optional_imports import require
+from oodometer.parallel.worker_pool import Crew, Result, Task, outcome
+
+Outcomes = Generator[tuple[Task, Result | Exception], None, None]
+# Seconds that a cluster may take to answer, and to have a worker.
+PATIENCE = 20.0
+# One task at a time in a process: torch's random state is the process's own.
+_ALONE = threading.Lock()
+
+
+class Runner(Protocol):
+    """Works off tasks in its own way, and yields each with what came of it, in any order."""
+
+    def __call__(
+        self, work: Callable[[Task], Result], tasks: Sequence[Task], /
+    ) -> Outcomes[Task, Result]:
+        """Every task once."""
+
+
+def serial(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Outcomes[Task, Result]:
+    """One after another, here.
+
+    >>> dict(serial(abs, [-1, 2]))
+    {-1: 1, 2: 2}
+    """
+    for task in tasks:
+        yield task, outcome(work, task)
+
+
+def threads(count: int) -> Runner:
+    """By so many threads of this process: for work that is done in numpy and Arrow.
+
+    >>> sorted(threads(2)(abs, [-1, 2]))
+    [(-1, 1), (2, 2)]
+    """
+
+    def run(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Outcomes[Task, Result]:
+        hands = ThreadPoolExecutor(count)
+        try:
+            futures = {hands.submit(outcome, work, task): task for task in tasks}
+            for done in as_completed(list(futures)):
+                yield futures.pop(done), done.result()
+        finally:
+            hands.shutdown(wait=False, cancel_futures=True)
+
+    return run
+
+
+def processes(workers: int) -> Runner:
+    """By so many processes, each with one thread and one task at a time.
+
+    A task whose process dies (killed, out of memory) is given to another; after three deaths it
+    has failed. The processes end with this one, however it ends.
+    """
+    if workers < 1:
+        raise InputError(f"workers must be 1 or more; got {workers}. Each takes one core.")
+
+    def run(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Outcomes[Task, Result]:
+        with closing(Crew(work, min(workers, len(tasks)))) as crew:
+            yield from crew.outcomes(tasks)
+
+    return run
+
+
+def distributed(address: str) -> Runner:
+    """By the workers of a Dask cluster, whose scheduler is at an address such as tcp://host:8786.
+
+    A task whose worker dies runs elsewhere. Every worker must have this package, of this version.
+    """
+    dask = require("distributed", extra="scale", purpose="A Dask cluster")
+
+    def run(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Outcomes[Task, Result]:
+        with _quiet(), _client(dask, address) as client:
+            sent = _sent(client, work)
+            futures = {client.submit(_alone, sent, task, pure=False): task for task in tasks}
+            for future in dask.as_completed(list(futures), loop=client.loop):
+                task = futures.pop(future)
+                if future.cancelled():
+                    raise OodometerError(
+                        f"The Dask scheduler at {address!r} has gone, and what it had not sent. "
+                        "Start it again, and run again."
+                    )
+                error = future.exception()
+                found = future.result() if error is None else error
+                future.release()  # or the cluster would keep it, and make it anew where it is lost
+                yield task, found
+
+    return run
+
+
+def _sent(client: Any, work: Callable[[Task], Result]) -> Any:
+    """A function as it is; what carries data is sent once, and not with every task.
+
+    It is the result of a task of its own, which the cluster makes anew where it is lost.
+    """
+    if isinstance(work, FunctionType | BuiltinFunctionType):
+        return work
+    with warnings.catch_warnings():
+        # Dask would have users change what they have no hand in.
+        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+        return client.submit(_itself, work, pure=False)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Dask writes nothing on the screen of a scheduler that has gone: we say it ourselves."""
+    log = logging.getLogger("distributed.client")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+
+
+def _client(dask: Any, address: str) -> Any:
+    """A client of a cluster that has a worker, and this package everywhere."""
+    try:
+        place = urlsplit(address)
+        # Dask itself asks again and again, and a client that has found nobody is slow to go.
+        socket.create_connection((place.hostname, place.port or 0), timeout=PATIENCE).close()
+        kind = _kind_of(dask, address)
+    except (OSError, ValueError) as error:
+        raise _unanswered(address, str(error)) from error
+    if kind != "Scheduler":
+        raise _unanswered(address, f"what is there is {kind}")
+    client = dask.Client(address, timeout=PATIENCE, set_as_default=False)
+    try:
+        _check_workers(client, address)
+    except BaseException:
+        client.close()
+        raise
+    return client
+
+
+def _kind_of(dask: Any, address: str) -> str:
+    """What answers at an address: Scheduler, Worker, or nothing of Dask's, such as a page's server.
+
+    A client that is given such an address waits for ever, or fails in words of its own.
+    """
+
+    async def asked() -> Any:
+        async with dask.rpc(address) as server:
+            return await asyncio.wait_for(server.identity(), PATIENCE)
+
+    # In a thread, for the caller's may run a loop of its own, as notebooks do.
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            return str(thread.submit(lambda: asyncio.run(asked())).result()["type"])
+        except Exception:  # whatever Dask makes of what another server says
+            return "no server of Dask's; is this the port of a page?"
+
+
+def _unanswered(address: str, why: str) -> InputError:
+    return InputError(
+        f"No Dask scheduler answers at {address!r} ({why}). Give the address that `dask scheduler` "
+        "says, such as tcp://host:8786."
+    )
+
+
+def _check_workers(client: Any, address: str) -> None:
+    try:
+        client.wait_for_workers(1, timeout=PATIENCE)
+    except TimeoutError as error:
+        raise InputError(
+            f"The Dask scheduler at {address!r} has no worker. Start one or more: "
+            f"dask worker {address}"
+        ) from error
+    found = client.get_versions(packages=["oodometer"])
+    ours = found["client"]["packages"]["oodometer"]
+    for worker, facts in found["workers"].items():
+        theirs = facts["packages"].get("oodometer")
+        if theirs != ours:
+            raise InputError(
+                f"The worker {worker} has oodometer {theirs}, and this is {ours}. Install the "
+                "same version everywhere."
+            )
+
+
+def _itself(work: Callable[[Task], Result]) -> Callable[[Task], Result]:
+    return work
+
+
+def _alone(work: Callable[[Task], Result], task: Task) -> Result:
+    """Workers of a cluster may have many threads; one works at a time."""
+    with _ALONE:
+        return work(task)

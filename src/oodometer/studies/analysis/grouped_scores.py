@@ -1,0 +1,141 @@
+"""Rows of a table in groups, one statistic of every measure in every group, and what that sums to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oodometer.core.softmax_kernels import Bools, Floats, Ints
+from oodometer.studies.analysis.evaluation_table import Table
+
+# Why a group has no answer; 0 is that it has one.
+REASONS = (
+    "",
+    "no answers",
+    "fewer than two answers",
+    "all accuracies equal",
+    "all values of the measure equal",
+    "fewer than two models to fit the line to",
+    "all values equal where the line is fitted",
+)
+ANSWERED, NONE, FEW, SAME_ACCURACY, SAME_MEASURE, NO_POOL, FLAT_POOL = range(len(REASONS))
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Rows by group: `rows` in the order of their `group`, which share what `keys` says of each.
+
+    >>> table = Table.read({"model": ["m", "n", "m"], "trained_on": ["a"] * 3,
+    ...                     "tested_on": ["b", "b", "c"], "accuracy": [0.9, 0.7, 0.8]}, measures=())
+    >>> found = Groups.of(table, ("tested_on",), np.ones(3, dtype=np.bool_))
+    >>> found.rows.tolist(), found.group.tolist(), [table.domains[j] for j in found.keys["tested_on"]]
+    ([0, 1, 2], [0, 0, 1], ['b', 'c'])
+    """
+
+    rows: Ints
+    group: Ints
+    keys: Mapping[str, Ints]
+
+    @classmethod
+    def of(cls, table: Table, by: Sequence[str], where: Bools) -> Groups:
+        """The marked rows of a table by some of its integer columns."""
+        rows = np.flatnonzero(where)
+        columns = np.stack([getattr(table, name)[rows] for name in by])
+        order = np.lexsort(columns[::-1])
+        columns = columns[:, order]
+        fresh = np.ones(len(rows), dtype=np.bool_)
+        fresh[1:] = (columns[:, 1:] != columns[:, :-1]).any(axis=0)
+        keys = dict(zip(by, columns[:, fresh], strict=True))
+        return cls(rows[order], np.cumsum(fresh) - 1, keys)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.keys.values())))
+
+    def __iter__(self) -> Iterator[Ints]:
+        return iter(
+            np.split(self.rows, np.flatnonzero(np.diff(self.group)) + 1) if len(self) else []
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """One statistic of every measure (first axis) in every group (second).
+
+    `n` is how many rows had an answer, `values` is NaN where the group has none, and `reasons` are
+    places in REASONS. `rules` says of every group how it was computed, where there is a choice.
+    """
+
+    statistic: str
+    measures: tuple[str, ...]
+    groups: Groups
+    n: Ints
+    values: Floats
+    reasons: Ints
+    rules: tuple[str, ...] = ()
+
+    def rows(self, table: Table) -> Iterator[dict[str, Any]]:
+        """A row for every measure and group, by names; what the group is not of is None."""
+        named = [dict.fromkeys(NAMES) | self._names(table, g) for g in range(len(self.groups))]
+        for j, measure in enumerate(self.measures):
+            for g, names in enumerate(named):
+                value = float(self.values[j, g])
+                yield {
+                    "measure": measure,
+                    "statistic": self.statistic,
+                    **names,
+                    "n": int(self.n[j, g]),
+                    "value": None if np.isnan(value) else value,
+                    "reason": REASONS[self.reasons[j, g]] or None,
+                    "rule": self.rules[g] if self.rules else None,
+                }
+
+    def _names(self, table: Table, group: int) -> dict[str, str]:
+        return {name: NAMES[name](table, codes[group]) for name, codes in self.groups.keys.items()}
+
+    def summary(self, measure: int, where: Bools) -> Summary:
+        """What the marked groups of a measure sum to."""
+        values, reasons = self.values[measure, where], self.reasons[measure, where]
+        answers = values[reasons == ANSWERED]
+        left_out = Counter(REASONS[reason] for reason in reasons if reason != ANSWERED)
+        rules = Counter(rule for rule, mine in zip(self.rules, where, strict=False) if mine)
+        return Summary(
+            mean=float(answers.mean()) if len(answers) else None,
+            sd=float(answers.std()) if len(answers) > 1 else None,
+            groups=len(answers),
+            left_out=dict(sorted(left_out.items())),
+            rule=_together(rules),
+        )
+
+
+NAMES: dict[str, Any] = {
+    "architecture": lambda table, code: table.architectures[code],
+    "trained_on": lambda table, code: table.training(code),
+    "tested_on": lambda table, code: table.domains[code],
+    "model": lambda table, code: table.models[code],
+}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The mean of a statistic over groups, their standard deviation, and what was left out.
+
+    The deviation is that of these groups and no more (divided by their number), as NI Table 28 is;
+    of one group there is none.
+    """
+
+    mean: float | None
+    sd: float | None
+    groups: int
+    left_out: Mapping[str, int]
+    rule: str
+
+
+def _together(rules: Counter[str]) -> str:
+    """One rule by its name, several with how many groups each has."""
+    if len(rules) < 2:
+        return "".join(rules)
+    return ", ".join(f"{rule} ({count})" for rule, count in rules.most_common())

@@ -1,0 +1,150 @@
+"""ID against OOD accuracy: the pattern of a scatter. Wenzel et al., NeurIPS 2022, Appendix D.
+
+The paper tells four patterns by eye; here they are told by rules, the first that fits:
+
+1. no pattern: fewer than 9 models;
+2. horizontal line (no generalization): OOD accuracies spread by less than a point, and ID ones by
+   at least a point and four times as much, whatever the correlation;
+3. functional relationship: the rank correlation is at least 0.7, or at most −0.7;
+4. no pattern: both spread by less than a point;
+5. vertical line (underspecified): OOD spreads at least four times as much as ID;
+6. horizontal line: ID spreads at least four times as much as OOD;
+7. point cloud.
+
+The spread is the standard deviation that a normal distribution of the same quartiles has, so that
+a few models that failed to train don't make a line of a point; what chance adds to it is taken
+off where the number of test rows is known.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from oodometer.core.errors import InputError
+from oodometer.core.softmax_kernels import Floats
+from oodometer.studies.analysis.correlation_matrix import correlation
+
+Name = Literal["functional", "vertical", "horizontal", "cloud"]
+# From so many models on, a rank correlation of 0.7 is beyond chance (two-sided, 5 %).
+FEWEST = 9
+# Ranks that correlate so share half of their variance.
+STRONG = 0.7
+# One point: what chance makes of accuracies of 0.9 on 900 rows.
+ALIKE = 0.01
+# So many times as long as wide: a line that leans by less than 14°.
+LONG = 4.0
+# Between the quartiles of a normal distribution of standard deviation 1.
+QUARTILES = 1.3489795003921634
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """What a scatter looks like, and the figures that decided it.
+
+    `name` is None where there is no pattern; `reason` says why, or by which rule it was told.
+    Spreads are fractions, less what chance adds.
+    """
+
+    name: Name | None
+    reason: str
+    models: int
+    correlation: float | None
+    id_spread: float | None
+    ood_spread: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return dict(vars(self))
+
+
+def pattern_of(
+    id_accuracy: npt.ArrayLike,
+    ood_accuracy: npt.ArrayLike,
+    *,
+    id_rows: npt.ArrayLike | None = None,
+    ood_rows: npt.ArrayLike | None = None,
+) -> Pattern:
+    """The pattern of models' accuracies on two domains, one value a model, NaN where unknown.
+
+    `id_rows` and `ood_rows` are how many test rows an accuracy is of: one number, or one a model.
+
+    >>> alike, spread = [0.95] * 10, np.linspace(0.3, 0.7, 10)
+    >>> pattern_of(alike, spread).name, pattern_of(spread, alike).name
+    ('vertical', 'horizontal')
+    >>> pattern_of(spread, spread**2).name, pattern_of(spread[:5], spread[:5]).reason
+    ('functional', '5 models, fewer than 9')
+    """
+    x, y = _accuracies(id_accuracy, "id_accuracy"), _accuracies(ood_accuracy, "ood_accuracy")
+    if x.shape != y.shape:
+        raise InputError(
+            f"There are {len(x)} ID and {len(y)} OOD accuracies; one of each a model was expected. "
+            "Put NaN where a model has none."
+        )
+    return told(x, y, chance(x, id_rows, "id_rows"), chance(y, ood_rows, "ood_rows"))
+
+
+def told(x: Floats, y: Floats, x_chance: Floats, y_chance: Floats) -> Pattern:
+    """The pattern of accuracies whose variances by chance are given, NaN where not known."""
+    both = ~(np.isnan(x) | np.isnan(y))
+    models = int(both.sum())
+    if not models:
+        return Pattern(None, f"0 models, fewer than {FEWEST}", 0, None, None, None)
+    across, up = spread(x[both], x_chance[both]), spread(y[both], y_chance[both])
+    rho = correlation(x[both], y[both])
+    return Pattern(*_verdict(models, rho or 0.0, across, up), models, rho, across, up)
+
+
+def _verdict(models: int, rho: float, across: float, up: float) -> tuple[Name | None, str]:
+    spreads = f"ID spreads by {100 * across:.1f} points, OOD by {100 * up:.1f}"
+    rules: tuple[tuple[bool, Name | None, str], ...] = (
+        (models < FEWEST, None, f"{models} models, fewer than {FEWEST}"),
+        (up < ALIKE <= across and across >= LONG * up, "horizontal", spreads),
+        (abs(rho) >= STRONG, "functional", f"the rank correlation is {rho:.2f}"),
+        (max(across, up) < ALIKE, None, f"models are alike on both: {spreads}"),
+        (up >= LONG * across, "vertical", spreads),
+        (across >= LONG * up, "horizontal", spreads),
+        (True, "cloud", f"the rank correlation is {rho:.2f}; {spreads}"),
+    )
+    return next((name, reason) for holds, name, reason in rules if holds)
+
+
+def spread(values: Floats, by_chance: Floats) -> float:
+    """The standard deviation of a normal distribution with these quartiles, less that of chance.
+
+    >>> round(spread(np.array([0.0, 1.0, 2.0, 3.0, 4.0]), np.full(5, np.nan)), 4)
+    1.4826
+    """
+    low, high = np.quantile(values, [0.25, 0.75])
+    known = by_chance[~np.isnan(by_chance)]
+    noise = known.mean() if len(known) else 0.0
+    return math.sqrt(max(((high - low) / QUARTILES) ** 2 - noise, 0.0))
+
+
+def chance(accuracy: Floats, rows: npt.ArrayLike | None, what: str = "rows") -> Floats:
+    """The variance by chance of accuracies of so many rows, p(1 − p)/n; NaN where not known.
+
+    >>> chance(np.array([0.5, 1.0]), 100).tolist()
+    [0.0025, 0.0]
+    """
+    n = np.broadcast_to(np.asarray(np.nan if rows is None else rows, np.float64), accuracy.shape)
+    if (n <= 0).any():
+        raise InputError(
+            f"{what} must be above 0; got {n[n <= 0][0]:g}. Put NaN where it is not known."
+        )
+    return np.asarray(accuracy * (1.0 - accuracy) / n)
+
+
+def _accuracies(values: npt.ArrayLike, what: str) -> Floats:
+    array = np.asarray(values, dtype=np.float64)
+    wrong = array[(array < 0) | (array > 1)]
+    if wrong.size or array.ndim != 1:
+        found = f"{wrong[0]:g} is among them" if wrong.size else f"got the shape {array.shape}"
+        raise InputError(
+            f"{what} must be one fraction from 0 to 1 a model; {found}. Divide percent by 100."
+        )
+    return array

@@ -1,0 +1,188 @@
+"""A table of accuracies, a row a model and a column a test set, as result pages publish them.
+
+It has the column `model` and a column of numbers a test set, in percent or as fractions, empty
+where a model was not tested. Columns of text, and of numbers that all lie above 100, are no test
+sets (an image size, say): they are left out by name, and tell rows of one model apart.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from oodometer.core import frames
+from oodometer.core.errors import InputError, UnknownName
+from oodometer.core.softmax_kernels import Floats
+from oodometer.studies.analysis import _evaluation_columns
+
+Unit = Literal["percent", "fraction"]
+MODEL = "model"
+# Nothing above this is an accuracy, in either unit.
+PERCENT = 100.0
+
+
+@dataclass(frozen=True, eq=False)
+class Wide:
+    """Accuracies of models (rows) on test sets (columns) as fractions, NaN where there is none.
+
+    `others` are columns that are no test sets.
+
+    >>> wide = Wide.read({"model": ["a", "b"], "val": [90.0, 80.0], "sketch": [40.0, None]})
+    >>> wide.sets, wide.accuracy.tolist()
+    (('val', 'sketch'), [[0.9, 0.4], [0.8, nan]])
+    """
+
+    models: tuple[str, ...]
+    sets: tuple[str, ...]
+    accuracy: Floats
+    others: tuple[str, ...] = ()
+
+    def place(self, name: str) -> int:
+        """The column of a test set, or an error with the nearest name."""
+        if name not in self.sets:
+            raise UnknownName("test set", name, self.sets)
+        return self.sets.index(name)
+
+    def on(self, name: str) -> Floats:
+        """Every model's accuracy on one test set."""
+        return np.asarray(self.accuracy[:, self.place(name)])
+
+    @classmethod
+    def read(
+        cls, thing: Any, *, sets: Sequence[str] | None = None, unit: Unit | None = None
+    ) -> Wide:
+        """The table of a file (.parquet, .csv, .csv.gz, .arrow, .feather), a frame or a mapping.
+
+        `sets` names the columns to take, None for all that may be accuracies. Without a `unit`, a
+        table with a number above 1 is in percent.
+        """
+        path = Path(thing) if isinstance(thing, str | Path) else None
+        try:
+            return _read(_evaluation_columns.opened(thing), sets, unit)
+        except InputError as error:
+            if path is None or str(error).startswith((path.name, "There is no file")):
+                raise
+            raise InputError(f"{path.name}: {error}") from error
+
+
+def _read(frame: Any, wanted: Sequence[str] | None, unit: Unit | None) -> Wide:
+    _check(frame, wanted, unit)
+    numbers = {name: frames.numbers_with_gaps(frame, name) for name in _numeric(frame, wanted)}
+    sets = wanted or [name for name, column in numbers.items() if not _is_above(column)]
+    if not sets:
+        raise InputError(
+            "The table has no test set: columns of numbers beside 'model' were expected. There are: "
+            f"{', '.join(_examples(frame)) or 'none'}. Add some, or write accuracies as numbers."
+        )
+    others = tuple(
+        name for name in frame.column_names if name not in (MODEL, "") and name not in sets
+    )
+    models = _told_apart(frame, others)
+    accuracy = np.stack([numbers[name] for name in sets], axis=1)
+    return Wide(models, tuple(sets), _fractions(accuracy, sets, models, unit), others)
+
+
+def _examples(frame: Any) -> list[str]:
+    """The first columns with what they hold, such as `val ('90%')`."""
+    names = [name for name in frame.column_names if name != MODEL][:12]
+    return [f"{name} ({frame.column(name)[0].as_py()!r})" for name in names]
+
+
+def _check(frame: Any, wanted: Sequence[str] | None, unit: str | None) -> None:
+    there = frame.column_names
+    if MODEL not in there:
+        near = difflib.get_close_matches(MODEL, [name.lower() for name in there], n=1)
+        hint = f" Did you mean {next(n for n in there if n.lower() == near[0])!r}?" if near else ""
+        raise InputError(
+            f"The table has no column 'model'.{hint} There are: {', '.join(there[:12]) or 'none'}. "
+            "Rename the column that names the models."
+        )
+    if not frame.num_rows:
+        raise InputError("The table has no rows. One row is one model.")
+    if isinstance(wanted, str) or (wanted is not None and not wanted):
+        raise InputError(f"sets must be a list of names; got {wanted!r}. Give None for all.")
+    for name in wanted or ():
+        if name not in there or name == MODEL:
+            raise UnknownName("test set", name, [one for one in there if one != MODEL])
+    if unit is not None and unit not in get_args(Unit):
+        raise UnknownName("unit", str(unit), get_args(Unit))
+
+
+def _numeric(frame: Any, wanted: Sequence[str] | None) -> list[str]:
+    """Columns that hold numbers, or those wanted; text with numbers in it is refused."""
+    if wanted is not None:
+        return list(wanted)
+    found = []
+    for name in frame.column_names:
+        if name in (MODEL, "") or _evaluation_columns.is_other(name):
+            continue
+        if _holds_numbers(frame.column(name).type):
+            found.append(name)
+        else:
+            _evaluation_columns.is_not_mixed(name, _written(frame, name))
+    return found
+
+
+def _holds_numbers(kind: Any) -> bool:
+    from pyarrow import types
+
+    number = (types.is_integer, types.is_floating, types.is_decimal, types.is_null)
+    return any(is_so(kind) for is_so in number)
+
+
+def _written(frame: Any, name: str) -> list[str]:
+    return ["" if cell is None else str(cell) for cell in frame.column(name).to_pylist()]
+
+
+def _is_above(column: Floats) -> bool:
+    """Whether all numbers of a column are too large for an accuracy."""
+    return bool((column[~np.isnan(column)] > PERCENT).all()) and not np.isnan(column).all()
+
+
+def _told_apart(frame: Any, others: Sequence[str]) -> tuple[str, ...]:
+    """Names of the rows: the model, and where it stands twice, what tells its rows apart."""
+    models = frames.texts(frame, MODEL)
+    twice = {name for name, count in Counter(models).items() if count > 1}
+    columns = {name: _written(frame, name) for name in others}
+    named = [
+        f"{model} ({', '.join(f'{name}={columns[name][row]}' for name in others)})"
+        if model in twice and others
+        else model
+        for row, model in enumerate(models)
+    ]
+    first: dict[str, int] = {}
+    for row, name in enumerate(named):
+        if first.setdefault(name, row) != row:
+            raise InputError(
+                f"{name!r} stands twice, in rows {first[name]} and {row}. One must go, or the "
+                "models need names of their own."
+            )
+    return tuple(named)
+
+
+def _fractions(
+    accuracy: Floats, sets: Sequence[str], models: Sequence[str], unit: Unit | None
+) -> Floats:
+    tops = np.max(accuracy, axis=0, initial=0.0, where=~np.isnan(accuracy))
+    limit = PERCENT if unit == "percent" or (unit is None and tops.max() > 1) else 1.0
+    wrong = np.argwhere((accuracy < 0) | (accuracy > limit))
+    if len(wrong):
+        row, column = wrong[0]
+        raise InputError(
+            f"Accuracies must lie in 0…{limit:g}; that of {models[row]!r} on {sets[column]!r} is "
+            f"{accuracy[row, column]:g}. Correct it, or name the columns that are test sets."
+        )
+    low = np.flatnonzero((tops > 0) & (tops <= 1))
+    if unit is None and limit == PERCENT and low.size:
+        raise InputError(
+            f"The accuracies on {sets[low[0]]!r} never pass 1, those on {sets[int(tops.argmax())]!r} "
+            "do: fractions and percent are mixed. Use one of them; if all are percent, say "
+            "unit='percent'."
+        )
+    return np.asarray(accuracy / limit)

@@ -1,0 +1,210 @@
+"""The whole job on data that scikit-learn ships: handwritten digits, shifted in a dozen ways."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oodometer.assessment._estimate import estimate
+from oodometer.core.errors import InputError
+from oodometer.core.optional_imports import require
+from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Progress
+from oodometer.core.softmax_kernels import Array, Ints
+from oodometer.core.stats import stream
+from oodometer.report.demo_page import Comparison
+
+# Few training rows, so that the model errs often enough on the source to learn from.
+TRAIN_ROWS, SOURCE_ROWS = 250, 800
+# Shifts are made on images enlarged this many times, then reduced again: 8x8 pixels are few.
+ENLARGED = 4
+
+Images = Array
+Shift = Callable[[Any, Images, np.random.Generator], Images]
+
+
+@dataclass(frozen=True)
+class ShiftedTarget:
+    """One target: what was done to it, and what two models say of it, truth included."""
+
+    name: str
+    rows: Predictions
+    second: Predictions
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A labelled source and a dozen targets."""
+
+    source: Predictions
+    targets: tuple[ShiftedTarget, ...]
+
+
+def _rotated(degrees: float) -> Shift:
+    def turn(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+        size = images.shape[1]
+        move = cv2.getRotationMatrix2D(((size - 1) / 2, (size - 1) / 2), degrees, 1.0)
+        return np.stack([cv2.warpAffine(image, move, (size, size)) for image in images])
+
+    return turn
+
+
+def _moved(matrix: list[list[float]]) -> Shift:
+    def move(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+        size = images.shape[1]
+        steps = np.array(matrix, dtype=np.float32)
+        return np.stack([cv2.warpAffine(image, steps, (size, size)) for image in images])
+
+    return move
+
+
+def _blurred(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+    return np.stack([cv2.GaussianBlur(image, (0, 0), 3.0) for image in images])
+
+
+def _noisy(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+    return np.asarray(images + rng.normal(0, 14.0, images.shape).astype(np.float32))
+
+
+def _speckled(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+    hit = rng.random((len(images), 8, 8)).repeat(ENLARGED, axis=1).repeat(ENLARGED, axis=2)
+    return np.where(hit < 0.03, 0.0, np.where(hit > 0.97, 16.0, images)).astype(np.float32)
+
+
+def _occluded(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+    result, size = images.copy(), images.shape[1]
+    width = size // 4
+    for image, (top, left) in zip(
+        result, rng.integers(0, size - width, (len(images), 2)), strict=True
+    ):
+        image[top : top + width, left : left + width] = 0.0
+    return result
+
+
+def _faded(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+    return images * np.float32(0.6)
+
+
+def _bright(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+    return images + np.float32(2.0)
+
+
+def _thick(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+    return np.stack([cv2.dilate(image, np.ones((4, 4), np.uint8)) for image in images])
+
+
+def _thin(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+    return np.stack([cv2.erode(image, np.ones((4, 4), np.uint8)) for image in images])
+
+
+def _as_they_are(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+    return images
+
+
+SHIFTS: dict[str, Shift] = {
+    "no shift": _as_they_are,
+    "rotated 10°": _rotated(10),
+    "rotated 25°": _rotated(25),
+    "sheared": _moved([[1, 0.2, -3.1], [0, 1, 0]]),
+    "moved right": _moved([[1, 0, 2], [0, 1, 0]]),
+    "smaller": _moved([[0.88, 0, 1.9], [0, 0.88, 1.9]]),
+    "blurred": _blurred,
+    "noisy": _noisy,
+    "speckled": _speckled,
+    "occluded": _occluded,
+    "low contrast": _faded,
+    "bright": _bright,
+    "thick strokes": _thick,
+    "thin strokes": _thin,
+}
+
+
+def _shifted(images: Images, shift: Shift, rng: np.random.Generator) -> Array:
+    """Flat 8x8 images after a shift, grey values 0…16."""
+    cv2 = require("cv2", extra="images", purpose="The demo")
+    size = 8 * ENLARGED
+    large = np.stack([cv2.resize(image, (size, size), interpolation=cv2.INTER_CUBIC)
+                      for image in images])  # fmt: skip
+    changed = shift(cv2, large, rng).astype(np.float32)
+    small = [cv2.resize(image, (8, 8), interpolation=cv2.INTER_AREA) for image in changed]
+    return np.asarray(np.clip(np.stack(small), 0.0, 16.0).reshape(len(images), 64))
+
+
+def _trained(inputs: Array, labels: Ints, seed: int) -> Any:
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.neural_network import MLPClassifier
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return MLPClassifier((64,), max_iter=400, random_state=seed).fit(inputs / 16.0, labels)
+
+
+def digits_suite(seed: int = 0) -> Suite:
+    """Train two small networks on some digits; the rest are the source and the shifted targets."""
+    from sklearn.datasets import load_digits
+
+    require("cv2", extra="images", purpose="The demo")
+    digits = load_digits()
+    order = stream(seed, "split").permutation(len(digits.target))
+    images, labels = digits.images[order].astype(np.float32), digits.target[order]
+    flat = images.reshape(-1, 64)
+    models = [_trained(flat[:TRAIN_ROWS], labels[:TRAIN_ROWS], seed + j) for j in (0, 1)]
+
+    def said(j: int, inputs: Array, truth: Ints) -> Predictions:
+        return Predictions.from_probs(models[j].predict_proba(inputs / 16.0), labels=truth)
+
+    source_end = TRAIN_ROWS + SOURCE_ROWS
+    source = said(0, flat[TRAIN_ROWS:source_end], labels[TRAIN_ROWS:source_end])
+    images, labels = images[source_end:], labels[source_end:]
+    targets = []
+    for name, shift in SHIFTS.items():
+        inputs = _shifted(images, shift, stream(seed, "shift", name))
+        targets.append(ShiftedTarget(name, said(0, inputs, labels), said(1, inputs, labels)))
+    return Suite(source, (*targets, _label_shifted(targets[0], seed)))
+
+
+def _label_shifted(plain: ShiftedTarget, seed: int) -> ShiftedTarget:
+    """The unshifted target, drawn so that the classes 8 and 9 make up most of it."""
+    labels = plain.rows.labels
+    assert labels is not None
+    weights = np.where(labels >= 8, 12.0, 1.0)
+    rows = stream(seed, "labels").choice(len(labels), len(labels), p=weights / weights.sum())
+    return ShiftedTarget("label shift", plain.rows.rows(rows), plain.second.rows(rows))
+
+
+def compare(suite: Suite, *, seed: int = 0, progress: Progress | None = None) -> list[Comparison]:
+    """Every method on every target, beside the truth."""
+    rows = []
+    for done, target in enumerate(suite.targets):
+        if progress:
+            progress(done, len(suite.targets), target.name)
+        found = estimate(suite.source, target.rows, second=target.second, seed=seed)
+        values = {one.method: one for one in found.estimates}
+        rows.append(Comparison(target.name, float(target.rows.correct.mean()), values))
+    return rows
+
+
+def save(suite: Suite, folder: Path) -> list[Path]:
+    """Write the source (with labels) and every target (without) as Parquet files."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"The folder {str(folder)!r} can't be made: {error.strerror}.") from error
+    named = {"source": suite.source}
+    named |= {t.name.replace("°", "").replace(" ", "_"): t.rows for t in suite.targets}
+    written = []
+    for name, rows in named.items():
+        columns = {f"prob_{j}": column for j, column in enumerate(rows.probs.T)}
+        if name == "source" and rows.labels is not None:
+            columns["label"] = rows.labels
+        written.append(folder / f"{name}.parquet")
+        pq.write_table(pa.table(columns), written[-1])
+    return written

@@ -1,0 +1,1 @@
+"""Domain groups: named datasets of one kind with the same classes."""

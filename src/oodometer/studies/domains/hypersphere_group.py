@@ -1,0 +1,63 @@
+"""A group that needs no files: points around the unit hypersphere of R¹⁶, as in NI §5.1.
+
+A domain is a Gaussian around a point of the sphere, and its name is how far that lies from the
+pole, in degrees. A point is inside the sphere or outside.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from oodometer.core.inputs import Kind
+from oodometer.core.protocols import Dataset
+from oodometer.core.stats import stream
+from oodometer.data._open import as_dataset
+from oodometer.studies.domains._reader import Size
+from oodometer.studies.domains.group import Group
+from oodometer.studies.domains.row_sources import Source, Split
+
+NAME = "hypersphere"
+DEGREES = (0, 15, 30, 45, 60, 90, 120, 150, 180)
+
+
+@dataclass(frozen=True)
+class Points:
+    """So many points around the one that lies so many degrees from the pole."""
+
+    degrees: float
+    split: Split
+    n: int = 1000
+    dimension: int = 16
+    variance: float = 0.005
+
+    kind: ClassVar[Kind] = "vectors"
+    files: ClassVar[tuple[str, ...]] = ()
+
+    def read(self, root: Path, size: Size) -> Dataset:
+        """The points, and 1 for those inside; nothing is read."""
+        centre = np.zeros(self.dimension)
+        centre[:2] = math.cos(math.radians(self.degrees)), math.sin(math.radians(self.degrees))
+        drawn = stream(0, NAME, self.degrees, self.split).normal(size=(self.n, self.dimension))
+        points = centre + math.sqrt(self.variance) * drawn
+        inside = (points * points).sum(axis=1) < 1.0
+        return as_dataset(points, labels=inside.astype(np.int64))
+
+
+def hypersphere() -> Group:
+    """The group.
+
+    >>> hypersphere().domain("90", "test").take(slice(0, 2)).shape
+    (2, 16)
+    """
+    sources = tuple(
+        (str(degrees), (Source(Points(degrees, "train"), Points(degrees, "test")),))
+        for degrees in DEGREES
+    )
+    # There are no files, and so no place for them.
+    about = "inside a hypersphere or outside, by degrees from its pole; needs no files"
+    return Group(NAME, "vectors", ("outside", "inside"), sources, root=Path(), about=about)

@@ -1,0 +1,80 @@
+"""IDX files, the form of MNIST: a magic number, the sizes, the values, all big-endian."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from oodometer.core.errors import InputError
+from oodometer.core.inputs import Kind
+from oodometer.core.protocols import Dataset
+from oodometer.core.softmax_kernels import Array
+from oodometer.data._array_rows import read_array
+from oodometer.studies.domains._reader import Size, counted, existing
+
+# The third byte of the magic number says what a value is.
+TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+
+
+@dataclass(frozen=True)
+class Idx:
+    """Images in one IDX file and labels in another; either may be compressed (.gz).
+
+    Labels of several columns, as QMNIST has them, are read from the first.
+    """
+
+    kind: ClassVar[Kind] = "images"
+
+    path: str
+    labels: str
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The images and the labels."""
+        return self.path, self.labels
+
+    def read(self, root: Path, size: Size) -> Dataset:
+        """The images, in memory."""
+        images, labels = (read_idx(existing(root, name)) for name in self.files)
+        labels = labels if labels.ndim == 1 else labels[:, 0]
+        counted(images, labels, self.path)
+        return read_array(images, labels.astype(np.int64)).dataset(self.path, skip_bad=False)
+
+
+def read_idx(path: Path) -> Array:
+    """The array of an IDX file, in the machine's own byte order."""
+    content = _content(path)
+    head = 4 + 4 * content[3] if len(content) > 3 else 4
+    if len(content) < head or content[:2] != b"\0\0" or content[2] not in TYPES:
+        raise InputError(
+            f"{path.name} begins with {content[:4].hex(' ') or 'nothing'}, which is no IDX file: "
+            "two zeros, the type and the number of sizes were expected. Is it the right file?"
+        )
+    dtype = np.dtype(TYPES[content[2]])
+    shape = tuple(np.frombuffer(content[4:head], dtype=">u4").tolist())
+    wanted, there = math.prod(shape) * dtype.itemsize, len(content) - head
+    if wanted != there:
+        raise InputError(
+            f"{path.name} says that it has {' × '.join(map(str, shape))} values, {wanted} bytes; "
+            f"{there} follow. Was it cut? Fetch it again."
+        )
+    values = np.frombuffer(content, dtype=dtype, offset=head).reshape(shape)
+    return values.astype(dtype.newbyteorder("="), copy=False)
+
+
+def _content(path: Path) -> bytes:
+    content = path.read_bytes()
+    if path.suffix != ".gz":
+        return content
+    try:
+        return gzip.decompress(content)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(
+            f"{path.name} can't be decompressed: {error}. Was it cut? Fetch it again."
+        ) from error

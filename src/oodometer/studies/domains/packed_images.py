@@ -1,0 +1,134 @@
+"""Packed images: the bytes of many JPEG (or PNG) files in one array of an `.npz`.
+
+`bytes` holds them one after the other, image i being bytes[off[i]:off[i + 1]], and `y` the
+labels; a prefix such as `train_` tells several packs of one file apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from oodometer.core.errors import InputError
+from oodometer.core.inputs import Keys, Kind
+from oodometer.core.protocols import Dataset
+from oodometer.core.softmax_kernels import Array, Ints
+from oodometer.data._image_decoding import Pixels, colored, decoded, fitted, quiet
+from oodometer.data.dataset import Index, Rows, hashed, numbered
+from oodometer.data.prediction_files import Outputs
+from oodometer.studies.domains._reader import Size, counted, existing
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PackedImages(Rows):
+    """Images kept as the bytes of their files, decoded when they are asked for."""
+
+    kind: ClassVar[Kind] = "images"
+
+    name: str
+    content: Pixels
+    starts: Ints
+    ends: Ints
+    size: tuple[int, int]
+    labels: Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __repr__(self) -> str:
+        return f"PackedImages({self.name!r}, {len(self)} images {self.size})"
+
+    @cached_property
+    def keys(self) -> Keys:
+        """A number a row, made of the file's bytes."""
+        digests = (
+            hashlib.blake2b(self._file(row), digest_size=8).digest() for row in range(len(self))
+        )
+        return np.frombuffer(b"".join(digests), dtype=np.uint64)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of all files' bytes, in order, and of the size they are brought to."""
+        return hashed(f"packed {self.size}", self.keys)
+
+    def take(self, index: Index) -> Pixels:
+        """Some images, in that order: uint8 (n, height, width, 3)."""
+        rows = np.arange(len(self))[numbered(index, len(self))]
+        images = np.empty((len(rows), *self.size, 3), dtype=np.uint8)
+        with quiet():
+            for at, row in enumerate(rows):
+                images[at] = fitted(colored(_picture(self._file(row), int(row))), self.size)
+        return images
+
+    def rows(self, index: Index) -> PackedImages:
+        """The dataset of some images, which keep their keys and labels."""
+        some = numbered(index, len(self))
+        labels = None if self.labels is None else self.labels[some]
+        return replace(self, starts=self.starts[some], ends=self.ends[some], labels=labels)
+
+    def _file(self, row: int) -> bytes:
+        return self.content[self.starts[row] : self.ends[row]].tobytes()
+
+
+def _picture(content: bytes, row: int) -> Pixels:
+    pixels = decoded(content)
+    if pixels is None:
+        raise InputError(
+            f"Row {row} can't be decoded: its {len(content)} bytes are no image. Pack it again."
+        )
+    return pixels
+
+
+@dataclass(frozen=True)
+class Packed:
+    """The packed images of an `.npz`; they are brought to the size of the first."""
+
+    kind: ClassVar[Kind] = "images"
+
+    path: str
+    prefix: str = ""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The archive."""
+        return (self.path,)
+
+    def read(self, root: Path, size: Size) -> Dataset:
+        """The images, still packed."""
+        content, offsets, labels = self._arrays(existing(root, self.path))
+        counted(offsets[1:], labels, self.path)
+        if np.any(np.diff(offsets) < 0) or offsets[0] < 0 or offsets[-1] > len(content):
+            raise InputError(
+                f"{self.path}: the offsets must rise from 0 to {len(content)}, the number of "
+                f"bytes; they run from {offsets[0]} to {offsets[-1]}. Pack it again."
+            )
+        if not len(labels):
+            raise InputError(f"{self.path} has no images. Pack one or more.")
+        first = content[offsets[0] : offsets[1]].tobytes()
+        with quiet():
+            height, width = size or _picture(first, 0).shape[:2]
+        return PackedImages(
+            self.path, content, offsets[:-1], offsets[1:], (height, width), labels
+        )  # fmt: skip
+
+    def _arrays(self, path: Path) -> tuple[Array, Array, Array]:
+        arrays = Outputs.open(path).content
+        names = [f"{self.prefix}{part}" for part in ("bytes", "off", "y")]
+        absent = [name for name in names if name not in arrays]
+        if absent:
+            raise InputError(
+                f"{self.path}: no array is called {absent[0]!r}. There are: {', '.join(arrays)}. "
+                "Say what they begin with: prefix = 'train_', say."
+            )
+        content, offsets, labels = (arrays[name] for name in names)
+        if content.dtype != np.uint8 or offsets.ndim != 1 or not len(offsets):
+            raise InputError(
+                f"{self.path}: {names[0]} must be uint8 and {names[1]} a list of offsets; got "
+                f"{content.dtype} and the shape {offsets.shape}. Pack it again."
+            )
+        return content, offsets, labels

@@ -1,0 +1,1 @@
+"""Pages, charts and tables of studies and toys."""

@@ -1,0 +1,122 @@
+"""What is wanted of a model on a test domain: values by name, and all that each hangs on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, is_dataclass
+from typing import Any, Literal
+
+from oodometer.core.errors import InputError
+from oodometer.core.protocols import Estimator, Transform
+from oodometer.measures.subject import Measure, Metric
+from oodometer.neighborhood.results import MEASURES
+from oodometer.studies.analysis._evaluation_columns import PRE
+from oodometer.studies.store.export import ACCURACY
+
+Family = Literal["accuracy", "metric", "estimator", "invariance", "measure"]
+Temperature = Literal["fit", "none"]
+# What can be had from kept predictions alone.
+LIGHT = ("outputs", "labels", "source domains")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One thing to be computed, which gives one value or several.
+
+    names      of the values, in tables
+    settings   all that they hang on but the model, the rows and the source
+    thing      the metric, estimator, measure or transform
+    option     the temperature of an estimate, the draws of a transform
+    """
+
+    family: Family
+    names: tuple[str, ...]
+    settings: str
+    thing: Any = None
+    option: Any = None
+
+    @property
+    def sourced(self) -> bool:
+        """Whether it hangs on the source."""
+        return self.family in ("estimator", "measure")
+
+    @property
+    def light(self) -> bool:
+        """Whether kept predictions are enough, and the model need not be asked."""
+        if self.family in ("metric", "measure"):
+            return set(self.thing.needs) <= set(LIGHT)
+        return self.family != "invariance"
+
+    @property
+    def compares(self) -> bool:
+        """Whether it needs a second model."""
+        needs = getattr(self.thing, "needs", ())
+        return self.family == "estimator" and "second model" in needs
+
+
+@dataclass(frozen=True)
+class Stir:
+    """A transform, with how many draws of each example, and what its values are called after."""
+
+    transform: Transform
+    draws: int
+    called: str
+
+
+def all_wanted(
+    *,
+    metrics: Sequence[Metric],
+    estimators: Sequence[Estimator],
+    temperatures: Sequence[Temperature],
+    invariance: Sequence[Stir],
+    measures: Sequence[Measure],
+    seed: int,
+) -> tuple[Wanted, ...]:
+    """Accuracy, and all that was asked for; no two values have one name."""
+    random = f"seed {seed}"
+    found = [Wanted("accuracy", (ACCURACY,), "")]
+    found += [Wanted("metric", (m.name,), f"{described(m)}, {random}", m) for m in metrics]
+    found += [
+        Wanted(
+            "estimator",
+            (m.name if temperature == "fit" else f"{m.name}{PRE}",),
+            f"{described(m)}, temperature {temperature}, {random}",
+            m,
+            temperature,
+        )
+        for m in estimators
+        for temperature in temperatures
+    ]
+    found += [
+        Wanted(
+            "invariance",
+            tuple(f"{name}-{stir.called}" for name in MEASURES),
+            f"{described(stir.transform)}, {stir.draws} draws, {random}",
+            stir.transform,
+            stir.draws,
+        )
+        for stir in invariance
+    ]
+    found += [Wanted("measure", (m.name,), f"{described(m)}, {random}", m) for m in measures]
+    _check_once(name for one in found for name in one.names)
+    return tuple(found)
+
+
+def described(thing: Any) -> str:
+    """Settings as text, the same in every process.
+
+    >>> from oodometer.estimators import named
+    >>> described(named("atc-mc"))
+    "AverageThresholdedConfidence(score='mc')"
+    """
+    return repr(thing) if is_dataclass(thing) else f"{type(thing).__qualname__} {thing.name}"
+
+
+def _check_once(names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InputError(
+                f"Two values would be called {name!r}. Leave one of them out, or set it otherwise."
+            )
+        seen.add(name)

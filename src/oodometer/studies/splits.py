@@ -1,0 +1,171 @@
+"""Which rows a model is tested on, and which labelled ones are its source: never the same.
+
+The rows for testing of a domain are cut in two halves by content. A model's source is the first half
+of each domain that it was trained on; it is tested on what has not the content of any of these: on
+the other half of such a domain, and of a domain that is made of the same rows (corrupted, turned),
+and on all rows of others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from oodometer.core.errors import InputError
+from oodometer.core.inputs import Keys, mixed
+from oodometer.core.protocols import Dataset
+from oodometer.core.softmax_kernels import Ints
+from oodometer.data._concat_dataset import Joined
+from oodometer.neighborhood.sampling import visiting_order
+from oodometer.studies.domains.group import Group
+from oodometer.studies.domains.row_sources import Split
+from oodometer.studies.store import DatasetRecord
+
+# source: the first half of those for testing; test: all of those; all: those for training too
+Part = Literal["source", "test", "all"]
+# So that the halves don't hang together with other cuts by content.
+_HALF = np.uint64(0x4A1F)
+# So many domains are kept at hand in a process.
+KEPT = 64
+
+
+class Domain(NamedTuple):
+    """A domain of a group."""
+
+    group: Group
+    name: str
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a domain, as a worker can be told of them.
+
+    part      which they are
+    name      what they are called in tables
+    most      at most so many, chosen by content; None for all
+    without   domains whose sources (of part "all" also what they are trained on) are left out
+    """
+
+    domain: Domain
+    part: Part
+    name: str
+    most: int | None = None
+    seed: int = 0
+    without: tuple[Domain, ...] = ()
+
+    def apart_from(self, trained: tuple[Domain, ...]) -> Rows:
+        """These rows as they are shown to a model that was trained on some domains."""
+        own = self.domain_keys
+        met = tuple(one for one in trained if np.isin(own, _taken(one, self.part)).any())
+        return replace(self, without=met)
+
+    @property
+    def domain_keys(self) -> Keys:
+        """Those of all rows that may be chosen from."""
+        return _domain_rows(self.domain, self.part).keys
+
+    def dataset(self) -> Dataset:
+        """The rows."""
+        return _chosen(self)
+
+    def record(self) -> DatasetRecord:
+        """What the store knows of them."""
+        return DatasetRecord(self.key, self.name, _labels(self), self.domain.group.classes)
+
+    @property
+    def key(self) -> str:
+        """A hash of their name, their content and their labels."""
+        return _key(self)
+
+
+def first_half(keys: Keys) -> Ints:
+    """The numbers of the rows that are in the first half.
+
+    >>> keys = np.arange(10_000, dtype=np.uint64)
+    >>> 4800 < len(first_half(keys)) < 5200
+    True
+    """
+    return np.flatnonzero(mixed(keys ^ _HALF) & np.uint64(1))
+
+
+def joined_key(rows: tuple[Rows, ...]) -> str:
+    """The key of several as one: that of the only one, or a hash of theirs."""
+    keys = [one.key for one in rows]
+    return keys[0] if len(keys) == 1 else _hash(" ".join(keys).encode())
+
+
+def training_rows(trained: tuple[Domain, ...], most: int, seed: int) -> Dataset:
+    """Some of what a model was trained on, the same for all models of these domains."""
+    parts = tuple(_split(one, "train") for one in trained)
+    whole = Joined(" + ".join(one.name for one in trained), parts)
+    return whole.rows(_some(whole.keys, most, seed))
+
+
+@lru_cache(maxsize=KEPT)
+def _split(domain: Domain, split: Split) -> Dataset:
+    return domain.group.domain(domain.name, split)
+
+
+def _learned(domain: Domain) -> Dataset | None:
+    """What there is to train on; None where all rows are for testing."""
+    try:
+        return _split(domain, "train")
+    except InputError:
+        return None
+
+
+def _domain_rows(domain: Domain, part: Part) -> Dataset:
+    test, train = _split(domain, "test"), _learned(domain) if part == "all" else None
+    return test if train is None else Joined(test.name, (train, test))
+
+
+@lru_cache(maxsize=KEPT)
+def _taken(domain: Domain, part: Part) -> Keys:
+    """The content that a model trained on the domain may not be tested on."""
+    test = _split(domain, "test").keys
+    source, train = test[first_half(test)], _learned(domain) if part == "all" else None
+    return source if train is None else np.concatenate([source, train.keys])
+
+
+@lru_cache(maxsize=KEPT)
+def _chosen(rows: Rows) -> Dataset:
+    whole = _domain_rows(rows.domain, rows.part)
+    keys = whole.keys
+    index = first_half(keys) if rows.part == "source" else np.arange(len(keys))
+    for other in rows.without:
+        index = index[~np.isin(keys[index], _taken(other, rows.part))]
+    if not len(index):
+        raise InputError(
+            f"The domain {rows.domain.name!r} of {rows.domain.group.name!r} has {len(keys)} rows "
+            "for testing, and none is left for one of its halves. Give it more of them."
+        )
+    return whole.rows(index[_some(keys[index], rows.most, rows.seed)])
+
+
+def _some(keys: Keys, most: int | None, seed: int) -> Ints:
+    """At most so many rows, by content, in their order."""
+    return np.sort(visiting_order(keys, seed)[:most])
+
+
+def _labels(rows: Rows) -> Ints:
+    return np.asarray(rows.dataset().labels, dtype=np.int64)
+
+
+@cache
+def _key(rows: Rows) -> str:
+    head = f"{rows.name} {rows.dataset().fingerprint} {list(rows.domain.group.classes)}"
+    return _hash(head.encode() + _labels(rows).tobytes())
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def forget() -> None:
+    """Read files anew when they are next asked for; they may have changed."""
+    for kept in (_split, _taken, _chosen, _key):
+        kept.cache_clear()

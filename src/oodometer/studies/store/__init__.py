@@ -1,0 +1,33 @@
+"""The embedded store of a study: one SQLite file, and arrays beside it that their content names.
+
+folder/store.sqlite   models, datasets, predictions, results and failures
+folder/arrays/…       scores and labels, a `.npy` file each
+folder/.lock          held by the one writer
+
+Any number of processes may read while one writes. It may be killed at any moment: arrays are there
+before the rows that name them, and what came of a task is written in one transaction.
+"""
+
+from __future__ import annotations
+
+from oodometer.studies.store.records import (
+    DatasetRecord,
+    Failure,
+    Key,
+    ModelRecord,
+    Outcome,
+    Reference,
+    Result,
+)
+from oodometer.studies.store.store import Store
+
+__all__ = [
+    "DatasetRecord",
+    "Failure",
+    "Key",
+    "ModelRecord",
+    "Outcome",
+    "Reference",
+    "Result",
+    "Store",
+]

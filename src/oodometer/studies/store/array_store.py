@@ -1,0 +1,100 @@
+"""Arrays on disk, each under a name that is a hash of its bytes: there whole or not at all.
+
+A file is written under another name and gets its own when all of it has reached the disk. What is
+there already is not written again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from oodometer.core.errors import InputError
+from oodometer.core.softmax_kernels import Array
+from oodometer.data.atomic import PARTIAL, aside, to_disk
+
+ENDING = ".npy"
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """A folder of arrays."""
+
+    folder: Path
+
+    def put(self, arrays: Sequence[Array]) -> list[str]:
+        """Their names, once all of them are on the disk."""
+        contents = [_bytes(array) for array in arrays]
+        names = [_name(content) for content in contents]
+        all_of_them = dict(zip(names, contents, strict=True))
+        new = {name: part for name, part in all_of_them.items() if not self._path(name).exists()}
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for name, content in new.items():
+                self._write(name, content)
+            if new:
+                to_disk(self.folder)
+        except OSError as error:
+            raise self._unwritten(new, error) from error
+        return names
+
+    def get(self, name: str) -> Array:
+        """The array of a name; nothing is unpickled."""
+        path = self._path(name)
+        try:
+            found: Array = np.load(path, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise InputError(
+                f"The array {str(path)!r} can't be read: {_first_line(error)}. Remove the file, "
+                "and run the study again."
+            ) from error
+        return found
+
+    def names(self) -> set[str]:
+        """Those of all arrays that are there."""
+        return {path.stem for path in self.folder.glob(f"*{ENDING}")}
+
+    def sweep(self, named: Collection[str]) -> None:
+        """Remove what no row names, and what killed writers left; only the writer may."""
+        for left in self.folder.glob(f"*{PARTIAL}"):
+            left.unlink(missing_ok=True)
+        for name in self.names() - set(named):
+            self._path(name).unlink(missing_ok=True)
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}{ENDING}"
+
+    def _write(self, name: str, content: bytes) -> None:
+        with aside(self._path(name)) as partial, partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _unwritten(self, new: dict[str, bytes], error: OSError) -> InputError:
+        size = sum(map(len, new.values())) / 2**20
+        return InputError(
+            f"{len(new)} arrays ({size:.1f} MB) can't be written to {str(self.folder)!r}: "
+            f"{error.strerror or error}. Make room or allow writing there, and run again; what was "
+            "stored stays."
+        )
+
+
+def _bytes(array: Array) -> bytes:
+    held = io.BytesIO()
+    np.lib.format.write_array(held, np.ascontiguousarray(array), allow_pickle=False)
+    return held.getvalue()
+
+
+def _name(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def _first_line(error: Exception) -> str:
+    told = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return str(told).splitlines()[0].rstrip(".")

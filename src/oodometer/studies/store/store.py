@@ -1,0 +1,231 @@
+"""The store: opened to read by anyone, to write by one."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from oodometer.core.errors import InputError
+from oodometer.core.predictions import Predictions
+from oodometer.data._folder_lock import held
+from oodometer.studies.store import export as table
+from oodometer.studies.store.array_store import Shelf
+from oodometer.studies.store.records import (
+    DatasetRecord,
+    Key,
+    ModelRecord,
+    Outcome,
+    Reference,
+    Result,
+    values_of,
+)
+from oodometer.studies.store.sqlite import opened_to_read, opened_to_write, told
+
+ARRAYS = "arrays"
+# Between the domains that a model was trained on.
+AND = " + "
+Mode = Literal["read", "write"]
+
+
+class Store:
+    """All that is known of a study, in a folder; made by `open`, and closed after use."""
+
+    def __init__(self, folder: Path, database: sqlite3.Connection, leaving: ExitStack) -> None:
+        self.folder = folder
+        self.shelf = Shelf(folder / ARRAYS)
+        self._database = database
+        self._leaving = leaving
+
+    @classmethod
+    def open(cls, path: str | Path, mode: Mode = "read") -> Store:
+        """The store of a folder; to write, it is made where there is none, and no other writer may."""
+        folder = Path(path)
+        with ExitStack() as stack:
+            if mode == "write":
+                stack.enter_context(held(folder, "study", "written"))
+                database = opened_to_write(folder)
+            elif mode == "read":
+                database = opened_to_read(folder)
+            else:
+                raise InputError(f"mode must be 'read' or 'write'; got {mode!r}.")
+            stack.callback(database.close)
+            store = cls(folder, database, stack)
+            if mode == "write":
+                store._sweep()
+            store._leaving = stack.pop_all()
+            return store
+
+    def close(self) -> None:
+        """Let go of the file, and of the lock."""
+        self._leaving.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # Writing --------------------------------------------------------------------------------
+
+    def describe(self, models: Iterable[ModelRecord], datasets: Iterable[DatasetRecord]) -> None:
+        """Write down what models and datasets are; results name them by their keys."""
+        given = list(datasets)
+        labels = self.shelf.put([one.labels for one in given])
+        with told(self.folder), self._database:
+            self._insert("models", (_model_row(one) for one in models))
+            self._insert("datasets", map(_dataset_row, given, labels))
+
+    def add(self, outcomes: Sequence[Outcome]) -> None:
+        """Write down what came of a task: its arrays first, then all else in one transaction."""
+        said = [(one, one.predictions) for one in outcomes if one.predictions is not None]
+        arrays = self.shelf.put([values_of(found) for _, found in said])
+        failed = [one for one in outcomes if one.failure is not None]
+        with told(self.folder), self._database:
+            pairs = [(one.model, one.dataset) for one in outcomes]
+            self._database.executemany(
+                "DELETE FROM failures WHERE (model, dataset) = (?, ?)", pairs
+            )
+            self._insert(
+                "predictions",
+                (
+                    _said_row(one, found, key)
+                    for (one, found), key in zip(said, arrays, strict=True)
+                ),
+            )
+            self._insert("results", (_result_row(one) for each in outcomes for one in each.results))
+            self._insert(
+                "failures",
+                (
+                    (o.model, o.dataset, o.failure.reason, o.failure.trace)
+                    for o in failed
+                    if o.failure
+                ),
+            )
+
+    def _insert(self, name: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        columns = len(self._database.execute(f"SELECT * FROM {name} LIMIT 0").description)
+        marks = ", ".join("?" * columns)
+        self._database.executemany(f"INSERT OR REPLACE INTO {name} VALUES ({marks})", rows)
+
+    def _sweep(self) -> None:
+        """Arrays without a row go, and so do predictions whose array or labels somebody removed.
+
+        Values stay, and so do the datasets that tables name them by.
+        """
+        there = self.shelf.names()
+        query = "SELECT array, labels FROM predictions JOIN datasets ON key = dataset"
+        with told(self.folder), self._database:
+            lost = [row for row in self._database.execute(query) if not there.issuperset(row)]
+            self._database.executemany(
+                """DELETE FROM predictions WHERE array = ?
+                AND dataset IN (SELECT key FROM datasets WHERE labels = ?)""",
+                lost,
+            )
+            query = "SELECT array FROM predictions UNION SELECT labels FROM datasets"
+            self.shelf.sweep([key for (key,) in self._database.execute(query)])
+
+    # Reading --------------------------------------------------------------------------------
+
+    def known(self) -> set[Key]:
+        """The keys of all results, those without a value too."""
+        query = "SELECT model, source, dataset, measure, settings FROM results"
+        with told(self.folder):
+            # There are few words and many keys.
+            return {Key(*map(sys.intern, row)) for row in self._database.execute(query)}
+
+    def references(self) -> dict[tuple[str, str], Reference]:
+        """Where all predictions are, by model and dataset."""
+        query = """SELECT model, dataset, array, form, k, temperature, class_names, labels, classes
+        FROM predictions JOIN datasets ON datasets.key = predictions.dataset"""
+        with told(self.folder):
+            return {row[:2]: _reference(*row[2:]) for row in self._database.execute(query)}
+
+    def predictions(self, model: str, dataset: str) -> Predictions | None:
+        """What a model said of a dataset, labelled; by their keys. None where it was not asked."""
+        found = self.references().get((model, dataset))
+        return None if found is None else found.read(self.shelf)
+
+    def failures(self) -> dict[tuple[str, str], str]:
+        """The reasons of what failed and was not done since, by model and dataset."""
+        with told(self.folder):
+            query = "SELECT model, dataset, reason FROM failures"
+            return {row[:2]: row[2] for row in self._database.execute(query)}
+
+    def reasons(self) -> dict[Key, str]:
+        """Why values are missing that were asked for, by the keys of the results."""
+        query = """SELECT model, source, dataset, measure, settings, reason FROM results
+        WHERE reason IS NOT NULL"""
+        with told(self.folder):
+            return {Key(*row[:5]): row[5] for row in self._database.execute(query)}
+
+    def rows(self, keys: Collection[Key] | None = None) -> Any:
+        """A pyarrow.Table of the results, or of some: a row a measure, as `protocol` reads it."""
+        with told(self.folder):
+            # One look at both, whatever is written meanwhile.
+            self._database.execute("BEGIN")
+            try:
+                models = list(self._database.execute("SELECT * FROM models"))
+                results = self._database.execute(table.QUERY)
+                return table.long_table(models, results, keys)
+            finally:
+                self._database.rollback()
+
+    def export(self, path: str | Path, keys: Collection[Key] | None = None) -> None:
+        """Write the rows to a file: Parquet or CSV, by its ending."""
+        table.write(self.rows(keys), Path(path))
+
+
+def _model_row(one: ModelRecord) -> tuple[Any, ...]:
+    plain = (json.dumps(part, sort_keys=True) for part in (one.recipe, one.facts))
+    return one.key, one.name, one.architecture, AND.join(one.trained_on), *plain
+
+
+def _dataset_row(one: DatasetRecord, labels: str) -> tuple[Any, ...]:
+    return one.key, one.name, len(one.labels), labels, json.dumps(one.classes)
+
+
+def _said_row(one: Outcome, said: Predictions, array: str) -> tuple[Any, ...]:
+    names = None if said.class_names is None else json.dumps(said.class_names)
+    return one.model, one.dataset, array, said.form, said.k, said.temperature, names
+
+
+def _result_row(one: Result) -> tuple[Any, ...]:
+    facts = json.dumps(_plain(one.facts), sort_keys=True, allow_nan=False)
+    return (
+        one.model, one.source, one.dataset, one.tested_on, one.measure, one.settings, one.value,
+        one.low, one.high, one.reason, facts, one.seconds,
+    )  # fmt: skip
+
+
+def _plain(fact: Any) -> Any:
+    """As JSON has it, which has no infinity.
+
+    >>> _plain({"alpha": float("inf"), "rows": 2})
+    {'alpha': None, 'rows': 2}
+    """
+    if isinstance(fact, Mapping):
+        return {str(key): _plain(value) for key, value in fact.items()}
+    if isinstance(fact, list | tuple):
+        return [_plain(value) for value in fact]
+    if isinstance(fact, str | bool | int | None):
+        return fact
+    return float(fact) if math.isfinite(fact) else None
+
+
+def _reference(
+    array: str, form: str, k: int, temperature: float, names: str | None, labels: str, classes: str
+) -> Reference:
+    own = None if names is None else tuple(json.loads(names))
+    return Reference(array, form, k, temperature, own, labels, tuple(json.loads(classes)))

@@ -1,0 +1,83 @@
+"""How far a pool is: what is there, what failed, what is to be trained, by domain and network."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from oodometer.studies.training import _failures, checkpoint
+from oodometer.studies.training.spec import Spec
+
+
+@dataclass(frozen=True)
+class Row:
+    """The models of one set of training domains and one architecture."""
+
+    domains: tuple[str, ...]
+    architecture: str
+    done: int
+    converged: int
+    failed: int
+    pending: int
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a pool is; `seconds` is what its models took, all together.
+
+    `failed` has the reasons of those that are not there, by id.
+    """
+
+    rows: tuple[Row, ...]
+    seconds: float
+    failed: Mapping[str, str]
+
+    def total(self, column: str) -> int:
+        """The sum of a column."""
+        return sum(getattr(row, column) for row in self.rows)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """What one worker needs for the rest; None before the first model is there."""
+        done, rest = self.total("done"), self.total("pending") + self.total("failed")
+        return rest * self.seconds / done if done else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values with stable keys, for JSON."""
+        columns = ("done", "converged", "failed", "pending")
+        return {
+            **{column: self.total(column) for column in columns},
+            "seconds": self.seconds,
+            "seconds_left": self.seconds_left,
+            "rows": [asdict(row) for row in self.rows],
+            "reasons": dict(self.failed),
+        }
+
+
+def status(spec: Spec, folder: str | Path) -> Standing:
+    """How far the pool of a spec is, in its folder; nothing is changed, and a run may go on."""
+    pool = Path(folder)
+    there, reasons = checkpoint.finished(pool), _failures.reasons(pool)
+    rows: dict[tuple[tuple[str, ...], str], Counter[str]] = {}
+    seconds, failed = 0.0, {}
+    for recipe in spec.recipes():
+        counts = rows.setdefault((recipe.domains, recipe.architecture), Counter())
+        name = recipe.id
+        if name in there:
+            facts = checkpoint.facts_of(there[name])
+            counts.update(done=1, converged=int(facts["converged"]))
+            seconds += facts.get("seconds", 0.0)
+        elif name in reasons:
+            failed[name] = reasons[name]
+            counts["failed"] += 1
+        else:
+            counts["pending"] += 1
+    return Standing(tuple(_row(*key, counts) for key, counts in rows.items()), seconds, failed)
+
+
+def _row(domains: tuple[str, ...], architecture: str, counts: Counter[str]) -> Row:
+    names = ("done", "converged", "failed", "pending")
+    return Row(domains, architecture, *(counts[name] for name in names))

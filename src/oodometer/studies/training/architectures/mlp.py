@@ -1,0 +1,46 @@
+"""A multilayer perceptron: one hidden layer of 16 for the toys."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar
+
+from oodometer.core.inputs import Kind
+from oodometer.studies.training.architectures._layers import torch_package
+from oodometer.studies.training.architectures._settings import check_settings, check_shape
+from oodometer.studies.training.architectures.base import Shape
+
+
+@dataclass(frozen=True)
+class MLP:
+    """`depth` hidden layers of `width`, each followed by ReLU and dropout, and a linear layer.
+
+    >>> shape = Shape("vectors", classes=2, size=(3,))
+    >>> sum(part.numel() for part in MLP(width=4).build(shape).parameters())  # 4·(3+1) + 2·(4+1)
+    26
+    """
+
+    width: int = 16
+    depth: int = 1
+    dropout: float = 0.0
+
+    name: ClassVar[str] = "mlp"
+    label: ClassVar[str] = "MLP"
+    kinds: ClassVar[tuple[Kind, ...]] = ("vectors", "images")
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def build(self, shape: Shape) -> Any:
+        """A fresh module, drawn from torch's random state; images are laid flat."""
+        check_shape(self, shape)
+        nn = torch_package().nn
+        widths = [math.prod(shape.size), *[self.width] * self.depth]
+        hidden = [
+            layer
+            for before, after in pairwise(widths)
+            for layer in (nn.Linear(before, after), nn.ReLU(), nn.Dropout(self.dropout))
+        ]
+        return nn.Sequential(nn.Flatten(), *hidden, nn.Linear(self.width, shape.classes))

@@ -1,0 +1,87 @@
+"""ResNet for small images (He et al., CVPR 2016, section 4.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any, ClassVar
+
+from oodometer.core.inputs import Kind
+from oodometer.studies.training.architectures._layers import (
+    averaged_head,
+    centred,
+    convolved,
+    torch_package,
+    wired,
+)
+from oodometer.studies.training.architectures._settings import (
+    check_settings,
+    check_shape,
+    check_sides,
+)
+from oodometer.studies.training.architectures.base import Shape
+
+STAGES = 3
+
+
+@dataclass(frozen=True)
+class ResNet:
+    """Three stages of `depth` blocks, of `width`, twice and four times as many channels.
+
+    A block gives ReLU(x + f(x)), f being two 3×3 convolutions; the second and the third stage
+    begin at a stride of 2, where x goes through a 1×1 convolution. A depth of n is the paper's
+    network of 6n + 2 layers. Without batch norm it is a network without any norm.
+
+    >>> shape = Shape("images", classes=2, size=(3, 8, 8))
+    >>> sum(part.numel() for part in ResNet(2, batch_norm=False).build(shape).parameters())
+    1306
+    """
+
+    width: int = 16
+    depth: int = 1
+    dropout: float = 0.0
+    batch_norm: bool = True
+
+    name: ClassVar[str] = "resnet"
+    label: ClassVar[str] = "ResNet"
+    kinds: ClassVar[tuple[Kind, ...]] = ("images",)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def build(self, shape: Shape) -> Any:
+        """A fresh module, drawn from torch's random state."""
+        check_shape(self, shape)
+        check_sides(self, shape, STAGES - 1)
+        nn = torch_package().nn
+        widths = [self.width * 2**stage for stage in range(STAGES) for _ in range(self.depth)]
+        blocks = [self._block(*pair) for pair in pairwise([self.width, *widths])]
+        head = averaged_head(widths[-1], shape.classes, dropout=self.dropout)
+        first = self._convolved(shape.size[0], self.width)
+        return nn.Sequential(centred(), *first, nn.ReLU(), *blocks, *head)
+
+    def _block(self, channels: int, width: int) -> Any:
+        nn = torch_package().nn
+        stride = 1 if channels == width else 2
+        change = nn.Sequential(
+            *self._convolved(channels, width, stride=stride),
+            nn.ReLU(),
+            *self._convolved(width, width),
+        )
+        # Where nothing has to be changed, nothing is.
+        kept = self._convolved(channels, width, kernel=1) if stride > 1 else []
+        parts = {"change": change, "kept": nn.Sequential(*kept)}
+        return wired(parts, partial(_added, stride=stride))
+
+    def _convolved(
+        self, channels: int, width: int, *, kernel: int = 3, stride: int = 1
+    ) -> list[Any]:
+        return convolved(channels, width, kernel=kernel, stride=stride, batch_norm=self.batch_norm)
+
+
+def _added(block: Any, inputs: Any, *, stride: int) -> Any:
+    # Every other place, and then a 1×1 convolution: the same as one at a stride of 2, of whose
+    # gradient torch 2.13 writes beyond its memory where there are fewer than 8 channels.
+    kept = block.kept(inputs[..., ::stride, ::stride])
+    return (kept + block.change(inputs)).relu()

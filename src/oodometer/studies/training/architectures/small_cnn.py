@@ -1,0 +1,57 @@
+"""A fully convolutional network, as in PGDL's tasks 4 and 5 (Jiang et al., NeurIPS 2020)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from oodometer.core.inputs import Kind
+from oodometer.studies.training.architectures._layers import (
+    averaged_head,
+    centred,
+    convolved,
+    torch_package,
+)
+from oodometer.studies.training.architectures._settings import (
+    check_settings,
+    check_shape,
+    check_sides,
+)
+from oodometer.studies.training.architectures.base import Shape
+
+
+@dataclass(frozen=True)
+class SmallCNN:
+    """`depth` 3×3 convolutions of `width`, all but the first at a stride of 2, ReLU; mean; linear.
+
+    >>> shape = Shape("images", classes=2, size=(3, 8, 8))
+    >>> sum(part.numel() for part in SmallCNN(4, depth=1).build(shape).parameters())
+    122
+    """
+
+    width: int = 64
+    depth: int = 3
+    dropout: float = 0.0
+    batch_norm: bool = False
+
+    name: ClassVar[str] = "small-cnn"
+    label: ClassVar[str] = "CNN"
+    kinds: ClassVar[tuple[Kind, ...]] = ("images",)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def build(self, shape: Shape) -> Any:
+        """A fresh module, drawn from torch's random state."""
+        check_shape(self, shape)
+        check_sides(self, shape, self.depth - 1)
+        nn = torch_package().nn
+        layers: list[Any] = []
+        for step in range(self.depth):
+            channels, stride = (self.width, 2) if step else (shape.size[0], 1)
+            layers += [
+                *convolved(channels, self.width, stride=stride, batch_norm=self.batch_norm),
+                nn.ReLU(),
+            ]
+        head = averaged_head(self.width, shape.classes, dropout=self.dropout)
+        return nn.Sequential(centred(), *layers, *head)

@@ -1,0 +1,250 @@
+"""Trained models on disk: a folder each, which is there whole or not at all.
+
+pool/<id>/weights.safetensors   the weights
+pool/<id>/recipe.json           the recipe, the same bytes for the same recipe
+pool/<id>/result.json           how the training went, the classes, the shape of the inputs
+pool/<id>/…                     what goes with it, such as the tokens of a text model
+
+A folder is written under another name and gets its own in one step, after all of it has reached
+the disk. A pool has one writer at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oodometer.core.errors import InputError
+from oodometer.core.inputs import Inputs
+from oodometer.core.optional_imports import require
+from oodometer.core.protocols import Model
+from oodometer.core.softmax_kernels import Array
+from oodometer.data.atomic import PARTIAL, to_disk
+from oodometer.models.torch import TorchModel
+from oodometer.studies.training._train import BODY_FILE
+from oodometer.studies.training._trained_model import Trained
+from oodometer.studies.training.architectures import head_parameters
+from oodometer.studies.training.architectures._layers import torch_package
+from oodometer.studies.training.architectures.base import Shape
+from oodometer.studies.training.build import architecture_of, fixed_body, network_of, settled
+from oodometer.studies.training.config import Recipe
+from oodometer.studies.training.tokenizer import Tokens
+from oodometer.studies.training.training_data import TOKENS_FILE
+
+WEIGHTS, RECIPE, RESULT = "weights.safetensors", "recipe.json", "result.json"
+# What result.json has.
+_KEPT: dict[str, type] = {"converged": bool, "facts": dict, "classes": list, "shape": dict}
+_ID, _NAME = re.compile("[0-9a-f]{16}"), re.compile(r"\w[\w.-]*")
+
+
+def save(pool: Path, trained: Trained) -> Path:
+    """Write a model's folder, and sweep what killed writers left; one that is there stays as it is."""
+    folder = pool / trained.recipe.id
+    # With a dot before its name it is out of the way of pool/*, which names the models.
+    partial = pool / f".{folder.name}{PARTIAL}"
+    if is_whole(folder):
+        return folder
+    files = _files(trained)
+    try:
+        pool.mkdir(parents=True, exist_ok=True)
+        sweep(pool)
+        _write(partial, files)
+        os.rename(partial, folder)
+        to_disk(pool)
+    except OSError as error:
+        raise _unwritten(folder, files, error) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def sweep(pool: Path) -> None:
+    """Remove what killed writers left; only the writer of the pool may."""
+    for left in pool.glob(f"*{PARTIAL}"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _files(trained: Trained) -> dict[str, bytes]:
+    safetensors = require("safetensors.numpy", extra="torch", purpose="Saving a trained model")
+    # Not ascontiguousarray, which makes (1,) of a lone number.
+    weights = {name: np.array(value, order="C") for name, value in trained.weights.items()}
+    result = {
+        "converged": trained.converged,
+        "facts": {name: float(value) for name, value in trained.facts.items()},
+        "classes": list(trained.classes),
+        "shape": asdict(trained.shape),
+    }
+    own = {
+        WEIGHTS: safetensors.save(weights),
+        RECIPE: trained.recipe.to_json().encode(),
+        RESULT: json.dumps(result, sort_keys=True, allow_nan=False).encode(),
+    }
+    for name in trained.files:
+        if name in own or not _NAME.fullmatch(name):
+            raise InputError(
+                f"A file beside the weights can't be called {name!r}. Give a plain name that is "
+                f"none of {', '.join(own)}."
+            )
+    return {**trained.files, **own}
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    folder.mkdir()
+    for name, content in files.items():
+        with (folder / name).open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    to_disk(folder)
+
+
+def _unwritten(folder: Path, files: Mapping[str, bytes], error: OSError) -> InputError:
+    if folder.exists() and not is_whole(folder):
+        return InputError(
+            f"The folder {str(folder)!r} is there but not whole, and nothing is overwritten. "
+            "Remove it, and run again."
+        )
+    size = sum(map(len, files.values())) / 2**20
+    return InputError(
+        f"The model {folder.name} ({size:.1f} MB) can't be written to {str(folder.parent)!r}: "
+        f"{error.strerror or error}. Make room or allow writing there, and run again; finished "
+        "models stay."
+    )
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether a folder is a finished model's."""
+    named = _ID.fullmatch(folder.name) is not None
+    return named and all((folder / name).is_file() for name in (WEIGHTS, RECIPE, RESULT))
+
+
+def finished(pool: str | Path) -> dict[str, Path]:
+    """The folders of the models that are there whole, by id, in order."""
+    pool = Path(pool)
+    if not pool.is_dir():
+        return {}
+    return {folder.name: folder for folder in sorted(pool.iterdir()) if is_whole(folder)}
+
+
+def recipe_of(folder: Path) -> Recipe:
+    """How a model was made."""
+    values = _read(folder, RECIPE)
+    try:
+        return Recipe.from_dict(values)
+    except InputError:
+        raise
+    except (AttributeError, TypeError, ValueError) as error:
+        raise _broken(folder, RECIPE, error) from error
+
+
+def facts_of(folder: Path) -> dict[str, Any]:
+    """How the training went: `converged`, and the facts that were kept."""
+    result = _result(folder)
+    return {"converged": bool(result["converged"]), **result["facts"]}
+
+
+def classes_of(folder: Path) -> tuple[str, ...]:
+    """The names of the classes that a model tells apart, in order."""
+    return tuple(_result(folder)["classes"])
+
+
+def _result(folder: Path) -> dict[str, Any]:
+    found = _read(folder, RESULT)
+    for key, kind in _KEPT.items():
+        if not isinstance(found.get(key), kind):
+            raise _broken(folder, RESULT, ValueError(f"it lacks {key!r}"))
+    return found
+
+
+def _shape_of(result: Mapping[str, Any], folder: Path) -> Shape:
+    try:
+        return Shape(**{**result["shape"], "size": tuple(result["shape"]["size"])})
+    except (KeyError, TypeError) as error:
+        raise _broken(folder, RESULT, error) from error
+
+
+def _read(folder: Path, name: str) -> dict[str, Any]:
+    try:
+        found = json.loads((folder / name).read_bytes())
+    except (OSError, ValueError) as error:
+        raise _broken(folder, name, error) from error
+    if not isinstance(found, dict):
+        raise _broken(folder, name, ValueError("it is no table"))
+    return found
+
+
+def _broken(folder: Path, name: str, error: Exception) -> InputError:
+    reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+    return InputError(
+        f"{name} of the model in {str(folder)!r} can't be read: {reason}. Remove the folder and "
+        "train it again."
+    )
+
+
+def load_model(folder: str | Path) -> Model:
+    """The trained model; nothing is unpickled. `as_model` opens it too."""
+    folder = Path(folder)
+    recipe, result = recipe_of(folder), _result(folder)
+    if "diverged" in result["facts"]:
+        raise InputError(
+            f"The model in {str(folder)!r} diverged in training (lr was {recipe.lr:g}), and what it "
+            "says are no numbers. Leave it out."
+        )
+    shape = _shape_of(result, folder)
+    with settled(recipe.seed):
+        module = network_of(recipe, shape)
+    shares = (folder / BODY_FILE).is_file()
+    fixed = _body(module, recipe, shape, folder) if shares else {}
+    _fill(module, {**fixed, **_weights(folder)}, folder)
+    model = TorchModel(
+        module, name=recipe.id, classes=result["classes"], prepare=_prepare(folder / TOKENS_FILE)
+    )
+    if shares:
+        architecture_of(recipe, shape.kind).share_body(model.module)
+    return model
+
+
+def _body(module: Any, recipe: Recipe, shape: Shape, folder: Path) -> dict[str, Array]:
+    """All weights but the head's, as they lie in the encoder's folder, if it is the same still."""
+    if (folder / BODY_FILE).read_text(encoding="ascii", errors="replace") != fixed_body(recipe, shape.kind):  # fmt: skip
+        raise InputError(
+            f"The model in {str(folder)!r} is a head for the encoder that lay in "
+            f"{recipe.settings['folder']!r}, and another one lies there now. Put the former there, "
+            "or train again."
+        )
+    head = head_parameters(module)
+    return {name: one.numpy() for name, one in module.state_dict().items() if name not in head}
+
+
+def _prepare(file: Path) -> Callable[[Inputs], Array] | None:
+    """How texts become numbers; other inputs need nothing."""
+    if not file.is_file():
+        return None
+    tokens = Tokens.from_bytes(file.read_bytes())
+    return lambda texts: tokens.trimmed(tokens.encode(texts))
+
+
+def _weights(folder: Path) -> dict[str, Array]:
+    safetensors = require("safetensors.numpy", extra="torch", purpose="Loading a trained model")
+    try:
+        found: dict[str, Array] = safetensors.load((folder / WEIGHTS).read_bytes())
+    except Exception as error:
+        raise _broken(folder, WEIGHTS, error) from error
+    return found
+
+
+def _fill(module: Any, weights: Mapping[str, Array], folder: Path) -> None:
+    # Copied: what is read from bytes can't be written to.
+    tensors = {name: torch_package().from_numpy(value.copy()) for name, value in weights.items()}
+    try:
+        module.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise _broken(folder, WEIGHTS, error) from error

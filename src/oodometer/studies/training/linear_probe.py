@@ -1,0 +1,67 @@
+"""Learning the head alone: all before it stays as it is, so what goes into it is found once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from oodometer.core.softmax_kernels import Array
+from oodometer.studies.training.architectures import head_name
+from oodometer.studies.training.architectures._layers import torch_package
+from oodometer.studies.training.architectures.base import Shape
+from oodometer.studies.training.training_data import Material, Sample
+
+# So many rows are shown to the frozen part at once.
+ROWS = 64
+
+
+class _Reached(Exception):
+    """The head was reached: what comes after it is not needed."""
+
+
+def features_of(module: Any) -> Callable[[Any], Any]:
+    """A function of shown inputs to what goes into the head, in evaluation mode."""
+    head = module.get_submodule(head_name(module))
+
+    def found(shown: Any) -> Any:
+        kept: list[Any] = []
+
+        def stop(_: Any, given: tuple[Any, ...]) -> None:
+            kept.append(given[0])
+            raise _Reached
+
+        hook = head.register_forward_pre_hook(stop)
+        try:
+            with torch_package().no_grad():
+                module.eval()(shown)
+        except _Reached:
+            pass
+        finally:
+            hook.remove()
+        return kept[0]
+
+    return found
+
+
+def head_of(module: Any, dropout: float) -> Any:
+    """The head itself, with the dropout that comes before it."""
+    nn = torch_package().nn
+    return nn.Sequential(nn.Dropout(dropout), module.get_submodule(head_name(module)))
+
+
+def as_features(
+    material: Material, sample: Sample, features: Callable[[Array], Any]
+) -> tuple[Material, Sample]:
+    """The rows of a sample as what goes into the head, and the sample as all of them."""
+    n = len(sample.rows)
+    found: Array = np.concatenate(
+        [
+            features(material.take(sample.rows[start : start + ROWS])).cpu().numpy()
+            for start in range(0, n, ROWS)
+        ]
+    )
+    shape = Shape("vectors", material.shape.classes, found.shape[1:])
+    rows = Material(found, material.labels[sample.rows], material.keys[sample.rows], shape)
+    return rows, Sample(np.arange(n), sample.labels, sample.facts)

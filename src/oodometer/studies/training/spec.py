@@ -1,0 +1,307 @@
+"""Specs: which models a pool has, as a grid or a random sweep, in TOML.
+
+name = "digits"
+about = "a sentence"                    # optional
+group = "numbers"                       # a domain group: its name, or a TOML file of one
+domains = "each"                        # or "all-but-one", ["mnist", "usps"], [["mnist", "usps"]]
+architecture = "mlp"                    # or a list of several
+seeds = [0, 1]                          # or how many; without it 0, of a sweep the model's number
+
+[fixed]                                 # what all models have
+lr = 1e-3
+[grid]                                  # lists, of which every combination is trained
+batch = [32, 64]
+settings.width = [16, 32]               # settings are the architecture's
+[sweep]                                 # values that are drawn: see _random_search.py
+count = 20
+label_noise = { uniform = [0, 0.3] }
+[[parts]]                               # optional: a pool of several parts, each of which has its
+architecture = "small-cnn"              # own keys before those of the whole
+grid.settings.width = [8, 16]
+
+Keys are those of a recipe. Expansion is deterministic: domains change fastest, then architectures,
+then the grid's last key; what is cut short has a bit of everything.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from oodometer.core.errors import InputError, UnknownName
+from oodometer.studies.domains import group as groups
+from oodometer.studies.domains.corrupted_groups import named as group_named
+from oodometer.studies.domains.group import Group
+from oodometer.studies.domains.hypersphere_group import NAME, hypersphere
+from oodometer.studies.training import architectures
+from oodometer.studies.training._config_values import SETTING, canonical, flat, full_settings
+from oodometer.studies.training._random_search import Sweep
+from oodometer.studies.training.config import Recipe
+
+BUILT_IN = Path(__file__).parent / "grids"
+# More models than this are a slip: a list too many.
+MOST = 100_000
+_NAME = re.compile(r"\w[\w .-]*")
+EACH, ALL_BUT_ONE = "each", "all-but-one"
+_TABLES = ("fixed", "grid", "sweep")
+_OF_A_PART = ("domains", "architecture", "seeds", *_TABLES)
+_OF_A_SPEC = ("name", "about", "group", *_OF_A_PART, "parts")
+
+
+def built_in() -> tuple[str, ...]:
+    """The names of the specs that come with the package."""
+    return tuple(sorted(path.stem for path in BUILT_IN.glob("*.toml")))
+
+
+@dataclass(frozen=True)
+class Part:
+    """Every combination of domains, architectures, a grid's values, draws and seeds."""
+
+    domains: tuple[tuple[str, ...], ...]
+    architectures: tuple[str, ...]
+    seeds: tuple[int, ...] | None
+    fixed: Mapping[str, Any]
+    grid: Mapping[str, tuple[Any, ...]]
+    sweep: Sweep | None
+
+    @classmethod
+    def of(cls, table: Mapping[str, Any], group: Group) -> Part:
+        """As it stands in a spec."""
+        _check_keys(table, _OF_A_PART, "part of a pool")
+        fixed, grid = (flat(_table(table, name)) for name in ("fixed", "grid"))
+        sweep = Sweep.of(_table(table, "sweep")) if "sweep" in table else None
+        _check_once(fixed, grid, sweep)
+        return cls(
+            domains=_domains(table.get("domains", EACH), group),
+            architectures=_architectures(table.get("architecture"), group),
+            seeds=_seeds(table["seeds"]) if "seeds" in table else None,
+            fixed={key: canonical(key, value) for key, value in fixed.items()},
+            grid={key: _values(key, values) for key, values in grid.items()},
+            sweep=sweep,
+        )
+
+    @property
+    def count(self) -> int:
+        """How many recipes it has, those counted that stand there twice."""
+        drawn = 1 if self.sweep is None else self.sweep.count
+        lists = (self.domains, self.architectures, self.seeds or (0,), *self.grid.values())
+        return drawn * prod(map(len, lists))
+
+    def values(self) -> Iterator[dict[str, Any]]:
+        """The keys of recipes, but for group, domains and architecture."""
+        models = [{}] if self.sweep is None else self.sweep.models()
+        points = [dict(zip(self.grid, one, strict=True)) for one in product(*self.grid.values())]
+        for number, drawn in enumerate(models):
+            own = 0 if self.sweep is None else number
+            for seed, point in product(self.seeds or (own,), points):
+                yield {"seed": seed, **self.fixed, **point, **drawn}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A pool to be trained: its parts, on the domains of one group."""
+
+    name: str
+    about: str
+    group: Group
+    parts: tuple[Part, ...]
+
+    @classmethod
+    def open(cls, thing: str | Path | Mapping[str, Any], *, data: str | Path | None = None) -> Spec:
+        """A spec that comes with the package by its name, a TOML file, or the table of one.
+
+        `data` is the folder of the domains' files, or else $OODOMETER_DATA.
+        """
+        if isinstance(thing, Mapping):
+            return cls._of(thing, "pool", Path(), data)
+        own = BUILT_IN / f"{thing}.toml"
+        path = own if str(thing) in built_in() else Path(thing)
+        if not path.is_file():
+            if path.suffix == ".toml":
+                raise InputError(f"There is no file {str(path)!r}. Give the path of a TOML file.")
+            raise UnknownName("pool", str(thing), built_in())
+        try:
+            table = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InputError(f"{str(path)!r} is no TOML: {error}. Correct it there.") from error
+        return cls._of(table, path.stem, path.parent, data)
+
+    @classmethod
+    def _of(
+        cls, table: Mapping[str, Any], name: str, folder: Path, data: str | Path | None
+    ) -> Spec:
+        _check_keys(table, _OF_A_SPEC, "pool")
+        group = group_of(table.get("group"), folder, data)
+        whole = {key: table[key] for key in _OF_A_PART if key in table}
+        parts = table.get("parts", [{}])
+        if not isinstance(parts, list) or not parts:
+            raise InputError(f"parts must be tables, [[parts]] each; got {parts!r}.")
+        return cls(
+            name=_plain_name(table["name"]) if "name" in table else name,
+            about=str(table.get("about", "")),
+            group=group,
+            parts=tuple(Part.of(_over(whole, part), group) for part in parts),
+        )
+
+    def recipes(self) -> tuple[Recipe, ...]:
+        """Every recipe once, always in the same order."""
+        _check_count(sum(part.count for part in self.parts))
+        known: dict[str, dict[str, Any]] = {}
+        found = (recipe for part in self.parts for recipe in self._expanded(part, known))
+        return tuple({recipe.id: recipe for recipe in found}.values())
+
+    def _expanded(self, part: Part, known: dict[str, dict[str, Any]]) -> Iterator[Recipe]:
+        for values in part.values():
+            given = {key: value for key, value in values.items() if not key.startswith(SETTING)}
+            own = {key.removeprefix(SETTING): values[key] for key in values if key not in given}
+            for architecture in part.architectures:
+                key = repr((architecture, own))
+                if key not in known:
+                    known[key] = full_settings(architecture, own)
+                for domains in part.domains:
+                    yield Recipe(self.group.name, domains, architecture, known[key], **given)
+
+
+# How a spec is read -----------------------------------------------------------------------------
+
+
+def _check_keys(table: Any, known: Sequence[str], what: str) -> None:
+    if not isinstance(table, Mapping):
+        raise InputError(f"A {what} is a table of {', '.join(known)}; got {table!r}.")
+    for key in table:
+        if key not in known:
+            raise UnknownName(f"key of a {what}", key, known)
+
+
+def _table(table: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = table.get(name, {})
+    if not isinstance(found, Mapping):
+        raise InputError(f"{name} must be a table of keys of a recipe; got {found!r}.")
+    return found
+
+
+def _over(whole: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
+    """A part's keys before those of the whole; of a table, key by key."""
+    _check_keys(part, _OF_A_PART, "part of a pool")
+    tables = {
+        name: {**_flat(name, whole), **_flat(name, part)}
+        for name in _TABLES
+        if name in whole or name in part
+    }
+    return {**whole, **part, **tables}
+
+
+def _flat(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    """A table whose settings stand beside the other keys, so that a part has one of them anew."""
+    found = dict(_table(table, name))
+    given = ("count", "seed") if name == "sweep" else ()
+    own: dict[str, Any] = {key: found.pop(key) for key in given if key in found}
+    return {**own, **flat(found)}
+
+
+def _check_once(fixed: Mapping[str, Any], grid: Mapping[str, Any], sweep: Sweep | None) -> None:
+    drawn = [one.key for one in sweep.drawn] if sweep else []
+    keys = [*fixed, *grid, *drawn]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise InputError(
+                f"{key} stands in more than one of [fixed], [grid] and [sweep]. Set it once."
+            )
+
+
+def _values(key: str, values: Any) -> tuple[Any, ...]:
+    if not isinstance(values, list | tuple) or not values:
+        raise InputError(
+            f"{key} of a grid must be a list of one value or more; got {values!r}. A value that "
+            "all models have stands in [fixed]."
+        )
+    return tuple(canonical(key, value) for value in values)
+
+
+def _check_count(count: int) -> None:
+    if count > MOST:
+        raise InputError(
+            f"The pool would have {count:,} models; {MOST:,} at most were expected. Take shorter "
+            "lists, or draw some of all: [sweep]."
+        )
+
+
+def _plain_name(told: Any) -> str:
+    """A name that can be a folder's, for that is where the models are."""
+    if not isinstance(told, str) or not _NAME.fullmatch(told):
+        raise InputError(
+            f"name must be letters, digits, spaces, dots, dashes; got {told!r}. It is the name of "
+            "the folder of the models too."
+        )
+    return told
+
+
+def _seeds(told: Any) -> tuple[int, ...]:
+    if type(told) is int:
+        _check_count(told)
+    seeds = range(told) if type(told) is int else told
+    if not isinstance(seeds, Sequence) or not seeds or any(type(one) is not int for one in seeds):
+        raise InputError(f"seeds must be whole numbers, or how many there are; got {told!r}.")
+    return tuple(seeds)
+
+
+def group_of(told: Any, folder: Path, data: str | Path | None) -> Group:
+    """A domain group as a spec names it; a TOML file of one is seen from the spec's folder."""
+    if isinstance(told, Group):
+        return told
+    if isinstance(told, Mapping):
+        return groups.opened(told, root=data)
+    if not isinstance(told, str):
+        raise InputError(f"group must be the name of a domain group; got {told!r}.")
+    if told.endswith(".toml"):
+        return groups.opened(folder / told, root=data)
+    if told == NAME:
+        return hypersphere()
+    try:
+        return group_named(told, root=data)
+    except UnknownName as error:
+        raise UnknownName("domain group", told, (NAME, *groups.names())) from error
+
+
+def _domains(told: Any, group: Group) -> tuple[tuple[str, ...], ...]:
+    """Sets of training domains, of which each has its models."""
+    if told == EACH:
+        return tuple((name,) for name in group.domains)
+    if told == ALL_BUT_ONE:
+        if len(group.domains) < 2:
+            raise InputError(f"The group {group.name!r} has one domain; none is left but one.")
+        return tuple(tuple(name for name in group.domains if name != one) for one in group.domains)
+    if not isinstance(told, list | tuple) or not told:
+        raise InputError(
+            f'domains must be "{EACH}", "{ALL_BUT_ONE}", or a list of domains or of lists of them; '
+            f"got {told!r}."
+        )
+    sets = [one if isinstance(one, list | tuple) else [one] for one in told]
+    for name in (name for one in sets for name in one):
+        if name not in group.domains:
+            raise UnknownName(f"domain of the group {group.name!r}", str(name), group.domains)
+    # In the group's order, for a model's id hangs on it.
+    return tuple(tuple(name for name in group.domains if name in one) for one in sets)
+
+
+def _architectures(told: Any, group: Group) -> tuple[str, ...]:
+    names = (told,) if isinstance(told, str) else told
+    if not isinstance(names, list | tuple) or not names:
+        raise InputError(f"architecture must be a name, or a list of names; got {told!r}.")
+    known: dict[str, Any] = dict(architectures.every())
+    for name in names:
+        if name not in known:
+            raise UnknownName("architecture", str(name), known)
+        takes = known[name].kinds
+        if group.kind not in takes:
+            raise InputError(
+                f"The architecture {name!r} takes {' or '.join(takes)}, and the group "
+                f"{group.name!r} holds {group.kind}. Choose another of them."
+            )
+    return tuple(names)

@@ -1,0 +1,160 @@
+"""How far a transform moved its inputs, read off the inputs themselves, in the magnitude's unit."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from oodometer.core.inputs import Inputs
+from oodometer.core.softmax_kernels import Array, Floats
+
+SIDE = 64
+
+
+class Meter(NamedTuple):
+    """Inputs on which the move can be seen, how far each was moved, and what rounding adds."""
+
+    inputs: Callable[[int, np.random.Generator], Inputs]
+    extent: Callable[[Inputs, Inputs], Floats]
+    tolerance: float = 0.0
+
+
+def _blobs(n: int, rng: np.random.Generator) -> Array:
+    """A bright square in the middle of black."""
+    images = np.zeros((n, SIDE, SIDE), dtype=np.uint8)
+    images[:, 28:36, 28:36] = 200
+    return images
+
+
+def _shift(before: Array, after: Array) -> Floats:
+    def centres(images: Array) -> Floats:
+        weights = images.astype(float)
+        where = np.arange(SIDE)
+        total = weights.sum(axis=(1, 2))
+        return np.stack([weights.sum(axis=a) @ where / total for a in (1, 2)], axis=1)
+
+    return np.asarray(np.abs(centres(after) - centres(before)).max(axis=1) / SIDE)
+
+
+def _white(n: int, rng: np.random.Generator) -> Array:
+    return np.full((n, SIDE, SIDE, 3), 255, dtype=np.uint8)
+
+
+def _share_of_pixels(before: Array, after: Array) -> Floats:
+    return np.asarray((before != after).any(axis=3).mean(axis=(1, 2)))
+
+
+def _ramps(n: int, rng: np.random.Generator) -> Array:
+    """The first channel grows with x, the second with y: what a warp did is in their slopes."""
+    y, x = np.mgrid[0:SIDE, 0:SIDE]
+    image = np.stack([60 + 2 * x, 60 + 2 * y, np.full_like(x, 128)], axis=2).astype(np.uint8)
+    return np.repeat(image[None], n, axis=0)
+
+
+def _jacobians(after: Array) -> Floats:
+    """∂(source x, source y)/∂(x, y) in the middle of every image: (n, 2, 2)."""
+    middle = after[:, 22:42, 22:42, :2].astype(float) / 2.0
+    along_x = (middle[:, :, -4:] - middle[:, :, :4]).mean(axis=(1, 2)) / 16
+    along_y = (middle[:, -4:] - middle[:, :4]).mean(axis=(1, 2)) / 16
+    return np.stack([along_x, along_y], axis=2)
+
+
+def _angle(before: Array, after: Array) -> Floats:
+    turns = _jacobians(after)
+    return np.asarray(np.degrees(np.abs(np.arctan2(turns[:, 1, 0], turns[:, 0, 0]))))
+
+
+def _slant(before: Array, after: Array) -> Floats:
+    slopes = _jacobians(after)
+    return np.asarray(np.maximum(np.abs(slopes[:, 0, 1]), np.abs(slopes[:, 1, 0])))
+
+
+def _cropped(before: Array, after: Array) -> Floats:
+    return np.asarray(1.0 - np.abs(np.linalg.det(_jacobians(after))))
+
+
+def _greys(n: int, rng: np.random.Generator) -> Array:
+    """Half of each image is 90, half 110."""
+    images = np.full((n, SIDE, SIDE, 3), 90, dtype=np.uint8)
+    images[:, :, SIDE // 2 :] = 110
+    return images
+
+
+def _dimmed(before: Array, after: Array) -> Floats:
+    return np.asarray(np.abs(after.mean(axis=(1, 2, 3)) / 100.0 - 1.0))
+
+
+def _flattened(before: Array, after: Array) -> Floats:
+    halves = after[:, :, -1].mean(axis=(1, 2)) - after[:, :, 0].mean(axis=(1, 2))
+    return np.asarray(np.abs(halves / 20.0 - 1.0))
+
+
+def _ochre(n: int, rng: np.random.Generator) -> Array:
+    """One colour, far from black, from white and from grey."""
+    return np.full((n, SIDE, SIDE, 3), (160, 110, 60), dtype=np.uint8)
+
+
+def _paled(before: Array, after: Array) -> Floats:
+    means = after.mean(axis=(1, 2))
+    return np.asarray(np.abs((means[:, 0] - means[:, 2]) / 100.0 - 1.0))
+
+
+def _texts(n: int, rng: np.random.Generator) -> list[str]:
+    """Forty words each, in sentences of ten."""
+    words = rng.choice(
+        [f"{a}{b}{c}" for a in "bdfglm" for b in "aeiou" for c in "nrst"], (n, 4, 10)
+    )
+    return [" ".join(" ".join(sentence) + "." for sentence in text) for text in words]
+
+
+def _share_of_words(before: list[str], after: list[str]) -> Floats:
+    return np.array([_changed(a.split(), b.split()) for a, b in zip(before, after, strict=True)])
+
+
+def _changed(before: list[str], after: list[str]) -> float:
+    """The share of words replaced, put in or left out; two that changed places count as one."""
+    if len(before) == len(after):
+        moved = sum(a != b for a, b in zip(before, after, strict=True))
+        swapped = Counter(before) == Counter(after)
+        return (moved / 2 if swapped else moved) / len(before)
+    ops = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    return sum(max(b - a, d - c) for op, a, b, c, d in ops if op != "equal") / len(before)
+
+
+def _rows(n: int, rng: np.random.Generator) -> Array:
+    return rng.normal(size=(n, 20))
+
+
+def _distance(before: Array, after: Array) -> Floats:
+    return np.asarray(np.linalg.norm(after - before, axis=1))
+
+
+def _share_of_columns(before: Array, after: Array) -> Floats:
+    return np.asarray((before != after).mean(axis=1))
+
+
+def _noise(before: Array, after: Array) -> Floats:
+    """The noise of all rows together, for a single row's has no bound."""
+    return np.array([((after - before).std(axis=0) / before.std(axis=0)).mean()])
+
+
+METERS: dict[str, Meter] = {
+    "translate": Meter(_blobs, _shift, 0.002),
+    "erase": Meter(_white, _share_of_pixels),
+    "flip_crop": Meter(_ramps, _cropped, 0.03),
+    "rotate": Meter(_ramps, _angle, 1.0),
+    "shear": Meter(_ramps, _slant, 0.02),
+    "brightness": Meter(_greys, _dimmed, 0.01),
+    "contrast": Meter(_greys, _flattened, 0.1),
+    "color": Meter(_ochre, _paled, 0.02),
+    "eda": Meter(_texts, _share_of_words),
+    "random_replace": Meter(_texts, _share_of_words),
+    "ssmba": Meter(_texts, _share_of_words),
+    "sphere": Meter(_rows, _distance, 1e-12),
+    "marginal_swap": Meter(_rows, _share_of_columns),
+    "gaussian": Meter(_rows, _noise, 0.01),
+}

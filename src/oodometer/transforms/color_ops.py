@@ -1,0 +1,141 @@
+"""Changes of the colours of one image, bit for bit those of Pillow: Cubuk et al., CVPRW 2020.
+
+An image is uint8 (height, width) or (height, width, 3). What hangs on a pixel's own value alone
+is a table of 256 values, looked up; the enhancers go from a `base` image (black, grey, blurred)
+at factor 0 over the image itself at factor 1 to beyond it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oodometer.core.optional_imports import require
+from oodometer.core.softmax_kernels import Array, Bools, Floats
+
+Image = npt.NDArray[np.uint8]
+
+LEVELS: Image = np.arange(256, dtype=np.uint8)
+# Luma of ITU-R 601 in whole 65536ths, and a half to round: 24 bits, which float32 holds exactly.
+LUMA = np.array([[19595, 38470, 7471, 32768]]) / 65536
+# Nine neighbors, the middle one five times.
+SMOOTH = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], dtype=np.float32) / 13
+
+
+@cache
+def opencv() -> Any:
+    """OpenCV, or which extra brings it."""
+    return require("cv2", extra="images", purpose="Changing images")
+
+
+def looked_up(image: Image, table: Image) -> Image:
+    """Every value replaced by the table's: (256,), or (1, 256, 3) for a channel each."""
+    result: Image = opencv().LUT(image, table)
+    return result
+
+
+def blended(base: Image | int, image: Image, factor: float) -> Image:
+    """base + factor · (image − base), cut off to whole values of 0 … 255.
+
+    >>> blended(100, np.array([110, 250, 90], dtype=np.uint8), 2.5)
+    array([125, 255,  75], dtype=uint8)
+    """
+    mixed: Floats = np.subtract(image, base, dtype=np.float32)
+    mixed *= np.float32(factor)
+    mixed += base
+    return mixed.clip(0, 255, out=mixed).astype(np.uint8)
+
+
+def grey(image: Image) -> Image:
+    """Luma, (299 R + 587 G + 114 B) / 1000, of a colour image; a grey one as it is.
+
+    >>> grey(np.array([[[255, 0, 0], [0, 255, 0]]], dtype=np.uint8))
+    array([[ 76, 150]], dtype=uint8)
+    """
+    if image.ndim == 2:
+        return image
+    luma: Floats = opencv().transform(image.astype(np.float32), LUMA)
+    return luma.astype(np.uint8)
+
+
+def mapped(image: Image, values: Array, *, kept: Bools) -> Image:
+    """Each channel by its own values (channels, 256), cut to 0 … 255; those kept as they are."""
+    tables: Image = values.clip(0, 255).astype(np.uint8)
+    tables[kept] = LEVELS
+    return looked_up(image, tables[0] if image.ndim == 2 else tables.T[None].copy())
+
+
+def autocontrast(image: Image) -> Image:
+    """Each channel stretched so that its darkest value is 0 and its brightest 255."""
+    cv = opencv()
+    ends = np.array([cv.minMaxLoc(channel)[:2] for channel in cv.split(image)])
+    low, high = ends[:, :1], ends[:, 1:]
+    scale = 255.0 / np.maximum(high - low, 1)
+    return mapped(image, LEVELS * scale - low * scale, kept=ends[:, 0] == ends[:, 1])
+
+
+def equalize(image: Image) -> Image:
+    """Each channel's values spread so that all are about equally frequent.
+
+    A channel with fewer than 255 pixels darker than its brightest value stays as it is.
+    """
+    channels = range(1 if image.ndim == 2 else image.shape[2])
+    counts = [opencv().calcHist([image], [c], None, [256], [0, 256]) for c in channels]
+    # Counts are far below 2^53, so that floats hold them, and their ratios' whole parts, exactly.
+    found = np.array(counts, dtype=np.float64).reshape(-1, 256)
+    up_to = found.cumsum(axis=1)
+    below = up_to - found
+    step = below[channels, up_to.argmax(axis=1), None] // 255
+    return mapped(image, (step // 2 + below) / np.maximum(step, 1), kept=step[:, 0] == 0)
+
+
+def solarize(image: Image, threshold: float) -> Image:
+    """Values from the threshold on are turned around.
+
+    >>> solarize(np.array([[10, 200]], dtype=np.uint8), 128)
+    array([[10, 55]], dtype=uint8)
+    """
+    return looked_up(image, np.where(threshold > LEVELS, LEVELS, 255 - LEVELS))
+
+
+def posterize(image: Image, bits: float) -> Image:
+    """The upper bits of every value, their number rounded.
+
+    >>> posterize(np.array([[15, 201]], dtype=np.uint8), 4)
+    array([[  0, 192]], dtype=uint8)
+    """
+    return looked_up(image, LEVELS & np.uint8(256 - 2 ** (8 - round(bits))))
+
+
+def color(image: Image, factor: float) -> Image:
+    """From grey (0) over the image (1) to gaudy; a grey image stays as it is."""
+    if image.ndim == 2:
+        return image
+    cv = opencv()
+    return blended(cv.cvtColor(grey(image), cv.COLOR_GRAY2RGB), image, factor)
+
+
+def contrast(image: Image, factor: float) -> Image:
+    """From its mean grey (0) over the image (1) to harsh."""
+    shades = grey(image)
+    mean = int(opencv().sumElems(shades)[0] / shades.size + 0.5)
+    return looked_up(image, blended(mean, LEVELS, factor))
+
+
+def brightness(image: Image, factor: float) -> Image:
+    """From black (0) over the image (1) to bright.
+
+    >>> brightness(np.array([[10, 200]], dtype=np.uint8), 1.5)
+    array([[ 15, 255]], dtype=uint8)
+    """
+    return looked_up(image, blended(0, LEVELS, factor))
+
+
+def sharpness(image: Image, factor: float) -> Image:
+    """From smoothed (0) over the image (1) to sharp; the outermost pixels stay as they are."""
+    smooth = image.copy()
+    smooth[1:-1, 1:-1] = opencv().filter2D(image, -1, SMOOTH)[1:-1, 1:-1]
+    return blended(smooth, image, factor)

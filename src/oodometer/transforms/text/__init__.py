@@ -1,0 +1,1 @@
+"""Label-preserving transforms of texts."""

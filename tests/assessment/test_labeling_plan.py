@@ -1,0 +1,52 @@
+"""Plans of labels: enough of them, and fairly drawn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oodometer.assessment.labeling_plan import planned_labels
+from oodometer.assessment.ppi import few_labels
+from oodometer.core.errors import InputError
+
+
+def test_labels_bought_as_planned_give_the_interval_that_was_wanted() -> None:
+    rng = np.random.default_rng(0)
+    halves, hits = [], 0
+    for seed in range(200):
+        chance = rng.beta(3, 1, size=8000)
+        right = rng.random(8000) < chance
+        plan = planned_labels(chance, half_width=0.03, seed=seed)
+        rest = np.delete(chance, plan.rows)
+        found = few_labels(right[plan.rows], chance[plan.rows], rest, rng=rng)
+        halves.append((found.high - found.low) / 2)
+        hits += found.low <= 0.75 <= found.high
+    assert np.mean(halves) == pytest.approx(0.03, rel=0.1)
+    assert hits >= 180
+    assert 0.1 < plan.saved < 0.5
+
+
+@given(n=st.integers(1, 300), seed=st.integers(0, 20), width=st.floats(0.01, 0.4))
+def test_rows_are_different_and_as_many_as_needed(n: int, seed: int, width: float) -> None:
+    scores = np.random.default_rng(seed).random(n)
+    plan = planned_labels(scores, half_width=width, seed=seed)
+    assert len(set(plan.rows.tolist())) == len(plan.rows) == plan.needed <= plan.alone <= n
+
+
+def test_every_row_has_the_same_chance() -> None:
+    scores = np.sort(np.random.default_rng(1).random(90))
+    counts = np.zeros(90)
+    for seed in range(2000):
+        counts[planned_labels(scores, half_width=0.17, seed=seed).rows] += 1
+    share = planned_labels(scores, half_width=0.17).needed / 90
+    assert counts / 2000 == pytest.approx(np.full(90, share), abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("width", "hint"), [(2.0, "Did you mean 0.02"), (0.0, "got 0"), (0.5, "0.5")]
+)
+def test_a_half_width_is_a_fraction(width: float, hint: str) -> None:
+    with pytest.raises(InputError, match=hint):
+        planned_labels(np.ones(10), half_width=width)

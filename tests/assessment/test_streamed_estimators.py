@@ -1,0 +1,64 @@
+"""Estimators that have summed up already say what they would have said."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from oodometer import estimators
+from oodometer.assessment._streamed_estimators import Summed, passed
+from oodometer.assessment.partial_sums import Summing, Tally
+from oodometer.core.errors import InputError
+from oodometer.core.protocols import Staged
+from oodometer.data._partitions import Part
+from oodometer.parallel.runners import serial
+from oodometer.testing import toy_pair, toy_predictions
+from tests.support.partitioned_files import table_of, write
+
+SOURCE, TARGET = toy_pair()
+MEMBERS = [one for one in estimators.MEMBERS if isinstance(one, Staged) and one.streams]
+
+
+@pytest.mark.parametrize("member", MEMBERS, ids=lambda one: str(one.name))
+def test_it_looks_at_no_row_any_more(member: Staged[object, object]) -> None:
+    learned = member.learn(SOURCE)
+    done = Summed(Summing(member, learned), member.summarize(learned, TARGET))
+    few = TARGET.rows(slice(0, 1))
+    assert done.estimate(SOURCE.rows(slice(0, 5)), few) == member.estimate(SOURCE, TARGET)
+    assert (done.name, done.assumes) == (member.name, member.assumes)
+    assert (done.needs, done.paper) == (member.needs, member.paper)
+    one, other = (
+        which.resample(learned, done.total, np.random.default_rng(0), 20)
+        for which in (done, member)
+    )
+    np.testing.assert_array_equal(one, other)
+
+
+def test_a_pass_that_fails_stops_the_other_parts(tmp_path: Path) -> None:
+    """What is read after that would be read for nothing, and for hours."""
+    path = write(table_of(toy_predictions(n=400)), tmp_path / "a.parquet", 10)
+    plan = Counting()
+    parts = [Part(number, path, None, 0, 0, None) for number in range(40)]
+    with pytest.raises(InputError, match="the third part"):
+        passed(plan, parts, serial, lambda rows: None)  # type: ignore[arg-type]
+    time.sleep(0.2)
+    assert plan.begun < 40
+
+
+class Counting:
+    """A plan whose third part fails."""
+
+    size, labels, begun = 10, 10, 0
+
+    def __call__(self, part: Part, tell: Callable[[int], None]) -> Tally:
+        self.begun += 1
+        if part.number == 2:
+            raise InputError("the third part")
+        for _ in range(50):
+            time.sleep(0.002)
+            tell(1)
+        return Tally(n=50)

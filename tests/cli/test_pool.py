@@ -1,0 +1,130 @@
+"""Pools by commands: listed, trained, resumed, and how far they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from oodometer import cli
+from oodometer.cli import pool as pools
+from oodometer.data._folder_lock import held
+from oodometer.studies.training import checkpoint
+from oodometer.studies.training.spec import built_in
+from tests.support.command_line import Done, run
+
+SPEC = """
+name = "little"
+group = "hypersphere"
+domains = ["0", "90"]
+architecture = "mlp"
+[fixed]
+epochs = 2
+batch = 500
+[grid]
+settings.width = [2, 3]
+stop_at = [5.0, 1e-9]
+"""
+
+
+@pytest.fixture(autouse=True)
+def _registered() -> None:
+    """The commands are there, as they are for users."""
+    if all(group.name != "pool" for group in cli.app.registered_groups):
+        cli.app.add_typer(pools.app, name="pool")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("COLUMNS", "160")
+    (tmp_path / "little.toml").write_text(SPEC)
+    return tmp_path
+
+
+def pool(folder: Path, *words: str) -> Done:
+    return run(folder, "pool", *words)
+
+
+def test_every_pool_of_the_package_is_listed(folder: Path) -> None:
+    rows = json.loads(pool(folder, "list", "--json").stdout)
+    assert [row["name"] for row in rows] == list(built_in())
+    assert {row["name"]: row["models"] for row in rows}["text-cnn-sa"] == 2430
+    shown = pool(folder, "list").stdout
+    assert all(name in shown for name in built_in())
+
+
+def test_a_pool_is_trained_in_parts_and_its_status_is_a_table(folder: Path) -> None:
+    first = pool(folder, "run", "little.toml", "--limit", "3")
+    assert (first.returncode, first.stderr) == (0, "")
+    assert first.stdout.startswith("3 models trained in ")
+    assert "3 of 8 are there, 5 are left." in first.stdout
+    table = pool(folder, "status", "little.toml").stdout
+    assert [line.split() for line in table.splitlines()[1:5]] == [
+        ["domains", "architecture", "done", "converged", "failed", "pending"],
+        ["0", "mlp", "2", "1", "0", "2"],
+        ["90", "mlp", "1", "1", "0", "3"],
+        ["all", "3", "2", "0", "5"],
+    ]
+    assert " left for one worker." in table
+    second = pool(folder, "run", "little.toml", "--json")
+    told = json.loads(second.stdout)
+    assert (told["before"], len(told["trained"]), told["left"]) == (3, 5, 0)
+    assert len(checkpoint.finished(folder / "pools" / "little")) == 8
+    done = json.loads(pool(folder, "status", "little.toml", "--json").stdout)
+    assert (done["done"], done["converged"], done["pending"]) == (8, 4, 0)
+
+
+def test_by_workers_into_a_folder_of_ones_own(folder: Path) -> None:
+    words = ("run", "little.toml", "--folder", "mine", "--workers", "1", "--limit", "1")
+    assert "1 of 8 are there" in pool(folder, *words).stdout
+    assert len(checkpoint.finished(folder / "mine")) == 1
+
+
+def test_failures_are_shown_with_their_reasons(folder: Path) -> None:
+    (folder / "bad.toml").write_text(
+        'group = "sentences.toml"\narchitecture = "encoder"\nfixed.settings.folder = "nowhere"\n'
+    )
+    (folder / "texts.csv").write_text("text,label\n" + "good,a\nbad,b\n" * 20)
+    (folder / "sentences.toml").write_text(
+        '[groups.sentences]\nkind = "text"\nclasses = ["a", "b"]\n'
+        '[groups.sentences.domains.only]\nreader = "table"\npath = "texts.csv"\n'
+        'text = "text"\nlabel = "label"\n'
+    )
+    done = pool(folder, "run", "bad.toml")
+    assert done.returncode == 1
+    assert "1 failed; 0 of 1 are there, 1 is left." in done.stdout
+    assert "nowhere" in done.stdout
+    table = pool(folder, "status", "bad.toml").stdout
+    assert "Failed, to be tried again in the next run" in table
+    assert "nowhere" in table
+
+
+BAD: dict[str, tuple[tuple[str, ...], str]] = {
+    "name": (("run", "toy-mpl"), "No pool is called 'toy-mpl'. Did you mean 'toy-mlp'?"),
+    "file": (("status", "mine.toml"), "There is no file 'mine.toml'."),
+    "both": (("run", "little.toml", "--workers", "2", "--scheduler", "tcp://a:1"), "not both"),
+    "workers": (("run", "little.toml", "--workers", "-1"), "--workers must be 0 or more; got -1"),
+    "limit": (("run", "little.toml", "--limit", "0"), "limit must be 1 or more; got 0."),
+    "data": (("run", "dg-pacs", "--data", "nowhere"), "pacs/pacs32.npz"),
+    "scheduler": (
+        ("run", "little.toml", "--scheduler", "tcp://127.0.0.1:9"),
+        "No Dask scheduler answers at 'tcp://127.0.0.1:9'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_is_wrong_is_one_line(case: str, folder: Path) -> None:
+    words, message = BAD[case]
+    done = pool(folder, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_who_has_the_pool_is_named(folder: Path) -> None:
+    with held(folder / "pools" / "little"):
+        done = pool(folder, "run", "little.toml")
+    assert done.returncode == 2
+    assert "is being trained by process" in done.stderr

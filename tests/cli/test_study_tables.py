@@ -1,0 +1,197 @@
+"""Judging a table that anyone brings, on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.command_line import Done, run
+
+HEAD = "model,architecture,trained_on,tested_on,accuracy,ni,atc-mc\n"
+
+
+def judge(folder: Path, *words: str) -> Done:
+    return run(folder, "study", "judge", *words)
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    lines = []
+    for number in range(12):
+        for tested in "abc":
+            accuracy, trained = rng.random(), "ab"[number % 2]
+            kind = "cnn" if number < 6 else "mlp"
+            noisy = min(1.0, accuracy * 0.9)
+            lines.append(f"m{number},{kind},{trained},{tested},{accuracy},{accuracy**2},{noisy}\n")
+    (tmp_path / "rows.csv").write_text(HEAD + "".join(lines))
+    return tmp_path
+
+
+def test_measures_are_judged_and_what_was_done_is_said(rows: Path) -> None:
+    done = judge(rows, "rows.csv")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "All architectures: 36 evaluations" in done.stdout
+    assert "1.000" in done.stdout
+    assert "R2 and MAE: the rule for the line is: " in done.stdout
+    assert "Groups: R2 8" in " ".join(done.stdout.split())
+    alone = judge(rows, "rows.csv", "--architecture", "cnn", "--measures", "ni", "--sd")
+    assert "cnn: 36 evaluations" in alone.stdout
+    assert "atc-mc" not in alone.stdout
+    assert "±" in alone.stdout
+
+
+def test_tables_for_papers_and_programs(rows: Path) -> None:
+    assert judge(rows, "rows.csv", "--format", "markdown").stdout.startswith("| measure |")
+    assert r"\begin{tabular}" in judge(rows, "rows.csv", "--format", "latex").stdout
+    told = json.loads(judge(rows, "rows.csv", "--json").stdout)
+    assert told["evaluations"] == 36
+    assert {row["measure"] for row in told["statistics"]} == {"ni", "atc-mc"}
+    done = judge(rows, "rows.csv", "--output", "out.tex")
+    assert (done.stdout, done.stderr) == ("", "The table is in out.tex.\n")
+    assert (rows / "out.tex").read_text().startswith(r"\begin{tabular}")
+    assert judge(rows, "rows.csv", "--output", "out.csv").returncode == 0
+    assert (rows / "out.csv").read_text().startswith("measure,R2")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("rows.csv", "--output", "out.doc"), "must end in .md, .tex, .csv, or say --format"),
+        (("rows.csv", "--format", "markdwon"), "Did you mean 'markdown'"),
+        (("rows.csv", "--architecture", "cmn"), "Did you mean 'cnn'"),
+        (("rows.csv", "--measures", "no"), "Did you mean 'ni'"),
+        (("none.csv",), "none.csv"),
+    ],
+)
+def test_what_is_wrong_is_one_line(rows: Path, words: tuple[str, ...], message: str) -> None:
+    done = judge(rows, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_missing_columns_are_named_with_what_was_found(rows: Path) -> None:
+    text = (rows / "rows.csv").read_text()
+    (rows / "bad.csv").write_text(text.replace("accuracy", "accurracy", 1))
+    done = judge(rows, "bad.csv")
+    assert done.returncode == 2
+    assert "no column 'accuracy'" in done.stderr
+    assert "Did you mean 'accurracy'?" in done.stderr
+
+
+def test_a_table_with_accuracies_is_one_of_evaluations_though_columns_are_missing(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "rows.csv").write_text("model,tested,accuracy,ni\nm,b,0.5,1\n")
+    done = judge(tmp_path, "rows.csv")
+    assert done.returncode == 2
+    assert "no column 'trained_on' or 'tested_on'" in done.stderr
+    assert "There are: model, tested, accuracy, ni." in done.stderr
+
+
+def test_models_that_are_tested_at_home_alone_are_told_of(tmp_path: Path) -> None:
+    lines = "".join(f"m{j},a,a,0.{5 + j},{j}\n" for j in range(4))
+    (tmp_path / "rows.csv").write_text("model,trained_on,tested_on,accuracy,ni\n" + lines)
+    told = " ".join(judge(tmp_path, "rows.csv").stdout.split())
+    assert "No model is tested on a domain that it was not trained on" in told
+    assert "the same as" not in told
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("model,val\nm,90\nn,80\n", "'val' is the only test set"),
+        ("model,val,new\nm,90%,80%\nn,80%,70%\n", "There are: val ('90%'), new ('80%')."),
+        ("model;val;new\nm;90,1;80,2\n", "has semicolons between its columns, and commas were"),
+    ],
+)
+def test_a_spreadsheet_that_cannot_be_used_is_one_line(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    (tmp_path / "sets.csv").write_text(text)
+    done = judge(tmp_path, "sets.csv", "--reference", "val")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_models_by_test_sets_are_held_against_one(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    usual = rng.uniform(50, 90, 30)
+    lines = [
+        f"m{j},{one},{one - 10 + rng.normal()},{rng.uniform(5, 60)}" for j, one in enumerate(usual)
+    ]
+    (tmp_path / "sets.csv").write_text("\n".join(["model,val,v2,odd", *lines]))
+    asked = judge(tmp_path, "sets.csv")
+    assert asked.returncode == 2
+    assert "say with --reference which set" in asked.stderr
+    assert "val, v2, odd" in asked.stderr
+    done = judge(tmp_path, "sets.csv", "--reference", "val")
+    assert "2 test sets against val, over 30 models" in done.stdout
+    assert "Patterns: functional 1, cloud 1." in done.stdout
+    assert "Averaged Spearman correlation" in done.stdout
+    told = json.loads(judge(tmp_path, "sets.csv", "--reference", "val", "--json").stdout)
+    assert [one["name"] for one in told["sets"]] == ["v2", "odd"]
+    assert told["sets"][0]["spearman"] > 0.9
+    wrong = judge(tmp_path, "sets.csv", "--reference", "vall")
+    assert "Did you mean 'val'?" in wrong.stderr
+
+
+def test_accuracies_that_are_all_equal_leave_no_table_but_the_reason(tmp_path: Path) -> None:
+    rows = "model,trained_on,tested_on,accuracy,ni\na,x,y,0.5,1\nb,x,y,0.5,2\n"
+    (tmp_path / "same.csv").write_text(rows)
+    done = judge(tmp_path, "same.csv")
+    assert done.stdout.startswith("No statistic has an answer, for the reasons below.\n")
+    told = " ".join(done.stdout.split())
+    assert "Groups without an answer, all accuracies equal: R2 1, r2_pearson 1, Macro τ 1" in told
+    assert "Groups without an answer, fewer than two models to fit the line to: MAE 1." in told
+
+
+def test_a_report_of_evaluations_is_written_beside_the_table(rows: Path) -> None:
+    done = judge(rows, "rows.csv", "--html", "report.html")
+    assert done.returncode == 0
+    assert "All architectures: 36 evaluations" in done.stdout
+    assert done.stderr == "Report written to report.html\n"
+    page = (rows / "report.html").read_text()
+    assert "rows.csv: which measure tells accuracy?" in page
+    assert "oodometer study judge rows.csv --html report.html" in page
+    assert "SHA-256 of rows.csv" in page
+    told = judge(rows, "rows.csv", "--json", "--measures", "ni", "--html", "one.html")
+    assert json.loads(told.stdout)["evaluations"] == 36
+    assert "1 measure judged by 36 evaluations" in (rows / "one.html").read_text()
+
+
+def test_a_report_of_models_by_test_sets_is_of_the_reference(tmp_path: Path) -> None:
+    lines = [f"m{j},{50 + j},{40 + j},{90 - 2 * j}" for j in range(12)]
+    (tmp_path / "sets.csv").write_text("\n".join(["model,val,v2,odd", *lines]))
+    done = judge(tmp_path, "sets.csv", "--reference", "val", "--html", "report.html")
+    assert (done.returncode, done.stderr) == (0, "Report written to report.html\n")
+    page = (tmp_path / "report.html").read_text()
+    assert "1 measure judged by 36 evaluations of 12 models" in page
+    assert "By Macro τ, accuracy on val has 0.00 ± 1.00" in page
+
+
+def test_where_no_report_can_be_put_nothing_is_judged(rows: Path) -> None:
+    done = judge(rows, "rows.csv", "--html", "nowhere/report.html")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "There is no folder" in done.stderr
+
+
+def test_a_table_is_not_written_over_itself(rows: Path) -> None:
+    before = (rows / "rows.csv").read_text()
+    done = judge(rows, "rows.csv", "--output", "./rows.csv")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "rows.csv is the table itself. Give another name." in done.stderr
+    assert (rows / "rows.csv").read_text() == before
+
+
+def test_measures_that_need_the_labels_are_told(rows: Path) -> None:
+    text = (rows / "rows.csv").read_text()
+    (rows / "mixed.csv").write_text(text.replace("ni", "ece", 1))
+    told = "ece: computed with the labels of the target, so just to compare with."
+    assert told in " ".join(judge(rows, "mixed.csv").stdout.split())
+    assert "labels of the target" not in judge(rows, "rows.csv").stdout

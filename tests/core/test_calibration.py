@@ -1,0 +1,295 @@
+"""Temperature scaling against a general minimiser, calibration error against a loop."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+
+from oodometer.core import softmax_kernels
+from oodometer.core.calibration import (
+    FIRST_ROWS,
+    HIGHEST,
+    LOWEST,
+    calibration_error,
+    fit_temperature,
+    reliability,
+)
+from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.predictions import Predictions
+from oodometer.core.softmax_kernels import FLOOR, Array, Ints
+
+
+def planted(
+    n: int, k: int, temperature: float, *, seed: int = 0, scale: float = 2.0
+) -> tuple[Array, Ints]:
+    """Logits whose labels were drawn at a temperature."""
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(size=(n, k)) * scale
+    chances = softmax_kernels.softmax(logits, "logits", temperature).cumsum(axis=1)
+    labels = (rng.random((n, 1)) > chances[:, :-1]).sum(axis=1)
+    return logits, labels
+
+
+def literal_nll(scores: Array, form: str, labels: Ints, temperature: float) -> float:
+    logits = np.log(np.maximum(scores.astype(float), FLOOR)) if form == "probs" else scores
+    logits = logits.astype(np.float64) / temperature
+    top = logits.max(axis=1, keepdims=True)
+    log_sum = np.log(np.exp(logits - top).sum(axis=1)) + top[:, 0]
+    return float((log_sum - logits[np.arange(len(labels)), labels]).mean())
+
+
+def literal_temperature(scores: Array, form: str, labels: Ints) -> float:
+    found: Any = minimize_scalar(
+        lambda log_t: literal_nll(scores, form, labels, math.exp(log_t)),
+        bounds=(math.log(LOWEST), math.log(HIGHEST)),
+        method="bounded",
+        options={"xatol": 1e-10},
+    )
+    return math.exp(found.x)
+
+
+# The fit --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("temperature", [0.4, 1.0, 3.0])
+@pytest.mark.parametrize("k", [2, 3, 10, 50])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_temperature_of_logits_is_the_minimisers(
+    dtype: npt.DTypeLike, k: int, temperature: float
+) -> None:
+    logits, labels = planted(800, k, temperature, seed=k)
+    logits = logits.astype(dtype)
+    found = fit_temperature(Predictions.from_logits(logits, labels=labels))
+    expected = literal_temperature(logits, "logits", labels)
+    assert found.value == pytest.approx(expected, rel=1e-4)
+    assert found.converged
+    assert not found.at_bound
+    assert found.nll_before == pytest.approx(literal_nll(logits, "logits", labels, 1.0), rel=1e-5)
+    assert found.nll_after == pytest.approx(
+        literal_nll(logits, "logits", labels, expected), rel=1e-5
+    )
+    assert found.nll_after <= found.nll_before + 1e-6
+
+
+@pytest.mark.parametrize("temperature", [0.4, 1.0, 3.0])
+@pytest.mark.parametrize("k", [2, 3, 10, 50])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_the_temperature_of_probabilities_is_the_minimisers(
+    dtype: npt.DTypeLike, k: int, temperature: float
+) -> None:
+    logits, labels = planted(800, k, temperature, seed=k)
+    probs = softmax_kernels.softmax(logits, "logits").astype(dtype)
+    found = fit_temperature(Predictions.from_probs(probs, labels=labels))
+    expected = literal_temperature(probs, "probs", labels)
+    assert found.value == pytest.approx(expected, rel=1e-4)
+    assert found.converged
+
+
+def test_logits_and_their_probabilities_have_the_same_temperature() -> None:
+    logits, labels = planted(2000, 5, 2.0)
+    from_logits = fit_temperature(Predictions.from_logits(logits, labels=labels))
+    probs = softmax_kernels.softmax(logits, "logits")
+    from_probs = fit_temperature(Predictions.from_probs(probs, labels=labels))
+    assert from_probs.value == pytest.approx(from_logits.value, rel=1e-6)
+
+
+@pytest.mark.parametrize("planted_temperature", [0.3, 0.8, 1.0, 2.5, 8.0])
+@pytest.mark.parametrize("k", [2, 10])
+def test_a_planted_temperature_is_found_again(k: int, planted_temperature: float) -> None:
+    scale = 2.0 * max(planted_temperature, 1.0)
+    logits, labels = planted(20_000, k, planted_temperature, scale=scale)
+    found = fit_temperature(Predictions.from_logits(logits, labels=labels))
+    assert found.value == pytest.approx(planted_temperature, rel=0.04)
+    assert found.converged
+
+
+def test_all_rows_count_also_where_the_first_steps_take_some() -> None:
+    n = 3 * FIRST_ROWS
+    logits, labels = planted(n, 3, 2.0)
+    # The first steps see every third row alone, and these have a temperature of their own.
+    logits[::3], labels[::3] = planted(FIRST_ROWS, 3, 0.5, seed=1)
+    found = fit_temperature(Predictions.from_logits(logits, labels=labels))
+    assert found.value == pytest.approx(literal_temperature(logits, "logits", labels), rel=1e-4)
+
+
+@given(factor=st.floats(0.2, 5), seed=st.integers(0, 20))
+@settings(max_examples=25)
+def test_logits_times_a_factor_have_the_temperature_times_it(factor: float, seed: int) -> None:
+    logits, labels = planted(500, 4, 1.5, seed=seed)
+    plain = fit_temperature(Predictions.from_logits(logits, labels=labels))
+    scaled = fit_temperature(Predictions.from_logits(logits * factor, labels=labels))
+    assert scaled.value == pytest.approx(plain.value * factor, rel=1e-5)
+
+
+def test_after_scaling_there_is_nothing_left_to_scale() -> None:
+    logits, labels = planted(3000, 4, 2.5)
+    source = Predictions.from_logits(logits, labels=labels)
+    value = fit_temperature(source).value
+    again = Predictions.from_logits(logits / value, labels=labels)
+    assert fit_temperature(again).value == pytest.approx(1.0, abs=1e-6)
+
+
+def test_the_scores_decide_whatever_temperature_they_stand_at() -> None:
+    logits, labels = planted(500, 4, 2.5)
+    source = Predictions.from_logits(logits, labels=labels)
+    assert fit_temperature(source.at_temperature(3.0)) == fit_temperature(source)
+
+
+# Bounds ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("gap", [0.5, 3.0, 10.0, 30.0, 110.0, 900.0, 1e4])
+def test_perfectly_right_rows_have_the_lowest_temperature_and_say_so(
+    gap: float, dtype: npt.DTypeLike
+) -> None:
+    labels = np.random.default_rng(0).integers(3, size=500)
+    logits = np.zeros((500, 3), dtype=dtype)
+    logits[np.arange(500), labels] = gap
+    found = fit_temperature(Predictions.from_logits(logits, labels=labels))
+    assert found.value == pytest.approx(LOWEST, rel=1e-5)
+    assert found.at_bound
+    assert found.converged
+    assert found.nll_after <= found.nll_before
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("rest", [0.0, 0.001, 0.2])
+def test_the_same_holds_of_probabilities(rest: float, dtype: npt.DTypeLike) -> None:
+    labels = np.random.default_rng(0).integers(3, size=500)
+    probs = np.full((500, 3), rest, dtype=dtype)
+    probs[np.arange(500), labels] = 1 - 2 * rest
+    found = fit_temperature(Predictions.from_probs(probs, labels=labels))
+    assert found.value == pytest.approx(LOWEST, rel=1e-5)
+    assert found.at_bound
+
+
+@pytest.mark.parametrize("gap", [2.0, 10.0, 1000.0])
+def test_confidently_wrong_rows_have_the_highest_temperature_and_say_so(gap: float) -> None:
+    logits = np.zeros((300, 3))
+    logits[:, 0] = gap
+    found = fit_temperature(Predictions.from_logits(logits, labels=np.ones(300, dtype=int)))
+    assert found.value == pytest.approx(HIGHEST, rel=1e-5)
+    assert found.at_bound
+    assert found.nll_after < found.nll_before
+
+
+def test_one_wrong_row_among_many_right_ones_is_no_bound() -> None:
+    labels = np.zeros(1000, dtype=int)
+    logits = np.zeros((1000, 2))
+    logits[:, 0] = 10.0
+    labels[0] = 1
+    found = fit_temperature(Predictions.from_logits(logits, labels=labels))
+    # At the optimum the confidence is the accuracy: 1 / (1 + exp(-10 / T)) = 0.999.
+    assert found.value == pytest.approx(10.0 / math.log(999), rel=1e-5)
+    assert not found.at_bound
+
+
+def test_rows_that_say_nothing_have_no_temperature_to_believe() -> None:
+    found = fit_temperature(Predictions.from_logits(np.zeros((50, 3)), labels=[0, 1] * 25))
+    assert found.at_bound
+    assert found.nll_after == pytest.approx(math.log(3))
+
+
+def test_a_single_row_will_do() -> None:
+    found = fit_temperature(Predictions.from_logits([[1.0, 2.0]], labels=[0]))
+    assert found.value == pytest.approx(HIGHEST, rel=1e-5)
+    assert found.at_bound
+
+
+def test_a_masked_class_does_no_harm() -> None:
+    logits, labels = planted(500, 4, 2.0)
+    masked = np.column_stack([logits, np.full(500, np.finfo(np.float32).min)]).astype(np.float32)
+    found = fit_temperature(Predictions.from_logits(masked, labels=labels))
+    assert found.value == pytest.approx(literal_temperature(logits, "logits", labels), rel=1e-4)
+
+
+# Refusals -------------------------------------------------------------------------------------
+
+
+def test_without_labels_there_is_nothing_to_fit() -> None:
+    for source in (
+        Predictions.from_probs([[0.5, 0.5]]),
+        Predictions.from_logits([[0.0, 9.0]], labels=[1]).without_labels(),
+    ):
+        with pytest.raises(InputError) as caught:
+            fit_temperature(source)
+        assert str(caught.value) == "A temperature is fitted to labels; the source has none."
+
+
+def test_hard_decisions_and_signals_have_no_temperature() -> None:
+    for source in (
+        Predictions.from_classes([0, 1], k=2, labels=[0, 0]),
+        Predictions.from_signals([0.9, 0.8], k=2, correct=[1, 0]),
+    ):
+        with pytest.raises(NoAnswer) as caught:
+            fit_temperature(source)
+        expected = f"a temperature needs probabilities or logits, not {source.form}"
+        assert str(caught.value) == expected
+
+
+# Calibration error ----------------------------------------------------------------------------
+
+
+def literal_error(confidence: list[float], correct: list[bool], bins: int) -> float:
+    total = 0.0
+    for b in range(bins):
+        inside = [i for i, c in enumerate(confidence) if min(math.floor(c * bins), bins - 1) == b]
+        if inside:
+            mean = math.fsum(confidence[i] for i in inside) / len(inside)
+            accuracy = sum(correct[i] for i in inside) / len(inside)
+            total += len(inside) / len(confidence) * abs(mean - accuracy)
+    return total
+
+
+@pytest.mark.parametrize("bins", [1, 7, 10, 15])
+@pytest.mark.parametrize("k", [2, 3, 10])
+def test_the_calibration_error_is_the_literal_one(k: int, bins: int) -> None:
+    logits, labels = planted(700, k, 2.0, seed=k)
+    source = Predictions.from_logits(logits, labels=labels)
+    expected = literal_error(source.confidence.tolist(), source.correct.tolist(), bins)
+    assert calibration_error(source, bins) == pytest.approx(expected, abs=1e-12)
+    assert expected > 0.01
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0.5, 0.6, 0.7, 0.75, 0.999, 1.0]), st.booleans()), min_size=1),
+    st.integers(1, 20),
+)  # fmt: skip
+@settings(max_examples=60)
+def test_on_the_borders_of_bins_too(rows: list[tuple[float, bool]], bins: int) -> None:
+    confidence, correct = [c for c, _ in rows], [right for _, right in rows]
+    source = Predictions.from_signals(confidence, k=2, correct=correct)
+    found = calibration_error(source, bins)
+    assert found == pytest.approx(literal_error(confidence, correct, bins), abs=1e-12)
+    assert 0.0 <= found <= 1.0
+
+
+def test_reliability_tells_shares_confidences_and_accuracies() -> None:
+    confidence = np.array([0.95, 0.93, 1.0, 0.55, 0.52])
+    share, mean, accuracy = reliability(confidence, np.array([1.0, 0.0, 1.0, 1.0, 0.0]))
+    np.testing.assert_allclose(share, [0, 0, 0, 0, 0, 0.4, 0, 0, 0, 0.6])
+    np.testing.assert_allclose(mean, [0, 0, 0, 0, 0, 0.535, 0, 0, 0, 0.96])
+    np.testing.assert_allclose(accuracy, [0, 0, 0, 0, 0, 0.5, 0, 0, 0, 2 / 3])
+
+
+def test_temperature_scaling_lowers_the_calibration_error() -> None:
+    logits, labels = planted(20_000, 5, 3.0)
+    source = Predictions.from_logits(logits, labels=labels)
+    scaled = source.at_temperature(fit_temperature(source).value)
+    assert calibration_error(source) > 0.1
+    assert calibration_error(scaled) < 0.02
+
+
+def test_the_calibration_error_needs_labels_and_confidence() -> None:
+    with pytest.raises(InputError, match="have no labels"):
+        calibration_error(Predictions.from_probs([[0.5, 0.5]]))
+    with pytest.raises(NoAnswer, match="confidence can't be had from classes alone"):
+        calibration_error(Predictions.from_classes([0], k=2, labels=[0]))

@@ -1,0 +1,508 @@
+"""Scores, labels and ids out of pandas, polars and pyarrow tables."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oodometer.core import frames
+from oodometer.core.errors import InputError
+from oodometer.core.predictions import Predictions
+from oodometer.core.softmax_kernels import Array
+
+Columns = dict[str, Any]
+Maker = Callable[[Columns], Any]
+
+
+def in_chunks(columns: Columns) -> Any:
+    """A pyarrow table whose rows come in chunks of different lengths, one of them empty."""
+    table = pa.table(columns)
+    cuts = [(0, 1), (1, 0), (1, 4), (5, table.num_rows)]
+    return pa.concat_tables([table.slice(start, length) for start, length in cuts])
+
+
+MAKERS: dict[str, Maker] = {
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "pyarrow": pa.table,
+    "chunked": in_chunks,
+    "sliced": lambda columns: pa.concat_tables([pa.table(columns)] * 2).slice(
+        len(next(iter(columns.values())))
+    ),
+    "batch": pa.RecordBatch.from_pydict,
+}
+every_frame = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
+
+
+def probs_of(n: int, k: int) -> Array:
+    return np.random.default_rng([n, k]).dirichlet(np.ones(k), size=n)
+
+
+def by_class(probs: Array, prefix: str = "prob_") -> Columns:
+    return {f"{prefix}{j}": probs[:, j] for j in range(probs.shape[1])}
+
+
+def refusal_of(frame: Any, **named: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        Predictions.from_frame(frame, **named)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+# One column a class ---------------------------------------------------------------------------
+
+
+@every_frame
+def test_columns_with_the_usual_prefix_are_the_scores(make: Maker) -> None:
+    probs, labels = probs_of(9, 3), np.arange(9) % 3
+    found = Predictions.from_frame(make({**by_class(probs), "label": labels, "id": labels + 7}))
+    assert (found.form, found.class_names) == ("probs", None)
+    np.testing.assert_array_equal(found.scores, probs)
+    np.testing.assert_array_equal(found.labels, labels)
+    np.testing.assert_array_equal(found.ids, labels + 7)
+
+
+@every_frame
+def test_logits_are_found_as_well(make: Maker) -> None:
+    logits = np.random.default_rng(0).normal(size=(9, 4))
+    found = Predictions.from_frame(make(by_class(logits, "logit_")))
+    assert (found.form, found.labelled, found.ids) == ("logits", False, None)
+    np.testing.assert_array_equal(found.scores, logits)
+
+
+@every_frame
+@pytest.mark.parametrize("prefix", ["prob_", "score", "p.", "p-"])
+def test_numbered_columns_come_in_the_order_of_their_numbers(make: Maker, prefix: str) -> None:
+    probs = probs_of(6, 12)
+    columns = by_class(probs, prefix)
+    shuffled = {name: columns[name] for name in sorted(columns)}
+    assert list(shuffled)[2] == f"{prefix}10"
+    found = Predictions.from_frame(make(shuffled), probs=prefix)
+    np.testing.assert_array_equal(found.scores, probs)
+    assert found.class_names is None
+
+
+@pytest.mark.parametrize("named", ["prob", "prob_"])
+@pytest.mark.parametrize("columns", ["prob_{}", "prob_{:02d}"])
+def test_the_separator_need_not_be_named(named: str, columns: str) -> None:
+    probs = probs_of(6, 12)
+    table = {columns.format(j): probs[:, j] for j in reversed(range(12))}
+    found = Predictions.from_frame(pa.table(table), probs=named)
+    np.testing.assert_array_equal(found.scores, probs)
+    assert found.class_names is None
+
+
+def test_a_class_name_after_the_separator_is_the_name() -> None:
+    table = pa.table({"p_cat": [0.2], "p_dog": [0.8], "label": ["dog"]})
+    found = Predictions.from_frame(table, probs="p")
+    assert found.class_names == ("cat", "dog")
+    np.testing.assert_array_equal(found.labels, [1])
+
+
+@every_frame
+def test_suffixes_are_class_names_in_the_order_of_the_table(make: Maker) -> None:
+    columns = {"prob_dog": [0.7] * 6, "prob_cat": [0.3] * 6, "label": ["cat", "dog"] * 3}
+    found = Predictions.from_frame(make(columns))
+    assert found.class_names == ("dog", "cat")
+    np.testing.assert_array_equal(found.classes, 0)
+    np.testing.assert_array_equal(found.labels, [1, 0] * 3)
+
+
+def test_numbers_that_do_not_start_at_0_are_class_names() -> None:
+    table = pa.table({"prob_12": [0.1], "prob_3": [0.2], "prob_7": [0.7], "label": [7]})
+    found = Predictions.from_frame(table)
+    assert found.class_names == ("3", "7", "12")
+    np.testing.assert_array_equal(found.scores, [[0.2, 0.7, 0.1]])
+    np.testing.assert_array_equal(found.labels, [1])
+
+
+def test_class_names_given_count_more_than_suffixes() -> None:
+    table = pa.table({"prob_a": [0.1], "prob_b": [0.9], "label": ["y"]})
+    found = Predictions.from_frame(table, class_names=["x", "y"])
+    assert found.class_names == ("x", "y")
+    np.testing.assert_array_equal(found.labels, [1])
+
+
+def test_bool_labels_go_by_the_names_true_and_false() -> None:
+    frame = pd.DataFrame({"prob_True": [0.9, 0.2], "prob_False": [0.1, 0.8], "label": [True, False]})  # fmt: skip
+    np.testing.assert_array_equal(Predictions.from_frame(frame).correct, [True, True])
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [
+        (pa.float16(), np.float32),
+        (pa.float32(), np.float32),
+        (pa.float64(), np.float64),
+        (pa.int8(), np.float64),
+        (pa.decimal128(6, 2), np.float64),
+    ],
+)
+def test_columns_are_no_wider_than_they_need_to_be(kind: Any, dtype: Any) -> None:
+    ones = pa.array([1, 0, 1], type=pa.int8()).cast(kind)
+    none = pa.array([0, 1, 0], type=pa.int8()).cast(kind)
+    found = Predictions.from_frame(pa.table({"prob_0": ones, "prob_1": none}))
+    assert found.scores is not None
+    assert found.scores.dtype == dtype
+    np.testing.assert_array_equal(found.classes, [0, 1, 0])
+
+
+def test_columns_of_different_widths_take_the_widest() -> None:
+    half = np.array([0.5])
+    table = pa.table({"prob_0": half.astype(np.float32), "prob_1": half})
+    assert Predictions.from_frame(table).probs.dtype == np.float64
+
+
+@given(order=st.permutations(range(11)), n=st.integers(1, 4))
+@settings(max_examples=30)
+def test_the_order_of_numbered_columns_never_matters(order: list[int], n: int) -> None:
+    probs = probs_of(n, 11)
+    table = pa.table({f"prob_{j}": probs[:, j] for j in order})
+    np.testing.assert_array_equal(Predictions.from_frame(table).scores, probs)
+
+
+# One column of lists --------------------------------------------------------------------------
+
+
+@every_frame
+def test_a_list_column_is_a_row_of_scores(make: Maker) -> None:
+    probs = probs_of(9, 4)
+    found = Predictions.from_frame(make({"probs": probs.tolist(), "label": np.arange(9) % 4}))
+    assert found.form == "probs"
+    np.testing.assert_array_equal(found.scores, probs)
+    np.testing.assert_array_equal(found.labels, np.arange(9) % 4)
+
+
+@pytest.mark.parametrize("make", [lambda table: table, pl.from_arrow], ids=["pyarrow", "polars"])
+@pytest.mark.parametrize("value", [pa.float16(), pa.float32(), pa.float64(), pa.int64()])
+@pytest.mark.parametrize("size", [-1, 3])
+def test_lists_keep_their_dtype(make: Callable[[Any], Any], value: Any, size: int) -> None:
+    logits = np.array([[1, 2, 3], [6, 5, 4]])
+    kind = pa.list_(pa.field("item", value), size)
+    rows = logits.astype(value.to_pandas_dtype())
+    column = pa.array(list(rows), type=pa.list_(value)).cast(kind)
+    found = Predictions.from_frame(make(pa.table({"logits": column})))
+    assert found.form == "logits"
+    assert found.scores is not None
+    assert found.scores.dtype == rows.dtype
+    np.testing.assert_array_equal(found.scores, rows)
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.float64(), 2), pa.large_list(pa.float64())])
+def test_sliced_and_chunked_lists_start_where_they_should(kind: Any) -> None:
+    probs = probs_of(10, 2)
+    whole = pa.table({"probs": pa.array(probs.tolist(), type=kind)})
+    table = pa.concat_tables([whole.slice(6, 2), whole.slice(3, 1), whole.slice(9)])
+    np.testing.assert_array_equal(Predictions.from_frame(table).scores, probs[[6, 7, 3, 9]])
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([[0.5, 0.5], [1.0]], "The lists of column 'probs' differ in length: 2 in row 0, 1 in row 1. Every row needs one score a class."),
+        ([[0.5, 0.5], None], "The column 'probs' has no value in row 1."),
+        ([[0.5, 0.5], [0.5, None]], "A list of column 'probs' has an empty place in row 1."),
+        ([[0.5, 0.5], [0.5, np.nan]], "probs must be finite; row 1, class 1 is nan. Drop or mend such rows first."),
+        ([["a", "b"], ["c", "d"]], "The lists of column 'probs' hold string; numbers were expected."),
+        (["a", "b"], "The column 'probs' holds string; a list of numbers in every row was expected. For one column a class, name their common prefix."),
+    ],
+)  # fmt: skip
+def test_lists_that_are_no_scores_are_refused(rows: list[Any], message: str) -> None:
+    assert refusal_of(pa.table({"probs": rows})) == message
+
+
+def test_empty_lists_are_no_classes() -> None:
+    empty = pa.array([[], []], type=pa.list_(pa.float64()))
+    assert "at least two; got 0." in refusal_of(pa.table({"probs": empty}))
+
+
+# Which columns --------------------------------------------------------------------------------
+
+
+@every_frame
+def test_columns_are_named_by_prefix_or_by_name(make: Maker) -> None:
+    probs = probs_of(8, 3)
+    columns = {
+        **by_class(probs, "old_"),
+        **by_class(probs * 9, "raw_"),
+        "list": (probs * 5).tolist(),
+        "truth": np.arange(8) % 3,
+        "label": ["unused"] * 8,
+    }
+    named = Predictions.from_frame(make(columns), probs="old_", labels="truth")
+    np.testing.assert_array_equal(named.scores, probs)
+    np.testing.assert_array_equal(named.labels, np.arange(8) % 3)
+    raw = Predictions.from_frame(make(columns), logits="raw_", labels="truth")
+    assert raw.form == "logits"
+    np.testing.assert_array_equal(raw.scores, probs * 9)
+    listed = Predictions.from_frame(make(columns), logits="list", labels="truth")
+    np.testing.assert_array_equal(listed.scores, probs * 5)
+
+
+@every_frame
+def test_a_missing_column_is_named(make: Maker) -> None:
+    columns = by_class(probs_of(6, 6))
+    del columns["prob_3"]
+    assert refusal_of(make(columns)) == (
+        "The column prob_3 is missing: there are 5 columns up to prob_5. "
+        "Add it, or name classes by suffixes that are not numbers."
+    )
+
+
+def test_two_columns_of_one_class_are_refused() -> None:
+    table = pa.table({"logit_1": [0.1], "logit_01": [0.2], "logit_2": [0.3]})
+    assert refusal_of(table) == (
+        "The columns 'logit_1' and 'logit_01' are of one and the same class. "
+        "Rename or drop one of them."
+    )
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame([[0.1, 0.2, 0.7]], columns=["prob_0", "prob_1", "prob_1"]),
+        pa.table([[0.1], [0.2], [0.7]], names=["prob_0", "prob_1", "prob_1"]),
+    ],
+    ids=["pandas", "pyarrow"],
+)
+def test_a_column_that_stands_twice_is_named(frame: Any) -> None:
+    expected = "The column 'prob_1' stands twice in the table. Rename one of them."
+    assert refusal_of(frame) == expected
+
+
+def test_both_probs_and_logits_need_a_choice() -> None:
+    table = pa.table({"prob_0": [0.4], "prob_1": [0.6], "logits": [[1.0, 2.0]]})
+    assert refusal_of(table) == (
+        "The table has both probabilities and logits. Say which to use: --probs or --logits."
+    )
+    assert refusal_of(table, probs="prob_", logits="logits") == (
+        "Both probs and logits were named. Name the one to be used."
+    )
+    assert Predictions.from_frame(table, probs="prob_").form == "probs"
+    assert Predictions.from_frame(table, logits="logits").form == "logits"
+
+
+def test_a_column_that_merely_starts_like_a_list_column_is_none() -> None:
+    table = pa.table({"prob_0": [0.4], "prob_1": [0.6], "logits_file": ["a"], "probs_by": ["b"]})
+    np.testing.assert_array_equal(Predictions.from_frame(table).scores, [[0.4, 0.6]])
+
+
+def test_where_there_are_no_scores_it_says_what_was_looked_for_and_what_there_is() -> None:
+    message = refusal_of(pa.table({"a": [1], "b": [2]}))
+    assert message.startswith("No scores were found: columns prob_0, prob_1, … or logit_0,")
+    assert message.endswith("There are: a, b. Name yours with --probs or --logits.")
+    assert refusal_of(pa.table({"a": [1], "b": [2]}), probs="q_") == (
+        "No column is called 'q_' or starts with it. There are: a, b."
+    )
+    assert "There are: none." in refusal_of(pa.table({}))
+
+
+def test_a_label_column_that_is_not_there_is_named() -> None:
+    table = pa.table({"prob_0": [0.4], "prob_1": [0.6]})
+    expected = "No column is called 'truth'. There are: prob_0, prob_1."
+    assert refusal_of(table, labels="truth") == expected
+
+
+@pytest.mark.parametrize("thing", [np.zeros((2, 2)), [[0.5, 0.5]], "file.csv", None])
+def test_what_is_no_frame_is_told_so(thing: Any) -> None:
+    message = refusal_of(thing)
+    assert message.startswith(f"{type(thing).__name__} is not a data frame that speaks the Arrow")
+
+
+# Bad cells ------------------------------------------------------------------------------------
+
+
+@every_frame
+def test_an_empty_place_is_named_with_its_row(make: Maker) -> None:
+    probs = probs_of(20, 2)
+    columns = {"prob_0": probs[:, 0].tolist(), "prob_1": [*probs[:17, 1], None, *probs[18:, 1]]}
+    assert refusal_of(make(columns)) == "The column 'prob_1' has no value in row 17."
+    labelled = {**by_class(probs), "label": [0] * 17 + [None, 1, 1]}
+    assert refusal_of(make(labelled)) == "The column 'label' has no value in row 17."
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame, pa.table], ids=["polars", "pyarrow"])
+def test_a_nan_is_named_with_its_row(make: Maker) -> None:
+    probs = probs_of(20, 2)
+    probs[17, 1] = np.nan
+    assert "probs must be finite; row 17, class 1 is nan." in refusal_of(make(by_class(probs)))
+
+
+def test_a_nan_of_pandas_is_an_empty_place() -> None:
+    probs = probs_of(20, 2)
+    probs[17, 1] = np.nan
+    message = refusal_of(pd.DataFrame(by_class(probs)))
+    assert message == "The column 'prob_1' has no value in row 17."
+
+
+@every_frame
+def test_text_among_numbers_is_named_with_its_row_and_value(make: Maker) -> None:
+    columns = {"prob_0": [0.5] * 6, "prob_1": ["0.5", "0.5", "0.5", "oops", "0.5", "0.5"]}
+    message = refusal_of(make(columns))
+    assert message.startswith("The column 'prob_1' holds ")
+    assert "not numbers: row 3 is 'oops'. Correct it, or name other columns." in message
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ([0.5, None, "oops", 0.5], "row 0 is 0.5, row 2 is 'oops'"),
+        ([None, "a", 1, "b"], "row 1 is 'a', row 2 is 1"),
+    ],
+)
+def test_a_pandas_column_of_numbers_and_text_is_told(values: list[Any], shown: str) -> None:
+    fine = ["x", None, float("nan"), "y"]
+    frame = pd.DataFrame({"fine": pd.Series(fine, dtype=object), "mixed": values})
+    assert refusal_of(frame) == (
+        f"The column 'mixed' holds both numbers and text: {shown}. "
+        "Correct it, or leave the column out."
+    )
+
+
+def test_a_pandas_column_of_anything_else_is_an_error_of_ours() -> None:
+    frame = pd.DataFrame({"prob_0": [0.5], "prob_1": [0.5], "thing": [object()]})
+    assert refusal_of(frame).startswith("The table can't be read: ")
+
+
+# Label columns --------------------------------------------------------------------------------
+
+LABELS = ["dog", "cat", "dog", "emu", "cat", "cat"]
+LABEL_COLUMNS: dict[str, Any] = {
+    "pandas categorical": lambda t: pd.DataFrame(t).astype({"label": "category"}),
+    "pandas object": lambda t: pd.DataFrame(t).astype({"label": object}),
+    "polars categorical": lambda t: pl.DataFrame(t).cast({"label": pl.Categorical}),
+    "polars enum": lambda t: pl.DataFrame(t).cast({"label": pl.Enum(["emu", "dog", "cat"])}),
+    "pyarrow dictionary": lambda t: pa.table({**t, "label": pa.array(t["label"]).dictionary_encode()}),
+    "pyarrow large text": lambda t: pa.table({**t, "label": pa.array(t["label"], pa.large_string())}),
+    "dictionaries that differ": lambda t: pa.concat_tables(
+        pa.table({**{c: t[c][rows] for c in t}, "label": pa.array(t["label"][rows]).dictionary_encode()})
+        for rows in (slice(0, 2), slice(2, 6))
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("make", LABEL_COLUMNS.values(), ids=LABEL_COLUMNS.keys())
+def test_encoded_text_labels_are_read(make: Maker) -> None:
+    table = {"prob_cat": [0.2] * 6, "prob_dog": [0.3] * 6, "prob_emu": [0.5] * 6, "label": LABELS}
+    found = Predictions.from_frame(make(table))
+    np.testing.assert_array_equal(found.labels, [1, 0, 1, 2, 0, 0])
+
+
+def test_encoded_number_labels_are_read() -> None:
+    frame = pd.DataFrame({**by_class(probs_of(4, 3)), "label": pd.Categorical([2, 0, 1, 0])})
+    np.testing.assert_array_equal(Predictions.from_frame(frame).labels, [2, 0, 1, 0])
+
+
+def test_an_unknown_category_is_named() -> None:
+    table = {"prob_a": [0.4, 0.4], "prob_b": [0.6, 0.6], "label": pd.Categorical(["a", "z"])}
+    message = refusal_of(pd.DataFrame(table))
+    assert message == "labels has 'z' in row 1, which is no class. Classes are: a, b."
+
+
+def test_any_column_is_read_as_it_is() -> None:
+    table = pa.table({"day": pa.array([0, 1], pa.date32()), "site": ["x", "y"], "n": [1, 2]})
+    assert frames.values(table, "day").dtype.kind == "M"
+    assert frames.values(table, "site").tolist() == ["x", "y"]
+    np.testing.assert_array_equal(frames.values(table, "n"), [1, 2])
+
+
+def test_a_pandas_index_does_no_harm() -> None:
+    frame = pd.DataFrame(by_class(probs_of(3, 2)), index=[5, 9, 2])
+    np.testing.assert_array_equal(Predictions.from_frame(frame).scores, probs_of(3, 2))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("form", "first"), [("probs", [0.75, 0.4]), ("logits", [0.0, 0.0])])
+def test_one_column_of_numbers_is_the_score_of_the_second_of_two_classes(
+    form: str, first: list[float], dtype: type
+) -> None:
+    second: Array = np.array([0.25, 0.6], dtype=dtype)
+    usual = Predictions.from_frame(pa.table({form[:-1]: second, "label": [0, 1]}))
+    named = Predictions.from_frame(pa.table({"risk": second}), **{form: "risk"})
+    for found in (usual, named):
+        assert found.form == form
+        assert found.scores is not None
+        assert found.scores.dtype == dtype
+        np.testing.assert_allclose(found.scores, np.stack([first, second], axis=1), rtol=1e-6)
+
+
+def test_a_single_probability_above_1_is_refused() -> None:
+    message = refusal_of(pa.table({"prob": [0.5, 1.5]}))
+    assert message.startswith("probs must lie in [0, 1]; row 1, class 0 is -0.5")
+
+
+def test_columns_a_class_come_before_a_single_column() -> None:
+    table = pa.table({"prob": [9.0], "prob_0": [0.2], "prob_1": [0.3], "prob_2": [0.5]})
+    assert Predictions.from_frame(table).k == 3
+
+
+# Columns as numbers with gaps and as text ------------------------------------------------------
+
+
+@every_frame
+def test_a_gap_among_numbers_is_nan(make: Maker) -> None:
+    table = frames.as_table(make({"x": [1, None, 3, 4, 5, 6], "y": [None] * 6}))
+    np.testing.assert_array_equal(frames.numbers_with_gaps(table, "x"), [1, np.nan, 3, 4, 5, 6])
+    assert frames.numbers_with_gaps(table, "x").dtype == np.float64
+    assert np.isnan(frames.numbers_with_gaps(table, "y")).all()
+
+
+def test_text_among_numbers_with_gaps_is_refused() -> None:
+    with pytest.raises(
+        InputError, match=r"^The column 'x' holds string, not numbers: row 1 is 'b'"
+    ):
+        frames.numbers_with_gaps(pa.table({"x": ["1", "b"]}), "x")
+
+
+@every_frame
+def test_any_column_is_text_if_it_has_no_gap(make: Maker) -> None:
+    table = frames.as_table(make({"x": [1, 2, 3, 4, 5, 6], "y": ["a", "b", "", "d", "e", "f"]}))
+    assert frames.texts(table, "x") == ["1", "2", "3", "4", "5", "6"]
+    with pytest.raises(InputError, match=r"^The column 'y' has no value in row 2\.$"):
+        frames.texts(table, "y")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_columns_are_laid_in_the_room_that_is_given(dtype: Any) -> None:
+    values = np.random.default_rng(0).dirichlet(np.ones(3), size=7).astype(dtype)
+    table = pa.table({f"prob_{j}": values[:, j] for j in range(3)})
+    places = frames.places_of(table)
+    room = np.full((3, 10), -1.0, dtype=dtype)
+    found = frames.scores_at(table, places, room).values
+    np.testing.assert_array_equal(found, values)
+    assert np.shares_memory(found, room)
+    assert (room[:, 7:] == -1.0).all()
+
+
+@pytest.mark.parametrize("room", [np.empty((3, 4)), np.empty((3, 10), dtype=np.float32)])
+def test_room_that_does_not_fit_is_left_alone(room: Array) -> None:
+    values = np.random.default_rng(0).dirichlet(np.ones(3), size=7)
+    table = pa.table({f"prob_{j}": values[:, j] for j in range(3)})
+    found = frames.scores_at(table, frames.places_of(table), room).values
+    np.testing.assert_array_equal(found, values)
+    assert not np.shares_memory(found, room)
+
+
+def test_a_file_of_numbers_is_read_without_pandas(tmp_path: Path) -> None:
+    """Its import would take longer than most files do."""
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"prob_0": [0.5], "prob_1": [0.5], "label": [1]}), path)
+    code = (
+        "import sys; from oodometer.data.prediction_files import Columns, Outputs; "
+        f"Outputs.open({str(path)!r}).predictions(Columns(), labelled=True); "
+        "assert 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

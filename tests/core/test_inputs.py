@@ -1,0 +1,115 @@
+"""Batches of every kind: what they are, their rows, and the keys of these."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oodometer.core import inputs as batches
+from oodometer.core.errors import InputError
+from oodometer.core.inputs import Inputs
+
+TABLE = pa.table({"x": [1.0, 2.0, 1.0], "town": pa.array(["u", "v", "u"]).dictionary_encode()})
+KINDS: list[tuple[str, Inputs]] = [
+    ("images", np.array([0, 1, 0], dtype=np.uint8)[:, None, None] * np.ones((3, 2, 2), np.uint8)),
+    ("images", np.array([0, 1, 0], dtype=np.uint8)[:, None, None, None] * np.ones((3, 2, 2, 3), np.uint8)),
+    ("images", np.array([0, 1, 0], dtype=np.uint8)[:, None, None, None] * np.ones((3, 2, 2, 1), np.uint8)),
+    ("text", ["a", "b", "a"]),
+    ("pairs", [("a", "b"), ("b", "a"), ("a", "b")]),
+    ("vectors", np.array([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0]])),
+    ("vectors", np.array([0.0, 1.0, 0.0], dtype=np.float32)[:, None, None] * np.ones((3, 2, 2), np.float32)),
+    ("table", TABLE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "inputs"), KINDS)
+def test_the_kind_is_seen_from_the_type(kind: str, inputs: Inputs) -> None:
+    assert batches.kind_of(inputs) == kind
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (np.zeros((2, 3, 8, 8), dtype=np.uint8), r"got \(2, 3, 8, 8\)\. If channels come first"),
+        (np.zeros((2, 3), dtype=np.int64), "array of int64 of shape"),
+        (np.zeros(3), r"float64 of shape \(3,\)"),
+        (["a", 1], "row 1 is int"),
+        (["a", ("a", "b")], "strings only, or pairs of strings only; row 1 is tuple"),
+        ([("a", "b"), "a"], "row 1 is str"),
+        ([("a", "b", "c")], "row 0 is tuple"),
+        ({"a": 1}, "A dict is no batch of inputs"),
+        ("a text", "A str is no batch"),
+    ],
+)
+def test_what_is_no_batch_is_refused(inputs: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        batches.kind_of(inputs)
+
+
+@pytest.mark.parametrize(("kind", "inputs"), KINDS)
+@pytest.mark.parametrize("index", [np.array([2, 0, 2]), slice(1, 3), np.array([], dtype=np.int64)])
+def test_rows_are_taken_in_order(kind: str, inputs: Inputs, index: Any) -> None:
+    taken = batches.take(inputs, index)
+    numbers = np.arange(3)[index]
+    assert len(taken) == len(numbers)
+    for at, row in enumerate(numbers):
+        one = batches.take(inputs, slice(int(row), int(row) + 1))
+        assert batches.same(batches.take(taken, slice(at, at + 1)), one)
+    assert kind == "text" or len(taken) == 0 or batches.kind_of(taken) == kind
+
+
+@pytest.mark.parametrize(("kind", "inputs"), KINDS)
+def test_parts_join_to_the_whole(kind: str, inputs: Inputs) -> None:
+    parts = [batches.take(inputs, slice(0, 2)), batches.take(inputs, slice(2, 3))]
+    assert batches.same(batches.join(parts), inputs)
+    assert not batches.same(batches.join(parts[::-1] + parts), inputs)
+
+
+@pytest.mark.parametrize(("kind", "inputs"), KINDS)
+def test_equal_rows_have_equal_keys_wherever_they_stand(kind: str, inputs: Inputs) -> None:
+    keys = batches.keys(inputs)
+    assert keys.dtype == np.uint64
+    assert keys.shape == (3,)
+    assert keys[0] == keys[2] != keys[1]
+    alone = batches.keys(batches.take(inputs, np.array([1])))
+    assert alone[0] == keys[1]
+
+
+@given(st.lists(st.text(), max_size=6))
+def test_keys_of_texts_are_their_hashes(texts: list[str]) -> None:
+    hashes = [hashlib.blake2b(t.encode("utf-8", "surrogatepass"), digest_size=8) for t in texts]
+    expected = [int.from_bytes(one.digest(), "little") for one in hashes]
+    assert batches.keys(texts).tolist() == expected
+
+
+def test_a_pair_is_told_from_one_split_elsewhere() -> None:
+    keys = batches.keys([("ab", "c"), ("a", "bc"), ("abc", ""), ("", "abc")])
+    assert len(set(keys.tolist())) == 4
+
+
+def test_keys_of_a_table_do_not_hang_on_how_categories_are_stored() -> None:
+    plain = pa.table({"x": TABLE.column("x"), "town": ["u", "v", "u"]})
+    assert batches.keys(plain).tolist() == batches.keys(TABLE).tolist()
+
+
+def test_keys_of_a_table_tell_columns_apart_and_missing_values_from_others() -> None:
+    swapped = pa.table({"x": ["u", "v", "u", None, None], "y": ["v", "u", "u", "u", None]})
+    assert len(set(batches.keys(swapped).tolist())) == 5
+    words = pa.table({"x": pa.array(["None", "", None, "nan"])})
+    assert len(set(batches.keys(words).tolist())) == 4
+
+
+def test_lone_surrogates_have_keys_too() -> None:
+    assert len(set(batches.keys(["\ud800", "\udfff"]).tolist())) == 2
+
+
+def test_same_tells_types_apart() -> None:
+    assert not batches.same(np.zeros((1, 2)), [[0.0, 0.0]])
+    assert batches.same(np.array([[np.nan]]), np.array([[np.nan]]))
+    assert not batches.same(["a"], ["b"])

@@ -1,0 +1,50 @@
+"""What is made once of rows is not made again, and does not outlive them."""
+
+from __future__ import annotations
+
+import gc
+
+from oodometer.core import _prediction_cache as module
+from oodometer.core._prediction_cache import once
+from oodometer.core.predictions import Predictions
+from oodometer.estimators import named
+from oodometer.testing import toy_predictions
+
+
+def test_it_is_made_once_for_every_key_and_every_rows() -> None:
+    first, second = toy_predictions(20), toy_predictions(20)
+    made: list[str] = []
+
+    def make(name: str) -> str:
+        made.append(name)
+        return name
+
+    assert [once(first, "a", lambda: make("x")) for _ in range(3)] == ["x"] * 3
+    assert once(first, "b", lambda: make("y")) == "y"
+    assert once(second, "a", lambda: make("z")) == "z"
+    assert made == ["x", "y", "z"]
+
+
+def test_it_goes_with_the_rows() -> None:
+    gc.collect()
+    before = len(module._MADE)
+    rows = toy_predictions(20)
+    once(rows, "a", lambda: 1)
+    assert len(module._MADE) == before + 1
+    del rows
+    gc.collect()
+    assert len(module._MADE) == before
+
+
+def test_methods_that_share_work_say_what_they_say_alone() -> None:
+    """cott after cot, leap after mlls and pape after iw, on the same rows and on fresh ones."""
+
+    def fresh() -> tuple[Predictions, Predictions]:
+        return toy_predictions(300, seed=1), toy_predictions(200, seed=2).without_labels()
+
+    source, target = fresh()
+    for name in ("cot", "cott", "mlls", "leap", "iw", "pape"):
+        together = named(name).estimate(source, target)
+        alone = named(name).estimate(*fresh())
+        assert together.value == alone.value, name
+        assert together.facts == alone.facts, name

@@ -1,0 +1,104 @@
+"""Which files, and how they are parted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oodometer.core.errors import InputError
+from oodometer.data import _partitions
+from oodometer.data._partitions import FAR, is_many, located, parted
+from tests.support.partitioned_files import write
+
+TABLE = pa.table({"x": np.arange(100.0)})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("b.parquet", "a.parquet", "deep/c.csv", "_SUCCESS", ".x.parquet", "_t/d.parquet"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        write(TABLE, path) if "." in path.name else path.write_text("")
+    (tmp_path / "notes.txt").write_text("no data")
+    return tmp_path
+
+
+def names(found: tuple[Path, ...], folder: Path) -> list[str]:
+    return [str(path.relative_to(folder)) for path in found]
+
+
+def test_a_file_a_folder_and_a_pattern(folder: Path) -> None:
+    assert names(located(folder), folder) == ["a.parquet", "b.parquet", "deep/c.csv"]
+    assert names(located(folder / "a.parquet"), folder) == ["a.parquet"]
+    assert names(located(f"{folder}/*.parquet"), folder) == ["a.parquet", "b.parquet"]
+    assert names(located(f"{folder}/**/*.csv"), folder) == ["deep/c.csv"]
+    assert names(located(f"{folder}/de*"), folder) == ["deep/c.csv"]
+    assert [is_many(folder), is_many(f"{folder}/*"), is_many(folder / "a.parquet")] == [
+        True,
+        True,
+        False,
+    ]
+
+
+def test_a_file_whose_name_has_brackets_is_a_file(tmp_path: Path) -> None:
+    path = write(TABLE, tmp_path / "run[1].parquet")
+    assert not is_many(path)
+    assert located(path) == (path,)
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ("nothing/*.parquet", "No file is called .*between quotes"),
+        ("nowhere.parquet", "There is no file"),
+        ("empty", r"The folder .* has no file to read. Files end in: .parquet, .csv"),
+        ("z.npz", "z.npz is .npz, which can't be read in pieces. Save it as Parquet."),
+        ("*.txt", "notes.txt has an ending that can't be read in pieces"),
+        ("*.npz", "z.npz is .npz"),
+    ],
+)
+def test_what_can_not_be_read_is_refused(folder: Path, where: str, says: str) -> None:
+    (folder / "empty").mkdir()
+    np.savez(folder / "z.npz", x=[1])
+    with pytest.raises(InputError, match=says):
+        located(folder / where)
+
+
+@given(st.lists(st.integers(0, 40), max_size=12), st.integers(1, 60))
+def test_groups_side_by_side_cover_every_row_once(rows: list[int], wanted: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_partitions, "PART_ROWS", wanted)
+        found = list(_partitions._grouped(rows))
+    groups = [group for part, _, _ in found for group in part or ()]
+    assert groups == list(range(len(rows)))
+    start = 0
+    for part, first, many in found:
+        assert first == start
+        assert many == sum(rows[group] for group in part or ())
+        start += many
+    assert all(many is not None and many >= wanted for _, _, many in found[:-1])
+
+
+def test_parts_have_places_among_all_rows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_partitions, "PART_ROWS", 30)
+    write(TABLE, folder / "a.parquet", group=30)
+    parts, total = parted(located(f"{folder}/*.parquet"))
+    assert total == 200
+    assert [(part.number, part.groups, part.place, part.start, part.rows) for part in parts] == [
+        (0, (0,), 0, 0, 30),
+        (1, (1,), 30, 30, 30),
+        (2, (2,), 60, 60, 30),
+        (3, (3,), 90, 90, 10),
+        (4, (0,), 100, 0, 100),
+    ]
+
+
+def test_where_rows_are_not_counted_places_are_far_apart(folder: Path) -> None:
+    parts, total = parted(located(folder))
+    assert total is None
+    assert [(part.place, part.rows) for part in parts] == [(0, 100), (FAR, 100), (2 * FAR, None)]

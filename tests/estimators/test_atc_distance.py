@@ -1,0 +1,70 @@
+"""ATC with distance against a literal loop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.predictions import Predictions
+from oodometer.estimators.atc import threshold
+from oodometer.estimators.atc_distance import ThresholdWithDistance
+from oodometer.testing import toy_predictions
+
+
+def literal(source: Predictions, target: Predictions, nearest: int) -> tuple[float, float]:
+    assert source.features is not None
+    assert target.features is not None
+    at = threshold(source.confidence, int((~source.correct).sum()))
+    own = []
+    for row in range(source.n):
+        away = np.linalg.norm(source.features - source.features[row], axis=1)
+        own.append(np.sort(np.delete(away, row))[:nearest].mean())
+    farthest = sorted(own)[int(np.ceil(0.99 * (source.n - 1)))]
+    right = far = 0
+    for row in range(target.n):
+        away = np.linalg.norm(source.features - target.features[row], axis=1)
+        near = np.sort(away)[:nearest].mean() <= farthest
+        far += not near
+        right += bool(near and target.confidence[row] >= at)
+    return right / target.n, far / target.n
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_far_from_the_source_are_wrong(seed: int) -> None:
+    source = toy_predictions(200, seed=seed)
+    target = toy_predictions(150, sharpness=1.5, seed=seed + 1)
+    assert target.features is not None
+    target = replace(target, features=target.features * 1.5)
+    found = ThresholdWithDistance(nearest=10).estimate(source, target)
+    value, far = literal(source, target, 10)
+    assert far > 0.02
+    assert found.value == pytest.approx(value)
+    assert found.facts["beyond_support"] == pytest.approx(far)
+
+
+def test_without_shift_about_one_row_in_a_hundred_is_far() -> None:
+    source, target = toy_predictions(3000, seed=1), toy_predictions(3000, seed=2)
+    assert 0.003 < ThresholdWithDistance().estimate(source, target).facts["beyond_support"] < 0.02
+
+
+def test_a_target_that_is_all_far_has_nothing_right() -> None:
+    source, target = toy_predictions(100), toy_predictions(50, seed=1)
+    assert target.features is not None
+    moved = replace(target, features=target.features + 1000)
+    found = ThresholdWithDistance().estimate(source, moved)
+    assert found.value == 0.0
+    assert "all of the target is far" in found.notes[0]
+
+
+def test_features_are_asked_for_and_must_be_alike() -> None:
+    source, target = toy_predictions(100), toy_predictions(50, seed=1)
+    with pytest.raises(NoAnswer, match="features of both sides"):
+        ThresholdWithDistance().estimate(source, replace(target, features=None))
+    with pytest.raises(InputError, match="The source has 3 features, the target 2"):
+        ThresholdWithDistance().estimate(source, replace(target, features=np.zeros((50, 2))))
+    for settings in ({"nearest": 0}, {"max_rows": 1}, {"within": 0.0}):
+        with pytest.raises(InputError, match="must be"):
+            ThresholdWithDistance(**settings)

@@ -1,0 +1,142 @@
+"""What is linear in the rows: means with covariances, and random features."""
+
+from __future__ import annotations
+
+import math
+import tracemalloc
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oodometer.core.softmax_kernels import Array
+from oodometer.measures import _mmd_kernels
+from oodometer.measures._mmd_kernels import (
+    gaussian_mmd,
+    mean_covariance_distance,
+    random_feature_mmd,
+)
+from tests.support.naive_mmd import PAIRS, literal_mean_covariance, literal_waves, wide_mmd
+
+# Means and covariances ------------------------------------------------------------------------
+
+
+@given(pair=PAIRS, rows=st.integers(1, 9))
+@settings(max_examples=60, deadline=None)
+def test_mean_covariance_distance_is_the_literal_one(pair: tuple[Array, Array], rows: int) -> None:
+    first, second = (np.concatenate([part, part[:1] + 1.5]) for part in pair)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_mmd_kernels, "ROWS", rows)
+        found = mean_covariance_distance(first, second)
+    assert found == pytest.approx(literal_mean_covariance(first, second), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_covariances_are_numpys(dtype: npt.DTypeLike) -> None:
+    rng = np.random.default_rng(0)
+    first, second = (rng.normal(5, 2, size=(n, 40)).astype(dtype) for n in (5000, 300))
+    gap = first.mean(axis=0, dtype=float) - second.mean(axis=0, dtype=float)
+    spread = np.cov(first.astype(float).T) - np.cov(second.astype(float).T)
+    expected = (gap**2).sum() + (spread**2).sum()
+    assert mean_covariance_distance(first, second) == pytest.approx(expected, rel=1e-9)
+
+
+@given(pair=PAIRS, seed=st.integers(0, 9), move=st.floats(-50, 50))
+@settings(max_examples=60, deadline=None)
+def test_laws_of_mean_covariance_distance(
+    pair: tuple[Array, Array], seed: int, move: float
+) -> None:
+    first, second = (np.concatenate([rows, rows + 1.5]) for rows in pair)
+    found = mean_covariance_distance(first, second)
+    close = pytest.approx(found, rel=1e-6, abs=1e-6)
+    assert found >= 0
+    assert mean_covariance_distance(second, first) == close
+    order = np.random.default_rng(seed).permutation(len(first))
+    assert mean_covariance_distance(first[order], second) == close
+    assert mean_covariance_distance(first, first[order]) == pytest.approx(0, abs=1e-6)
+    assert mean_covariance_distance(first + move, second + move) == close
+
+
+def test_mean_and_covariance_tend_to_those_of_the_population() -> None:
+    rng, n = np.random.default_rng(0), 200_000
+    turn = np.array([[1.0, 0.5], [0.0, 2.0]])
+    first = rng.normal(size=(n, 2)) @ turn + [1.0, 0.0]
+    second = rng.normal(size=(n, 2))
+    expected = 1.0 + ((turn.T @ turn - np.eye(2)) ** 2).sum()
+    assert mean_covariance_distance(first, second) == pytest.approx(expected, rel=0.02)
+
+
+# Random features ------------------------------------------------------------------------------
+
+
+@given(pair=PAIRS, seed=st.integers(0, 9))
+@settings(max_examples=40, deadline=None)
+def test_random_features_are_the_literal_ones(pair: tuple[Array, Array], seed: int) -> None:
+    first, second = (rows.clip(-3, 3) for rows in pair)
+    found, error = random_feature_mmd(first, second, rng=np.random.default_rng(seed), count=5)
+    directions = np.random.default_rng(seed).standard_normal((first.shape[1], 5), dtype=np.float32)
+    values = literal_waves(first, second, directions)
+    assert found == pytest.approx(np.mean(values), rel=2e-4, abs=2e-4)
+    assert error == pytest.approx(np.std(values, ddof=1) / math.sqrt(5), rel=2e-3, abs=2e-4)
+
+
+@pytest.mark.parametrize(("d", "scale"), [(1, 1.0), (3, 0.05), (64, 1.0), (64, 0.1)])
+def test_random_features_are_right_on_average_and_know_their_error(d: int, scale: float) -> None:
+    rng = np.random.default_rng(d)
+    first = scale * rng.normal(size=(90, d))
+    second = scale * (rng.normal(size=(60, d)) + 0.3)
+    exact = wide_mmd(first, second)
+    drawn = [random_feature_mmd(first, second, rng=rng, count=64) for _ in range(150)]
+    values, errors = np.array(drawn).T
+    assert abs(values.mean() - exact) < 4 * values.std() / math.sqrt(len(values))
+    assert errors.mean() == pytest.approx(values.std(ddof=1), rel=0.25)
+    assert values.std() < 0.5 * exact
+
+
+def test_more_random_features_come_nearer() -> None:
+    first, second = np.random.default_rng(0).normal(size=(2, 500, 20))
+    second += 0.2
+    few, many = (
+        random_feature_mmd(first, second, rng=np.random.default_rng(1), count=count)
+        for count in (50, 5000)
+    )
+    assert many[1] == pytest.approx(few[1] / 10, rel=0.35)
+    assert abs(many[0] - gaussian_mmd(first, second)) < 4 * many[1]
+
+
+def test_random_features_do_not_hang_on_where_rows_lie_or_in_which_order() -> None:
+    first, second = np.random.default_rng(0).normal(size=(2, 400, 6))
+    rng = np.random.default_rng
+
+    def found(one: Array, other: Array) -> float:
+        value, _ = random_feature_mmd(one, other, rng=rng(3), count=40)
+        return value
+
+    value = found(first, second)
+    assert found(first[::-1], second) == pytest.approx(value, rel=1e-6)
+    assert found(second, first) == pytest.approx(value, rel=1e-6)
+    assert found(first + 7.0, second + 7.0) == pytest.approx(value, rel=1e-3)
+    assert found(first, first[::-1]) == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize(("columns", "cells"), [(1, 1), (3, 20), (7, 10_000)])
+def test_covariances_are_compared_some_columns_at_a_time(columns: int, cells: int) -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(size=(30, 7)), 2 * rng.normal(size=(20, 7)) + 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_mmd_kernels, "COLUMNS", columns)
+        patch.setattr(_mmd_kernels, "CELLS", cells)
+        found = mean_covariance_distance(first, second)
+    assert found == pytest.approx(literal_mean_covariance(first, second), rel=1e-9)
+
+
+def test_a_covariance_of_wide_features_is_never_whole() -> None:
+    """All of it would be 200 MB a side."""
+    wide = np.random.default_rng(0).normal(size=(4, 5000)).astype(np.float32)
+    tracemalloc.start()
+    mean_covariance_distance(wide[:2], wide[2:])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 200e6

@@ -1,0 +1,155 @@
+"""What is kept of gradients gives the inner products of the gradients themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from oodometer.core.softmax_kernels import Floats
+from oodometer.models.introspection.gradient_factors import Kept, Pass, gram, inner, keep
+
+F64 = torch.float64
+
+
+def passed(layer: nn.Module, *shape: int) -> tuple[Pass, torch.Tensor]:
+    """A call of a layer with random rows, and something that comes back."""
+    torch.manual_seed(1)
+    went = torch.randn(shape, dtype=F64)
+    if isinstance(layer, nn.Embedding):
+        went = torch.randint(0, layer.num_embeddings, shape)
+    out = layer(went)
+    return Pass(layer, went, out, went._version), torch.randn_like(out)
+
+
+def literal(one: Pass, back: torch.Tensor) -> Floats:
+    """One row after the other, by all of the layer's weights."""
+    rows = []
+    for row, came in zip(one.went, back, strict=True):
+        out = one.layer(row[None])
+        grads = torch.autograd.grad(out, list(one.layer.parameters()), came[None])
+        rows.append(torch.cat([grad.flatten() for grad in grads]).numpy())
+    return np.stack(rows)
+
+
+def without_bias(layer: nn.Module) -> nn.Module:
+    layer.register_parameter("bias", None)
+    return layer
+
+
+LAYERS: list[tuple[nn.Module, tuple[int, ...], int]] = [
+    # the layer, the shape of what goes in, how many numbers are kept of a row
+    (nn.Linear(4, 3), (5, 4), 3 + 5),
+    (nn.Linear(4, 3, bias=False), (5, 4), 3 + 4),
+    (nn.Linear(9, 8), (5, 2, 9), 2 * 8 + 2 * 9),
+    (nn.Linear(3, 2), (5, 2, 2, 3), 3 * 2 + 2),
+    (nn.Conv2d(2, 3, 3), (5, 2, 6, 6), 3 * 2 * 9 + 3),
+    (nn.Conv2d(9, 8, 3, stride=2, padding=(1, 0), bias=False), (5, 9, 4, 4), 9 * 16 + 8 * 2),
+    (nn.Conv2d(9, 8, (2, 3), dilation=2), (5, 9, 4, 5), 9 * 20 + 8 * 2),
+    (nn.Conv2d(4, 4, 3, groups=2), (5, 4, 4, 4), 4 * 2 * 9 + 4),
+    (nn.Conv2d(2, 2, 3, padding="same"), (5, 2, 4, 4), 2 * 2 * 9 + 2),
+    (nn.Conv2d(2, 2, 3, padding=1, padding_mode="circular"), (5, 2, 4, 4), 2 * 2 * 9 + 2),
+    (nn.Conv1d(2, 3, 3), (5, 2, 6), 3 * 2 * 3 + 3),
+    (nn.Conv3d(1, 2, 2), (5, 1, 3, 3, 3), 2 * 8 + 2),
+    (nn.GroupNorm(2, 4), (5, 4, 3), 8),
+    (nn.LayerNorm(4), (5, 3, 4), 8),
+    (nn.BatchNorm1d(3).eval(), (5, 3), 6),
+    (nn.BatchNorm2d(3).eval(), (5, 3, 2, 2), 6),
+    (without_bias(nn.BatchNorm2d(3).eval()), (5, 3, 2, 2), 3),
+    (nn.BatchNorm2d(3, track_running_stats=False).eval(), (5, 3, 2, 2), 6),
+    (nn.PReLU(), (5, 3), 1),
+    (nn.Embedding(7, 3), (5, 4), 4 * 3 + 4),
+    (nn.Embedding(7, 3, padding_idx=2), (5, 4), 4 * 3 + 4),
+    (nn.Embedding(3, 2), (5,), 2 + 1),
+]
+
+
+@pytest.mark.parametrize(("layer", "shape", "width"), LAYERS)
+def test_inner_products_are_those_of_the_gradients(
+    layer: nn.Module, shape: tuple[int, ...], width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d) and layer.running_var is not None:
+        assert layer.running_mean is not None
+        layer.running_mean += torch.arange(3.0)
+        layer.running_var *= torch.arange(1.0, 4.0)
+    one, back = passed(layer.double(), *shape)
+    expected = literal(one, back) @ literal(one, back).T
+    kept = keep(one, back)
+    assert kept.width == width
+    np.testing.assert_allclose(gram({"layer": kept}), expected, rtol=1e-10, atol=1e-12)
+    for setting, few in (("COLUMNS", 2), ("ROWS", 2), ("BYTES", 5 * 100)):
+        monkeypatch.setattr(f"oodometer.models.introspection.gradient_factors.{setting}", few)
+    halves = [Kept(tuple(part[rows] for part in kept.parts), kept.layer) for rows in (slice(2), slice(2, 5))]  # fmt: skip
+    stored = [half.stored(slice(None)) for half in halves]
+    np.testing.assert_allclose(inner(stored), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_texts_of_one_chunk_may_be_longer_than_those_of_another() -> None:
+    for layer in (nn.Embedding(5, 3).double(), nn.Linear(9, 8).double()):
+        shapes = ((2, 4), (3, 2)) if isinstance(layer, nn.Embedding) else ((2, 2, 9), (3, 1, 9))
+        calls = [passed(layer, *shape) for shape in shapes]
+        rows = np.concatenate([literal(*call) for call in calls])
+        first = keep(*calls[0])
+        assert first.layer is layer
+        chunks = [keep(*call, first) for call in calls]
+        np.testing.assert_allclose(inner(chunks), rows @ rows.T, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("sizes", [(4, 9), (9, 4)])
+def test_all_chunks_are_kept_in_the_form_of_the_first(sizes: tuple[int, int]) -> None:
+    """What a convolution of small images is made of is smaller than its gradients."""
+    layer = nn.Conv2d(4, 8, 3).double()
+    calls = [passed(layer, 2, 4, size, size) for size in sizes]
+    assert [keep(*call).layer is layer for call in calls] == [size == 4 for size in sizes]
+    chunks = [keep(*call, keep(*calls[0])) for call in calls]
+    assert {chunk.layer is layer for chunk in chunks} == {sizes[0] == 4}
+    rows = np.concatenate([literal(*call) for call in calls])
+    np.testing.assert_allclose(inner(chunks), rows @ rows.T, rtol=1e-10, atol=1e-12)
+
+
+class Scaled(nn.Linear):
+    """A layer that takes more than a tensor."""
+
+    def forward(self, went: torch.Tensor, by: float = 1.0, *, shift: float = 0.0) -> torch.Tensor:
+        return super().forward(went) * by + shift * self.weight.sum()
+
+
+def test_a_layer_of_ones_own_is_called_as_it_was() -> None:
+    one, back = passed(Scaled(3, 2).double(), 4, 3)
+    one = one._replace(placed=(2.0,), named={"shift": 3.0})
+    rows = []
+    for row, came in zip(one.went, back, strict=True):
+        out = one.layer(row[None], 2.0, shift=3.0)
+        grads = torch.autograd.grad(out, list(one.layer.parameters()), came[None])
+        rows.append(torch.cat([grad.flatten() for grad in grads]).numpy())
+    np.testing.assert_allclose(gram({"": keep(one, back)}), np.stack(rows) @ np.stack(rows).T)
+
+
+def test_weights_that_a_weight_is_made_of_are_not_taken_for_it() -> None:
+    layer: Any = nn.Linear(3, 2).double()
+    layer.weight_half = nn.Parameter(layer.weight.detach() / 2)
+    del layer.weight
+    layer.register_forward_pre_hook(lambda made, _: setattr(made, "weight", 2 * made.weight_half))
+    one, back = passed(layer, 4, 3)
+    kept = keep(one, back)
+    assert len(kept.parts) == 1
+    expected = literal(one, back)
+    np.testing.assert_allclose(gram({"": kept}), expected @ expected.T, rtol=1e-10)
+
+
+@given(st.integers(1, 6), st.integers(1, 9), st.integers(0, 9), st.integers(0, 99))
+def test_columns_and_rows_add_up(n: int, width: int, cut: int, seed: int) -> None:
+    rows = torch.from_numpy(np.random.default_rng(seed).normal(size=(n, width)))
+    cut, parts = min(cut, width), (rows[:1], rows[1:])
+    left, right = ([Kept((part,)).stored(some) for part in parts] for some in (slice(cut), slice(cut, None)))  # fmt: skip
+    np.testing.assert_allclose(inner(left) + inner(right), (rows @ rows.T).numpy(), atol=1e-12)
+
+
+def test_what_is_stored_does_not_hold_what_is_not() -> None:
+    rows = torch.zeros(2, 1000)
+    assert Kept((rows,)).stored(slice(0, 3)).parts[0].untyped_storage().nbytes() == 2 * 3 * 4

@@ -1,0 +1,360 @@
+"""What is seen of a torch network: layers, features, probabilities; and that it is left as it was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from oodometer.core.errors import InputError, NoAnswer, UnknownName
+from oodometer.core.inputs import Inputs
+from oodometer.core.predictions import Predictions
+from oodometer.models import TorchModel
+from oodometer.models.introspection.network import LAST, Arguments, Network
+
+IMAGES = np.random.default_rng(0).integers(0, 256, (9, 8, 8, 3), dtype=np.uint8)
+
+
+class Backwards(nn.Module):
+    """The head is defined first and used last, and there is one that is used before it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(6, 3)
+        self.middle = nn.Linear(5, 6)
+        self.norm = nn.BatchNorm1d(6)
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.drop(self.norm(torch.relu(self.middle(x)))))  # type: ignore[no-any-return]
+
+
+def opened(module: nn.Module, **settings: Any) -> Network:
+    return TorchModel(module, name="net", **settings).opened()
+
+
+def test_features_are_what_enters_the_linear_layer_that_runs_last() -> None:
+    torch.manual_seed(0)
+    module = Backwards().eval()
+    rows = np.random.default_rng(0).normal(size=(7, 5)).astype(np.float32)
+    said, features = opened(module).look(rows, LAST)
+    with torch.no_grad():
+        x = torch.from_numpy(rows)
+        expected = module.norm(torch.relu(module.middle(x)))
+        logits = module.head(expected)
+    assert np.allclose(features, expected.numpy(), atol=1e-6)
+    assert np.allclose(said.log_probs, logits.log_softmax(1).numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("batch", [None, 1, 4])
+def test_features_of_a_named_layer_are_what_comes_out_of_it_a_row_an_input(
+    batch: int | None,
+) -> None:
+    torch.manual_seed(1)
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 5)).eval()
+    _, features = opened(module, batch=batch).look(IMAGES, "1")
+    with torch.no_grad():
+        pixels = torch.from_numpy(IMAGES).permute(0, 3, 1, 2) / 255
+        expected = torch.relu(module[0](pixels)).flatten(1).numpy()
+    assert features.shape == (9, 144)
+    assert np.allclose(features, expected, atol=1e-6)
+
+
+def test_of_a_layer_that_runs_twice_the_features_are_those_of_the_last_run() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.tanh, self.head = nn.Tanh(), nn.Linear(3, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.tanh(self.tanh(x)))  # type: ignore[no-any-return]
+
+    rows = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    _, features = opened(Twice(), batch=3).look(rows, "tanh")
+    assert np.allclose(features, np.tanh(np.tanh(rows)), atol=1e-6)
+
+
+def test_probabilities_are_those_that_the_model_gives_also_with_mean_and_deviation() -> None:
+    torch.manual_seed(2)
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 5))
+    model = TorchModel(module, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4))
+    network = model.opened()
+    arguments = network.tensors(IMAGES)
+    assert arguments.pixels
+    assert float(arguments.only.min()) >= 0
+    assert float(arguments.only.max()) <= 1
+    with torch.no_grad():
+        found = network.probs(arguments).numpy()
+    assert np.allclose(found, model.classify(IMAGES).probs, atol=1e-6)
+    said, _ = network.look(IMAGES, LAST)
+    assert np.allclose(said.probs, found, atol=1e-6)
+
+
+def test_floats_that_look_like_images_are_not_scaled() -> None:
+    module = nn.Sequential(nn.Flatten(), nn.Linear(12, 2))
+    model = TorchModel(module, mean=(0.5,) * 3, std=(0.1,) * 3)
+    rows = np.random.default_rng(0).normal(size=(4, 3, 2, 2)).astype(np.float32)
+    with torch.no_grad():
+        expected = module(torch.from_numpy(rows)).softmax(1).numpy()
+    assert np.allclose(model.classify(rows).probs, expected, atol=1e-6)
+    assert not model.opened().tensors(rows).pixels
+
+
+def test_a_module_that_gives_probabilities_is_not_put_through_a_softmax_twice() -> None:
+    module = nn.Sequential(nn.Linear(4, 3), nn.Softmax(dim=1))
+    network = opened(module, outputs="probs")
+    rows = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    arguments = network.tensors(rows)
+    assert torch.allclose(network.probs(arguments), module(arguments.only), atol=1e-6)
+    assert np.allclose(
+        network.look(rows, LAST)[0].probs, module(arguments.only).detach().numpy(), atol=1e-6
+    )
+
+
+def test_other_weights_are_used_where_given_and_its_own_stay() -> None:
+    module = nn.Linear(3, 2)
+    network = opened(module)
+    before = {name: part.clone() for name, part in network.weights.items()}
+    doubled = {name: 2 * part for name, part in network.weights.items()}
+    arguments = network.tensors(np.ones((1, 3), dtype=np.float32))
+    own, other = network.logits(arguments), network.logits(arguments, doubled)
+    assert torch.allclose(other, 2 * own)
+    assert torch.equal(network.probs(arguments, doubled), other.softmax(1))
+    assert all(torch.equal(network.weights[name], part) for name, part in before.items())
+    assert not any(part.requires_grad for part in network.weights.values())
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_a_scripted_module_is_not_run_with_other_weights() -> None:
+    network = opened(torch.jit.script(nn.Linear(3, 2)))
+    arguments = network.tensors(np.ones((1, 3), dtype=np.float32))
+    assert network.logits(arguments).shape == (1, 2)
+    with pytest.raises(NoAnswer, match="'net' is scripted, and can't be run with other weights"):
+        network.logits(arguments, network.weights)
+
+
+class Masked(nn.Module):
+    """Takes one argument by its place and one by its name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(3, 2)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        return self.head(x if mask is None else x * mask)  # type: ignore[no-any-return]
+
+
+def test_named_arguments_are_passed_on_by_their_names() -> None:
+    torch.manual_seed(0)
+    rows = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    plain = opened(Masked())
+
+    def tensors(inputs: Inputs) -> Arguments:
+        return Arguments(plain.tensors(inputs).placed, {"mask": torch.full((len(inputs), 3), 2.0)})
+
+    masked = replace(plain, tensors=tensors)
+    expected = plain.logits(plain.tensors(2 * rows))
+    assert torch.equal(masked.logits(tensors(rows)), expected)
+    assert torch.equal(masked.logits(tensors(rows), masked.weights), expected)
+    said, features = masked.look(rows, LAST)
+    assert np.array_equal(features, 2 * rows)
+    assert np.allclose(said.log_probs, expected.log_softmax(1).detach().numpy(), atol=1e-6)
+
+
+def test_a_probability_of_0_has_a_logarithm() -> None:
+    network = opened(nn.Threshold(0.5, 0.0), outputs="probs")
+    logits = network.logits(network.tensors(np.array([[0.9, 0.1]], dtype=np.float32)))
+    assert torch.isfinite(logits).all()
+    assert logits[0, 1] < -20
+
+
+@pytest.mark.parametrize("outputs", ["logits", "probs"])
+def test_columns_are_those_of_the_classes_in_whatever_order(outputs: Any) -> None:
+    network = opened(nn.Linear(4, 12), outputs=outputs)
+    assert network.columns(12).tolist() == list(range(12))
+    order = [2, 0, 1]
+    turned = replace(network, predictions=lambda rows: Predictions.from_logits(rows[:, order]))
+    assert turned.columns(3).tolist() == order
+
+
+def test_features_have_32_bits_whatever_the_network_has() -> None:
+    rows = np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32)
+    for dtype in (torch.bfloat16, torch.float64):
+        _, features = opened(Backwards().to(dtype)).look(rows, LAST)
+        assert features.dtype == np.float32
+
+
+def test_looking_leaves_no_hook_and_no_trace() -> None:
+    module = Backwards().train()
+    network = opened(module)
+    state = {name: part.clone() for name, part in network.module.state_dict().items()}
+    rows = np.random.default_rng(0).normal(size=(7, 5)).astype(np.float32)
+    network.look(rows, LAST)
+    network.look(rows, "middle")
+    for part in network.module.modules():
+        assert not part._forward_hooks
+        assert not part._forward_pre_hooks
+        assert not part.training
+    assert all(torch.equal(state[name], part) for name, part in network.module.state_dict().items())
+    assert module.training
+
+
+def test_a_hook_is_removed_where_the_network_fails() -> None:
+    network = opened(Backwards())
+    with pytest.raises(NoAnswer, match="features can't be computed: mat1 and mat2"):
+        network.look(np.zeros((2, 4), dtype=np.float32), LAST)
+    assert not any(part._forward_pre_hooks for part in network.module.modules())
+
+
+def test_a_layer_that_is_not_there_is_named_with_those_that_are() -> None:
+    with pytest.raises(UnknownName) as caught:
+        opened(Backwards()).look(np.zeros((2, 5), dtype=np.float32), "heads")
+    assert str(caught.value) == (
+        "No layer of 'net' is called 'heads'. Did you mean 'head'? "
+        "There are: head, middle, norm, drop."
+    )
+
+
+def test_a_network_without_a_linear_layer_says_what_to_do() -> None:
+    with pytest.raises(NoAnswer, match=r"no linear layer.*layer=….*There are: 0, 1$"):
+        _ = opened(nn.Sequential(nn.Conv2d(3, 2, 8), nn.Flatten())).linears
+
+
+class Ragged(nn.Module):
+    """As wide as the largest value of the batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide = Widening()
+        self.head = nn.Linear(1, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.wide(x).mean(1, keepdim=True))  # type: ignore[no-any-return]
+
+
+class Widening(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[:, :1].repeat(1, int(x.max()))
+
+
+class Pair(nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int]:
+        return x, 3
+
+
+def test_features_that_are_wider_for_some_rows_are_refused() -> None:
+    rows = np.array([[2.0], [3.0]], dtype=np.float32)
+    with pytest.raises(InputError, match="2 wide for some inputs and 3 for others"):
+        opened(Ragged(), batch=1).look(rows, "wide")
+
+
+def test_the_first_tensor_of_several_is_the_features_and_anything_else_is_refused() -> None:
+    class Odd(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.pair, self.single, self.head = Pair(), Summed(), nn.Linear(2, 2)
+            self.none = Nothing()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.single(x)
+            self.none(x)
+            return self.head(self.pair(x)[0])  # type: ignore[no-any-return]
+
+    class Summed(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.sum(0)
+
+    class Nothing(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[()]:
+            return ()
+
+    rows = np.ones((3, 2), dtype=np.float32)
+    assert np.array_equal(opened(Odd()).look(rows, "pair")[1], rows)
+    with pytest.raises(InputError, match=r"The layer 'single' is \(2,\) for 3 inputs"):
+        opened(Odd()).look(rows, "single")
+    with pytest.raises(InputError, match="The layer 'none' is tuple for 3 inputs"):
+        opened(Odd()).look(rows, "none")
+
+
+def test_derivatives_need_one_tensor_of_numbers() -> None:
+    ones = torch.ones(2, 3)
+    assert Arguments((ones,), {}).only is ones
+    for wrong in (Arguments((ones, ones), {}), Arguments((), {"x": ones}),
+                  Arguments((ones.long(),), {}), Arguments((ones,), {"mask": ones})):  # fmt: skip
+        with pytest.raises(NoAnswer, match="one tensor"):
+            _ = wrong.only
+
+
+def test_rows_of_arguments_keep_what_they_are() -> None:
+    both = Arguments((torch.arange(4),), {"mask": torch.arange(4) * 2}, pixels=True)
+    some = both.rows(slice(1, 3))
+    assert some.placed[0].tolist() == [1, 2]
+    assert some.named["mask"].tolist() == [2, 4]
+    assert some.pixels
+
+
+def test_a_model_that_gives_classes_alone_is_not_opened() -> None:
+    class Decides(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.argmax(1)
+
+    model = TorchModel(Decides(), name="net", outputs="classes")
+    rows: Inputs = np.eye(3, dtype=np.float32)
+    assert model.classify(rows).classes.tolist() == [0, 1, 2]
+    with pytest.raises(NoAnswer, match="classes alone"):
+        model.opened()
+
+
+def test_a_scripted_network_is_not_watched_and_says_so() -> None:
+    with pytest.warns(DeprecationWarning, match=r"torch\.jit\.script"):
+        scripted = torch.jit.script(nn.Sequential(nn.Linear(3, 2)))
+    network = opened(scripted)
+    with pytest.raises(NoAnswer, match="'net' is scripted, and its layers can't be watched; give"):
+        _ = network.linears
+    with pytest.raises(InputError, match=r"its layers can't be watched\. Leave out"):
+        network.checked("0")
+
+
+def test_a_layer_has_a_name_and_is_reached() -> None:
+    network = opened(nn.Sequential(nn.Linear(3, 2)))
+    with pytest.raises(InputError, match="layer is a layer's name, such as '0' or 'head'; got 0"):
+        network.checked(0)  # type: ignore[arg-type]
+    unused = nn.Sequential(nn.Linear(3, 2))
+    unused[0].spare = nn.Linear(9, 9)
+    rows = np.ones((4, 3), dtype=np.float32)
+    with pytest.raises(InputError, match=r"The layer '0\.spare' was not reached in the pass"):
+        opened(unused).look(rows, "0.spare")
+
+
+class Tokens(nn.Module):
+    """A row a word goes into its head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(1, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(x[..., None]).mean(1)  # type: ignore[no-any-return]
+
+
+def test_rows_of_words_are_no_features_for_they_are_padded() -> None:
+    def lengths(texts: Any) -> Any:
+        return np.array([[len(text)] * 3 for text in texts], dtype=np.float32)
+
+    network = opened(Tokens(), prepare=lengths)
+    with pytest.raises(NoAnswer, match="has a row a word, and how many words there are hangs on"):
+        network.look(["a", "bb"], LAST)
+    assert network.look(lengths(["a", "bb"]), LAST)[1].shape == (2, 3)
+
+
+def test_a_network_that_gives_other_rows_is_not_looked_at() -> None:
+    class Doubled(Masked):
+        def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+            return super().forward(x, mask).repeat(2, 1)
+
+    with pytest.raises(NoAnswer, match="it gives 10 rows for 5 inputs"):
+        opened(Doubled()).look(np.ones((5, 3), dtype=np.float32), LAST)

@@ -1,0 +1,342 @@
+"""Every way to per-example gradients against a plain loop, on the modules that each is for."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from oodometer.core.softmax_kernels import Floats
+from oodometer.models import TorchModel
+from oodometer.models.introspection.gradient_factors import gram
+from oodometer.models.introspection.network import Arguments, Network
+from oodometer.models.introspection.per_example_gradients import (
+    Way,
+    by_layers,
+    by_loop,
+    by_vmap,
+    followed,
+    way_for,
+)
+from oodometer.testing.measures import network_state
+
+K = 3
+
+
+def flat() -> nn.Module:
+    return nn.Sequential(nn.Linear(6, K))
+
+
+def normed() -> nn.Module:
+    return nn.Sequential(
+        nn.ReLU(inplace=True),
+        nn.Linear(6, 5, bias=False),
+        nn.BatchNorm1d(5),
+        nn.ReLU(inplace=True),
+        nn.Dropout(0.5),
+        nn.Linear(5, 4),
+        nn.LayerNorm(4),
+        nn.PReLU(),
+        nn.Linear(4, K),
+    )
+
+
+def deep() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding=1),
+        nn.BatchNorm2d(4),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(2),
+        nn.Conv2d(4, 16, 3, stride=2, dilation=2, padding=2, bias=False),
+        nn.GroupNorm(2, 16),
+        nn.ReLU(inplace=True),
+        nn.Conv2d(16, 4, 1),
+        nn.Flatten(),
+        nn.Dropout(0.5),
+        nn.Linear(16, K),
+    )
+
+
+def odd() -> nn.Module:
+    """Convolutions that are not unfolded here."""
+    return nn.Sequential(
+        nn.Conv2d(3, 6, 3, groups=3),
+        nn.Conv2d(6, 4, 3, padding="same"),
+        nn.Conv2d(4, 4, 3, padding=1, padding_mode="reflect"),
+        nn.ConvTranspose2d(4, 2, 2),
+        nn.Flatten(2),
+        nn.Linear(36, 5),
+        nn.Conv1d(2, 2, 3),
+        nn.Flatten(),
+        nn.Linear(6, K),
+    )
+
+
+class Residual(nn.Module):
+    """A block that adds in place, and a weight of the network's own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 3, 3, padding=1)
+        self.norm = nn.BatchNorm2d(3)
+        self.head = nn.Linear(3, K)
+        self.scale = nn.Parameter(torch.tensor([0.5, 1.5, 2.0]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.norm(self.first(x))
+        y += x
+        found: torch.Tensor = self.head(torch.relu_(y).mean(dim=(2, 3)) * self.scale)
+        return found
+
+
+class Twice(nn.Module):
+    """A layer that is used twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+        self.head = nn.Linear(6, K)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.head(torch.tanh(self.layer(torch.tanh(self.layer(x)))))
+        return found
+
+
+class Tied(nn.Module):
+    """Two layers with one weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.head = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, K)
+        self.second.weight = self.first.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.head(torch.tanh(self.second(torch.tanh(self.first(x)))))
+        return found
+
+
+class Behind(nn.Module):
+    """A layer's weight that is used behind the layer's back as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.head = nn.Linear(6, 6), nn.Linear(6, K)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.head(torch.tanh(self.layer(x)) @ self.layer.weight)
+        return found
+
+
+class Overwritten(nn.Module):
+    """What went into a layer is changed afterwards, where no way back needs it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.head = nn.Linear(6, 6), nn.Linear(6, K)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.clone()
+        y = self.layer(x)
+        if not torch.is_grad_enabled() or not self.layer.weight.requires_grad:
+            x.zero_()
+        found: torch.Tensor = self.head(y)
+        return found
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind: Any) -> None:
+        super().__init__()
+        self.cell, self.head = kind(3, 4, batch_first=True), nn.Linear(4, K)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.head(self.cell(x.reshape(len(x), 2, 3))[0][:, -1])
+        return found
+
+
+class Branching(nn.Module):
+    """Which layer is used hangs on the row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.other = nn.Linear(6, K), nn.Linear(6, K)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = [self.one(row) if row.sum() > 0 else self.other(row) for row in x]
+        return torch.stack(rows)
+
+
+class Crossed(nn.Module):
+    """Rows that see each other: a batch norm that keeps no statistics."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.head = nn.BatchNorm2d(3, track_running_stats=False), nn.Linear(3, K)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.head(self.norm(x).square().amax(dim=(2, 3)))
+        return found
+
+
+class Words(nn.Module):
+    """Tokens and their mask, by name; and places, which have one row for all inputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(11, 6, padding_idx=0), nn.Embedding(9, 6)
+        self.asked, self.told, self.norm = nn.Linear(6, 6), nn.Linear(6, 6), nn.LayerNorm(6)
+        self.wide, self.head = nn.Linear(6, 40, bias=False), nn.Linear(40, K)
+
+    def forward(self, *, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        x = self.words(ids) + self.places(torch.arange(ids.shape[1])[None])
+        seen = self.asked(x) @ self.told(x).transpose(1, 2) + torch.log(mask[:, None].to(x))
+        x = torch.tanh(self.wide(self.norm(x + seen.softmax(dim=-1) @ x)))
+        weight = mask[..., None].to(x)
+        found: torch.Tensor = self.head((x * weight).sum(dim=1) / weight.sum(dim=1))
+        return found
+
+
+class Attending(Words):
+    """A layer of several tensors, of which torch can't map the gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(6, 2, batch_first=True)
+
+    def forward(self, *, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        x = self.words(ids)
+        x = self.attention(x, x, x, key_padding_mask=mask == 0, need_weights=False)[0]
+        found: torch.Tensor = self.head(self.wide(x[:, 0]))
+        return found
+
+
+def network(make: Callable[[], nn.Module], *, double: bool = True, **settings: Any) -> Network:
+    """A module with statistics of its own, opened in evaluation mode."""
+    torch.manual_seed(3)
+    module = make()
+    for part in module.modules():
+        if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d) and part.running_mean is not None:
+            part.running_mean.uniform_(-0.3, 0.3)
+            assert part.running_var is not None
+            part.running_var.uniform_(0.5, 2.0)
+    return TorchModel(module.double() if double else module, name="net", **settings).opened()
+
+
+def vectors(n: int = 5) -> Arguments:
+    return Arguments((torch.from_numpy(np.random.default_rng(0).normal(size=(n, 6))),), {})
+
+
+def images(n: int = 5) -> Arguments:
+    return Arguments((torch.from_numpy(np.random.default_rng(0).normal(size=(n, 3, 7, 7))),), {})
+
+
+def tokens() -> Arguments:
+    rng = np.random.default_rng(0)
+    mask = torch.from_numpy((np.arange(6) < rng.integers(1, 7, 5)[:, None]).astype(int))
+    ids = torch.from_numpy(rng.integers(1, 11, (5, 6))) * mask
+    return Arguments((), {"ids": ids, "mask": mask})
+
+
+def classes(n: int = 5) -> torch.Tensor:
+    return torch.arange(n) % K
+
+
+def literal(made: Network, arguments: Arguments, chosen: torch.Tensor) -> Floats:
+    """A copy of the module, and .backward() one row after the other."""
+    module = copy.deepcopy(made.module)
+    rows = []
+    for i in range(len(chosen)):
+        module.zero_grad(set_to_none=True)
+        placed, named, _ = arguments.rows(slice(i, i + 1))
+        given = module(*(part.clone() for part in placed), **named)
+        torch.autograd.backward(torch.log_softmax(given, dim=1)[0, chosen[i]])
+        grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in module.parameters()]
+        rows.append(torch.cat([grad.flatten() for grad in grads]).numpy())
+    return np.asarray(np.stack(rows) @ np.stack(rows).T)
+
+
+CASES: list[tuple[Callable[[], nn.Module], Callable[[], Arguments], Way]] = [
+    (flat, vectors, by_layers),
+    (normed, vectors, by_layers),
+    (deep, images, by_layers),
+    (odd, images, by_layers),
+    (Residual, images, by_layers),
+    (Twice, vectors, by_vmap),
+    (Tied, vectors, by_vmap),
+    (Behind, vectors, by_vmap),
+    (Crossed, images, by_vmap),
+    (Words, tokens, by_layers),
+    (Attending, tokens, by_loop),
+    (lambda: Recurrent(nn.LSTM), vectors, by_loop),
+    (lambda: Recurrent(nn.GRU), vectors, by_loop),
+    (Branching, vectors, by_loop),
+]
+
+
+@pytest.mark.parametrize(("make", "shown", "expected"), CASES)
+def test_the_fastest_way_that_can_is_taken_and_gives_what_the_loop_gives(
+    make: Callable[[], nn.Module], shown: Callable[[], Arguments], expected: Way
+) -> None:
+    made = network(make)
+    way = way_for(made, shown().rows(slice(0, 2)))
+    assert way is expected
+    found = gram(way(made, shown(), classes()))
+    np.testing.assert_allclose(found, literal(made, shown(), classes()), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("way", [by_loop, by_vmap, by_layers])
+@pytest.mark.parametrize(
+    ("make", "shown"), [(normed, vectors), (deep, images), (odd, images), (Words, tokens)]
+)
+def test_units_add_up_whatever_the_way(
+    way: Way, make: Callable[[], nn.Module], shown: Callable[[], Arguments]
+) -> None:
+    made = network(make)
+    whole = way(made, shown(), classes())
+    one_by_one = {
+        name: way(made, shown(), classes(), {name: one})[name] for name, one in whole.items()
+    }
+    expected = literal(made, shown(), classes())
+    np.testing.assert_allclose(gram(whole), expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(gram(one_by_one), expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("way", [by_loop, by_vmap, by_layers])
+def test_floats_are_as_near_as_floats_can_be(way: Way) -> None:
+    made = network(deep, double=False)
+    shown = Arguments((images().placed[0].float(),), {})
+    found, expected = (gram(one(made, shown, classes())) for one in (way, by_loop))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * expected.max())
+
+
+def test_a_layer_that_is_not_what_it_seems_is_left_to_another_way() -> None:
+    """What went into the layer is overwritten where its weights are not followed."""
+    made = network(Overwritten)
+    made.module.requires_grad_(False)
+    with pytest.raises(RuntimeError, match="changed afterwards"):
+        by_layers(made, vectors(), classes())
+    assert way_for(made, vectors(2)) is by_vmap
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("way", [by_loop, by_vmap, by_layers])
+def test_the_network_is_left_as_it_was(way: Way, frozen: bool) -> None:
+    made = network(normed)
+    made.module.requires_grad_(not frozen)
+    before, shown = network_state(made.module), vectors()
+    expected = literal(network(normed), vectors(), classes())
+    np.testing.assert_allclose(gram(way(made, shown, classes())), expected, rtol=1e-9)
+    assert network_state(made.module) == before
+
+
+def test_weights_are_followed_for_a_while_even_if_something_fails() -> None:
+    made = network(flat)
+    made.module[0].bias.requires_grad_(False)
+    with pytest.raises(ValueError, match="failed"), followed(made) as own:
+        raise ValueError("failed" if all(part.requires_grad for part in own.values()) else "")
+    assert [part.requires_grad for part in made.module.parameters()] == [True, False]
+    assert all(part.grad is None for part in made.module.parameters())

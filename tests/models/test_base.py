@@ -1,0 +1,87 @@
+"""What all adapters share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oodometer.core.errors import InputError, UnknownName
+from oodometer.core.protocols import Model
+from oodometer.models import FunctionModel
+from oodometer.models.base import described, rows_that_fit
+
+
+def shares(rows: np.ndarray) -> np.ndarray:
+    return np.asarray(np.exp(rows) / np.exp(rows).sum(axis=1, keepdims=True))
+
+
+def test_an_adapter_is_a_model() -> None:
+    assert isinstance(FunctionModel(shares), Model)
+    assert repr(FunctionModel(shares)) == "FunctionModel('shares')"
+
+
+@given(st.integers(1, 20), st.integers(1, 25))
+def test_batches_give_what_the_whole_gives(n: int, batch: int) -> None:
+    rows = np.random.default_rng(n).normal(size=(n, 3))
+    sizes: list[int] = []
+
+    def noting(part: np.ndarray) -> np.ndarray:
+        sizes.append(len(part))
+        return shares(part)
+
+    whole = FunctionModel(shares).classify(rows)
+    assert np.array_equal(FunctionModel(noting, batch=batch).classify(rows).probs, whole.probs)
+    assert sum(sizes) == n
+    assert max(sizes) == min(batch, n)
+
+
+def test_settings_are_checked_at_the_door() -> None:
+    with pytest.raises(UnknownName, match="No kind of outputs is called 'probabilities'"):
+        FunctionModel(shares, outputs="probabilities")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="batch must be 1 or more; got 0"):
+        FunctionModel(shares, batch=0)
+    with pytest.raises(InputError, match="classes must be a list of names; got the text 'ab'"):
+        FunctionModel(shares, classes="ab")
+
+
+def test_no_rows_and_no_batch_are_refused() -> None:
+    with pytest.raises(InputError, match="'shares' was shown no rows"):
+        FunctionModel(shares).classify(np.zeros((0, 3)))
+    with pytest.raises(InputError, match="is no batch of inputs"):
+        FunctionModel(shares).classify({"a": 1})
+
+
+def test_what_fails_inside_is_told_on_one_line_with_its_cause() -> None:
+    def broken(rows: np.ndarray) -> np.ndarray:
+        raise KeyError("weight")
+
+    with pytest.raises(
+        InputError, match=r"'broken' failed on 2 vectors of shape \(3,\): KeyError: 'weight'"
+    ) as refusal:
+        FunctionModel(broken).classify(np.zeros((2, 3)))
+    assert isinstance(refusal.value.__cause__, KeyError)
+
+
+def test_fewer_large_images_are_shown_at_once() -> None:
+    shapes = {(1, 8, 8, 3): 256, (1, 32, 32): 64, (1, 64, 64): 16, (1, 224, 224, 3): 16}
+    for shape, rows in shapes.items():
+        assert rows_that_fit(np.zeros(shape, dtype=np.uint8)) == rows
+    assert rows_that_fit(np.zeros((1, 5))) == 256
+    assert rows_that_fit(["a text"]) == 256
+
+
+def test_a_batch_in_words() -> None:
+    assert described(np.zeros((2, 8, 8), dtype=np.uint8)) == "2 images of shape (8, 8)"
+    assert described([("a", "b")]) == "1 pairs of texts"
+    assert described(pa.table({"x": [1, 2]})) == "2 rows of a table"
+
+
+def test_a_model_that_ends_the_program_is_named() -> None:
+    def quits(inputs: list[str]) -> list[int]:
+        raise SystemExit(3)
+
+    with pytest.raises(InputError, match="'quits' failed on 1 rows of text: SystemExit: 3"):
+        FunctionModel(quits).classify(["a"])

@@ -1,0 +1,117 @@
+"""Batches of drawn inputs: one of each, in order, made beside the work."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oodometer.core import inputs as batches
+from oodometer.core.errors import InputError
+from oodometer.core.random_streams import Draws
+from oodometer.data import as_dataset
+from oodometer.neighborhood._neighborhood_sampler import BYTES, ROWS, Show, ahead, distinct
+from oodometer.neighborhood.sampling import Round
+from oodometer.transforms import named
+from tests.neighborhood.test_invariance import Noise, vectors
+
+
+@given(st.lists(st.sampled_from(["a", "b", "", "ab"]), min_size=1, max_size=20))
+def test_distinct_rows_put_back_in_their_places_are_the_rows(rows: list[str]) -> None:
+    found, places = distinct(rows)
+    assert len(found) == len(set(rows))
+    assert [found[place] for place in places] == rows
+
+
+def test_distinct_images_keep_their_first_order() -> None:
+    images = np.arange(3, dtype=np.uint8)[:, None, None].repeat(4, axis=1).repeat(4, axis=2)
+    found, places = distinct(images[[2, 0, 2, 1, 0]])
+    assert np.array_equal(found, images[[2, 0, 1]])
+    assert places.tolist() == [0, 1, 0, 2, 1]
+
+
+def test_what_is_made_is_the_example_and_its_draws() -> None:
+    dataset = as_dataset(np.random.default_rng(0).integers(0, 256, (6, 12, 12), dtype=np.uint8))
+    transform = named("translate")
+    shown = Show(dataset, transform, seed=4).make(Round(np.array([5, 2]), range(3)))
+    inputs = shown.inputs[shown.places]
+    assert np.array_equal(inputs[0], dataset.take(np.array([5, 2])))
+    for number in (1, 2):
+        for place, example in enumerate((5, 2)):
+            one = np.array([example])
+            drawn = transform.apply(
+                dataset.take(one), Draws(4, dataset.keys[one], np.array([number]))
+            )
+            assert np.array_equal(inputs[number, place], drawn[0])
+
+
+def test_a_batch_of_large_rows_has_fewer_of_them() -> None:
+    small = as_dataset(
+        np.zeros((2, 8, 8), dtype=np.uint8) + np.arange(2, dtype=np.uint8)[:, None, None]
+    )
+    large = as_dataset(np.zeros((1, 2**20), dtype=np.float64))
+    assert Show(small, named("translate"), 0).rows() == ROWS
+    assert Show(large, named("translate"), 0).rows() == BYTES // 2**23
+
+
+def test_a_transform_that_loses_rows_is_named() -> None:
+    class Losing(Noise):
+        def apply(self, inputs: Any, draws: Draws) -> Any:
+            return inputs[1:]
+
+    with pytest.raises(InputError, match="'noise' made 7 rows of 8"):
+        Show(as_dataset(vectors(4)), Losing(), 0).make(Round(np.arange(4), range(3)))
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2, 5])
+def test_results_come_in_order_whatever_takes_longest(workers: int) -> None:
+    def slow(number: int) -> int:
+        time.sleep(0.001 * (7 - number))
+        return number
+
+    assert list(ahead(slow, range(7), workers)) == list(range(7))
+
+
+def test_no_more_is_made_than_a_few_beforehand() -> None:
+    """Memory is bounded by batches: a slow consumer is not overtaken by all of the work."""
+    made: list[int] = []
+
+    def make(number: int) -> int:
+        made.append(number)
+        return number
+
+    results = ahead(make, range(100), 2)
+    assert next(results) == 0
+    time.sleep(0.05)
+    assert len(made) <= 4
+    assert isinstance(results, Iterator)
+    list(results)
+
+
+def test_making_runs_in_another_thread_and_its_errors_arrive() -> None:
+    def make(number: int) -> int:
+        if number == 2:
+            raise ValueError("no batch 2")
+        return threading.get_ident()
+
+    results = ahead(make, range(4), 1)
+    assert next(results) != threading.get_ident()
+    next(results)
+    with pytest.raises(ValueError, match="no batch 2"):
+        next(results)
+
+
+def test_tables_are_told_apart_by_their_rows() -> None:
+    import pyarrow as pa
+
+    table = pa.table({"a": [1, 1, 2], "b": ["x", "x", "x"]})
+    found, places = distinct(table)
+    assert found.equals(table.take([0, 2]))
+    assert places.tolist() == [0, 0, 1]
+    assert batches.kind_of(found) == "table"

@@ -1,0 +1,143 @@
+"""Work that carries data: in the order of the tasks, whoever is first; and what can't be sent."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Generator, Sequence
+from itertools import islice
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oodometer.core.errors import InputError, MissingExtra
+from oodometer.parallel._ordered_map import ROWS, TASKS, blocks, named, ordered
+from oodometer.parallel.runners import Runner, distributed, processes, serial
+from tests.support.distributed_work import Adding, mailed
+
+
+@given(tasks=st.lists(st.integers()), seed=st.integers(0, 99))
+def test_results_come_in_the_order_of_the_tasks(tasks: list[int], seed: int) -> None:
+    expected = [task + 1 for task in tasks]
+    assert list(ordered(mailed(seed), Adding(), tasks)) == expected
+    assert list(ordered(serial, Adding(), tasks)) == expected
+
+
+def test_processes_and_a_cluster_give_the_same(two_workers: str) -> None:
+    tasks = list(range(20))
+    for runner in (processes(2), distributed(two_workers)):
+        assert list(ordered(runner, Adding(5), tasks)) == list(range(5, 25))
+
+
+def test_large_work_is_sent_to_a_cluster_without_a_word(two_workers: str) -> None:
+    """Dask warns of more than ten megabytes, and here warnings are errors."""
+    work = Large(bytes(12_000_000))
+    assert list(ordered(distributed(two_workers), work, [1, 2])) == [12_000_001, 12_000_002]
+
+
+class Large(Adding):
+    def __init__(self, load: bytes) -> None:
+        object.__setattr__(self, "load", load)
+        super().__init__(len(load))
+
+
+@given(fails=st.integers(0, 9), seed=st.integers(0, 99))
+def test_a_failure_is_raised_when_it_is_its_turn(fails: int, seed: int) -> None:
+    results = ordered(mailed(seed), Adding(fails=fails), range(10))
+    assert list(islice(results, fails)) == list(range(1, fails + 1))
+    with pytest.raises(ValueError, match=f"no luck with {fails}"):
+        next(results)
+
+
+def watched(closed: list[str]) -> Runner:
+    def run(work: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[tuple[Any, Any]]:
+        try:
+            yield from serial(work, tasks)
+        finally:
+            closed.append("closed")
+
+    return run
+
+
+def test_who_has_enough_ends_the_workers() -> None:
+    closed: list[str] = []
+    results = ordered(watched(closed), Adding(), [1, 2, 3])
+    assert next(results) == 2
+    results.close()
+    assert closed == ["closed"]
+
+
+def test_without_tasks_nobody_is_hired() -> None:
+    closed: list[str] = []
+    assert list(ordered(watched(closed), Adding(), [])) == []
+    assert closed == []
+
+
+class Holding(Adding):
+    """Has something that it is sent with."""
+
+    def __init__(self, held: Any, told: bool = True) -> None:
+        super().__init__()
+        object.__setattr__(self, "held", held)
+        object.__setattr__(self, "told", told)
+
+    def sent(self) -> dict[str, Any]:
+        return named("model", {"good": 1, "mine": self.held}) if self.told else {}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("told", "who"), [(True, "The model 'mine'"), (False, "What workers need")]
+)
+def test_what_can_not_be_sent_is_named_before_the_work(told: bool, who: str) -> None:
+    held = lambda inputs: inputs  # noqa: E731
+    with pytest.raises(
+        InputError, match=rf"^{who} can't be sent to workers \(.*pickle.*\)\. Give a f"
+    ) as no:
+        list(ordered(mailed(0), Holding(held, told), [1]))
+    assert "\n" not in str(no.value)
+    assert list(ordered(serial, Holding(held, told), [1])) == [2]
+
+
+class Absent:
+    """Is not there any more when it is unpacked."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __reduce__(self) -> Any:
+        return _gone, (self.error,)
+
+
+def _gone(error: Exception) -> None:
+    raise error
+
+
+def test_what_a_worker_can_not_open_is_told_in_a_line() -> None:
+    work = Holding(Absent(ModuleNotFoundError("No module named 'mine'")))
+    with pytest.raises(
+        InputError, match=r"A worker can't open what it was sent: ModuleNotFoundErr"
+    ) as no:
+        list(ordered(mailed(0), work, [1]))
+    assert str(no.value).endswith("Give every worker the same files and the same packages.")
+    with pytest.raises(MissingExtra, match=r"^pip install it$"):
+        list(ordered(mailed(0), Holding(Absent(MissingExtra("pip install it"))), [1]))
+
+
+def test_work_is_opened_once_in_a_process_and_passed_on_as_it_came() -> None:
+    from oodometer.parallel._ordered_map import _Packed
+
+    packed = _Packed.of(Adding())
+    assert packed.work is packed.work
+    again = pickle.loads(pickle.dumps(packed))
+    assert "work" in vars(packed)
+    assert "work" not in vars(again)
+    assert again((0, 1)) == 2
+
+
+@given(n=st.integers(0, 400), rows=st.integers(1, 3 * ROWS))
+def test_blocks_are_all_batches_in_order_and_not_too_large(n: int, rows: int) -> None:
+    cut = blocks(range(n), rows)
+    assert [batch for block in cut for batch in block] == list(range(n))
+    assert all(len(block) * rows <= ROWS or len(block) == 1 for block in cut)
+    assert len(cut) >= min(n, TASKS)

@@ -1,0 +1,313 @@
+"""Runners: every task once with what came of it, whatever happens to the workers."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import signal
+import socketserver
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oodometer.core.errors import InputError, MissingExtra, OodometerError, UnknownName
+from oodometer.parallel.runners import (
+    Runner,
+    _check_workers,
+    distributed,
+    processes,
+    serial,
+    threads,
+)
+from tests.support import runner_tasks
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def is_alive(process: int) -> bool:
+    """Neither gone nor dead and not yet buried."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def soon(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@given(st.lists(st.integers()))
+def test_serial_is_a_loop(tasks: list[int]) -> None:
+    assert list(serial(runner_tasks.double, tasks)) == [(task, 2 * task) for task in tasks]
+
+
+def test_serial_gives_failures_as_they_are() -> None:
+    ((_, found),) = serial(runner_tasks.fail, ["named"])
+    assert isinstance(found, UnknownName)
+
+
+def test_serial_lets_ctrl_c_through() -> None:
+    def interrupted(task: int) -> int:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(serial(interrupted, [1]))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_processes_do_what_the_loop_does(workers: int) -> None:
+    tasks = list(range(20))
+    found = list(processes(workers)(runner_tasks.double, tasks))
+    assert sorted(found) == list(serial(runner_tasks.double, tasks))
+
+
+@given(st.lists(st.integers(), unique=True), st.integers(1, 4))
+def test_threads_do_what_the_loop_does(tasks: list[int], count: int) -> None:
+    assert dict(threads(count)(abs, tasks)) == dict(serial(abs, tasks))
+
+
+def test_threads_give_failures_as_they_are() -> None:
+    found = dict(threads(2)(int, ["1", "one"]))
+    assert found["1"] == 1
+    assert isinstance(found["one"], ValueError)
+
+
+def test_threads_that_nobody_listens_to_begin_nothing_more() -> None:
+    started: list[int] = []
+
+    def work(task: int) -> None:
+        started.append(task)
+        time.sleep(0.01)
+
+    going = threads(1)(work, list(range(1000)))
+    next(going)
+    going.close()
+    time.sleep(0.1)
+    assert len(started) < 20
+
+
+def test_no_task_needs_no_worker() -> None:
+    assert list(processes(4)(runner_tasks.double, [])) == []
+
+
+def test_workers_have_one_thread_and_the_parent_keeps_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    names = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"]
+    assert dict(processes(1)(runner_tasks.threads, names)) == dict.fromkeys(names, "1")
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+    assert "MKL_NUM_THREADS" not in os.environ
+
+
+def test_failures_come_back_whatever_they_are() -> None:
+    tasks = ["plain", "named", "unreadable", "a result that can't be sent"]
+    found = dict(processes(1)(runner_tasks.fail, tasks))
+    assert (type(found["plain"]), str(found["plain"])) == (ValueError, "no such luck")
+    assert isinstance(found["named"], UnknownName)
+    assert str(found["unreadable"]) == "Unreadable: this and that"
+    last = found["a result that can't be sent"]
+    assert isinstance(last, OodometerError)
+    assert "pickle" in str(last)
+
+
+def test_a_task_whose_worker_dies_is_done_by_another(tmp_path: Path) -> None:
+    tasks = [str(tmp_path / name) for name in "abc"]
+    found = dict(processes(2)(runner_tasks.die, tasks))
+    assert found == {task: f"{Path(task).name} was done after all" for task in tasks}
+
+
+def test_a_task_that_kills_every_worker_has_failed_and_the_others_have_not() -> None:
+    found = dict(processes(2)(runner_tasks.die_always, [0, 1, 2]))
+    assert (found[1], found[2]) == (1, 2)
+    assert str(found[0]).startswith("Its worker died 3 times, at last with exit code -9 (")
+
+
+def test_workers_that_cannot_start_are_told_of_once() -> None:
+    with (
+        mock.patch("oodometer.parallel.worker_pool._serve", new=os.abort),
+        closing(processes(1)(runner_tasks.double, list(range(50)))) as outcomes,
+        pytest.raises(OodometerError, match=r"Workers die before they have a task \(exit code"),
+    ):
+        next(outcomes)
+
+
+def test_who_stops_listening_ends_the_workers(tmp_path: Path) -> None:
+    notes = [tmp_path / "first", tmp_path / "second"]
+    found = processes(2)(runner_tasks.note, [str(note) for note in notes])
+
+    def listened() -> None:
+        with mock.patch(
+            "oodometer.parallel.worker_pool.connection.wait", side_effect=interrupting(notes)
+        ):
+            next(found)
+
+    with pytest.raises(KeyboardInterrupt):
+        listened()
+    assert not any(is_alive(int(note.read_text())) for note in notes)
+
+
+def interrupting(notes: list[Path]) -> Callable[[Any], Any]:
+    """Ctrl-C as soon as all are at work."""
+    from multiprocessing.connection import wait
+
+    def waiting(lines: Any) -> Any:
+        found = wait(lines, timeout=0.05)
+        if all(note.exists() and note.read_text() for note in notes):
+            raise KeyboardInterrupt
+        return found
+
+    return waiting
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them")
+def test_the_death_of_the_parent_ends_the_workers(tmp_path: Path) -> None:
+    notes = [tmp_path / "first", tmp_path / "second"]
+    command = [sys.executable, "-m", "tests.support.runner_tasks", *map(str, notes)]
+    parent = subprocess.Popen(command, cwd=ROOT)
+    try:
+        assert soon(lambda: all(note.exists() and note.read_text() for note in notes))
+        workers = [int(note.read_text()) for note in notes]
+        assert all(map(is_alive, workers))
+    finally:
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+    assert soon(lambda: not any(map(is_alive, workers)))
+
+
+@pytest.mark.parametrize("workers", [0, -2])
+def test_a_number_of_workers_that_makes_no_sense_is_refused(workers: int) -> None:
+    with pytest.raises(InputError, match=f"workers must be 1 or more; got {workers}"):
+        processes(workers)
+
+
+# A cluster --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """The address of a scheduler with two worker processes, which are quiet about their deaths."""
+    cluster: Any = importlib.import_module("distributed").LocalCluster
+    with cluster(
+        n_workers=2,
+        threads_per_worker=2,
+        dashboard_address=":0",
+        silence_logs=logging.CRITICAL,
+    ) as found:
+        yield found.scheduler_address
+
+
+def test_a_cluster_does_what_the_loop_does(cluster: str) -> None:
+    tasks = list(range(20))
+    found = list(distributed(cluster)(runner_tasks.double, tasks))
+    assert sorted(found) == list(serial(runner_tasks.double, tasks))
+
+
+def test_a_cluster_gives_failures(cluster: str) -> None:
+    found = dict(distributed(cluster)(runner_tasks.fail, ["plain", "named"]))
+    assert (type(found["plain"]), str(found["plain"])) == (ValueError, "no such luck")
+    assert isinstance(found["named"], UnknownName)
+
+
+def test_a_task_whose_worker_is_killed_runs_elsewhere(cluster: str, tmp_path: Path) -> None:
+    tasks = [str(tmp_path / name) for name in "ab"]
+    found = dict(distributed(cluster)(runner_tasks.die, tasks))
+    assert found == {task: f"{Path(task).name} was done after all" for task in tasks}
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nonsense", "tcp://127.0.0.1:none"])
+def test_a_scheduler_that_is_not_there_is_named(address: str) -> None:
+    runner: Runner = distributed(address)
+    with pytest.raises(InputError, match="No Dask scheduler answers at") as refused:
+        next(runner(runner_tasks.double, [1]))
+    assert repr(address) in str(refused.value)
+    assert "tcp://host:8786" in str(refused.value)
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_a_server_that_is_no_scheduler_is_named(
+    answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("oodometer.parallel.runners.PATIENCE", 1.0)
+
+    class Answering(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(100)
+            self.request.sendall(answer)
+            self.request.recv(100)
+
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+
+    with Server(("127.0.0.1", 0), Answering) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        runner: Runner = distributed(f"tcp://127.0.0.1:{server.server_address[1]}")
+        with pytest.raises(InputError, match=r"No Dask scheduler answers at .*no server of Dask's"):
+            next(runner(runner_tasks.double, [1]))
+        server.shutdown()
+
+
+def test_a_scheduler_that_goes_is_told_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("oodometer.parallel.runners.PATIENCE", 1.0)
+    cluster: Any = importlib.import_module("distributed").LocalCluster
+    given = {"dashboard_address": ":0", "silence_logs": logging.CRITICAL}
+    with cluster(n_workers=1, threads_per_worker=1, **given) as found:
+        outcomes = distributed(found.scheduler_address)(runner_tasks.slow, [0.0, 2.0])
+        assert next(outcomes) == (0.0, 0.0)
+    with pytest.raises(OodometerError, match=r"The Dask scheduler at 'tcp://.*' has gone"):
+        list(outcomes)
+    assert not [one for one in caplog.records if one.name == "distributed.client"]
+
+
+def test_the_address_of_a_worker_is_named(cluster: str) -> None:
+    dask: Any = importlib.import_module("distributed")
+    with dask.Client(cluster, set_as_default=False) as client:
+        worker = next(iter(client.scheduler_info()["workers"]))
+    with pytest.raises(InputError, match="what is there is Worker"):
+        next(distributed(worker)(runner_tasks.double, [1]))
+
+
+def test_a_scheduler_without_workers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = mock.Mock()
+    client.wait_for_workers.side_effect = TimeoutError
+    with pytest.raises(InputError, match=r"has no worker.*: dask worker tcp://a:1"):
+        _check_workers(client, "tcp://a:1")
+
+
+@pytest.mark.parametrize("theirs", [None, "0.0.1"])
+def test_a_worker_with_another_version_is_named(theirs: str | None) -> None:
+    client = mock.Mock()
+    client.get_versions.return_value = {
+        "client": {"packages": {"oodometer": "0.1.0"}},
+        "workers": {"tcp://w:1": {"packages": {"oodometer": theirs}}},
+    }
+    with pytest.raises(InputError, match=f"The worker tcp://w:1 has oodometer {theirs}, and this"):
+        _check_workers(client, "tcp://a:1")
+
+
+def test_without_dask_the_extra_is_named() -> None:
+    with (
+        mock.patch.dict(sys.modules, {"distributed": None}),
+        pytest.raises(MissingExtra, match=r'pip install "oodometer\[scale\]"'),
+    ):
+        distributed("tcp://host:8786")

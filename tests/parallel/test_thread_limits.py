@@ -1,0 +1,18 @@
+"""One thread: as long as it is asked for, whatever is raised meanwhile."""
+
+from __future__ import annotations
+
+import torch
+
+from oodometer.parallel._thread_limits import one_thread
+
+
+def test_work_hasone_thread_and_gives_the_others_back() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with one_thread():
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

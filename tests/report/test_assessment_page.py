@@ -1,0 +1,205 @@
+"""The page of an assessment says what the assessment says."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import oodometer
+from oodometer import Assessment, Predictions
+from oodometer.assessment.result import points, span
+from oodometer.report import assessment_page
+from oodometer.report.assessment_figures import Shown, figures
+
+
+def page_of(source: Predictions, target: Predictions, **options: object) -> str:
+    found = oodometer.estimate(source, target, replicates=20, **options)  # type: ignore[arg-type]
+    return assessment_page(found, source, target, title="A title", reproduce={})
+
+
+def words(page: str) -> str:
+    """The page's text, without its scripts."""
+    without = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", page, flags=re.DOTALL)
+    return html.unescape(re.sub(r"<[^>]*>", "", without)).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_the_headline_and_the_verdict_are_in_it(assessed: str, assessment: Assessment) -> None:
+    found = assessment.headline.estimate
+    assert f"<strong>{points(found.value)}&nbsp;%</strong>" in assessed
+    text = words(assessed)
+    assert span(found) in text
+    assert assessment.verdict in text
+    assert found.assumes in text
+
+
+def test_every_method_light_and_segment_is_in_a_table(
+    assessed: str, assessment: Assessment
+) -> None:
+    for found in assessment.estimates:
+        row = f'{found.method}</th><td class="number">{points(found.value)}</td>'
+        assert row + f'<td class="number">{span(found)}</td>' in assessed
+    text = words(assessed)
+    for diagnostic in assessment.diagnostics:
+        said = f"{diagnostic.name}{diagnostic.value:.3g}{diagnostic.meaning}{diagnostic.to_do}"
+        assert f"{diagnostic.light}{said}" in text
+    for segment in assessment.segments:
+        assert segment.estimate is not None
+        assert f"{segment.value}{segment.n}{points(segment.estimate.value)}" in text
+    for method, reason in assessment.refused.items():
+        assert f"{method}no answer: {reason}" in text
+
+
+def test_the_worst_lights_come_first_and_say_what_to_do(
+    assessed: str, assessment: Assessment
+) -> None:
+    lights = re.findall(r'<td><span class="light (\w+)">', assessed)
+    assert lights == sorted(lights, key=["red", "amber", "green"].index)
+    assert len(lights) == len(assessment.diagnostics)
+    lit = [d for d in assessment.diagnostics if d.light != "green"]
+    assert lit
+    assert all(d.advice and d.advice == d.to_do for d in lit)
+    assert all(d.to_do == "nothing" for d in assessment.diagnostics if d not in lit)
+
+
+def test_the_headline_is_drawn_with_all_its_intervals(
+    assessed: str, assessment: Assessment
+) -> None:
+    (gauge,) = re.findall(r'<svg class="gauge".*?</svg>', assessed, flags=re.DOTALL)
+    found, values = assessment.headline.estimate, [e.value for e in assessment.estimates]
+    assert found.low is not None
+    ends = (found.low, assessment.source_interval[0], min(values))
+    drawn = re.findall(r'<rect class="(\w+)" x="([\d.]+)%"', gauge)
+    assert {name: float(x) for name, x in drawn} == {
+        name: pytest.approx(100 * end)
+        for name, end in zip(("interval", "source", "methods"), ends, strict=True)
+    }
+    assert f"all methods {points(min(values))}–{points(max(values))}" in gauge
+
+
+def test_an_estimate_without_an_interval_is_drawn_as_a_point(
+    assessment: Assessment, source: Predictions, target: Predictions
+) -> None:
+    bare = replace(assessment.headline.estimate, low=None, high=None)
+    headline = replace(assessment.headline, estimate=bare)
+    found = replace(assessment, headline=headline)
+    page = assessment_page(found, source, target, title="t", reproduce={})
+    assert '<circle class="estimate"' in page
+    assert '<rect class="interval"' not in page
+
+
+def test_it_says_how_to_reproduce(source: Predictions, target: Predictions) -> None:
+    found = oodometer.estimate(source, target, replicates=20)
+    facts = {"Command": "oodometer estimate <a> & b"}
+    page = assessment_page(found, source, target, title="t", reproduce=facts)
+    assert "<dt>Command</dt><dd><code>oodometer estimate &lt;a&gt; &amp; b</code></dd>" in page
+
+
+def test_charts_show_the_calibrated_confidence(
+    assessment: Assessment, source: Predictions, target: Predictions
+) -> None:
+    drawn = {f.key: f for f in figures(Shown.of(assessment, source, target))[0]}
+    assert list(drawn) == ["methods", "confidence", "reliability", "classes"]
+    assert assessment.temperature is not None
+    mean = source.at_temperature(assessment.temperature).confidence.mean()
+    assert f"mean {mean:.3f} on the source" in drawn["confidence"].alt
+    threshold = assessment["atc-mc"].facts["threshold"]
+    assert f"({threshold:.3f})" in drawn["confidence"].caption
+    assert json.dumps(threshold) in json.dumps(drawn["confidence"].spec)
+
+
+def test_no_raw_row_is_in_it(source: Predictions, target: Predictions) -> None:
+    many = np.arange(50_000)
+    small = page_of(source, target)
+    large = page_of(source.rows(many % source.n), target.rows(many % target.n))
+    assert abs(len(large) - len(small)) < 5_000
+
+
+def test_many_rows_and_classes_stay_a_small_page() -> None:
+    """What is drawn is counted first: so many values, whatever the rows and classes."""
+
+    def made(n: int, k: int) -> str:
+        rng = np.random.default_rng(n)
+        labels = rng.integers(k, size=n)
+        logits = rng.normal(size=(n, k)).astype(np.float32)
+        logits[np.arange(n), labels] += 4
+        rows = Predictions.from_logits(logits, labels=labels)
+        return page_of(rows, rows, methods=["ac", "doc", "atc-mc"], by=np.arange(n) * 99 // n)
+
+    for n, k in ((2_000, 100), (20_000, 1_000)):
+        page = made(n, k)
+        assert len(page.encode()) < 2_000_000
+        # Bins, classes and segments are at most so many; only filled bins of reliability differ.
+        assert 850 < values_in(page) < 950
+
+
+def values_in(page: str) -> int:
+    """How many numbers and names the charts of a page hold."""
+    specs = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page)
+    tables = [rows for spec in specs for rows in json.loads(spec)["datasets"].values()]
+    return sum(len(row) for rows in tables for row in rows)
+
+
+def test_classes_alone_give_a_page_without_confidence() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(3, size=200)
+    source = Predictions.from_classes(
+        np.where(rng.random(200) < 0.8, labels, 0), k=3, labels=labels
+    )
+    target = Predictions.from_classes(rng.integers(3, size=100), k=3)
+    page = page_of(source, target)
+    assert 'id="confidence-spec"' not in page
+    assert 'id="reliability-spec"' not in page
+    assert 'id="classes-spec"' in page
+    reason = "confidence can't be had from classes alone; it needs probabilities"
+    assert words(page).count(f"are left out: {reason}.") == 2
+
+
+def test_signals_alone_give_a_page_without_classes() -> None:
+    rng = np.random.default_rng(0)
+    confidence = rng.uniform(0.5, 1.0, size=200)
+    correct = rng.random(200) < confidence
+    source = Predictions.from_signals(confidence, k=5, correct=correct)
+    page = page_of(source, Predictions.from_signals(confidence**2, k=5))
+    assert 'id="classes-spec"' not in page
+    assert 'id="confidence-spec"' in page
+    reason = "from confidences alone it is not known which they are"
+    assert f"The predicted classes are left out: {reason}." in words(page)
+
+
+def test_target_classes_may_come_in_another_order(
+    source: Predictions, target: Predictions, assessment: Assessment
+) -> None:
+    order = [2, 0, 3, 1]
+    assert target.scores is not None
+    assert target.class_names is not None
+    turned = Predictions.from_logits(
+        target.scores[:, order], class_names=[target.class_names[j] for j in order]
+    )
+    straight, other = (figures(Shown.of(assessment, source, t))[0][3] for t in (target, turned))
+    assert straight.key == "classes"
+    assert straight.table == other.table
+
+
+def test_very_many_classes_do_not_dwarf_those_that_are_drawn() -> None:
+    logits = np.random.default_rng(0).normal(size=(2_000, 200))
+    rows = Predictions.from_logits(logits, labels=logits.argmax(axis=1) // 2)
+    found = oodometer.estimate(rows, rows, methods=["ac"], replicates=20)
+    classes = figures(Shown.of(found, rows, rows))[0][3]
+    assert classes.table is not None
+    other, *_ = classes.table.rows[-1]
+    assert other == "other (170 classes)"
+    assert f"{other} are " in classes.caption
+    assert other not in json.dumps(classes.spec)
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_a_source_without_errors_or_with_nothing_else_has_a_page(right: bool) -> None:
+    probs = np.random.default_rng(0).dirichlet([0.3, 0.3], size=60)
+    labels = probs.argmax(axis=1) if right else probs.argmin(axis=1)
+    page = page_of(Predictions.from_probs(probs, labels=labels), Predictions.from_probs(probs))
+    assert 'id="confidence-spec"' in page

@@ -1,0 +1,166 @@
+"""A gallery's folder is written whole, and what is another's in it is never touched."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from oodometer.core.errors import InputError
+from oodometer.report._gallery_folder import MARK, check_folder, put_files
+
+
+def gallery(*numbers: int) -> dict[str, bytes]:
+    """The files of a gallery with these pictures."""
+    names = [f"example_{number:04d}.png" for number in numbers]
+    page = MARK + "".join(f'<img src="{name}" alt="">' for name in names)
+    return {**dict.fromkeys(names, b"a picture"), "index.html": page.encode()}
+
+
+def test_a_new_and_an_empty_folder_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_folder(tmp_path)
+    check_folder(str(tmp_path / "new"))
+    monkeypatch.chdir(tmp_path)
+    check_folder("new")
+    check_folder(".")
+    assert not os.listdir(tmp_path)
+    put_files("new", gallery(3))
+    assert {name: (tmp_path / "new" / name).read_bytes() for name in os.listdir("new")} == gallery(
+        3
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("file.txt", r"file.txt is not a folder\. Give"),
+        ("dangling", r"dangling is not a folder\. Give"),
+        ("no/gallery", r"There is no folder .*no\. Make it first"),
+        ("site", r"site is not empty: index.html in it is of no earlier gallery\. Give"),
+        ("photos", r"photos is not empty: example_0000.png in it is of no earlier gallery\. Give"),
+        ("locked", r"locked can't be written: Permission denied\. Choose"),
+    ],
+)
+def test_a_folder_that_will_not_do_is_told_beforehand(
+    name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file.txt").write_text("mine")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    for folder, file in (("site", "index.html"), ("photos", "example_0000.png")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / file).write_text("mine")
+    (tmp_path / "locked").mkdir()
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda p, mode: p.name != "locked" and access(p, mode))
+    with pytest.raises(InputError, match=message) as caught:
+        check_folder(tmp_path / name)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_new_folder_in_one_that_is_locked_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda p, mode: p != tmp_path.resolve())
+    with pytest.raises(InputError, match=r"new can't be written: Permission denied"):
+        check_folder(tmp_path / "new")
+
+
+def test_an_earlier_gallery_is_replaced_and_what_is_beside_it_stays(tmp_path: Path) -> None:
+    put_files(tmp_path, gallery(0, 1, 2))
+    (tmp_path / "notes.txt").write_text("mine")
+    check_folder(tmp_path)
+    put_files(tmp_path, gallery(1, 9))
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert set(os.listdir(tmp_path)) == {"notes.txt", *gallery(1, 9)}
+
+
+def test_a_picture_that_the_earlier_page_does_not_show_is_not_ours(tmp_path: Path) -> None:
+    put_files(tmp_path, gallery(0))
+    (tmp_path / "example_0007.png").write_text("mine")
+    with pytest.raises(InputError, match=r"example_0007.png in it is of no earlier gallery"):
+        check_folder(tmp_path)
+
+
+@pytest.mark.parametrize("earlier", [True, False])
+@pytest.mark.parametrize("failing", ["write", "replace"])
+def test_nothing_is_left_half_written(
+    failing: str, earlier: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "gallery"
+    if earlier:
+        put_files(folder, gallery(4))
+
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        owner, name = (Path, "write_bytes") if failing == "write" else (os, "replace")
+        patched.setattr(owner, name, refuse)
+        with pytest.raises(InputError, match=r"gallery can't be written: No space left .* Choose"):
+            put_files(folder, gallery(4, 5))
+    if earlier:
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == gallery(4)
+    else:
+        assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("earlier", [True, False])
+def test_a_move_that_fails_midway_leaves_no_new_file(
+    earlier: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "gallery"
+    if earlier:
+        put_files(folder, gallery(4))
+    replace = os.replace
+
+    def fails_at_the_page(source: Path, target: Path) -> None:
+        if target.name == "index.html":
+            raise OSError(5, "Input/output error")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", fails_at_the_page)
+    with pytest.raises(InputError, match="can't be written: Input/output error"):
+        put_files(folder, gallery(5, 6))
+    if earlier:
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == gallery(4)
+    else:
+        assert not os.listdir(tmp_path)
+
+
+def test_an_empty_folder_that_was_there_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+    with pytest.raises(InputError, match="No space left"):
+        put_files(tmp_path, gallery(1))
+    assert tmp_path.is_dir()
+    assert not os.listdir(tmp_path)
+
+
+def test_an_interrupt_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        put_files(tmp_path / "gallery", gallery(1))
+    assert not os.listdir(tmp_path)
+
+
+def test_the_page_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    moved: list[str] = []
+    replace = os.replace
+
+    def noted(source: Path, target: Path) -> None:
+        moved.append(target.name)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", noted)
+    put_files(tmp_path / "gallery", gallery(1, 2))
+    assert moved == ["example_0001.png", "example_0002.png", "index.html"]

@@ -1,0 +1,315 @@
+"""The page of invariance: what was found, in words, tables and pictures."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oodometer.core import inputs as batches
+from oodometer.core.errors import InputError, UnknownName
+from oodometer.core.predictions import Predictions
+from oodometer.data import as_dataset
+from oodometer.neighborhood.ranking import rank
+from oodometer.neighborhood.results import Invariance
+from oodometer.report._invariance_page import (
+    MOST_ROWS,
+    alone,
+    invariance_page,
+    ranking_page,
+    suited,
+)
+from tests.report.conftest import HOSTILE
+from tests.report.test_neighborhood_view import drawn_one_by_one
+from tests.report.test_page import Elements, specs
+from tests.support import invariance_runs
+from tests.support.invariance_runs import DATA, Hashed, Nudge, judged
+
+VECTORS = np.random.default_rng(0).normal(size=(40, 3))
+FACTS = {"Seed": "0"}
+
+
+def page(run: invariance_runs.Judged, **options: Any) -> str:
+    return invariance_page(run.found, run.show, title="t", reproduce=FACTS, **options)
+
+
+def words(text: str) -> str:
+    """What a reader reads, without the scripts and the styles."""
+    body = re.sub(r"<(script|style).*?</\1>", "", text, flags=re.DOTALL)
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", "", body)).replace("\xa0", " ").split())
+
+
+def cells(row: str) -> list[str]:
+    return [words(cell) for cell in re.findall(r"<t[hd].*?</t[hd]>", row, flags=re.DOTALL)]
+
+
+def table(text: str, label: str) -> list[list[str]]:
+    """The rows of a table's body."""
+    (part,) = re.findall(rf'aria-label="{label}">\n(<table.*?</table>)', text, flags=re.DOTALL)
+    body = part.split("<tbody>")[1]
+    return [cells(row) for row in re.findall(r"<tr.*?</tr>", body, flags=re.DOTALL)]
+
+
+def chart(text: str, title: str) -> list[dict[str, Any]]:
+    """The data of the chart under that title."""
+    keys = re.findall(r'<h3 id="([^"]*)-title">([^<]*)</h3>', text)
+    (place,) = [place for place, (_, name) in enumerate(keys) if name == title]
+    return [row for some in specs(text)[place]["datasets"].values() for row in some]
+
+
+def members(text: str) -> dict[int, list[tuple[str, str]]]:
+    """Of every example what the gallery says: the member, and the class it is put in."""
+    found = {}
+    for article in re.findall(r'<article class="example".*?</article>', text, flags=re.DOTALL):
+        position = int(re.search(r'id="example-(\d+)"', article)[1])  # type: ignore[index]
+        if "<li" in article:
+            items = re.findall(r"<li.*?</li>", article, flags=re.DOTALL)
+            said = [re.findall(r"<span.*?</span>", item, flags=re.DOTALL) for item in items]
+            found[position] = [(words(name), words(name_of)) for name_of, name in said]
+        else:
+            rows = re.findall(r"<tr>(.*?)</tr>", article.split("<tbody>")[1], flags=re.DOTALL)
+            found[position] = [(row[0], row[1]) for row in map(cells, rows)]
+    return found
+
+
+@pytest.mark.parametrize("data", DATA.values(), ids=DATA)
+def test_the_gallery_shows_what_a_loop_over_transform_and_model_finds(data: Any) -> None:
+    model = Hashed("first")
+    run = judged(data, model)
+    shown = members(page(run))
+    assert sorted(shown) == [0, 1, 2, 3]
+    for position, said in shown.items():
+        expected: dict[bytes, list[Any]] = {}
+        for number in range(7):
+            made = drawn_one_by_one(run.show, position, number)
+            answer = model.classify(made)
+            name = f"draw {number}" if number else "original"
+            name_of = (answer.class_names or ())[int(answer.classes[0])]
+            expected.setdefault(next(batches.row_bytes(made)), [name, 0, name_of])[1] += 1
+        original = next(iter(expected.values()))[2]
+        assert said == [
+            (f"{name} ×{times}" if times > 1 else name, c if c == original else f"≠ {c}")
+            for name, times, c in expected.values()
+        ]
+
+
+@pytest.mark.parametrize("data", DATA.values(), ids=DATA)
+def test_nothing_shown_becomes_markup(data: Any) -> None:
+    models = Hashed(HOSTILE[0], names=HOSTILE), Hashed(HOSTILE[1], salt=7, names=HOSTILE, sure=0.6)
+    labelled = as_dataset(data, labels=[HOSTILE[i] for i in range(4)])
+    ranking, show = invariance_runs.ranked(labelled, *models)
+    known = {model.name: 0.5 for model in models}
+    for text in (
+        ranking_page(
+            ranking, show, title=HOSTILE[2], reproduce={HOSTILE[3]: HOSTILE[0]}, known=known
+        ),
+        page(judged(labelled, *models)),
+    ):
+        found = Elements(text)
+        assert len([a for a, _ in found.scripts if not a]) == 2
+        assert not [a for _, a in found.tags for name in a if name.startswith("on")]
+        assert all((a["src"] or "").startswith("data:image/png") for a in found.having("src"))
+        assert "<b>" not in text.split("</head>")[1].split("<script")[0]
+        assert HOSTILE[0] in found.text
+        assert HOSTILE[1] in found.text
+
+
+def test_one_model_is_told_by_all_of_its_measures() -> None:
+    run = judged(VECTORS, Hashed("only", sure=0.8))
+    text = page(run)
+    rows = table(text, "Measures")
+    assert [row[0] for row in rows] == ["NI-Nudge", "NE-Nudge", "EI-Nudge", "PA-Nudge"]
+    for row, (_, read) in zip(rows, run.found[0].readings(), strict=True):
+        assert row[1] == f"{read.value:.3f}".replace("-", "−")
+        assert row[2] == f"{read.low:.3f} to {read.high:.3f}".replace("-", "−")
+    drawn = chart(text, "Values")
+    assert [row["name"] for row in drawn] == ["NI-Nudge", "EI-Nudge", "PA-Nudge"]
+    assert drawn[0]["value"] == pytest.approx(run.found[0].reading("ni").value, abs=1e-5)
+    assert alone(run.found[0], "ni") in words(text)
+
+
+def test_classes_alone_have_no_effective_invariance() -> None:
+    text = page(judged(VECTORS))
+    assert [row[0] for row in table(text, "Measures")] == ["NI-Nudge", "NE-Nudge", "PA-Nudge"]
+    assert "can't be told" in words(text)
+    assert "Entropy difference of nudge" not in text.split("<table")[0]
+    assert table(text, "Suitability")[0][2] == "unknown"
+
+
+def test_a_ranking_is_drawn_and_listed_with_how_sure_it_is() -> None:
+    models = Hashed("a", sure=0.8), Hashed("b", salt=7), Hashed("c", salt=2**62)
+    ranking, show = invariance_runs.ranked(
+        VECTORS, *models, by="pa", known={"a": 0.5, "b": 0.4, "c": 0.9}
+    )
+    known = {"a": 0.5, "b": 0.4}
+    text = ranking_page(ranking, show, title="t", reproduce=FACTS, known=known)
+    for row, one in zip(table(text, "Models"), ranking, strict=True):
+        assert row[1:4] == [one.model, f"{one.value:.3f}", f"{one.low:.3f} to {one.high:.3f}"]
+        assert row[-2] == f"{100 * min(max(one.accuracy or 0.0, 0.0), 1.0):.1f}"
+        assert row[-1] == (f"{100 * known[one.model]:.1f}" if one.model in known else "")
+    drawn = chart(text, "The order of the models")
+    assert [(r["name"], r["value"]) for r in drawn] == [
+        (one.model, round(one.value, 5)) for one in ranking
+    ]
+    accuracies = chart(text, "Accuracies")
+    assert len([row for row in accuracies if row["series"] == "known"]) == 2
+    assert len([row for row in accuracies if row["series"] == "by the line"]) == 3
+    assert "is ahead of" in words(text)
+    assert "in the right order by the known accuracies" in words(text)
+    assert f"The least invariant examples of {ranking.names[0]}" in words(text)
+
+
+def test_the_examples_are_of_the_model_that_is_chosen() -> None:
+    models = Hashed("a"), Hashed("b", salt=2**63)
+    ranking, show = invariance_runs.ranked(VECTORS, *models)
+    for model in ("a", "b"):
+        text = ranking_page(ranking, show, title="t", reproduce={}, model=model)
+        assert f"The least invariant examples of {model}" in words(text)
+        values = ranking.neighborhoods[model].by_example("ni")  # type: ignore[index]
+        shown = list(members(text))[:6]
+        assert values[shown].tolist() == np.sort(values)[:6].tolist()
+    with pytest.raises(UnknownName, match="'c'"):
+        ranking_page(ranking, show, title="t", reproduce={}, model="c")
+
+
+def test_an_order_by_an_estimator_has_no_neighborhoods_and_says_what_is_assumed() -> None:
+    data = as_dataset(VECTORS, labels=np.arange(40) % 3)
+    models = {"a": Hashed("a", sure=0.8), "b": Hashed("b", salt=7, sure=0.6)}
+    ranking = rank(models, VECTORS, by="doc", source=data)
+    text = ranking_page(ranking, title="t", reproduce=FACTS, known={"a": 0.25})
+    assert [row[1] for row in table(text, "Models")] == list(ranking.names)
+    assert "example" not in [a.get("class") for _, a in Elements(text).tags]
+    assert "For doc: " in words(text)
+    assert "Is the transform suitable?" not in text
+
+
+def test_labels_give_accuracies_and_wrong_ones_are_told() -> None:
+    model = Hashed("a")
+    truth = model.classify(VECTORS).classes.copy()
+    truth[:10] = (truth[:10] + 1) % 3
+    run = judged(as_dataset(VECTORS, labels=truth), model, Hashed("b", salt=7))
+    rows = {row[1]: row[-1] for row in table(page(run), "Models")}
+    assert rows["a"] == "75.0"
+    strange = judged(as_dataset(VECTORS, labels=["bird"] * 40), model)
+    assert "Accuracies by the labels of the data are left out: " in words(page(strange))
+
+
+class Sharp(Hashed):
+    """Sure of examples of whole numbers, and of no draw."""
+
+    def classify(self, inputs: Any) -> Predictions:
+        sure = np.where(inputs[:, 0] == 0.0, 0.99, 0.4)
+        return Predictions.from_probs(np.stack([sure, 1 - sure], axis=1))
+
+
+class Still(Hashed):
+    """Puts all in one class."""
+
+    def classify(self, inputs: Any) -> Predictions:
+        return Predictions.from_probs(np.tile([0.9, 0.1], (len(inputs), 1)))
+
+
+def test_an_unsuitable_transform_is_told_in_words_and_drawn_beside_its_limit() -> None:
+    run = judged(np.zeros((9, 2)), Sharp("sharp"), Still("still"))
+    rise = run.found["sharp"].entropy_difference
+    assert rise is not None
+    assert rise > 0.1
+    text = page(run)
+    assert (
+        f"nudge is unsuitable for 1 of 2 models: it raises the entropy of predictions by {rise:.3f}"
+        in words(text)
+    )
+    assert "more than 0.1" in words(text)
+    drawn = chart(text, "Entropy difference of nudge")
+    assert {"at": 0.1, "text": "limit 0.1"} in drawn
+    assert {row["name"]: row["value"] for row in drawn if "name" in row} == {
+        "still": 0.0, "sharp": round(rise, 5),
+    }  # fmt: skip
+    lights = {row[1]: row for row in table(text, "Suitability")}
+    assert lights["sharp"][0] == "■ red"
+    assert lights["sharp"][2] == f"+{rise:.3f}"
+
+
+def test_a_constant_model_is_warned_of() -> None:
+    text = page(judged(VECTORS, Still("still")))
+    (row,) = table(text, "Suitability")
+    assert row[0] == "■ red"
+    assert row[3:5] == ["100.0", "0, 100.0 %"]
+    assert "invariance means nothing for such a model" in row[5]
+    assert "invariance means nothing for such a model" in words(text.split('id="models"')[0])
+    assert "Equally invariant examples" in words(text)
+
+
+def test_a_suitable_transform_is_said_to_be() -> None:
+    run = judged(VECTORS, Hashed("a", sure=0.7))
+    assert suited(run.found) == (
+        "nudge is suitable: it raises the entropy of predictions by 0.000, and up to about 0.1 "
+        "invariance works."
+    )
+    assert table(page(run), "Suitability")[0][0] == "● green"
+
+
+def test_an_entropy_that_falls_is_not_said_to_rise(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = judged(VECTORS, Hashed("a", sure=0.7)).found
+    monkeypatch.setattr(Invariance, "entropy_difference", -0.2)
+    assert suited(found) == (
+        "nudge is suitable: it does not raise the entropy of predictions, and up to about 0.1 "
+        "invariance works."
+    )
+
+
+def test_the_spread_is_that_of_the_examples() -> None:
+    run = judged(VECTORS, Hashed("a"), Hashed("b", salt=7))
+    drawn = chart(page(run), "Examples by their value")
+    for one in run.found:
+        values = one.by_example("ni")
+        shares = {row["value"]: row["share"] for row in drawn if row["name"] == one.model}
+        for level in np.unique(values):
+            assert shares[f"{level:.3f}"] == pytest.approx(100 * np.mean(values == level), abs=1e-3)
+
+
+def test_a_part_of_the_draws_is_told_by_pa() -> None:
+    data = np.random.default_rng(0).normal(size=(250, 3))
+    text = page(judged(data, draws=8, budget=630))
+    assert [row[0] for row in table(text, "Measures")] == ["PA-Nudge"]
+    assert "up to 8" in words(text)
+    assert "of 250" in words(text)
+
+
+def test_many_models_are_cut_and_counted() -> None:
+    models = [Hashed(f"m{i}", salt=i + 1) for i in range(MOST_ROWS + 5)]
+    ranking, show = invariance_runs.ranked(VECTORS[:5], *models)
+    text = ranking_page(ranking, show, title="t", reproduce={})
+    assert len(table(text, "Models")) == MOST_ROWS
+    assert "Of 205 models the first 200 are listed." in words(text)
+    assert len({row["name"] for row in chart(text, "The order of the models")}) == 40
+    assert "The first 40 of 205 models are drawn." in words(text)
+
+
+def test_it_stays_under_2_mb_whatever_is_in_it() -> None:
+    long = [" ".join([f"word{i % 7}{j}" for j in range(5000)]) for i in range(20)]
+    pairs = [(text, "x" * 100_000 + text) for text in long]
+    wide = np.random.default_rng(0).normal(size=(20, 3000))
+    for data in (pairs, wide):
+        text = page(judged(data, Hashed("a", names=tuple("n" * 5000 + str(i) for i in range(3)))))
+        assert len(text.encode()) < 2_000_000
+
+
+def test_pictures_of_photographs_are_modest() -> None:
+    photos = invariance_runs.images(14, 400, 300, 3)
+    run = judged(photos, draws=10)
+    assert len(page(run).encode()) < 5_000_000
+
+
+def test_another_run_is_refused() -> None:
+    run = judged(VECTORS)
+    ranking, show = invariance_runs.ranked(VECTORS, Hashed("a"), Hashed("b"))
+    with pytest.raises(InputError, match=r"^The result has seed 0, what is to be shown 1\."):
+        invariance_page(run.found, replace(run.show, seed=1), title="t", reproduce={})
+    other = replace(show, transform=Nudge(1.0))
+    with pytest.raises(InputError, match=r"^The result has magnitude 2\.0"):
+        ranking_page(ranking, other, title="t", reproduce={})

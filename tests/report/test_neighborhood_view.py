@@ -1,0 +1,107 @@
+"""Neighborhoods are shown as they were judged: the same inputs, the classes that were counted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from oodometer.core import inputs as batches
+from oodometer.core.errors import InputError
+from oodometer.core.inputs import Inputs
+from oodometer.core.predictions import Predictions
+from oodometer.core.random_streams import Draws
+from oodometer.data import as_dataset
+from oodometer.neighborhood._neighborhood_sampler import Show
+from oodometer.report.neighborhood_view import check_same, class_name, example_of
+from tests.support.invariance_runs import DATA, Hashed, Nudge, judged
+
+
+def drawn_one_by_one(show: Show, position: int, number: int) -> Inputs:
+    """One member of one neighborhood, made by the transform itself."""
+    row = show.dataset.take(np.array([position]))
+    if number == 0:
+        return row
+    keys = batches.keys(show.dataset.take(slice(None)))[[position]]
+    return show.transform.apply(row, Draws(show.seed, keys, np.array([number])))
+
+
+@pytest.mark.parametrize("data", DATA.values(), ids=DATA)
+def test_members_are_those_of_a_loop_over_transform_and_model(data: Any) -> None:
+    models = Hashed("first"), Hashed("second", salt=7)
+    run = judged(data, *models)
+    for position in range(4):
+        expected: dict[bytes, list[Any]] = {}
+        for number in range(7):
+            made = drawn_one_by_one(run.show, position, number)
+            said = [int(model.classify(made).classes[0]) for model in models]
+            name = f"draw {number}" if number else "original"
+            expected.setdefault(next(batches.row_bytes(made)), [name, 0, said])[1] += 1
+        found = example_of(run.found.results, run.show, position, [0.5, 1.0])
+        assert found.position == position
+        assert found.value == 0.75
+        assert found.size == 7
+        assert list(batches.row_bytes(found.inputs)) == list(expected)
+        shown: list[list[Any]] = [
+            [m.name, m.times, [d.number for d in m.decisions]] for m in found.members
+        ]
+        assert shown == list(expected.values())
+        original = shown[0][2]
+        assert [[d.moved for d in m.decisions] for m in found.members] == [
+            [said != first for said, first in zip(row[2], original, strict=True)] for row in shown
+        ]
+
+
+def test_classes_are_those_that_were_counted_though_the_model_changes_its_mind() -> None:
+    class Fickle(Hashed):
+        calls: ClassVar[list[int]] = [0]
+
+        def classify(self, inputs: Any) -> Predictions:
+            self.calls[0] += 1
+            return Hashed("", salt=self.calls[0]).classify(inputs)
+
+    run = judged(np.random.default_rng(0).normal(size=(40, 2)), Fickle("fickle"), batch=11)
+    calls = Fickle.calls[0]
+    row = int(np.argmin(run.found[0].by_example("ni")))
+    found = example_of(run.found.results, run.show, row, [0.0])
+    assert Fickle.calls[0] == calls
+    counted = run.found[0].tally.classes[row]
+    first = [0, 1, 2]
+    assert [m.decisions[0].number for m in found.members] == counted[first].tolist()
+
+
+def test_votes_count_every_member() -> None:
+    run = judged(np.arange(6.0).reshape(3, 2), draws=9)
+    found = example_of(run.found.results, run.show, 1, [0.0])
+    classes = run.found[0].tally.classes[1]
+    names = ("cat", "dog & co", "größe")
+    assert dict(found.votes) == {names[c]: int((classes == c).sum()) for c in set(classes.tolist())}
+    counts = [count for _, count in found.votes]
+    assert counts == sorted(counts, reverse=True)
+    assert sum(counts) == found.size == 10
+
+
+@pytest.mark.parametrize(
+    ("labels", "truth"),
+    [([0, 2], "größe"), (["x", "y"], "y"), ([True, False], "False"), ([0, 7], "7")],
+)
+def test_an_example_says_its_label(labels: list[Any], truth: str) -> None:
+    run = judged(as_dataset(np.eye(2), labels=labels))
+    assert example_of(run.found.results, run.show, 1, [0.0]).truth == truth
+    assert example_of(run.found.results, judged(np.eye(2)).show, 1, [0.0]).truth == ""
+
+
+def test_a_class_without_a_name_is_its_number() -> None:
+    assert class_name(("a",), 1) == "1"
+
+
+def test_another_run_is_refused_in_one_line() -> None:
+    run = judged(np.eye(2))
+    check_same(run.found, run.show)
+    with pytest.raises(
+        InputError, match=r"^The result has magnitude 2\.0, what is to be shown 1"
+    ) as one:
+        check_same(run.found, replace(run.show, transform=Nudge(1.0)))
+    assert "\n" not in str(one.value)

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import io
+import time
+
+import numpy as np
+import pytest
+from rich.console import Console
+from rich.progress import Progress
+
+import oodometer
+from oodometer.report import terminal
+from oodometer.testing import toy_pair
+
+
+def shown(width: int, **settings: object) -> str:
+    source, target = toy_pair()
+    found = oodometer.estimate(source, target, **settings)  # type: ignore[arg-type]
+    out = io.StringIO()
+    terminal.show_assessment(Console(file=out, width=width), found)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 160])
+def test_tables_fit_the_terminal(width: int) -> None:
+    assert max(len(line) for line in shown(width).splitlines()) <= width
+
+
+def test_text_from_files_is_never_markup() -> None:
+    by = np.where(np.arange(300) % 2, "[red]site[/red]", "[link=x]y[/link]")
+    text = shown(120, by=by)
+    assert "[red]site[/red]" in text
+    assert "[link=x]y[/link]" in text
+
+
+def test_lights_are_told_by_shape_and_word_as_well_as_colour() -> None:
+    assert [str(terminal.light(name)) for name in ("green", "amber", "red")] == [
+        "● green",
+        "▲ amber",
+        "■ red",
+    ]
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch, width: int, quiet: bool = False) -> Console:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    return Console(file=io.StringIO(), force_terminal=True, width=width, quiet=quiet)
+
+
+def drawn(console: Console, words: str, after: float = 0.0) -> str:
+    """What a bar leaves on the terminal; work goes on until it is seen, or for a moment."""
+    with terminal.progress_bar(console, after=after) as report:
+        report(1, 2, words)
+        until = time.monotonic() + 5.0
+        while after == 0.0 and not said(console) and time.monotonic() < until:
+            time.sleep(0.01)
+    return said(console)
+
+
+def said(console: Console) -> str:
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return text
+
+
+def test_no_bar_is_drawn_where_there_is_no_terminal() -> None:
+    console = Console(file=io.StringIO())
+    with terminal.progress_bar(console, after=0.0) as report:
+        report(0, 2, "first")
+        time.sleep(0.05)
+    assert said(console) == ""
+
+
+def test_no_bar_is_drawn_where_the_error_stream_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    console = Console(file=io.StringIO(), force_terminal=True)
+    with terminal.progress_bar(console, after=0.0):
+        time.sleep(0.05)
+    assert said(console) == ""
+
+
+def test_a_bar_is_drawn_on_a_terminal_once_work_takes_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    console = on_terminal(monkeypatch, 80)
+    assert "working [on] it" in drawn(console, "working [on] it")
+    assert drawn(on_terminal(monkeypatch, 80), "working", after=60.0) == ""
+
+
+def test_the_bar_is_drawn_by_the_clock_before_the_first_report(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    console = on_terminal(monkeypatch, 80)
+    with terminal.progress_bar(console, after=0.0):
+        until = time.monotonic() + 5.0
+        while "getting ready" not in said(console) and time.monotonic() < until:
+            time.sleep(0.01)
+    assert "getting ready" in said(console)
+
+
+def test_quiet_is_without_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    console = on_terminal(monkeypatch, 80, quiet=True)
+    with terminal.progress_bar(console, after=0.0) as report:
+        report(1, 2, "working")
+        time.sleep(0.05)
+    assert said(console) == ""
+
+
+def test_on_a_narrow_terminal_words_are_whole_and_there_is_no_bar(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wide, narrow = (
+        drawn(on_terminal(monkeypatch, width), "3 of 9 models, the one with a long name")
+        for width in (80, 40)
+    )
+    assert "━" in wide
+    assert "━" not in narrow
+    assert all(word in narrow for word in ("3 of 9 models,", "long", "name"))
+
+
+def test_nothing_is_shown_as_minus_nothing() -> None:
+    assert [terminal.number(value, "+.3f") for value in (-1e-9, -0.5, 0.5, None)] == [
+        "+0.000",
+        "-0.500",
+        "+0.500",
+        "",
+    ]
+    assert terminal.number(-1e-9, ".2f") == "0.00"
+
+
+@pytest.mark.parametrize(("words", "shown"), [("working", True), ("about 3 min left", False)])
+def test_the_time_left_is_told_once_and_when_it_is_known(words: str, shown: bool) -> None:
+    clock = iter(range(100))
+    bar = Progress(get_time=lambda: float(next(clock)), auto_refresh=False)
+    bar.add_task(words, total=10)
+    task = bar.tasks[0]
+    assert terminal.TimeLeft().render(task).plain == ""
+    for _ in range(3):
+        bar.advance(task.id)
+    assert terminal.TimeLeft().render(task).plain.endswith(" left") == shown

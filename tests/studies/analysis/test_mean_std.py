@@ -1,0 +1,27 @@
+"""Means over groups, and groups without an answer."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oodometer.studies.analysis._mean_std import Spread
+
+
+@given(st.lists(st.one_of(st.floats(-100, 100), st.sampled_from(["none", "few"]))))
+def test_mean_deviation_and_counts_are_the_literal_ones(answers: list[float | str]) -> None:
+    found = Spread.of(answers)
+    values = [one for one in answers if not isinstance(one, str)]
+    assert found.groups == len(values)
+    assert dict(found.left_out) == {why: answers.count(why) for why in ("none", "few")
+                                    if why in answers}  # fmt: skip
+    assert found.mean == (pytest.approx(statistics.mean(values)) if values else None)
+    assert found.sd == (pytest.approx(statistics.stdev(values)) if len(values) > 1 else None)
+
+
+def test_equal_values_have_no_deviation() -> None:
+    assert Spread.of([0.1] * 3).sd == 0.0
+    assert Spread.of(iter([])).to_dict() == {"mean": None, "sd": None, "groups": 0, "left_out": {}}

@@ -1,0 +1,100 @@
+"""Signal to noise where a table has replicates."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from oodometer.core.errors import InputError
+from oodometer.studies.analysis.measure_noise import but_for_seeds, signal_to_noise
+from tests.support.evaluation_rows import Row, known, made, read
+
+
+def replicated(seed: int, column: str = "seed", gaps: float = 0.0) -> list[Row]:
+    """Two recipes of each training domain, three times each."""
+    rows = made(seed, models=6, domains="abc", gaps=gaps)
+    return [
+        {**row, "architecture": "nin", column: int(row["model"][1]) // 2,
+         "recipe.width": int(row["model"][1]) % 2, "recipe.seed": int(row["model"][1])}
+        for row in rows
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("column", ["seed", "replicate"])
+@pytest.mark.parametrize("gaps", [0.0, 0.5])
+def test_ratios_are_the_literal_ones(column: str, gaps: float) -> None:
+    rows = replicated(0, column, gaps)
+    found = signal_to_noise(read(rows), measures=["y"])["y"]
+    groups: dict[tuple[str, str, int], list[float]] = defaultdict(list)
+    for row in known(rows, "y"):
+        groups[row["trained_on"], row["tested_on"], row["recipe.width"]].append(row["y"])
+    ratios = [
+        statistics.mean(values) / statistics.stdev(values)
+        for values in groups.values()
+        if len(values) > 1
+    ]
+    assert ratios
+    assert found.mean == pytest.approx(statistics.mean(ratios))
+    assert found.sd == pytest.approx(statistics.stdev(ratios))
+    assert (found.groups, sum(found.left_out.values())) == (len(ratios), 18 - len(ratios))
+
+
+def test_groups_without_noise_are_counted() -> None:
+    rows = replicated(1)
+    for row in rows:
+        if row["tested_on"] == "a":
+            row["x"] = 0.1
+        elif row["tested_on"] == "b" and row["seed"] > 0:
+            row["x"] = math.nan
+    found = signal_to_noise(read(rows))["x"]
+    assert (found.groups, found.left_out) == (6, {
+        "no replicate differs": 6, "fewer than two replicates have an answer": 6,
+    })  # fmt: skip
+
+
+def test_replicates_stand_before_seeds() -> None:
+    rows = [dict(row, replicate=row["seed"], seed=0) for row in replicated(2)]
+    assert signal_to_noise(read(rows)) == signal_to_noise(read(replicated(2)))
+
+
+def test_what_can_not_be_told_apart_is_refused() -> None:
+    rows = [{k: v for k, v in row.items() if k != "recipe.width"} for row in replicated(3)]
+    with pytest.raises(InputError, match=r"'a0' and 'a1' have the same seed .* Add columns recipe"):
+        signal_to_noise(read(rows))
+    with pytest.raises(InputError, match=r"a column replicate or seed; there are: none. Add one"):
+        signal_to_noise(read(made(0)))
+
+
+def test_rows_that_differ_in_seeds_alone_stand_together() -> None:
+    table = read(replicated(4))
+    groups = but_for_seeds(table)
+    assert sorted(np.concatenate(groups)) == list(range(len(table)))
+    for rows in groups:
+        assert len({(table.trained_on[j], table.tested_on[j], table.columns["recipe.width"][j])
+                    for j in rows}) == 1  # fmt: skip
+        assert len({table.columns["seed"][j] for j in rows}) == 3
+
+
+def test_the_ratio_has_no_sign_and_no_unit() -> None:
+    rows = replicated(5)
+    changed = [dict(row, x=-1000 * row["x"]) for row in rows]
+    before, after = (signal_to_noise(read(some))["x"] for some in (rows, changed))
+    assert after.mean == pytest.approx(before.mean)
+    assert after.sd == pytest.approx(before.sd)
+
+
+def test_models_without_a_seed_stand_alone() -> None:
+    rows = [dict(row, seed=None if row["seed"] == 2 else row["seed"]) for row in replicated(6)]
+    groups = but_for_seeds(read(rows))
+    assert sorted(map(len, groups)) == [1] * 18 + [2] * 18
+    assert signal_to_noise(read(rows))["x"].left_out == {
+        "fewer than two replicates have an answer": 18
+    }
+    none = [dict(row, seed=None) for row in rows]
+    assert len(but_for_seeds(read(none))) == len(rows)
+    with pytest.raises(InputError, match="needs replicates"):
+        signal_to_noise(read(none))

@@ -1,0 +1,193 @@
+"""Choosing a model by a measure, and how sure one is better."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oodometer.core.errors import InputError, UnknownName
+from oodometer.studies.analysis.model_selection import AT_RANDOM, BY_SOURCE, beating, select
+from oodometer.studies.analysis.rank_correlation import Sign
+from tests.support.evaluation_rows import Row, known, made, outside, rank_correlation, read
+
+
+def literal(rows: list[Row], by: str, domain: str, sense: int = 1) -> float | None:
+    """Best less chosen, ties averaged, by looking at each model."""
+    there = [row for row in outside(rows) if row["tested_on"] == domain]
+    own = {row["model"]: row["accuracy"] for row in rows if row["tested_on"] == row["trained_on"]}
+    best: float = max(row["accuracy"] for row in there)
+    if by == AT_RANDOM:
+        return best - float(statistics.mean(row["accuracy"] for row in there))
+    scored = [(own.get(r["model"], math.nan) if by == BY_SOURCE else sense * r[by], r["accuracy"])
+              for r in there]  # fmt: skip
+    scored = [pair for pair in scored if not math.isnan(pair[0])]
+    if len(scored) < 2:
+        return None
+    top = max(score for score, _ in scored)
+    return best - float(statistics.mean(right for score, right in scored if score == top))
+
+
+@given(st.integers(0, 10_000), st.sampled_from([None, 3, 1]), st.sampled_from([0.0, 0.4, 0.95]))
+@settings(max_examples=30, deadline=None)
+def test_regrets_are_the_literal_ones(seed: int, levels: int | None, gaps: float) -> None:
+    rows = made(seed, models=3, domains="abc", levels=levels, gaps=gaps)
+    found = select(read(rows), signs={"z": Sign(1, 0.5, 9), "y": Sign(-1, -0.5, 9)})
+    assert list(found) == ["x", "y", "z", AT_RANDOM, BY_SOURCE]
+    for by, one in found.items():
+        expected = [literal(rows, by, domain, -1 if by == "z" else 1) for domain in "abc"]
+        assert [choice.domain for choice in one.choices] == ["a", "b", "c"]
+        assert [choice.regret for choice in one.choices] == [
+            None if value is None else pytest.approx(value, abs=1e-12) for value in expected
+        ]
+        values = [value for value in expected if value is not None]
+        assert one.regret.groups == len(values)
+        if values:
+            assert one.regret.mean == pytest.approx(statistics.mean(values), abs=1e-12)
+        assert sum(one.regret.left_out.values()) == 3 - len(values)
+
+
+def test_rank_correlations_stand_beside() -> None:
+    rows = made(1, models=5, gaps=0.2)
+    found = select(read(rows), measures=["x"], signs={"x": Sign(1, 0.5, 9)})
+    assert list(found) == ["x", AT_RANDOM, BY_SOURCE]
+    for choice in found["x"].choices:
+        some = [row for row in known(outside(rows), "x") if row["tested_on"] == choice.domain]
+        rho = rank_correlation([-row["x"] for row in some], [row["accuracy"] for row in some])
+        assert choice.rho == pytest.approx(rho, abs=1e-12)
+        assert choice.n == len(some)
+    assert found[AT_RANDOM].rho.left_out == {"no order among the models": 4}
+
+
+def test_a_perfect_measure_regrets_nothing_and_its_opposite_the_most() -> None:
+    rows = [dict(row, x=row["accuracy"] ** 3) for row in made(2, models=5)]
+    found = select(read(rows))["x"]
+    assert found.regret.mean == 0.0
+    assert found.rho.mean == pytest.approx(1.0)
+    worst = select(read(rows), signs={"x": Sign(1, 1.0, 9)})["x"]
+    for choice in worst.choices:
+        accuracies = [r["accuracy"] for r in outside(rows) if r["tested_on"] == choice.domain]
+        assert choice.regret == pytest.approx(max(accuracies) - min(accuracies))
+
+
+def test_models_that_are_first_are_named_unless_all_are() -> None:
+    rows = made(3, models=2, domains="ab")
+    for row in rows:
+        row["x"] = 1.0 if row["model"] in ("a0", "b1") else 0.0
+        row["y"] = 0.5
+    found = select(read(rows))
+    assert [choice.models for choice in found["x"].choices] == [("b1",), ("a0",)]
+    assert [choice.models for choice in found["y"].choices] == [(), ()]
+    for y, random in zip(found["y"].choices, found[AT_RANDOM].choices, strict=True):
+        assert y.regret == random.regret
+        assert random.models == ()
+
+
+def test_a_measure_that_does_not_see_the_best_model_pays_for_it() -> None:
+    rows = made(4, models=3, domains="ab")
+    for row in rows:
+        row["x"] = row["accuracy"]
+    best = max((row for row in outside(rows) if row["tested_on"] == "b"),
+               key=lambda row: row["accuracy"])  # fmt: skip
+    best["x"] = math.nan
+    second = sorted(row["accuracy"] for row in outside(rows) if row["tested_on"] == "b")[-2]
+    choice = select(read(rows))["x"].choices[1]
+    assert choice.regret == pytest.approx(best["accuracy"] - second)
+    assert choice.n == 2
+
+
+def test_without_own_rows_there_is_no_source_accuracy() -> None:
+    found = select(read(outside(made(5))))[BY_SOURCE]
+    assert found.regret.left_out == {"fewer than two models have an answer": 4}
+    assert found.regret.mean is None
+    assert all(choice.regret is None for choice in found.choices)
+
+
+def test_source_accuracy_is_the_mean_over_the_domains_trained_on() -> None:
+    rows = [dict(row, trained_on="a + b") for row in made(6, models=3)]
+    best = max((row for row in rows if row["tested_on"] == "a"), key=lambda row: row["accuracy"])
+    rows = [row for row in rows if (row["model"], row["tested_on"]) != (best["model"], "b")]
+    found = select(read(rows))[BY_SOURCE]
+    means = {
+        model: statistics.mean(row["accuracy"] for row in rows
+                               if row["model"] == model and row["tested_on"] in "ab")
+        for model in {row["model"] for row in rows}
+    }  # fmt: skip
+    assert max(means, key=means.__getitem__) == best["model"]
+    assert [choice.models for choice in found.choices] == [(best["model"],)] * 2
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(UnknownName, match="No measure is called 'w'"):
+        select(read(made(0)), measures=["w"])
+    with pytest.raises(UnknownName, match="No measure is called 'v'"):
+        select(read(made(0)), signs={"v": Sign(1, 0.5, 9)})
+
+
+def test_it_is_plain_for_json() -> None:
+    found = select(read(made(7, gaps=0.3)))["x"]
+    plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert plain["regret"] == found.regret.to_dict()
+    assert plain["choices"][0]["models"] == list(found.choices[0].models)
+
+
+# Which of two is better -------------------------------------------------------------------------
+
+
+def test_probabilities_are_those_of_drawing_again_one_by_one() -> None:
+    rng = np.random.default_rng(0)
+    right = {"m": rng.random(50) < 0.7, "n": rng.random(50) < 0.6, "o": rng.random(50) < 0.6}
+    found = beating(right, replicates=4000)
+    m, n = right["m"].astype(float), right["n"].astype(float)
+    drawn = [rng.integers(0, 50, 50) for _ in range(4000)]
+    wins = [np.sign(m[rows].mean() - n[rows].mean()) / 2 + 0.5 for rows in drawn]
+    assert found.values[0, 1] == pytest.approx(np.mean(wins), abs=0.03)
+    assert (found.models, found.n, found.replicates) == (("m", "n", "o"), 50, 4000)
+
+
+@given(st.integers(0, 1000), st.integers(2, 4), st.integers(1, 30))
+@settings(max_examples=30, deadline=None)
+def test_two_probabilities_add_up_to_one(seed: int, models: int, n: int) -> None:
+    values = np.random.default_rng(seed).integers(0, 3, (models, n)) / 2
+    named = {f"m{j}": row for j, row in enumerate(values)}
+    found = beating(named, seed=seed, replicates=50).values
+    assert found + found.T == pytest.approx(np.ones((models, models)))
+    assert (np.diag(found) == 0.5).all()
+    assert beating(named, seed=seed, replicates=50).values.tolist() == found.tolist()
+
+
+def test_draws_are_paired_and_hang_on_the_seed() -> None:
+    """A model that is better by a hair on every example is better for sure."""
+    values = np.random.default_rng(1).normal(0, 100, 80)
+    assert beating({"m": values + 0.001, "n": values}).values[0, 1] == 1.0
+    close = {"m": values, "n": values[::-1] + 1.0}
+    assert len({beating(close, seed=seed).values[0, 1] for seed in range(5)}) > 2
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"m": [1, 0]}, r"Two models or more must have a value an example each; got m: \(2,\)"),
+        ({}, "a value an example each; got none"),
+        ({"m": [1, 0], "n": [1]}, r"got m: \(2,\), n: \(1,\). Give the same examples"),
+        ({"m": [[1]], "n": [[1]]}, "a value an example"),
+        ({"m": [1, 0], "n": [1, math.nan]}, "'n' has NaN or infinite values. Leave"),
+        ({"m": [], "n": []}, "there are no examples"),
+    ],
+)
+def test_values_that_can_not_be_compared_are_refused(values: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        beating(values)
+
+
+def test_no_draws_are_refused() -> None:
+    with pytest.raises(InputError, match=r"replicates must be 1 or more; got 0. 1000 is usual"):
+        beating({"m": [1, 0], "n": [0, 1]}, replicates=0)
+    plain = beating({"m": [1, 0], "n": [0, 1]}).to_dict()
+    assert json.loads(json.dumps(plain)) == plain

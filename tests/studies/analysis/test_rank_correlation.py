@@ -1,0 +1,202 @@
+"""Rank correlations by environment and joint, and signs."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import spearmanr
+
+from oodometer.core.errors import InputError, NoAnswer, UnknownName
+from oodometer.studies.analysis.rank_correlation import (
+    Sign,
+    canonical_sign,
+    correlate,
+    halves,
+    signed,
+    signs,
+)
+from tests.support.evaluation_rows import Row, known, made, outside, rank_correlation, read
+
+
+def literal(rows: list[Row], measure: str, domain: str | None) -> tuple[float | None, int]:
+    some = [
+        r for r in known(outside(rows), measure, "accuracy") if domain in (None, r["tested_on"])
+    ]
+    errors = [1 - row["accuracy"] for row in some]
+    return rank_correlation([row[measure] for row in some], errors), len(some)
+
+
+@given(st.integers(0, 10_000), st.sampled_from([None, 3, 1]), st.sampled_from([0.0, 0.3, 0.9]))
+@settings(max_examples=30, deadline=None)
+def test_correlations_are_the_literal_ones(seed: int, levels: int | None, gaps: float) -> None:
+    rows = made(seed, models=2, domains="abc", levels=levels, gaps=gaps)
+    for name, found in correlate(read(rows)).items():
+        assert list(found.environments) == ["a", "b", "c"]
+        for domain, one in ((None, found.joint), *found.environments.items()):
+            rho, n = literal(rows, name, domain)
+            assert one.n == n
+            assert (one.value is None) == (rho is None) == bool(one.reason)
+            if rho is not None:
+                assert one.value == pytest.approx(rho, abs=1e-12)
+
+
+def test_correlations_are_scipys() -> None:
+    rows = made(3, models=40, levels=20)
+    found = correlate(read(rows), measures=["y"])
+    assert list(found) == ["y"]
+    some = [row for row in outside(rows) if row["tested_on"] == "b"]
+    peer = spearmanr([row["y"] for row in some], [-row["accuracy"] for row in some]).statistic
+    assert found["y"].environments["b"].value == pytest.approx(peer, abs=1e-12)
+
+
+def test_own_domains_do_not_count() -> None:
+    rows = made(0, models=5)
+    for row in rows:
+        if row["tested_on"] == row["trained_on"]:
+            row["x"] = 1000 * row["accuracy"]
+    changed = [dict(row, x=0.0) if row["tested_on"] == row["trained_on"] else row for row in rows]
+    assert correlate(read(rows)) == correlate(read(changed))
+    joined = [dict(row, trained_on="a + b") for row in rows]
+    assert list(correlate(read(joined))["x"].environments) == ["c", "d"]
+
+
+def test_reasons_are_counted_and_the_mean_is_over_the_rest() -> None:
+    rows = outside(made(1, models=4))
+    for row in rows:
+        if row["tested_on"] == "a":
+            row["x"] = 7.0
+        if row["tested_on"] == "b":
+            row["accuracy"] = 0.5
+        if row["tested_on"] == "c" and row["model"] != "a0":
+            row["x"] = math.nan
+    found = correlate(read(rows))["x"]
+    assert {name: one.reason for name, one in found.environments.items()} == {
+        "a": "the measure is the same for all models",
+        "b": "the error is the same for all models",
+        "c": "fewer than 3 models have an answer",
+        "d": "",
+    }
+    assert found.mean.mean == found.environments["d"].value
+    assert (found.mean.groups, found.mean.sd, sum(found.mean.left_out.values())) == (1, None, 3)
+    assert found.environments["c"].n == 1
+
+
+def test_rows_of_unknown_accuracy_are_left_out() -> None:
+    rows = made(2, models=4)
+    unknown = [dict(row, accuracy=math.nan if j % 3 == 0 else row["accuracy"])
+               for j, row in enumerate(rows)]  # fmt: skip
+    rest = [row for j, row in enumerate(rows) if j % 3]
+    assert correlate(read(unknown)) == correlate(read(rest))
+
+
+def test_it_is_plain_for_json_and_flat_for_tables() -> None:
+    found = correlate(read(made(0, gaps=0.2)))["x"]
+    plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert plain["joint"] == {"rho": found.joint.value, "n": found.joint.n, "reason": ""}
+    assert plain["mean"]["groups"] == 4
+    rows = found.rows()
+    assert [row["environment"] for row in rows] == [None, "a", "b", "c", "d"]
+    assert rows[1] == {"measure": "x", "environment": "a",
+                       **found.environments["a"].to_dict()}  # fmt: skip
+
+
+@given(st.integers(0, 10_000), st.randoms())
+@settings(max_examples=15, deadline=None)
+def test_row_order_and_monotone_changes_do_not_matter(seed: int, random: Any) -> None:
+    rows = made(seed, models=3)
+    shuffled = [dict(row, x=math.exp(3 * row["x"]), y=-row["y"]) for row in rows]
+    random.shuffle(shuffled)
+    before, after = correlate(read(rows)), correlate(read(shuffled))
+    assert after["x"].joint.value == pytest.approx(before["x"].joint.value, abs=1e-12)
+    joint = before["y"].joint.value
+    assert joint is not None
+    assert after["y"].joint.value == pytest.approx(-joint, abs=1e-12)
+
+
+def test_a_table_of_own_domains_alone_is_refused() -> None:
+    rows = [row for row in made(0) if row["tested_on"] == row["trained_on"]]
+    with pytest.raises(InputError, match="None of 24 evaluations is of known accuracy on a domain"):
+        correlate(read(rows))
+    with pytest.raises(UnknownName, match=r"No measure is called 'xx'. Did you mean 'x'"):
+        correlate(read(made(0)), measures=["xx"])
+
+
+# Signs ------------------------------------------------------------------------------------------
+
+
+def test_a_sign_is_that_of_the_rank_correlation() -> None:
+    rng = np.random.default_rng(0)
+    errors = rng.random(30)
+    rising = canonical_sign(np.exp(9 * errors), errors)
+    assert (rising.value, rising.n) == (1, 30)
+    assert rising.correlation == pytest.approx(1.0)
+    assert canonical_sign(-errors, errors).value == -1
+
+
+def test_models_without_an_answer_are_left_out_of_a_sign() -> None:
+    sign = canonical_sign([1.0, np.nan, 2.0, 3.0], [0.1, 0.9, 0.2, 0.3])
+    assert (sign.value, sign.n) == (1, 3)
+    assert canonical_sign([0.1, 0.9, 0.2, 0.3], [1.0, np.nan, 2.0, 3.0]) == sign
+    assert canonical_sign([1.0, np.inf, 2.0, 3.0], [0.1, 0.9, 0.2, 0.3]) == sign
+
+
+@pytest.mark.parametrize(
+    ("values", "errors"), [([1.0, 1.0], [0.1, 0.2]), ([1.0, 2.0], [0.1, 0.1]), ([], [])]
+)
+def test_where_nothing_differs_there_is_no_sign(values: Any, errors: Any) -> None:
+    with pytest.raises(NoAnswer, match="none differs"):
+        canonical_sign(values, errors)
+
+
+def test_a_sign_needs_an_error_a_value() -> None:
+    with pytest.raises(InputError, match="an error a value"):
+        canonical_sign([1.0, 2.0], [0.1])
+    with pytest.raises(InputError, match="an error a value"):
+        canonical_sign([[1.0, 2.0]], [[0.1, 0.2]])
+    with pytest.raises(NoAnswer, match="alike"):
+        canonical_sign([1.0, 2.0, 1.0], [0.1, 0.2, 0.3])
+
+
+def test_signs_of_a_table_are_those_of_its_other_domains() -> None:
+    rows = made(5, models=5)
+    for row in rows:
+        own = row["tested_on"] == row["trained_on"]
+        row["x"] = row["accuracy"] if own else -row["accuracy"]
+        row["y"], row["z"] = row["accuracy"] ** 3, 1.0
+    found, reasons = signs(read(rows))
+    errors = [1 - row["accuracy"] for row in outside(rows)]
+    assert found == {
+        "x": canonical_sign([row["x"] for row in outside(rows)], errors),
+        "y": canonical_sign([row["y"] for row in outside(rows)], errors),
+    }
+    assert [one.value for one in found.values()] == [1, -1]
+    assert reasons == {"z": "of 60 models none differs from another, so nothing points anywhere"}
+
+
+def test_with_their_signs_all_measures_rise_with_the_error() -> None:
+    table = read(made(6, models=8))
+    fixed, _ = signs(table)
+    turned = signed(table, fixed)
+    for name, one in correlate(turned).items():
+        assert one.joint.value == pytest.approx(abs(fixed[name].correlation), abs=1e-12)
+    assert list(signed(table, {"y": fixed["y"]}).measures) == ["y"]
+    with pytest.raises(UnknownName, match="measure"):
+        signed(table, {"w": Sign(1, 0.5, 3)})
+
+
+def test_halves_share_no_model_and_have_all_rows() -> None:
+    table = read(made(7, models=5))
+    first, second = halves(table)
+    assert not set(first.model) & set(second.model)
+    assert len(first) + len(second) == len(table)
+    assert len(set(first.model)) == len(set(second.model)) == 10
+    again, other = halves(table, seed=1)
+    assert set(again.model) != set(first.model)
+    assert set(halves(table.rows(np.arange(len(table))[::-1]))[0].model) == set(first.model)
+    assert len(set(other.model)) == 10

@@ -1,0 +1,74 @@
+"""The built-in groups on the mirrored research data: counts, classes and shapes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from oodometer.studies.domains.group import named
+from tests.support.research_data import needs
+
+# Group, file, domain, rows to train on, rows to test on.
+FOUND = [
+    ("ci10", "cifar/cifar10_jpeg.npz", "cifar-10-jpeg", 20_000, 10_000),
+    ("ci10", "cifar/tinyimagenet_as_cifar10.npz", "tiny-imagenet", 4797, 503),
+    ("numbers", "digits/mnist.npz", "mnist", 60_000, 10_000),
+    ("numbers", "digits/mnist.npz", "colored-mnist", 60_000, 10_000),
+    ("numbers", "digits/usps.npz", "usps", 7291, 2007),
+    ("sentiment", "text/fdu_mtl_16domain_sentiment.parquet", "books", 1600, 400),
+    ("sentiment", "text/fdu_mtl_16domain_sentiment.parquet", "software", 1515, 400),
+]
+# Those of which a share is held out: rows in all.
+SHARED = [
+    ("numbers", "digits/street_digits.npz", "street", 446),
+    ("pacs", "pacs/pacs32.npz", "photo", 1670),
+    ("pacs", "pacs/pacs32.npz", "art_painting", 2048),
+    ("nli", "text/nli_multi.parquet", "slate", 750),
+    ("nli", "text/nli_multi.parquet", "matched", 9815),
+    ("adult-race", "tables/adult.parquet", "Black", 3124),
+    ("adult-country", "tables/adult.parquet", "europe", 521),
+    ("acs-year", "tables/acs_employment_MA_2015_2018.parquet", "2018", 70_131),
+    ("acs-race", "tables/acs_employment_MA_2015_2018.parquet", "black", 16_793),
+]
+
+
+def root_of(file: str) -> Path:
+    return needs(file).parent.parent
+
+
+@pytest.mark.realdata
+@pytest.mark.parametrize(("group", "file", "domain", "train", "test"), FOUND)
+def test_files_that_have_their_own_split(
+    group: str, file: str, domain: str, train: int, test: int
+) -> None:
+    found = named(group, root=root_of(file))
+    assert [len(found.domain(domain, split)) for split in ("train", "test")] == [train, test]
+
+
+@pytest.mark.realdata
+@pytest.mark.parametrize(("group", "file", "domain", "n"), SHARED)
+def test_files_of_which_a_fifth_is_held_out(group: str, file: str, domain: str, n: int) -> None:
+    found = named(group, root=root_of(file))
+    train, test = (found.domain(domain, split) for split in ("train", "test"))
+    assert len(train) + len(test) == n
+    assert len(test) / n == pytest.approx(0.2, abs=0.06)
+    assert train.labels is not None
+    assert np.unique(train.labels).tolist() == list(range(len(found.classes)))
+
+
+@pytest.mark.realdata
+def test_all_images_of_a_group_have_one_shape() -> None:
+    for name, file in (("numbers", "digits/mnist.npz"), ("ci10", "cifar/cifar10_jpeg.npz")):
+        group = named(name, root=root_of(file))
+        shapes = {group.domain(one, "test").take(slice(0, 2)).shape for one in group.found}
+        assert shapes == {(2, 32, 32, 3)}
+
+
+@pytest.mark.realdata
+def test_the_parts_of_made_groups_hold_all_digits() -> None:
+    root = root_of("digits/mnist.npz")
+    for name in ("rotated-mnist", "colored-mnist"):
+        group = named(name, root=root)
+        assert sum(len(group.domain(one, "train")) for one in group.domains) == 60_000

@@ -1,0 +1,65 @@
+"""Corrupted groups: every domain under every corruption."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from oodometer.core.errors import InputError, UnknownName
+from oodometer.core.random_streams import Draws
+from oodometer.studies.domains import corrupted_groups
+from oodometer.studies.domains.group import named
+from oodometer.transforms.corruptions import Corruption
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "pacs").mkdir()
+    random = np.random.default_rng(0)
+    np.savez(
+        tmp_path / "pacs" / "pacs32.npz",
+        x=random.integers(0, 256, (40, 32, 32, 3), dtype=np.uint8),
+        y=np.arange(40) % 7,
+        domain=np.zeros(40, dtype=np.uint8),
+        domains=np.array(["photo", "sketch"]),
+    )
+    return tmp_path
+
+
+def test_a_corrupted_domain_is_the_domain_corrupted(root: Path) -> None:
+    clean = named("pacs", root=root).domain("photo", "train")
+    group = corrupted_groups.named("pacs-c", root=root)
+    data = group.domain("photo/fog-3", "train")
+    draws = Draws(0, clean.keys, np.ones(len(clean), dtype=np.int64))
+    assert np.array_equal(
+        data.take(slice(None)), Corruption("fog", 3).apply(clean.take(slice(None)), draws)
+    )
+    assert data.labels is not None
+    assert clean.labels is not None
+    assert np.array_equal(data.labels, clean.labels)
+    assert len(group.domains) == 4 * 16 * 5
+
+
+def test_some_corruptions_may_be_asked_for(root: Path) -> None:
+    group = corrupted_groups.corrupted(named("pacs", root=root), "fog-3", seed=7)
+    assert (group.name, len(group.domains), group.classes) == ("pacs-c", 4, named("pacs").classes)
+    other = corrupted_groups.corrupted(named("pacs", root=root), "fog-3")
+    first, second = (one.domain("photo/fog-3", "test") for one in (group, other))
+    assert not np.array_equal(first.take(slice(None)), second.take(slice(None)))
+
+
+def test_what_is_missing_is_that_of_the_clean_group(tmp_path: Path) -> None:
+    why = corrupted_groups.named("pacs-c", root=tmp_path).missing("photo/fog-3")
+    assert why is not None
+    assert "pacs-c/photo/fog-3 is made of another: pacs/photo: there is no 'pacs/pacs32.npz'" in why
+
+
+def test_names_that_nothing_has(tmp_path: Path) -> None:
+    assert corrupted_groups.named("pacs", root=tmp_path) == named("pacs", root=tmp_path)
+    for name in ("pac", "pac-c"):
+        with pytest.raises(UnknownName, match=f"No domain group is called '{name}'. Did you mean"):
+            corrupted_groups.named(name)
+    with pytest.raises(InputError, match="Only images can be corrupted; sentiment is of text"):
+        corrupted_groups.named("sentiment-c")

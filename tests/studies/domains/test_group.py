@@ -1,0 +1,291 @@
+"""Groups of domains: opened, split, brought to one shape, and what is missing."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from oodometer.core.errors import InputError, UnknownName
+from oodometer.core.protocols import Dataset
+from oodometer.core.random_streams import Draws
+from oodometer.core.softmax_kernels import Array
+from oodometer.parallel.pickling import VARIABLE
+from oodometer.studies.domains import group as groups
+from oodometer.studies.domains.group import Group, every, named, opened
+from oodometer.studies.domains.synthetic import Rotated
+
+SITES = """
+[groups.sites]
+classes = ["cat", "dog"]
+[groups.sites.domains.north]
+reader = "folder"
+path = "north/"
+[groups.sites.domains.south]
+reader = "folder"
+path = "south/"
+test = "south_test/"
+"""
+NONE = Draws(0, np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))
+
+
+def picture(seed: int, side: int = 6) -> Array:
+    return np.random.default_rng(seed).integers(0, 256, (side, side, 3), dtype=np.uint8)
+
+
+def folder(path: Path, first: int, n: int, *, names: tuple[str, ...] = ("cat", "dog"), side: int = 6) -> None:  # fmt: skip
+    for name in names:
+        (path / name).mkdir(parents=True)
+    for row in range(n):
+        Image.fromarray(picture(first + row, side)).save(path / names[row % len(names)] / f"{row}.png")  # fmt: skip
+
+
+@pytest.fixture
+def sites(tmp_path: Path) -> Group:
+    folder(tmp_path / "north", 0, 60)
+    folder(tmp_path / "south", 100, 6)
+    folder(tmp_path / "south_test", 200, 4)
+    (tmp_path / "sites.toml").write_text(SITES)
+    return opened(tmp_path / "sites.toml")
+
+
+def labels_of(data: Dataset) -> list[int]:
+    assert data.labels is not None
+    return list(data.labels.tolist())
+
+
+def test_a_share_by_content_is_held_out(sites: Group) -> None:
+    train, test = (sites.domain("north", split) for split in ("train", "test"))
+    assert (sites.name, sites.kind, sites.domains) == ("sites", "images", ("north", "south"))
+    assert train.name == test.name == "sites/north"
+    assert len(train) + len(test) == 60
+    assert 4 <= len(test) <= 24
+    assert not set(train.keys.tolist()) & set(test.keys.tolist())
+    assert set(labels_of(train)) == {0, 1}
+
+
+def test_files_for_testing_are_read_whole(sites: Group) -> None:
+    assert labels_of(sites.domain("south", "train")) == [0, 0, 0, 1, 1, 1]
+    assert labels_of(sites.domain("south", "test")) == [0, 0, 1, 1]
+    found = sites.domain("south", "test").take(slice(None))
+    assert np.array_equal(found, [picture(200 + row) for row in (0, 2, 1, 3)])
+
+
+def test_groups_are_plain_data(sites: Group) -> None:
+    sites.domain("north", "train")
+    again = pickle.loads(pickle.dumps(sites))
+    assert again == sites
+    assert again.domain("north", "test").fingerprint == sites.domain("north", "test").fingerprint
+
+
+def test_a_dict_and_a_root_of_its_own(sites: Group, tmp_path: Path) -> None:
+    table = tomllib.loads(SITES)
+    assert opened(table, root=tmp_path) == sites
+    table["groups"]["sites"]["root"] = str(tmp_path)
+    assert opened(table).domain("south", "train").fingerprint == sites.domain("south", "train").fingerprint  # fmt: skip
+    table["groups"]["other"] = table["groups"]["sites"]
+    with pytest.raises(InputError, match=r"There are 2 groups: sites, other\. Say which"):
+        opened(table)
+    assert opened(table, name="other").name == "other"
+    with pytest.raises(
+        UnknownName, match=r"No domain group is called 'othr'\. Did you mean 'other'"
+    ):
+        opened(table, name="othr")
+
+
+def test_unknown_names_are_answered_with_those_there_are(sites: Group) -> None:
+    with pytest.raises(UnknownName, match=r"No domain of sites is called 'nort'. Did you mean 'north'\?"):  # fmt: skip
+        sites.domain("nort", "train")
+    with pytest.raises(UnknownName, match="No split is called 'dev'"):
+        sites.domain("north", "dev")  # type: ignore[arg-type]
+    with pytest.raises(
+        UnknownName, match=r"No domain group is called 'pac'. Did you mean 'pacs'\?"
+    ):
+        named("pac")
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    group = opened(tomllib.loads(SITES), root=tmp_path)
+    folder(tmp_path / "north", 0, 60)
+    assert (group.found, group.missing("north")) == (("north",), None)
+    why = f"sites/south: there is no 'south/' (and 1 file more) in {tmp_path}; put it there."
+    assert group.missing() == group.missing("north", "south") == why
+    with pytest.raises(InputError, match="there is no 'south/'"):
+        group.domain("south", "train")
+
+
+def test_built_in_groups_say_which_files_they_look_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    why = (
+        "pacs/photo: set OODOMETER_DATA to the folder that has 'pacs/pacs32.npz', or 'PACS/photo'."
+    )
+    assert named("pacs").missing("photo") == why
+    assert "made of another: numbers/mnist: set" in str(named("rotated-mnist").missing())
+    monkeypatch.setenv(VARIABLE, "/nowhere")
+    assert "there is no 'pacs/pacs32.npz', or" in str(named("pacs").missing())
+    assert all(group.missing() for group in every())
+    assert len({group.name for group in every()}) == len(every()) == len(groups.names())
+    assert all(group.about for group in every())
+
+
+@pytest.mark.parametrize(
+    ("break_it", "why"),
+    [
+        ({"classes": ["cat", "cow"]}, "sites/north: Row 30 has the label 'dog'"),
+        ({"kind": "vectors"}, "It holds images, and the group is of vectors. Say kind = 'images'"),
+        ({"domains": {"north": {"reader": "folder", "path": "north", "share": 1.0}}}, "None of its 60 rows are for split 'train'"),
+        ({"domains": {"north": {"reader": "folder", "path": "empty"}}}, "has no images"),
+        ({"domains": {"north": {"reader": "folder", "path": "sites.toml"}}}, "is a file; a folder"),
+    ],
+)  # fmt: skip
+def test_bad_data_is_refused_with_its_place(
+    sites: Group, tmp_path: Path, break_it: dict[str, Any], why: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    table = tomllib.loads(SITES)
+    table["groups"]["sites"] |= break_it
+    with pytest.raises(InputError, match="sites/north: ") as caught:
+        opened(table, root=tmp_path).domain("north", "train")
+    assert why in str(caught.value)
+
+
+def test_images_are_brought_to_the_shape_of_the_group(tmp_path: Path) -> None:
+    folder(tmp_path / "large", 0, 4, side=9)
+    np.savez(tmp_path / "grey.npz", x=np.full((9, 4, 4), 50, dtype=np.uint8), y=np.arange(9) % 2)
+    share = {"share": 1.0}
+    table = {
+        "classes": ["cat", "dog"],
+        "shape": [6, 6, 3],
+        "domains": {
+            "large": {"reader": "folder", "path": "large", **share},
+            "grey": {"reader": "npz", "path": "grey.npz", **share},
+            "turned": {"of": "grey", "change": "rotated", "degrees": 90},
+        },
+    }
+    group = opened({"groups": {"mixed": table}}, root=tmp_path)
+    assert group.domain("large", "test").take(slice(None)).shape == (4, 6, 6, 3)
+    assert np.array_equal(group.domain("grey", "test").take(slice(1)), np.full((1, 6, 6, 3), 50))
+    assert group.domain("turned", "test").take(slice(None)).shape == (9, 6, 6, 3)
+
+
+def test_the_first_source_that_is_there_is_read(tmp_path: Path) -> None:
+    table = {"classes": ["cat", "dog"], "domains": ["a"], "each": [
+        {"reader": "npz", "path": "a.npz"}, {"reader": "folder", "path": "{domain}"}]}  # fmt: skip
+    group = opened({"groups": {"two": table}}, root=tmp_path)
+    folder(tmp_path / "a", 0, 30)
+    assert group.domain("a", "train").take(slice(1)).shape == (1, 6, 6, 3)
+    np.savez(tmp_path / "a.npz", x=np.zeros((9, 4, 4), dtype=np.uint8), y=np.zeros(9))
+    # Equal rows fall on one side.
+    side = "test" if group.domain("a", "test").take(slice(1)).shape == (1, 4, 4) else "train"
+    assert len(group.domain("a", side)) == 9  # type: ignore[arg-type]
+
+
+def test_classes_may_be_the_folders_of_a_domain(tmp_path: Path) -> None:
+    table = {"classes_of": "b", "each": {"reader": "folder", "path": "{domain}"}, "domains": ["a", "b"]}  # fmt: skip
+    folder(tmp_path / "a", 0, 20, names=("dog",))
+    alone = opened({"groups": {"two": table}}, root=tmp_path)
+    assert (alone.classes, alone.found) == ((), ())
+    assert alone.missing("a") == "two/a: the domain whose folders are the classes is not there."
+    folder(tmp_path / "b", 0, 20)
+    group = opened({"groups": {"two": table}}, root=tmp_path)
+    assert group.classes == ("cat", "dog")
+    assert set(labels_of(group.domain("a", "train"))) == {1}
+
+
+def digits(root: Path) -> Array:
+    images = np.random.default_rng(0).integers(0, 256, (120, 8, 8), dtype=np.uint8)
+    (root / "digits").mkdir()
+    labels = np.arange(120) % 10
+    np.savez(root / "digits" / "mnist.npz", x_train=images, y_train=labels, x_test=images[:60], y_test=labels[:60])  # fmt: skip
+    return images
+
+
+def test_rotated_digits_are_each_in_one_domain(tmp_path: Path) -> None:
+    digits(tmp_path)
+    group = named("rotated-mnist", root=tmp_path)
+    found = [group.domain(name, "train") for name in group.domains]
+    keys = [key for one in found for key in one.keys.tolist()]
+    assert len(keys) == len(set(keys)) == 120
+    plain = opened({"groups": {"d": {"classes": list("0123456789"), "domains": {"m": {
+        "reader": "npz", "path": "digits/mnist.npz", "inputs": "x_train", "labels": "y_train",
+        "test": {"inputs": "x_test", "labels": "y_test"}}}}}}, root=tmp_path).domain("m", "train")  # fmt: skip
+    rows = np.flatnonzero(np.isin(plain.keys, found[1].keys))
+    assert np.array_equal(found[1].take(slice(None)), Rotated(15).apply(plain.take(rows), NONE))
+    assert found[1].name == "rotated-mnist/15"
+
+
+def test_colored_digits_have_two_classes_and_ten(tmp_path: Path) -> None:
+    digits(tmp_path)
+    two, ten = named("colored-mnist", root=tmp_path), named("numbers", root=tmp_path)
+    assert set(labels_of(two.domain("plus-90", "train"))) == {0, 1}
+    assert two.domain("minus-90", "test").take(slice(1)).shape == (1, 8, 8, 3)
+    painted = ten.domain("colored-mnist", "train")
+    assert painted.take(slice(1)).shape == (1, 32, 32, 3)
+    assert labels_of(painted) == labels_of(ten.domain("mnist", "train"))
+    assert set(ten.found) == {"mnist", "colored-mnist"}
+
+
+def test_svhn_calls_zero_ten(tmp_path: Path) -> None:
+    from scipy.io import savemat
+
+    (tmp_path / "svhn").mkdir()
+    images = np.zeros((32, 32, 3, 3), dtype=np.uint8)
+    for name in ("train", "test"):
+        savemat(tmp_path / "svhn" / f"{name}_32x32.mat", {"X": images, "y": [[10], [1], [9]]})
+    assert labels_of(named("numbers", root=tmp_path).domain("svhn", "train")) == [0, 1, 9]
+
+
+def test_published_corruptions_are_only_for_testing(tmp_path: Path) -> None:
+    folder = tmp_path / "CIFAR-10-C"
+    folder.mkdir()
+    images = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), dtype=np.uint8)
+    np.save(folder / "fog.npy", images)
+    np.save(folder / "labels.npy", np.arange(20) % 10)
+    group = named("cifar-10-c", root=tmp_path)
+    assert group.found == ("fog",)
+    found = group.domain("fog", "test")
+    assert np.array_equal(found.take(slice(None)), images)
+    assert labels_of(found) == [*range(10), *range(10)]
+    with pytest.raises(InputError, match="None of its 20 rows are for split 'train'"):
+        group.domain("fog", "train")
+
+
+def test_genres_and_clinical_sentences_stand_in_one_group(tmp_path: Path) -> None:
+    (tmp_path / "multinli_1.0").mkdir()
+    (tmp_path / "mednli").mkdir()
+    rows = [
+        {"sentence1": f"a {n}", "sentence2": f"b {n}", "gold_label": label, "genre": genre}
+        for n, (label, genre) in enumerate(
+            [("neutral", "slate"), ("-", "slate"), ("entailment", "slate"), ("neutral", "travel")]
+        )
+    ]
+    for name in ("train", "dev_matched"):
+        write_lines(tmp_path / "multinli_1.0" / f"multinli_1.0_{name}.jsonl", rows)
+    clinical = [{key: one[key] for key in one if key != "genre"} for one in rows]
+    for name in ("train", "test"):
+        write_lines(tmp_path / "mednli" / f"mli_{name}_v1.jsonl", clinical)
+    group = named("mnli", root=tmp_path)
+    assert group.domain("slate", "test").take(slice(None)) == [("a 0", "b 0"), ("a 2", "b 2")]
+    assert labels_of(group.domain("slate", "train")) == [1, 0]
+    assert labels_of(group.domain("mednli", "train")) == [1, 0, 1]
+
+
+def test_marks_of_drugs_are_stars_by_two(tmp_path: Path) -> None:
+    (tmp_path / "drugs").mkdir()
+    for name in ("Train", "Test"):
+        path = tmp_path / "drugs" / f"drugsCom{name}_raw.csv"
+        lines = [f'{n},"on ""{n}""\nand on",{mark}' for n, mark in enumerate(range(1, 11))]
+        path.write_text("\n".join(["uniqueID,review,rating", *lines]))
+    found = named("amazon", root=tmp_path).domain("drugs", "train")
+    assert labels_of(found) == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    assert found.take(slice(1)) == ['on "0"\nand on']
+
+
+def write_lines(path: Path, rows: list[dict[str, str]]) -> None:
+    path.write_text("\n".join(map(json.dumps, rows)))

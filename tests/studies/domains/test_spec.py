@@ -1,0 +1,143 @@
+"""Groups as they are declared: what is shared, what is the test's own, and what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oodometer.core.errors import InputError, UnknownName
+from oodometer.studies.domains.array_files import Npz
+from oodometer.studies.domains.reader_registry import Folder
+from oodometer.studies.domains.row_sources import Made, Source
+from oodometer.studies.domains.spec import declared, groups_of, tables_of
+from oodometer.studies.domains.synthetic import Rotated
+from oodometer.studies.domains.table_files import Table
+
+TWO = ["cat", "dog"]
+NORTH = {"reader": "folder", "path": "north"}
+
+
+def group(**keys: Any) -> dict[str, Any]:
+    return {"classes": TWO, "domains": {"north": NORTH}, **keys}
+
+
+def sources(table: dict[str, Any]) -> dict[str, Any]:
+    return dict(declared(table, "sites").sources)
+
+
+def test_a_few_lines_are_enough() -> None:
+    found = declared(group(), "sites")
+    assert (found.kind, found.classes, found.shape) == ("images", ("cat", "dog"), None)
+    assert found.sources == (("north", (Source(Folder("north")),)),)
+
+
+def test_a_path_is_all_that_differs_for_testing() -> None:
+    table = group(domains={"north": {**NORTH, "size": 8, "test": "held/", "share": 0.5}})
+    assert sources(table)["north"] == (Source(Folder("north", 8), Folder("held/", 8), 0.5),)
+
+
+def test_what_is_shared_is_filled_in_and_what_is_own_comes_first() -> None:
+    each = {
+        "reader": "table",
+        "path": "{domain}.csv",
+        "text": "text",
+        "where": {"domain": "{domain}", "split": "train"},
+        "test": {"where": {"split": "test"}},
+    }
+    found = sources(group(domains=["a", "b"], each=each))
+    where = (("domain", "b"), ("split", "train"))
+    train = Table("b.csv", text="text", where=where)
+    test = Table("b.csv", text="text", where=(("domain", "b"), ("split", "test")))
+    assert found["b"] == (Source(train, test),)
+    own = sources(group(domains={"a": {"path": "c.csv", "where": {"year": 1}}}, each=each))
+    assert own["a"][0].train.path == "c.csv"
+    assert dict(own["a"][0].train.where) == {"domain": "a", "split": "train", "year": 1}
+    assert declared(group(domains=["a"], each=each), "sites").kind == "text"
+
+
+def test_there_may_be_several_sources() -> None:
+    each = [{"reader": "npz", "path": "a.npz", "where": {"domain": "{domain}"}}, {"reader": "folder", "path": "{domain}"}]  # fmt: skip
+    found = sources(group(domains=["a"], each=each))["a"]
+    assert found == (Source(Npz("a.npz", where=(("domain", "a"),))), Source(Folder("a")))
+    assert len(sources(group(domains={"a": [NORTH, NORTH]}))["a"]) == 2
+
+
+def test_a_domain_may_be_made_of_another() -> None:
+    made = {"of": "north", "change": "rotated", "degrees": 15, "part": [1, 6]}
+    found = sources(group(domains={"north": NORTH, "turned": made}))
+    assert found["turned"] == (Made("north", Rotated(15), (1, 6)),)
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ({"domians": {}}, "Did you mean 'domains'?"),
+        ({"kind": "image"}, "No kind is called 'image'. Did you mean 'images'?"),
+        ({"domains": {"n": {"reader": "foldr", "path": "n"}}}, "No reader is called 'foldr'. Did you mean 'folder'?"),
+        ({"domains": {"n": {**NORTH, "tset": "m"}}}, "No key of sites/n is called 'tset'. Did you mean 'test'?"),
+        ({"domains": {"n": {**NORTH, "test": {"pth": "m"}}}}, "No key of sites/n is called 'pth'"),
+        ({"domains": {"n": {"of": "n", "change": "rotated", "degrees": 1}}}, "that is read from files is called 'n'"),
+        ({"domains": {"n": NORTH, "m": {"of": "o", "change": "painted"}}}, "is called 'o'"),
+        ({"domains": {"n": NORTH, "m": {"of": "n", "change": "turned"}}}, "No change is called 'turned'"),
+        ({"domains": {"n": NORTH, "m": {"of": "n", "change": "rotated", "angle": 3}}}, "is called 'angle'"),
+    ],
+)  # fmt: skip
+def test_unknown_names_are_answered_with_those_there_are(keys: dict[str, Any], why: str) -> None:
+    with pytest.raises(UnknownName) as caught:
+        declared(group(**keys), "sites")
+    assert why in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ({"classes": ["cat"]}, "classes must be two names or more, each once"),
+        ({"classes": ["cat", "cat"]}, "each once; got ['cat', 'cat']"),
+        ({"classes": "cat"}, "classes must be a list of texts"),
+        ({"classes_of": "north"}, "needs classes, a list of names, or classes_of"),
+        ({"domains": {}}, "has no domains"),
+        ({"domains": ["a", "a"]}, "domains must be names, each once"),
+        ({"domains": {"n": {"path": "n"}}}, "sites/n has no reader. Name one of: folder, idx"),
+        ({"domains": {"n": {"reader": "folder"}}}, "sites/n does not say path"),
+        ({"domains": {"n": "north/"}}, "sites/n must be a table"),
+        ({"domains": {"n": {**NORTH, "share": 0}}}, "share must be above 0 and at most 1; got 0"),
+        ({"domains": {"n": {**NORTH, "skip_bad": "yes"}}}, "skip_bad must be true or false; got 'yes'"),
+        ({"domains": {"n": {**NORTH, "rename": {"a": 1}}}}, "rename must be a table"),
+        ({"shape": [32]}, "shape must be [height, width]"),
+        ({"shape": [32, 32, 4]}, "or [height, width, 3]; got [32, 32, 4]"),
+        ({"shape": [32, 32], "kind": "text"}, "shape is for images, and it is of text"),
+        ({"domains": {"n": NORTH, "m": {"of": "n", "change": "painted", "part": [3, 3]}}}, "the i-th of m from 0"),
+        ({"domains": {"n": NORTH, "m": {"change": "painted"}}}, "of must be a text; got None"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_with_the_place(keys: dict[str, Any], why: str) -> None:
+    with pytest.raises(InputError) as caught:
+        declared(group(**keys), "sites")
+    assert why in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_group_must_be_a_table_with_classes() -> None:
+    with pytest.raises(InputError, match="The group 'sites' must be a table"):
+        declared(3, "sites")
+    with pytest.raises(InputError, match="needs classes"):
+        declared({"domains": {"n": NORTH}}, "sites")
+    with pytest.raises(UnknownName, match="No domain is called 'south'"):
+        declared({"domains": {"north": NORTH}, "classes_of": "south"}, "sites")
+
+
+def test_files_of_groups(tmp_path: Path) -> None:
+    path = tmp_path / "sites.toml"
+    with pytest.raises(InputError, match="There is no file"):
+        tables_of(path)
+    path.write_text("[groups.a\n")
+    with pytest.raises(InputError, match=r"sites\.toml can't be read as TOML"):
+        tables_of(path)
+    with pytest.raises(UnknownName, match=r"is called 'group'. Did you mean 'groups'\?"):
+        groups_of({"group": {}})
+    nothing: list[dict[str, Any]] = [{}, {"groups": {}}, {"groups": 3}]
+    for empty in nothing:
+        with pytest.raises(InputError, match=r"There is no group\. Declare one"):
+            groups_of(empty)

@@ -1,0 +1,3 @@
+from tests.report.conftest import studied
+
+__all__ = ["studied"]

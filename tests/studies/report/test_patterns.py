@@ -1,0 +1,75 @@
+"""ID against OOD accuracy on the page: patterns, gaps and points are the protocol's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oodometer.core.errors import NoAnswer
+from oodometer.studies.analysis.id_ood_scatter import scatters
+from oodometer.studies.report.patterns import HEADS, patterned
+from tests.support.study_tables import made, table_of
+
+
+def test_every_pair_is_in_the_table_with_its_pattern_and_gap() -> None:
+    table = table_of(made())
+    found, expected = patterned(table), scatters(table)
+    assert [row[0] for row in found.pairs.rows] == [f"{s.training} → {s.target}" for s in expected]
+    for row, one in zip(found.pairs.rows, expected, strict=True):
+        cells = dict(zip(HEADS, row, strict=True))
+        assert one.gap.value is not None
+        assert one.gap.value_se is not None
+        gap = f"{100 * one.gap.value:.1f} ± {100 * one.gap.value_se:.1f}".replace("-", "−")
+        assert cells["normalised gap, %"] == gap
+        assert cells["pattern"] == (one.pattern.name or "none")
+    assert found.counts == (("functional relationship: who is better at home is better there", 4),)
+
+
+def test_points_are_the_models_and_axes_are_shared() -> None:
+    table = table_of(made())
+    found, expected = patterned(table), scatters(table)
+    figure, one = found.figures[0], expected[0]
+    points = {
+        point["name"]: (point["x"], point["y"]) for point in figure.spec["datasets"]["points"]
+    }
+    assert set(points) == set(one.models)
+    for j, model in enumerate(one.models):
+        assert points[model] == pytest.approx((100 * one.id[j], 100 * one.ood[j]), rel=1e-4)
+    assert figure.caption == f"Functional: {one.pattern.reason}."
+    lines = [figure.spec["datasets"]["line"] for figure in found.figures]
+    assert all(line == lines[0] for line in lines)
+    assert all(end["x"] == end["y"] for end in lines[0])
+
+
+def test_tasks_are_compared_where_there_are_several() -> None:
+    columns = made()
+    columns["task"] = ["words" if name == "art" else "views" for name in columns["tested_on"]]
+    found = patterned(table_of(columns))
+    assert found.tasks is not None
+    assert [row[0] for row in found.tasks.rows] == ["views", "words"]
+    assert {row[-1] for row in found.tasks.rows} == {"0.00", "1.00"}
+    assert patterned(table_of(made())).tasks is None
+
+
+def test_many_pairs_are_cut_and_that_is_said() -> None:
+    rng = np.random.default_rng(0)
+    domains = [f"d{j:03}" for j in range(320)]
+    columns: dict[str, list[Any]] = {
+        "model": [m for m in "abc" for _ in domains], "trained_on": ["d000"] * 960,
+        "tested_on": domains * 3, "accuracy": rng.random(960).tolist(), "ni": [0.0] * 960,
+    }  # fmt: skip
+    found = patterned(table_of(columns))
+    assert len(found.figures) == 8
+    assert len(found.pairs.rows) == 300
+    assert found.remarks == (
+        "Of 319 pairs 8 are drawn, those with the most models.", "The table has 300 of them.",
+    )  # fmt: skip
+
+
+def test_without_an_accuracy_at_home_there_is_no_pattern() -> None:
+    columns = made()
+    rows = [j for j, name in enumerate(columns["tested_on"]) if name == "art"]
+    with pytest.raises(NoAnswer, match="no model has an accuracy both on a domain"):
+        patterned(table_of({key: [cells[j] for j in rows] for key, cells in columns.items()}))

@@ -1,0 +1,62 @@
+"""The page of the toy holds what was found, and nothing that a browser would fetch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import pytest
+import vl_convert
+
+from oodometer.core.errors import InputError
+from oodometer.studies.report._toy_page import reading, sphere_chart, sphere_page, zero_of
+
+
+@dataclass(frozen=True)
+class Found:
+    distance: float
+    ni: float | None
+    atc: float | None
+
+
+ROWS = [Found(0.0, 0.7312, 0.8), Found(1.0, None, 0.2), Found(3.14, -0.8, -0.75)]
+
+
+def test_the_page_has_the_numbers_and_the_reading() -> None:
+    page = sphere_page(ROWS, title="</script><b>toy")
+    assert "<title>&lt;/script&gt;&lt;b&gt;toy</title>" in page
+    assert "NI-Sphere ranks the models with τ 0.73 at 0.00 rad, with none at 1.50" in page
+    assert "ATC-MC ranks the models with τ 0.80 at 0.00 rad, with none at 1.45" in page
+    assert '<td class="number">not defined</td>' in page
+    assert '<td class="number">−0.75</td>' in page
+
+
+def test_the_chart_holds_every_point_that_is_defined() -> None:
+    spec = sphere_chart(ROWS)
+    text = json.dumps(spec)
+    for value in ("0.7312", "0.2", "-0.75"):
+        assert value in text
+    assert text.count('"measure": "NI-Sphere"') == 2
+    assert text.count('"measure": "ATC-MC"') == 3
+    assert '"url"' not in text
+    plain = json.loads(text.replace('"container"', "400"))
+    assert vl_convert.vegalite_to_svg(plain).startswith("<svg")
+
+
+def test_no_rows_make_no_page() -> None:
+    with pytest.raises(InputError, match="no rows to show"):
+        sphere_page([], title="toy")
+
+
+def test_where_nothing_is_defined_it_is_said() -> None:
+    page = sphere_page([Found(0.0, None, None)], title="toy")
+    assert "NI-Sphere ranks the models nowhere: all are alike to it." in page
+
+
+def test_a_line_that_never_comes_down_has_no_zero() -> None:
+    assert zero_of([(0.0, 0.3), (1.0, 0.1)]) is None
+    assert zero_of([(0.0, -0.3), (1.0, -0.1)]) is None
+    assert zero_of([(0.0, 0.3), (1.0, 0.0)]) == 1.0
+    assert reading("NI", [(0.0, 0.3), (1.0, 0.1)]) == (
+        "NI ranks the models with τ 0.30 at 0.00 rad, and with 0.10 at 1.00."
+    )

@@ -1,0 +1,375 @@
+"""Running a study: nothing twice, nothing lost, and what fails or disturbs."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from oodometer.core.errors import InputError, MissingExtra
+from oodometer.parallel.runners import processes, serial
+from oodometer.studies import Ran, Study, run, status
+from oodometer.studies.plan import Task, planned
+from oodometer.studies.store import Outcome, Store
+from oodometer.studies.store.array_store import Shelf
+from oodometer.studies.training import checkpoint
+from oodometer.studies.worker import do_task
+from tests.support import study_tasks, tiny_pool
+from tests.support.study_tasks import Ball, Counting, exported, model, study
+
+COUNTED = [model("counted", Counting())]
+
+
+def raising(task: Task) -> list[Outcome]:
+    raise ValueError("all of\nit")
+
+
+def columns(folder: Path, *names: str) -> list[tuple[Any, ...]]:
+    with Store.open(folder) as store:
+        rows = store.rows().to_pylist()
+    return [tuple(row[name] for name in names) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("done")
+    assert run(study(), folder).left == 0
+    return folder
+
+
+# Nothing twice ----------------------------------------------------------------------------------
+
+
+def test_a_study_is_done_once(done: Path) -> None:
+    again = run(study(), done, work=raising)
+    assert (again.total, again.before, again.done, again.left) == (12, 12, 0, 0)
+    assert len(columns(done, "value")) == 12 * (2 + 8 + 8 + 3)
+
+
+def test_a_limit_is_kept_and_the_rest_is_done_later(done: Path, tmp_path: Path) -> None:
+    first = run(study(), tmp_path, limit=5)
+    assert (first.before, first.done, first.left) == (0, 5, 7)
+    with Store.open(tmp_path) as store:
+        known = store.known()
+    second = run(study(), tmp_path, limit=100)
+    assert (second.before, second.done, second.left) == (5, 7, 0)
+    with Store.open(tmp_path) as store:
+        assert known < store.known()
+    assert exported(tmp_path) == exported(done)
+
+
+def test_what_is_stored_costs_no_pass(tmp_path: Path) -> None:
+    few: dict[str, Any] = {"models": COUNTED, "invariance": [], "measures": [], "metrics": []}
+    Counting.rows = 0
+    run(study(**few, estimators=["ac"]), tmp_path)
+    # Three test domains and one source.
+    assert Counting.rows == 3 * 60 + 70
+    wider = study(
+        **{**few, "metrics": "all", "measures": ["entropy-source", "source-error"]},
+        estimators="all", temperature="both",
+    )  # fmt: skip
+    ran = run(wider, tmp_path)
+    assert (ran.before, ran.done) == (0, 3)
+    assert {"atc-mc (pre-T)", "f1", "source-error"} < {m for (m,) in columns(tmp_path, "measure")}
+    assert Counting.rows == 3 * 60 + 70
+    run(study(**{**few, "invariance": ["gaussian"]}, estimators=["ac"]), tmp_path)
+    shown = Counting.rows - (3 * 60 + 70)
+    # The examples themselves, and three draws of each.
+    assert shown == 3 * 60 * 4
+    run(study(**{**few, "invariance": ["gaussian"]}, estimators=["ac"]), tmp_path)
+    assert Counting.rows - (3 * 60 + 70) == shown
+
+
+def test_a_wider_spec_asks_for_the_rest_alone(done: Path, tmp_path: Path) -> None:
+    narrow = study(
+        domains=["0"], models=study_tasks.BALLS[:2], invariance=["gaussian"], metrics=["nll"]
+    )
+    run(narrow, tmp_path)
+    seen: list[str] = []
+
+    def noting(task: Task) -> list[Outcome]:
+        seen.extend(study_tasks.units(task))
+        return do_task(task)
+
+    with Store.open(tmp_path) as store:
+        known = {"\t".join(key) for key in store.known()}
+        said = {"\t".join(("said", *pair)) for pair in store.references()}
+    ran = run(study(), tmp_path, work=noting)
+    assert (ran.before, ran.done) == (0, 12)
+    assert not set(seen) & (known | said)
+    assert exported(tmp_path) == exported(done)
+
+
+def test_changed_settings_are_done_anew_and_the_spec_tells_which(tmp_path: Path) -> None:
+    few = {"models": study_tasks.BALLS[:1], "estimators": "none", "measures": [], "metrics": []}
+    ten, twenty = (study(**few, invariance=["gaussian"], draws=draws) for draws in (2, 4))
+    run(ten, tmp_path)
+    before = columns(tmp_path, "tested_on", "measure", "value")
+    ran = run(twenty, tmp_path)
+    assert (ran.before, ran.done) == (0, 3)
+    assert columns(tmp_path, "tested_on", "measure", "value") != before
+    with Store.open(tmp_path) as store:
+        rows = store.rows(planned(ten).keys()).to_pylist()
+    assert [(row["tested_on"], row["measure"], row["value"]) for row in rows] == before
+
+
+def test_two_studies_may_share_a_store(tmp_path: Path, done: Path) -> None:
+    run(study(models=study_tasks.BALLS[2:]), tmp_path)
+    run(study(models=study_tasks.BALLS[:2]), tmp_path)
+    assert exported(tmp_path) == exported(done)
+
+
+# The same by anyone -----------------------------------------------------------------------------
+
+
+def test_workers_give_what_one_process_does(done: Path, tmp_path: Path) -> None:
+    ran = run(study(), tmp_path, runner=processes(2))
+    assert (ran.done, ran.failed) == (12, {})
+    assert exported(tmp_path) == exported(done)
+
+
+def test_neither_order_nor_company_changes_a_value(done: Path, tmp_path: Path) -> None:
+    def backwards(work: Any, tasks: Any, /) -> Any:
+        yield from serial(work, list(tasks)[::-1])
+
+    turned = study(models=study_tasks.BALLS[::-1], domains=["90", "30", "0"])
+    run(turned, tmp_path, runner=backwards)
+    assert exported(tmp_path) == exported(done)
+    # One at a time, where there were several in a task.
+    for one in study_tasks.BALLS:
+        run(study(models=[one]), tmp_path / "alone")
+    assert exported(tmp_path / "alone") == exported(done)
+
+
+def test_batches_do_not_change_a_value(done: Path, tmp_path: Path) -> None:
+    with (
+        mock.patch("oodometer.studies.worker.ROWS", 7),
+        mock.patch("oodometer.neighborhood._neighborhood_sampler.ROWS", 50),
+    ):
+        run(study(), tmp_path)
+    assert exported(tmp_path) == exported(done)
+
+
+def test_networks_of_a_pool_and_their_broken_one(tmp_path: Path) -> None:
+    spec = tiny_pool.trained(tmp_path / "pool")
+    given = {"pools": [{"spec": spec, "folder": tmp_path / "pool"}], "domains": ["0", "30"]}
+    few = {"rows": 50, "source_rows": 50, "estimators": ["doc", "gde"], "measures": ["jacobian"]}
+    opened = Study.open({**given, **few, "invariance": ["gaussian"], "draws": 2})
+    broken = opened.members().models[0]
+    weights = tmp_path / "pool" / broken.name / checkpoint.WEIGHTS
+    content = weights.read_bytes()
+    weights.write_bytes(content[:50])
+    ran = run(opened, tmp_path / "study")
+    assert (ran.total, ran.left_out, ran.untrained) == (8, 4, 0)
+    # The model itself, and gde of its twin, whose second model it is.
+    twin = opened.members().peers()[broken.key]
+    assert set(ran.failed) == {f"{one.name} on {d}" for one in (broken, twin) for d in ("0", "30")}
+    assert "weights.safetensors of the model" in ran.failed[f"{broken.name} on 0"]
+    assert (ran.done, ran.left) == (4, 4)
+    found = columns(tmp_path / "study", "model", "measure")
+    assert {measure for name, measure in found if name == twin.name} == {
+        "doc", "jacobian", "ni-gaussian", "ne-gaussian", "ei-gaussian", "pa-gaussian",
+    }  # fmt: skip
+    assert broken.name not in {name for name, _ in found}
+    assert status(opened, tmp_path / "study").total("failed") == 4
+    weights.write_bytes(content)
+    again = run(opened, tmp_path / "study")
+    assert (again.before, again.done, again.failed, again.left) == (4, 4, {}, 0)
+    assert status(opened, tmp_path / "study").total("done") == 8
+    run(opened, tmp_path / "whole")
+    assert exported(tmp_path / "study") == exported(tmp_path / "whole")
+
+
+# What fails -------------------------------------------------------------------------------------
+
+
+def test_a_broken_model_among_good_ones_stops_nobody(done: Path, tmp_path: Path) -> None:
+    bad = [model(name, f"tests.support.study_tasks:{name}") for name in ("broken", "three_classes")]
+    bad += [
+        model("gone", "tests.studies.nothing:there"),
+        model("half", study_tasks.broken_elsewhere),
+    ]
+    every = study(models=[*study_tasks.BALLS, *bad])
+    ran = run(every, tmp_path)
+    assert (ran.total, ran.done) == (24, 14)
+    reasons = {
+        name: ran.failed.get(f"{name} on 90", "")
+        for name in ("broken", "three_classes", "gone", "half")
+    }
+    # What came of the user's function is quoted as it is, in one line.
+    assert "out of order" in reasons["broken"]
+    assert "tells 3 classes apart, and '90' has 2" in reasons["three_classes"]
+    assert "There is no module 'tests.studies.nothing'" in reasons["gone"]
+    assert "too far south" in reasons["half"]
+    assert {name for name in ran.failed if name.startswith("half")} == {"half on 90"}
+    assert all("\n" not in reason for reason in ran.failed.values())
+    with Store.open(tmp_path) as store:
+        assert "Traceback" in store._database.execute("SELECT trace FROM failures").fetchone()[0]
+    again = run(every, tmp_path)
+    assert (again.before, again.done, len(again.failed)) == (14, 0, 10)
+    run(study(), done)
+    good = [row for row in columns(tmp_path, "model", "tested_on", "measure", "value")
+            if row[0] not in ("broken", "three_classes", "gone", "half")]  # fmt: skip
+    assert good == columns(done, "model", "tested_on", "measure", "value")
+
+
+def test_a_value_that_breaks_is_tried_again_and_the_others_are_there(tmp_path: Path) -> None:
+    few = study(models=study_tasks.BALLS[:2])
+    with mock.patch("oodometer.measures.mixup.Mixup.measure", side_effect=ZeroDivisionError("no")):
+        ran = run(few, tmp_path)
+    assert set(ran.failed.values()) == {"ZeroDivisionError: no"}
+    assert (ran.done, len(ran.failed), ran.left) == (0, 6, 6)
+    measures = {measure for (measure,) in columns(tmp_path, "measure")}
+    assert {"ac", "ni-gaussian", "nll", "source-error"} < measures
+    assert "mixup" not in measures
+    assert status(few, tmp_path).total("failed") == 6
+    again = run(few, tmp_path)
+    assert (again.done, again.failed, again.left) == (6, {}, 0)
+    with Store.open(tmp_path) as store:
+        assert store.failures() == {}
+
+
+def test_an_estimator_that_breaks_leaves_the_others(tmp_path: Path) -> None:
+    lone = study(models=study_tasks.BALLS[:1], domains=["30"])
+    place = "oodometer.estimators.difference_of_confidences.DifferenceOfConfidences.learn"
+    with mock.patch(place, side_effect=ZeroDivisionError("no")):
+        assert len(run(lone, tmp_path).failed) == 1
+    found = {measure for (measure,) in columns(tmp_path, "measure")}
+    assert {"ac", "atc-mc", "atc-mc (pre-T)"} < found
+    assert not {"doc", "doc (pre-T)"} & found
+
+
+def test_a_task_that_raises_has_failed_and_the_reason_is_one_line(tmp_path: Path) -> None:
+    ran = run(study(), tmp_path, work=raising)
+    assert (ran.done, len(ran.failed)) == (0, 12)
+    assert set(ran.failed.values()) == {"ValueError: all of it"}
+    assert run(study(), tmp_path).done == 12
+
+
+def test_a_missing_package_ends_it_at_once(tmp_path: Path) -> None:
+    def without(task: Task) -> list[Outcome]:
+        raise MissingExtra("It needs torch.")
+
+    with pytest.raises(MissingExtra, match="needs torch"):
+        run(study(), tmp_path, work=without)
+    with (
+        mock.patch(
+            "oodometer.studies.study_models.as_model", side_effect=MissingExtra("It needs onnx.")
+        ),
+        pytest.raises(MissingExtra, match="needs onnx"),
+    ):
+        run(study(), tmp_path)
+
+
+def test_models_that_cannot_be_sent_are_named_before_the_work(tmp_path: Path) -> None:
+    local = study(models=[model("mine", lambda points: Ball()(points))])
+    with pytest.raises(InputError, match=r"The model 'mine' can't be sent to workers \("):
+        run(local, tmp_path, runner=processes(1))
+    assert run(local, tmp_path).failed == {}
+
+
+def test_rows_that_differ_where_the_work_is_done_are_told_of(tmp_path: Path) -> None:
+    def elsewhere(task: Task) -> list[Outcome]:
+        return do_task(replace(task, dataset="another"))
+
+    ran = run(study(), tmp_path, work=elsewhere)
+    assert all("are not the same here as where the study is run" in w for w in ran.failed.values())
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_that_makes_no_sense_is_refused(limit: int, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"limit must be 1 or more; got {limit}"):
+        run(study(), tmp_path, limit=limit)
+
+
+# What disturbs ----------------------------------------------------------------------------------
+
+
+def test_a_full_disk_ends_it_and_it_goes_on_after_room_is_made(done: Path, tmp_path: Path) -> None:
+    written, real = [0], os.fsync
+
+    def full(file: int) -> None:
+        written[0] += 1
+        if written[0] > 12:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(file)
+
+    with (
+        mock.patch("oodometer.studies.store.array_store.os.fsync", full),
+        pytest.raises(InputError, match=r"No space left on device\. Make room"),
+    ):
+        run(study(), tmp_path)
+    with Store.open(tmp_path) as store:
+        said = set(store.references())
+    assert said
+    assert not list((tmp_path / "arrays").glob("*.partial"))
+    ran = run(study(), tmp_path)
+    assert (ran.done, ran.left) == (12, 0)
+    assert exported(tmp_path) == exported(done)
+
+
+def test_ctrl_c_while_a_task_is_written_does_not_lose_it(tmp_path: Path) -> None:
+    calls, real = [0], Shelf.put
+
+    def impatient(shelf: Shelf, arrays: Any) -> list[str]:
+        calls[0] += 1
+        if calls[0] == 2:  # the first task
+            raise KeyboardInterrupt
+        return real(shelf, arrays)
+
+    with mock.patch.object(Shelf, "put", impatient), pytest.raises(KeyboardInterrupt):
+        run(study(), tmp_path)
+    with Store.open(tmp_path) as store:
+        assert store.references()
+    assert run(study(), tmp_path).left == 0
+
+
+def test_the_runner_is_closed_when_the_disk_is_full(tmp_path: Path) -> None:
+    closed = []
+
+    def runner(work: Any, given: Any, /) -> Any:
+        try:
+            yield from serial(work, given)
+        finally:
+            closed.append(True)
+
+    with (
+        mock.patch.object(Store, "add", side_effect=InputError("full")),
+        pytest.raises(InputError, match="full"),
+    ):
+        run(study(), tmp_path, runner=runner)
+    assert closed == [True]
+
+
+def test_a_study_has_one_writer_and_the_second_is_told_who(tmp_path: Path) -> None:
+    with Store.open(tmp_path, "write"), pytest.raises(InputError) as refused:
+        run(study(), tmp_path)
+    assert f"is being written by process {os.getpid()} on " in str(refused.value)
+
+
+# What is told -----------------------------------------------------------------------------------
+
+
+def test_progress_counts_and_tells_the_time_left(tmp_path: Path) -> None:
+    seen: list[tuple[int, int, str]] = []
+    run(study(), tmp_path, limit=3)
+    run(study(), tmp_path, progress=lambda *told: seen.append(told))
+    assert seen[0][2].startswith("3 of 12 evaluations, asking models, 0 of ")
+    assert seen[-1] == (9, 9, "12 of 12 evaluations")
+    assert any(words.endswith(" left") for _, _, words in seen)
+    assert all(0 <= worked <= jobs for worked, jobs, _ in seen)
+
+
+def test_what_was_done_is_told_in_a_sentence() -> None:
+    ran = Ran(5, 1, 1, {"b on 0": "no"}, 2, 3, 100.0)
+    assert ran.told() == (
+        "1 evaluations done in 2 min, 1 failed; 2 of 5 are there, 3 are left. 2 models did not "
+        "converge and are left out. 3 models are not trained yet: oodometer pool run."
+    )
+    assert json.loads(json.dumps(ran.to_dict()))["left"] == 3

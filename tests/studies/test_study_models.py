@@ -1,0 +1,155 @@
+"""The models of a study: those of pools that converged, and the user's own."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from oodometer.core.errors import InputError
+from oodometer.studies import Study
+from oodometer.studies.study_models import Members, Pool, forget, members_of
+from oodometer.studies.training import checkpoint
+from oodometer.studies.training.config import Recipe
+from oodometer.studies.training.spec import Spec
+from tests.support.study_tasks import Ball, model, study
+from tests.support.training_tasks import SPEC, model_of
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Pool:
+    """Forty recipes, ten of them not trained; of those with a batch of 8 all converged."""
+    spec = Spec.open(SPEC)
+    for recipe in spec.recipes()[10:]:
+        checkpoint.save(tmp_path / "pool", model_of(recipe))
+    return Pool(spec, tmp_path / "pool")
+
+
+def members(pool: Pool, *, converged: bool = True) -> Members:
+    table = {"pools": [{"spec": pool.spec, "folder": pool.folder}], "converged": converged}
+    return Study.open(table).members()
+
+
+def test_models_that_did_not_converge_are_left_out_and_counted(pool: Pool) -> None:
+    found = members(pool)
+    done = pool.spec.recipes()[10:]
+    assert [one.name for one in found.models] == [one.id for one in done if one.batch == 8]
+    assert (found.left_out, found.untrained) == (sum(one.batch == 16 for one in done), 10)
+    every = members(pool, converged=False)
+    assert (len(every.models), every.left_out) == (30, 0)
+    first = every.models[0].record()
+    recipe = done[0]
+    assert (first.name, first.trained_on) == (recipe.id, recipe.domains)
+    assert (first.recipe, first.architecture) == (recipe.to_dict(), "mlp")
+    assert first.facts["seconds"] == 2.0
+
+
+def test_if_none_converged_it_says_so(pool: Pool) -> None:
+    for folder in checkpoint.finished(pool.folder).values():
+        told = json.loads((folder / "result.json").read_text())
+        (folder / "result.json").write_text(json.dumps({**told, "converged": False}))
+    with pytest.raises(
+        InputError, match=r"None of the 30 models converged\. Say converged = false"
+    ):
+        members(pool)
+
+
+def test_a_model_that_was_trained_anew_is_another(pool: Pool) -> None:
+    before = {one.name: one.key for one in members(pool).models}
+    assert len(set(before.values())) == len(before)
+    name = next(iter(before))
+    path = pool.folder / name / "result.json"
+    told = json.loads(path.read_text())
+    path.write_text(json.dumps({**told, "facts": {"seconds": 3.0}}))
+    after = {one.name: one.key for one in members(pool).models}
+    assert {one for one in before if before[one] != after[one]} == {name}
+
+
+def test_a_result_that_cannot_be_read_stops_nobody(pool: Pool) -> None:
+    name = members(pool).models[0].name
+    (pool.folder / name / "result.json").write_text("{")
+    found = members(pool)
+    assert found.models[0].name == name
+    with pytest.raises(InputError, match=r"result\.json of the model .* can't be read"):
+        found.models[0].opened()
+
+
+def test_a_recipe_of_two_pools_is_taken_once(pool: Pool) -> None:
+    twice = members_of([pool, pool], [], converged=True, shown=_shown(pool))
+    assert twice.models == members(pool).models
+
+
+def _shown(pool: Pool) -> dict[tuple[str, str], str]:
+    group = pool.spec.group
+    return {(group.name, name): name for name in group.domains}
+
+
+def test_the_second_model_differs_in_the_seed_alone(tmp_path: Path) -> None:
+    first: Recipe = Spec.open(SPEC).recipes()[0]
+    recipes = [
+        *(replace(first, seed=seed) for seed in (5, 2, 9)),
+        replace(first, seed=1, lr=0.7),
+        replace(first, seed=0, domains=("90",)),
+    ]
+    for recipe in recipes:
+        checkpoint.save(tmp_path, model_of(recipe))
+    spec = Spec.open(
+        {**SPEC, "domains": ["0"], "seeds": [5, 2, 9], "grid": {"epochs": [5], "batch": [8]}}
+    )
+    same = [one for one in spec.recipes() if one.id in {r.id for r in recipes}]
+    assert len(same) == 3
+    found = Study.open({"pools": [{"spec": spec, "folder": tmp_path}]}).members()
+    peers = {one.recipe["seed"]: found.peers()[one.key].recipe["seed"] for one in found.models}
+    assert peers == {5: 2, 2: 5, 9: 2}
+
+
+def test_own_models_are_known_by_their_files(tmp_path: Path) -> None:
+    file, folder = tmp_path / "a.onnx", tmp_path / "folder"
+    folder.mkdir()
+
+    def key(path: object, **changes: str) -> str:
+        given = {**model("m", path), **changes}
+        return study(models=[given]).members().models[0].key
+
+    file.write_bytes(b"one")
+    (folder / "weights").write_bytes(b"one")
+    before = key(file), key(folder)
+    assert (key(file), key(str(folder))) == before
+    assert len({*before, key(file, name="n"), key(file, architecture="x"), key("a:b")}) == 5
+    file.write_bytes(b"two")
+    (folder / "weights").rename(folder / "others")
+    assert key(file) != before[0]
+    assert key(folder) != before[1]
+
+
+def test_own_models_open_whatever_they_are() -> None:
+    found = study(
+        models=[model("ball", Ball()), model("fn", "tests.support.study_tasks:classes_only")]
+    )
+    for one in found.members().models:
+        data = found.domains["0"].group.domain("0", "test").take(slice(0, 3))
+        assert one.opened().classify(data).n == 3
+        assert one.opened() is one.opened()
+
+
+def test_two_models_of_one_name_are_refused() -> None:
+    twice = study(models=[model("m", Ball()), model("m", Ball(2.0))])
+    with pytest.raises(InputError, match="Two models are called 'm'"):
+        twice.members()
+
+
+def test_pickles_are_opened_only_for_who_trusts_them(tmp_path: Path) -> None:
+    place = tmp_path / "ball.pkl"
+    place.write_bytes(pickle.dumps(Ball()))
+    table = {"group": "hypersphere", "models": [model("pickled", place)]}
+    (refused,) = Study.open(table).members().models
+    with pytest.raises(InputError, match="--trust-pickle"):
+        refused.opened()
+    (trusted,) = Study.open(table, trust_pickle=True).members().models
+    assert trusted.key == refused.key
+    forget()
+    assert trusted.opened().name == "pickled"
+    forget()

@@ -1,0 +1,105 @@
+"""What a worker does: threads, company that fails, and classes in another order."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from oodometer import as_model
+from oodometer.core.errors import InputError, MissingExtra
+from oodometer.core.softmax_kernels import Array
+from oodometer.studies import run
+from oodometer.studies.plan import planned, to_classify
+from oodometer.studies.store import Store
+from oodometer.studies.worker import _at_once, do_task
+from tests.support.study_tasks import Ball, model, study
+
+
+def turned(points: Array) -> Array:
+    return Ball()(points)[:, ::-1]
+
+
+class Company:
+    """Items that fail together if one of them is bad."""
+
+    def __init__(self, bad: object = None, error: type[Exception] = ValueError) -> None:
+        self.bad, self.error = bad, error
+        self.calls: list[list[int]] = []
+        self.noted_of: list[int] = []
+
+    def work(self, items: Sequence[int]) -> None:
+        self.calls.append(list(items))
+        if self.bad in items:
+            raise self.error("bad")
+
+    @contextmanager
+    def noted(self, item: int) -> Iterator[None]:
+        try:
+            yield
+        except ValueError:
+            self.noted_of.append(item)
+
+
+def test_items_are_worked_on_at_once_or_else_alone() -> None:
+    good, bad = Company(), Company(2)
+    for one in (good, bad):
+        _at_once(one.work, [1, 2, 3], one.noted)
+    assert (good.calls, good.noted_of) == ([[1, 2, 3]], [])
+    assert (bad.calls, bad.noted_of) == ([[1, 2, 3], [1], [2], [3]], [2])
+
+
+def test_a_missing_package_is_nobodys_fault() -> None:
+    lacking = Company(2, MissingExtra)
+    with pytest.raises(MissingExtra):
+        _at_once(lacking.work, [1, 2], lacking.noted)
+    assert lacking.calls == [[1, 2]]
+
+
+def test_a_task_can_be_sent_and_gives_the_same_there(tmp_path: Path) -> None:
+    task, *_ = to_classify(planned(study()).evaluations, {}, tmp_path, 0)
+    here, there = do_task(task), do_task(pickle.loads(pickle.dumps(task)))
+    for one, other in zip(here, there, strict=True):
+        assert one.predictions is not None
+        assert other.predictions is not None
+        assert np.array_equal(one.predictions.probs, other.predictions.probs)
+        assert one.predictions.labels is None, "labels are the dataset's"
+
+
+def test_classes_in_another_order_are_known_by_their_names(tmp_path: Path) -> None:
+    names = ["inside", "outside"]
+    both = [
+        model("plain", Ball()),
+        model("turned", as_model(turned, classes=names)),
+        model("other", as_model(turned, classes=["inside", "beside"])),
+    ]
+    few = study(models=both, measures=["source-error"])
+    failed = run(few, tmp_path).failed
+    assert {name.split()[0] for name in failed} == {"other"}
+    assert all("is not both the model's and the data's" in why for why in failed.values())
+    with Store.open(tmp_path) as store:
+        rows = store.rows().to_pylist()
+    found = {
+        name: {
+            (row["tested_on"], row["measure"]): (row["accuracy"], row["value"])
+            for row in rows
+            if row["model"] == name
+        }
+        for name in ("plain", "turned")
+    }
+    assert found["plain"].keys() == found["turned"].keys()
+    for place, (accuracy, value) in found["plain"].items():
+        same, other = found["turned"][place]
+        assert accuracy == same
+        assert value == pytest.approx(other, abs=1e-12), place
+
+
+def test_rows_of_another_kind_of_worker_are_refused(tmp_path: Path) -> None:
+    task, *_ = to_classify(planned(study()).evaluations, {}, tmp_path, 0)
+    with pytest.raises(InputError, match="Give every worker the same files"):
+        do_task(replace(task, dataset="another"))

@@ -1,0 +1,149 @@
+"""The hypersphere toy: its geometry, its measures, and the shape that the papers report."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from oodometer.core.errors import InputError
+from oodometer.core.inputs import keys
+from oodometer.core.predictions import Predictions
+from oodometer.core.random_streams import Draws
+from oodometer.core.stats import stream
+from oodometer.estimators import AverageThresholdedConfidence
+from oodometer.studies.toys import HypersphereToy, SphereRow, hypersphere_rows
+from oodometer.studies.toys._perceptrons import Perceptrons
+from oodometer.studies.toys.hypersphere import (
+    Scores,
+    _row,
+    confidences,
+    inside,
+    pool,
+    rankings,
+    scores,
+    thresholds,
+)
+from oodometer.transforms.sphere import Sphere
+
+SMALL = HypersphereToy(models=20, points=300, distances=5, centres=2, draws=5, steps=300, rate=0.03)
+POLE = np.eye(16)[0]
+
+
+@pytest.fixture(scope="module")
+def models() -> Perceptrons:
+    return pool(SMALL, 0)
+
+
+@pytest.fixture(scope="module")
+def rows(models: Perceptrons) -> list[SphereRow]:
+    return list(rankings(models, SMALL, 0))
+
+
+@pytest.mark.parametrize("distance", [0.0, 0.4, math.pi / 2, 3.0, math.pi])
+def test_centres_lie_on_the_sphere_at_their_distance(distance: float) -> None:
+    centre = SMALL.centre(distance, stream(0, "centre"))
+    assert np.linalg.norm(centre) == pytest.approx(1.0)
+    assert math.acos(max(-1.0, min(1.0, float(centre @ POLE)))) == pytest.approx(distance, abs=1e-7)
+
+
+def test_a_domain_is_a_gaussian_around_its_centre() -> None:
+    toy = replace(SMALL, points=40_000)
+    points = toy.domain(POLE, stream(0, "domain"))
+    assert points.mean(axis=0) == pytest.approx(POLE, abs=0.002)
+    assert points.var(axis=0) == pytest.approx(np.full(16, 0.005), rel=0.05)
+
+
+def test_points_inside_the_sphere_are_of_class_1() -> None:
+    assert inside(np.array([[0.9, 0.0], [0.8, 0.7], [0.0, -0.99]])).tolist() == [True, False, True]
+
+
+def test_atc_of_all_models_is_the_estimator_of_each(models: Perceptrons) -> None:
+    source = SMALL.domain(POLE, stream(0, "validation"))
+    target = SMALL.domain(SMALL.centre(0.5, stream(1)), stream(2))
+    found = scores(models, target, thresholds(models, SMALL, 0), SMALL, 0)
+    for model in range(SMALL.models):
+        sides = []
+        for points in (source, target):
+            logits = models.logits(points)[model].astype(np.float64)
+            pair = np.stack([np.zeros_like(logits), logits], axis=1)
+            sides.append(Predictions.from_logits(pair, labels=inside(points).astype(int)))
+        estimate = AverageThresholdedConfidence("mc").estimate(*sides)
+        # A row at the threshold itself may fall to either side by rounding.
+        assert found.atc[model] == pytest.approx(estimate.value, abs=2 / SMALL.points)
+        assert found.accuracy[model] == pytest.approx(sides[1].correct.mean())
+
+
+def test_ni_is_the_mean_largest_share_of_votes(models: Perceptrons) -> None:
+    points = SMALL.domain(SMALL.centre(1.0, stream(1)), stream(2))[:30]
+    found = scores(models, points, np.zeros(SMALL.models), SMALL, 7)
+    sphere, total = Sphere(SMALL.radius), np.zeros(SMALL.models)
+    for i in range(30):
+        one = points[i : i + 1]
+        near = [one] + [
+            sphere.apply(one, Draws(7, keys(one), np.array([number])))
+            for number in range(1, SMALL.draws + 1)
+        ]
+        classes = [(models.logits(x)[:, 0] > 0).astype(int) for x in near]
+        votes = np.stack([np.bincount(said, minlength=2) for said in np.array(classes).T])
+        total += votes.max(axis=1) / len(near)
+    assert found.ni == pytest.approx(total / 30)
+
+
+def test_confidences_are_of_the_class_that_is_chosen() -> None:
+    assert confidences(np.array([0.0, math.log(3), -math.log(3)])) == pytest.approx(
+        [0.5, 0.75, 0.75]
+    )
+
+
+def test_measures_rank_models_near_the_pole_and_upside_down_far_away(rows: list[SphereRow]) -> None:
+    assert [row.distance for row in rows] == pytest.approx(np.linspace(0, math.pi, 5))
+    near, far = rows[0], rows[-1]
+    assert near.ni is not None
+    assert near.atc is not None
+    assert far.ni is not None
+    assert far.atc is not None
+    assert min(near.ni, near.atc) > 0.3
+    assert max(far.ni, far.atc) < -0.3
+    assert near.accuracy > 0.7 > 0.5 > far.accuracy
+
+
+def test_a_seed_fixes_the_rows() -> None:
+    tiny = replace(SMALL, models=3, points=50, distances=2, steps=5)
+    first, again, other = (list(hypersphere_rows(tiny, seed=seed)) for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_datasets_where_models_are_alike_are_left_out_and_counted() -> None:
+    rising, flat = np.array([0.1, 0.2, 0.3]), np.full(3, 0.5)
+    good, dull = Scores(rising, rising, -rising), Scores(rising, flat, rising)
+    both = _row(1.0, [good, dull])
+    assert (both.accuracy, both.ni, both.atc) == pytest.approx((0.2, 1.0, -1.0))
+    assert both.left_out == 1
+    none = _row(1.0, [dull])
+    assert (none.ni, none.atc, none.left_out) == (None, None, 1)
+
+
+def test_the_defaults_are_the_papers() -> None:
+    toy = HypersphereToy()
+    assert (toy.models, toy.dimension, toy.variance, toy.points) == (200, 16, 0.005, 1000)
+    assert (toy.noise, toy.distances, toy.centres) == (0.3, 40, 5)
+    assert (toy.radius, toy.draws, toy.hidden) == (0.01, 10, 16)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("models", 1, "models must be 2 or more; got 1. The default is 200"),
+        ("steps", 0, "steps must be above 0; got 0"),
+        ("variance", float("nan"), "variance must be above 0; got nan"),
+        ("noise", 0.7, "noise must be a share up to 0.5; got 0.7"),
+        ("noise", -0.1, "noise must be"),
+        ("distances", 1, "distances must be 2 or more"),
+    ],
+)
+def test_settings_that_make_no_study_are_refused(name: str, value: float, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        HypersphereToy(**{name: value})  # type: ignore[arg-type]

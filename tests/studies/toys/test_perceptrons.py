@@ -1,0 +1,82 @@
+"""Many models trained side by side are what each would be alone."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from oodometer.core.softmax_kernels import Bools, Floats
+from oodometer.core.stats import stream
+from oodometer.studies.toys._perceptrons import (
+    Perceptrons,
+    Training,
+    Weights,
+    initial_weights,
+    trained,
+)
+
+MODELS, D, HIDDEN, POINTS = 4, 5, 6, 60
+
+
+def start() -> Weights:
+    return initial_weights(MODELS, D, HIDDEN, stream(0, "weights"))
+
+
+def points() -> Floats:
+    return stream(0, "points").normal(size=(POINTS, D))
+
+
+def labels() -> Bools:
+    return stream(0, "labels").random((MODELS, POINTS)) < 0.4
+
+
+def alone(model: int, training: Training) -> torch.nn.Sequential:
+    """One network of layers, trained by itself."""
+    hidden, out = torch.nn.Linear(D, HIDDEN), torch.nn.Linear(HIDDEN, 1)
+    network = torch.nn.Sequential(hidden, torch.nn.ReLU(), out, torch.nn.Flatten(0))
+    first = start()
+    with torch.no_grad():
+        hidden.weight.copy_(first["hidden"][model])
+        hidden.bias.copy_(first["shift"][model])
+        out.weight.copy_(first["out"][model][None])
+        out.bias.copy_(first["bias"][model][None])
+    x = torch.as_tensor(points(), dtype=torch.float32)
+    y = torch.as_tensor(labels()[model], dtype=torch.float32)
+    adam = torch.optim.Adam(network.parameters(), lr=training.rate)
+    for _ in range(training.steps):
+        adam.zero_grad()
+        torch.nn.functional.binary_cross_entropy_with_logits(network(x), y).backward()  # type: ignore[no-untyped-call]
+        adam.step()
+    return network
+
+
+@pytest.mark.parametrize("training", [Training(steps=150), Training(steps=1, rate=0.5)])
+def test_training_together_is_training_alone(training: Training) -> None:
+    together = trained(start(), points(), labels(), training).logits(points())
+    x = torch.as_tensor(points(), dtype=torch.float32)
+    for model in range(MODELS):
+        found = alone(model, training)(x).detach().numpy()
+        assert together[model] == pytest.approx(found, abs=1e-4)
+
+
+def test_training_fits_the_labels_and_leaves_the_start_alone() -> None:
+    first, kept = start(), start()
+    fitted = trained(first, points(), labels(), Training(steps=300, rate=0.05))
+    share = ((fitted.logits(points()) > 0) == labels()).mean()
+    untrained = ((Perceptrons(first).logits(points()) > 0) == labels()).mean()
+    assert share > 0.8 > untrained
+    assert all(torch.equal(first[name], kept[name]) for name in kept)
+
+
+def test_progress_is_told_at_every_step() -> None:
+    told: list[tuple[int, int]] = []
+    trained(
+        start(), points(), labels(), Training(steps=3), lambda done, of, _: told.append((done, of))
+    )
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_torchs_own_stream_is_not_touched() -> None:
+    state = torch.get_rng_state()
+    trained(start(), points(), labels(), Training(steps=2))
+    assert torch.equal(state, torch.get_rng_state())

@@ -1,0 +1,280 @@
+"""What holds for every architecture, and the registry."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+from torch.func import functional_call, grad, stack_module_state, vmap
+from torch.nn.functional import cross_entropy
+
+from oodometer.core.errors import InputError, UnknownName
+from oodometer.core.inputs import Kind
+from oodometer.models.introspection.network import LAST
+from oodometer.models.torch import TorchModel
+from oodometer.studies.training.architectures import (
+    MEMBERS,
+    every,
+    head_parameters,
+    named,
+    text_cnn,
+)
+from oodometer.studies.training.architectures.base import Architecture, Shape
+from oodometer.testing import check_model
+from tests.support.tiny_architectures import (
+    IMAGES,
+    NORMED,
+    PAIRS,
+    PLAIN,
+    TEXT,
+    VECTORS,
+    WORDS,
+    Tiny,
+)
+
+ALL = (*PLAIN, *NORMED, *WORDS)
+PIXELS = np.random.default_rng(0).integers(0, 256, (9, 16, 16, 3), dtype=np.uint8)
+each = pytest.mark.parametrize("tiny", ALL, ids=str)
+
+
+def same(module: Any, other: Any) -> bool:
+    return all(
+        torch.equal(a, b) for a, b in zip(module.parameters(), other.parameters(), strict=True)
+    )
+
+
+def count(name: str, settings: dict[str, Any], shape: Shape) -> int:
+    return sum(part.numel() for part in named(name, settings).build(shape).parameters())
+
+
+def test_the_names_are_their_own() -> None:
+    names = ["mlp", "text-cnn", "nin", "vgg", "resnet", "small-cnn", "dg-cnn", "encoder"]
+    assert list(MEMBERS) == names
+    assert [vars(member)["name"] for member in MEMBERS.values()] == names
+    assert {tiny.name for tiny in ALL} == {*names} - {"encoder"}
+
+
+@each
+def test_logits_of_a_fresh_network_are_finite_and_differ(tiny: Tiny) -> None:
+    found = tiny.build().eval()(tiny.inputs())
+    assert found.shape == (6, 3)
+    assert found.isfinite().all()
+    assert found.std() > 1e-3
+    assert isinstance(named(tiny.name, tiny.settings), Architecture)
+
+
+@each
+def test_the_seed_settles_the_weights(tiny: Tiny) -> None:
+    assert same(tiny.build(0), tiny.build(0))
+    assert not same(tiny.build(0), tiny.build(1))
+
+
+@each
+def test_a_row_says_the_same_in_any_batch(tiny: Tiny) -> None:
+    module, inputs = tiny.build().eval(), tiny.inputs()
+    before = inputs.clone()
+    whole = module(inputs)
+    assert torch.allclose(torch.cat([module(row[None]) for row in inputs]), whole, atol=1e-5)
+    assert torch.allclose(module(inputs.flip(0)), whole.flip(0), atol=1e-5)
+    assert torch.equal(inputs, before)
+
+
+@each
+def test_every_weight_is_learned(tiny: Tiny) -> None:
+    module = tiny.build()
+    loss: Any = cross_entropy(module(tiny.inputs()), torch.arange(6) % 3)
+    loss.backward()
+    assert all(part.grad is not None for part in module.parameters())
+
+
+@each
+def test_features_go_into_the_last_linear_layer(tiny: Tiny) -> None:
+    module = tiny.build()
+    head = {name: dict(module.named_parameters())[name] for name in head_parameters(module)}
+    (weight,) = [part for name, part in head.items() if name.endswith(".weight")]
+    (bias,) = [part for name, part in head.items() if name.endswith(".bias")]
+    words = tiny.shape.kind in ("text", "pairs")
+    model = TorchModel(module, prepare=(lambda _: tiny.inputs()) if words else None)
+    given = {"images": PIXELS[:6], "vectors": tiny.inputs().double().numpy()}
+    rows = given.get(tiny.shape.kind, ["a text"] * 6)
+    said, features = model.opened().look(rows, LAST)
+    assert features.shape == (6, weight.shape[1])
+    logits = features @ weight.detach().numpy().T + bias.detach().numpy()
+    assert np.allclose(np.asarray(said.scores), logits, atol=1e-4)
+
+
+@pytest.mark.parametrize("tiny", [one for one in ALL if one.shape is IMAGES], ids=str)
+def test_images_keep_the_rules_of_models(tiny: Tiny) -> None:
+    check_model(TorchModel(tiny.build()), PIXELS)
+
+
+def stacked_gradients(tiny: Tiny) -> tuple[dict[str, Any], list[Any]]:
+    """Of three networks at once by torch.func, and of one after the other."""
+    networks, inputs = [tiny.build(seed) for seed in range(3)], tiny.inputs()
+    labels = torch.arange(18).reshape(3, 6) % 3
+    weights, buffers = stack_module_state(networks)
+
+    def loss(weights: Any, buffers: Any, labels: Any) -> Any:
+        return cross_entropy(functional_call(networks[0], (weights, buffers), (inputs,)), labels)
+
+    together = vmap(grad(loss), randomness="different")(weights, buffers, labels)
+    for network, wanted in zip(networks, labels, strict=True):
+        alone: Any = cross_entropy(network(inputs), wanted)
+        alone.backward()
+    return together, networks
+
+
+@pytest.mark.parametrize("tiny", [*PLAIN, *NORMED, *WORDS], ids=str)
+def test_stacked_networks_learn_as_each_would_alone(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_cnn, "INPUT_DROPOUT", 0.0)  # whose draws would differ
+    together, networks = stacked_gradients(tiny)
+    for place, network in enumerate(networks):
+        for name, part in network.named_parameters():
+            assert torch.allclose(together[name][place], part.grad, atol=1e-5), name
+
+
+@pytest.mark.parametrize("tiny", PLAIN, ids=str)
+def test_dropout_drops_in_training_alone(tiny: Tiny) -> None:
+    inputs = tiny.inputs()
+    for dropout in (0.0, 0.5):
+        module = tiny._replace(settings={**tiny.settings, "dropout": dropout}).build()
+        assert torch.equal(module(inputs), module(inputs)) == (dropout == 0)
+        module.eval()
+        assert torch.equal(module(inputs), module(inputs))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [(one.name, one.shape) for one in (*PLAIN[1:], *WORDS) if one.name != "dg-cnn"],
+)
+def test_width_and_depth_make_it_larger(name: str, shape: Shape) -> None:
+    small = count(name, {"width": 8, "depth": 1}, shape)
+    assert count(name, {"width": 16, "depth": 1}, shape) > small
+    assert count(name, {"width": 8, "depth": 2}, shape) > small
+
+
+@pytest.mark.parametrize("name", ["small-cnn", "nin", "vgg", "resnet"])
+def test_batch_norm_is_a_setting(name: str) -> None:
+    for wanted in (False, True):
+        module = named(name, {"width": 4, "batch_norm": wanted}).build(IMAGES)
+        norms = [part for part in module.modules() if isinstance(part, torch.nn.BatchNorm2d)]
+        layers = [part for part in module.modules() if isinstance(part, torch.nn.Conv2d)]
+        assert {part.bias is None for part in layers} == {wanted}
+        assert len(norms) == wanted * len(layers)
+
+
+def test_an_unknown_architecture_is_told_the_nearest() -> None:
+    with pytest.raises(UnknownName, match=r"architecture is called 'resnett'.*'resnet'\?"):
+        named("resnett", {})
+
+
+def test_an_unknown_setting_is_told_the_nearest() -> None:
+    with pytest.raises(UnknownName, match=r"setting of the architecture 'mlp'.*'width'\?"):
+        named("mlp", {"widht": 4})
+
+
+def test_a_setting_without_default_is_asked_for() -> None:
+    with pytest.raises(InputError, match=r"'encoder' needs the setting 'folder'"):
+        named("encoder", {})
+
+
+BAD: list[tuple[str, Any, str]] = [
+    ("depth", 0, "a whole number, 1 or more"),
+    ("depth", 1.5, "a whole number, 1 or more"),
+    ("depth", True, "a whole number, 1 or more"),
+    ("width", -8, "a whole number, 1 or more"),
+    ("width", "8", "a whole number, 1 or more"),
+    ("embedding", 0, "a whole number, 1 or more"),
+    ("length", 0, "a whole number, 1 or more"),
+    ("dropout", -0.1, "a number from 0 to below 1"),
+    ("dropout", 1, "a number from 0 to below 1"),
+    ("dropout", float("nan"), "a number from 0 to below 1"),
+    ("batch_norm", 1, "true or false"),
+    ("folder", "", "the path of a folder"),
+    ("pooling", "max", "'mean' or 'cls'"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "value", "right"),
+    [
+        (name, setting, value, right)
+        for name, member in MEMBERS.items()
+        for setting, value, right in BAD
+        if setting in member.__annotations__
+    ],
+)
+def test_a_bad_setting_is_refused(name: str, setting: str, value: Any, right: str) -> None:
+    folder = {"folder": "somewhere"} if name == "encoder" else {}
+    said = f"{setting} of the architecture '{name}' must be {right}; got {value!r}"
+    with pytest.raises(InputError, match=re.escape(said)):
+        named(name, {**folder, setting: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("mlp", TEXT), ("nin", VECTORS), ("dg-cnn", PAIRS), ("text-cnn", IMAGES)],
+)
+def test_another_kind_of_inputs_is_refused(name: str, shape: Shape) -> None:
+    with pytest.raises(InputError, match=f"'{name}' takes .*; got {shape.kind}"):
+        named(name, {}).build(shape)
+
+
+def test_one_class_is_refused() -> None:
+    with pytest.raises(InputError, match="two classes or more; got 1"):
+        named("mlp", {}).build(Shape("vectors", classes=1, size=(3,)))
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("small-cnn", 4), ("nin", 4), ("vgg", 8), ("resnet", 4), ("dg-cnn", 2)]
+)
+def test_images_too_small_for_the_depth_are_refused(name: str, least: int) -> None:
+    architecture = named(name, {"width": 8})
+    built = architecture.build(Shape("images", 2, (1, least, least + 1)))
+    assert built.eval()(torch.rand(1, 1, least, least + 1)).shape == (1, 2)
+    with pytest.raises(InputError, match=rf"{least - 1} × 40 pixels.*must be {least} or more"):
+        architecture.build(Shape("images", 2, (1, least - 1, 40)))
+
+
+@dataclass(frozen=True)
+class Own:
+    """What another package might add."""
+
+    width: int = 1
+
+    name: ClassVar[str] = "own"
+    label: ClassVar[str] = "Own"
+    kinds: ClassVar[tuple[Kind, ...]] = ("vectors",)
+
+    def build(self, shape: Shape) -> Any:
+        return torch.nn.Linear(shape.size[0], shape.classes)
+
+
+class Entry:
+    """Where that package says so."""
+
+    name = "own"
+
+    def load(self) -> Any:
+        return Own
+
+
+def test_another_package_may_add_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Entry()])
+    assert every() == {**MEMBERS, "own": Own}
+    assert named("own", {"width": 2}) == Own(2)
+    assert head_parameters(torch.nn.Sequential(Own().build(VECTORS))) == {"0.weight", "0.bias"}
+
+
+def test_the_registry_needs_no_torch() -> None:
+    code = "import sys, oodometer.studies.training.architectures as a; a.named('vgg', {}); print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"torch", "transformers", "tokenizers"} & {*ran.stdout.split()}

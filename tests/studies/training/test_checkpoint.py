@@ -1,0 +1,344 @@
+"""Models on disk: whole or not at all, and as they were when they are loaded."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertModel
+
+from oodometer.core.errors import InputError
+from oodometer.models import as_model
+from oodometer.studies.training import checkpoint
+from oodometer.studies.training._train import train
+from oodometer.studies.training._trained_model import Trained
+from oodometer.studies.training.checkpoint import facts_of, finished, load_model, recipe_of, save
+from oodometer.testing import check_model, toy_inputs
+from tests.support.encoder_folders import bert_folder
+from tests.support.training_problems import TINY_TEXT, group, images, made, recipe, texts, vectors
+
+TOY = group(*vectors())
+
+
+PAIRS = toy_inputs("pairs", n=12)
+TRAINED = {
+    "vectors": (recipe(), TOY),
+    "images, batch norm": (
+        recipe("small-cnn", settings={"width": 4, "batch_norm": True}),
+        group(*images()),
+    ),
+    "text": (recipe("text-cnn", settings=TINY_TEXT), group(*texts())),
+    "pairs": (recipe("text-cnn", settings=TINY_TEXT), group(PAIRS, np.arange(12) % 2)),
+}
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_model_comes_back_and_keeps_the_rules_of_models(name: str, tmp_path: Path) -> None:
+    one, where = TRAINED[name]
+    trained = train(one, where)
+    state = torch.get_rng_state()
+    model: Any = load_model(save(tmp_path, trained))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert model.name == one.id
+    data = where.domain("one", "train")
+    check_model(model, data.take(slice(0, 8)))
+    said = model.classify(data.take(slice(None)))
+    assert said.class_names == where.classes
+    assert (said.classes == data.labels).mean() == trained.facts["accuracy"]
+    for weight, (part, kept) in zip(
+        trained.weights.values(), model.module.state_dict().items(), strict=True
+    ):
+        assert np.array_equal(weight, kept.numpy()), part
+
+
+def test_as_model_opens_a_models_folder(tmp_path: Path) -> None:
+    folder = save(tmp_path, made())
+    plain, named = as_model(str(folder)), as_model(folder, name="mine")
+    assert (plain.name, named.name) == (folder.name, "mine")
+    rows = TOY.domain("one", "train").take(slice(0, 5))
+    assert np.array_equal(named.classify(rows).probs, load_model(str(folder)).classify(rows).probs)
+    with pytest.raises(InputError, match="is a model already, so outputs= can't be set"):
+        as_model(folder, outputs="logits")
+
+
+def test_a_fine_tuned_encoder_comes_back(tmp_path: Path) -> None:
+    body = bert_folder(tmp_path / "body")
+    settings = {"folder": str(body), "length": 20}
+    inputs, labels = texts()
+    one = recipe("encoder", settings=settings, part="head", lr=0.05, stop_at=None)
+    trained = train(one, group(inputs, labels))
+    model = load_model(save(tmp_path / "pool", trained))
+    check_model(model, inputs[:5])
+    assert (model.classify(inputs).classes == labels).mean() == trained.facts["accuracy"]
+    assert set(trained.weights) == {"head.weight", "head.bias"}
+    whole = train(replace(one, part="whole", epochs=1), group(inputs, labels))
+    again = load_model(save(tmp_path / "pool", whole))
+    assert (again.classify(inputs).classes == labels).mean() == whole.facts["accuracy"]
+    fresh = BertModel.from_pretrained(str(body)).state_dict()
+    kept = {name[5:]: one for name, one in whole.weights.items() if name.startswith("body.")}
+    assert any(not np.array_equal(fresh[name], weight) for name, weight in kept.items())
+
+
+def test_heads_of_one_encoder_share_it_and_its_outputs(tmp_path: Path) -> None:
+    body = bert_folder(tmp_path / "body")
+    inputs, labels = texts()
+    where = group(inputs, labels)
+    settings = {"folder": str(body), "length": 20}
+    one = recipe("encoder", settings=settings, part="head", lr=0.05, stop_at=None)
+    trained = [train(replace(one, seed=seed), where) for seed in range(3)]
+    models: list[Any] = [load_model(save(tmp_path / "pool", model)) for model in trained]
+    shared = models[0].module.body
+    assert all(model.module.body is shared for model in models)
+    calls: list[int] = []
+    shared.register_forward_pre_hook(lambda *_: calls.append(1))
+    found = [model.classify(inputs[:6]) for model in models]
+    assert len(calls) == 1
+    assert not np.array_equal(found[0].probs, found[1].probs)
+    alone: Any = load_model(tmp_path / "pool" / trained[1].recipe.id)
+    own: Any = BertModel.from_pretrained(str(body))
+    alone.module.body = own.eval()
+    assert np.array_equal(alone.classify(inputs[:6]).probs, found[1].probs)
+    other = models[0].classify(inputs[6:12])
+    assert len(calls) == 2
+    assert not np.array_equal(other.probs, found[0].probs)
+
+
+def test_a_head_is_not_put_on_another_encoder(tmp_path: Path) -> None:
+    body = bert_folder(tmp_path / "body")
+    settings = {"folder": str(body), "length": 20}
+    one = recipe("encoder", settings=settings, part="head", epochs=1)
+    folder = save(tmp_path / "pool", train(one, group(*texts())))
+    weights = body / "model.safetensors"
+    bytes_before = weights.read_bytes()
+    weights.write_bytes(bytes_before[:-4] + b"\x00\x00\x00\x40")
+    with pytest.raises(InputError, match="and another one lies there now"):
+        load_model(folder)
+
+
+def test_what_lies_in_a_folder(tmp_path: Path) -> None:
+    one = recipe(seed=7)
+    folder = save(tmp_path, made(one, epochs=3))
+    assert folder == tmp_path / one.id
+    assert sorted(part.name for part in folder.iterdir()) == [
+        "recipe.json", "result.json", "weights.safetensors",
+    ]  # fmt: skip
+    assert (folder / "recipe.json").read_text() == one.to_json()
+    assert recipe_of(folder) == one
+    assert facts_of(folder) == {"converged": True, "loss": 0.5, "epochs": 3.0}
+    assert finished(tmp_path) == {one.id: folder}
+    assert [part.name for part in tmp_path.iterdir()] == [one.id]
+
+
+def test_recipes_are_the_same_bytes_in_two_pools(tmp_path: Path) -> None:
+    one, other = (save(tmp_path / name, made(recipe(lr=0.1 + 0.2))) for name in "ab")
+    assert (one / "recipe.json").read_bytes() == (other / "recipe.json").read_bytes()
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    folder = save(tmp_path, made(epochs=1))
+    before = (folder / "result.json").stat()
+    assert save(tmp_path, made(epochs=2)) == folder
+    assert facts_of(folder)["epochs"] == 1
+    assert (folder / "result.json").stat() == before
+
+
+def test_a_pool_that_is_not_there_has_no_models(tmp_path: Path) -> None:
+    assert finished(tmp_path / "pool") == {}
+
+
+KILL = """
+import os, sys
+from pathlib import Path
+from oodometer.studies.training import checkpoint
+from tests.support.training_problems import made
+calls = 0
+def killed(*given):
+    global calls
+    calls += 1
+    if calls == int(sys.argv[3]):
+        os._exit(9)
+    return kept(*given)
+kept = getattr(os, sys.argv[2])
+setattr(os, sys.argv[2], killed)
+checkpoint.save(Path(sys.argv[1]), made())
+"""
+
+
+@pytest.mark.parametrize(("call", "number"), [("fsync", 1), ("fsync", 3), ("rename", 1)])
+def test_a_kill_leaves_nothing_that_counts(call: str, number: int, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KILL, str(tmp_path), call, str(number)], check=False
+    )
+    assert done.returncode == 9
+    assert list(tmp_path.iterdir()) != []
+    assert finished(tmp_path) == {}
+    assert glob(str(tmp_path / "*")) == []
+    # The next writer sweeps, whatever it writes.
+    other = save(tmp_path, made(recipe(seed=5)))
+    assert list(tmp_path.iterdir()) == [other]
+    assert len(finished(tmp_path)) == 1
+    save(tmp_path, made())
+    assert len(finished(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("number", range(1, 5))
+def test_a_full_disk_leaves_nothing_and_says_so(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, real = [], os.fsync
+
+    def full(opened: int) -> None:
+        calls.append(opened)
+        if len(calls) == number:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(opened)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(
+        InputError, match=r"can't be written to .*: No space left on device. Make room"
+    ):
+        save(tmp_path, made())
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.undo()
+    folder = save(tmp_path, made())
+    assert finished(tmp_path) == {folder.name: folder}
+
+
+def test_an_interruption_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        save(tmp_path, made())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "pool").write_text("")
+    with pytest.raises(InputError, match="can't be written to"):
+        save(tmp_path / "pool", made())
+
+
+def test_a_folder_that_is_not_whole_is_neither_counted_nor_overwritten(tmp_path: Path) -> None:
+    folder = save(tmp_path, made())
+    (folder / "weights.safetensors").unlink()
+    assert finished(tmp_path) == {}
+    with pytest.raises(InputError, match="is there but not whole, and nothing is overwritten"):
+        save(tmp_path, made())
+    shutil.rmtree(folder)
+    assert save(tmp_path, made()) == folder
+
+
+def test_other_things_in_a_pool_are_left_alone(tmp_path: Path) -> None:
+    folder = save(tmp_path, made())
+    shutil.copytree(folder, tmp_path / "a copy")
+    (tmp_path / "notes.txt").write_text("mine")
+    save(tmp_path, made(recipe(seed=1)))
+    assert folder.name in finished(tmp_path)
+    assert len(finished(tmp_path)) == 2
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert (tmp_path / "a copy").is_dir()
+
+
+@pytest.mark.parametrize("name", ["recipe.json", "a/b", "..", "", ".hidden"])
+def test_names_of_files_beside_the_weights(name: str, tmp_path: Path) -> None:
+    one = made()
+    odd = Trained(one.recipe, one.shape, one.classes, one.weights, True, {}, {name: b""})
+    with pytest.raises(InputError, match="A file beside the weights can't be called"):
+        save(tmp_path, odd)
+    assert not list(tmp_path.iterdir())
+
+
+def test_broken_files_are_told(tmp_path: Path) -> None:
+    folder = save(tmp_path, made())
+    kept = (folder / "weights.safetensors").read_bytes()
+    (folder / "weights.safetensors").write_bytes(kept[:-10])
+    with pytest.raises(InputError, match=r"weights\.safetensors of the model in .* can't be read"):
+        load_model(folder)
+    (folder / "result.json").write_text('{"converged": true}')
+    with pytest.raises(InputError, match=r"result\.json of the model in .*: it lacks 'facts'"):
+        facts_of(folder)
+    (folder / "result.json").write_text("{")
+    with pytest.raises(InputError, match=r"result\.json of the model in .* can't be read"):
+        facts_of(folder)
+    (folder / "recipe.json").write_text("[]")
+    with pytest.raises(
+        InputError, match=r"recipe\.json of the model in .* can't be read: it is no table"
+    ):
+        recipe_of(folder)
+    (folder / "recipe.json").unlink()
+    with pytest.raises(InputError, match=r"recipe\.json .* No such file"):
+        recipe_of(folder)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"lr": "fast"},
+        {"epochs": None},
+        {"settings": 3},
+        {"domains": 3},
+    ],
+)
+def test_recipes_that_are_not_ours_are_told(change: dict[str, Any], tmp_path: Path) -> None:
+    folder = save(tmp_path, made())
+    for told in (change, {**recipe().to_dict(), **change}):
+        (folder / "recipe.json").write_text(json.dumps(told))
+        with pytest.raises(InputError, match=r"recipe\.json of the model in .* can't be read"):
+            load_model(folder)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"facts": 3}, {"classes": "ab"}, {"shape": 3}, {"shape": {}}, {"shape": {"size": 3, "n": 1}}],
+)
+def test_results_that_are_not_ours_are_told(change: dict[str, Any], tmp_path: Path) -> None:
+    folder = save(tmp_path, made())
+    told = json.loads((folder / "result.json").read_text())
+    (folder / "result.json").write_text(json.dumps({**told, **change}))
+    with pytest.raises(InputError, match=r"result\.json of the model in .* can't be read"):
+        load_model(folder)
+
+
+def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
+    folder = save(tmp_path, made())
+    told = json.loads((folder / "recipe.json").read_text())
+    told["settings"] = {"width": 3}
+    (folder / "recipe.json").write_text(json.dumps(told))
+    with pytest.raises(
+        InputError, match=r"weights\.safetensors of the model in .* can't be read"
+    ) as found:
+        load_model(folder)
+    assert "\n" not in str(found.value)
+
+
+def test_a_model_that_diverged_is_kept(tmp_path: Path) -> None:
+    found = train(recipe(optimizer="sgd", lr=1e30, epochs=20), TOY)
+    folder = save(tmp_path, found)
+    assert facts_of(folder)["converged"] is False
+    assert facts_of(folder)["diverged"] == 1
+    with pytest.raises(
+        InputError, match=r"diverged in training \(lr was 1e\+30\), .* Leave it out"
+    ):
+        load_model(folder)
+
+
+def test_lone_numbers_keep_their_form(tmp_path: Path) -> None:
+    one = made()
+    weights = {**one.weights, "count": np.array(3), "turned": np.arange(6.0).reshape(2, 3).T}
+    folder = save(tmp_path, Trained(one.recipe, one.shape, one.classes, weights, True))
+    kept = checkpoint._weights(folder)
+    assert kept["count"].shape == ()
+    assert np.array_equal(kept["turned"], weights["turned"])

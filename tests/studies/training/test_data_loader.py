@@ -1,0 +1,130 @@
+"""Batches: the right rows, made ahead, in the right form."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+from oodometer.core.errors import InputError
+from oodometer.studies.training.data_loader import AHEAD, Timed, ahead, as_tensor, fed
+from oodometer.studies.training.sampling import batches, of_rows
+from oodometer.studies.training.training_data import gathered, sampled
+from oodometer.transforms import RandAugment
+from tests.support.training_problems import TINY_TEXT, group, images, recipe, texts, vectors
+
+
+def test_batches_are_rows_and_labels_in_the_recipes_order() -> None:
+    one = recipe(epochs=2, batch=32, label_noise=0.3, few_shot=40, seed=5)
+    material = gathered(one, group(*vectors()))
+    sample = sampled(material, one)
+    found = list(fed(material, sample, one))
+    orders = [
+        index
+        for epoch in (1, 2)
+        for index in batches(len(sample.rows), batch=32, seed=5, epoch=epoch)
+    ]
+    assert len(found) == len(orders) == 6
+    for (inputs, labels), index in zip(found, orders, strict=True):
+        assert np.array_equal(inputs, material.inputs[sample.rows[index]])
+        assert np.array_equal(labels, sample.labels[index])
+
+
+def test_augmented_rows_are_the_transforms_and_change_with_the_epoch() -> None:
+    one = recipe("small-cnn", epochs=2, batch=40, augment="randaugment", seed=3)
+    inputs, labels = images()
+    material = gathered(one, group(inputs, labels))
+    first, second = fed(material, sampled(material, one), one)
+    for epoch, found in enumerate((first, second), start=1):
+        (index,) = batches(40, batch=40, seed=3, epoch=epoch)
+        draws = of_rows(3, material.keys[index], "augment", epoch)
+        assert np.array_equal(found[0], RandAugment(n_ops=2).apply(inputs[index], draws))
+        assert np.array_equal(found[1], labels[index])
+    assert not np.array_equal(np.sort(first[0], axis=0), np.sort(second[0], axis=0))
+
+
+def test_only_images_are_augmented() -> None:
+    one = recipe("text-cnn", settings=TINY_TEXT, augment="augmix")
+    material = gathered(one, group(*texts()))
+    with pytest.raises(
+        InputError, match=r"augmix changes images, and 'toy' holds text\. Set augment"
+    ):
+        list(fed(material, sampled(material, one), one))
+
+
+def test_ahead_keeps_the_order_and_is_made_by_another_thread() -> None:
+    def made() -> Iterator[tuple[int, int]]:
+        for number in range(20):
+            yield number, threading.get_ident()
+
+    numbers, threads = zip(*ahead(made()), strict=True)
+    assert numbers == tuple(range(20))
+    assert threading.get_ident() not in threads
+
+
+def test_an_error_in_the_thread_reaches_the_user() -> None:
+    def made() -> Iterator[int]:
+        yield 1
+        raise InputError("row 7 is bad")
+
+    found = ahead(made())
+    assert next(found) == 1
+    with pytest.raises(InputError, match="row 7 is bad"):
+        next(found)
+
+
+def test_closing_ends_the_thread() -> None:
+    asked = []
+
+    def made() -> Iterator[int]:
+        for number in range(10_000):
+            asked.append(number)
+            yield number
+
+    before = threading.active_count()
+    found = ahead(made())
+    next(found)
+    found.close()
+    assert threading.active_count() == before
+    assert len(asked) <= AHEAD + 1
+
+
+def test_items_are_made_before_they_are_asked_for() -> None:
+    enough = threading.Event()
+
+    def made() -> Iterator[int]:
+        for number in range(50):
+            if number == AHEAD:
+                enough.set()
+            yield number
+
+    found = ahead(made())
+    assert next(found) == 0
+    assert enough.wait(timeout=30)
+    found.close()
+
+
+def test_waiting_is_timed() -> None:
+    def made() -> Iterator[int]:
+        for number in range(3):
+            time.sleep(0.01)
+            yield number
+
+    timed = Timed(made())
+    assert list(timed) == [0, 1, 2]
+    assert timed.waited >= 0.03
+
+
+def test_tensors() -> None:
+    colour = np.random.default_rng(0).integers(0, 256, (3, 5, 4, 3), dtype=np.uint8)
+    found = as_tensor(colour, "images", "cpu")
+    assert found.dtype == torch.float32
+    assert np.allclose(found.numpy(), np.moveaxis(colour, 3, 1) / 255)
+    grey = as_tensor(colour[..., 0], "images", "cpu")
+    assert np.allclose(grey.numpy(), colour[:, None, :, :, 0] / 255)
+    assert as_tensor(np.zeros((2, 3)), "vectors", "cpu").dtype == torch.float32
+    assert as_tensor(np.zeros((2, 3), dtype=np.int32), "text", "cpu").dtype == torch.int64

@@ -1,0 +1,97 @@
+"""Learning the head alone: as the plain loop does it on the whole network."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from oodometer.studies.training._train import Lesson, train
+from oodometer.studies.training.build import network_of, settled
+from oodometer.studies.training.config import Recipe
+from oodometer.studies.training.linear_probe import as_features, features_of, head_of
+from oodometer.studies.training.sampling import batches
+from oodometer.studies.training.training_data import gathered, sampled
+from tests.support.training_problems import TINY_TEXT, group, images, recipe, texts
+
+IMAGES, TEXTS = group(*images()), group(*texts())
+CNN = recipe("small-cnn", settings={"width": 4, "batch_norm": True}, part="head", stop_at=None)
+CASES = {
+    "images": (CNN, IMAGES),
+    "texts": (recipe("text-cnn", settings=TINY_TEXT, part="head", stop_at=None), TEXTS),
+}
+
+
+def literal(one: Recipe, where: Any) -> dict[str, Any]:
+    """All of the network at every step, in evaluation mode, for there is no dropout."""
+    material = gathered(one, where)
+    sample = sampled(material, one)
+    with settled(one.seed):
+        module = network_of(one, material.shape)
+    lesson = Lesson(one, material, sample, module.eval(), "cpu")
+    learning = [weight for weight in module.parameters() if weight.requires_grad]
+    beta, eps = ((0.9, 0.98), 1e-6) if where is TEXTS else ((0.9, 0.999), 1e-8)
+    adam = torch.optim.Adam(learning, lr=one.lr, betas=beta, eps=eps)
+    for epoch in range(1, one.epochs + 1):
+        for index in batches(len(sample.rows), batch=one.batch, seed=one.seed, epoch=epoch):
+            shown = lesson.shown(material.take(sample.rows[index]))
+            loss: Any = torch.nn.functional.cross_entropy(
+                module(shown), torch.tensor(sample.labels[index])
+            )
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+    return {name: value.numpy() for name, value in module.state_dict().items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_the_plain_loop(name: str) -> None:
+    one, where = CASES[name]
+    found, wanted = (
+        train(replace(one, few_shot=10), where),
+        literal(replace(one, few_shot=10), where),
+    )
+    assert found.weights.keys() == wanted.keys()
+    for part, weight in wanted.items():
+        assert np.allclose(found.weights[part], weight, atol=1e-5), part
+
+
+def test_images_that_change_are_shown_to_the_body_as_they_come() -> None:
+    plain, changed = (train(replace(CNN, augment=kind), IMAGES) for kind in ("none", "augmix"))
+    moved = [
+        name
+        for name, one in plain.weights.items()
+        if not np.array_equal(one, changed.weights[name])
+    ]
+    assert len(moved) == 2
+    again = train(replace(CNN, augment="augmix"), IMAGES)
+    assert all(np.array_equal(again.weights[name], changed.weights[name]) for name in moved)
+
+
+def test_dropout_is_that_before_the_head() -> None:
+    settings = {**CNN.settings, "dropout": 0.5}
+    dropped, plain = (train(replace(CNN, settings=one), IMAGES) for one in (settings, CNN.settings))
+    moved = [
+        name
+        for name, one in plain.weights.items()
+        if not np.array_equal(one, dropped.weights[name])
+    ]
+    assert len(moved) == 2
+
+
+def test_features_are_what_goes_into_the_head() -> None:
+    material = gathered(CNN, IMAGES)
+    with settled(0):
+        module = network_of(CNN, material.shape)
+    lesson = Lesson(CNN, material, sampled(material, CNN), module, "cpu")
+    found, sample = as_features(
+        material, lesson.sample, lambda rows: features_of(module)(lesson.shown(rows))
+    )
+    logits = head_of(module, 0.0)(torch.tensor(found.inputs))
+    whole = module.eval()(lesson.shown(material.take(lesson.sample.rows)))
+    assert torch.allclose(logits, whole, atol=1e-6)
+    assert np.array_equal(sample.rows, np.arange(len(lesson.sample.rows)))
+    assert (found.shape.kind, found.shape.size) == ("vectors", (found.inputs.shape[1],))

@@ -1,0 +1,306 @@
+"""Running a pool: nothing twice, nothing half, and what fails or disturbs."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from dataclasses import replace
+from glob import glob
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from oodometer.core.errors import InputError, MissingExtra
+from oodometer.parallel.runners import processes, serial
+from oodometer.studies.training import _failures, _run, checkpoint
+from oodometer.studies.training._run import Failed, Ran, Task, run, tasks, train_task
+from oodometer.studies.training._trained_model import Trained
+from oodometer.studies.training.config import Recipe
+from oodometer.studies.training.spec import Spec
+from tests.support import training_tasks
+
+ROOT = Path(__file__).parent.parent.parent.parent
+SPEC = Spec.open(training_tasks.SPEC)
+IDS = [recipe.id for recipe in SPEC.recipes()]
+
+
+# Stand-ins for training -------------------------------------------------------------------------
+
+
+def test_a_pool_is_trained_once(tmp_path: Path) -> None:
+    ran = run(SPEC, tmp_path, work=training_tasks.quick)
+    assert (ran.total, ran.before, ran.left, ran.failed) == (40, 0, 0, {})
+    assert set(ran.trained) == set(IDS)
+    assert ran.converged == 20
+    training_tasks.check_whole(tmp_path, SPEC)
+    again = run(SPEC, tmp_path, work=training_tasks.raising)
+    assert (again.before, again.trained, again.failed) == (40, (), {})
+
+
+def test_a_limit_is_kept_and_what_is_there_stays(tmp_path: Path) -> None:
+    first = run(SPEC, tmp_path, work=training_tasks.quick, limit=7)
+    before = {name: path.stat().st_mtime_ns for name, path in checkpoint.finished(tmp_path).items()}
+    assert (len(first.trained), first.left, len(before)) == (7, 33, 7)
+    second = run(SPEC, tmp_path, work=training_tasks.quick, limit=100)
+    assert (second.before, len(second.trained)) == (7, 33)
+    assert not set(first.trained) & set(second.trained)
+    assert all((tmp_path / name).stat().st_mtime_ns == stamp for name, stamp in before.items())
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_that_makes_no_sense_is_refused(limit: int, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"limit must be 1 or more; got {limit}"):
+        run(SPEC, tmp_path, limit=limit)
+
+
+def test_a_group_of_the_same_name_with_other_classes_is_refused(tmp_path: Path) -> None:
+    run(SPEC, tmp_path, work=training_tasks.quick, limit=1)
+    other = replace(SPEC, group=replace(SPEC.group, classes=("far", "near")))
+    with pytest.raises(
+        InputError, match="the classes outside, inside, and the group 'hypersphere'"
+    ):
+        run(other, tmp_path, work=training_tasks.quick)
+
+
+def test_specs_may_share_a_folder(tmp_path: Path) -> None:
+    smaller = Spec.open({**training_tasks.SPEC, "domains": ["0"]})
+    run(smaller, tmp_path, work=training_tasks.quick)
+    ran = run(SPEC, tmp_path, work=training_tasks.quick)
+    assert (ran.before, len(ran.trained)) == (20, 20)
+
+
+def test_failures_are_written_down_and_tried_again(tmp_path: Path) -> None:
+    ran = run(SPEC, tmp_path, work=training_tasks.half_bad)
+    assert (len(ran.trained), len(ran.failed), ran.left) == (20, 20, 20)
+    assert set(ran.failed.values()) == {"ValueError: no\x1b[2J luck"}
+    name = next(iter(ran.failed))
+    told = json.loads((tmp_path / ".failed" / f"{name}.json").read_text())
+    assert (Recipe.from_dict(told["recipe"]).id, told["trace"]) == (name, "a trace")
+    # What a shell makes of pool/* are the models alone.
+    assert {Path(one).name for one in glob(str(tmp_path / "*"))} == set(ran.trained)
+    again = run(SPEC, tmp_path, work=training_tasks.quick)
+    assert (again.before, len(again.trained), again.failed) == (20, 20, {})
+    assert _failures.reasons(tmp_path) == {}
+    training_tasks.check_whole(tmp_path, SPEC)
+
+
+def test_a_task_that_raises_has_failed_and_the_reason_is_one_line(tmp_path: Path) -> None:
+    ran = run(SPEC, tmp_path, work=training_tasks.raising)
+    assert ran.failed == dict.fromkeys(IDS, "ValueError: all of it")
+    assert _failures.reasons(tmp_path) == ran.failed
+
+
+def test_a_failure_that_cannot_be_read_is_one_still(tmp_path: Path) -> None:
+    run(SPEC, tmp_path, work=training_tasks.half_bad, limit=2)
+    for path in (tmp_path / ".failed").iterdir():
+        path.write_text("{")
+    assert set(_failures.reasons(tmp_path).values()) == {
+        "unknown: what was written down of it can't be read"
+    }
+
+
+def test_a_missing_package_ends_it_at_once(tmp_path: Path) -> None:
+    def without(task: Task) -> list[Trained | Failed]:
+        raise MissingExtra("Training needs torch.")
+
+    with pytest.raises(MissingExtra, match="needs torch"):
+        run(SPEC, tmp_path, work=without)
+    assert not _failures.reasons(tmp_path)
+
+
+def test_progress_counts_and_tells_the_time_left(tmp_path: Path) -> None:
+    seen: list[tuple[int, int, str]] = []
+    run(SPEC, tmp_path, work=training_tasks.quick, limit=4)
+    run(SPEC, tmp_path, work=training_tasks.half_bad, progress=lambda *told: seen.append(told))
+    assert seen[0] == (0, 36, "4 of 40 models")
+    assert [done for done, _, _ in seen] == list(range(37))
+    assert seen[-1] == (36, 36, "24 of 40 models, 16 failed")
+    assert seen[-2][2].endswith(" s left")
+
+
+def test_a_group_whose_files_are_missing_is_refused_before_the_work(tmp_path: Path) -> None:
+    spec = Spec.open("dg-pacs", data=tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"there is no .pacs/pacs32\.npz.* in .*nowhere"):
+        run(spec, tmp_path / "pool")
+    assert not (tmp_path / "pool").exists()
+
+
+def test_only_the_domains_that_are_trained_on_must_be_there(tmp_path: Path) -> None:
+    group = {"groups": {"rows": {"kind": "vectors", "classes": ["a", "b"], "domains": {
+        "here": {"reader": "npz", "path": "here.npz"}, "gone": {"reader": "npz", "path": "gone.npz"},
+    }}}}  # fmt: skip
+    np.savez(tmp_path / "here.npz", x=np.zeros((20, 2)), y=np.arange(20) % 2)
+    table = {"group": group, "architecture": "mlp", "domains": ["here"]}
+    ran = run(Spec.open(table, data=tmp_path), tmp_path / "pool", work=training_tasks.quick)
+    assert len(ran.trained) == 1
+
+
+def test_what_was_done_is_told_in_a_sentence() -> None:
+    ran = Ran(5, 1, ("a",), 1, {"b": "no"}, 100.0)
+    assert ran.told() == (
+        "1 model trained in 2 min, 1 of them converged, 1 failed; 2 of 5 are there, 3 are left."
+    )
+    assert json.loads(json.dumps(ran.to_dict()))["left"] == 3
+    assert Ran(2, 1).told().endswith("1 of 2 are there, 1 is left.")
+
+
+# What disturbs ----------------------------------------------------------------------------------
+
+
+def test_a_full_disk_ends_it_and_it_goes_on_after_room_is_made(tmp_path: Path) -> None:
+    written, real = [0], os.fsync
+
+    def full(file: int) -> None:
+        written[0] += 1
+        if written[0] > 30:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(file)
+
+    with (
+        mock.patch("oodometer.studies.training.checkpoint.os.fsync", full),
+        pytest.raises(InputError, match=r"No space left on device\. Make room") as refused,
+    ):
+        run(SPEC, tmp_path, work=training_tasks.quick)
+    assert "finished models stay" in str(refused.value)
+    there = checkpoint.finished(tmp_path)
+    assert 0 < len(there) < 40
+    assert not list(tmp_path.glob("*.partial"))
+    ran = run(SPEC, tmp_path, work=training_tasks.quick)
+    assert (ran.before, ran.left) == (len(there), 0)
+    training_tasks.check_whole(tmp_path, SPEC)
+
+
+def test_a_full_disk_is_told_of_when_a_failure_is_written(tmp_path: Path) -> None:
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with (
+        mock.patch("oodometer.data.atomic.os.replace", side_effect=full),
+        pytest.raises(InputError, match=r"No space left on device\. Make room"),
+    ):
+        run(SPEC, tmp_path, work=training_tasks.raising)
+    assert list((tmp_path / ".failed").iterdir()) == []
+
+
+def test_ctrl_c_while_a_model_is_saved_does_not_lose_it(tmp_path: Path) -> None:
+    calls, real = [0], os.fsync
+
+    def impatient(file: int) -> None:
+        calls[0] += 1
+        if calls[0] == 8:  # the second model is half written
+            raise KeyboardInterrupt
+        real(file)
+
+    with (
+        mock.patch("oodometer.studies.training.checkpoint.os.fsync", impatient),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        run(SPEC, tmp_path, work=training_tasks.quick)
+    assert len(checkpoint.finished(tmp_path)) == 2
+
+
+def test_the_runner_is_closed_when_the_disk_is_full(tmp_path: Path) -> None:
+    closed = []
+
+    def runner(work: Any, given: Any, /) -> Any:
+        try:
+            yield from serial(work, given)
+        finally:
+            closed.append(True)
+
+    with (
+        mock.patch("oodometer.studies.training.checkpoint.save", side_effect=InputError("full")),
+        pytest.raises(InputError, match="full"),
+    ):
+        run(SPEC, tmp_path, runner=runner, work=training_tasks.quick)
+    assert closed == [True]
+
+
+# Real training ----------------------------------------------------------------------------------
+
+TOY: dict[str, Any] = {
+    "group": "hypersphere",
+    "domains": ["0"],
+    "architecture": "mlp",
+    "fixed": {"epochs": 3, "batch": 250, "stop_at": "none"},
+    "grid": {"lr": [0.01, 0.1], "settings": {"width": [4, 6]}},
+}
+
+
+def weights_in(pool: Path) -> dict[str, dict[str, Any]]:
+    return {name: checkpoint._weights(path) for name, path in checkpoint.finished(pool).items()}
+
+
+def test_networks_are_trained_alike_by_one_and_by_many(tmp_path: Path) -> None:
+    spec = Spec.open(TOY)
+    one = run(spec, tmp_path / "one")
+    many = run(spec, tmp_path / "many", runner=processes(1))
+    assert (one.failed, many.failed) == ({}, {})
+    training_tasks.check_whole(tmp_path / "one", spec)
+    training_tasks.check_whole(tmp_path / "many", spec)
+    first, second = weights_in(tmp_path / "one"), weights_in(tmp_path / "many")
+    assert first.keys() == second.keys()
+    for name, weights in first.items():
+        assert all(np.array_equal(weights[key], second[name][key]) for key in weights)
+
+
+def test_models_of_a_pool_classify(tmp_path: Path) -> None:
+    spec = Spec.open({**TOY, "fixed": {**TOY["fixed"], "epochs": 40}})
+    run(spec, tmp_path, limit=1)
+    ((name, folder),) = checkpoint.finished(tmp_path).items()
+    model = checkpoint.load_model(folder)
+    data = spec.group.domain("0", "test")
+    found = model.classify(data.take(slice(None)))
+    assert model.name == name
+    assert data.labels is not None
+    assert (found.classes == data.labels).mean() > 0.7
+
+
+def test_a_stack_that_fails_is_trained_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def bad(recipe: Recipe, group: Any) -> Trained:
+        if recipe.seed == 1:
+            raise ValueError("not this one")
+        return training_tasks.model_of(recipe)
+
+    monkeypatch.setattr(_run, "train_stacked", mock.Mock(side_effect=RuntimeError))
+    monkeypatch.setattr(_run, "train", bad)
+    recipes = tuple(replace(SPEC.recipes()[0], seed=seed) for seed in range(3))
+    found = train_task(Task(recipes, SPEC.group))
+    assert [type(one) for one in found] == [Trained, Failed, Trained]
+    assert [one.recipe for one in found] == list(recipes)
+    failed = found[1]
+    assert isinstance(failed, Failed)
+    assert failed.reason == "ValueError: not this one"
+    assert "in bad" in failed.trace
+
+
+def test_a_perceptron_that_is_left_alone_is_as_it_would_be_in_its_stack() -> None:
+    recipes = tuple(replace(SPEC.recipes()[0], seed=seed) for seed in range(3))
+    together = train_task(Task(recipes, SPEC.group))
+    for one, found in zip(recipes, together, strict=True):
+        (alone,) = train_task(Task((one,), SPEC.group))
+        assert isinstance(alone, Trained)
+        assert isinstance(found, Trained)
+        assert alone.facts["stacked"] == 1
+        assert all(
+            np.array_equal(alone.weights[name], found.weights[name]) for name in alone.weights
+        )
+
+
+def test_alike_perceptrons_are_stacked_and_other_networks_are_not() -> None:
+    first = SPEC.recipes()[0]
+    alike = [replace(first, seed=seed) for seed in range(120)]
+    other = [replace(first, batch=99), *(replace(one, architecture="nin") for one in alike[:2])]
+    found = tasks([*alike, *other], SPEC.group)
+    assert [len(task.recipes) for task in found] == [50, 50, 20, 1, 1, 1]
+    assert [one for task in found for one in task.recipes] == [*alike, *other]
+    # What is trained one by one is saved one by one.
+    changes: list[dict[str, Any]] = [
+        {"settings": {"dropout": 0.1}},
+        {"settings": {"width": 20}},
+        {"augment": "augmix"},
+    ]
+    for change in changes:
+        assert len(tasks([replace(one, **change) for one in alike], SPEC.group)) == 120

@@ -1,0 +1,53 @@
+"""How far a pool is, beside what lies in its folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from oodometer.studies.training import _failures
+from oodometer.studies.training._run import Failed, Task, run
+from oodometer.studies.training._status import Row, status
+from oodometer.studies.training._trained_model import Trained
+from oodometer.studies.training.config import Recipe
+from oodometer.studies.training.spec import Spec
+from tests.support import training_tasks
+
+SPEC = Spec.open(training_tasks.SPEC)
+
+
+def test_status_counts_by_domain_and_architecture(tmp_path: Path) -> None:
+    def some(task: Task) -> list[Trained | Failed]:
+        (one,) = task.recipes
+        return [Failed(one, "no") if one.settings["depth"] == 2 else training_tasks.model_of(one)]
+
+    nothing = status(SPEC, tmp_path / "none")
+    assert (nothing.total("pending"), nothing.seconds_left) == (40, None)
+    assert not (tmp_path / "none").exists()
+    run(SPEC, tmp_path, work=some, limit=30)
+    found = status(SPEC, tmp_path)
+    assert found.rows == literal_rows(tmp_path, SPEC.recipes())
+    assert [found.total(name) for name in ("done", "converged", "failed", "pending")] == [
+        sum(getattr(row, name) for row in literal_rows(tmp_path, SPEC.recipes()))
+        for name in ("done", "converged", "failed", "pending")
+    ]
+    assert found.total("done") + found.total("failed") == 30
+    assert found.seconds_left == pytest.approx(2.0 * (40 - found.total("done")))
+    assert set(found.failed) == set(_failures.reasons(tmp_path))
+    assert json.loads(json.dumps(found.to_dict()))["pending"] == 10
+
+
+def literal_rows(pool: Path, recipes: Sequence[Recipe]) -> tuple[Row, ...]:
+    """One question at a time, for each of the domains."""
+    rows = []
+    for domains in (("0",), ("90",)):
+        own = [recipe for recipe in recipes if recipe.domains == domains]
+        done = [one for one in own if (pool / one.id / "result.json").exists()]
+        converged = [one for one in done if one.batch == 8]
+        failed = [one for one in own if (pool / ".failed" / f"{one.id}.json").exists()]
+        pending = len(own) - len(done) - len(failed)
+        rows.append(Row(domains, "mlp", len(done), len(converged), len(failed), pending))
+    return tuple(rows)

@@ -1,0 +1,200 @@
+"""Training: what stops it, what it learns, and that a recipe settles it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from oodometer.core.softmax_kernels import Array
+from oodometer.studies.training._train import Lesson, adam_constants, fitted, optimizer_of, train
+from oodometer.studies.training._trained_model import Trained
+from oodometer.studies.training.build import network_of, settled
+from oodometer.studies.training.config import Recipe
+from oodometer.studies.training.sampling import batches
+from oodometer.studies.training.training_data import gathered, sampled
+from tests.support.training_problems import TINY_TEXT, group, images, recipe, texts, vectors
+
+TOY = group(*vectors())
+
+
+def lesson_of(one: Recipe, where: Any = TOY) -> Lesson:
+    material = gathered(one, where)
+    with settled(one.seed):
+        module = network_of(one, material.shape)
+    return Lesson(one, material, sampled(material, one), module, "cpu")
+
+
+def literal(one: Recipe) -> dict[str, Array]:
+    """The weights after all epochs, by a plain loop."""
+    lesson = lesson_of(one)
+    module, sample, n = lesson.module, lesson.sample, len(lesson.sample.rows)
+    optimizer: Any = (
+        torch.optim.SGD(
+            module.parameters(), lr=one.lr, momentum=one.momentum, weight_decay=one.weight_decay
+        )
+        if one.optimizer == "sgd"
+        else torch.optim.Adam(module.parameters(), lr=one.lr, weight_decay=one.weight_decay)
+    )
+    steps = math.ceil(n / one.batch)
+    with settled(one.seed):
+        for epoch in range(1, one.epochs + 1):
+            for place, index in enumerate(batches(n, batch=one.batch, seed=one.seed, epoch=epoch)):
+                if one.schedule == "cosine":
+                    passed = ((epoch - 1) * steps + place) / (steps * one.epochs)
+                    optimizer.param_groups[0]["lr"] = one.lr * (1 + math.cos(math.pi * passed)) / 2
+                inputs = torch.tensor(
+                    lesson.material.inputs[sample.rows[index]], dtype=torch.float32
+                )
+                optimizer.zero_grad()
+                loss: Any = cross_entropy(module(inputs), torch.tensor(sample.labels[index]))
+                loss.backward()
+                optimizer.step()
+    return {name: value.numpy() for name, value in module.state_dict().items()}
+
+
+def same(one: Trained | dict[str, Array], other: Trained | dict[str, Array]) -> bool:
+    first, second = (part.weights if isinstance(part, Trained) else part for part in (one, other))
+    return first.keys() == second.keys() and all(
+        np.array_equal(first[name], second[name]) for name in first
+    )
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        recipe(stop_at=None),
+        recipe(stop_at=None, optimizer="sgd", momentum=0.8, weight_decay=0.01, schedule="cosine"),
+        recipe(stop_at=None, weight_decay=0.05, label_noise=0.4, few_shot=20, seed=9),
+    ],
+    ids=["adam", "sgd", "few and noisy"],
+)
+def test_it_is_the_plain_loop(one: Recipe) -> None:
+    assert same(train(one, TOY), literal(one))
+
+
+IMAGE_TOY = group(*images())
+SAME = {
+    "dropout": (recipe(settings={"dropout": 0.5}), TOY),
+    "batch norm, augmix": (
+        recipe("small-cnn", settings={"width": 4, "batch_norm": True}, augment="augmix"),
+        IMAGE_TOY,
+    ),
+    "texts": (
+        recipe("text-cnn", settings=TINY_TEXT, schedule="inverse-square-root"),
+        group(*texts()),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_a_recipe_settles_the_weights_and_nothing_else_is_touched(name: str) -> None:
+    one, where = SAME[name]
+    state, threads = torch.get_rng_state(), torch.get_num_threads()
+    first = train(one, where)
+    torch.set_num_threads(2)
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.rand(3)
+    second = train(one, where)
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(threads)
+    assert same(first, second)
+    assert first.files == second.files
+    assert not same(first, train(replace(one, seed=1), where))
+
+
+def test_it_stops_at_the_first_epoch_that_reaches_the_target() -> None:
+    one = recipe(epochs=60, stop_at=0.2)
+    found = train(one, TOY)
+    epochs = int(found.facts["epochs"])
+    assert found.converged
+    assert 1 < epochs < 60
+    assert found.facts["loss"] <= 0.2
+    before = train(replace(one, epochs=epochs - 1), TOY)
+    assert not before.converged
+    assert before.facts["epochs"] == epochs - 1
+    assert before.facts["loss"] > 0.2
+    # No more was learned than by so many epochs without a target.
+    assert same(found, train(replace(one, epochs=epochs, stop_at=None), TOY))
+
+
+def test_without_a_target_all_epochs_are_taken() -> None:
+    found = train(recipe(epochs=4, stop_at=None), TOY)
+    assert found.converged
+    assert found.facts["epochs"] == 4
+
+
+def test_loss_and_accuracy_are_those_on_the_labels_learned_in_evaluation_mode() -> None:
+    one = recipe(settings={"dropout": 0.5}, label_noise=0.5)
+    found = train(one, TOY)
+    lesson = lesson_of(one)
+    lesson.module.load_state_dict({name: torch.tensor(w) for name, w in found.weights.items()})
+    logits = lesson.module.eval()(torch.tensor(lesson.material.inputs, dtype=torch.float32))
+    labels = torch.tensor(lesson.sample.labels)
+    assert found.facts["loss"] == pytest.approx(cross_entropy(logits, labels).item(), abs=1e-6)
+    assert found.facts["accuracy"] == (logits.argmax(1) == labels).double().mean().item()
+    assert found.facts["labels_changed"] > 0.1
+
+
+def test_a_fit_is_given_if_and_only_if_it_is_within_the_bound(monkeypatch: Any) -> None:
+    monkeypatch.setitem(fitted.__globals__["SHOWN"], "vectors", 7)
+    lesson = lesson_of(recipe())
+    whole = fitted(lesson, at_most=math.inf)
+    assert whole is not None
+    assert fitted(lesson, at_most=whole.loss * 1.0001) == whole
+    assert fitted(lesson, at_most=whole.loss * 0.9999) is None
+    assert fitted(lesson, at_most=-math.inf) is None
+
+
+def test_a_training_that_diverges_is_a_result() -> None:
+    found = train(recipe(optimizer="sgd", lr=1e30, epochs=20), TOY)
+    assert not found.converged
+    assert found.facts["diverged"] == 1
+    assert "loss" not in found.facts
+    assert not train(recipe(optimizer="sgd", lr=1e30, epochs=20, stop_at=None), TOY).converged
+
+
+def test_few_shot_trains_on_so_many_rows() -> None:
+    found = train(recipe(few_shot=5), TOY)
+    assert found.facts["rows"] == 10
+
+
+def test_with_the_head_alone_the_body_stays() -> None:
+    settings = {"width": 4, "batch_norm": True}
+    one = recipe("small-cnn", settings=settings, part="head", stop_at=None)
+    fresh = lesson_of(one, IMAGE_TOY).module.state_dict()
+    found = train(one, IMAGE_TOY).weights
+    moved = [name for name in fresh if not np.array_equal(found[name], fresh[name].numpy())]
+    assert len(moved) == 2
+    whole = train(replace(one, part="whole"), IMAGE_TOY).weights
+    assert all(not np.array_equal(whole[name], fresh[name].numpy()) for name in fresh)
+
+
+def test_constants_of_adam() -> None:
+    assert adam_constants("text") == adam_constants("pairs") == ((0.9, 0.98), 1e-6)
+    assert adam_constants("images") == ((0.9, 0.999), 1e-8)
+    one = recipe("text-cnn", settings=TINY_TEXT, weight_decay=0.1)
+    defaults = optimizer_of(lesson_of(one, group(*texts())), "text").defaults
+    assert (defaults["betas"], defaults["eps"]) == ((0.9, 0.98), 1e-6)
+    assert defaults["weight_decay"] == 0.1
+
+
+def test_progress_is_told_and_waiting_is_a_share() -> None:
+    told: list[tuple[int, int, str]] = []
+    one = recipe("small-cnn", settings={"width": 4}, augment="randaugment", stop_at=None)
+    found = train(one, IMAGE_TOY, progress=lambda *words: told.append(words))
+    assert told == [(epoch, 3, f"training {one.id}") for epoch in (1, 2, 3)]
+    assert 0 <= found.facts["data_wait"] <= 1
+    assert found.facts["seconds"] > 0
+
+
+def test_what_comes_out() -> None:
+    found = train(recipe(), TOY)
+    assert found.classes == ("class 0", "class 1")
+    assert found.shape == gathered(recipe(), TOY).shape
+    assert all(weight.dtype == np.float32 for weight in found.weights.values())

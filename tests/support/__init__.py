@@ -1,0 +1,1 @@
+"""Data, models and tasks that several tests share."""

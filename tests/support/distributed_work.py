@@ -1,0 +1,138 @@
+"""Models, work and runners for what is spread over workers, as other processes can import them."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import signal
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oodometer.core.predictions import Predictions
+from oodometer.measures.subject import Subject
+from oodometer.models.model_view import Need
+from oodometer.neighborhood.results import Neighborhoods
+from oodometer.parallel.runners import Runner
+from oodometer.parallel.worker_pool import outcome
+
+
+def mailed(seed: int) -> Runner:
+    """Sends everything through pickle, as workers are sent it, and works in any order."""
+
+    def run(work: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[tuple[Any, Any]]:
+        there = pickle.loads(pickle.dumps(work))
+        for task in random.Random(seed).sample(tasks, len(tasks)):
+            done = outcome(there, pickle.loads(pickle.dumps(task)))
+            yield task, pickle.loads(pickle.dumps(done))
+
+    return run
+
+
+@dataclass(frozen=True)
+class Bright:
+    """Images by how bright their left half is; by their bits where `wild`."""
+
+    name: str = "bright"
+    wild: float = 0.0
+
+    def classify(self, inputs: Any) -> Predictions:
+        flat = inputs.reshape(len(inputs), -1).astype(np.float64)
+        gap = flat[:, ::2].mean(axis=1) - flat[:, 1::2].mean(axis=1)
+        waves = np.sin(self.wild * flat.sum(axis=1))
+        return Predictions.from_logits(np.stack([gap / 9, waves, -gap / 9], axis=1))
+
+
+@dataclass(frozen=True)
+class Words:
+    """Texts by what they are made of; classes only."""
+
+    name: str = "words"
+
+    def classify(self, inputs: Any) -> Predictions:
+        return Predictions.from_classes([text.count("e") % 3 for text in inputs], k=3)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Rows of a table by their numbers."""
+
+    name: str = "columns"
+
+    def classify(self, inputs: Any) -> Predictions:
+        numbers = [column.to_pylist() for column in inputs.columns]
+        plain = [[v if isinstance(v, float) else 0.3 for v in some] for some in numbers]
+        total = np.sin(7 * np.array(plain).sum(axis=0))
+        return Predictions.from_logits(np.stack([total, -total], axis=1))
+
+
+@dataclass(frozen=True)
+class Mortal(Bright):
+    """Kills the process that it is first asked in, unless that is the one it was made in."""
+
+    trace: Path = Path()
+    home: int = field(default_factory=os.getpid)
+
+    def classify(self, inputs: Any) -> Predictions:
+        if os.getpid() != self.home and not self.trace.exists():
+            self.trace.mkdir()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().classify(inputs)
+
+
+@dataclass(frozen=True)
+class Confident:
+    """The mean confidence on the target."""
+
+    name: str = "confident"
+    label: str = "Confident"
+    needs: tuple[Need, ...] = ("outputs",)
+    assumes: str = "nothing"
+    paper: str = "none"
+
+    def measure(self, subject: Subject) -> float:
+        return float(subject.target.outputs.confidence.mean())
+
+
+@dataclass(frozen=True)
+class MortalMeasure(Confident):
+    """Kills the worker that first takes it."""
+
+    trace: Path = Path()
+    home: int = field(default_factory=os.getpid)
+
+    def measure(self, subject: Subject) -> float:
+        if os.getpid() != self.home and not self.trace.exists():
+            self.trace.mkdir()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().measure(subject)
+
+
+@dataclass(frozen=True)
+class Adding:
+    """Adds to its tasks; fails on some of them."""
+
+    more: int = 1
+    fails: int | None = None
+
+    def __call__(self, task: int) -> int:
+        if task == self.fails:
+            raise ValueError(f"no luck with {task}")
+        return task + self.more
+
+    def sent(self) -> Mapping[str, Any]:
+        return {"The number": self.more}
+
+
+def everything(found: Neighborhoods) -> tuple[Any, ...]:
+    """All that is known of neighborhoods, to be compared to the bit."""
+    arrays = [
+        part.tobytes()
+        for one in found
+        for part in (one.positions, *vars(one.tally).values())
+    ]  # fmt: skip
+    return found.to_dict(), arrays, [one.class_names for one in found]

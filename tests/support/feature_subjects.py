@@ -1,0 +1,65 @@
+"""Subjects made of arrays of features, for the tests of divergences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oodometer.core.predictions import Predictions
+from oodometer.core.softmax_kernels import Array, Floats
+from oodometer.data import as_dataset
+from oodometer.measures.subject import Subject
+from oodometer.models.model_view import Given, View
+
+
+def normal(n: int, d: int, *, seed: int, shift: float = 0.0) -> Floats:
+    """Independent standard normal numbers, all moved by `shift`."""
+    return np.random.default_rng(seed).normal(size=(n, d)) + shift
+
+
+def outputs(n: int, k: int, *, seed: int) -> Predictions:
+    """Labelled outputs that mean nothing."""
+    rng = np.random.default_rng(seed)
+    return Predictions.from_logits(rng.normal(size=(n, k)), labels=rng.integers(0, k, n))
+
+
+def subject(source: Floats, target: Floats, *, seed: int = 0, **given: Any) -> Subject:
+    """Features alone on both sides; `given` is of the source."""
+    known = View(Given("source", features=source, seed=seed, **given))
+    return Subject(known, View(Given("target", features=target, seed=seed)), seed=seed)
+
+
+def with_classes(source: Floats, target: Floats, k: int, domains: Array | None = None) -> Subject:
+    """Features and outputs of k classes on both sides."""
+    sides = [
+        View(Given(name, features=features, outputs=outputs(len(features), k, seed=i), domains=of))
+        for i, (name, features, of) in enumerate(
+            [("source", source, domains), ("target", target, None)]
+        )
+    ]
+    return Subject(sides[0], sides[1])
+
+
+def keyed(source: Floats, target: Floats, seed: int = 0) -> Subject:
+    """Features of rows whose keys come from elsewhere, and stay when the features change."""
+    sides = []
+    for name, features in (("source", source), ("target", target)):
+        rows = as_dataset(normal(len(features), 1, seed=len(name)))
+        sides.append(View(Given(name, rows, features=features, seed=seed)))
+    return Subject(sides[0], sides[1], seed=seed)
+
+
+def shuffled(one: Subject, seed: int) -> Subject:
+    """The same rows in another order, nothing computed yet."""
+    rng = np.random.default_rng(seed)
+    sides = []
+    for view in (one.source, one.target):
+        order, given = rng.permutation(view.n), view.given
+        assert given.features is not None
+        said = None if given.outputs is None else given.outputs.rows(order)
+        of = None if given.domains is None else given.domains[order]
+        sides.append(
+            View(Given(given.name, features=given.features[order], outputs=said, domains=of))
+        )
+    return Subject(sides[0], sides[1], seed=one.seed)

@@ -1,0 +1,102 @@
+"""Runs of made-up models on every kind of inputs, and what shows them again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from oodometer.core import inputs as batches
+from oodometer.core.inputs import KINDS, Kind
+from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Model, Transform
+from oodometer.core.random_streams import Draws
+from oodometer.data import as_dataset
+from oodometer.neighborhood._invariance import invariance
+from oodometer.neighborhood._neighborhood_sampler import Show
+from oodometer.neighborhood.ranking import Ranking, rank
+from oodometer.neighborhood.results import Neighborhoods
+
+
+@dataclass(frozen=True)
+class Nudge(Transform):
+    """Adds what is left of the draw's number after a division by three: draws 3, 6 … change nothing."""
+
+    name: ClassVar[str] = "nudge"
+    label: ClassVar[str] = "Nudge"
+    kinds: ClassVar[tuple[Kind, ...]] = KINDS
+    assumes: ClassVar[str] = "nothing"
+    magnitude: float = 2.0
+
+    def apply(self, inputs: Any, draws: Draws) -> Any:
+        steps = draws.numbers % 3
+        if isinstance(inputs, list):
+            return [_longer(row, int(step)) for row, step in zip(inputs, steps, strict=True)]
+        if isinstance(inputs, pa.Table):
+            first = inputs.column(0).to_numpy() + steps
+            return inputs.set_column(0, inputs.column_names[0], pa.array(first))
+        return inputs + steps.reshape(-1, *[1] * (inputs.ndim - 1)).astype(inputs.dtype)
+
+
+def _longer(row: Any, step: int) -> Any:
+    if isinstance(row, tuple):
+        return (row[0], _longer(row[1], step))
+    return row + f" <b>{step}</b>" * (step > 0)
+
+
+@dataclass(frozen=True)
+class Hashed:
+    """A class that hangs on the row's content; with `sure`, given as probabilities."""
+
+    name: str
+    salt: int = 1
+    names: tuple[str, ...] | None = ("cat", "dog & co", "größe")
+    sure: float | None = None
+
+    def classify(self, inputs: Any) -> Predictions:
+        k = len(self.names or "abc")
+        classes = (batches.keys(inputs) // np.uint64(self.salt) % np.uint64(k)).astype(int)
+        if self.sure is None:
+            return Predictions.from_classes(classes, k=k, class_names=self.names)
+        probs = np.full((len(classes), k), (1 - self.sure) / (k - 1))
+        probs[np.arange(len(classes)), classes] = self.sure
+        return Predictions.from_probs(probs, class_names=self.names)
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A run, and what is needed to show it."""
+
+    found: Neighborhoods
+    show: Show
+
+
+def judged(data: Any, *models: Model, draws: int = 6, **options: Any) -> Judged:
+    given = {model.name: model for model in models or (Hashed("first"),)}
+    dataset = as_dataset(data)
+    found = invariance(given, dataset, Nudge(), draws=draws, **options)
+    return Judged(found, Show(dataset, Nudge(), found.seed))
+
+
+def ranked(data: Any, *models: Model, **options: Any) -> tuple[Ranking, Show]:
+    given = {model.name: model for model in models}
+    dataset = as_dataset(data)
+    return rank(given, dataset, transform=Nudge(), **options), Show(dataset, Nudge(), 0)
+
+
+def images(n: int, *shape: int) -> Any:
+    return np.random.default_rng(n).integers(0, 200, size=(n, *shape), dtype=np.uint8)
+
+
+HOSTILE_TEXT = "<script>alert(1)</script>"
+TEXTS = ["a good film", f"a {HOSTILE_TEXT} film", "so & so", "word"]
+DATA: dict[str, Any] = {
+    "grey": images(4, 8, 8),
+    "color": images(4, 200, 300, 3),
+    "text": TEXTS,
+    "pairs": [(text, text[::-1]) for text in TEXTS],
+    "vectors": np.random.default_rng(0).normal(size=(4, 40)),
+    "table": pa.table({"size <b>": [1.5, 2.5, 3.5, 4.5], "color": ["red", "blue", "red", None]}),
+}

@@ -1,0 +1,73 @@
+"""A group whose domains are in memory, and toy problems that small networks learn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from oodometer.core.inputs import Inputs
+from oodometer.core.protocols import Dataset
+from oodometer.core.softmax_kernels import Ints
+from oodometer.data.dataset import InMemory
+from oodometer.studies.domains.group import Group
+from oodometer.studies.training._trained_model import Trained
+from oodometer.studies.training.architectures.base import Shape
+from oodometer.studies.training.config import Recipe
+from oodometer.testing import toy_inputs
+
+TINY_TEXT = {"width": 4, "embedding": 6, "hidden": 5, "length": 24, "vocabulary": 280}
+
+
+@dataclass(frozen=True)
+class InMemoryGroup(Group):
+    """What is there to train on, by domain."""
+
+    held: Mapping[str, Dataset] = field(default_factory=dict, compare=False)
+
+    def domain(self, name: str, split: str) -> Dataset:
+        assert split == "train"
+        return self.held[name]
+
+
+def group(inputs: Inputs, labels: Ints | None, *, classes: int = 2, **others: Dataset) -> Group:
+    """A group with the domain `one`, and others."""
+    held = {"one": InMemory("one", inputs, labels), **others}
+    names = tuple(f"class {number}" for number in range(classes))
+    sources = tuple((name, ()) for name in held)
+    return InMemoryGroup("toy", held["one"].kind, names, sources, held=held)
+
+
+def vectors(n: int = 90, seed: int = 0) -> tuple[Inputs, Ints]:
+    """Ten numbers; the class is whether the first is positive."""
+    inputs = np.random.default_rng(seed).normal(size=(n, 10))
+    return inputs, (inputs[:, 0] > 0).astype(np.int64)
+
+
+def images(n: int = 40) -> tuple[Inputs, Ints]:
+    """Patches; the class is whether there is much red."""
+    inputs = toy_inputs("images", n=n)
+    red = inputs[..., 0].mean(axis=(1, 2))
+    return inputs, (red > np.median(red)).astype(np.int64)
+
+
+def texts(n: int = 30) -> tuple[Inputs, Ints]:
+    """Sentences; the class is whether one of two words occurs."""
+    inputs = toy_inputs("text", n=n)
+    return inputs, np.array(["good" in row or "bad" in row for row in inputs], dtype=np.int64)
+
+
+def recipe(architecture: str = "mlp", **settings: object) -> Recipe:
+    """A recipe of the domain `one`, short unless it says otherwise."""
+    given = {"epochs": 3, "batch": 16, "lr": 1e-2, **settings}
+    return Recipe("toy", ("one",), architecture, **given)  # type: ignore[arg-type]
+
+
+def made(one: Recipe | None = None, **facts: float) -> Trained:
+    """A model that was not trained at all."""
+    rng = np.random.default_rng(0)
+    sizes = {"1.weight": (16, 10), "1.bias": (16,), "4.weight": (2, 16), "4.bias": (2,)}
+    weights = {name: rng.normal(size=size).astype(np.float32) for name, size in sizes.items()}
+    shape = Shape("vectors", 2, (10,))
+    return Trained(one or recipe(), shape, ("no", "yes"), weights, True, {"loss": 0.5, **facts})

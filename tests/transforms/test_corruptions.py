@@ -1,0 +1,260 @@
+"""The rules that every corruption keeps at every severity, and how they are named."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oodometer.core.errors import InputError, MissingExtra, UnknownName
+from oodometer.core.inputs import keys
+from oodometer.core.random_streams import Draws
+from oodometer.transforms.corruptions import (
+    CORRUPTIONS,
+    GROUPS,
+    SEVERITIES,
+    Corruption,
+    blur,
+    named,
+)
+from oodometer.transforms.corruptions.noise import Images, smooth
+from tests.support.small_images import batch, drawn_for, many_draws
+
+EVERY = named("all")
+LABELS = [corruption.label for corruption in EVERY]
+SHAPES = [(8, 8), (17, 12), (12, 8, 1), (32, 32, 3)]
+
+
+def textured(n: int, side: int) -> Images:
+    """Colour images of smooth noise with a disk, a box and stripes on it."""
+    draws = many_draws(3 * n)
+    noise = smooth(draws, (side, side), cells=3) + 0.5 * smooth(
+        draws.of("fine"), (side, side), cells=9
+    )
+    values = np.moveaxis(noise.reshape(n, 3, side, side), 1, 3) * 130 + 20
+    y, x = np.mgrid[:side, :side] / side
+    # Nothing at the same place in all images: blocks fit the edges of some and miss others'.
+    for row, u in zip(values, many_draws(n).of("shapes").uniforms(7), strict=True):
+        row[(y - u[0]) ** 2 + (x - u[1]) ** 2 < 0.04] = (200, 60, 40)
+        row[(abs(y - u[2]) < 0.15) & (abs(x - u[3]) < 0.1)] = (30, 90, 190)
+        stripes = np.floor(x * (5 + 4 * u[4]) + u[5]) % 2 == 0
+        row[(y > 0.6 + 0.3 * u[6]) & stripes] = 225
+    return values.astype(np.uint8)
+
+
+def change(corruption: Corruption, images: Images) -> float:
+    """Mean absolute change."""
+    made = corruption.apply(images, drawn_for(images))
+    return float(np.abs(made.astype(float) - images).mean())
+
+
+def test_there_are_the_published_kinds_in_four_groups() -> None:
+    assert list(GROUPS) == ["noise", "blur", "weather", "digital"]
+    assert [len(names) for names in GROUPS.values()] == [4, 4, 4, 4]
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(CORRUPTIONS)
+    wanted = {"gaussian_noise", "shot_noise", "impulse_noise", "gaussian_blur", "defocus_blur",
+              "motion_blur", "fog", "frost", "brightness", "contrast", "pixelate", "jpeg",
+              "elastic"}  # fmt: skip
+    assert wanted <= set(CORRUPTIONS)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("corruption", EVERY, ids=LABELS)
+def test_shape_type_and_input_are_kept(corruption: Corruption, shape: tuple[int, ...]) -> None:
+    images = batch(5, *shape)
+    kept = images.copy()
+    images.flags.writeable = False
+    draws = drawn_for(images)
+    first, second = (corruption.apply(images, draws) for _ in range(2))
+    assert (first.shape, first.dtype) == (images.shape, np.uint8)
+    assert np.array_equal(first, second)
+    assert np.array_equal(images, kept)
+    assert not np.array_equal(first, images)
+    assert not np.shares_memory(first, images)
+
+
+@pytest.mark.parametrize("corruption", EVERY, ids=LABELS)
+def test_a_row_is_the_same_in_any_order_and_batch(corruption: Corruption) -> None:
+    images = batch(70, 12, 16, 3)
+    draws = drawn_for(images)
+    whole = corruption.apply(images, draws)
+    order = np.random.default_rng(0).permutation(70)
+    assert np.array_equal(corruption.apply(images[order], draws.rows(order)), whole[order])
+    for part in (slice(0, 1), slice(1, 30), slice(30, 70)):
+        assert np.array_equal(corruption.apply(images[part], draws.rows(part)), whole[part])
+
+
+@pytest.mark.parametrize("name", CORRUPTIONS)
+def test_large_batches_are_cut_where_no_one_sees_it(name: str) -> None:
+    images = batch(20, 70, 64, 3)
+    draws = drawn_for(images)
+    whole = Corruption(name).apply(images, draws)
+    one_by_one = [
+        Corruption(name).apply(images[i : i + 1], draws.rows(slice(i, i + 1))) for i in range(20)
+    ]
+    assert np.array_equal(whole, np.concatenate(one_by_one))
+
+
+@pytest.mark.parametrize("side", [16, 32, 64])
+@pytest.mark.parametrize("name", CORRUPTIONS)
+def test_the_change_rises_with_severity(name: str, side: int) -> None:
+    colour = textured(40, side)
+    grey = colour[..., 1].copy()
+    for images in (colour, grey, grey[..., None]):
+        changes = [change(Corruption(name, severity), images) for severity in SEVERITIES]
+        steps = np.diff([0.5, *changes])
+        assert np.all(steps > 0), f"{name} at {side} changes by {changes}"
+
+
+@pytest.mark.parametrize("name", [name for name in CORRUPTIONS if name not in GROUPS["noise"]])
+def test_a_severity_means_about_the_same_at_any_size(name: str) -> None:
+    small, large = textured(12, 32), textured(12, 128)
+    ratio = change(Corruption(name), small) / change(Corruption(name), large)
+    assert 1 / 2 < ratio < 2
+
+
+@pytest.mark.parametrize("name", CORRUPTIONS)
+def test_draws_seeds_and_examples_differ_where_there_is_chance(name: str) -> None:
+    images = textured(1, 16).repeat(6, axis=0)
+    same = np.zeros(6, dtype=np.uint64)
+    numbers = np.arange(1, 7)
+    one = np.ones(6, dtype=np.int64)
+    fixed = name in ("gaussian_blur", "defocus_blur", "zoom_blur", "brightness", "contrast",
+                     "pixelate", "jpeg")  # fmt: skip
+    for draws in (Draws(0, same, numbers), Draws(0, numbers.astype(np.uint64), one)):
+        made = Corruption(name).apply(images, draws)
+        assert len(set(keys(made).tolist())) == (1 if fixed else 6)
+    first, second = (Corruption(name).apply(images, Draws(seed, same, one)) for seed in (0, 1))
+    assert np.array_equal(first, second) == fixed
+
+
+def test_two_noises_of_one_row_are_not_the_same_noise() -> None:
+    images = np.full((1, 32, 32), 128, dtype=np.uint8)
+    made = [Corruption(name).apply(images, drawn_for(images)).ravel().astype(float)
+            for name in ("gaussian_noise", "speckle_noise")]  # fmt: skip
+    assert abs(np.corrcoef(made)[0, 1]) < 0.2
+
+
+@pytest.mark.parametrize("name", CORRUPTIONS)
+def test_grey_images_are_the_same_with_and_without_a_channel(name: str) -> None:
+    images = batch(4, 12, 9)
+    draws = drawn_for(images)
+    made = Corruption(name).apply(images[..., None], draws)
+    assert np.array_equal(made[..., 0], Corruption(name).apply(images, draws))
+
+
+@pytest.mark.parametrize("name", CORRUPTIONS)
+@pytest.mark.parametrize("shape", [(2, 1, 1), (2, 2, 3, 3), (2, 5, 60), (0, 8, 8, 3)])
+def test_odd_sizes_and_empty_batches_are_fine(name: str, shape: tuple[int, ...]) -> None:
+    images = batch(*shape)
+    for severity in (1, 5):
+        made = Corruption(name, severity).apply(images, many_draws(len(images)))
+        assert (made.shape, made.dtype) == (shape, np.uint8)
+
+
+@pytest.mark.parametrize("name", CORRUPTIONS)
+def test_turned_images_are_read_as_they_look(name: str) -> None:
+    images = batch(3, 3, 8, 9)
+    turned = np.moveaxis(images, 1, 3)
+    draws = drawn_for(turned)
+    made = Corruption(name).apply(turned, draws)
+    assert made.flags.c_contiguous
+    assert np.array_equal(made, Corruption(name).apply(turned.copy(order="C"), draws))
+
+
+@pytest.mark.parametrize("severity", [0, 6, -1, 2.5, 3.0, True, "3", None])
+def test_a_wrong_severity_is_refused(severity: Any) -> None:
+    message = (
+        f"The severity of fog must be a whole number from 1 to 5; got {severity!r}. "
+        "Take 3 for the middle, or measure at all five."
+    )
+    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+        Corruption("fog", severity)
+
+
+def test_a_severity_of_numpy_is_a_severity() -> None:
+    assert Corruption("fog", np.int64(2)) == Corruption("fog", 2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "kind"),
+    [(["a text"], "text"), ([("a", "b")], "pairs"), (np.ones((1, 3)), "vectors")],
+)
+def test_other_inputs_are_refused(inputs: Any, kind: str) -> None:
+    message = (
+        f"jpeg corrupts images; got {kind}. Images are uint8 arrays (n, height, width) or "
+        f"(n, height, width, 3); for {kind} there are no common corruptions."
+    )
+    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+        Corruption("jpeg").apply(inputs, many_draws(1))
+
+
+def test_images_of_other_numbers_or_without_pixels_are_refused() -> None:
+    with pytest.raises(InputError, match=r"An array of int64 of shape \(1, 8, 8\) is no batch"):
+        Corruption("jpeg").apply(np.ones((1, 8, 8), dtype=np.int64), many_draws(1))
+    with pytest.raises(InputError, match=r"got vectors"):
+        Corruption("jpeg").apply(np.ones((1, 8, 8, 3), dtype=np.float32), many_draws(1))
+    with pytest.raises(
+        InputError, match=r"jpeg needs images with pixels; got the shape \(2, 0, 5\)"
+    ):
+        Corruption("jpeg").apply(np.ones((2, 0, 5), dtype=np.uint8), many_draws(2))
+
+
+def test_an_unknown_name_is_refused_with_the_next_best() -> None:
+    with pytest.raises(UnknownName, match=r"No corruption is called 'frog'. Did you mean 'fog'"):
+        Corruption("frog")
+    for text in ("frog", "frog-3", "fog-x", "", "fog-"):
+        with pytest.raises(UnknownName, match=rf"No corruption is called '{text}'\..* all\.$"):
+            named(text)
+
+
+@pytest.mark.parametrize("text", ["fog-0", "fog:6", "fog-2.5", "noise-7", "all:-1", "fog--3"])
+def test_a_name_with_a_wrong_severity_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match=r"must be a whole number from 1 to 5; got"):
+        named(text)
+
+
+def test_names_give_one_or_five_or_a_group() -> None:
+    assert named("fog") == tuple(Corruption("fog", severity) for severity in SEVERITIES)
+    assert named("fog-3") == named("fog:3") == named(" Fog-3") == (Corruption("fog", 3),)
+    assert (
+        named("gaussian-noise-2") == named("gaussian_noise:2") == (Corruption("gaussian_noise", 2),)
+    )
+    for group, names in GROUPS.items():
+        found = named(group)
+        assert {(one.name, one.severity) for one in found} == {
+            (name, severity) for name in names for severity in SEVERITIES
+        }
+        assert len(found) == 20
+        assert {one.group for one in found} == {group}
+        assert [one.name for one in named(f"{group}-4")] == list(names)
+    assert len(set(EVERY)) == len(EVERY) == 80
+    assert {one.severity for one in named("all-2")} == {2}
+
+
+@pytest.mark.parametrize("corruption", EVERY, ids=LABELS)
+def test_a_label_names_its_corruption(corruption: Corruption) -> None:
+    assert named(corruption.label) == (corruption,)
+    assert corruption.amount == CORRUPTIONS[corruption.name].amounts[corruption.severity - 1]
+    assert pickle.loads(pickle.dumps(corruption)) == copy.deepcopy(corruption) == corruption
+
+
+@pytest.mark.parametrize("name", CORRUPTIONS)
+def test_amounts_go_one_way(name: str) -> None:
+    steps = np.diff(CORRUPTIONS[name].amounts)
+    assert np.all(steps > 0) or np.all(steps < 0)
+
+
+def test_without_opencv_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    blur.opencv.cache_clear()
+    monkeypatch.setitem(__import__("sys").modules, "cv2", None)
+    images = batch(1, 8, 8)
+    try:
+        with pytest.raises(MissingExtra, match=r"^Corrupting images needs the package .*images"):
+            Corruption("jpeg").apply(images, drawn_for(images))
+    finally:
+        blur.opencv.cache_clear()

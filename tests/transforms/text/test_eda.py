@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oodometer.core.errors import InputError
+from oodometer.core.random_streams import Draws
+from oodometer.transforms.text import eda
+from oodometer.transforms.text._word_splitting import split_words
+from oodometer.transforms.text.eda import EDA, OPERATIONS, delete_words, insert_words, swap_words
+from tests.transforms.text.test_word_splitting import draws_for
+from tests.transforms.text.test_wordnet import write_wordnet
+
+LONG = "the good car is in a story . it was a good tale , and the car was red " * 3
+
+
+def lookup(word: str) -> tuple[str, ...]:
+    return {"good": ("well",), "car": ("auto", "wagon")}.get(word.lower(), ())
+
+
+def many(transform: EDA, text: str, count: int = 200) -> list[str]:
+    draws = Draws(3, np.zeros(count, dtype=np.uint64), np.arange(count))
+    return list(transform.apply([text] * count, draws))
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> EDA:
+    return EDA(wordnet=write_wordnet(tmp_path / "wordnet"))
+
+
+def test_every_edit_is_drawn_and_stays_within_its_bound(tiny: EDA) -> None:
+    before = split_words(LONG)[1::2]
+    bound = int(0.1 * len(before))
+    lengths = Counter()  # type: ignore[var-annotated]
+    for text in many(tiny, LONG):
+        after = split_words(text)[1::2]
+        lengths[np.sign(len(after) - len(before))] += 1
+        gone, new = Counter(before) - Counter(after), Counter(after) - Counter(before)
+        assert max(gone.total(), new.total()) <= bound
+        assert set(new) <= {"auto", "wagon", "well", "tale", "story", "car", "good"}
+    assert min(lengths[-1], lengths[0], lengths[1]) > 30
+
+
+def test_a_row_hangs_on_nothing_but_its_own_stream(tiny: EDA) -> None:
+    texts = [f"{LONG} {word}" for word in "abcde"]
+    draws = draws_for(texts)
+    alone = [tiny.apply([t], draws.rows(slice(i, i + 1)))[0] for i, t in enumerate(texts)]
+    assert tiny.apply(texts, draws) == alone
+
+
+@pytest.mark.parametrize("text", ["", "  ", "?! …", "\n"])
+def test_texts_without_words_are_left_alone(tiny: EDA, text: str) -> None:
+    assert set(many(tiny, text, 20)) == {text}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@given(text=st.text("ab .,\n", max_size=30), count=st.integers(1, 9), seed=st.integers(0, 99))
+def test_an_edit_never_takes_the_last_word(
+    operation: eda.Operation, text: str, count: int, seed: int
+) -> None:
+    pieces = split_words(text)
+    if len(pieces) > 1:
+        operation(pieces, count, np.random.default_rng(seed), lookup)
+        assert len(split_words("".join(pieces))) > 1
+
+
+def test_synonyms_keep_the_capital_and_spare_stop_words() -> None:
+    pieces = split_words("Good it is")
+    OPERATIONS[0](
+        pieces, 3, np.random.default_rng(0), lambda word: ("well",) if word != "is" else ("x",)
+    )
+    assert "".join(pieces) == "Well it is"
+
+
+def test_deleting_leaves_single_blanks() -> None:
+    found = set()
+    for seed in range(30):
+        pieces = split_words("a b c")
+        delete_words(pieces, 1, np.random.default_rng(seed), lookup)
+        found.add("".join(pieces))
+    assert found == {"b c", "a c", "a b"}
+
+
+def test_swapping_moves_two_words_and_no_gap() -> None:
+    pieces = split_words("a, b; c")
+    swap_words(pieces, 1, np.random.default_rng(0), lookup)
+    assert pieces[0::2] == ["", ", ", "; ", ""]
+    assert sorted(pieces[1::2]) == ["a", "b", "c"]
+    assert sum(x != y for x, y in zip(pieces[1::2], "abc", strict=True)) == 2
+
+
+def test_insertion_takes_synonyms_or_else_words_of_the_text() -> None:
+    pieces = split_words("a car")
+    insert_words(pieces, 1, np.random.default_rng(0), lookup)
+    assert Counter("".join(pieces).split()) - Counter(["a", "car"]) in (
+        Counter(["auto"]),
+        Counter(["wagon"]),
+    )
+    pieces = split_words("so it")
+    insert_words(pieces, 1, np.random.default_rng(0), lookup)
+    assert len("".join(pieces).split()) == 3
+    assert set("".join(pieces).split()) == {"so", "it"}
+
+
+def test_without_wordnet_there_is_one_warning_and_no_synonym(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(eda, "find_wordnet", lambda given: None)
+    eda._warn_once.cache_clear()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        texts = many(EDA(), LONG) + many(EDA(), LONG)
+    assert [str(w.message)[:22] for w in caught] == ["WordNet was not found,"]
+    assert {word for text in texts for word in split_words(text)[1::2]} == set(
+        split_words(LONG)[1::2]
+    )
+    assert len({len(split_words(text)) for text in texts}) > 2
+    eda._warn_once.cache_clear()
+
+
+def test_magnitude_0_is_the_identity_and_settings_are_checked(tiny: EDA, tmp_path: Path) -> None:
+    assert many(EDA(magnitude=0.0, wordnet=tiny.wordnet), LONG, 2) == [LONG] * 2
+    with pytest.raises(InputError, match="magnitude of eda"):
+        EDA(magnitude=2.0)
+    with pytest.raises(InputError, match="no WordNet in"):
+        many(EDA(wordnet=tmp_path / "none"), LONG, 1)

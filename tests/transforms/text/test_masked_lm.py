@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oodometer.core.errors import InputError
+from oodometer.transforms.text.masked_lm import MaskedModel, corrupted
+from oodometer.transforms.text.ssmba import SSMBA
+from tests.transforms.text.test_word_splitting import draws_for
+
+WORDS = ["the", "a", "cat", "dog", "runs", "sleeps", "well", "very", "##ing", "##s", ".", ","]
+TEXTS = [
+    "the cat runs .",
+    "A dog sleeps very, very well",
+    "",
+    "?",
+    "the  dog",
+    "the cat and the dogs run " * 9,
+    "cat",
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BERT of two layers with a vocabulary of seventeen."""
+    import torch
+    import transformers
+
+    place = tmp_path_factory.mktemp("bert")
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+    (place / "vocab.txt").write_text("\n".join(vocabulary))
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=len(vocabulary), hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=32, max_position_embeddings=40, initializer_range=0.5,
+    )  # fmt: skip
+    model = transformers.BertForMaskedLM(config)  # type: ignore[no-untyped-call]
+    model.save_pretrained(place)
+    transformers.AutoTokenizer.from_pretrained(place).save_pretrained(place)
+    return place
+
+
+def test_a_batch_of_seven_is_seven_batches_of_one(folder: Path) -> None:
+    transform = SSMBA(magnitude=0.5, model=folder)
+    draws = draws_for(TEXTS)
+    whole = transform.learn(TEXTS).apply(TEXTS, draws)
+    alone = [transform.apply([t], draws.rows(slice(i, i + 1)))[0] for i, t in enumerate(TEXTS)]
+    assert whole == alone
+    assert sum(a != b for a, b in zip(whole, TEXTS, strict=True)) >= 3
+    assert whole[2:4] == TEXTS[2:4]
+
+
+def test_only_ordinary_tokens_are_written(folder: Path) -> None:
+    model = MaskedModel.opened(folder)
+    proposed = {
+        model.tokenizer.convert_ids_to_tokens(int(i)) for i in np.flatnonzero(model.ordinary)
+    }
+    assert proposed == set(WORDS)
+    scores = np.log(np.arange(1.0, len(model.ordinary) + 1))
+    kept = np.where(model.ordinary, np.exp(scores), 0.0)
+    grid = (np.arange(20_000) + 0.5) / 20_000
+    drawn = np.bincount([model._drawn(scores, u) for u in grid], minlength=len(kept))
+    np.testing.assert_allclose(drawn / len(grid), kept / kept.sum(), atol=1e-3)
+
+
+def test_what_was_not_chosen_stays_to_the_byte(folder: Path) -> None:
+    text = "  The\tCAT !!  runs…  \n"
+    for number in range(1, 30):
+        changed = SSMBA(magnitude=0.01, model=folder).apply([text], draws_for([text], number))[0]
+        assert sum(part in changed for part in ("  The\t", "CAT !!", "  runs…")) >= 1
+        assert changed.startswith("  ")
+        assert changed.endswith("  \n")
+
+
+def test_pieces_of_words_are_spliced_with_the_right_blanks(folder: Path) -> None:
+    model = MaskedModel.opened(folder)
+    number: dict[str, int] = model.tokenizer.get_vocab()
+    spans = [(1, 0, 3), (2, 3, 4)]
+    old = [number["cat"], number["##s"]]
+    assert model._spliced("cats!", spans, old, [number["dog"], number["##ing"]]) == "doging!"
+    assert model._spliced("cats!", spans, old, [number["cat"], number["well"]]) == "cat well!"
+
+
+def test_byte_level_tokens_are_spliced_too() -> None:
+    import tokenizers
+    import transformers
+
+    vocabulary = {"<mask>": 0, "a": 1, "Ġa": 2, "b": 3, "Ġb": 4, "Ġ": 5}
+    inner = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, [("Ġ", "a"), ("Ġ", "b")]))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = tokenizers.decoders.ByteLevel()
+    tokenizer = transformers.PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=inner, mask_token="<mask>", model_max_length=9
+    )
+
+    class Net:
+        class config:
+            max_position_embeddings = 9
+
+    model = MaskedModel(tokenizer, Net(), np.ones(6, dtype=np.bool_), True)
+    ids, spans = model._encoded("a ba")
+    assert ids == [1, 4, 1]
+    assert spans == [(0, 0, 1), (1, 2, 3), (2, 3, 4)]
+    assert model._spliced("a ba", spans, ids, [1, 2, 4]) == "a a b"
+    assert model._spliced("a ba", spans, ids, [1, 4, 3]) == "a bb"
+
+
+def test_a_long_text_is_changed_within_the_window_and_kept_beyond(folder: Path) -> None:
+    text = "cat " * 300
+    changed = SSMBA(magnitude=1.0, model=folder).apply([text], draws_for([text]))[0]
+    assert changed != text
+    assert changed.endswith("cat " * 262)
+
+
+def test_the_model_is_not_changed_by_its_use(folder: Path) -> None:
+    model = MaskedModel.opened(folder).model
+    before: dict[str, Any] = {name: value.clone() for name, value in model.state_dict().items()}
+    SSMBA(model=folder).apply(TEXTS, draws_for(TEXTS))
+    assert not model.training
+    assert all((value == before[name]).all() for name, value in model.state_dict().items())
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="can't be opened as a masked language model") as caught:
+        SSMBA(model=tmp_path / "none").apply(["a"], draws_for(["a"]))
+    assert "\n" not in str(caught.value)
+
+
+def test_eight_of_ten_are_masked_and_one_replaced() -> None:
+    rng = np.random.default_rng(0)
+    drawn = [corrupted(100, 0.15, rng) for _ in range(2000)]
+    sizes = [len(chosen) for chosen, _, _ in drawn]
+    assert (min(sizes), max(sizes)) == (1, 15)
+    assert all((np.diff(chosen) > 0).all() for chosen, _, _ in drawn)
+    assert np.concatenate([m for _, m, _ in drawn]).mean() == pytest.approx(0.8, abs=0.02)
+    assert np.concatenate([m for _, _, m in drawn]).mean() == pytest.approx(0.1, abs=0.02)
