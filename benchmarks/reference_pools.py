@@ -17,12 +17,13 @@ import numpy as np
 
 from benchmarks._classifiers import one_thread
 from benchmarks._results import data_folder, machine_facts, markdown_table, write_results
+from oodometer.core.format import span
 from oodometer.core.protocols import Dataset, Model
 from oodometer.core.softmax_kernels import Floats
 from oodometer.models.inference import classify_all
 from oodometer.parallel.runners import processes
 from oodometer.studies.training import checkpoint
-from oodometer.studies.training._run import run, span
+from oodometer.studies.training._run import run
 from oodometer.studies.training.config import Recipe
 from oodometer.studies.training.spec import Spec
 

@@ -43,8 +43,8 @@ def follow(recipe: Block, root: Path) -> str:
     (root / path).write_text(recipe.content)
     module = ".".join(path.with_suffix("").parts[1:])
     (member,) = re.findall(r"^class (\w+)", recipe.content, flags=re.MULTILINE)
-    assert f"`{member}(),` in `MEMBERS` of `{path.parent}/__init__.py`" in PAGE.read_text()
-    registry = root / path.parent / "__init__.py"
+    assert f"`{member}(),` in `MEMBERS` of `{path.parent}/registry.py`" in PAGE.read_text()
+    registry = root / path.parent / "registry.py"
     before, line, after = registry.read_text().partition("\nMEMBERS: ")
     assert line, "the registry has no list"
     listed = re.sub(r"\n\)\n", f"\n    {member}(),\n)\n", after, count=1)

@@ -9,29 +9,22 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from oodometer.core.errors import InputError, MissingExtra, NoAnswer, OodometerError, UnknownName
+from oodometer.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from oodometer.assessment._estimate import estimate
-    from oodometer.assessment.conformal_interval import History
-    from oodometer.assessment.labeling_plan import planned_labels
-    from oodometer.assessment.result import Assessment
-    from oodometer.assessment.streaming import estimate_files
+    from oodometer.assessment import Assessment, History, estimate, estimate_files, planned_labels
     from oodometer.core.predictions import Predictions
     from oodometer.core.protocols import Estimate, Estimator, Score
-    from oodometer.data import as_dataset
-    from oodometer.data.prediction_files import read_predictions
-    from oodometer.measures._measure import measure
-    from oodometer.metrics._evaluate import evaluate
+    from oodometer.data import as_dataset, read_predictions
+    from oodometer.measures import measure
+    from oodometer.metrics import evaluate
     from oodometer.models import as_model
-    from oodometer.neighborhood._invariance import invariance
-    from oodometer.neighborhood.ranking import rank
-    from oodometer.neighborhood.suitability import suggest_transforms
+    from oodometer.neighborhood import invariance, rank, suggest_transforms
     from oodometer.studies import Study
-    from oodometer.studies.analysis._compare_measures import judge
+    from oodometer.studies.analysis import judge
 
 __version__ = "0.1.0"
 
@@ -63,36 +56,27 @@ __all__ = [
     "suggest_transforms",
 ]
 
-# Each is imported when it is first asked for: who wants one has no need to wait for all.
-_LATER = {
-    "Assessment": "assessment.result",
-    "Estimate": "core.protocols",
-    "Estimator": "core.protocols",
-    "History": "assessment.conformal_interval",
-    "Predictions": "core.predictions",
-    "Score": "core.protocols",
-    "Study": "studies",
-    "as_dataset": "data",
-    "as_model": "models",
-    "estimate": "assessment._estimate",
-    "estimate_files": "assessment.streaming",
-    "evaluate": "metrics._evaluate",
-    "invariance": "neighborhood._invariance",
-    "judge": "studies.analysis._compare_measures",
-    "measure": "measures._measure",
-    "planned_labels": "assessment.labeling_plan",
-    "rank": "neighborhood.ranking",
-    "read_predictions": "data.prediction_files",
-    "suggest_transforms": "neighborhood.suitability",
-}
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
-
-def __getattr__(name: str) -> object:
-    if name not in _LATER:
-        raise AttributeError(f"module 'oodometer' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"oodometer.{_LATER[name]}"), name)
-    return found
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "Assessment": "assessment",
+        "Estimate": "core.protocols",
+        "Estimator": "core.protocols",
+        "History": "assessment",
+        "Predictions": "core.predictions",
+        "Score": "core.protocols",
+        "Study": "studies",
+        "as_dataset": "data",
+        "as_model": "models",
+        "estimate": "assessment",
+        "estimate_files": "assessment",
+        "evaluate": "metrics",
+        "invariance": "neighborhood",
+        "judge": "studies.analysis",
+        "measure": "measures",
+        "planned_labels": "assessment",
+        "rank": "neighborhood",
+        "read_predictions": "data",
+        "suggest_transforms": "neighborhood",
+    },
+)

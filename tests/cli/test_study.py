@@ -113,9 +113,7 @@ def test_by_workers(folder: Path) -> None:
 
 @pytest.mark.parametrize("command", [("study", "points.toml"), ("pool", "toy-mlp")])
 def test_who_interrupts_is_told_how_to_go_on(command: tuple[str, str], folder: Path) -> None:
-    place = {"study": "oodometer.studies.run", "pool": "oodometer.studies.training._run.run"}[
-        command[0]
-    ]
+    place = {"study": "oodometer.studies.run", "pool": "oodometer.studies.training.run"}[command[0]]
     with mock.patch(place, side_effect=KeyboardInterrupt):
         done = run(folder, command[0], "run", command[1])
     assert done.returncode == 130

@@ -10,8 +10,8 @@ import pytest
 
 from oodometer import metrics
 from oodometer.core.errors import InputError
+from oodometer.core.protocols import Metric
 from oodometer.core.registry import added, asked_for
-from oodometer.measures.subject import Metric
 
 
 def test_members_are_made_in_order_and_only_of_the_group_asked_for() -> None:

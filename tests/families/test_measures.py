@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from oodometer.core.protocols import Measure
 from oodometer.measures import every
-from oodometer.measures.subject import Measure
 from oodometer.testing import MEASURE_RULES
 from oodometer.testing.measures import Bench
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oodometer.measures.subject import Metric
+from oodometer.core.protocols import Metric
 from oodometer.metrics import every
 from oodometer.testing import METRIC_RULES
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from oodometer.core.errors import InputError, NoAnswer
-from oodometer.core.protocols import Score
+from oodometer.core.protocols import Measure, Score
 from oodometer.measures import _domain_classifiers, h_divergence, hdh_divergence
 from oodometer.measures.combined import DIVERGENCES, MultiSource, PlusSourceError
 from oodometer.measures.entropy import SourceError
 from oodometer.measures.h_divergence import HDivergence
 from oodometer.measures.hdh_divergence import HDeltaHDivergence
 from oodometer.measures.mmd import MmdRandomFeatures
-from oodometer.measures.subject import Measure, Subject, scored
+from oodometer.measures.subject import Subject, scored
 from oodometer.models.model_view import Given, View
 from tests.support.feature_subjects import normal, outputs, shuffled, subject, with_classes
 

@@ -8,8 +8,9 @@ import pytest
 
 from oodometer.core.errors import NoAnswer
 from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Measure
 from oodometer.measures.entropy import EntropySource, EntropyTarget, SourceError
-from oodometer.measures.subject import Measure, Subject, scored
+from oodometer.measures.subject import Subject, scored
 from oodometer.models.model_view import Given, View
 from oodometer.testing import check_measure
 

@@ -15,6 +15,7 @@ from torch import nn
 
 from oodometer.core.errors import InputError, NoAnswer
 from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Measure
 from oodometer.core.softmax_kernels import Array, Floats
 from oodometer.data import as_dataset
 from oodometer.measures.fisher import (
@@ -26,7 +27,7 @@ from oodometer.measures.fisher import (
     rows_of,
 )
 from oodometer.measures.jacobian import Jacobian
-from oodometer.measures.subject import Measure, Subject, scored
+from oodometer.measures.subject import Subject, scored
 from oodometer.models import FunctionModel, TorchModel
 from oodometer.models.introspection.derivatives import Gram, gradient_gram
 from oodometer.models.introspection.network import Network

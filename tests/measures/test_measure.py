@@ -17,13 +17,12 @@ import oodometer
 from oodometer import measures
 from oodometer.core.errors import InputError, NoAnswer, UnknownName
 from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Need
 from oodometer.core.stats import stream
-from oodometer.measures import _measure
-from oodometer.measures._measure import Noise, chosen, measure, subject_of
+from oodometer.measures._measure import Noise, measure, subject_of
+from oodometer.measures.registry import chosen
 from oodometer.measures.subject import Subject, scored
 from oodometer.models import TorchModel
-from oodometer.models.model_view import Need
-from oodometer.studies.analysis import rank_correlation
 from oodometer.testing.measures import toy_data, toy_network
 
 SOURCE, LABELS = toy_data(1)
@@ -337,11 +336,6 @@ def test_progress_is_told_measure_by_measure() -> None:
         (1, 2, "measuring entropy-target"), (60, 60, "looking at target"), (2, 2, "measured"),
         (1, 2, "subset 1 of 2"), (2, 2, "subset 2 of 2"),
     ]  # fmt: skip
-
-
-def test_signs_are_those_of_the_protocol() -> None:
-    assert _measure.canonical_sign is rank_correlation.canonical_sign
-    assert _measure.Sign is rank_correlation.Sign
 
 
 def test_an_unknown_measure_is_refused() -> None:

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.protocols import Measure
 from oodometer.core.softmax_kernels import Floats
 from oodometer.core.stats import stream
 from oodometer.measures._mmd_kernels import gaussian_mmd, mean_covariance_distance
 from oodometer.measures.mmd import MmdGaussian, MmdMeanCov, MmdRandomFeatures
-from oodometer.measures.subject import Measure, Subject, scored
+from oodometer.measures.subject import Subject, scored
 from oodometer.models.model_view import Given, View
 from oodometer.testing import toy_subject
 

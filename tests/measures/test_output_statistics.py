@@ -9,6 +9,7 @@ import pytest
 
 from oodometer.core.errors import NoAnswer
 from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Measure
 from oodometer.core.softmax_kernels import Floats
 from oodometer.measures.output_statistics import (
     Dispersion,
@@ -18,7 +19,7 @@ from oodometer.measures.output_statistics import (
     NuclearNorm,
     SoftmaxCorrelation,
 )
-from oodometer.measures.subject import Measure, Subject, scored
+from oodometer.measures.subject import Subject, scored
 from oodometer.models.model_view import Given, View
 
 

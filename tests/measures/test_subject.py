@@ -10,11 +10,11 @@ import pytest
 
 from oodometer.core.errors import InputError, NoAnswer
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Score
+from oodometer.core.protocols import Need, Score
 from oodometer.core.stats import stream
 from oodometer.measures import EntropySource, SourceError
 from oodometer.measures.subject import Subject, scored
-from oodometer.models.model_view import Given, Need, View
+from oodometer.models.model_view import Given, View
 from oodometer.testing import toy_subject
 
 

@@ -12,9 +12,10 @@ from torch import nn
 from torch.nn.utils import parametrizations, prune
 
 from oodometer.core.errors import NoAnswer
+from oodometer.core.protocols import Measure
 from oodometer.core.softmax_kernels import Floats
 from oodometer.data import as_dataset
-from oodometer.measures.subject import Measure, Subject, scored
+from oodometer.measures.subject import Subject, scored
 from oodometer.measures.weight_norms import (
     FrobeniusNorm,
     PathNorm,

@@ -14,8 +14,8 @@ from sklearn.metrics import log_loss
 from oodometer.core import softmax_kernels
 from oodometer.core.errors import InputError, NoAnswer
 from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Metric
 from oodometer.core.stats import wilson
-from oodometer.measures.subject import Metric
 from oodometer.metrics.basic import CalibrationError, Error, NegativeLogLikelihood, squashed
 from oodometer.models.model_view import Given, View
 

@@ -15,11 +15,12 @@ import oodometer
 from oodometer import metrics
 from oodometer.core.errors import InputError, NoAnswer
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Score
+from oodometer.core.protocols import Need, Score
 from oodometer.core.random_streams import Draws
-from oodometer.metrics._evaluate import chosen, evaluate
+from oodometer.metrics._evaluate import evaluate
+from oodometer.metrics.registry import chosen
 from oodometer.models import TorchModel
-from oodometer.models.model_view import Need, View
+from oodometer.models.model_view import View
 from oodometer.transforms.corruptions import Corruption
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (40, 12, 12, 3), dtype=np.uint8)

@@ -13,9 +13,9 @@ from sklearn.metrics import f1_score, recall_score, roc_auc_score
 from oodometer.core import softmax_kernels
 from oodometer.core.errors import NoAnswer
 from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Metric
 from oodometer.core.softmax_kernels import Floats
 from oodometer.core.stats import auroc, wilson
-from oodometer.measures.subject import Metric
 from oodometer.metrics import per_class
 from oodometer.metrics.per_class import F1, Auroc, BalancedAccuracy, winning
 from oodometer.models.model_view import Given, View

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import oodometer
 from oodometer import Assessment, Predictions
 from oodometer.assessment.result import Segment
+from oodometer.core.format import of_few_rows
 from oodometer.core.protocols import Estimate
 from oodometer.report import assessment_page
 from oodometer.report.segments import (
@@ -20,7 +21,6 @@ from oodometer.report.segments import (
     MOST_LISTED,
     listed,
     lowest,
-    of_few_rows,
     over_time,
     segment_figure,
 )
@@ -145,9 +145,9 @@ def test_a_page_over_time_says_so(source: Predictions, target: Predictions) -> N
 def test_intervals_of_few_rows_are_warned_of() -> None:
     source, target = toy_pair()
     halves = oodometer.estimate(source, target, by=np.arange(target.n) % 2)
-    assert of_few_rows(halves.segments) == ""
+    assert of_few_rows([one.n for one in halves.segments]) == ""
     ones = oodometer.estimate(source, target, by=np.arange(target.n) // 29)
-    warning = of_few_rows(ones.segments)
+    warning = of_few_rows([one.n for one in ones.segments])
     assert f"{len(ones.segments)} of {len(ones.segments)} have fewer than 30 rows" in warning
     pages = [
         assessment_page(found, source, target, title="t", reproduce={}) for found in (halves, ones)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Need
 from oodometer.measures.subject import Subject
-from oodometer.models.model_view import Need
 from oodometer.neighborhood.results import Neighborhoods
 from oodometer.parallel.runners import Runner
 from oodometer.parallel.worker_pool import outcome

@@ -11,9 +11,8 @@ import pytest
 import torch
 
 from oodometer.core.errors import NoAnswer
-from oodometer.core.protocols import Score
+from oodometer.core.protocols import Need, Score
 from oodometer.measures.subject import Subject
-from oodometer.models.model_view import Need
 from oodometer.testing import check_measure, toy_subject
 from oodometer.testing.measures import Bench, toy_data, toy_network
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import pytest
 
 from oodometer.core.errors import NoAnswer
-from oodometer.core.protocols import Score
-from oodometer.models.model_view import Need, View
+from oodometer.core.protocols import Need, Score
+from oodometer.models.model_view import View
 from oodometer.testing import check_metric
 from oodometer.testing.metrics import toy_view
 

@@ -1,1 +1,35 @@
 """Accuracy estimates: estimate(), estimate_files(), diagnostics, label plans."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oodometer.core.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from oodometer.assessment._estimate import estimate, estimates
+    from oodometer.assessment.conformal_interval import History
+    from oodometer.assessment.labeling_plan import planned_labels
+    from oodometer.assessment.result import Assessment
+    from oodometer.assessment.streaming import estimate_files
+
+__all__ = [
+    "Assessment",
+    "History",
+    "estimate",
+    "estimate_files",
+    "estimates",
+    "planned_labels",
+]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "Assessment": "result",
+        "History": "conformal_interval",
+        "estimate": "_estimate",
+        "estimate_files": "streaming",
+        "estimates": "_estimate",
+        "planned_labels": "labeling_plan",
+    },
+)

@@ -20,6 +20,7 @@ from oodometer.core.calibration import Temperature, fit_temperature
 from oodometer.core.errors import InputError, NoAnswer
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimate, Estimator, Progress
+from oodometer.core.segments import segment_values
 from oodometer.core.softmax_kernels import Array
 from oodometer.core.stats import wilson
 from oodometer.parallel._thread_limits import one_thread
@@ -260,10 +261,3 @@ def _segments(
             progress(j, len(names), f"segment {name}")
         rows = target.rows(order[starts[j] : starts[j + 1]])
         yield task.segment(str(name), rows.n, rows)
-
-
-def segment_values(values: Array) -> Array:
-    """Numbers as they are, moments in time as days, all else as text: so segments are in order."""
-    if values.dtype.kind == "M":
-        return values.astype("datetime64[D]")
-    return values if values.dtype.kind in "iuf" else values.astype(str)

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from oodometer.assessment import _fused_softmax
-from oodometer.assessment._estimate import segment_values
 from oodometer.assessment.ppi import Chances
 from oodometer.core import frames
 from oodometer.core.errors import InputError, NoAnswer
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Staged
+from oodometer.core.segments import segment_values
 from oodometer.core.softmax_kernels import Array, Ints
 from oodometer.data._partitions import Part
 from oodometer.data._score_schema import Taken, label_values, said_of, tables

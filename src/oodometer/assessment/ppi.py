@@ -22,7 +22,7 @@ from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimate
 from oodometer.core.softmax_kernels import Array, Bools, Floats, Ints
 from oodometer.core.stats import Z95, counts_between, equal_mass_edges, stream, wilson
-from oodometer.data.prediction_files import is_blank
+from oodometer.core.validation import is_blank
 
 # With fewer labels than this the normal approximation is not to be trusted.
 FEWEST = 25

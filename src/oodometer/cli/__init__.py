@@ -20,13 +20,17 @@ from oodometer.cli import (
     demo,
     domains,
     estimate,
+    evaluate,
     invariance,
     measure,
     methods,
     plan,
     pool,
+    rank,
     report,
     study,
+    toy,
+    transforms,
 )
 from oodometer.core.errors import OodometerError
 
@@ -44,15 +48,15 @@ app.command()(estimate.estimate)
 app.command()(plan.plan)
 app.command()(report.report)
 app.command()(invariance.invariance)
-app.command()(invariance.rank)
-app.command()(invariance.transforms)
+app.command()(rank.rank)
+app.command()(transforms.transforms)
 app.command()(measure.measure)
-app.command()(measure.metrics)
+app.command()(evaluate.metrics)
 app.command()(domains.domains)
 app.command()(methods.methods)
 app.command()(demo.demo)
-toy_app.command()(demo.spurious)
-toy_app.command()(demo.hypersphere)
+toy_app.command()(toy.spurious)
+toy_app.command()(toy.hypersphere)
 app.add_typer(pool.app, name="pool")
 app.add_typer(study.app, name="study")
 app.add_typer(toy_app, name="toy")

@@ -38,7 +38,7 @@ def shown_again(
     dataset: Dataset, transform: Transform, seed: int, reference: Dataset | None = None
 ) -> Show:
     """What draws the same neighborhoods once more."""
-    from oodometer.neighborhood._invariance import ready_transform
+    from oodometer.neighborhood import ready_transform
     from oodometer.neighborhood._neighborhood_sampler import Show
 
     known = dataset if reference is None else reference

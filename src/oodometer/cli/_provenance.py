@@ -46,7 +46,7 @@ def written(page: str, path: Path) -> None:
 
 def page_of_study(table: Table, of: Path) -> str:
     """The report of a table of evaluations that came from a file or a folder."""
-    from oodometer.studies.report._study_page import study_page
+    from oodometer.studies.report import study_page
 
     title = f"{of.resolve().name}: which measure tells accuracy?"
     return study_page(table, title=title, reproduce=reproduced([of] if of.is_file() else []))

@@ -18,8 +18,8 @@ from oodometer.report import terminal
 
 if TYPE_CHECKING:
     from oodometer.parallel.runners import Runner
-    from oodometer.studies._run import Ran as Studies
-    from oodometer.studies.training._run import Ran as Pools
+    from oodometer.studies import Ran as Studies
+    from oodometer.studies.training import Ran as Pools
 
 # So many reasons are shown; all are in the folder.
 SHOWN = 5

@@ -26,7 +26,8 @@ from oodometer.cli._provenance import reproduced, written
 from oodometer.cli._streaming_options import WHOLE, Reading, Scheduler, Stream, Workers, no_second
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.data.prediction_files import Columns, Outputs, is_blank
+from oodometer.core.validation import is_blank
+from oodometer.data.prediction_files import Columns, Outputs
 from oodometer.report import terminal
 
 Second = Annotated[

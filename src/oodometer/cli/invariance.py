@@ -1,9 +1,9 @@
-"""Commands that show data to models: invariance, rank, transforms."""
+"""The `oodometer invariance` command."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -16,7 +16,6 @@ from oodometer.cli._model_and_data_options import (
     Draws,
     Filler,
     InputsAre,
-    Labels,
     Magnitude,
     Mean,
     OutputsAre,
@@ -48,9 +47,6 @@ from oodometer.cli._options import (
 )
 from oodometer.cli._provenance import written
 from oodometer.cli._run_options import Scheduler, Workers, runner_beside
-from oodometer.core.errors import InputError
-from oodometer.core.protocols import Transform
-from oodometer.data.prediction_files import Outputs
 from oodometer.report import terminal
 
 
@@ -101,8 +97,8 @@ def invariance(
 
     Example: oodometer invariance model.onnx photos/ -t randaugment --precision 0.01
     """
-    from oodometer.neighborhood._invariance import invariance as measured
-    from oodometer.neighborhood._invariance import opened_models
+    from oodometer.neighborhood import invariance as measured
+    from oodometer.neighborhood import opened_models
 
     runner = runner_beside(workers, scheduler)
     page_can_be_made(html)
@@ -147,166 +143,9 @@ def invariance(
         count = write_gallery(save_examples, found, show)
         note(f"Neighborhoods of {count} examples written to {save_examples}")
     if html is not None:
-        from oodometer.report._invariance_page import invariance_page
+        from oodometer.report import invariance_page
 
         title = f"{found.data}: how stable are decisions?"
         facts = remade(model, found.seed, found)
         page = invariance_page(found, show, title=title, reproduce=facts, model=shown)
         written(page, html)
-
-
-def rank(
-    model: Annotated[list[str], typer.Argument(metavar="MODEL", help=f"{MODEL_HELP} Two or more.")],
-    data: Annotated[str, typer.Option(help=DATA_HELP)],
-    by: Annotated[str, typer.Option(help="ni, pa, ne, ei, or an estimator such as atc-mc.")] = "ni",
-    transform: TransformName = None,
-    magnitude: Magnitude = None,
-    wordnet: Wordnet = None,
-    filler: Filler = None,
-    translator: Translator = None,
-    draws: Draws = 10,
-    source: Annotated[
-        str | None, typer.Option(help="Labelled source data, for an estimator.")
-    ] = None,
-    known: Annotated[
-        Path | None,
-        typer.Option(help="CSV of model, accuracy: those known on DATA, to predict the others'."),
-    ] = None,
-    html: Html = None,
-    examples_of: ExamplesOf = None,
-    labels: Labels = None,
-    text: Text = None,
-    inputs: InputsAre = None,
-    size: Size = None,
-    skip_bad: SkipBad = False,
-    classes: Classes = None,
-    outputs: OutputsAre = None,
-    mean: Mean = None,
-    std: Std = None,
-    timeout: Timeout = None,
-    trust_pickle: TrustPickle = False,
-    seed: Seed = 0,
-    batch: Batch = None,
-    threads: Threads = 1,
-    workers: Workers = 0,
-    scheduler: Scheduler = None,
-    as_json: AsJson = False,
-) -> None:
-    """Order models by how well they should do on DATA, without labels.
-
-    Example: oodometer rank a.onnx b.onnx c.onnx --data photos/ -t randaugment
-    """
-    from oodometer.neighborhood._invariance import opened_models
-    from oodometer.neighborhood.ranking import rank as ranked
-
-    if len(model) < 2:
-        raise InputError(f"There must be two models or more to rank; got {len(model)}.")
-    runner = runner_beside(workers, scheduler)
-    page_can_be_made(html)
-    models = opened_models(
-        [opened_model(one, classes, outputs, trust_pickle, (mean, std), timeout) for one in model]
-    )
-    shown = shown_model(examples_of, models)
-    accuracies = None if known is None else _accuracies(known)
-    # Labels are the source's; without a source they are the data's own, for the report alone.
-    dataset = opened_dataset(data, None if source else labels, text, inputs, size, skip_bad)
-    labelled = (
-        None if source is None else opened_dataset(source, labels, text, inputs, size, skip_bad)
-    )
-    chosen = chosen_transform(transform, dataset, magnitude, wordnet, filler, translator)
-    with terminal.progress_bar(errors()) as progress:
-        found = ranked(
-            models,
-            dataset,
-            by=by,
-            transform=chosen,
-            source=labelled,
-            known=accuracies,
-            draws=draws,
-            seed=seed,
-            batch=batch,
-            threads=threads,
-            runner=runner,
-            progress=progress,
-        )
-    if as_json:
-        show_json(found.to_dict())
-    else:
-        terminal.show_ranking(console(), found)
-    if html is not None:
-        from oodometer.report._invariance_page import ranking_page
-
-        page = ranking_page(
-            found,
-            shown_again(dataset, chosen, seed),
-            title=f"{found.data}: which model is best?",
-            reproduce=remade(model, seed, found.neighborhoods),
-            known=accuracies,
-            model=shown,
-        )
-        written(page, html)
-
-
-def transforms(
-    suggest: Annotated[
-        tuple[str, str] | None,
-        typer.Option(metavar="MODEL DATA", help="Which of them are fit for this model and data."),
-    ] = None,
-    examples: Annotated[int, typer.Option(min=1, help="How many to look at.")] = 500,
-    labels: Labels = None,
-    text: Text = None,
-    inputs: InputsAre = None,
-    size: Size = None,
-    skip_bad: SkipBad = False,
-    classes: Classes = None,
-    outputs: OutputsAre = None,
-    mean: Mean = None,
-    std: Std = None,
-    timeout: Timeout = None,
-    trust_pickle: TrustPickle = False,
-    seed: Seed = 0,
-    as_json: AsJson = False,
-) -> None:
-    """List every transform; with --suggest, try each on a model and data.
-
-    Example: oodometer transforms --suggest model.onnx photos/
-    """
-    from oodometer import transforms as family
-
-    if suggest is None:
-        rows = [_described(member) for member in family.every()]
-        if as_json:
-            show_json(rows)
-        else:
-            terminal.show_transforms(console(), rows)
-        return
-    from oodometer.neighborhood.suitability import suggest_transforms
-
-    model = opened_model(suggest[0], classes, outputs, trust_pickle, (mean, std), timeout)
-    dataset = opened_dataset(suggest[1], labels, text, inputs, size, skip_bad)
-    with terminal.progress_bar(errors()) as progress:
-        found = suggest_transforms(model, dataset, examples=examples, seed=seed, progress=progress)
-    if as_json:
-        show_json([one.to_dict() for one in found])
-    else:
-        terminal.show_suggestions(console(), found)
-
-
-def _accuracies(path: Path) -> dict[str, float]:
-    """Accuracy by model, of a table with these two columns."""
-    opened = Outputs.open(path)
-    names, values = opened.column("model").astype(str), opened.column("accuracy")
-    try:
-        return dict(zip(names.tolist(), values.astype(float).tolist(), strict=True))
-    except ValueError as error:
-        raise InputError(f"{path.name}: the column accuracy must be numbers.") from error
-
-
-def _described(member: Transform) -> dict[str, Any]:
-    return {
-        "name": member.name,
-        "label": member.label,
-        "kinds": list(member.kinds),
-        "magnitude": member.magnitude,
-        "assumes": member.assumes,
-    }

@@ -1,4 +1,4 @@
-"""Commands that look inside a model: measure and metrics."""
+"""The `oodometer measure` command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import typer
 
 from oodometer.cli._model_and_data_options import (
     DATA_HELP,
-    MODEL_HELP,
     Classes,
     InputsAre,
     Labels,
@@ -26,23 +25,24 @@ from oodometer.cli._model_and_data_options import (
     opened_dataset,
     opened_model,
 )
-from oodometer.cli._options import AsJson, Seed, console, errors, show_json
+from oodometer.cli._options import AsJson, Seed, errors
 from oodometer.cli._run_options import Scheduler, Workers, runner_beside
+from oodometer.cli._scores import (
+    MODEL_OR_NONE_HELP,
+    NO_MODEL,
+    read_outputs,
+    show_scores,
+    split_names,
+)
 from oodometer.core.errors import InputError
-from oodometer.data.prediction_files import Columns, Outputs
 from oodometer.report import terminal
 
 if TYPE_CHECKING:
-    from oodometer.measures._measure import Measurements
-    from oodometer.metrics._evaluate import Evaluation
-
-# In place of a model, where the files hold its outputs or features.
-NO_MODEL = "none"
-LOOKED_INTO = f"{MODEL_HELP} Or none, where the files hold outputs or features."
+    pass
 
 
 def measure(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help=LOOKED_INTO)],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_OR_NONE_HELP)],
     source: Annotated[
         list[str],
         typer.Option(help=f"Labelled source data; again for every source domain. {DATA_HELP}"),
@@ -83,13 +83,13 @@ def measure(
 
     Example: oodometer measure my:net --source val.npz --target new.npz -m h-divergence
     """
-    from oodometer.measures._measure import measure as measured
+    from oodometer.measures import measure as measured
 
     runner = runner_beside(workers, scheduler)
 
     def opened(thing: str, *, labelled: bool = True) -> Any:
         if model == NO_MODEL:
-            return _outputs(Path(thing), labels, classes, labelled=labelled)
+            return read_outputs(Path(thing), labels, classes, labelled=labelled)
         try:
             return opened_dataset(thing, labels, text, inputs, size, skip_bad)
         except InputError:
@@ -105,7 +105,7 @@ def measure(
     )
     with terminal.progress_bar(errors()) as progress:
         found = measured(
-            _split(measures),
+            split_names(measures),
             network,
             _domains(source, opened),
             opened(target, labelled=False),
@@ -119,77 +119,7 @@ def measure(
     if model == NO_MODEL:  # arrays have no names, but files do
         names = " + ".join(Path(thing).stem for thing in source)
         found = replace(found, source=names, target=Path(target).stem)
-    _shown(found, as_json)
-
-
-def metrics(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help=LOOKED_INTO)],
-    data: Annotated[str, typer.Argument(metavar="DATA", help=f"Labelled data. {DATA_HELP}")],
-    metrics: Annotated[
-        list[str] | None,
-        typer.Option("--metrics", "-m", help="Just these, between commas. [default: all]"),
-    ] = None,
-    corrupt: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Also after corruptions: all, noise, blur, weather, digital, fog, jpeg-3 …"
-        ),
-    ] = None,
-    labels: Labels = None,
-    text: Text = None,
-    inputs: InputsAre = None,
-    size: Size = None,
-    skip_bad: SkipBad = False,
-    classes: Classes = None,
-    outputs: OutputsAre = None,
-    mean: Mean = None,
-    std: Std = None,
-    timeout: Timeout = None,
-    trust_pickle: TrustPickle = False,
-    seed: Seed = 0,
-    as_json: AsJson = False,
-) -> None:
-    """How good MODEL is on labelled DATA: error, likelihood, calibration, robustness, by class.
-
-    Example: oodometer metrics model.onnx photos/ --corrupt noise --corrupt fog-3
-    """
-    from oodometer.metrics._evaluate import evaluate
-
-    if model == NO_MODEL:
-        network, known = None, _outputs(Path(data), labels, classes, labelled=True)
-    else:
-        network = opened_model(model, classes, outputs, trust_pickle, (mean, std), timeout)
-        known = opened_dataset(data, labels, text, inputs, size, skip_bad)
-    with terminal.progress_bar(errors()) as progress:
-        found = evaluate(
-            network,
-            known,
-            metrics=_split(metrics),
-            corrupt=_split(corrupt),
-            seed=seed,
-            progress=progress,
-        )
-    _shown(replace(found, data=Path(data).stem) if model == NO_MODEL else found, as_json)
-
-
-def _shown(found: Measurements | Evaluation, as_json: bool) -> None:
-    """On the screen or as JSON; with nothing but refusals the command has failed."""
-    from oodometer.report.terminal_measures import show
-
-    if as_json:
-        show_json(found.to_dict())
-    else:
-        show(console(), found)
-    if not found.scores:
-        raise typer.Exit(2)
-
-
-def _split(names: Sequence[str] | None) -> str | list[str] | None:
-    """Names between commas; one alone stays one, for which a refusal is an error."""
-    if names is None:
-        return None
-    found = [part.strip() for name in names for part in name.split(",") if part.strip()]
-    return found[0] if len(found) == 1 else found
+    show_scores(found, as_json)
 
 
 def _domains(things: Sequence[str], opened: Any) -> Any:
@@ -203,16 +133,3 @@ def _domains(things: Sequence[str], opened: Any) -> Any:
     if twice:
         raise InputError(f"{twice[0]!r} stands more than once among the domains. Give it once.")
     return {name: opened(thing) for name, thing in zip(names, things, strict=True)}
-
-
-def _outputs(path: Path, labels: str | None, classes: str | None, *, labelled: bool) -> Any:
-    """What a file holds in place of a model: its outputs, or features alone."""
-    from oodometer.data import as_dataset
-
-    if path.suffix.lower() == ".npy":
-        return as_dataset(path).take(slice(None))
-    opened = Outputs.open(path)
-    if isinstance(opened.content, dict) and not {"probs", "logits"} & set(opened.content):
-        return opened.column("features")
-    names = None if classes is None else tuple(classes.split(","))
-    return opened.predictions(Columns(labels, classes=names), labelled=labelled)

@@ -99,7 +99,7 @@ def run(
 
     Example: oodometer pool run toy-mlp --workers 2
     """
-    from oodometer.studies.training._run import run as train
+    from oodometer.studies.training import run as train
     from oodometer.studies.training.spec import Spec
 
     runner = runner_of(workers, scheduler)
@@ -115,8 +115,8 @@ def status(spec: Named, folder: Folder = None, data: Data = None, as_json: AsJso
 
     Example: oodometer pool status toy-mlp
     """
-    from oodometer.studies.training._run import span
-    from oodometer.studies.training._status import status as standing_of
+    from oodometer.core.format import span
+    from oodometer.studies.training import status as standing_of
     from oodometer.studies.training.spec import Spec
 
     opened = Spec.open(spec, data=data)

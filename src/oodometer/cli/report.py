@@ -108,7 +108,7 @@ def _write(page: str, output: Path, kind: str, as_json: bool) -> None:
 
 
 def _study_page(what: Path, reference: str | None, folder: Path | None, data: Path | None) -> str:
-    from oodometer.cli._study_tables import rows_of
+    from oodometer.cli.study import rows_of
     from oodometer.studies.analysis.evaluation_table import Table
 
     if what.is_dir() or what.suffix == ".toml":

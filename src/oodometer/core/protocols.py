@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -15,6 +15,17 @@ from oodometer.core.predictions import Predictions
 from oodometer.core.random_streams import Draws
 from oodometer.core.softmax_kernels import Array, Floats, Ints
 
+# What a measure or a metric may need.
+Need = Literal[
+    "outputs",
+    "labels",
+    "features",
+    "gradients",
+    "weights",
+    "training data",
+    "mixable inputs",
+    "source domains",
+]
 # Told what is done, of how much, and what it is.
 Progress = Callable[[int, int, str], None]
 
@@ -225,6 +236,46 @@ class Dataset(Protocol):
 
     def rows(self, index: Ints | slice) -> Dataset:
         """A dataset of some of the rows."""
+
+
+class Described(Protocol):
+    """What every measure and every metric says of itself."""
+
+    @property
+    def name(self) -> str:
+        """How users call it: one word, in lower case."""
+
+    @property
+    def label(self) -> str:
+        """How the papers call it."""
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """What it must be given."""
+
+    @property
+    def assumes(self) -> str:
+        """What it tells of, or what must hold for it to do so, in one line."""
+
+    @property
+    def paper(self) -> str:
+        """Where it comes from."""
+
+
+@runtime_checkable
+class Measure(Described, Protocol):
+    """A score of a subject in its own unit, which may tell of the error on the target."""
+
+    def measure(self, subject: Any) -> Score | float:
+        """The score; NoAnswer where there is none, with the reason."""
+
+
+@runtime_checkable
+class Metric(Described, Protocol):
+    """A score of a model on labelled data."""
+
+    def score(self, view: Any) -> Score:
+        """The score; NoAnswer where there is none, with the reason."""
 
 
 class Transform(ABC):

@@ -306,3 +306,12 @@ def same_ids(ids: Array, other: Array) -> None:
             f"The ids of the two models differ: row {row} is {ids[row : row + 1].tolist()[0]!r} "
             f"in one and {other[row : row + 1].tolist()[0]!r} in the other. Sort both by id."
         )
+
+
+def is_blank(value: object) -> bool:
+    """Whether a label was left out: None, NaN or no text.
+
+    >>> [is_blank(value) for value in (None, float("nan"), "", " ", 0, "cat")]
+    [True, True, True, True, False, False]
+    """
+    return value is None or value != value or (isinstance(value, str) and not value.strip())

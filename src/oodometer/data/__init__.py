@@ -1,7 +1,30 @@
-"""Named, sized, fingerprinted rows of arrays, files, folders and data frames."""
+"""Files, frames and arrays as datasets and predictions."""
 
-from oodometer.data._open import as_dataset
-from oodometer.data.dataset import InMemory
-from oodometer.data.image_folder import ImageFolder
+from __future__ import annotations
 
-__all__ = ["ImageFolder", "InMemory", "as_dataset"]
+from typing import TYPE_CHECKING
+
+from oodometer.core.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from oodometer.data._open import as_dataset
+    from oodometer.data.dataset import InMemory
+    from oodometer.data.image_folder import ImageFolder
+    from oodometer.data.prediction_files import read_predictions
+
+__all__ = [
+    "ImageFolder",
+    "InMemory",
+    "as_dataset",
+    "read_predictions",
+]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "ImageFolder": "image_folder",
+        "InMemory": "dataset",
+        "as_dataset": "_open",
+        "read_predictions": "prediction_files",
+    },
+)

@@ -15,6 +15,7 @@ from oodometer.core import frames
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
 from oodometer.core.softmax_kernels import Array
+from oodometer.core.validation import is_blank
 
 
 @dataclass(frozen=True)
@@ -97,15 +98,6 @@ class Outputs:
             return np.asarray(_key(self.content, name))
         except InputError as error:
             raise InputError(f"{self.path.name}: {error}") from error
-
-
-def is_blank(value: object) -> bool:
-    """Whether a label was left out: None, NaN or no text.
-
-    >>> [is_blank(value) for value in (None, float("nan"), "", " ", 0, "cat")]
-    [True, True, True, True, False, False]
-    """
-    return value is None or value != value or (isinstance(value, str) and not value.strip())
 
 
 def _from_table(table: Any, columns: Columns, labelled: bool) -> Predictions:

@@ -1,34 +1,48 @@
-"""Measures, which may tell of the error on the target: the registry is the list below.
+"""Measures: scores of a model without target labels.
 
-DG in the files beside this one is Vedantam, Lopez-Paz & Schwab, "An Empirical Investigation of
-Domain Generalization with Empirical Risk Minimizers", NeurIPS 2021, and its appendix.
-Another package adds its own through an entry point of the group `oodometer.measures`.
+To add a measure: write one file with a frozen dataclass in this package, and add an instance to `MEMBERS` in
+`registry.py`. `oodometer.testing.check_measure` and `docs/methods.md` say what it needs. Another package adds its
+own by an entry point of the group `oodometer.measures`.
 """
 
 from __future__ import annotations
 
-from oodometer.core.errors import UnknownName
-from oodometer.core.registry import added
-from oodometer.measures._difference_and_ratio import FORMS
-from oodometer.measures.combined import DIVERGENCES, MultiSource, PlusSourceError
-from oodometer.measures.entropy import EntropySource, EntropyTarget, SourceError
-from oodometer.measures.fisher import FisherAlignment, FisherEigenvalues
-from oodometer.measures.h_divergence import HDivergence
-from oodometer.measures.hdh_divergence import HDeltaHDivergence
-from oodometer.measures.jacobian import Jacobian
-from oodometer.measures.mixup import Mixup
-from oodometer.measures.mmd import MmdGaussian, MmdMeanCov, MmdRandomFeatures
-from oodometer.measures.output_statistics import (
-    Dispersion,
-    MatrixNorm,
-    MetaDistributionEnergy,
-    MutualInformation,
-    NuclearNorm,
-    SoftmaxCorrelation,
-)
-from oodometer.measures.sharpness import Sharpness
-from oodometer.measures.subject import Measure
-from oodometer.measures.weight_norms import FrobeniusNorm, PathNorm, SpectralNorm
+from typing import TYPE_CHECKING
+
+from oodometer.core.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from oodometer.measures._measure import Measurements, Noise, measure, subject_of
+    from oodometer.measures.registry import (
+        MEMBERS,
+        Dispersion,
+        EntropySource,
+        EntropyTarget,
+        FisherAlignment,
+        FisherEigenvalues,
+        FrobeniusNorm,
+        HDeltaHDivergence,
+        HDivergence,
+        Jacobian,
+        MatrixNorm,
+        MetaDistributionEnergy,
+        Mixup,
+        MmdGaussian,
+        MmdMeanCov,
+        MmdRandomFeatures,
+        MultiSource,
+        MutualInformation,
+        NuclearNorm,
+        PathNorm,
+        PlusSourceError,
+        Sharpness,
+        SoftmaxCorrelation,
+        SourceError,
+        SpectralNorm,
+        chosen,
+        every,
+        named,
+    )
 
 __all__ = [
     "MEMBERS",
@@ -42,6 +56,7 @@ __all__ = [
     "HDivergence",
     "Jacobian",
     "MatrixNorm",
+    "Measurements",
     "MetaDistributionEnergy",
     "Mixup",
     "MmdGaussian",
@@ -49,6 +64,7 @@ __all__ = [
     "MmdRandomFeatures",
     "MultiSource",
     "MutualInformation",
+    "Noise",
     "NuclearNorm",
     "PathNorm",
     "PlusSourceError",
@@ -56,51 +72,47 @@ __all__ = [
     "SoftmaxCorrelation",
     "SourceError",
     "SpectralNorm",
+    "chosen",
     "every",
+    "measure",
     "named",
+    "subject_of",
 ]
 
-MEMBERS: tuple[Measure, ...] = (
-    EntropySource(),
-    EntropyTarget(),
-    SourceError(),
-    *DIVERGENCES,
-    MmdGaussian(),
-    MmdRandomFeatures(),
-    MmdMeanCov(),
-    FisherEigenvalues("diff"),
-    FisherEigenvalues("ratio"),
-    FisherAlignment(),
-    *(Jacobian(form) for form in FORMS),
-    *(Mixup(form, alpha) for alpha in (0.1, 0.3) for form in FORMS),
-    PathNorm(),
-    Sharpness(),
-    SpectralNorm(),
-    FrobeniusNorm(),
-    NuclearNorm(),
-    MutualInformation(),
-    MetaDistributionEnergy(),
-    MatrixNorm(),
-    Dispersion(),
-    SoftmaxCorrelation(),
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "Dispersion": "registry",
+        "EntropySource": "registry",
+        "EntropyTarget": "registry",
+        "FisherAlignment": "registry",
+        "FisherEigenvalues": "registry",
+        "FrobeniusNorm": "registry",
+        "HDeltaHDivergence": "registry",
+        "HDivergence": "registry",
+        "Jacobian": "registry",
+        "MEMBERS": "registry",
+        "MatrixNorm": "registry",
+        "Measurements": "_measure",
+        "MetaDistributionEnergy": "registry",
+        "Mixup": "registry",
+        "MmdGaussian": "registry",
+        "MmdMeanCov": "registry",
+        "MmdRandomFeatures": "registry",
+        "MultiSource": "registry",
+        "MutualInformation": "registry",
+        "Noise": "_measure",
+        "NuclearNorm": "registry",
+        "PathNorm": "registry",
+        "PlusSourceError": "registry",
+        "Sharpness": "registry",
+        "SoftmaxCorrelation": "registry",
+        "SourceError": "registry",
+        "SpectralNorm": "registry",
+        "chosen": "registry",
+        "every": "registry",
+        "measure": "_measure",
+        "named": "registry",
+        "subject_of": "_measure",
+    },
 )
-
-
-def every() -> tuple[Measure, ...]:
-    """All measures: ours, and those that installed packages add."""
-    needs = "measure: it needs name, label, needs, assumes, paper and measure(subject)"
-    others = added("oodometer.measures", Measure, else_say=needs)  # type: ignore[type-abstract]
-    return (*MEMBERS, *others)
-
-
-def named(name: str) -> Measure:
-    """The measure of that name, or of the papers' name for it.
-
-    >>> named("Entropy-Source")
-    EntropySource()
-    """
-    members = every()
-    for member in members:
-        if name.lower() in (member.name, member.label.lower()):
-            return member
-    raise UnknownName("measure", name, [member.name for member in members])

@@ -12,21 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oodometer import measures
 from oodometer.core.errors import InputError, NoAnswer
-from oodometer.core.protocols import Progress, Score
-from oodometer.core.registry import asked_for
+from oodometer.core.protocols import Measure, Progress, Score
 from oodometer.core.softmax_kernels import Floats
 from oodometer.measures._shared_work import families
-from oodometer.measures.subject import Found, Measure, Subject, subset, taken
+from oodometer.measures.registry import chosen
+from oodometer.measures.subject import Found, Subject, subset, taken
 from oodometer.models import as_model
 from oodometer.models._view_factory import Looking, alike
-from oodometer.studies.analysis.rank_correlation import Sign, canonical_sign
 
 if TYPE_CHECKING:
     from oodometer.parallel.runners import Runner
 
-__all__ = ["Measurements", "Noise", "Sign", "canonical_sign", "chosen", "measure", "subject_of"]
+__all__ = ["Measurements", "Noise", "measure", "subject_of"]
 
 
 @dataclass(frozen=True)
@@ -166,13 +164,6 @@ def measure(  # noqa: PLR0913 - the main door; all but the data are options
         noise=noise,
         seed=seed,
     )
-
-
-def chosen(names: str | Measure | Sequence[str | Measure] | None) -> list[Measure]:
-    """The measures asked for, each once."""
-    if names is None:
-        return list(measures.every())
-    return asked_for(names, Measure, what="measure", named=measures.named)  # type: ignore[type-abstract]
 
 
 def subject_of(

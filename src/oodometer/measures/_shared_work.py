@@ -6,9 +6,9 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from oodometer.core.protocols import Measure
 from oodometer.measures.h_divergence import HDivergence
 from oodometer.measures.hdh_divergence import HDeltaHDivergence
-from oodometer.measures.subject import Measure
 
 
 def families(members: Sequence[Measure]) -> list[list[Measure]]:
@@ -25,9 +25,10 @@ def families(members: Sequence[Measure]) -> list[list[Measure]]:
 
 
 def _root(member: Any) -> Hashable:
-    """The classifier that a divergence, and what is made of it, comes from; or a measure's file."""
+    """The classifier that a divergence, and what is made of it, comes from; or what it `shares`."""
     while hasattr(member, "base"):
         member = member.base
     if isinstance(member, HDivergence | HDeltaHDivergence):
         return replace(member, half="test")
-    return type(member).__module__
+    shared: str = getattr(member, "shares", member.name)
+    return shared

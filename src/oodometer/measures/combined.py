@@ -8,12 +8,11 @@ from statistics import fmean
 from typing import get_args
 
 from oodometer.core.errors import NoAnswer
-from oodometer.core.protocols import Score
+from oodometer.core.protocols import Measure, Need, Score
 from oodometer.measures.entropy import SourceError
 from oodometer.measures.h_divergence import Divergence, Half, HDivergence
 from oodometer.measures.hdh_divergence import HDeltaHDivergence
-from oodometer.measures.subject import Measure, Subject, scored
-from oodometer.models.model_view import Need
+from oodometer.measures.subject import Subject, scored
 
 
 @dataclass(frozen=True)

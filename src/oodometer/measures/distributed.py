@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from oodometer.core.errors import NoAnswer, OodometerError
-from oodometer.core.protocols import Progress
-from oodometer.measures.subject import Found, Measure, Subject, subset, taken
+from oodometer.core.protocols import Measure, Progress
+from oodometer.measures.subject import Found, Subject, subset, taken
 from oodometer.models._feature_passes import Part, Passed, together
 from oodometer.models.inference import ROWS, check_alike, said
 from oodometer.models.introspection.network import LAST, Network

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from oodometer.core.protocols import Score
+from oodometer.core.protocols import Need, Score
 from oodometer.measures.subject import DG, Subject
-from oodometer.models.model_view import Need
 
 
 @dataclass(frozen=True)
@@ -19,6 +18,7 @@ class EntropySource:
     needs: ClassVar[tuple[Need, ...]] = ("outputs",)
     assumes: ClassVar[str] = "a model that is unsure where it was trained errs more elsewhere"
     paper: ClassVar[str] = DG
+    shares: ClassVar[str] = "entropy"
 
     def measure(self, subject: Subject) -> Score:
         """−Σ p log p, the mean over S."""
@@ -34,6 +34,7 @@ class EntropyTarget:
     needs: ClassVar[tuple[Need, ...]] = ("outputs",)
     assumes: ClassVar[str] = "a model that is unsure on the target errs more there"
     paper: ClassVar[str] = DG
+    shares: ClassVar[str] = "entropy"
 
     def measure(self, subject: Subject) -> Score:
         """−Σ p log p, the mean over T."""
@@ -49,6 +50,7 @@ class SourceError:
     needs: ClassVar[tuple[Need, ...]] = ("outputs", "labels")
     assumes: ClassVar[str] = "what is hard on the source is hard on the target"
     paper: ClassVar[str] = DG
+    shares: ClassVar[str] = "entropy"
 
     def measure(self, subject: Subject) -> Score:
         """1 − accuracy."""

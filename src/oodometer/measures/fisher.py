@@ -14,13 +14,13 @@ from typing import ClassVar, Literal, NamedTuple, get_args
 import numpy as np
 
 from oodometer.core.errors import InputError, NoAnswer
-from oodometer.core.protocols import Score
+from oodometer.core.protocols import Need, Score
 from oodometer.core.softmax_kernels import Floats
 from oodometer.measures._difference_and_ratio import compared
 from oodometer.measures.subject import DG, Subject
 from oodometer.models.introspection.derivatives import MEMORY, Side, gradient_gram, sampled_classes
 from oodometer.models.introspection.network import Network
-from oodometer.models.model_view import Need, View, left_out
+from oodometer.models.model_view import View, left_out
 
 EigenvalueForm = Literal["diff", "ratio"]
 # Rows a side of a network of at most so many weights, and of a larger one.
@@ -63,6 +63,7 @@ class FisherEigenvalues:
         "a model whose weights matter more on the target than on the source errs"
     )
     paper: ClassVar[str] = DG
+    shares: ClassVar[str] = "gradients"
 
     def __post_init__(self) -> None:
         if self.form not in get_args(EigenvalueForm):
@@ -108,6 +109,7 @@ class FisherAlignment:
         "a model errs less where the weights that matter are those of the source"
     )
     paper: ClassVar[str] = DG
+    shares: ClassVar[str] = "gradients"
 
     def __post_init__(self) -> None:
         _check(self.rows, self.memory)

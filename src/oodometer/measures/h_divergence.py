@@ -14,11 +14,11 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 
 from oodometer.core.errors import InputError, NoAnswer
-from oodometer.core.protocols import Score
+from oodometer.core.protocols import Need, Score
 from oodometer.core.softmax_kernels import Floats
 from oodometer.measures._domain_classifiers import HeadName, fit
 from oodometer.measures.subject import DG, Subject
-from oodometer.models.model_view import Need, View
+from oodometer.models.model_view import View
 
 Half = Literal["test", "train"]
 # Rows a side; 512 features then take the larger heads some seconds.

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from oodometer.core.errors import InputError
-from oodometer.core.protocols import Score
+from oodometer.core.protocols import Need, Score
 from oodometer.core.softmax_kernels import Floats
 from oodometer.measures._difference_and_ratio import FORMS, Form, means_compared
 from oodometer.measures.subject import DG, Subject
 from oodometer.models.introspection.derivatives import MEMORY, jacobian_norms
 from oodometer.models.introspection.network import Network
-from oodometer.models.model_view import Need, View
+from oodometer.models.model_view import View
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class Jacobian:
     needs: ClassVar[tuple[Need, ...]] = ("gradients",)
     assumes: ClassVar[str] = "a model that small changes of target rows sway errs more there"
     paper: ClassVar[str] = DG
+    shares: ClassVar[str] = "jacobian"
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:

@@ -17,13 +17,13 @@ import numpy as np
 
 from oodometer.core.errors import InputError, NoAnswer
 from oodometer.core.inputs import Inputs
-from oodometer.core.protocols import Score
+from oodometer.core.protocols import Need, Score
 from oodometer.core.random_streams import Draws
 from oodometer.core.softmax_kernels import Array, Floats, Ints
 from oodometer.measures._difference_and_ratio import FORMS, Form, means_compared
 from oodometer.measures.subject import DG, Subject
 from oodometer.models.inference import ROWS
-from oodometer.models.model_view import Need, View
+from oodometer.models.model_view import View
 
 # As many rows are mixed at once as have so many cells: 32 MB of floats.
 CELLS = 2**22
@@ -44,6 +44,7 @@ class Mixup:
     needs: ClassVar[tuple[Need, ...]] = ("outputs", "mixable inputs")
     assumes: ClassVar[str] = "a model that is not smooth between target rows errs more there"
     paper: ClassVar[str] = DG
+    shares: ClassVar[str] = "mixup"
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:

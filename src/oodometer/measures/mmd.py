@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from oodometer.core.errors import InputError, NoAnswer
-from oodometer.core.protocols import Score
+from oodometer.core.protocols import Need, Score
 from oodometer.core.softmax_kernels import Floats
 from oodometer.core.stats import Z95, stream
 from oodometer.measures._mmd_kernels import (
@@ -17,7 +17,7 @@ from oodometer.measures._mmd_kernels import (
     random_feature_mmd,
 )
 from oodometer.measures.subject import DG, Subject
-from oodometer.models.model_view import Need, left_out
+from oodometer.models.model_view import left_out
 
 # Squares of larger features are beyond what float32 distances hold.
 LARGEST = 1e12
@@ -39,6 +39,7 @@ class MmdGaussian:
     needs: ClassVar[tuple[Need, ...]] = ("features",)
     assumes: ClassVar[str] = _ASSUMES
     paper: ClassVar[str] = DG
+    shares: ClassVar[str] = "kernels"
 
     def __post_init__(self) -> None:
         if self.rows < 1:
@@ -71,6 +72,7 @@ class MmdRandomFeatures:
     needs: ClassVar[tuple[Need, ...]] = ("features",)
     assumes: ClassVar[str] = _ASSUMES
     paper: ClassVar[str] = f"Rahimi & Recht, NeurIPS 2007; {DG}"
+    shares: ClassVar[str] = "kernels"
 
     def __post_init__(self) -> None:
         if self.count < 2:
@@ -97,6 +99,7 @@ class MmdMeanCov:
     needs: ClassVar[tuple[Need, ...]] = ("features",)
     assumes: ClassVar[str] = _ASSUMES
     paper: ClassVar[str] = DG
+    shares: ClassVar[str] = "kernels"
 
     def measure(self, subject: Subject) -> Score:
         """The distance of both moments, all rows counted."""

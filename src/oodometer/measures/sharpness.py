@@ -18,13 +18,13 @@ import numpy as np
 
 from oodometer.core.errors import InputError, NoAnswer
 from oodometer.core.inputs import Inputs, take
-from oodometer.core.protocols import Score
+from oodometer.core.protocols import Need, Score
 from oodometer.core.softmax_kernels import Ints
 from oodometer.core.stats import stream
 from oodometer.measures.subject import DG, Subject
 from oodometer.models.introspection.derivatives import derivable
 from oodometer.models.introspection.network import Network, torch_package
-from oodometer.models.model_view import Need, View
+from oodometer.models.model_view import View
 
 # α is looked for from the cap halved so many times, and no further down than so many.
 FIRST, LAST = 10, 40
@@ -66,6 +66,7 @@ class Sharpness:
     needs: ClassVar[tuple[Need, ...]] = ("weights", "gradients", "training data")
     assumes: ClassVar[str] = "a model that lies in a sharp minimum errs more elsewhere"
     paper: ClassVar[str] = DG
+    shares: ClassVar[str] = "sharpness"
 
     def __post_init__(self) -> None:
         for setting in ("rows", "starts", "steps", "batch", "deviation", "cap", "tolerance"):

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 import numpy as np
 
 from oodometer.core.errors import InputError, NoAnswer
-from oodometer.core.protocols import Score
+from oodometer.core.protocols import Measure, Need, Score
 from oodometer.core.softmax_kernels import Floats
 from oodometer.core.stats import stream
 from oodometer.models.introspection.network import Network
-from oodometer.models.model_view import Need, View
+from oodometer.models.model_view import View
 
 Made = TypeVar("Made")
 # Where most measures come from.
@@ -137,46 +137,6 @@ def _too_few(domains: tuple[str, ...]) -> str | None:
         f"it is a mean over source domains, and there is {len(domains) or 'no word of any'}; give "
         "the source as several datasets by name"
     )
-
-
-class Described(Protocol):
-    """What every measure and every metric says of itself."""
-
-    @property
-    def name(self) -> str:
-        """How users call it: one word, in lower case."""
-
-    @property
-    def label(self) -> str:
-        """How the papers call it."""
-
-    @property
-    def needs(self) -> tuple[Need, ...]:
-        """What it must be given."""
-
-    @property
-    def assumes(self) -> str:
-        """What it tells of, or what must hold for it to do so, in one line."""
-
-    @property
-    def paper(self) -> str:
-        """Where it comes from."""
-
-
-@runtime_checkable
-class Measure(Described, Protocol):
-    """A score of a subject in its own unit, which may tell of the error on the target."""
-
-    def measure(self, subject: Subject) -> Score | float:
-        """The score; NoAnswer where there is none, with the reason."""
-
-
-@runtime_checkable
-class Metric(Described, Protocol):
-    """A score of a model on labelled data."""
-
-    def score(self, view: View) -> Score:
-        """The score; NoAnswer where there is none, with the reason."""
 
 
 def scored(member: Measure, subject: Subject) -> Score:

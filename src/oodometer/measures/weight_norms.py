@@ -15,11 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from oodometer.core.errors import NoAnswer
-from oodometer.core.protocols import Score
+from oodometer.core.protocols import Need, Score
 from oodometer.core.softmax_kernels import Floats
 from oodometer.measures.subject import DG, Subject
 from oodometer.models.introspection.network import Arguments, Network, told, torch_package
-from oodometer.models.model_view import Need
 
 NI = "Ng et al., TMLR 2023"
 # How torch calls the parts of a weight that its older hooks put together: weight norm, pruning.
@@ -35,6 +34,7 @@ class SpectralNorm:
     needs: ClassVar[tuple[Need, ...]] = ("weights",)
     assumes: ClassVar[str] = "a network that can stretch its inputs further errs more"
     paper: ClassVar[str] = NI
+    shares: ClassVar[str] = "weights"
 
     def measure(self, subject: Subject) -> Score:
         """Σ 2 log of the largest singular value."""
@@ -50,6 +50,7 @@ class FrobeniusNorm:
     needs: ClassVar[tuple[Need, ...]] = ("weights",)
     assumes: ClassVar[str] = "a network of larger weights errs more"
     paper: ClassVar[str] = NI
+    shares: ClassVar[str] = "weights"
 
     def measure(self, subject: Subject) -> Score:
         """Σ 2 log of the root of the sum of squares."""
@@ -135,6 +136,7 @@ class PathNorm:
     needs: ClassVar[tuple[Need, ...]] = ("weights",)
     assumes: ClassVar[str] = "a network of larger weights along its paths errs more"
     paper: ClassVar[str] = DG
+    shares: ClassVar[str] = "weights"
 
     def measure(self, subject: Subject) -> Score:
         """√Σ of the logits; the input has the shape of the target's."""

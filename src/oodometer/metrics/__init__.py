@@ -1,17 +1,32 @@
-"""What is measured of a model on labelled data: the registry is the list below.
+"""Metrics: scores of a model on labelled data.
 
-Another package adds its own through an entry point of the group `oodometer.metrics`.
+To add a metric: write one file with a frozen dataclass in this package, and add an instance to `MEMBERS` in
+`registry.py`. `oodometer.testing.check_metric` and `docs/methods.md` say what it needs. Another package adds its
+own by an entry point of the group `oodometer.metrics`.
 """
 
 from __future__ import annotations
 
-from oodometer.core.errors import UnknownName
-from oodometer.core.registry import added
-from oodometer.measures.subject import Metric
-from oodometer.metrics.adversarial import AdversarialError
-from oodometer.metrics.basic import CalibrationError, Error, NegativeLogLikelihood
-from oodometer.metrics.disparity import DemographicDisparity
-from oodometer.metrics.per_class import F1, Auroc, BalancedAccuracy
+from typing import TYPE_CHECKING
+
+from oodometer.core.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from oodometer.metrics._evaluate import Evaluation, evaluate, scored
+    from oodometer.metrics.registry import (
+        F1,
+        MEMBERS,
+        AdversarialError,
+        Auroc,
+        BalancedAccuracy,
+        CalibrationError,
+        DemographicDisparity,
+        Error,
+        NegativeLogLikelihood,
+        chosen,
+        every,
+        named,
+    )
 
 __all__ = [
     "F1",
@@ -22,39 +37,32 @@ __all__ = [
     "CalibrationError",
     "DemographicDisparity",
     "Error",
+    "Evaluation",
     "NegativeLogLikelihood",
+    "chosen",
+    "evaluate",
     "every",
     "named",
+    "scored",
 ]
 
-MEMBERS: tuple[Metric, ...] = (
-    Error(),
-    NegativeLogLikelihood(),
-    CalibrationError(),
-    AdversarialError(),
-    DemographicDisparity(),
-    BalancedAccuracy(),
-    F1(),
-    Auroc(),
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "AdversarialError": "registry",
+        "Auroc": "registry",
+        "BalancedAccuracy": "registry",
+        "CalibrationError": "registry",
+        "DemographicDisparity": "registry",
+        "Error": "registry",
+        "Evaluation": "_evaluate",
+        "F1": "registry",
+        "MEMBERS": "registry",
+        "NegativeLogLikelihood": "registry",
+        "chosen": "registry",
+        "evaluate": "_evaluate",
+        "every": "registry",
+        "named": "registry",
+        "scored": "_evaluate",
+    },
 )
-
-
-def every() -> tuple[Metric, ...]:
-    """All metrics: ours, and those that installed packages add."""
-    needs = "metric: it needs name, label, needs, assumes, paper and score(view)"
-    others = added("oodometer.metrics", Metric, else_say=needs)  # type: ignore[type-abstract]
-    return (*MEMBERS, *others)
-
-
-def named(name: str) -> Metric:
-    """The metric of that name.
-
-    >>> named("NLL")
-    NegativeLogLikelihood()
-    """
-    members = every()
-    plain = name.lower().replace("-", "_").replace(" ", "_")
-    for member in members:
-        if plain == member.name:
-            return member
-    raise UnknownName("metric", name, [member.name for member in members])

@@ -13,12 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from oodometer import metrics as family
 from oodometer.core.errors import InputError, NoAnswer
-from oodometer.core.protocols import Progress, Score
-from oodometer.core.registry import asked_for
+from oodometer.core.protocols import Metric, Progress, Score
 from oodometer.data._transformed_dataset import Changed
-from oodometer.measures.subject import Metric
+from oodometer.metrics.registry import chosen
 from oodometer.models import as_model
 from oodometer.models._view_factory import Looking
 from oodometer.models.model_view import View
@@ -139,13 +137,6 @@ def evaluate(
         corrupted=tuple(_corrupted(plain, view, corruptions)),
         seed=seed,
     )
-
-
-def chosen(names: str | Metric | Sequence[str | Metric] | None) -> list[Metric]:
-    """The metrics asked for, each once."""
-    if names is None:
-        return list(family.every())
-    return asked_for(names, Metric, what="metric", named=family.named)  # type: ignore[type-abstract]
 
 
 def _corruptions(asked: str | Sequence[str] | None) -> list[Corruption]:

@@ -13,14 +13,14 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from oodometer.core.errors import InputError
-from oodometer.core.protocols import Score
+from oodometer.core.protocols import Need, Score
 from oodometer.core.softmax_kernels import Bools, Ints
 from oodometer.core.stats import wilson
 from oodometer.metrics._apgd import Box, apgd
 from oodometer.models.inference import ROWS
 from oodometer.models.introspection.derivatives import derivable
 from oodometer.models.introspection.network import Arguments, Network, torch_package
-from oodometer.models.model_view import Need, View
+from oodometer.models.model_view import View
 
 
 @dataclass(frozen=True)

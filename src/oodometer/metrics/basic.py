@@ -15,10 +15,10 @@ import numpy as np
 from oodometer.core._metric_intervals import REPLICATES, between, of_sizes
 from oodometer.core.calibration import calibration_error
 from oodometer.core.errors import InputError
-from oodometer.core.protocols import Score
+from oodometer.core.protocols import Need, Score
 from oodometer.core.softmax_kernels import FLOOR
 from oodometer.core.stats import Z95, draw_counts, stream, wilson
-from oodometer.models.model_view import Need, View
+from oodometer.models.model_view import View
 
 AO = "Wenzel et al., NeurIPS 2022"
 # Rows of a bin are counted in so many parts of it: a thousandth of confidence apart.

@@ -14,10 +14,10 @@ import numpy as np
 from oodometer.core._metric_intervals import REPLICATES, between, of_sizes
 from oodometer.core.errors import NoAnswer
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Score
+from oodometer.core.protocols import Need, Score
 from oodometer.core.softmax_kernels import FLOOR, Bools, Floats, Ints, blocks
 from oodometer.core.stats import draw_counts, stream
-from oodometer.models.model_view import Need, View
+from oodometer.models.model_view import View
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ import numpy as np
 
 from oodometer.core._metric_intervals import REPLICATES, between, of_replicates
 from oodometer.core.errors import NoAnswer
-from oodometer.core.protocols import Score
+from oodometer.core.protocols import Need, Score
 from oodometer.core.softmax_kernels import Bools, Floats, Ints
 from oodometer.core.stats import Z95, draw_counts, stream
-from oodometer.models.model_view import Need, View
+from oodometer.models.model_view import View
 
 # Of a class's hits, decisions and rows: what is divided, and what by.
 Ratio = Callable[[Ints, Ints, Ints], tuple[Ints, Ints]]

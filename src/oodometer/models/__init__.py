@@ -1,12 +1,19 @@
-"""Models: `as_model` opens whatever classifies; one adapter a file, for those who need its settings."""
+"""Models: `as_model` opens whatever classifies; one adapter per file, each with its own settings."""
 
-from oodometer.models._open import as_model
-from oodometer.models.function import FunctionModel
-from oodometer.models.http_endpoint import HttpModel
-from oodometer.models.huggingface import HuggingFaceModel
-from oodometer.models.onnx import OnnxModel
-from oodometer.models.sklearn import SklearnModel
-from oodometer.models.torch import TorchModel
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oodometer.core.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from oodometer.models._open import as_model
+    from oodometer.models.function import FunctionModel
+    from oodometer.models.http_endpoint import HttpModel
+    from oodometer.models.huggingface import HuggingFaceModel
+    from oodometer.models.onnx import OnnxModel
+    from oodometer.models.sklearn import SklearnModel
+    from oodometer.models.torch import TorchModel
 
 __all__ = [
     "FunctionModel",
@@ -17,3 +24,16 @@ __all__ = [
     "TorchModel",
     "as_model",
 ]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "FunctionModel": "function",
+        "HttpModel": "http_endpoint",
+        "HuggingFaceModel": "huggingface",
+        "OnnxModel": "onnx",
+        "SklearnModel": "sklearn",
+        "TorchModel": "torch",
+        "as_model": "_open",
+    },
+)

@@ -25,8 +25,8 @@ from oodometer.parallel.pickling import Place, placed
 DATA = (".npz", ".npy", ".csv", ".parquet", ".arrow", ".feather")
 # What all adapters take, by name.
 Settings = dict[str, Any]
-# What the folder of a pool's model has, and what opens it: named, for pools build on this.
-POOLED = ("recipe.json", "oodometer.studies.training.checkpoint:load_model")
+# Entry points that open folders: the name is that of the file that marks a folder of the format.
+FORMATS = "oodometer.model_formats"
 # By which door a worker opens a model that was opened here.
 DOOR = "oodometer.models:as_model"
 OPENS = (
@@ -116,9 +116,9 @@ def _open(place: str | Path, shared: Settings, *, trust_pickle: bool) -> Model:
     text, path = str(place), Path(place)
     if text.startswith(("http://", "https://")):
         return HttpModel(text, **shared)
-    if (path / POOLED[0]).is_file():
-        return _pooled(path, shared)
     if path.is_dir():
+        if load := _format_of(path):
+            return _loaded(load, path, shared)
         return HuggingFaceModel(path, trust_pickle=trust_pickle, **shared)
     suffix = path.suffix.lower()
     if suffix in _FILES:
@@ -139,9 +139,20 @@ def _hint(path: Path) -> str:
     return f" Name its function: {path.stem}:classify, say." if path.suffix == ".py" else ""
 
 
-def _pooled(folder: Path, shared: Settings) -> Model:
+def _format_of(folder: Path) -> Callable[[Path], Model] | None:
+    """The function that opens a folder of a registered format; None where there is no such mark."""
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group=FORMATS):
+        if (folder / entry.name).is_file():
+            load: Callable[[Path], Model] = entry.load()
+            return load
+    return None
+
+
+def _loaded(load: Callable[[Path], Model], folder: Path, shared: Settings) -> Model:
     name = shared.pop("name")
-    model: Any = _as_it_is(named_object(POOLED[1])(folder), shared)
+    model: Any = _as_it_is(load(folder), shared)
     return replace(model, name=name) if name else model  # type: ignore[no-any-return]
 
 

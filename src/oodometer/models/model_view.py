@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 
@@ -17,23 +17,13 @@ from oodometer.core import inputs as batches_of
 from oodometer.core.errors import InputError, NoAnswer, UnknownName
 from oodometer.core.inputs import Inputs, Keys, Kind
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Dataset, Model, Progress
+from oodometer.core.protocols import Dataset, Model, Need, Progress
 from oodometer.core.random_streams import Draws
 from oodometer.core.softmax_kernels import Array, Bools, Floats, Ints
 from oodometer.models._feature_passes import Passed, looked, together
 from oodometer.models.inference import check_alike, classify_all, said
 from oodometer.models.introspection.network import LAST, Network, Opened
 
-Need = Literal[
-    "outputs",
-    "labels",
-    "features",
-    "gradients",
-    "weights",
-    "training data",
-    "mixable inputs",
-    "source domains",
-]
 NEEDS: tuple[Need, ...] = get_args(Need)
 # What can be mixed: a share of one row and the rest of another make a row.
 MIXABLE: tuple[Kind, ...] = ("images", "vectors")

@@ -1,1 +1,31 @@
 """Neighborhood invariance: invariance(), rank(), suggest_transforms()."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oodometer.core.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from oodometer.neighborhood._invariance import invariance, opened_models, ready_transform
+    from oodometer.neighborhood.ranking import rank
+    from oodometer.neighborhood.suitability import suggest_transforms
+
+__all__ = [
+    "invariance",
+    "opened_models",
+    "rank",
+    "ready_transform",
+    "suggest_transforms",
+]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "invariance": "_invariance",
+        "opened_models": "_invariance",
+        "rank": "ranking",
+        "ready_transform": "_invariance",
+        "suggest_transforms": "suitability",
+    },
+)

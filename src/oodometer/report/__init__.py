@@ -1,8 +1,16 @@
-"""What was found, as one HTML page that needs nothing else: no network, no server, no files."""
+"""Self-contained HTML pages: no network, no server, no other files."""
 
-from oodometer.report._assessment_page import assessment_page
-from oodometer.report.demo_page import Comparison, comparison_page
-from oodometer.report.page import check_available, check_writable, write_page
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oodometer.core.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from oodometer.report._assessment_page import assessment_page
+    from oodometer.report._invariance_page import invariance_page, ranking_page
+    from oodometer.report.demo_page import Comparison, comparison_page
+    from oodometer.report.page import check_available, check_writable, write_page
 
 __all__ = [
     "Comparison",
@@ -10,5 +18,21 @@ __all__ = [
     "check_available",
     "check_writable",
     "comparison_page",
+    "invariance_page",
+    "ranking_page",
     "write_page",
 ]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "Comparison": "demo_page",
+        "assessment_page": "_assessment_page",
+        "check_available": "page",
+        "check_writable": "page",
+        "comparison_page": "demo_page",
+        "invariance_page": "_invariance_page",
+        "ranking_page": "_invariance_page",
+        "write_page": "page",
+    },
+)

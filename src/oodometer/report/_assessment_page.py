@@ -5,11 +5,11 @@ from __future__ import annotations
 from oodometer.assessment.diagnostics import WORST_FIRST
 from oodometer.assessment.optional_analyses import More
 from oodometer.assessment.result import Assessment
+from oodometer.core.format import counted, of_few_rows
 from oodometer.core.predictions import Predictions
 from oodometer.report.assessment_figures import Shown, figures
 from oodometer.report.page import render
-from oodometer.report.segments import listed, of_few_rows, over_time, segment_figure
-from oodometer.studies.report.tables import counted
+from oodometer.report.segments import listed, over_time, segment_figure
 
 
 def assessment_page(
@@ -44,7 +44,7 @@ def assessment_page(
             "timed": over_time(assessment.segments),
             "segment_figure": segment_figure(assessment),
             "segments": listed(assessment.segments),
-            "few": of_few_rows(assessment.segments),
+            "few": of_few_rows([one.n for one in assessment.segments]),
             "counted": counted,
             "reproduce": reproduce,
         },

@@ -15,8 +15,6 @@ from oodometer.report.assessment_figures import Figure, in_points
 MOST_DRAWN = 40
 MOST_LISTED = 200
 MOST_DAYS = 400
-# Drawing fewer rows again hardly shows what other rows would have said.
-FEW_ROWS = 30
 
 _DATE = re.compile(r"(19|20)\d\d(-\d\d(-\d\d)?)?")
 
@@ -55,21 +53,6 @@ def listed(segments: Sequence[Segment]) -> list[Segment]:
     if over_time(segments):
         return list(segments[-MOST_DAYS:])
     return lowest(segments, MOST_LISTED)
-
-
-def of_few_rows(segments: Sequence[Segment]) -> str:
-    """A warning where the intervals of some segments can't be believed; empty where there are none.
-
-    >>> of_few_rows([Segment("a", 1, None), Segment("b", 100, None)])
-    '1 of 2 has fewer than 30 rows: their intervals are too narrow, and that of a single row has no width.'
-    """
-    few = sum(one.n < FEW_ROWS for one in segments)
-    if not few:
-        return ""
-    return (
-        f"{few:,} of {len(segments):,} {'has' if few == 1 else 'have'} fewer than {FEW_ROWS} rows: "
-        "their intervals are too narrow, and that of a single row has no width."
-    )
 
 
 def _method(segments: Sequence[Segment]) -> str:

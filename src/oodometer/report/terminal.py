@@ -22,6 +22,7 @@ from rich.text import Text
 
 from oodometer.assessment.diagnostics import SHAPES
 from oodometer.assessment.result import Assessment, points, span
+from oodometer.core.format import of_few_rows
 from oodometer.core.protocols import Progress as Report
 from oodometer.neighborhood.results import Effort, Neighborhoods, Reading
 from oodometer.report._terminal_layout import printable
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from oodometer.neighborhood.ranking import Ranking
     from oodometer.neighborhood.suitability import Suitability
     from oodometer.report.demo_page import Comparison
-    from oodometer.studies.toys import HypersphereToy, SphereRow, SpuriousToy, ToyRow
 
 # On a narrower terminal progress is told in words alone.
 NARROW = 60
@@ -76,9 +76,7 @@ def show_assessment(console: Console, found: Assessment) -> None:
         asked = {s.estimate.method for s in found.segments if s.estimate}
         title = ", ".join(("Segments", *(f"by {name}" for name in sorted(asked))))
         console.print(table(title, ("segment", "rows", "accuracy %", "95 %"), parts))
-        from oodometer.report.segments import of_few_rows
-
-        if few := of_few_rows(found.segments):
+        if few := of_few_rows([s.n for s in found.segments]):
             console.print(Text(few))
 
 
@@ -109,22 +107,6 @@ def show_comparison(console: Console, rows: Sequence[Comparison], source_accurac
     title = f"Accuracy in %: truth and estimates (on the source: {points(source_accuracy)})"
     heads = ("target", "truth", *(record.method for record in records))
     console.print(table(title, heads, cells))
-
-
-def show_toy(console: Console, toy: SpuriousToy, rows: Sequence[ToyRow], n: int) -> None:
-    """True accuracy and estimates for every degree of agreement."""
-    methods = list(rows[0].estimates)
-    cells = [
-        (f"{r.agreement:.1f}", points(r.truth), *(points(r.estimates[m]) for m in methods))
-        for r in rows
-    ]
-    worst = [max(abs(r.estimates[m] - r.truth) for r in rows) for m in methods]
-    cells.append(("worst", "", *(points(gap) for gap in worst)))
-    title = f"Accuracy in % as the spurious feature agrees with the label (source: {toy.p_sp})"
-    console.print(table(title, ("agrees", "truth", *methods), cells))
-    console.print(
-        Text(f"Theorem 3 allows ATC-MC an error of {points(toy.bound(n))} points at n = {n:,}.")
-    )
 
 
 def _with_interval(reading: Reading | None) -> tuple[str, str]:
@@ -220,33 +202,6 @@ def show_suggestions(console: Console, found: Sequence[Suitability]) -> None:
 def number(value: float | None, form: str) -> str:
     """A number in that form, 0 never with a minus before it."""
     return "" if value is None else format(value, form.replace(".", "z."))
-
-
-def show_sphere(console: Console, toy: HypersphereToy, rows: Sequence[SphereRow]) -> None:
-    """Kendall's τ of both measures at every distance, as numbers and as bars around 0."""
-    cells = [
-        (f"{r.distance:.2f}", points(r.accuracy), number(r.ni, "+.2f"),
-         Text(_bar(r.ni), no_wrap=True), number(r.atc, "+.2f"), Text(_bar(r.atc), no_wrap=True))
-        for r in rows
-    ]  # fmt: skip
-    title = f"Kendall's τ with accuracy over {toy.models} models, {toy.centres} datasets a distance"
-    heads = ("rad", "accuracy %", "NI-Sphere", "", "ATC-MC", "")
-    console.print(table(title, heads, cells))
-    left_out = sum(row.left_out for row in rows)
-    if left_out:
-        console.print(Text(f"{left_out} datasets on which all models are alike were left out."))
-
-
-def _bar(value: float | None, half: int = 10) -> str:
-    """A bar to the left (negative) or right of the middle.
-
-    >>> _bar(0.5, half=4), _bar(-0.5, half=4)
-    ('    │██  ', '  ██│    ')
-    """
-    filled = round(abs(value or 0.0) * half)
-    full, empty = "█" * filled, " " * (half - filled)
-    blank = " " * half
-    return f"{blank}│{full}{empty}" if (value or 0.0) >= 0 else f"{empty}{full}│{blank}"
 
 
 class TimeLeft(TimeRemainingColumn):

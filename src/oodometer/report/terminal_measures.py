@@ -9,8 +9,8 @@ from rich.text import Text
 
 from oodometer import measures, metrics
 from oodometer.core.protocols import Score
-from oodometer.measures._measure import Measurements, Noise
-from oodometer.metrics._evaluate import Evaluation
+from oodometer.measures import Measurements, Noise
+from oodometer.metrics import Evaluation
 from oodometer.report import terminal
 
 # So many classes are shown at most.

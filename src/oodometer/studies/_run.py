@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from oodometer.core.errors import InputError, MissingExtra, reason_of
+from oodometer.core.format import span
 from oodometer.core.protocols import Progress
 from oodometer.parallel.runners import Runner, serial
 from oodometer.studies import compute as values
@@ -23,7 +24,6 @@ from oodometer.studies import splits, study_models
 from oodometer.studies.plan import Evaluation, Plan, Task, planned, to_classify, to_value
 from oodometer.studies.spec import Study
 from oodometer.studies.store import Failure, Outcome, Store
-from oodometer.studies.training._run import span
 from oodometer.studies.worker import do_task
 
 

@@ -8,13 +8,11 @@ from dataclasses import Field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from oodometer import estimators, transforms
+from oodometer import estimators, measures, metrics, transforms
 from oodometer.core.errors import InputError, UnknownName
 from oodometer.core.inputs import Kind
 from oodometer.core.protocols import Estimator, Transform
 from oodometer.core.registry import asked_for
-from oodometer.measures import _measure
-from oodometer.metrics import _evaluate
 from oodometer.studies.requested_values import Stir, Temperature, Wanted, all_wanted
 
 ALL, NONE, BOTH = "all", "none", "both"
@@ -32,9 +30,9 @@ def wanted_of(table: Mapping[str, Any], kind: Kind, folder: Path) -> tuple[Wante
     with naming("estimators"):
         direct = _chosen(table.get("estimators", ALL), _estimators)
     with naming("metrics"):
-        scores = _chosen(table.get("metrics"), _evaluate.chosen)
+        scores = _chosen(table.get("metrics"), metrics.chosen)
     with naming("measures"):
-        inner = _chosen(table.get("measures"), _measure.chosen)
+        inner = _chosen(table.get("measures"), measures.chosen)
     with naming("invariance"):
         stirs = [_stir(one, draws, folder) for one in _listed(table.get("invariance", ()))]
         for stir in stirs:

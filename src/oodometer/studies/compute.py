@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.assessment._estimate import estimates
+from oodometer.assessment import estimates
 from oodometer.core.errors import NoAnswer
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Dataset, Estimate, Model, Score
@@ -17,7 +17,7 @@ from oodometer.core.softmax_kernels import Array
 from oodometer.core.stats import wilson
 from oodometer.data._concat_dataset import Joined
 from oodometer.measures.subject import Subject, scored
-from oodometer.metrics._evaluate import scored as metric_scored
+from oodometer.metrics import scored as metric_scored
 from oodometer.models.inference import ROWS, joined, said
 from oodometer.models.model_view import Given, View
 from oodometer.neighborhood.results import MEASURES, Invariance

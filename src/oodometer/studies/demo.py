@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.assessment._estimate import estimate
+from oodometer.assessment import estimate
 from oodometer.core.errors import InputError
 from oodometer.core.optional_imports import require
 from oodometer.core.predictions import Predictions

@@ -7,8 +7,7 @@ from dataclasses import dataclass, is_dataclass
 from typing import Any, Literal
 
 from oodometer.core.errors import InputError
-from oodometer.core.protocols import Estimator, Transform
-from oodometer.measures.subject import Measure, Metric
+from oodometer.core.protocols import Estimator, Measure, Metric, Transform
 from oodometer.neighborhood.results import MEASURES
 from oodometer.studies.analysis._evaluation_columns import PRE
 from oodometer.studies.store.export import ACCURACY

@@ -19,7 +19,7 @@ from oodometer.core.inputs import Inputs
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Dataset, Model
 from oodometer.models.inference import ROWS, check_alike, joined, said
-from oodometer.neighborhood._invariance import invariance
+from oodometer.neighborhood import invariance
 from oodometer.parallel._thread_limits import one_thread
 from oodometer.studies import compute
 from oodometer.studies import splits as kept_rows

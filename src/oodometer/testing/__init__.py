@@ -8,17 +8,24 @@ check_transform(MyTransform())
 check_model(my_model, some_inputs)
 """
 
-from oodometer.testing.estimators import (
-    ESTIMATOR_RULES,
-    check_estimator,
-    toy_pair,
-    toy_predictions,
-    with_toy_peers,
-)
-from oodometer.testing.measures import MEASURE_RULES, check_measure, toy_subject
-from oodometer.testing.metrics import METRIC_RULES, check_metric
-from oodometer.testing.models import MODEL_RULES, check_model
-from oodometer.testing.transforms import TRANSFORM_RULES, check_transform, toy_inputs
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oodometer.core.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from oodometer.testing.estimators import (
+        ESTIMATOR_RULES,
+        check_estimator,
+        toy_pair,
+        toy_predictions,
+        with_toy_peers,
+    )
+    from oodometer.testing.measures import MEASURE_RULES, check_measure, toy_subject
+    from oodometer.testing.metrics import METRIC_RULES, check_metric
+    from oodometer.testing.models import MODEL_RULES, check_model
+    from oodometer.testing.transforms import TRANSFORM_RULES, check_transform, toy_inputs
 
 __all__ = [
     "ESTIMATOR_RULES",
@@ -37,3 +44,24 @@ __all__ = [
     "toy_subject",
     "with_toy_peers",
 ]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "ESTIMATOR_RULES": "estimators",
+        "MEASURE_RULES": "measures",
+        "METRIC_RULES": "metrics",
+        "MODEL_RULES": "models",
+        "TRANSFORM_RULES": "transforms",
+        "check_estimator": "estimators",
+        "check_measure": "measures",
+        "check_metric": "metrics",
+        "check_model": "models",
+        "check_transform": "transforms",
+        "toy_inputs": "transforms",
+        "toy_pair": "estimators",
+        "toy_predictions": "estimators",
+        "toy_subject": "measures",
+        "with_toy_peers": "estimators",
+    },
+)

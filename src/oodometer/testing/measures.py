@@ -12,12 +12,13 @@ import numpy as np
 from oodometer.core.errors import NoAnswer, OodometerError
 from oodometer.core.optional_imports import require
 from oodometer.core.predictions import Predictions
+from oodometer.core.protocols import Measure, Need
 from oodometer.core.softmax_kernels import Array, Ints
 from oodometer.core.stats import stream
-from oodometer.measures._measure import subject_of
-from oodometer.measures.subject import Measure, Subject, scored
+from oodometer.measures import subject_of
+from oodometer.measures.subject import Subject, scored
 from oodometer.models import TorchModel
-from oodometer.models.model_view import NEEDS, Given, Need, View
+from oodometer.models.model_view import NEEDS, Given, View
 from oodometer.testing.estimators import is_frozen
 
 ROWS, WIDTH, HIDDEN, CLASSES = 60, 6, 8, 3

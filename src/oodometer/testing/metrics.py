@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from oodometer.core.errors import NoAnswer
-from oodometer.core.protocols import Score
+from oodometer.core.protocols import Metric, Score
 from oodometer.core.stats import stream
 from oodometer.data import as_dataset
-from oodometer.measures.subject import Metric
 from oodometer.models import TorchModel
 from oodometer.models.model_view import NEEDS, Given, View
 from oodometer.testing.estimators import is_frozen

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
 from oodometer.core.errors import NoAnswer
+from oodometer.core.format import number
 from oodometer.studies.analysis._compare_measures import judge
 from oodometer.studies.report.scatter import PANELS, POINTS, fitted, panels, spread_out, thinned
-from oodometer.studies.report.tables import number
 from tests.support.study_tables import made, table_of
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from oodometer.core.format import number
 from oodometer.studies.analysis._compare_measures import judge
 from oodometer.studies.report.summary import remarks, subject, verdict
-from oodometer.studies.report.tables import number
 from tests.support.study_tables import made, table_of
 
 

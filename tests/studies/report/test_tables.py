@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from oodometer.core.format import number
 from oodometer.studies.analysis._compare_measures import LABELS, Judgement, judge
 from oodometer.studies.report.tables import (
     COLUMNS,
     answers,
     best_of,
     most_telling,
-    number,
     order_of,
     ranked,
     study_table,

@@ -16,7 +16,7 @@ import numpy as np
 from oodometer.core.inputs import Kind
 from oodometer.core.protocols import Dataset
 from oodometer.core.stats import stream
-from oodometer.data._open import as_dataset
+from oodometer.data import as_dataset
 from oodometer.studies.domains._reader import Size
 from oodometer.studies.domains.group import Group
 from oodometer.studies.domains.row_sources import Source, Split

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.format import counted
 from oodometer.report.assessment_figures import Figure
 from oodometer.report.histograms import labels
 from oodometer.report.page import render
-from oodometer.studies.analysis._compare_measures import LABELS, Judgement, judge
+from oodometer.studies.analysis import LABELS, Judgement, judge
 from oodometer.studies.analysis.evaluation_table import Table
 from oodometer.studies.report import charts
 from oodometer.studies.report.correlations import related
@@ -20,7 +21,6 @@ from oodometer.studies.report.scatter import panels
 from oodometer.studies.report.summary import remarks, subject, verdict
 from oodometer.studies.report.tables import (
     answers,
-    counted,
     most_telling,
     order_of,
     study_tables,

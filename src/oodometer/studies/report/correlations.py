@@ -8,17 +8,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from oodometer.core.errors import NoAnswer
+from oodometer.core.format import counted, number
 from oodometer.core.softmax_kernels import Floats
 from oodometer.report.assessment_figures import Figure
 from oodometer.report.assessment_figures import Table as Numbers
 from oodometer.report.charts import Row
 from oodometer.report.histograms import labels
-from oodometer.studies.analysis._compare_measures import Judgement
+from oodometer.studies.analysis import Judgement
 from oodometer.studies.analysis.clustering import CUT, Clustering, cluster
 from oodometer.studies.analysis.evaluation_table import Table
 from oodometer.studies.analysis.rank_correlation import signs
 from oodometer.studies.report import charts
-from oodometer.studies.report.tables import counted, most_telling, number
+from oodometer.studies.report.tables import most_telling
 
 TRUTH = "true accuracy"
 # What a name begins with whose values were turned round.

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from oodometer.core.errors import NoAnswer
+from oodometer.core.format import counted, number
 from oodometer.core.softmax_kernels import Floats
 from oodometer.report.assessment_figures import Figure
 from oodometer.report.assessment_figures import Table as Numbers
 from oodometer.report.histograms import labels
-from oodometer.studies.analysis._compare_measures import Judgement
+from oodometer.studies.analysis import Judgement
 from oodometer.studies.analysis.factors import KEPT, NLL, Factors, capped, factor_analysis
 from oodometer.studies.analysis.id_ood_pairs import by_model, metrics_of
 from oodometer.studies.report import charts
-from oodometer.studies.report.tables import counted, most_telling, number
+from oodometer.studies.report.tables import most_telling
 
 # Of fewer measures there is nothing to summarise; of more columns than models, nothing to trust.
 FEWEST = 3

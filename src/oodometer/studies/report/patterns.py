@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from oodometer.core.errors import NoAnswer
+from oodometer.core.format import counted, number
 from oodometer.report.assessment_figures import Figure
 from oodometer.report.assessment_figures import Table as Numbers
 from oodometer.report.charts import around
@@ -19,7 +20,6 @@ from oodometer.studies.analysis.id_ood_scatter import Gap, Scatter, difficulties
 from oodometer.studies.analysis.scatter_patterns import Name
 from oodometer.studies.report import charts
 from oodometer.studies.report.scatter import PANELS, plain, spread_out, thinned
-from oodometer.studies.report.tables import counted, number
 
 # A table of more pairs is not read, and would make the page heavy.
 MOST_PAIRS = 300

@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from oodometer.core.errors import NoAnswer
+from oodometer.core.format import counted, number
 from oodometer.report.assessment_figures import Figure
 from oodometer.report.assessment_figures import Table as Numbers
 from oodometer.report.histograms import labels, shortened
-from oodometer.studies.analysis._compare_measures import Judgement
+from oodometer.studies.analysis import Judgement
 from oodometer.studies.analysis._mean_std import Spread
 from oodometer.studies.analysis.model_selection import AT_RANDOM, BY_SOURCE, Selected, select
 from oodometer.studies.analysis.rank_correlation import signs
 from oodometer.studies.report import charts
 from oodometer.studies.report.correlations import TURNED
-from oodometer.studies.report.tables import ENOUGH, counted, most_telling, number, unlabelled
+from oodometer.studies.report.tables import ENOUGH, most_telling, unlabelled
 
 OTHERS = (AT_RANDOM, BY_SOURCE)
 

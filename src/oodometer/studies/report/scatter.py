@@ -9,16 +9,17 @@ from functools import cached_property
 import numpy as np
 
 from oodometer.core.errors import NoAnswer
+from oodometer.core.format import counted, number
 from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.core.stats import least_squares_line
 from oodometer.report.assessment_figures import Figure
 from oodometer.report.assessment_figures import Table as Numbers
 from oodometer.report.charts import Row, around
 from oodometer.report.histograms import shortened
-from oodometer.studies.analysis._compare_measures import LABELS, Judgement
+from oodometer.studies.analysis import LABELS, Judgement
 from oodometer.studies.analysis.grouped_scores import Scores
 from oodometer.studies.report import charts
-from oodometer.studies.report.tables import counted, number, ranked
+from oodometer.studies.report.tables import ranked
 
 # So many measures are drawn, in so many groups each, with so many points in one: every chart
 # takes a browser some 50 ms, and a page should open in 3 s.

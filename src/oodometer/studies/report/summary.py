@@ -7,19 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from oodometer.core.format import counted, number
 from oodometer.report.histograms import shortened
-from oodometer.studies.analysis._compare_measures import LABELS, REPEATED, Judgement
+from oodometer.studies.analysis import LABELS, REPEATED, Judgement
 from oodometer.studies.analysis.grouped_scores import Summary
 from oodometer.studies.analysis.text_tables import LESS, POINTS
-from oodometer.studies.report.tables import (
-    answers,
-    best_of,
-    contenders,
-    counted,
-    number,
-    order_of,
-    ranked,
-)
+from oodometer.studies.report.tables import answers, best_of, contenders, order_of, ranked
 
 # Two means are told apart if they differ by so many standard errors.
 ERRORS = 2.0

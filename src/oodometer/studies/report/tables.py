@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from oodometer import metrics
-from oodometer.studies.analysis._compare_measures import LABELS, REPEATED, Judgement
+from oodometer.core.format import number
+from oodometer.studies.analysis import LABELS, REPEATED, Judgement
 from oodometer.studies.analysis.grouped_scores import Summary
 from oodometer.studies.analysis.text_tables import LESS, POINTS
 
@@ -39,28 +40,6 @@ class StudyTable:
     heads: tuple[str, ...]
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
     groups: tuple[int, ...]
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    """A number as a table has it, with a true minus sign.
-
-    >>> number(-0.25, 2), number(None), number(-12345.6), number(12.3456)
-    ('−0.25', '–', '−12,346', '12.3')
-    """
-    if value is None:
-        return "–"
-    size = abs(value)
-    digits = 0 if size >= 100 else min(digits, 1) if size >= 10 else digits
-    return format(value, f"z,.{digits}f").replace("-", "−")
-
-
-def counted(n: int, noun: str) -> str:
-    """A number with its noun.
-
-    >>> counted(1, "model"), counted(1200, "model")
-    ('1 model', '1,200 models')
-    """
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def answers(

@@ -10,16 +10,21 @@ before the rows that name them, and what came of a task is written in one transa
 
 from __future__ import annotations
 
-from oodometer.studies.store.records import (
-    DatasetRecord,
-    Failure,
-    Key,
-    ModelRecord,
-    Outcome,
-    Reference,
-    Result,
-)
-from oodometer.studies.store.store import Store
+from typing import TYPE_CHECKING
+
+from oodometer.core.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from oodometer.studies.store.records import (
+        DatasetRecord,
+        Failure,
+        Key,
+        ModelRecord,
+        Outcome,
+        Reference,
+        Result,
+    )
+    from oodometer.studies.store.store import Store
 
 __all__ = [
     "DatasetRecord",
@@ -31,3 +36,17 @@ __all__ = [
     "Result",
     "Store",
 ]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "DatasetRecord": "records",
+        "Failure": "records",
+        "Key": "records",
+        "ModelRecord": "records",
+        "Outcome": "records",
+        "Reference": "records",
+        "Result": "records",
+        "Store": "store",
+    },
+)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from oodometer.core.errors import InputError, MissingExtra, reason_of
+from oodometer.core.format import span
 from oodometer.core.protocols import Progress
 from oodometer.data._folder_lock import held
 from oodometer.parallel.runners import Runner, serial
@@ -233,14 +234,3 @@ def _save(pool: Path, trained: Trained) -> None:
         # It has been trained: it is not lost for an impatient user.
         checkpoint.save(pool, trained)
         raise
-
-
-def span(seconds: float) -> str:
-    """A time in words.
-
-    >>> span(40), span(400), span(40_000)
-    ('40 s', '7 min', '11.1 h')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

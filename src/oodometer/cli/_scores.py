@@ -1,0 +1,56 @@
+"""What the commands `measure` and `evaluate` share: models that files stand in for, names, output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from oodometer.cli._model_and_data_options import (
+    MODEL_HELP,
+)
+from oodometer.cli._options import console, show_json
+from oodometer.data.prediction_files import Columns, Outputs
+
+if TYPE_CHECKING:
+    from oodometer.measures import Measurements
+    from oodometer.metrics import Evaluation
+
+# In place of a model, where the files hold its outputs or features.
+NO_MODEL = "none"
+MODEL_OR_NONE_HELP = f"{MODEL_HELP} Or none, where the files hold outputs or features."
+
+
+def show_scores(found: Measurements | Evaluation, as_json: bool) -> None:
+    """On the screen or as JSON; with nothing but refusals the command has failed."""
+    from oodometer.report.terminal_measures import show
+
+    if as_json:
+        show_json(found.to_dict())
+    else:
+        show(console(), found)
+    if not found.scores:
+        raise typer.Exit(2)
+
+
+def split_names(names: Sequence[str] | None) -> str | list[str] | None:
+    """Names between commas; one alone stays one, for which a refusal is an error."""
+    if names is None:
+        return None
+    found = [part.strip() for name in names for part in name.split(",") if part.strip()]
+    return found[0] if len(found) == 1 else found
+
+
+def read_outputs(path: Path, labels: str | None, classes: str | None, *, labelled: bool) -> Any:
+    """What a file holds in place of a model: its outputs, or features alone."""
+    from oodometer.data import as_dataset
+
+    if path.suffix.lower() == ".npy":
+        return as_dataset(path).take(slice(None))
+    opened = Outputs.open(path)
+    if isinstance(opened.content, dict) and not {"probs", "logits"} & set(opened.content):
+        return opened.column("features")
+    names = None if classes is None else tuple(classes.split(","))
+    return opened.predictions(Columns(labels, classes=names), labelled=labelled)

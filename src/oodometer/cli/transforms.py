@@ -1,0 +1,87 @@
+"""The `oodometer transforms` command."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from oodometer.cli._model_and_data_options import (
+    Classes,
+    InputsAre,
+    Labels,
+    Mean,
+    OutputsAre,
+    Size,
+    SkipBad,
+    Std,
+    Text,
+    Timeout,
+    TrustPickle,
+    opened_dataset,
+    opened_model,
+)
+from oodometer.cli._options import (
+    AsJson,
+    Seed,
+    console,
+    errors,
+    show_json,
+)
+from oodometer.core.protocols import Transform
+from oodometer.report import terminal
+
+
+def transforms(
+    suggest: Annotated[
+        tuple[str, str] | None,
+        typer.Option(metavar="MODEL DATA", help="Which of them are fit for this model and data."),
+    ] = None,
+    examples: Annotated[int, typer.Option(min=1, help="How many to look at.")] = 500,
+    labels: Labels = None,
+    text: Text = None,
+    inputs: InputsAre = None,
+    size: Size = None,
+    skip_bad: SkipBad = False,
+    classes: Classes = None,
+    outputs: OutputsAre = None,
+    mean: Mean = None,
+    std: Std = None,
+    timeout: Timeout = None,
+    trust_pickle: TrustPickle = False,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """List every transform; with --suggest, try each on a model and data.
+
+    Example: oodometer transforms --suggest model.onnx photos/
+    """
+    from oodometer import transforms as family
+
+    if suggest is None:
+        rows = [_described(member) for member in family.every()]
+        if as_json:
+            show_json(rows)
+        else:
+            terminal.show_transforms(console(), rows)
+        return
+    from oodometer.neighborhood.suitability import suggest_transforms
+
+    model = opened_model(suggest[0], classes, outputs, trust_pickle, (mean, std), timeout)
+    dataset = opened_dataset(suggest[1], labels, text, inputs, size, skip_bad)
+    with terminal.progress_bar(errors()) as progress:
+        found = suggest_transforms(model, dataset, examples=examples, seed=seed, progress=progress)
+    if as_json:
+        show_json([one.to_dict() for one in found])
+    else:
+        terminal.show_suggestions(console(), found)
+
+
+def _described(member: Transform) -> dict[str, Any]:
+    return {
+        "name": member.name,
+        "label": member.label,
+        "kinds": list(member.kinds),
+        "magnitude": member.magnitude,
+        "assumes": member.assumes,
+    }

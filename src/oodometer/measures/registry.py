@@ -1,0 +1,115 @@
+"""Registry of measures: the list of members, `every()` and `named()`.
+
+DG in the files beside this one is Vedantam, Lopez-Paz & Schwab, "An Empirical Investigation of
+Domain Generalization with Empirical Risk Minimizers", NeurIPS 2021, and its appendix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oodometer.core.errors import UnknownName
+from oodometer.core.protocols import Measure
+from oodometer.core.registry import added, asked_for
+from oodometer.measures._difference_and_ratio import FORMS
+from oodometer.measures.combined import DIVERGENCES, MultiSource, PlusSourceError
+from oodometer.measures.entropy import EntropySource, EntropyTarget, SourceError
+from oodometer.measures.fisher import FisherAlignment, FisherEigenvalues
+from oodometer.measures.h_divergence import HDivergence
+from oodometer.measures.hdh_divergence import HDeltaHDivergence
+from oodometer.measures.jacobian import Jacobian
+from oodometer.measures.mixup import Mixup
+from oodometer.measures.mmd import MmdGaussian, MmdMeanCov, MmdRandomFeatures
+from oodometer.measures.output_statistics import (
+    Dispersion,
+    MatrixNorm,
+    MetaDistributionEnergy,
+    MutualInformation,
+    NuclearNorm,
+    SoftmaxCorrelation,
+)
+from oodometer.measures.sharpness import Sharpness
+from oodometer.measures.weight_norms import FrobeniusNorm, PathNorm, SpectralNorm
+
+__all__ = [
+    "MEMBERS",
+    "Dispersion",
+    "EntropySource",
+    "EntropyTarget",
+    "FisherAlignment",
+    "FisherEigenvalues",
+    "FrobeniusNorm",
+    "HDeltaHDivergence",
+    "HDivergence",
+    "Jacobian",
+    "MatrixNorm",
+    "MetaDistributionEnergy",
+    "Mixup",
+    "MmdGaussian",
+    "MmdMeanCov",
+    "MmdRandomFeatures",
+    "MultiSource",
+    "MutualInformation",
+    "NuclearNorm",
+    "PathNorm",
+    "PlusSourceError",
+    "Sharpness",
+    "SoftmaxCorrelation",
+    "SourceError",
+    "SpectralNorm",
+    "chosen",
+    "every",
+    "named",
+]
+
+MEMBERS: tuple[Measure, ...] = (
+    EntropySource(),
+    EntropyTarget(),
+    SourceError(),
+    *DIVERGENCES,
+    MmdGaussian(),
+    MmdRandomFeatures(),
+    MmdMeanCov(),
+    FisherEigenvalues("diff"),
+    FisherEigenvalues("ratio"),
+    FisherAlignment(),
+    *(Jacobian(form) for form in FORMS),
+    *(Mixup(form, alpha) for alpha in (0.1, 0.3) for form in FORMS),
+    PathNorm(),
+    Sharpness(),
+    SpectralNorm(),
+    FrobeniusNorm(),
+    NuclearNorm(),
+    MutualInformation(),
+    MetaDistributionEnergy(),
+    MatrixNorm(),
+    Dispersion(),
+    SoftmaxCorrelation(),
+)
+
+
+def every() -> tuple[Measure, ...]:
+    """All measures: ours, and those that installed packages add."""
+    needs = "measure: it needs name, label, needs, assumes, paper and measure(subject)"
+    others = added("oodometer.measures", Measure, else_say=needs)  # type: ignore[type-abstract]
+    return (*MEMBERS, *others)
+
+
+def named(name: str) -> Measure:
+    """The measure of that name, or of the papers' name for it.
+
+    >>> named("Entropy-Source")
+    EntropySource()
+    """
+    members = every()
+    for member in members:
+        if name.lower() in (member.name, member.label.lower()):
+            return member
+    raise UnknownName("measure", name, [member.name for member in members])
+
+
+def chosen(names: str | Measure | Sequence[str | Measure] | None) -> list[Measure]:
+    """The measures asked for, each once."""
+    if names is None:
+        return list(every())
+    return asked_for(names, Measure, what="measure", named=named)  # type: ignore[type-abstract]
