@@ -2,8 +2,7 @@
 
 `Predictions` computes each of them when it is asked for; who needs all of them of rows that are
 read once, and never again, saves a logarithm and an exponential a cell. The arithmetic is the same
-step by step, so that a row has the same numbers to the last bit either way; but where a block has a
-single row, numpy may sum it in another order.
+step by step, so that a row has the same numbers to the last bit either way.
 """
 
 from __future__ import annotations
@@ -16,9 +15,6 @@ from oodometer.core import softmax_kernels, validation
 from oodometer.core._row_statistics import Signals
 from oodometer.core.predictions import Predictions
 from oodometer.core.softmax_kernels import FLOOR, Array, Floats, Form, Ints
-
-# Cells of a block: it, its weights and what came before stay in the second-level cache.
-CELLS = 163_840
 
 
 def checked(
@@ -98,15 +94,15 @@ def _blocks(scores: Array) -> Iterator[tuple[slice, Floats, tuple[Floats, Floats
     """
     n, k = scores.shape
     axis = 1 if k >= softmax_kernels.WIDE else 0
-    step = min(max(CELLS // k, 16), n)
     turned, dtype = scores if axis == 1 else scores.T, softmax_kernels.work_dtype(scores)
-    rooms = [np.empty((step, k) if axis == 1 else (k, step), dtype=dtype) for _ in range(2)]
-    for start in range(0, n, step):
-        rows = slice(start, min(start + step, n))
+    slices = list(softmax_kernels.blocks(n, k))
+    most = max((rows.stop - rows.start for rows in slices), default=0)
+    rooms = [np.empty((most, k) if axis == 1 else (k, most), dtype=dtype) for _ in range(2)]
+    for rows in slices:
         block = turned[rows] if axis == 1 else turned[:, rows]
         if block.dtype != dtype or block.strides[1] != block.itemsize:
             block = np.ascontiguousarray(block, dtype=dtype)
-        some = slice(0, rows.stop - start)
+        some = slice(0, rows.stop - rows.start)
         logs, weights = (room[some] if axis == 1 else room[:, some] for room in rooms)
         yield rows, block, (logs, weights), axis
 

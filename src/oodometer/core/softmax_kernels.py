@@ -31,9 +31,17 @@ WIDE = 33
 
 
 def blocks(n: int, k: int) -> Iterator[slice]:
-    """Slices that cut n rows of k cells into blocks that stay in cache."""
+    """Yield slices that cut n rows of k cells into blocks that stay in cache.
+
+    A last row that would be alone joins the block before it: numpy may sum the cells of a single
+    row in another order than those of several.
+
+    >>> [rows.stop - rows.start for rows in blocks(33, CELLS // 16)]
+    [16, 17]
+    """
     step = max(CELLS // k, 16)
-    return (slice(start, min(start + step, n)) for start in range(0, n, step))
+    starts = range(0, n - 1 if n > 1 else n, step)
+    return (slice(start, n if start == starts[-1] else start + step) for start in starts)
 
 
 def work_dtype(scores: Array) -> npt.DTypeLike:
@@ -48,11 +56,11 @@ def copies(scores: Array) -> Iterator[tuple[slice, Floats, int]]:
     """
     n, k = scores.shape
     axis = 1 if k >= WIDE else 0
-    buffer: Floats | None = None
-    for rows in blocks(n, k):
+    slices = list(blocks(n, k))
+    largest = max((rows.stop - rows.start for rows in slices), default=0)
+    buffer: Floats = np.empty((largest, k)[:: 1 if axis == 1 else -1], dtype=work_dtype(scores))
+    for rows in slices:
         block = scores[rows] if axis == 1 else scores[rows].T
-        if buffer is None:
-            buffer = np.empty(block.shape, dtype=work_dtype(scores))
         copy = buffer[: block.shape[0], : block.shape[1]]
         np.copyto(copy, block, casting="unsafe")
         yield rows, copy, axis
