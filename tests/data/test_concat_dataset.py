@@ -103,6 +103,8 @@ def test_bad_rows_that_were_left_out_are_still_named() -> None:
 class Same:
     """A change that changes nothing."""
 
+    name = "same"
+
     def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
         return inputs
 

@@ -55,7 +55,7 @@ def test_keys_are_those_of_all_values(plan: Plan) -> None:
         "entropy-target", "source-error", "mixup",
     }  # fmt: skip
     assert {key.settings for key in keys if key.measure == "gde"} == {
-        "Agreement(), temperature fit, seed 0, second none"
+        "gde{}, temperature fit, seed 0, second none"
     }
 
 

@@ -9,6 +9,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from oodometer.core.inputs import Inputs, Keys, Kind
+from oodometer.core.keys import settings_key
 from oodometer.core.protocols import Dataset
 from oodometer.core.random_streams import Draws
 from oodometer.core.softmax_kernels import Array
@@ -17,6 +18,10 @@ from oodometer.data.dataset import Index, Rows, hashed, numbered
 
 class Change(Protocol):
     """A transform or a corruption."""
+
+    @property
+    def name(self) -> str:
+        """Its public name, a part of the key under which results are stored."""
 
     def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
         """One changed copy of every row, by that row's own draw."""
@@ -59,7 +64,9 @@ class Changed(Rows):
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the content of all rows, of the change and of the seed."""
-        return hashed(f"{self.dataset.fingerprint} {self.change!r} {self.seed}", self.keys)
+        return hashed(
+            f"{self.dataset.fingerprint} {settings_key(self.change)} {self.seed}", self.keys
+        )
 
     def take(self, index: Index) -> Inputs:
         """Some rows, in that order, changed."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from oodometer.core.errors import InputError
+from oodometer.core.keys import settings_key
 from oodometer.core.protocols import Estimator, Measure, Metric, Transform
 from oodometer.neighborhood.results import MEASURES
 from oodometer.studies.analysis._evaluation_columns import PRE
@@ -74,12 +75,12 @@ def all_wanted(
     """Accuracy, and all that was asked for; no two values have one name."""
     random = f"seed {seed}"
     found = [Wanted("accuracy", (ACCURACY,), "")]
-    found += [Wanted("metric", (m.name,), f"{described(m)}, {random}", m) for m in metrics]
+    found += [Wanted("metric", (m.name,), f"{settings_key(m)}, {random}", m) for m in metrics]
     found += [
         Wanted(
             "estimator",
             (m.name if temperature == "fit" else f"{m.name}{PRE}",),
-            f"{described(m)}, temperature {temperature}, {random}",
+            f"{settings_key(m)}, temperature {temperature}, {random}",
             m,
             temperature,
         )
@@ -90,25 +91,15 @@ def all_wanted(
         Wanted(
             "invariance",
             tuple(f"{name}-{stir.called}" for name in MEASURES),
-            f"{described(stir.transform)}, {stir.draws} draws, {random}",
+            f"{settings_key(stir.transform)}, {stir.draws} draws, {random}",
             stir.transform,
             stir.draws,
         )
         for stir in invariance
     ]
-    found += [Wanted("measure", (m.name,), f"{described(m)}, {random}", m) for m in measures]
+    found += [Wanted("measure", (m.name,), f"{settings_key(m)}, {random}", m) for m in measures]
     _check_once(name for one in found for name in one.names)
     return tuple(found)
-
-
-def described(thing: Any) -> str:
-    """Settings as text, the same in every process.
-
-    >>> from oodometer.estimators import named
-    >>> described(named("atc-mc"))
-    "AverageThresholdedConfidence(score='mc')"
-    """
-    return repr(thing) if is_dataclass(thing) else f"{type(thing).__qualname__} {thing.name}"
 
 
 def _check_once(names: Iterable[str]) -> None:

@@ -123,11 +123,10 @@ def test_images_that_fit_are_left_alone() -> None:
 class Darker:
     """A change of one's own."""
 
+    name = "darker"
+
     def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
         return inputs // 2
-
-    def __repr__(self) -> str:
-        return "Darker()"
 
 
 def test_any_change_makes_a_domain() -> None:

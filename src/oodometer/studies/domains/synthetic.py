@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol, Self, runtime_checkable
+from typing import ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -55,6 +55,7 @@ class Rotated:
     """Images turned against the clock about their middle; what comes from outside is black."""
 
     degrees: float
+    name: ClassVar[str] = "rotated"
 
     def make(self, dataset: Dataset) -> Dataset:
         """The turned images; each is turned when it is taken."""
@@ -77,6 +78,7 @@ class Fit:
     """Images brought to one shape, (height, width) or (height, width, 3)."""
 
     shape: tuple[int, ...]
+    name: ClassVar[str] = "fit"
 
     def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
         """Every image, scaled until it covers the shape and cut around its middle."""

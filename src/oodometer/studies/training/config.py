@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -18,6 +18,27 @@ Augment = Literal["none", "randaugment", "augmix"]
 Part = Literal["whole", "head"]
 # Raised when the same recipe would train another model than it did before.
 FORMAT = 1
+# Key of each setting on disk, in TOML files and in the hash that is a model's id, with the attribute
+# that holds it. Keys are data: an attribute may be renamed, a key may not.
+KEYS: dict[str, str] = {
+    "group": "group",
+    "domains": "domains",
+    "architecture": "architecture",
+    "settings": "settings",
+    "seed": "seed",
+    "batch": "batch",
+    "lr": "lr",
+    "optimizer": "optimizer",
+    "momentum": "momentum",
+    "weight_decay": "weight_decay",
+    "schedule": "schedule",
+    "epochs": "epochs",
+    "stop_at": "stop_at",
+    "label_noise": "label_noise",
+    "augment": "augment",
+    "few_shot": "few_shot",
+    "part": "part",
+}
 
 
 @dataclass(frozen=True)
@@ -68,10 +89,10 @@ class Recipe:
         return hash(self.id)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        own = {one.name: getattr(self, one.name) for one in fields(self)}
+        """Plain values by the keys of `KEYS`, for JSON and for the id."""
+        values = {key: getattr(self, attribute) for key, attribute in KEYS.items()}
         return {
-            **own,
+            **values,
             "domains": list(self.domains),
             "settings": dict(self.settings),
             "format": FORMAT,
@@ -80,16 +101,15 @@ class Recipe:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Recipe:
         """The recipe of plain values; a key that it has not is named."""
-        known = [one.name for one in fields(cls)]
         for key in values:
-            if key not in (*known, "format"):
-                raise UnknownName("key of a recipe", key, known)
+            if key not in (*KEYS, "format"):
+                raise UnknownName("key of a recipe", key, list(KEYS))
         if values.get("format", FORMAT) != FORMAT:
             raise InputError(
                 f"The recipe has the format {values['format']}, and {FORMAT} was expected. "
                 "It was written by another version; train it anew."
             )
-        return cls(**{key: value for key, value in values.items() if key != "format"})
+        return cls(**{KEYS[key]: value for key, value in values.items() if key != "format"})
 
     def to_json(self) -> str:
         """The same bytes for the same recipe, whatever the machine."""

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import dataclass
+from typing import ClassVar
 
 from oodometer.core.errors import InputError
 
@@ -31,6 +32,7 @@ class Apertium:
     """
 
     pair: tuple[str, str] = ("eng-spa", "spa-eng")
+    name: ClassVar[str] = "apertium"
 
     @staticmethod
     def is_installed() -> bool:

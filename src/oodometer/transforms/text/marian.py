@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ class Marian:
 
     forward: Path
     backward: Path
+    name: ClassVar[str] = "marian"
 
     def sampled(self, sentences: list[str], temperatures: Floats, uniforms: Floats) -> list[str]:
         """Every sentence there and back; a row of `uniforms` has 2 · LONGEST numbers."""
