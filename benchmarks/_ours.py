@@ -12,7 +12,7 @@ import oodometer
 from benchmarks.peers._took import Arrays, Work, arrays_of, told
 from benchmarks.speed_estimators import looped_atc, our_atc
 from oodometer.core.predictions import Predictions
-from oodometer.estimators import AverageConfidence, ConfidenceTransport, MaximumLikelihoodShift
+from oodometer.estimators import COT, MLLS, AverageConfidence
 from oodometer.measures._mmd_kernels import gaussian_mmd
 
 
@@ -33,12 +33,12 @@ def confidence(given: Arrays) -> float:
 
 
 def transport(given: Arrays) -> float:
-    return ConfidenceTransport().estimate(*sides(given)).value
+    return COT().estimate(*sides(given)).value
 
 
 def shares(given: Arrays) -> Any:
     known, new = sides(given)
-    member = MaximumLikelihoodShift()
+    member = MLLS()
     learned = member.learn(known)
     seen = member.summarize(learned, new)
     member.finish(learned, seen)

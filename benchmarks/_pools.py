@@ -11,9 +11,9 @@ from oodometer import estimators
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Dataset, Model
 from oodometer.core.softmax_kernels import Floats
-from oodometer.models.inference import classify_all
+from oodometer.models.inference import predict_dataset
 from oodometer.neighborhood._invariance import invariance
-from oodometer.neighborhood.results import Neighborhoods
+from oodometer.neighborhood.results import InvarianceResult
 
 ATC, DRAWS = "ATC-MC", 10
 
@@ -63,11 +63,14 @@ def compared(
     return [_pair(pool, sample, found) for pool in pools]
 
 
-def _pair(pool: Pool, sample: Dataset, found: Sequence[Neighborhoods]) -> Pair:
-    said = [classify_all(model, sample) for model in pool.models]
-    own = {one.named("ni"): [one[name] for name in pool.named()] for one in found}
-    scores = {name: np.array([m.reading("ni").value for m in each]) for name, each in own.items()}
-    atc = estimators.named(ATC.lower())
+def _pair(pool: Pool, sample: Dataset, found: Sequence[InvarianceResult]) -> Pair:
+    said = [predict_dataset(model, sample) for model in pool.models]
+    own = {one.measure_label("ni"): [one[name] for name in pool.named()] for one in found}
+    scores = {
+        name: np.array([m.mean_with_interval("ni").value for m in each])
+        for name, each in own.items()
+    }
+    atc = estimators.get(ATC.lower())
     known = zip(pool.held_out, said, strict=True)
     scores[ATC] = np.array([atc.estimate(source, rows).value for source, rows in known])
     return Pair(

@@ -17,11 +17,11 @@ import oodometer
 from benchmarks.studies import fmow
 from oodometer.assessment.result import Assessment
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Progress
+from oodometer.core.protocols import ProgressCallback
 from oodometer.parallel.runners import processes
 from oodometer.studies import Study
 from oodometer.studies import run as evaluate
-from oodometer.studies.plan import Evaluation, planned
+from oodometer.studies.plan import StudyEvaluation, plan_study
 from oodometer.studies.store import Store
 
 Sides = tuple[Predictions, Predictions]
@@ -67,7 +67,10 @@ class Case:
 def case(names: tuple[str, Half, str, str], source: Predictions, target: Predictions) -> Case:
     """All estimates of one model on one target."""
     found: Assessment = oodometer.estimate(
-        source, target, second=list(target.peers) or None, second_source=list(source.peers) or None
+        source,
+        target,
+        other_models=list(target.other_models) or None,
+        other_models_on_source=list(source.other_models) or None,
     )
     return Case(
         *names,
@@ -78,12 +81,12 @@ def case(names: tuple[str, Half, str, str], source: Predictions, target: Predict
         intervals={e.method: (e.low, e.high) for e in found.estimates
                    if e.low is not None and e.high is not None},
         signs={one.name: one.value for one in found.diagnostics},
-        lights={one.name: one.light for one in found.diagnostics},
+        lights={one.name: one.status for one in found.diagnostics},
         headline=found.headline.estimate.method,
     )  # fmt: skip
 
 
-def every(data: Path, progress: Progress | None = None) -> list[Case]:
+def every(data: Path, progress: ProgressCallback | None = None) -> list[Case]:
     """The cases of all suites."""
     found = list(fmow_cases(data / "outputs" / "wilds_fmow_signals.npz"))
     for suite, spec in (("pacs", {"split": "all"}), ("sentiment", {})):
@@ -110,14 +113,14 @@ def _home(place: int) -> Half:
     return "home, judge" if place % 2 else "home, choose"
 
 
-def study_cases(suite: str, study: Study, progress: Progress | None) -> Iterator[Case]:
+def study_cases(suite: str, study: Study, progress: ProgressCallback | None) -> Iterator[Case]:
     """Every model of a study on every domain that it has not learned, its siblings as peers."""
     folder = Path("studies") / study.name
     ran = evaluate(study, folder, runner=processes(2), progress=progress)
     if ran.failed:
         raise SystemExit(f"{len(ran.failed)} failed: {next(iter(ran.failed.values()))}")
-    pairs: dict[str, list[Evaluation]] = {}
-    for one in planned(study).evaluations:
+    pairs: dict[str, list[StudyEvaluation]] = {}
+    for one in plan_study(study).evaluations:
         pairs.setdefault(_pair(one), []).append(one)
     halves = _halves(pairs)
     with Store.open(folder) as store:
@@ -127,14 +130,14 @@ def study_cases(suite: str, study: Study, progress: Progress | None) -> Iterator
                 progress(number, len(pairs), f"{suite}: estimates")
             sides = [desk.sides(one) for one in pairs[name]]
             for place, one in enumerate(pairs[name]):
-                names = suite, halves[name], one.unit.member.name, name
+                names = suite, halves[name], one.unit.model.name, name
                 yield case(names, *_with_peers(sides, place))
 
 
-def _halves(pairs: dict[str, list[Evaluation]]) -> dict[str, Half]:
+def _halves(pairs: dict[str, list[StudyEvaluation]]) -> dict[str, Half]:
     """Every second of the pairs of different domains chooses, and so does every second home."""
     home = sorted(name for name, some in pairs.items()
-                  if some[0].unit.rows.name in some[0].unit.member.trained_on)  # fmt: skip
+                  if some[0].unit.rows.name in some[0].unit.model.trained_on)  # fmt: skip
     away = sorted(set(pairs) - set(home))
     found: dict[str, Half] = {name: _home(place) for place, name in enumerate(home)}
     return found | {name: "judge" if place % 2 else "choose" for place, name in enumerate(away)}
@@ -145,22 +148,22 @@ def _with_peers(sides: Sequence[Sides], place: int) -> Sides:
     others = [sides[(place + step) % len(sides)] for step in range(1, min(PEERS + 1, len(sides)))]
     source, target = sides[place]
     return (
-        source.with_peers(*(known for known, _ in others)),
-        target.with_peers(*(new for _, new in others)),
+        source.with_other_models(*(known for known, _ in others)),
+        target.with_other_models(*(new for _, new in others)),
     )
 
 
-def _pair(one: Evaluation) -> str:
-    return f"{' + '.join(one.unit.member.trained_on)} → {one.unit.rows.name}"
+def _pair(one: StudyEvaluation) -> str:
+    return f"{' + '.join(one.unit.model.trained_on)} → {one.unit.rows.name}"
 
 
 class _Desk:
     """Predictions of a study, read as they are asked for."""
 
     def __init__(self, store: Store) -> None:
-        self.shelf, self.references = store.shelf, store.references()
+        self.shelf, self.references = store.array_store, store.prediction_references()
 
-    def sides(self, one: Evaluation) -> Sides:
+    def sides(self, one: StudyEvaluation) -> Sides:
         """Of a model's source, which is one domain, and of its target."""
         (source,) = one.sources
         return self._read(source), self._read(one.unit)

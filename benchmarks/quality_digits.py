@@ -8,7 +8,7 @@ import numpy as np
 
 import oodometer
 from benchmarks._results import machine_facts, markdown_table, write_results
-from oodometer.studies.demo import digits_suite
+from oodometer.studies.demo import make_digits_suite
 
 SEEDS = range(5)
 
@@ -16,14 +16,14 @@ SEEDS = range(5)
 def main() -> int:
     errors: dict[str, dict[str, list[float]]] = {"before": {}, "after": {}}
     for seed in SEEDS:
-        suite = digits_suite(seed)
+        suite = make_digits_suite(seed)
         for target in suite.targets:
-            truth = float(target.rows.correct.mean())
+            truth = float(target.predictions.correct.mean())
             for when, temperature in (("before", None), ("after", "fit")):
                 found = oodometer.estimate(
                     suite.source,
-                    target.rows,
-                    second=target.second,
+                    target.predictions,
+                    other_models=target.other_models,
                     temperature=temperature,  # type: ignore[arg-type]
                     seed=seed,
                 )

@@ -15,10 +15,10 @@ import numpy as np
 
 from benchmarks._results import data_folder, machine_facts, markdown_table, write_results
 from benchmarks.studies import fmow
-from oodometer.assessment.labeling_plan import stratified
-from oodometer.assessment.ppi import chances, few_labels
+from oodometer.assessment.labeling_plan import systematic_sample
+from oodometer.assessment.ppi import expected_correctness, ppi_estimate
 from oodometer.core.softmax_kernels import Array, Bools, Floats, Ints
-from oodometer.core.stats import wilson
+from oodometer.core.stats import wilson_interval
 
 LABELS = (50, 100, 400)
 DRAWS = 500
@@ -39,7 +39,7 @@ def rows_of(path: Path) -> Iterator[tuple[str, Bools, Floats]]:
     archive = fmow.load(path)
     for model in fmow.models_of(archive):
         source, rows = (fmow.read(archive, model, split, None) for split in ("id_val", SPLIT))
-        yield model, rows.correct, chances(source, rows)
+        yield model, rows.correct, expected_correctness(source, rows)
 
 
 def random_rows(scores: Array, labels: int, draw: int) -> Ints:
@@ -51,10 +51,10 @@ def tried(correct: Bools, scores: Floats, labels: int, rows: object) -> Found:
     truth, found = correct.mean(), []
     for draw in range(DRAWS):
         at = rows(scores, labels, draw)  # type: ignore[operator]
-        one = few_labels(
+        one = ppi_estimate(
             correct[at], scores[at], np.delete(scores, at), rng=np.random.default_rng(draw)
         )
-        found.append((one.low <= truth <= one.high, (one.high - one.low) / 2, one.saved))
+        found.append((one.low <= truth <= one.high, (one.high - one.low) / 2, one.label_savings))
     return Found(*np.mean(found, axis=0))
 
 
@@ -62,7 +62,7 @@ def alone(correct: Bools, labels: int) -> Found:
     """Wilson's interval of labels alone."""
     truth, found = correct.mean(), []
     for draw in range(DRAWS):
-        low, high = wilson(int(correct[random_rows(correct, labels, draw)].sum()), labels)
+        low, high = wilson_interval(int(correct[random_rows(correct, labels, draw)].sum()), labels)
         found.append((low <= truth <= high, (high - low) / 2, 0.0))
     return Found(*np.mean(found, axis=0))
 
@@ -73,7 +73,7 @@ def measured(path: Path, labels: int) -> dict[str, list[Found]]:
     for _, correct, scores in rows_of(path):
         found["labels alone"].append(alone(correct, labels))
         found["ppi++"].append(tried(correct, scores, labels, random_rows))
-        found["ppi++, planned rows"].append(tried(correct, scores, labels, stratified))
+        found["ppi++, planned rows"].append(tried(correct, scores, labels, systematic_sample))
     return found
 
 

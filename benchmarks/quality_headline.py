@@ -18,9 +18,9 @@ import numpy as np
 from benchmarks._results import RESULTS, data_folder, machine_facts, markdown_table, write_results
 from benchmarks._suites import Case, every
 from oodometer.assessment.conformal_interval import History
-from oodometer.assessment.diagnostics import SPREAD_OF, WORST_FIRST
-from oodometer.assessment.headline import ALIKE
-from oodometer.cli._options import errors
+from oodometer.assessment.diagnostics import COMPARED_METHODS, STATUSES_WORST_FIRST
+from oodometer.assessment.headline import SIMILARITY_DIAGNOSTICS
+from oodometer.cli._options import error_console
 from oodometer.core.softmax_kernels import Floats
 from oodometer.report.terminal import progress_bar
 
@@ -44,7 +44,7 @@ def _near(method: str, far: Rule) -> Rule:
     """One method where source and target look alike, another rule elsewhere."""
 
     def rule(one: Case) -> float:
-        alike = all(one.lights.get(name) == "green" for name in ALIKE)
+        alike = all(one.lights.get(name) == "green" for name in SIMILARITY_DIAGNOSTICS)
         return one.values[method] if alike else far(one)
 
     return rule
@@ -170,7 +170,7 @@ def lit(cases: Sequence[Case]) -> list[tuple[str, ...]]:
         away = [one for one in some(cases, "judge") if name in one.lights]
         quiet = np.mean([one.lights[name] == "green" for one in home])
         by_light = []
-        for light in WORST_FIRST[::-1]:
+        for light in STATUSES_WORST_FIRST[::-1]:
             part = [one for one in away if one.lights[name] == light]
             found = error(part, lambda one: one.values[one.headline])
             by_light.append("–" if found is None else f"{found:.1f} ({len(part)})")
@@ -215,10 +215,10 @@ def page(cases: Sequence[Case]) -> tuple[str, bool]:
         "Sampling alone is the bootstrap interval. With shift: conformal, the history being the cases "
         "of the half that chose, of the same suite.",
         "## Lights",
-        markdown_table(("light", "lit at home", *(f"error when {one}" for one in WORST_FIRST[::-1])),
+        markdown_table(("light", "lit at home", *(f"error when {one}" for one in STATUSES_WORST_FIRST[::-1])),
                        lit(cases)),
         "Cases in brackets, of the half that judges, all suites together. The spread is that of "
-        f"{', '.join(SPREAD_OF)}.",
+        f"{', '.join(COMPARED_METHODS)}.",
         machine_facts(),
     ]  # fmt: skip
     return "\n\n".join(parts), right
@@ -232,7 +232,7 @@ def main() -> int:
     if data is None:
         print("The research data are not on this machine; nothing was measured.")
         return 0
-    with progress_bar(errors()) as progress:
+    with progress_bar(error_console()) as progress:
         cases = every(data, progress)
     rows = [one.row() for one in cases]
     names = dict.fromkeys(chain.from_iterable(rows))  # suites have not all the same

@@ -19,10 +19,10 @@ from benchmarks._pools import ATC, DRAWS, HEAD, Pair, Pool, beside_atc, compared
 from benchmarks._results import data_folder, machine_facts, markdown_table, write_results
 from oodometer.core.protocols import Dataset, Model
 from oodometer.core.softmax_kernels import Bools
-from oodometer.core.stats import stream
+from oodometer.core.stats import rng_for
 from oodometer.data import as_dataset
 from oodometer.models import as_model
-from oodometer.models.inference import classify_all
+from oodometer.models.inference import predict_dataset
 
 FILE, LABEL = "tables/adult.parquet", "income-per-year"
 SOURCE, TRANSFORMS = "men, United States", ("marginal_swap", "gaussian")
@@ -78,14 +78,14 @@ def people(table: Any) -> dict[str, Bools]:
 def trained(train: Dataset, held_out: Dataset, seed: int) -> Pool:
     """A pool trained on some people of the source; others of it are held out for ATC."""
     models = tuple(_fitted(setting, train, seed) for setting in POOL)
-    return Pool(f"pool {seed}", models, tuple(classify_all(one, held_out) for one in models))
+    return Pool(f"pool {seed}", models, tuple(predict_dataset(one, held_out) for one in models))
 
 
 def _fitted(setting: Setting, train: Dataset, seed: int) -> Model:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.pipeline import make_pipeline
 
-    rng = stream(seed, setting)
+    rng = rng_for(seed, setting)
     chosen = rng.permutation(len(train))[: setting.size]
     labels = np.asarray(train.labels)[chosen]
     wrong = rng.random(len(chosen)) < setting.noise
@@ -131,7 +131,7 @@ def pairs_of(path: Path) -> list[Pair]:
     labels = np.array([income == ">50K" for income in table[LABEL].to_pylist()], dtype=np.int64)
 
     def drawn(name: str, seed: int, start: int, count: int) -> Dataset:
-        rows = stream(seed, name).permutation(np.flatnonzero(wanted[name]))[start : start + count]
+        rows = rng_for(seed, name).permutation(np.flatnonzero(wanted[name]))[start : start + count]
         inputs = table.select(NUMBERS + NAMES).take(rows)
         return as_dataset(inputs, name=name, labels=labels[rows])
 

@@ -27,7 +27,7 @@ from benchmarks._results import data_folder, machine_facts, markdown_table, writ
 from oodometer import estimators, transforms
 from oodometer.core.protocols import Dataset, Model
 from oodometer.core.softmax_kernels import Floats
-from oodometer.models.inference import classify_all
+from oodometer.models.inference import predict_dataset
 from oodometer.neighborhood._invariance import invariance
 from oodometer.neighborhood.results import ENTROPY_LIMIT
 from oodometer.neighborhood.suitability import suggest_transforms
@@ -64,7 +64,7 @@ class Measured(NamedTuple):
 
 
 def accuracies(models: Sequence[Model], data: Dataset) -> Floats:
-    return np.array([classify_all(model, data).correct.mean() for model in models])
+    return np.array([predict_dataset(model, data).correct.mean() for model in models])
 
 
 def neighborhood_scores(
@@ -75,15 +75,15 @@ def neighborhood_scores(
     for name in names:
         result = invariance(list(models), data, name, draws=draws)
         for measure in ("ni", "pa"):
-            values = [one.reading(measure).value for one in result]
-            found[result.named(measure)] = np.array(values)
+            values = [one.mean_with_interval(measure).value for one in result]
+            found[result.measure_label(measure)] = np.array(values)
     return found
 
 
 def threshold_scores(models: Sequence[Model], source: Dataset, data: Dataset) -> Floats:
     """ATC-MC: accuracy estimated from labelled source digits, no temperature."""
-    estimator = estimators.named("atc-mc")
-    pairs = ((classify_all(model, source), classify_all(model, data)) for model in models)
+    estimator = estimators.get("atc-mc")
+    pairs = ((predict_dataset(model, source), predict_dataset(model, data)) for model in models)
     return np.array([estimator.estimate(*pair).value for pair in pairs])
 
 
@@ -103,7 +103,7 @@ def rises(model: Model, data: Dataset) -> dict[str, float]:
 def ranks_table(found: ByData) -> str:
     rows = []
     for name in TRANSFORMS:
-        label = transforms.named(name).label
+        label = transforms.get(name).label
         cells = [f"{t[f'{m}-{label}']:.2f}" for t in found.values() for m in ("NI", "PA")]
         rows.append((label, *cells))
     rows.append(("ATC-MC", *(cell for t in found.values() for cell in (f"{t['ATC-MC']:.2f}", ""))))

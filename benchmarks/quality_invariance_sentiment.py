@@ -34,10 +34,10 @@ from benchmarks._pools import (
 from benchmarks._results import data_folder, machine_facts, markdown_table, write_results
 from oodometer.core.protocols import Dataset, Model
 from oodometer.core.softmax_kernels import Floats
-from oodometer.core.stats import stream
+from oodometer.core.stats import rng_for
 from oodometer.data import as_dataset
 from oodometer.models import as_model
-from oodometer.models.inference import classify_all
+from oodometer.models.inference import predict_dataset
 from oodometer.neighborhood.results import ENTROPY_LIMIT
 from oodometer.transforms.text.apertium import Apertium
 
@@ -106,14 +106,14 @@ def read(path: Path, names: Sequence[str] | None = None) -> dict[str, Domain]:
 def trained(source: Domain, settings: Sequence[Setting] = POOL) -> Pool:
     """A pool trained on a domain's training part; its test part is held out for ATC."""
     models = tuple(_fitted(setting, source.train) for setting in settings)
-    return Pool(source.name, models, tuple(classify_all(model, source.test) for model in models))
+    return Pool(source.name, models, tuple(predict_dataset(model, source.test) for model in models))
 
 
 def _fitted(setting: Setting, train: Dataset) -> Model:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.pipeline import make_pipeline
 
-    rng = stream(0, train.name, setting)
+    rng = rng_for(0, train.name, setting)
     chosen = rng.permutation(len(train))[: setting.size]
     labels = np.asarray(train.labels)[chosen]
     noisy = np.where(rng.random(len(chosen)) < setting.noise, 1 - labels, labels)
@@ -174,7 +174,7 @@ def judged(
     Transforms learn their words from the target's other texts, which need no labels.
     """
     others = [pool for pool in pools if pool.source != target.name]
-    order = stream(0, "texts", target.name).permutation(len(target.test))
+    order = rng_for(0, "texts", target.name).permutation(len(target.test))
     return compared(others, target.test.rows(order[:texts]), names, target.train)
 
 

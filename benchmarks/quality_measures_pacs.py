@@ -23,7 +23,7 @@ from oodometer import measures
 from oodometer.core.protocols import Dataset
 from oodometer.core.softmax_kernels import Ints
 from oodometer.data import as_dataset
-from oodometer.measures._measure import Noise, measure
+from oodometer.measures._measure import SubsetNoise, measure
 from oodometer.models import TorchModel
 from oodometer.transforms.color_ops import Image
 
@@ -112,9 +112,9 @@ def distances(
 
 def noises(
     domains: Mapping[str, Domain], *, replicates: int, width: int, epochs: int = EPOCHS
-) -> dict[str, list[Noise]]:
+) -> dict[str, list[SubsetNoise]]:
     """Noise of the divergences: each domain in turn is the target of a model of the others."""
-    found: dict[str, list[Noise]] = {name: [] for name in NOISY}
+    found: dict[str, list[SubsetNoise]] = {name: [] for name in NOISY}
     for number, target in enumerate(domains):
         sources = {name: one for name, one in domains.items() if name != target}
         model = trained(
@@ -129,13 +129,13 @@ def noises(
     return found
 
 
-def mean_ratio(noise: Sequence[Noise]) -> float:
+def mean_ratio(noise: Sequence[SubsetNoise]) -> float:
     """Signal to noise, the mean over models; one without any noise has no ratio."""
-    return float(np.mean([one.ratio for one in noise if one.ratio is not None]))
+    return float(np.mean([one.signal_to_noise for one in noise if one.signal_to_noise is not None]))
 
 
 def missed(
-    far: Mapping[str, Mapping[str, float]], noise: Mapping[str, Sequence[Noise]]
+    far: Mapping[str, Mapping[str, float]], noise: Mapping[str, Sequence[SubsetNoise]]
 ) -> list[str]:
     """The claims that do not hold here, in words."""
     wrong = []
@@ -154,20 +154,20 @@ def missed(
 
 def page(
     far: Mapping[str, Mapping[str, float]],
-    noise: Mapping[str, Sequence[Noise]],
+    noise: Mapping[str, Sequence[SubsetNoise]],
     wrong: Sequence[str],
     *,
     models: int,
     replicates: int,
 ) -> str:
-    labels = [measures.named(name).label for name in DISTANCES]
+    labels = [measures.get(name).label for name in DISTANCES]
     rows = [
         (name, f"{100 * found['accuracy']:.1f}", *(f"{found[one]:.4g}" for one in DISTANCES))
         for name, found in far.items()
     ]
     ratios = [
-        (measures.named(name).label, f"{mean_ratio(found):.1f}",
-         ", ".join("none" if one.ratio is None else f"{one.ratio:.1f}" for one in found),
+        (measures.get(name).label, f"{mean_ratio(found):.1f}",
+         ", ".join("none" if one.signal_to_noise is None else f"{one.signal_to_noise:.1f}" for one in found),
          PUBLISHED.get(name, ""))
         for name, found in noise.items()
     ]  # fmt: skip

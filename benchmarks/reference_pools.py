@@ -17,15 +17,15 @@ import numpy as np
 
 from benchmarks._classifiers import one_thread
 from benchmarks._results import data_folder, machine_facts, markdown_table, write_results
-from oodometer.core.format import span
+from oodometer.core.format import format_duration
 from oodometer.core.protocols import Dataset, Model
 from oodometer.core.softmax_kernels import Floats
-from oodometer.models.inference import classify_all
+from oodometer.models.inference import predict_dataset
 from oodometer.parallel.runners import processes
 from oodometer.studies.training import checkpoint
 from oodometer.studies.training._run import run
-from oodometer.studies.training.config import Recipe
-from oodometer.studies.training.spec import Spec
+from oodometer.studies.training.config import TrainingConfig
+from oodometer.studies.training.spec import PoolSpec
 
 HERE, WORKERS, MINUTES = Path(__file__).parent, 2, 40
 
@@ -53,7 +53,7 @@ class Found:
     name: str
     total: int
     minutes: float
-    recipes: tuple[Recipe, ...]
+    recipes: tuple[TrainingConfig, ...]
     accuracy: dict[str, Floats]
 
     def elsewhere(self, domain: str) -> Floats:
@@ -69,9 +69,11 @@ class Found:
 
 def trained(name: str, folder: Path, data: Path) -> Found:
     """The pool, trained as far as it is not, and tested everywhere."""
-    spec = Spec.open(HERE / "pools" / f"{name}.toml", data=data)
+    spec = PoolSpec.open(HERE / "pools" / f"{name}.toml", data=data)
     run(spec, folder, runner=processes(WORKERS))
-    facts = {one: checkpoint.facts_of(path) for one, path in checkpoint.finished(folder).items()}
+    facts = {
+        one: checkpoint.load_facts(path) for one, path in checkpoint.finished_models(folder).items()
+    }
     # Of the trainings alone, so that it is the same however often it was gone on with.
     minutes = sum(one["seconds"] for one in facts.values()) / WORKERS / 60
     recipes = [one for one in spec.recipes() if facts.get(one.id, {}).get("converged")]
@@ -87,7 +89,7 @@ def accuracies(models: Mapping[str, Model], data: Dataset) -> Floats:
     """The share of rows for testing that each model gets right."""
     labels = np.asarray(data.labels)
     return np.array(
-        [(classify_all(model, data).classes == labels).mean() for model in models.values()]
+        [(predict_dataset(model, data).classes == labels).mean() for model in models.values()]
     )
 
 
@@ -121,7 +123,7 @@ def told(found: Found) -> str:
         rows.append((domain, *(f"{100 * value:.1f}" for value in cells)))
     head = ("domain", "trained on it, mean", "lowest", "median", "highest", "spread")
     return (
-        f"## {found.name}\n\n{found.total} models in {span(60 * found.minutes)} by {WORKERS} workers; "
+        f"## {found.name}\n\n{found.total} models in {format_duration(60 * found.minutes)} by {WORKERS} workers; "
         f"{len(found.recipes)} converged ("
         + ", ".join(f"{count} {name}" for name, count in counts.items())
         + "). Accuracy on rows for testing, %: of models that were trained on the domain, and of "

@@ -56,7 +56,7 @@ def page_of(source: Predictions, target: Predictions) -> tuple[str, float, float
     day = np.datetime64("2025-01-01") + np.arange(target.n) * DAYS // target.n
     began = time.process_time()
     methods = ["ac", "doc", "atc-mc", "im"]
-    found = oodometer.estimate(source, target, by=day, methods=methods, replicates=20)
+    found = oodometer.estimate(source, target, segment_by=day, methods=methods, replicates=20)
     estimated = time.process_time()
     text = assessment_page(found, source, target, title="A million rows", reproduce={})
     return text, estimated - began, time.process_time() - estimated

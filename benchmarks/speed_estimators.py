@@ -13,8 +13,8 @@ import oodometer
 from benchmarks._results import Bound, Section
 from oodometer.core.predictions import Predictions
 from oodometer.core.softmax_kernels import Array, Bools, Floats
-from oodometer.estimators import AverageThresholdedConfidence
-from oodometer.estimators.atc import threshold
+from oodometer.estimators import ATC
+from oodometer.estimators.atc import threshold_value
 
 N, K, SEED = 1_000_000, 10, 0
 
@@ -66,7 +66,7 @@ def looped_atc(source: Array, labels: Array, target: Array) -> float:
 
 def our_atc(source: Array, labels: Array, target: Array) -> float:
     known = Predictions.from_probs(source, labels=labels)
-    return AverageThresholdedConfidence("mc").estimate(known, Predictions.from_probs(target)).value
+    return ATC("mc").estimate(known, Predictions.from_probs(target)).value
 
 
 def peak_over_input(source: Array, labels: Array, target: Array) -> float:
@@ -95,7 +95,7 @@ def section() -> Section:
         lambda: our_atc(source, labels, target), lambda: looped_atc(source, labels, target)
     )
     search, loop = cpu(
-        lambda: threshold(scores, errors), lambda: looped_threshold(scores, known.correct)
+        lambda: threshold_value(scores, errors), lambda: looped_threshold(scores, known.correct)
     )
     bare, whole = cpu(lambda: (target.max(axis=1), np.log(target)), everything)
     memory = peak_over_input(source, labels, target)

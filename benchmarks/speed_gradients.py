@@ -25,12 +25,12 @@ from benchmarks._results import machine_facts, markdown_table, write_results
 from oodometer.core.softmax_kernels import Array, Floats
 from oodometer.models import TorchModel
 from oodometer.models.introspection.derivatives import (
-    Side,
+    InputsWithClasses,
     gradient_gram,
     jacobian_norms,
-    sampled_classes,
+    sample_classes,
 )
-from oodometer.models.introspection.gradient_factors import formed
+from oodometer.models.introspection.gradient_factors import materialize
 from oodometer.models.introspection.network import Network
 from oodometer.models.introspection.per_example_gradients import by_layers
 
@@ -88,13 +88,13 @@ def residual() -> nn.Module:
 
 def opened(make: Callable[[], nn.Module]) -> Network:
     torch.manual_seed(0)
-    return TorchModel(make(), name=make.__name__, device="cpu").opened()
+    return TorchModel(make(), name=make.__name__, device="cpu").network()
 
 
 def looped_gradients(network: Network, images: Array, classes: Array) -> torch.Tensor:
     """All gradients (n, weights); their inner products are not even taken."""
     module, weights, rows = network.module, list(network.module.parameters()), []
-    (shown,) = network.tensors(images).placed
+    (shown,) = network.to_arguments(images).args
     for i in range(len(images)):
         said = torch.log_softmax(module(shown[i : i + 1]), dim=1)[0, int(classes[i])]
         grads = torch.autograd.grad(said, weights)
@@ -105,15 +105,15 @@ def looped_gradients(network: Network, images: Array, classes: Array) -> torch.T
 def our_gradients(network: Network, images: Array, classes: Array) -> None:
     """The gradients alone: outer products as their factors, convolutions formed."""
     for some in _batches(images):
-        shown = network.tensors(images[some])
+        shown = network.to_arguments(images[some])
         found = by_layers(network, shown, torch.from_numpy(classes[some]))
         for (back, *went), layer in found.values():
-            _ = None if layer is None else formed(layer, went[0], back)
+            _ = None if layer is None else materialize(layer, went[0], back)
 
 
 def looped_norms(network: Network, images: Array) -> Floats:
     found = np.empty(len(images))
-    (shown,) = network.tensors(images).placed
+    (shown,) = network.to_arguments(images).args
     for i in range(len(images)):
         x = shown[i : i + 1].clone().requires_grad_()
         probs = torch.softmax(network.module(x), dim=1)[0]
@@ -136,7 +136,7 @@ def cpu(*works: Callable[[], Any]) -> list[float]:
 def whole_pass(network: Network, images: Array, classes: Array) -> None:
     """One pass and one way back for all rows, which gives the sum of their gradients alone."""
     for some in _batches(images):
-        said = torch.log_softmax(network.logits(network.tensors(images[some])), dim=1)
+        said = torch.log_softmax(network.logits(network.to_arguments(images[some])), dim=1)
         total = said[torch.arange(len(some)), torch.from_numpy(classes[some])].sum()
         torch.autograd.grad(total, list(network.module.parameters()))
 
@@ -161,8 +161,8 @@ class Row(NamedTuple):
 
 
 def gradients(network: Network, images: Array) -> Row:
-    classes = sampled_classes(network, images, np.random.default_rng(1).uniform(size=N))
-    side, rows = Side(images, classes), looped_gradients(network, images, classes)
+    classes = sample_classes(network, images, np.random.default_rng(1).uniform(size=N))
+    side, rows = InputsWithClasses(images, classes), looped_gradients(network, images, classes)
     expected = (rows.double() @ rows.double().T).numpy()
     error = np.abs(gradient_gram(network, [side]).values - expected).max() / expected.max()
     loop, products, ours, alone, bare = cpu(
@@ -191,10 +191,10 @@ def memory_used() -> float:
     """Memory on top of the rest at the worst moment, as a share of what was allowed."""
     network = opened(residual)
     images = np.random.default_rng(2).integers(0, 256, (64, 96, 96, 3), dtype=np.uint8)
-    classes = sampled_classes(network, images, np.full(len(images), 0.5))
-    gradient_gram(network, [Side(images[:2], classes[:2])], memory=2**20)
+    classes = sample_classes(network, images, np.full(len(images), 0.5))
+    gradient_gram(network, [InputsWithClasses(images[:2], classes[:2])], memory_bytes=2**20)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    gradient_gram(network, [Side(images, classes)], memory=MEMORY)
+    gradient_gram(network, [InputsWithClasses(images, classes)], memory_bytes=MEMORY)
     return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / MEMORY
 
 

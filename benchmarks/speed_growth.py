@@ -15,11 +15,11 @@ import numpy as np
 from benchmarks._outputs import said
 from benchmarks._results import Bound, Section, markdown_table
 from oodometer import estimators
-from oodometer.assessment.bootstrap import tasks_of
+from oodometer.assessment.bootstrap import make_runs
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimator
 from oodometer.core.softmax_kernels import Array
-from oodometer.parallel._thread_limits import one_thread
+from oodometer.parallel._thread_limits import limit_to_one_thread
 
 ROWS = tuple(62_500 * 2**j for j in range(5))
 CLASSES = tuple(10 * 2**j for j in range(5))
@@ -48,7 +48,7 @@ class Sides:
 
 def _beside(rows: Predictions, peers: Sequence[Array]) -> Predictions:
     others = [Predictions.from_probs(peer).at_temperature(HEAT) for peer in peers]
-    return rows.at_temperature(HEAT).with_peers(*others)
+    return rows.at_temperature(HEAT).with_other_models(*others)
 
 
 def made(n: int, k: int) -> Sides:
@@ -66,7 +66,7 @@ def made(n: int, k: int) -> Sides:
 def run(member: Estimator, sides: Sides) -> float:
     """CPU seconds of one run."""
     source, target = sides.fresh()
-    task = tasks_of([member], source, HEAT, seed=0, replicates=200)[member.name]
+    task = make_runs([member], source, HEAT, seed=0, replicates=200)[member.name]
     began = time.process_time()
     task.run(target)
     return time.process_time() - began
@@ -75,7 +75,7 @@ def run(member: Estimator, sides: Sides) -> float:
 def peak(member: Estimator, sides: Sides) -> float:
     """Megabytes that one run takes at most, without its input."""
     source, target = sides.fresh()
-    task = tasks_of([member], source, HEAT, seed=0, replicates=200)[member.name]
+    task = make_runs([member], source, HEAT, seed=0, replicates=200)[member.name]
     tracemalloc.start()
     task.run(target)
     found = tracemalloc.get_traced_memory()[1] / 1e6
@@ -102,7 +102,7 @@ def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
     return float(np.polyfit(np.log(np.asarray(sizes, dtype=float)), np.log(seconds), 1)[0])
 
 
-@one_thread()
+@limit_to_one_thread()
 def section() -> Section:
     by_rows = times([(n, CLASSES_OF_ROWS) for n in ROWS])
     by_classes = times([(ROWS_OF_CLASSES, k) for k in CLASSES])

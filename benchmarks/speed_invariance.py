@@ -18,9 +18,9 @@ import torch
 
 from benchmarks._results import machine_facts, markdown_table, write_results
 from benchmarks.speed_randaugment import looped
-from oodometer.core.inputs import keys
+from oodometer.core.inputs import hash_rows
 from oodometer.core.protocols import Model
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import Array
 from oodometer.data import as_dataset
 from oodometer.models import OnnxModel, TorchModel
@@ -76,13 +76,13 @@ def forward(model: Model, inputs: Array, count: int) -> None:
 
 def eager_loop(module: torch.nn.Module, data: Array) -> None:
     """What one would write first: Pillow for every image, then model(batch)."""
-    examples = keys(data)
+    examples = hash_rows(data)
     for number in range(DRAWS + 1):
         for start in range(0, len(data), 64):
             rows = slice(start, start + 64)
             batch = data[rows]
             if number:
-                draws = Draws(0, examples[rows], np.full(len(batch), number))
+                draws = RowStreams(0, examples[rows], np.full(len(batch), number))
                 batch = looped(batch, draws, RandAugment())
             tensor = torch.from_numpy(np.moveaxis(batch, 3, 1).astype(np.float32) / 255)
             with torch.no_grad():
@@ -98,7 +98,7 @@ def against_bare(name: str, model: Model, data: Array) -> tuple[Row, float, bool
     forward(model, data, SOME)
     bare = total / seconds(lambda: forward(model, data, total))
     began = time.perf_counter()
-    found = invariance(model, data, "randaugment", batch=BATCH)
+    found = invariance(model, data, "randaugment", batch_size=BATCH)
     ours = total / (time.perf_counter() - began)
     share = found.effort.classified / found.effort.drawn
     row = (f"neighborhoods / bare forward passes, {name}", f"{ours:,.0f}", f"{bare:,.0f}",
@@ -147,12 +147,12 @@ def ten_models(data: Array, model: Model) -> Row:
     """Ten models shown each draw once, against one pass of transforming and ten of classifying."""
     total = len(data) * (DRAWS + 1)
     ten = {f"model {j}": model for j in range(10)}
-    together = seconds(lambda: invariance(ten, data, "randaugment", batch=BATCH))
+    together = seconds(lambda: invariance(ten, data, "randaugment", batch_size=BATCH))
     transform, dataset = RandAugment(), as_dataset(data)
 
     def transformed() -> None:
         for number in range(1, DRAWS + 1):
-            transform.apply(data, Draws(0, dataset.keys, np.full(len(data), number)))
+            transform.apply(data, RowStreams(0, dataset.keys, np.full(len(data), number)))
 
     apart = seconds(transformed) + 10 * seconds(lambda: forward(model, data, total))
     return ("ten models / one transform pass and ten forward passes", f"{10 * total / together:,.0f}",

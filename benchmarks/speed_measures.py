@@ -58,7 +58,7 @@ def cost(names: list[str] | None, model: TorchModel, sides: Sequence[Dataset]) -
     source = {"one": sides[0], "other": sides[1]}
     began = time.process_time()
     found = measure(names, model, source, sides[2], training=source)
-    assert not found.refused, found.refused
+    assert not found.skipped, found.skipped
     return time.process_time() - began
 
 
@@ -66,7 +66,7 @@ def page(alone: dict[str, float], together: float) -> str:
     dearest = max(alone, key=lambda name: alone[name])
     total = sum(alone.values())
     rows = [
-        (measures.named(name).label, f"{taken:.2f}")
+        (measures.get(name).label, f"{taken:.2f}")
         for name, taken in sorted(alone.items(), key=lambda pair: -pair[1])[:12]
     ]
     ratio = together / alone[dearest]
@@ -86,7 +86,7 @@ def main() -> int:
         sides = [images(1, 0.0), images(2, 10.0), images(3, 40.0)]
         model = trained(sides[:2])
         cost(["h-divergence", "jacobian"], model, sides)  # what is imported late is not counted
-        alone = {member.name: cost([member.name], model, sides) for member in measures.every()}
+        alone = {member.name: cost([member.name], model, sides) for member in measures.available()}
         together = cost(None, model, sides)
     write_results("speed_measures", page(alone, together))
     return 1 if together > MOST * max(alone.values()) else 0

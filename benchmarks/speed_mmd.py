@@ -19,7 +19,7 @@ import torch
 
 from benchmarks._results import machine_facts, markdown_table, write_results
 from oodometer.core.softmax_kernels import Floats
-from oodometer.measures._mmd_kernels import WIDTHS, gaussian_mmd, random_feature_mmd
+from oodometer.measures._mmd_kernels import GAMMAS, gaussian_mmd, random_feature_mmd
 
 N, D, DIRECTIONS = 10_000, 512, 1024
 FASTER, SMALLER, OFF = 8.0, 5.0, 1e-4
@@ -60,8 +60,8 @@ def by_products(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def mean_kernel(distances: torch.Tensor) -> torch.Tensor:
-    total = torch.exp(-WIDTHS[0] * distances)
-    for γ in WIDTHS[1:]:
+    total = torch.exp(-GAMMAS[0] * distances)
+    for γ in GAMMAS[1:]:
         total = total + torch.exp(-γ * distances)
     return total.mean()
 

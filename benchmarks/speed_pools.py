@@ -15,14 +15,14 @@ import numpy as np
 
 from benchmarks._results import machine_facts, markdown_table, write_results
 from oodometer.core.protocols import Dataset
-from oodometer.core.stats import stream
+from oodometer.core.stats import rng_for
 from oodometer.data import as_dataset
-from oodometer.studies.domains.group import Group
+from oodometer.studies.domains.group import DomainGroup
 from oodometer.studies.domains.row_sources import Split
 from oodometer.studies.toys import HypersphereToy
-from oodometer.studies.toys.hypersphere import inside
+from oodometer.studies.toys.hypersphere import is_inside
 from oodometer.studies.training._train import train
-from oodometer.studies.training.config import Augment, Recipe
+from oodometer.studies.training.config import Augment, TrainingConfig
 from oodometer.studies.training.stacked import train_stacked
 from oodometer.testing import toy_inputs
 
@@ -32,7 +32,7 @@ AUGMENTS: tuple[Augment, ...] = ("none", "randaugment", "augmix")
 
 
 @dataclass(frozen=True)
-class OneDomain(Group):
+class OneDomain(DomainGroup):
     """A group of one domain in memory."""
 
     held: Dataset | None = field(default=None, compare=False)
@@ -42,35 +42,35 @@ class OneDomain(Group):
         return self.held
 
 
-def group(held: Dataset) -> Group:
+def group(held: Dataset) -> DomainGroup:
     return OneDomain("toy", held.kind, ("no", "yes"), (("one", ()),), held=held)
 
 
-def sphere() -> Group:
+def sphere() -> DomainGroup:
     """Is a point inside the unit hypersphere, or outside? Points around its north pole."""
     toy = HypersphereToy()
-    points = toy.domain(toy.centre(0.0, stream(0, "pole")), stream(0, "train"))
-    return group(as_dataset(points, labels=inside(points).astype(np.int64)))
+    points = toy.sample_domain(toy.sample_centre(0.0, rng_for(0, "pole")), rng_for(0, "train"))
+    return group(as_dataset(points, labels=is_inside(points).astype(np.int64)))
 
 
-def patches() -> Group:
+def patches() -> DomainGroup:
     """Images of 32 × 32."""
     images = np.pad(toy_inputs("images", n=ROWS), ((0, 0), (4, 4), (4, 4), (0, 0)), mode="wrap")
     red = images[..., 0].mean(axis=(1, 2))
     return group(as_dataset(images, labels=(red > np.median(red)).astype(np.int64)))
 
 
-def perceptrons(count: int) -> list[Recipe]:
+def perceptrons(count: int) -> list[TrainingConfig]:
     """One hidden layer of 16, up to 30 % of the labels drawn anew."""
-    noise = stream(0, "noise").uniform(0, 0.3, MODELS)
+    noise = rng_for(0, "noise").uniform(0, 0.3, MODELS)
     return [
-        Recipe("toy", ("one",), "mlp", seed=seed, lr=0.01, epochs=5, stop_at=None,
+        TrainingConfig("toy", ("one",), "mlp", seed=seed, lr=0.01, epochs=5, stop_at=None,
                label_noise=float(noise[seed]))
         for seed in range(count)
     ]  # fmt: skip
 
 
-def cost(recipes: Sequence[Recipe], where: Group, *, loop: bool) -> float:
+def cost(recipes: Sequence[TrainingConfig], where: DomainGroup, *, loop: bool) -> float:
     """CPU seconds a model."""
     began = time.process_time()
     if loop:
@@ -81,11 +81,11 @@ def cost(recipes: Sequence[Recipe], where: Group, *, loop: bool) -> float:
     return (time.process_time() - began) / len(recipes)
 
 
-def waits(where: Group) -> dict[str, float]:
+def waits(where: DomainGroup) -> dict[str, float]:
     """The share of its steps' time that a small network waits for images, by augmentation."""
     found: dict[str, float] = {}
     for augment in AUGMENTS:
-        recipe = Recipe(
+        recipe = TrainingConfig(
             "toy", ("one",), "small-cnn", settings={"width": 32}, epochs=3, stop_at=None,
             augment=augment,
         )  # fmt: skip

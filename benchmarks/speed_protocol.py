@@ -18,10 +18,14 @@ from scipy.stats import kendalltau
 
 from benchmarks._classifiers import one_thread
 from benchmarks._results import machine_facts, markdown_table, write_results
-from oodometer.studies.analysis._compare_measures import LABELS, Judgement, judge
-from oodometer.studies.analysis.evaluation_table import Table
-from oodometer.studies.analysis.grouped_scores import Groups
-from oodometer.studies.analysis.kendall_family import FAMILY
+from oodometer.studies.analysis._compare_measures import (
+    STATISTIC_LABELS,
+    MeasureComparison,
+    compare_measures,
+)
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.grouped_scores import RowGroups
+from oodometer.studies.analysis.kendall_family import TAU_STATISTICS
 
 MEASURES, MOST = 10, 1.5
 
@@ -50,7 +54,7 @@ POOLS = (
 )
 
 
-def evaluations(seed: int = 0) -> Table:
+def evaluations(seed: int = 0) -> EvaluationTable:
     """The table: accuracies of 2,000 test rows, so that some tie, and measures that follow them."""
     rng = np.random.default_rng(seed)
     columns: dict[str, list[Any]] = {
@@ -67,7 +71,7 @@ def evaluations(seed: int = 0) -> Table:
     n = len(columns["model"])
     accuracy = rng.binomial(2000, rng.beta(8, 4, size=n)) / 2000
     measures = {f"measure {j}": accuracy + rng.normal(0, 0.05 * j, size=n) for j in range(MEASURES)}
-    return Table.read({**columns, "accuracy": accuracy, **measures})
+    return EvaluationTable.read({**columns, "accuracy": accuracy, **measures})
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -76,11 +80,15 @@ def seconds(work: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
-def bare_calls(table: Table) -> dict[str, tuple[int, float]]:
+def bare_calls(table: EvaluationTable) -> dict[str, tuple[int, float]]:
     """How many calls every τ needs, and what they take once their arrays are made."""
     found = {}
-    for one in FAMILY:
-        groups = list(Groups.of(table, one.by, table.own == one.own))
+    for one in TAU_STATISTICS:
+        groups = list(
+            RowGroups.from_columns(
+                table, one.key_columns, table.in_distribution == one.in_distribution
+            )
+        )
         sides = [
             (values[rows], table.accuracy[rows])
             for values in table.measures.values()
@@ -92,12 +100,14 @@ def bare_calls(table: Table) -> dict[str, tuple[int, float]]:
     return found
 
 
-def agree(judged: Judgement, table: Table) -> None:
+def agree(judged: MeasureComparison, table: EvaluationTable) -> None:
     """The values that are timed are scipy's, shown for the measure with the most noise."""
     values = list(table.measures.values())[-1]
     scores = {one.statistic: one for one in judged.scores}
-    for one in FAMILY:
-        groups = Groups.of(table, one.by, table.own == one.own)
+    for one in TAU_STATISTICS:
+        groups = RowGroups.from_columns(
+            table, one.key_columns, table.in_distribution == one.in_distribution
+        )
         for rows, found in zip(groups, scores[one.name].values[-1], strict=True):
             if len(rows) > 1:
                 expected = kendalltau(values[rows], table.accuracy[rows]).statistic
@@ -105,7 +115,10 @@ def agree(judged: Judgement, table: Table) -> None:
 
 
 def page(bare: dict[str, tuple[int, float]], ours: float, n: int) -> str:
-    rows = [(LABELS[name], f"{calls:,}", f"{taken:.2f}") for name, (calls, taken) in bare.items()]
+    rows = [
+        (STATISTIC_LABELS[name], f"{calls:,}", f"{taken:.2f}")
+        for name, (calls, taken) in bare.items()
+    ]
     total = sum(taken for _, taken in bare.values())
     ratio, verdict = ours / total, "holds" if ours <= MOST * total else "is MISSED"
     few = total - bare["cross_domain_tau"][1]
@@ -122,8 +135,8 @@ def page(bare: dict[str, tuple[int, float]], ours: float, n: int) -> str:
 def main() -> int:
     with one_thread():
         table = evaluations()
-        agree(judge(table), table)  # also, what is imported late is not counted
-        ours = seconds(lambda: judge(table))
+        agree(compare_measures(table), table)  # also, what is imported late is not counted
+        ours = seconds(lambda: compare_measures(table))
         bare = bare_calls(table)
     write_results("speed_protocol", page(bare, ours, len(table)))
     return 1 if ours > MOST * sum(taken for _, taken in bare.values()) else 0

@@ -11,8 +11,8 @@ import numpy as np
 
 from benchmarks._results import machine_facts, markdown_table, write_results
 from benchmarks.speed_estimators import cpu
-from oodometer.core.inputs import keys
-from oodometer.core.random_streams import Draws
+from oodometer.core.inputs import hash_rows
+from oodometer.core.random_streams import RowStreams
 from oodometer.transforms.color_ops import Image, opencv
 from oodometer.transforms.randaugment import OPERATIONS, RandAugment
 from tests.support.pillow_twin import twins
@@ -26,10 +26,10 @@ CASES: tuple[tuple[int, int, int, float | None], ...] = (
 NAMES = [operation.name for operation in OPERATIONS]
 
 
-def looped(images: Image, draws: Draws, member: RandAugment) -> Image:
+def looped(images: Image, draws: RowStreams, member: RandAugment) -> Image:
     """The same operations by the same amounts, in Pillow."""
     changed = np.empty_like(images)
-    chosen, amounts = member.drawn(member.n_ops or 1, draws)
+    chosen, amounts = member.draw_operations(member.n_ops or 1, draws)
     for row, image in enumerate(images):
         names = [NAMES[place] for place in chosen[row].tolist()]
         changed[row] = twins(image, names, amounts[row].tolist())
@@ -39,7 +39,7 @@ def looped(images: Image, draws: Draws, member: RandAugment) -> Image:
 def rates(side: int, n: int, n_ops: int) -> tuple[float, float]:
     """Images a second of CPU time: ours, Pillow's."""
     images = np.random.default_rng(side).integers(0, 256, (n, side, side, 3), dtype=np.uint8)
-    draws = Draws(seed=0, examples=keys(images), numbers=np.ones(n, dtype=np.int64))
+    draws = RowStreams(seed=0, row_keys=hash_rows(images), draw_index=np.ones(n, dtype=np.int64))
     member = RandAugment(n_ops=n_ops)
     assert np.array_equal(member.apply(images, draws), looped(images, draws, member))
     ours, theirs = cpu(lambda: member.apply(images, draws), lambda: looped(images, draws, member))

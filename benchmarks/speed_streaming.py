@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from benchmarks._outputs import said
 from benchmarks._results import Bound, Section, markdown_table
 from benchmarks.peers._took import peak
-from oodometer.core.protocols import Staged
+from oodometer.core.protocols import StreamingEstimator
 from oodometer.core.softmax_kernels import Array
 
 N, K, GROUP, ROUNDS = 100_000_000, 10, 1 << 20, 3
@@ -71,17 +71,19 @@ def iterated(folder: Path) -> int:
 
 
 def _estimated(folder: Path, methods: list[str] | None) -> int:
-    from oodometer.assessment.streaming import Asked, estimate_files
+    from oodometer.assessment.streaming import EstimateOptions, estimate_files
 
     paths = folder / "source.parquet", folder / "target.parquet"
-    return estimate_files(*paths, asked=Asked(methods)).n_target
+    return estimate_files(*paths, options=EstimateOptions(methods)).n_target
 
 
 def summed(folder: Path) -> int:
     """All methods that read every row."""
     from oodometer import estimators
 
-    members = [m for m in estimators.MEMBERS if isinstance(m, Staged) and m.streams]
+    members = [
+        m for m in estimators.MEMBERS if isinstance(m, StreamingEstimator) and m.is_mergeable
+    ]
     return _estimated(folder, [m.name for m in members if m.name != "gde"])
 
 

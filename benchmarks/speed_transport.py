@@ -16,7 +16,7 @@ from scipy.optimize import linear_sum_assignment
 from benchmarks._results import machine_facts, markdown_table, write_results
 from oodometer.core.predictions import Predictions
 from oodometer.core.softmax_kernels import Floats, Ints
-from oodometer.estimators.cot import ConfidenceTransport
+from oodometer.estimators.cot import COT
 
 N, K = 100_000, 100
 SIZES = (500, 1000, 2000, 4000)
@@ -41,7 +41,7 @@ def direct(probs: Floats, classes: Ints) -> float:
 
 
 def ours(probs: Floats, source: Predictions) -> float:
-    return ConfidenceTransport().estimate(source, Predictions.from_probs(probs)).value
+    return COT().estimate(source, Predictions.from_probs(probs)).value
 
 
 def seconds(work: object, *given: object) -> tuple[float, float]:

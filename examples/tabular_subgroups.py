@@ -40,7 +40,7 @@ def main():
 
     source = oodometer.Predictions.from_probs(model.predict_proba(known), labels=truth_known)
     target = oodometer.Predictions.from_probs(model.predict_proba(new))
-    found = oodometer.estimate(source, target, by=region)
+    found = oodometer.estimate(source, target, segment_by=region)
     print(
         f"On all new rows about {found.headline.estimate.value:.1%}, says {found.headline.estimate.method}."
     )

@@ -5,7 +5,7 @@ import torch
 from sklearn.datasets import load_digits
 
 import oodometer
-from oodometer.data._transformed_dataset import Changed
+from oodometer.data._transformed_dataset import TransformedDataset
 from oodometer.transforms.corruptions import Corruption
 
 
@@ -53,7 +53,9 @@ def main():
     for name, new in [("clean", clean), *noisy(clean)]:
         said = model.classify(new.take(slice(None)))
         found = oodometer.estimate(source, said, methods="atc-mc")["atc-mc"]
-        inner = oodometer.invariance(model, new, "translate", draws=5)["cnn"].reading("ni")
+        inner = oodometer.invariance(model, new, "translate", draws=5)["cnn"].mean_with_interval(
+            "ni"
+        )
         print(
             f"{name:15}  {found.value:8.1%}  ({found.low:.1%}–{found.high:.1%})"
             f"  {inner.value:.3f}  {(said.classes == truth).mean():.1%}"
@@ -63,7 +65,10 @@ def main():
 def noisy(clean):
     """The same images with noise of three severities."""
     for severity in (1, 3, 5):
-        yield f"noise {severity} of 5", Changed(clean, Corruption("gaussian_noise", severity))
+        yield (
+            f"noise {severity} of 5",
+            TransformedDataset(clean, Corruption("gaussian_noise", severity)),
+        )
 
 
 if __name__ == "__main__":

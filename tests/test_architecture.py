@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -124,6 +125,15 @@ def test_no_file_imports_the_face_of_its_own_package() -> None:
         and package in set(imported_modules(tree))
     ]
     assert wrong == []
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    homes = defaultdict(list)
+    for name, tree in TREES.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(name)
+    assert {name: places for name, places in homes.items() if len(places) > 1} == {}
 
 
 def test_no_module_is_named_like_an_export_of_its_parent_or_a_standard_module() -> None:

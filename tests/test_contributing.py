@@ -20,15 +20,15 @@ RECIPES = {"estimators": "isotonic", "measures": "confidence-drop", "transforms"
 CHECK = """
 import doctest, importlib, json, sys
 from oodometer import estimators, measures, testing, transforms
-testing.check_estimator(estimators.named("isotonic"))
-testing.check_measure(measures.named("confidence-drop"))
-testing.check_transform(transforms.named("stretch"))
+testing.check_estimator(estimators.get("isotonic"))
+testing.check_measure(measures.get("confidence-drop"))
+testing.check_transform(transforms.get("stretch"))
 tried = [doctest.testmod(importlib.import_module(name)) for name in sys.argv[1:]]
 print(json.dumps({
     "file": estimators.__file__,
     "tried": sum(one.attempted for one in tried),
     "failed": sum(one.failed for one in tried),
-    "names": [one.name for family in (estimators, measures, transforms) for one in family.every()],
+    "names": [one.name for family in (estimators, measures, transforms) for one in family.available()],
 }))
 """
 

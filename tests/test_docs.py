@@ -14,16 +14,16 @@ import typer.main
 
 import oodometer
 from oodometer import cli, estimators, measures, metrics, transforms
-from oodometer.assessment.diagnostics import EVERY
-from oodometer.assessment.headline import ORDER
+from oodometer.assessment.diagnostics import DIAGNOSTICS
+from oodometer.assessment.headline import METHOD_ORDER
 from oodometer.studies import Study, spec
-from oodometer.studies.analysis._compare_measures import LABELS
+from oodometer.studies.analysis._compare_measures import STATISTIC_LABELS
 from oodometer.studies.domains import spec as declared
 from oodometer.studies.domains.reader_registry import READERS
-from oodometer.studies.domains.synthetic import MAKERS
+from oodometer.studies.domains.synthetic import DERIVATIONS
 from oodometer.studies.store.export import COLUMNS
 from oodometer.studies.training import spec as grids
-from oodometer.studies.training.config import Recipe
+from oodometer.studies.training.config import TrainingConfig
 from tests.support.markdown_pages import ROOT, Block, blocks, commands, run_page
 
 DOCS = ROOT / "docs"
@@ -97,7 +97,7 @@ def test_files_of_formats_are_opened(tmp_path: Path) -> None:
     study = Study.open(tmp_path / "study.toml")
     assert list(study.domains) == ["north", "south", "tilted"]
     assert [own.name for own in study.models] == ["mine"]
-    assert study.groups[0].missing() is None
+    assert study.groups[0].missing_reason() is None
 
 
 def test_the_readme_is_short() -> None:
@@ -208,7 +208,7 @@ def test_methods_that_a_decision_names_are_there() -> None:
     known = {
         m.name for family in (estimators, measures, metrics, transforms) for m in family.MEMBERS
     }
-    known |= {diagnostic.__name__ for diagnostic in EVERY}
+    known |= {diagnostic.__name__ for diagnostic in DIAGNOSTICS}
     names = set(re.findall(r"`([^`]+)`", text("which.md")))
     names = {name for name in names if not name.startswith(("oodometer ", "--"))}
     assert len(names) > 20
@@ -217,23 +217,29 @@ def test_methods_that_a_decision_names_are_there() -> None:
 
 def test_how_to_read_has_every_light_every_statistic_and_the_rule_of_the_headline() -> None:
     page = text("reading.md")
-    for diagnostic in EVERY:
+    for diagnostic in DIAGNOSTICS:
         assert f"| `{diagnostic.__name__}` |" in page
-    for label in LABELS.values():
+    for label in STATISTIC_LABELS.values():
         assert f"`{label}`" in page
-    assert ", ".join(f"`{name}`" for name in ORDER) in page
+    assert ", ".join(f"`{name}`" for name in METHOD_ORDER) in page
 
 
 def test_formats_have_every_key_reader_column_and_variable() -> None:
     page = text("formats.md")
     keys = [
-        *declared.KEYS,
-        *declared.FILES_KEYS,
-        *declared.MADE_KEYS,
-        *grids._OF_A_SPEC,
-        *spec.KEYS,
+        *declared.GROUP_KEYS,
+        *declared.FILE_SOURCE_KEYS,
+        *declared.DERIVED_DOMAIN_KEYS,
+        *grids._SPEC_KEYS,
+        *spec.STUDY_KEYS,
     ]
-    keys += [*spec._OF_A_POOL, *spec._OF_A_MODEL, *Recipe.__dataclass_fields__, *READERS, *MAKERS]
+    keys += [
+        *spec._POOL_KEYS,
+        *spec._MODEL_KEYS,
+        *TrainingConfig.__dataclass_fields__,
+        *READERS,
+        *DERIVATIONS,
+    ]
     for key in (*keys, *COLUMNS):
         assert re.search(rf"\b{re.escape(key)}\b", page), f"docs/formats.md lacks {key}"
     source = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))

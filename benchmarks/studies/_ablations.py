@@ -19,12 +19,12 @@ from benchmarks._classifiers import Recipe, handwritten, noisy, trained, trainin
 from benchmarks._pools import Pool
 from benchmarks.quality_invariance_digits import RECIPES, taus
 from oodometer.core.protocols import Dataset, Model, Transform
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import Array, Bools, Floats, Ints
-from oodometer.core.stats import stream
+from oodometer.core.stats import rng_for
 from oodometer.neighborhood import _invariance_measures
 from oodometer.neighborhood._invariance import invariance
-from oodometer.neighborhood.results import Neighborhoods
+from oodometer.neighborhood.results import InvarianceResult
 from oodometer.transforms import SSMBA, RandAugment, RandomReplacement
 from oodometer.transforms.color_ops import Image
 
@@ -43,7 +43,7 @@ Taus = dict[str, Floats]
 class Judged:
     """Models in the neighborhoods of labelled data; `right` is (models, n)."""
 
-    found: Neighborhoods
+    found: InvarianceResult
     right: Bools
 
     @property
@@ -58,7 +58,7 @@ class Judged:
 
     def values(self, measure: str) -> Floats:
         """Every model's value."""
-        return np.array([one.reading(measure).value for one in self.found])
+        return np.array([one.mean_with_interval(measure).value for one in self.found])
 
     def tau(self, measure: str, rows: slice = slice(None)) -> float:
         """Kendall's τ between a measure and accuracy over (some of) the models."""
@@ -90,7 +90,7 @@ def judged(
     """Transformed inputs are drawn once, and shown to all models."""
     found = invariance(models, data, transform, draws=draws, reference=reference)
     labels = np.asarray(data.labels)
-    return Judged(found, np.stack([one.tally.classes[:, 0] == labels for one in found]))
+    return Judged(found, np.stack([one.counts.classes[:, 0] == labels for one in found]))
 
 
 @cache
@@ -117,7 +117,7 @@ def changed_copies(images: Image, count: int) -> list[Image]:
     """All images, each with a RandAugment of its own in every copy."""
     keys = np.arange(len(images), dtype=np.uint64)
     return [
-        np.asarray(RandAugment().apply(images, Draws(0, keys, np.full(len(images), number))))
+        np.asarray(RandAugment().apply(images, RowStreams(0, keys, np.full(len(images), number))))
         for number in range(1, count + 1)
     ]
 
@@ -144,7 +144,7 @@ def by_size(one: Judged, sizes: Sequence[int], samples: int) -> dict[int, Taus]:
         name: np.stack([model.by_example(name) for model in one.found]) for name in ("ni", "pa")
     }
     every["labels"] = one.right
-    rng, n = stream(0, "sizes"), one.right.shape[1]
+    rng, n = rng_for(0, "sizes"), one.right.shape[1]
 
     def told(rows: Ints) -> dict[str, float]:
         means = {name: values[:, rows].mean(axis=1) for name, values in every.items()}
@@ -158,14 +158,22 @@ def by_size(one: Judged, sizes: Sequence[int], samples: int) -> dict[int, Taus]:
 
 def block_values(one: Judged, columns: Sequence[int]) -> dict[str, Floats]:
     """Every model's measures when its neighborhoods have just these members; 0 is the identity."""
-    tables = [model.tally.classes[:, list(columns)] for model in one.found]
+    tables = [model.counts.classes[:, list(columns)] for model in one.found]
     return {
-        "ni": np.array([_invariance_measures.invariance(table).mean() for table in tables]),
+        "ni": np.array(
+            [_invariance_measures.neighborhood_invariance(table).mean() for table in tables]
+        ),
         "pa": np.array(
-            [_invariance_measures.agreement(table, identity=True).mean() for table in tables]
+            [
+                _invariance_measures.pairwise_agreement(table, identity=True).mean()
+                for table in tables
+            ]
         ),
         "pa, draws alone": np.array(
-            [_invariance_measures.agreement(table, identity=False).mean() for table in tables]
+            [
+                _invariance_measures.pairwise_agreement(table, identity=False).mean()
+                for table in tables
+            ]
         ),
     }
 
@@ -201,7 +209,7 @@ def texts_by_share(folder: Path) -> list[tuple[Transform, Floats, str, str]]:
 
 
 def sample(data: Dataset) -> Dataset:
-    order = stream(0, "texts", data.name).permutation(len(data))
+    order = rng_for(0, "texts", data.name).permutation(len(data))
     return data.rows(order[:TEXTS])
 
 

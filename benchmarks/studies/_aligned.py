@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Kind
+from oodometer.core.inputs import InputKind
 from oodometer.core.protocols import Transform
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 
 Pair = tuple[str, str]
 
@@ -24,17 +24,17 @@ class Aligned(Transform):
 
     name: ClassVar[str] = "backtranslate-aligned"
     label: ClassVar[str] = "BT"
-    kinds: ClassVar[tuple[Kind, ...]] = ("pairs",)
+    kinds: ClassVar[tuple[InputKind, ...]] = ("pairs",)
     assumes: ClassVar[str] = "the translators kept what decides the class"
 
     def __repr__(self) -> str:
         """Without all its texts: it is written beside every value."""
         return f"Aligned({self.source!r}, {len(self.others)} pairs)"
 
-    def apply(self, inputs: Any, draws: Draws) -> Any:
+    def apply(self, inputs: Any, draws: RowStreams) -> Any:
         """Another wording of every pair."""
         found = []
-        for pair, number in zip(inputs, draws.numbers.tolist(), strict=True):
+        for pair, number in zip(inputs, draws.draw_index.tolist(), strict=True):
             known = self.others.get(tuple(pair), ())
             if number > len(known):
                 raise InputError(

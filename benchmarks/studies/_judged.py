@@ -13,16 +13,20 @@ import numpy as np
 from benchmarks._results import data_folder
 from benchmarks.studies._pages import Claim, Page, write
 from benchmarks.studies._reported import NI, NI_COLUMNS
-from oodometer.cli._options import errors
-from oodometer.core.protocols import Progress
+from oodometer.cli._options import error_console
+from oodometer.core.protocols import ProgressCallback
 from oodometer.parallel.runners import processes
 from oodometer.report.terminal import progress_bar
 from oodometer.studies import Study
 from oodometer.studies import run as evaluate
-from oodometer.studies.analysis._compare_measures import LABELS, Judgement, judge
-from oodometer.studies.analysis.evaluation_table import Table
-from oodometer.studies.analysis.text_tables import NOTHING
-from oodometer.studies.plan import planned
+from oodometer.studies.analysis._compare_measures import (
+    STATISTIC_LABELS,
+    MeasureComparison,
+    compare_measures,
+)
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.text_tables import MISSING_CELL
+from oodometer.studies.plan import plan_study
 from oodometer.studies.store import Store
 from oodometer.studies.training._run import run as train
 
@@ -34,7 +38,7 @@ COLUMNS = ("r2", "r2_pearson", "mae", "raw_mae", "macro_tau", "micro_tau", "id_t
            "cross_domain_tau")  # fmt: skip
 
 
-def study_rows(study: Study, *, progress: Progress | None = None) -> Any:
+def study_rows(study: Study, *, progress: ProgressCallback | None = None) -> Any:
     """The rows of a study whose pools are trained, and that is run, as far as they are not."""
     for pool in study.pools:
         train(pool.spec, pool.folder, runner=processes(WORKERS), progress=progress)
@@ -43,12 +47,12 @@ def study_rows(study: Study, *, progress: Progress | None = None) -> Any:
     if ran.failed:
         raise SystemExit(f"{len(ran.failed)} failed: {next(iter(ran.failed.values()))}")
     with Store.open(folder) as store:
-        return store.rows(planned(study).keys())
+        return store.to_table(plan_study(study).result_keys())
 
 
 def made(words: Words, study: Study, *, shown: Sequence[str], duel: tuple[str, str]) -> int:
     """Train, evaluate, judge and write; the duel is held by every statistic."""
-    with progress_bar(errors()) as progress:
+    with progress_bar(error_console()) as progress:
         rows = study_rows(study, progress=progress)
     judged_page(words, rows, shown=shown, duel=duel)
     return 0
@@ -79,7 +83,7 @@ class Words:
     task: str
 
 
-def printed(judged: Judgement, task: str) -> tuple[Sequence[str], list[tuple[str, ...]]]:
+def printed(judged: MeasureComparison, task: str) -> tuple[Sequence[str], list[tuple[str, ...]]]:
     """A row a measure: ours, and the paper's behind it in brackets."""
     published = NI.get(task, {})
     shown = [one for one in COLUMNS if any(key[1] == one for key in judged.summaries)]
@@ -87,22 +91,22 @@ def printed(judged: Judgement, task: str) -> tuple[Sequence[str], list[tuple[str
     for measure in judged.table.measures:
         theirs = dict(zip(NI_COLUMNS, published.get(measure, ()), strict=False))
         rows.append((measure, *(_cell(judged, measure, one, theirs.get(one)) for one in shown)))
-    return ("measure", *(LABELS[one] for one in shown)), rows
+    return ("measure", *(STATISTIC_LABELS[one] for one in shown)), rows
 
 
-def _cell(judged: Judgement, measure: str, statistic: str, theirs: float | None) -> str:
+def _cell(judged: MeasureComparison, measure: str, statistic: str, theirs: float | None) -> str:
     found = judged.summaries.get((measure, statistic, None))
     digits = 2 if "mae" in statistic else 3
-    ours = NOTHING if found is None or found.mean is None else f"{found.mean:.{digits}f}"
+    ours = MISSING_CELL if found is None or found.mean is None else f"{found.mean:.{digits}f}"
     ours += "" if found is None or found.sd is None else f" ± {found.sd:.{digits}f}"
     return ours if theirs is None else f"{ours} ({theirs:.{digits}f})"
 
 
-def counts(judged: Judgement) -> str:
+def counts(judged: MeasureComparison) -> str:
     """How many models, evaluations and groups, and what was left out."""
     told = judged.to_dict()
     groups = {
-        LABELS[statistic]: one.groups
+        STATISTIC_LABELS[statistic]: one.groups
         for (_, statistic, kind), one in judged.summaries.items()
         if kind is None and statistic in ("macro_tau", "micro_tau", "id_tau", "arch_tau")
     }
@@ -119,12 +123,15 @@ def counts(judged: Judgement) -> str:
     )
 
 
-def accuracies(table: Table) -> str:
+def accuracies(table: EvaluationTable) -> str:
     """Between which bounds the middle nine tenths of the accuracies lie, at home and elsewhere."""
     known = ~np.isnan(table.accuracy)
     parts = {
         place: np.quantile(table.accuracy[rows & known], [0.05, 0.95])
-        for place, rows in (("where they learned", table.own), ("elsewhere", ~table.own))
+        for place, rows in (
+            ("where they learned", table.in_distribution),
+            ("elsewhere", ~table.in_distribution),
+        )
         if (rows & known).any()
     }
     told = [
@@ -133,19 +140,25 @@ def accuracies(table: Table) -> str:
     return f"Accuracies (the middle nine tenths): {', '.join(told)}."
 
 
-def better(judged: Judgement, statistic: str, first: str, second: str) -> Claim:
+def better(judged: MeasureComparison, statistic: str, first: str, second: str) -> Claim:
     """Whether one measure does better than another by a statistic."""
-    one, other = (judged.of(name, statistic).mean for name in (first, second))
+    one, other = (judged.summary(name, statistic).mean for name in (first, second))
     if one is None or other is None:
-        return Claim(f"{first} has a better {LABELS[statistic]} than {second}", None, "No answer.")
+        return Claim(
+            f"{first} has a better {STATISTIC_LABELS[statistic]} than {second}", None, "No answer."
+        )
     less = "mae" in statistic
     groups, by_luck = _by_group(judged, statistic, first, second)
     figures = f"{one:.3f} against {other:.3f}; {groups}"
     holds = None if by_luck else one < other if less else one > other
-    return Claim(f"{first} has a better {LABELS[statistic]} than {second}", holds, figures)
+    return Claim(
+        f"{first} has a better {STATISTIC_LABELS[statistic]} than {second}", holds, figures
+    )
 
 
-def _by_group(judged: Judgement, statistic: str, first: str, second: str) -> tuple[str, bool]:
+def _by_group(
+    judged: MeasureComparison, statistic: str, first: str, second: str
+) -> tuple[str, bool]:
     """In how many groups, by how much in the mean over those, and whether luck may do that."""
     scores = next(one for one in judged.scores if one.statistic == statistic)
     one, other = (scores.values[scores.measures.index(name)] for name in (first, second))
@@ -162,10 +175,10 @@ def _by_group(judged: Judgement, statistic: str, first: str, second: str) -> tup
 
 def judged_page(
     words: Words, rows: Any, *, shown: Sequence[str], duel: tuple[str, str]
-) -> Judgement:
+) -> MeasureComparison:
     """Judge the rows, and write page, Parquet and picture."""
-    judged = judge(Table.read(rows, measures=shown))
-    held = [one for one in DUELS if not judged.of(duel[0], one).rule.startswith("the same as")]
+    judged = compare_measures(EvaluationTable.read(rows, measures=shown))
+    held = [one for one in DUELS if not judged.summary(duel[0], one).rule.startswith("the same as")]
     claims = [better(judged, statistic, *duel) for statistic in held]
     page = Page(
         name=words.name,

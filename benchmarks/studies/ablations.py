@@ -190,7 +190,7 @@ def transforms(folder: Path) -> Pieces:
         street_digits(digits / "street_digits.npz"),
         handwritten(digits / "mnist.npz", margin=MARGIN, n=1000),
     )
-    members = [one for one in registry.fitting("images") if one.name != "color"]
+    members = [one for one in registry.available_for_kind("images") if one.name != "color"]
     found = {data.name: [judged(pool(digits), data, one) for one in members] for data in targets}
     cells = {name: [_facts(one) for one in each] for name, each in found.items()}
     rows = [
@@ -240,7 +240,7 @@ def augmented(folder: Path) -> Pieces:
     found = [judged(models, usps(digits), name) for name in TRAINED_ALIKE]
     rows = [
         (
-            one.found.named("ni"),
+            one.found.measure_label("ni"),
             name,
             f"{one.tau('ni', rows):.2f} ± {one.tau_error('ni', rows):.2f}",
             f"{100 * one.truth[rows].mean():.1f}",
@@ -257,7 +257,7 @@ def augmented(folder: Path) -> Pieces:
         for kind in ("with", "both")
     )
     excess = [
-        f"{one.found.named('ni')} {100 * one.excess('ni', parts['without'], parts['with']):+.1f}"
+        f"{one.found.measure_label('ni')} {100 * one.excess('ni', parts['without'], parts['with']):+.1f}"
         for one in found
     ]
     return (

@@ -19,12 +19,12 @@ from benchmarks.studies._pages import Claim, Page, points, write
 from benchmarks.studies._reported import ATC
 from oodometer.core.predictions import Predictions
 from oodometer.core.softmax_kernels import Floats, Ints
-from oodometer.estimators.aline import agreement_line, agreements
-from oodometer.estimators.gde import Agreement
+from oodometer.estimators.aline import agreements, fit_agreement_line
+from oodometer.estimators.gde import GDE
 
 SETS = ("v4", "v6")
 # What the paper has for GDE, in points.
-GDE = ATC["CIFAR-10 natural"]["gde"]
+GDE_ERROR = ATC["CIFAR-10 natural"]["gde"]
 METHODS = {
     "source": "accuracy on CIFAR-10",
     "gde": "GDE, each with the model next to it in accuracy",
@@ -66,14 +66,16 @@ def gde(said: Said, one: int, others: list[int]) -> float:
     found = []
     for other in others:
         mine, peer = (Predictions.from_classes(said.classes[at], k=said.k) for at in (one, other))
-        found.append(Agreement().estimate(mine, mine.with_peers(peer)).value)
+        found.append(GDE().estimate(mine, mine.with_other_models(peer)).value)
     return float(np.mean(found))
 
 
 def on_the_line(source: Said, target: Said) -> tuple[Floats, Floats]:
     """Accuracies by ALine-S and ALine-D, as the estimators have them."""
-    line = agreement_line(source.accuracy, agreements(source.classes), agreements(target.classes))
-    return line.s, line.d
+    line = fit_agreement_line(
+        source.accuracy, agreements(source.classes), agreements(target.classes)
+    )
+    return line.aline_s, line.aline_d
 
 
 def predicted(source: Said, target: Said) -> dict[str, Floats]:
@@ -143,7 +145,7 @@ def page(
                   abs(mean(name, "bias")) < 0.02,
                   f"Its mean error is {points(mean(name, 'bias'), signed=True)} points (under 2 "
                   f"would hold), its mean absolute error {points(mean(name, 'mae'))}; ATC's Table "
-                  f"1 has {GDE:.2f}.")
+                  f"1 has {GDE_ERROR:.2f}.")
             for name in ("gde", "gde, all")
         ),
         Claim("agreement on the line tells it better than the source's accuracy does",
@@ -166,7 +168,7 @@ def page(
             )
         },
         differs=(
-            f"ATC's Table 1 has {GDE:.2f} for GDE on this shift, of DenseNets and ResNets trained twice "
+            f"ATC's Table 1 has {GDE_ERROR:.2f} for GDE on this shift, of DenseNets and ResNets trained twice "
             "with other seeds. These are thirty different "
             "architectures of very different accuracy, one published copy of each, so that pairs are "
             "not trained alike, which GDE assumes; and classes alone are known, so no calibration."

@@ -15,15 +15,24 @@ from benchmarks._results import data_folder
 from benchmarks.studies._judged import study_rows
 from benchmarks.studies._pages import Claim, Page, write
 from benchmarks.studies._reported import AO, AO_ADJUSTED, AO_FACTORS
-from oodometer.cli._options import errors
+from oodometer.cli._options import error_console
 from oodometer.metrics.adversarial import AdversarialError
 from oodometer.report.terminal import progress_bar
 from oodometer.studies import Study
-from oodometer.studies.analysis.averaged_correlations import RESIDUAL, Averaged, adjusted, averaged
-from oodometer.studies.analysis.evaluation_table import Table
-from oodometer.studies.analysis.factors import Factors, table_factors
-from oodometer.studies.analysis.id_ood_scatter import Scatter, difficulties, scatters
-from oodometer.studies.domains.corrupted_groups import named
+from oodometer.studies.analysis.averaged_correlations import (
+    RESIDUAL_LABEL,
+    AveragedCorrelations,
+    adjusted_correlations,
+    average_correlations,
+)
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.factors import FactorAnalysis, table_factor_analysis
+from oodometer.studies.analysis.id_ood_scatter import (
+    IdOodScatter,
+    id_ood_scatters,
+    task_difficulties,
+)
+from oodometer.studies.domains.corrupted_groups import get_group
 
 POOLS = Path(__file__).parent.parent / "pools"
 METRICS = ("nll", "ece", "demographic_disparity", "adversarial_error")
@@ -36,7 +45,7 @@ SEVERITY = 3
 def studies(data: Path) -> dict[str, Study]:
     """By name; what comes before the dash is the task."""
     corrupted = [
-        name for name in named("pacs-c", root=data).domains if name.endswith(f"-{SEVERITY}")
+        name for name in get_group("pacs-c", root=data).domains if name.endswith(f"-{SEVERITY}")
     ]
     shared = {"estimators": "none", "source_rows": 200, "metrics": list(METRICS[:3])}
     tables: dict[str, dict[str, Any]] = {
@@ -75,13 +84,13 @@ def joined(parts: dict[str, Any]) -> Any:
     return pa.concat_tables(named_parts, promote_options="default")
 
 
-def first_lines(found: Averaged, beyond: Averaged) -> list[tuple[str, ...]]:
+def first_lines(found: AveragedCorrelations, beyond: AveragedCorrelations) -> list[tuple[str, ...]]:
     """Every ID metric with OOD error, ours and the paper's, overall and by task."""
     rows = []
     for name in found.overall.first:
         if not name.startswith("ID"):
             continue
-        cells = [found.overall.score(name, OOD), beyond.overall.score(name, RESIDUAL)]
+        cells = [found.overall.score(name, OOD), beyond.overall.score(name, RESIDUAL_LABEL)]
         tasks = [matrix.score(name, OOD) for matrix in found.tasks.values()]
         if cells[0]["value"] is None:
             continue
@@ -103,13 +112,15 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:+.2f}"
 
 
-def claims(found: Averaged, beyond: Averaged, factors: Factors) -> list[Claim]:
+def claims(
+    found: AveragedCorrelations, beyond: AveragedCorrelations, factors: FactorAnalysis
+) -> list[Claim]:
     scores = {name: found.overall.score(name, OOD)["value"] for name in found.overall.first}
     known = {name: one for name, one in scores.items() if one is not None}  # no answer is no 0
     others = {name for name in known if name.startswith("ID") and name != "ID error"}
     own, best = known["ID error"], max(others, key=lambda name: known[name])
     adversarial, corrupted = known["ID adversarial_error"], "ID corrupted error"
-    left = beyond.overall.score(corrupted, RESIDUAL)["value"]
+    left = beyond.overall.score(corrupted, RESIDUAL_LABEL)["value"]
     kept = factors.loadings.shape[1]
     return [
         Claim("ID error is the best single predictor of OOD error", own >= known[best],
@@ -123,7 +134,7 @@ def claims(found: Averaged, beyond: Averaged, factors: Factors) -> list[Claim]:
     ]  # fmt: skip
 
 
-def patterns(found: Sequence[Scatter]) -> list[tuple[str, ...]]:
+def patterns(found: Sequence[IdOodScatter]) -> list[tuple[str, ...]]:
     """How often each pattern occurs, by task."""
     tasks = sorted({one.task for one in found})
     kinds = sorted({one.pattern.name or "none" for one in found})
@@ -134,17 +145,21 @@ def patterns(found: Sequence[Scatter]) -> list[tuple[str, ...]]:
     return [(task, *(str(counts[task][kind]) for kind in kinds)) for task in tasks]
 
 
-def page(table: Table) -> Page:
-    found, beyond = averaged(table, metrics=METRICS), adjusted(table, metrics=METRICS)
-    images = table.rows([task == "pacs" for task in table.columns["task"]])  # type: ignore[arg-type]
-    factors, dots = table_factors(images, metrics=METRICS), scatters(table)
+def page(table: EvaluationTable) -> Page:
+    found, beyond = (
+        average_correlations(table, metrics=METRICS),
+        adjusted_correlations(table, metrics=METRICS),
+    )
+    images = table.select_rows([task == "pacs" for task in table.columns["task"]])  # type: ignore[arg-type]
+    factors, dots = table_factor_analysis(images, metrics=METRICS), id_ood_scatters(table)
     kinds = sorted({one.pattern.name or "none" for one in dots})
     loadings = [
         (name, *(f"{value:+.2f}" for value in row))
         for name, row in zip(factors.names, factors.rotations["varimax"], strict=True)
     ]
     hard = [
-        (one.task, _plain(one.gap.value), _plain(one.gap.value_se)) for one in difficulties(dots)
+        (one.task, _plain(one.gap.value), _plain(one.gap.value_se))
+        for one in task_difficulties(dots)
     ]
     tasks = [f"{name} alone" for name in found.tasks]
     pairs = Counter(one.task for one in dots)
@@ -184,15 +199,15 @@ def _plain(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
-def _eigenvalues(factors: Factors) -> str:
+def _eigenvalues(factors: FactorAnalysis) -> str:
     return ", ".join(f"{value:.2f}" for value in factors.eigenvalues[:6])
 
 
-def picture(table: Table) -> Any:
+def picture(table: EvaluationTable) -> Any:
     """The whole averaged matrix."""
     import altair as alt
 
-    cells = averaged(table, metrics=METRICS).overall.rows()
+    cells = average_correlations(table, metrics=METRICS).overall.rows()
     known = [cell for cell in cells if cell["value"] is not None]
     order = list(dict.fromkeys(cell["first"] for cell in known))
     base = alt.Chart({"values": known}).encode(
@@ -210,10 +225,10 @@ def main() -> int:
     if data is None:
         print("The research data are not on this machine; nothing was measured.")
         return 0
-    with progress_bar(errors()) as progress:
+    with progress_bar(error_console()) as progress:
         parts = {name: study_rows(one, progress=progress) for name, one in studies(data).items()}
     rows = joined(parts)
-    table = Table.read(rows, measures=METRICS)
+    table = EvaluationTable.read(rows, measures=METRICS)
     write(page(table), rows, picture(table))
     return 0
 

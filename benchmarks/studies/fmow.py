@@ -36,7 +36,7 @@ def read(archive: dict[str, Floats], model: str, split: str, rows: Floats | None
     signals, correct = archive[f"{model}/{split}/signals"], archive[f"{model}/{split}/correct"]
     if rows is not None:
         signals, correct = signals[rows], correct[rows]
-    return Predictions.from_signals(
+    return Predictions.from_confidence(
         np.clip(signals[:, 0], 0, 1), k=K, negative_entropy=-signals[:, 1], correct=correct
     )
 

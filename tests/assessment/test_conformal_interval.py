@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oodometer.assessment.conformal_interval import LEAST_SPREAD, History
+from oodometer.assessment.conformal_interval import MIN_SPREAD, History
 from oodometer.core.errors import InputError
 
 
@@ -26,9 +26,9 @@ def test_the_width_follows_the_spread_but_never_vanishes() -> None:
     past = History(np.full(20, 0.5), np.full(20, 0.45), np.full(20, 0.1))
     narrow, wide, none = (past.interval(0.5, spread) for spread in (0.0, 0.2, None))
     assert wide.high - 0.5 == pytest.approx(0.1)
-    assert narrow.high - 0.5 == pytest.approx(0.05 / 0.1 * LEAST_SPREAD)
+    assert narrow.high - 0.5 == pytest.approx(0.05 / 0.1 * MIN_SPREAD)
     assert none.high - 0.5 == pytest.approx(0.05)
-    assert (wide.scaled, none.scaled) == (True, False)
+    assert (wide.scaled_by_spread, none.scaled_by_spread) == (True, False)
     assert wide.bias == pytest.approx(0.05)
 
 

@@ -8,18 +8,20 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from oodometer.assessment.dis2 import _loss, _Side, lower_bound
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.assessment.dis2 import _critic_loss, _DomainRows, lower_bound
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.testing import toy_predictions
 
 
 def test_the_slope_of_the_loss_is_that_of_small_steps() -> None:
     rng = np.random.default_rng(0)
-    sides = [_Side(rng.normal(size=(30, 4)), rng.integers(0, 3, 30)) for _ in range(2)]
+    sides = [_DomainRows(rng.normal(size=(30, 4)), rng.integers(0, 3, 30)) for _ in range(2)]
     weights = rng.normal(size=12)
-    slope = _loss(weights, sides[0], sides[1], (0.01, 2.0))[1]
-    literal = approx_fprime(weights, lambda w: _loss(w, sides[0], sides[1], (0.01, 2.0))[0], 1e-7)
+    slope = _critic_loss(weights, sides[0], sides[1], (0.01, 2.0))[1]
+    literal = approx_fprime(
+        weights, lambda w: _critic_loss(w, sides[0], sides[1], (0.01, 2.0))[0], 1e-7
+    )
     np.testing.assert_allclose(slope, literal, atol=1e-5)
 
 
@@ -70,7 +72,7 @@ def test_bad_input_is_told() -> None:
     rows = toy_predictions(100)
     with pytest.raises(InputError, match="delta must be above 0 and below 1; got 1"):
         lower_bound(rows, rows, delta=1.0)
-    with pytest.raises(NoAnswer, match="at least four rows"):
+    with pytest.raises(NotApplicable, match="at least four rows"):
         lower_bound(rows, rows.rows(slice(0, 3)))
-    with pytest.raises(NoAnswer):
+    with pytest.raises(NotApplicable):
         lower_bound(rows, Predictions.from_classes([0, 1, 2, 3], k=4))

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 import oodometer
 from oodometer import estimators
 from oodometer.assessment._estimate import estimates
-from oodometer.assessment.optional_analyses import Asked, more
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.assessment.optional_analyses import AdditionalRequests, run_additional
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, Staged
-from oodometer.core.stats import moments, stream, wilson
-from oodometer.estimators import named
+from oodometer.core.protocols import Estimate, StreamingEstimator
+from oodometer.core.stats import moments, rng_for, wilson_interval
+from oodometer.estimators import get
 from oodometer.estimators.average_confidence import AverageConfidence
 from oodometer.testing import toy_pair, toy_predictions
 
@@ -30,8 +30,8 @@ def values(found: oodometer.Assessment) -> dict[str, float]:
 def test_every_method_answers_where_all_is_given() -> None:
     source, target = toy_pair()
     found = oodometer.estimate(source, target)
-    assert tuple(values(found)) == tuple(one.name for one in estimators.every())
-    assert found.refused == {}
+    assert tuple(values(found)) == tuple(one.name for one in estimators.available())
+    assert found.skipped == {}
     assert found.source_accuracy == source.correct.mean()
     assert found.temperature is not None
     for one in found.estimates:
@@ -45,9 +45,9 @@ def test_every_method_answers_where_all_is_given() -> None:
 @pytest.mark.parametrize("temperature", ["fit", None])
 def test_estimates_are_what_estimate_says_one_by_one(temperature: Any) -> None:
     source, target = toy_pair()
-    members = [named("gde"), named("doc"), named("atc-mc")]
+    members = [get("gde"), get("doc"), get("atc-mc")]
     found, refused = estimates(
-        members, source, target.with_peers(), temperature=temperature, seed=3
+        members, source, target.with_other_models(), temperature=temperature, seed=3
     )
     assert (list(found), list(refused)) == (["doc", "atc-mc"], ["gde"])
     for name, one in found.items():
@@ -94,7 +94,7 @@ def test_rows_shuffled_and_classes_relabelled_give_the_same_estimates(seed: int,
             np.asarray(some.scores)[:, order], labels=labels, features=some.features
         )
 
-    target = replace(target, peers=())
+    target = replace(target, other_models=())
     before = values(oodometer.estimate(source, target, replicates=20))
     after = values(oodometer.estimate(mixed(source), mixed(target), replicates=20))
     assert before.keys() == after.keys()
@@ -118,7 +118,7 @@ def test_a_source_without_errors_widens_the_interval_and_passes_atc_over() -> No
     found = oodometer.estimate(perfect, target.without_labels())
     low = found["atc-mc"].low
     assert found["atc-mc"].value == 1.0
-    assert low == pytest.approx(wilson(60, 60)[0])
+    assert low == pytest.approx(wilson_interval(60, 60)[0])
     assert found.headline.estimate.method == "doc"
     assert any("no error" in note for note in found["im"].notes)
 
@@ -140,11 +140,11 @@ def test_the_headline_says_by_which_rule() -> None:
 def test_hard_classes_get_what_can_be_had_and_reasons_for_the_rest() -> None:
     source, target = toy_pair()
     hard = [Predictions.from_classes(r.classes, k=4, labels=r.labels) for r in (source, target)]
-    found = oodometer.estimate(*hard, second=hard[1])
+    found = oodometer.estimate(*hard, other_models=hard[1])
     assert list(values(found)) == ["gde", "bbse"]
-    assert "confidence can't be had from classes alone" in found.refused["ac"]
+    assert "confidence can't be had from classes alone" in found.skipped["ac"]
     assert found.temperature is None
-    with pytest.raises(NoAnswer, match="ac gave no answer: confidence"):
+    with pytest.raises(NotApplicable, match="ac gave no answer: confidence"):
         found["ac"]
     with pytest.raises(KeyError):
         found["nothing"]
@@ -153,7 +153,7 @@ def test_hard_classes_get_what_can_be_had_and_reasons_for_the_rest() -> None:
 def test_signals_get_what_can_be_had() -> None:
     source, target = toy_pair()
     signals = [
-        Predictions.from_signals(
+        Predictions.from_confidence(
             r.confidence, k=4, negative_entropy=r.negative_entropy, correct=r.correct
         )
         for r in (source, target)
@@ -167,8 +167,8 @@ def test_signals_get_what_can_be_had() -> None:
 
 def test_a_method_asked_for_that_has_no_answer_is_an_error() -> None:
     source, target = toy_pair()
-    with pytest.raises(NoAnswer, match="No answer from gde: it compares two models"):
-        oodometer.estimate(source, replace(target, peers=()), methods=["ac", "gde"])
+    with pytest.raises(NotApplicable, match="No answer from gde: it compares two models"):
+        oodometer.estimate(source, replace(target, other_models=()), methods=["ac", "gde"])
 
 
 def test_before_and_after_temperature() -> None:
@@ -219,17 +219,17 @@ class Peeking(Plain):
     name: ClassVar[str] = "peeking"
 
     def estimate(self, source: Predictions, target: Predictions) -> Estimate:
-        return Estimate(float(target.labelled))
+        return Estimate(float(target.is_labelled))
 
 
 def test_a_strangers_estimator_is_not_shown_the_targets_labels() -> None:
     source, target = toy_pair()
-    assert target.labelled
+    assert target.is_labelled
     assert oodometer.estimate(source, target, methods=[Peeking()])["peeking"].value == 0.0
 
 
 @dataclass(frozen=True)
-class Lopsided(Staged[None, Any]):
+class Lopsided(StreamingEstimator[None, Any]):
     """An estimator whose bootstrap is biased upwards."""
 
     name: ClassVar[str] = "lopsided"
@@ -274,21 +274,21 @@ def test_the_interval_is_the_middle_95_percent_of_the_replicates() -> None:
 def test_segments_cover_the_target_and_an_empty_answer_has_a_reason() -> None:
     source, target = toy_pair()
     by = np.where(np.arange(target.n) < 100, "a", "b")
-    found = oodometer.estimate(source, target, by=by)
+    found = oodometer.estimate(source, target, segment_by=by)
     assert [(s.value, s.n) for s in found.segments] == [("a", 100), ("b", 200)]
     total = sum(s.estimate.value * s.n for s in found.segments if s.estimate) / target.n
     assert found.headline.estimate.method == "cot"
     assert {s.estimate.method for s in found.segments if s.estimate} == {"atc-mc"}
     assert total == pytest.approx(found["atc-mc"].value)
-    with pytest.raises(InputError, match="There are 300 rows but 5 values of by"):
-        oodometer.estimate(source, target, by=[1, 2, 3, 4, 5])
+    with pytest.raises(InputError, match="There are 300 rows but 5 values of segment_by"):
+        oodometer.estimate(source, target, segment_by=[1, 2, 3, 4, 5])
 
 
 def test_progress_is_told_of_every_method_and_segment() -> None:
     source, target = toy_pair()
     seen: list[tuple[int, int, str]] = []
     by = np.arange(target.n) % 2
-    oodometer.estimate(source, target, by=by, progress=lambda *step: seen.append(step))
+    oodometer.estimate(source, target, segment_by=by, progress=lambda *step: seen.append(step))
     words = [what for _, _, what in seen]
     assert "atc-mc" in words
     assert "segment 1" in words
@@ -302,7 +302,7 @@ def test_progress_is_told_of_every_method_and_segment() -> None:
         ({"target": [[0.5, 0.5]]}, "target must be Predictions; got list"),
         ({"source": toy_predictions().without_labels()}, "The source has no labels"),
         ({"target": toy_predictions(k=3)}, "the source has 4 classes, the target has 3"),
-        ({"second": toy_predictions(n=7)}, "The second model has 7 rows, the target 400"),
+        ({"other_models": toy_predictions(n=7)}, "The second model has 7 rows, the target 400"),
         ({"replicates": 5}, "replicates must be at least 20; got 5"),
         ({"temperature": -1.0}, "temperature must be above 0; got -1"),
         (
@@ -331,7 +331,7 @@ def test_classes_are_matched_by_name_and_a_stranger_is_named() -> None:
 def test_segments_of_numbers_are_in_the_order_of_numbers() -> None:
     source, target = toy_pair(0)
     by = np.resize([10, 9, 100], target.n)
-    found = oodometer.estimate(source, target, by=by, methods="ac", replicates=20)
+    found = oodometer.estimate(source, target, segment_by=by, methods="ac", replicates=20)
     assert [segment.value for segment in found.segments] == ["9", "10", "100"]
     assert [segment.n for segment in found.segments] == [100, 100, 100]
 
@@ -353,7 +353,7 @@ def test_the_doubt_is_that_of_a_mean_of_differences() -> None:
     found = oodometer.estimate(source, target, methods="ac", temperature=None)["ac"]
     assert found.low is not None
     drawn = AverageConfidence().resample(
-        None, moments(target.confidence), stream(0, "bootstrap", "ac"), 200
+        None, moments(target.confidence), rng_for(0, "bootstrap", "ac"), 200
     )
     alone = found.value - np.quantile(drawn, 0.025)
     off = [right - sure for right, sure in zip(source.correct, source.confidence, strict=True)]
@@ -394,10 +394,12 @@ def test_at_the_edge_numbers_stay_in_range_or_have_a_reason(name: str) -> None:
         assert one.low is not None
         assert one.high is not None
         assert 0 <= one.low <= one.value <= one.high <= 1, one.method
-    assert all(found.refused.values())
-    assert {*values(found), *found.refused} == {one.name for one in estimators.every()}
+    assert all(found.skipped.values())
+    assert {*values(found), *found.skipped} == {one.name for one in estimators.available()}
     # Critics of a thousand classes have a million weights, which takes a minute.
-    beside = more(Asked(metrics=True, bound=source.k < 1000, margin=0.05), source, target)
+    beside = run_additional(
+        AdditionalRequests(metrics=True, bound=source.k < 1000, margin=0.05), source, target
+    )
     for metric in beside.metrics:
         assert metric.reason or 0 <= metric.low <= metric.value <= metric.high <= 1  # type: ignore[operator]
     assert beside.bound is None or 0 <= beside.bound.value <= 1

@@ -54,9 +54,11 @@ def test_every_signal_is_the_same_to_the_last_bit(
     door = Predictions.from_probs if form == "probs" else Predictions.from_logits
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
-        patch.setattr(softmax_kernels, "CELLS", 64 * k)  # several blocks, the last of them shorter
+        patch.setattr(
+            softmax_kernels, "BLOCK_CELLS", 64 * k
+        )  # several blocks, the last of them shorter
         one = door(scores).at_temperature(temperature)
-        found = _fused_softmax.checked(scores, form, temperature=temperature)
+        found = _fused_softmax.validated_predictions(scores, form, temperature=temperature)
     np.testing.assert_array_equal(found.confidence, one.confidence)
     np.testing.assert_array_equal(found.classes, one.classes)
     np.testing.assert_array_equal(found.negative_entropy, one.negative_entropy)
@@ -89,27 +91,29 @@ def test_what_the_usual_door_refuses_is_refused_in_the_same_words(
         with pytest.raises(InputError) as usual:
             door(scores)
         with pytest.raises(InputError) as ours:
-            _fused_softmax.checked(scores, form, temperature=2.0)
+            _fused_softmax.validated_predictions(scores, form, temperature=2.0)
         assert str(ours.value) == str(usual.value)
 
 
 def test_tables_that_are_none_are_refused() -> None:
     with pytest.raises(InputError, match="no rows"):
-        _fused_softmax.checked(np.empty((0, 3)), "probs")
+        _fused_softmax.validated_predictions(np.empty((0, 3)), "probs")
     with pytest.raises(InputError, match="at least two"):
-        _fused_softmax.checked(np.ones((3, 1)), "probs")
+        _fused_softmax.validated_predictions(np.ones((3, 1)), "probs")
     with pytest.raises(InputError, match="3 classes but 2 class names"):
-        _fused_softmax.checked(np.full((2, 3), 1 / 3), "probs", names=("a", "b"))
+        _fused_softmax.validated_predictions(
+            np.full((2, 3), 1 / 3), "probs", class_names=("a", "b")
+        )
 
 
 def test_a_masked_class_weighs_nothing_and_is_no_warning() -> None:
     lowest = np.finfo(np.float32).min
     logits = np.array([[0.0, lowest, 0.0], [1.0, 0.0, lowest]], dtype=np.float32)
-    found = _fused_softmax.checked(logits, "logits", temperature=0.5)
+    found = _fused_softmax.validated_predictions(logits, "logits", temperature=0.5)
     np.testing.assert_allclose(found.confidence, [0.5, 1 / (1 + np.exp(-2.0))], rtol=1e-6)
 
 
 def test_logits_that_look_like_probabilities_are_not_warned_of_batch_by_batch() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        _fused_softmax.checked(np.full((20, 4), 0.25), "logits")
+        _fused_softmax.validated_predictions(np.full((20, 4), 0.25), "logits")

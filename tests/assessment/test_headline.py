@@ -3,7 +3,12 @@ from __future__ import annotations
 import pytest
 
 from oodometer import estimators
-from oodometer.assessment.headline import ALIKE, ORDER, for_parts, picked
+from oodometer.assessment.headline import (
+    METHOD_ORDER,
+    SIMILARITY_DIAGNOSTICS,
+    select_for_segments,
+    select_headline,
+)
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimate
 from oodometer.testing import toy_predictions
@@ -13,18 +18,21 @@ def estimates(*names: str, r2: float = 1.0) -> dict[str, Estimate]:
     return {name: Estimate(0.5, name, facts={"agreement_r2": r2}) for name in names}
 
 
-@pytest.mark.parametrize("first", range(len(ORDER) - 1))
+@pytest.mark.parametrize("first", range(len(METHOD_ORDER) - 1))
 def test_the_first_with_an_answer_is_picked(first: int) -> None:
-    name, why = picked(
-        estimates(*reversed(ORDER[first:])), toy_predictions(50), calibrated=True, lights={}
+    name, why = select_headline(
+        estimates(*reversed(METHOD_ORDER[first:])),
+        toy_predictions(50),
+        calibrated=True,
+        statuses={},
     )
-    assert name == ORDER[first]
-    assert why == f"the first of {', '.join(ORDER)} with an answer"
+    assert name == METHOD_ORDER[first]
+    assert why == f"the first of {', '.join(METHOD_ORDER)} with an answer"
 
 
 def test_scores_that_are_no_chances_speak_against_transport() -> None:
     found = estimates("cot", "atc-mc")
-    name, why = picked(found, toy_predictions(50), calibrated=False, lights={})
+    name, why = select_headline(found, toy_predictions(50), calibrated=False, statuses={})
     assert name == "atc-mc"
     assert why.endswith("; not cot: the scores were not calibrated")
 
@@ -33,7 +41,9 @@ def test_a_source_without_an_error_sets_no_threshold() -> None:
     source = toy_predictions(50)
     perfect = Predictions.from_logits(source.scores, labels=source.classes)
     assert (
-        picked(estimates("atc-mc", "atc-ne", "doc"), perfect, calibrated=True, lights={})[0]
+        select_headline(
+            estimates("atc-mc", "atc-ne", "doc"), perfect, calibrated=True, statuses={}
+        )[0]
         == "doc"
     )
 
@@ -41,21 +51,21 @@ def test_a_source_without_an_error_sets_no_threshold() -> None:
 @pytest.mark.parametrize(("r2", "name"), [(0.96, "aline-s"), (0.94, "bbse")])
 def test_agreements_off_the_line_are_passed_over(r2: float, name: str) -> None:
     found = estimates("gde", "bbse", "aline-s", r2=r2)
-    assert picked(found, toy_predictions(50), calibrated=True, lights={})[0] == name
+    assert select_headline(found, toy_predictions(50), calibrated=True, statuses={})[0] == name
 
 
 def test_what_the_rule_does_not_know_is_as_it_was_asked_for() -> None:
     found = estimates("pape", "cott")
-    assert picked(found, toy_predictions(50), calibrated=True, lights={}) == (
+    assert select_headline(found, toy_predictions(50), calibrated=True, statuses={}) == (
         "pape", "the first method asked for",
     )  # fmt: skip
-    assert picked(estimates("cott"), toy_predictions(50), calibrated=True, lights={})[1].startswith(
-        "the only"
-    )
+    assert select_headline(estimates("cott"), toy_predictions(50), calibrated=True, statuses={})[
+        1
+    ].startswith("the only")
 
 
 def test_all_of_the_rule_are_estimators() -> None:
-    assert set(ORDER) <= {one.name for one in estimators.every()}
+    assert set(METHOD_ORDER) <= {one.name for one in estimators.available()}
 
 
 @pytest.mark.parametrize(
@@ -67,18 +77,18 @@ def test_where_both_sides_look_alike_differences_are_believed(
     lights: tuple[str, ...], name: str
 ) -> None:
     found = estimates("cot", "atc-mc", "doc")
-    seen = dict(zip(ALIKE, lights, strict=False))
-    assert picked(found, toy_predictions(50), calibrated=True, lights=seen)[0] == name
+    seen = dict(zip(SIMILARITY_DIAGNOSTICS, lights, strict=False))
+    assert select_headline(found, toy_predictions(50), calibrated=True, statuses=seen)[0] == name
 
 
 def test_parts_are_not_held_to_the_class_shares_of_the_source() -> None:
     source = toy_predictions(50)
-    assert for_parts(["cot", "doc", "atc-mc"], source) == "atc-mc"
-    assert for_parts(["cot"], source) == "cot"
-    assert for_parts(["cot", "aline-s"], source) == "cot"
-    assert for_parts(["mine"], source) == "mine"
+    assert select_for_segments(["cot", "doc", "atc-mc"], source) == "atc-mc"
+    assert select_for_segments(["cot"], source) == "cot"
+    assert select_for_segments(["cot", "aline-s"], source) == "cot"
+    assert select_for_segments(["mine"], source) == "mine"
 
 
 def test_parts_have_no_threshold_where_the_source_sets_none() -> None:
     sure = Predictions.from_probs([[0.9, 0.1], [0.8, 0.2]], labels=[0, 0])
-    assert for_parts(["cot", "atc-mc", "atc-ne", "doc"], sure) == "doc"
+    assert select_for_segments(["cot", "atc-mc", "atc-ne", "doc"], sure) == "doc"

@@ -5,25 +5,25 @@ from __future__ import annotations
 import pytest
 from scipy.stats import ttest_ind
 
-from oodometer.assessment.noninferiority import _guesses, suitable
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.assessment.noninferiority import _predict_correctness, noninferiority_test
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.testing import toy_predictions
 
 
 def test_the_same_data_are_suitable_and_harder_ones_stay_open() -> None:
     source = toy_predictions(3000, seed=0)
-    assert suitable(source, toy_predictions(2000, seed=1)).word == "SUITABLE"
-    harder = suitable(source, toy_predictions(2000, sharpness=1.5, seed=2))
-    assert harder.word == "INCONCLUSIVE"
-    assert harder.target < harder.source - 0.05
+    assert noninferiority_test(source, toy_predictions(2000, seed=1)).decision == "SUITABLE"
+    harder = noninferiority_test(source, toy_predictions(2000, sharpness=1.5, seed=2))
+    assert harder.decision == "INCONCLUSIVE"
+    assert harder.target_accuracy < harder.source_accuracy - 0.05
 
 
 def test_the_p_value_is_that_of_welch_s_test() -> None:
     source, target = toy_predictions(1000, seed=3), toy_predictions(800, sharpness=2.2, seed=4)
-    known, new = _guesses(source, target, 0)
+    known, new = _predict_correctness(source, target, 0)
     peer = ttest_ind(known - 0.05, new, equal_var=False, alternative="less").pvalue
-    assert suitable(source, target, margin=0.05).p_value == pytest.approx(peer)
+    assert noninferiority_test(source, target, margin=0.05).p_value == pytest.approx(peer)
 
 
 def test_at_the_margin_itself_it_is_rarely_called_suitable() -> None:
@@ -31,17 +31,19 @@ def test_at_the_margin_itself_it_is_rarely_called_suitable() -> None:
     passed = 0
     for seed in range(60):
         source, target = toy_predictions(1000, seed=seed), toy_predictions(1000, seed=seed + 500)
-        known, new = _guesses(source, target, seed)
+        known, new = _predict_correctness(source, target, seed)
         margin = max(float(known.mean() - new.mean()), 0.0)
-        passed += suitable(source, target, margin=margin, seed=seed).word == "SUITABLE"
+        passed += (
+            noninferiority_test(source, target, margin=margin, seed=seed).decision == "SUITABLE"
+        )
     assert passed <= 8
 
 
 def test_bad_input_is_told() -> None:
     rows = toy_predictions(400)
     with pytest.raises(InputError, match=r"Did you mean 0\.05"):
-        suitable(rows, rows, margin=5)
-    with pytest.raises(NoAnswer, match="20 of each are needed"):
-        suitable(toy_predictions(60), rows)
-    with pytest.raises(NoAnswer):
-        suitable(rows, Predictions.from_classes([0, 1], k=4))
+        noninferiority_test(rows, rows, margin=5)
+    with pytest.raises(NotApplicable, match="20 of each are needed"):
+        noninferiority_test(toy_predictions(60), rows)
+    with pytest.raises(NotApplicable):
+        noninferiority_test(rows, Predictions.from_classes([0, 1], k=4))

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from oodometer.assessment.ppi import (
-    BINS,
-    FEWEST,
+    MIN_LABELS,
+    N_BINS,
     best_weight,
-    chances,
-    few_labels,
-    from_few,
+    expected_correctness,
     labelled_rows,
+    ppi_estimate,
+    ppi_from_labels,
 )
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.core.stats import wilson
+from oodometer.core.stats import wilson_interval
 from oodometer.testing import toy_predictions
 
 
@@ -33,10 +33,10 @@ def test_the_weight_is_the_one_of_the_formula() -> None:
 
 def test_below_25_labels_and_without_both_answers_it_is_wilson_s_interval() -> None:
     rng = np.random.default_rng(0)
-    for right in (np.arange(FEWEST - 1) % 3 > 0, np.ones(200, dtype=bool)):
-        found = few_labels(right, np.ones(len(right)), np.ones(500), rng=rng)
+    for right in (np.arange(MIN_LABELS - 1) % 3 > 0, np.ones(200, dtype=bool)):
+        found = ppi_estimate(right, np.ones(len(right)), np.ones(500), rng=rng)
         assert found.method == "wilson"
-        assert (found.low, found.high) == wilson(int(right.sum()), len(right))
+        assert (found.low, found.high) == wilson_interval(int(right.sum()), len(right))
 
 
 @pytest.mark.parametrize("n", [30, 100, 400])
@@ -49,18 +49,18 @@ def test_nineteen_of_twenty_intervals_hold_the_truth(n: int, told: float) -> Non
         chance = rng.beta(2, 1, size=n + 3000)
         right = rng.random(n + 3000) < chance
         scores = np.clip(told * chance + (1 - told) * rng.random(n + 3000) + 0.2, 0, 1)
-        found = few_labels(right[:n], scores[:n], scores[n:], rng=rng)
+        found = ppi_estimate(right[:n], scores[:n], scores[n:], rng=rng)
         hits += found.low <= 2 / 3 <= found.high
-        widths.append(found.saved)
+        widths.append(found.label_savings)
     assert 0.925 <= hits / trials <= 0.975
     assert np.mean(widths) > 0.1 if told else abs(np.mean(widths)) < 0.12
 
 
 def test_lengths_must_fit() -> None:
     with pytest.raises(InputError, match="2 labels and 3 scores"):
-        few_labels(np.ones(2, bool), np.ones(3), np.ones(9), rng=np.random.default_rng(0))
+        ppi_estimate(np.ones(2, bool), np.ones(3), np.ones(9), rng=np.random.default_rng(0))
     with pytest.raises(InputError, match="at least one"):
-        few_labels(np.ones(0, bool), np.ones(0), np.ones(9), rng=np.random.default_rng(0))
+        ppi_estimate(np.ones(0, bool), np.ones(0), np.ones(9), rng=np.random.default_rng(0))
 
 
 def test_blanks_of_any_kind_and_names_of_classes_are_understood() -> None:
@@ -76,7 +76,7 @@ def test_blanks_of_any_kind_and_names_of_classes_are_understood() -> None:
         rows, correct = labelled_rows(given, target)
         assert (rows.tolist(), correct.tolist()) == ([0, 2], [True, False])
     known = Predictions.from_probs(probs, labels=[0, 1, 0, 1])
-    assert from_few(known, plain, [None] * 4, 0) is None
+    assert ppi_from_labels(known, plain, [None] * 4, 0) is None
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_hard_classes_have_no_scores_and_do_all_the_same() -> None:
     said = np.where(rng.random(500) < 0.7, labels, (labels + 1) % 3)
     target = Predictions.from_classes(said, k=3)
     source = Predictions.from_classes(said, k=3, labels=labels)
-    found = from_few(source, target, (np.arange(100), labels[:100]), 0)
+    found = ppi_from_labels(source, target, (np.arange(100), labels[:100]), 0)
     assert found is not None
     assert found.low < 0.7 < found.high
     assert found.estimate.method == "ppi++"
@@ -110,8 +110,8 @@ def test_hard_classes_have_no_scores_and_do_all_the_same() -> None:
 
 def test_chances_are_shares_of_right_source_rows_of_the_same_bin() -> None:
     source, target = toy_predictions(500), toy_predictions(200, seed=1)
-    edges = np.quantile(source.confidence, np.arange(1, BINS) / BINS)
-    for row, found in enumerate(chances(source, target)):
+    edges = np.quantile(source.confidence, np.arange(1, N_BINS) / N_BINS)
+    for row, found in enumerate(expected_correctness(source, target)):
         alike = [
             right
             for sure, right in zip(source.confidence, source.correct, strict=True)
@@ -122,5 +122,5 @@ def test_chances_are_shares_of_right_source_rows_of_the_same_bin() -> None:
 
 def test_chances_of_crowded_confidences_stay_chances() -> None:
     source = Predictions.from_probs([[1.0, 0.0]] * 30, labels=[0] * 20 + [1] * 10)
-    found = chances(source, Predictions.from_probs([[1.0, 0.0], [0.6, 0.4]]))
+    found = expected_correctness(source, Predictions.from_probs([[1.0, 0.0], [0.6, 0.4]]))
     assert found == pytest.approx([2 / 3, 2 / 3])

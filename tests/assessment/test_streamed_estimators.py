@@ -10,23 +10,25 @@ import numpy as np
 import pytest
 
 from oodometer import estimators
-from oodometer.assessment._streamed_estimators import Summed, passed
-from oodometer.assessment.partial_sums import Summing, Tally
+from oodometer.assessment._streamed_estimators import SummarizedEstimator, scan
+from oodometer.assessment.partial_sums import FittedEstimator, PartialResult
 from oodometer.core.errors import InputError
-from oodometer.core.protocols import Staged
-from oodometer.data._partitions import Part
+from oodometer.core.protocols import StreamingEstimator
+from oodometer.data._partitions import FilePartition
 from oodometer.parallel.runners import serial
 from oodometer.testing import toy_pair, toy_predictions
 from tests.support.partitioned_files import table_of, write
 
 SOURCE, TARGET = toy_pair()
-MEMBERS = [one for one in estimators.MEMBERS if isinstance(one, Staged) and one.streams]
+MEMBERS = [
+    one for one in estimators.MEMBERS if isinstance(one, StreamingEstimator) and one.is_mergeable
+]
 
 
 @pytest.mark.parametrize("member", MEMBERS, ids=lambda one: str(one.name))
-def test_it_looks_at_no_row_any_more(member: Staged[object, object]) -> None:
+def test_it_looks_at_no_row_any_more(member: StreamingEstimator[object, object]) -> None:
     learned = member.learn(SOURCE)
-    done = Summed(Summing(member, learned), member.summarize(learned, TARGET))
+    done = SummarizedEstimator(FittedEstimator(member, learned), member.summarize(learned, TARGET))
     few = TARGET.rows(slice(0, 1))
     assert done.estimate(SOURCE.rows(slice(0, 5)), few) == member.estimate(SOURCE, TARGET)
     assert (done.name, done.assumes) == (member.name, member.assumes)
@@ -42,9 +44,9 @@ def test_a_pass_that_fails_stops_the_other_parts(tmp_path: Path) -> None:
     """What is read after that would be read for nothing, and for hours."""
     path = write(table_of(toy_predictions(n=400)), tmp_path / "a.parquet", 10)
     plan = Counting()
-    parts = [Part(number, path, None, 0, 0, None) for number in range(40)]
+    parts = [FilePartition(number, path, None, 0, 0, None) for number in range(40)]
     with pytest.raises(InputError, match="the third part"):
-        passed(plan, parts, serial, lambda rows: None)  # type: ignore[arg-type]
+        scan(plan, parts, serial, lambda rows: None)  # type: ignore[arg-type]
     time.sleep(0.2)
     assert plan.begun < 40
 
@@ -52,13 +54,13 @@ def test_a_pass_that_fails_stops_the_other_parts(tmp_path: Path) -> None:
 class Counting:
     """A plan whose third part fails."""
 
-    size, labels, begun = 10, 10, 0
+    sample_size, max_labels, begun = 10, 10, 0
 
-    def __call__(self, part: Part, tell: Callable[[int], None]) -> Tally:
+    def __call__(self, part: FilePartition, report_rows: Callable[[int], None]) -> PartialResult:
         self.begun += 1
         if part.number == 2:
             raise InputError("the third part")
         for _ in range(50):
             time.sleep(0.002)
-            tell(1)
-        return Tally(n=50)
+            report_rows(1)
+        return PartialResult(n=50)

@@ -20,12 +20,12 @@ from oodometer import estimators
 from oodometer.assessment import streaming
 from oodometer.assessment.conformal_interval import History
 from oodometer.assessment.result import Assessment
-from oodometer.assessment.streaming import Asked, estimate_files
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.assessment.streaming import EstimateOptions, estimate_files
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Staged
+from oodometer.core.protocols import StreamingEstimator
 from oodometer.data import _partitions, _score_schema
-from oodometer.data.prediction_files import Columns
+from oodometer.data.prediction_files import PredictionColumns
 from oodometer.parallel.runners import distributed, processes, serial
 from oodometer.testing import toy_predictions
 from tests.support.partitioned_files import Dying, split, table_of, write
@@ -33,7 +33,9 @@ from tests.support.partitioned_files import Dying, split, table_of, write
 SUMMING = [
     member.name
     for member in estimators.MEMBERS
-    if isinstance(member, Staged) and member.streams and "second model" not in member.needs
+    if isinstance(member, StreamingEstimator)
+    and member.is_mergeable
+    and "second model" not in member.needs
 ]
 FEW = ("doc", "atc-mc", "cot")
 
@@ -50,7 +52,7 @@ SITES = np.array(["north", "south", "west"])[np.arange(300) % 3]
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A source, and a target of four files with row groups of 25; every group is a part."""
-    monkeypatch.setattr(_partitions, "PART_ROWS", 1)
+    monkeypatch.setattr(_partitions, "PARTITION_ROWS", 1)
     write(table_of(SOURCE, True), tmp_path / "source.parquet")
     split(table_of(TARGET, site=SITES), tmp_path / "target", [100, 110, 250], group=25)
     return tmp_path
@@ -93,8 +95,10 @@ def in_memory(**asked: Any) -> Assessment:
 
 
 def test_a_target_of_files_is_judged_as_in_memory(folder: Path) -> None:
-    found = estimate_files(folder / "source.parquet", folder / "target", asked=Asked(by="site"))
-    expected = in_memory(by=SITES)
+    found = estimate_files(
+        folder / "source.parquet", folder / "target", options=EstimateOptions(segment_by="site")
+    )
+    expected = in_memory(segment_by=SITES)
     assert_same(found, expected)
     assert found.notes == ()
     # What needs all rows at once had them all, and says the same to the last bit.
@@ -132,11 +136,11 @@ def test_sums_are_those_of_the_whole_however_rows_are_parted(
             for rows in (source, target)]  # fmt: skip
     write(table_of(both[0], True), folder / "source.parquet")
     split(table_of(both[1]), folder / "t", [min(end, n) for end in ends], group=group)
-    asked = Asked(SUMMING, temperature, None, seed, 20)
+    asked = EstimateOptions(SUMMING, temperature, None, seed, 20)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_partitions, "PART_ROWS", 30)
-        patch.setattr(_score_schema, "BATCH_ROWS", batch)
-        found = estimate_files(folder / "source.parquet", folder / "t", asked=asked)
+        patch.setattr(_partitions, "PARTITION_ROWS", 30)
+        patch.setattr(_score_schema, "MAX_BATCH_ROWS", batch)
+        found = estimate_files(folder / "source.parquet", folder / "t", options=asked)
     expected = oodometer.estimate(
         *both, methods=SUMMING, temperature=temperature, seed=seed, replicates=20
     )
@@ -144,15 +148,17 @@ def test_sums_are_those_of_the_whole_however_rows_are_parted(
 
 
 def test_a_sample_does_not_hang_on_the_parts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "SAMPLE", 80)
+    monkeypatch.setattr(streaming, "MAX_SAMPLE_ROWS", 80)
     split(table_of(TARGET, site=SITES), folder / "other", [7], group=300)
-    asked = Asked(by="site")
+    asked = EstimateOptions(segment_by="site")
     one, other = (
-        estimate_files(folder / "source.parquet", folder / name, asked=asked)
+        estimate_files(folder / "source.parquet", folder / name, options=asked)
         for name in ("target", "other")
     )
     assert_same(one, other)
-    again = estimate_files(folder / "source.parquet", folder / "target", asked=Asked(seed=5))
+    again = estimate_files(
+        folder / "source.parquet", folder / "target", options=EstimateOptions(seed=5)
+    )
     assert values(again)["cot"] != values(one)["cot"]
     (note,) = one.notes
     assert "atc-class read all rows of the target; the other methods, the lights" in note
@@ -169,11 +175,11 @@ def test_a_sample_does_not_hang_on_the_parts(folder: Path, monkeypatch: pytest.M
 def test_segments_of_a_method_that_needs_all_rows_are_of_the_sample(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = Asked(["cot"], by="site")
-    whole = estimate_files(folder / "source.parquet", folder / "target", asked=asked)
-    assert_same(whole, in_memory(methods=["cot"], by=SITES))
-    monkeypatch.setattr(streaming, "SAMPLE", 60)
-    part = estimate_files(folder / "source.parquet", folder / "target", asked=asked)
+    asked = EstimateOptions(["cot"], segment_by="site")
+    whole = estimate_files(folder / "source.parquet", folder / "target", options=asked)
+    assert_same(whole, in_memory(methods=["cot"], segment_by=SITES))
+    monkeypatch.setattr(streaming, "MAX_SAMPLE_ROWS", 60)
+    part = estimate_files(folder / "source.parquet", folder / "target", options=asked)
     assert sum(segment.n for segment in part.segments) == 60
 
 
@@ -183,9 +189,9 @@ def test_segments_are_in_the_order_of_numbers_and_days(folder: Path, kind: str) 
     if kind == "days":
         by = np.datetime64("2026-01-30T05:00:00") + by * np.timedelta64(9, "h")
     split(table_of(TARGET, at=by), folder / "timed", [50, 150], group=40)
-    asked = Asked(["atc-mc"], by="at", replicates=20)
-    found = estimate_files(folder / "source.parquet", folder / "timed", asked=asked)
-    assert_same(found, in_memory(methods=["atc-mc"], by=by, replicates=20))
+    asked = EstimateOptions(["atc-mc"], segment_by="at", replicates=20)
+    found = estimate_files(folder / "source.parquet", folder / "timed", options=asked)
+    assert_same(found, in_memory(methods=["atc-mc"], segment_by=by, replicates=20))
 
 
 # Formats and columns ----------------------------------------------------------------------------
@@ -196,7 +202,7 @@ def test_every_format(folder: Path, ending: str) -> None:
     table, source = table_of(TARGET), folder / "source.parquet"
     write(table.slice(0, 120), folder / f"more/a{ending}", 50)
     write(table.slice(120), folder / f"more/b{ending}", 50)
-    found = estimate_files(source, f"{folder}/more/*", asked=Asked(FEW))
+    found = estimate_files(source, f"{folder}/more/*", options=EstimateOptions(FEW))
     for name, told in values(in_memory(methods=FEW)).items():
         assert values(found)[name] == pytest.approx(told, abs=1e-9)
 
@@ -206,12 +212,14 @@ def test_whole_numbers_first_and_fractions_later_in_text(
 ) -> None:
     from oodometer.data import batch_reader
 
-    monkeypatch.setattr(batch_reader, "BLOCK", 200)
+    monkeypatch.setattr(batch_reader, "CSV_BLOCK_BYTES", 200)
     sure = "\n".join(["1,0", "0,1"] * 40)
     (folder / "two.csv").write_text(f"prob_0,prob_1\n{sure}\n0.25,0.75\n")
     rows = plain(toy_predictions(k=2), labelled=True)
     write(table_of(rows, True), folder / "two.parquet")
-    found = estimate_files(folder / "two.parquet", folder / "two.csv", asked=Asked(["ac"], None))
+    found = estimate_files(
+        folder / "two.parquet", folder / "two.csv", options=EstimateOptions(["ac"], None)
+    )
     assert found["ac"].value == pytest.approx((80 + 0.75) / 81)
     assert found.n_target == 81
 
@@ -225,26 +233,30 @@ def test_named_classes_in_another_order_other_names_and_lists(folder: Path) -> N
     write(
         pa.table({f"s_{names[j]}": probs[:, j] for j in (2, 0, 3, 1)}), folder / "b/b.parquet", 50
     )
-    columns = Columns(labels="truth", probs="s_")
-    asked = Asked(FEW)
-    found = estimate_files(folder / "a.parquet", folder / "b", columns=columns, asked=asked)
+    columns = PredictionColumns(labels="truth", probs="s_")
+    asked = EstimateOptions(FEW)
+    found = estimate_files(folder / "a.parquet", folder / "b", columns=columns, options=asked)
     expected = in_memory(methods=FEW)
     assert_close(told_of(found), told_of(expected))
     # Lists: their names come from the caller, in the order of the lists.
     write(pa.table({"probs": probs[:, [2, 0, 3, 1]].tolist()}), folder / "c/c.parquet", 50)
-    listed = Columns(labels="truth", probs="probs", classes=("eel", "cat", "fox", "dog"))
+    listed = PredictionColumns(
+        labels="truth", probs="probs", class_names=("eel", "cat", "fox", "dog")
+    )
     rows = estimate_lists(folder, listed)
     assert_close(told_of(rows), told_of(expected), 1e-5)
 
 
-def estimate_lists(folder: Path, columns: Columns) -> Assessment:
+def estimate_lists(folder: Path, columns: PredictionColumns) -> Assessment:
     """The source as lists in their own order too."""
     names = ("cat", "dog", "eel", "fox")
     order = [2, 0, 3, 1]
     table = {"probs": np.asarray(SOURCE.probs)[:, order].tolist(),
              "truth": np.array(names)[np.asarray(SOURCE.labels)]}  # fmt: skip
     write(pa.table(table), folder / "d.parquet")
-    return estimate_files(folder / "d.parquet", folder / "c", columns=columns, asked=Asked(FEW))
+    return estimate_files(
+        folder / "d.parquet", folder / "c", columns=columns, options=EstimateOptions(FEW)
+    )
 
 
 def test_logits_and_a_single_column_of_two_classes(folder: Path) -> None:
@@ -253,13 +265,13 @@ def test_logits_and_a_single_column_of_two_classes(folder: Path) -> None:
     both = {f"logit_{j}": logits[:, j] for j in range(2)}
     write(pa.table(both | {"label": rows.labels}), folder / "l.parquet")
     write(pa.table(both), folder / "ll/l.parquet", 30)
-    found = estimate_files(folder / "l.parquet", folder / "ll", asked=Asked(FEW))
+    found = estimate_files(folder / "l.parquet", folder / "ll", options=EstimateOptions(FEW))
     given = Predictions.from_logits(logits, labels=rows.labels)
     assert_same(found, oodometer.estimate(given, given, methods=FEW))
     second = plain(rows).probs[:, 1]
     write(pa.table({"prob": second, "label": rows.labels}), folder / "p.parquet")
     write(pa.table({"prob": second}), folder / "pp/p.parquet", 30)
-    alone = estimate_files(folder / "p.parquet", folder / "pp", asked=Asked(FEW))
+    alone = estimate_files(folder / "p.parquet", folder / "pp", options=EstimateOptions(FEW))
     assert_close(told_of(alone), told_of(found), 1e-5)
 
 
@@ -268,7 +280,9 @@ def test_float32_stays_as_it_is(folder: Path) -> None:
               for rows in (SOURCE, TARGET)]  # fmt: skip
     write(table_of(single[0], True), folder / "s.parquet")
     split(table_of(single[1]), folder / "f", [40], group=35)
-    found = streaming.streamed(folder / "s.parquet", folder / "f", Columns(), Asked(FEW))
+    found = streaming.assess_streamed(
+        folder / "s.parquet", folder / "f", PredictionColumns(), EstimateOptions(FEW)
+    )
     assert found.sample.scores is not None
     assert found.sample.scores.dtype == np.float32
     assert_same(found.assessment, oodometer.estimate(*single, methods=FEW))
@@ -294,9 +308,9 @@ def test_few_labels_of_the_target_are_used(folder: Path, named: bool, ending: st
         write(source, folder / "source.parquet")
     write(table.slice(0, 100), folder / f"some/a{ending}", 60)
     write(table.slice(100), folder / f"some/b{ending}", 60)
-    found = estimate_files(folder / "source.parquet", folder / "some", asked=Asked(FEW))
+    found = estimate_files(folder / "source.parquet", folder / "some", options=EstimateOptions(FEW))
     numbers = [None if value is None else int(str(value)[-1]) for value in labels]
-    expected = in_memory(methods=FEW, labelled=numbers)
+    expected = in_memory(methods=FEW, target_labels=numbers)
     assert found.headline.estimate.method == "ppi++"
     for name, told in values(expected).items():
         assert values(found)[name] == pytest.approx(told, abs=1e-9)
@@ -305,20 +319,22 @@ def test_few_labels_of_the_target_are_used(folder: Path, named: bool, ending: st
 
 
 def test_of_many_labels_a_sample_is_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "MOST_LABELS", 50)
+    monkeypatch.setattr(streaming, "MAX_LABELS", 50)
     labels = [None if row % 3 else int(np.asarray(TARGET.labels)[row]) for row in range(300)]
     table = table_of(TARGET).append_column("label", pa.array(labels, pa.int64()))
     split(table, folder / "some", [90], group=20)
-    found = estimate_files(folder / "source.parquet", folder / "some", asked=Asked(FEW))
+    found = estimate_files(folder / "source.parquet", folder / "some", options=EstimateOptions(FEW))
     assert found["ppi++"].facts["labels"] == 50
     assert found.notes == ("Of 100 labels of the target a random sample of 50 was used.",)
 
 
 def test_labels_of_every_row_are_not_looked_at(folder: Path) -> None:
     split(table_of(TARGET, True), folder / "all", [120], group=50)
-    found = streaming.streamed(folder / "source.parquet", folder / "all", Columns(), Asked(FEW))
+    found = streaming.assess_streamed(
+        folder / "source.parquet", folder / "all", PredictionColumns(), EstimateOptions(FEW)
+    )
     assert_same(found.assessment, in_memory(methods=FEW))
-    assert found.labels == 300
+    assert found.n_labels == 300
 
 
 @pytest.mark.parametrize("kind", ["table", "rows"])
@@ -326,8 +342,10 @@ def test_a_history_gives_the_interval_for_shift(folder: Path, kind: str) -> None
     past: Any = History(np.linspace(0.6, 0.9, 8), np.linspace(0.55, 0.95, 8))
     if kind == "rows":
         past = [plain(toy_predictions(n=80, sharpness=s, seed=9), True) for s in (1, 2, 3, 4, 5)]
-    asked = Asked(("doc", "ac"))
-    found = estimate_files(folder / "source.parquet", folder / "target", asked=asked, history=past)
+    asked = EstimateOptions(("doc", "ac"))
+    found = estimate_files(
+        folder / "source.parquet", folder / "target", options=asked, history=past
+    )
     assert found.shift is not None
     assert_same(found, in_memory(methods=["doc", "ac"], history=past))
 
@@ -345,15 +363,15 @@ def cluster() -> Iterator[str]:
 
 
 def told(folder: Path, runner: Any, methods: Any = (*SUMMING, "cot")) -> dict[str, Any]:
-    asked = Asked(methods, by="site", replicates=20)
-    found = estimate_files(folder / "shared", folder / "target", asked=asked, runner=runner)
+    asked = EstimateOptions(methods, segment_by="site", replicates=20)
+    found = estimate_files(folder / "shared", folder / "target", options=asked, runner=runner)
     return found.to_dict()
 
 
 @pytest.fixture
 def shared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A source of several files too, and a sample that is smaller than the target."""
-    monkeypatch.setattr(streaming, "SAMPLE", 90)
+    monkeypatch.setattr(streaming, "MAX_SAMPLE_ROWS", 90)
     split(table_of(SOURCE, True), folder / "shared", [150], group=70)
     return folder
 
@@ -386,7 +404,7 @@ def test_sums_are_added_in_the_order_of_parts_whoever_is_first(shared: Path) -> 
 def test_an_error_of_a_worker_is_the_error(shared: Path) -> None:
     probs = np.asarray(TARGET.probs).copy()
     probs[60, 2] = np.nan
-    odd = Predictions(n=300, k=4, form="probs", scores=probs)
+    odd = Predictions(n=300, k=4, score_type="probs", scores=probs)
     split(table_of(odd, site=SITES), shared / "target", [100, 110, 250], group=25)
     with pytest.raises(InputError, match=r"^part-000.parquet \(rows counted from row 50 on\): "):
         told(shared, processes(1), ["ac"])
@@ -397,7 +415,7 @@ def test_progress_counts_rows(folder: Path) -> None:
     estimate_files(
         folder / "source.parquet",
         folder / "target",
-        asked=Asked(["ac"]),
+        options=EstimateOptions(["ac"]),
         progress=lambda *news: heard.append(news),
     )
     assert heard[-1] == (300, 300, "rows")
@@ -406,7 +424,7 @@ def test_progress_counts_rows(folder: Path) -> None:
     estimate_files(
         folder / "source.parquet",
         folder / "t.csv",
-        asked=Asked(["ac"]),
+        options=EstimateOptions(["ac"]),
         progress=lambda *news: heard.append(news),
     )
     assert heard[-1] == (300, 0, "300 rows")
@@ -416,14 +434,14 @@ def test_progress_counts_rows(folder: Path) -> None:
 
 
 def refused(folder: Path, target: str | Path, **asked: Any) -> str:
-    with pytest.raises((InputError, NoAnswer)) as found:
-        estimate_files(folder / "source.parquet", folder / target, asked=Asked(**asked))
+    with pytest.raises((InputError, NotApplicable)) as found:
+        estimate_files(folder / "source.parquet", folder / target, options=EstimateOptions(**asked))
     return str(found.value)
 
 
 def test_bad_input_is_one_line_that_names_the_file(folder: Path) -> None:
     good, target = table_of(TARGET), folder / "target"
-    assert "'region'" in refused(folder, "target", by="region")
+    assert "'region'" in refused(folder, "target", segment_by="region")
     three = good.drop_columns(["prob_3"])
     write(three, target / "zz.parquet")
     said = refused(folder, "target")
@@ -447,7 +465,9 @@ def test_rows_that_are_none_and_classes_that_differ(folder: Path) -> None:
     write(empty, folder / "empty/a.parquet")
     assert "has no rows; at least one was expected" in refused(folder, "empty")
     write(table_of(TARGET), folder / "empty/b.parquet")  # an empty file among others is no matter
-    found = estimate_files(folder / "source.parquet", folder / "empty", asked=Asked(["ac"]))
+    found = estimate_files(
+        folder / "source.parquet", folder / "empty", options=EstimateOptions(["ac"])
+    )
     assert found.n_target == 300
     write(table_of(toy_predictions(k=3)), folder / "three/a.parquet")
     assert "the source has 4 classes, the target has 3" in refused(folder, "three")
@@ -469,15 +489,15 @@ def test_rows_of_wrong_sums_gaps_and_segments_without_a_value(folder: Path) -> N
     assert refused(folder, "gap") == "a.parquet: The column 'prob_0' has no value in row 3."
     sites = pa.array([None if row == 130 else "north" for row in range(300)])
     write(table.set_column(4, "site", sites), folder / "site/a.parquet", 100)
-    said = refused(folder, "site", by="site")
+    said = refused(folder, "site", segment_by="site")
     assert said.endswith(
         "(rows counted from row 100 on): The column 'site' has no value in row 30."
     )
 
 
 def test_too_many_segments_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oodometer.assessment.partial_sums.MOST_SEGMENTS", 2)
-    said = refused(folder, "target", by="site")
+    monkeypatch.setattr("oodometer.assessment.partial_sums.MAX_SEGMENTS", 2)
+    said = refused(folder, "target", segment_by="site")
     assert "The column 'site' has more than 2 values" in said
 
 
@@ -487,16 +507,16 @@ def test_methods_that_are_asked_for_must_answer(folder: Path) -> None:
         "No answer from gde: it compares two models; give the second one's predictions."
     )
     with pytest.raises(InputError, match="replicates must be at least 20; got 3"):
-        Asked(replicates=3)
+        EstimateOptions(replicates=3)
 
 
 def test_a_large_source_is_a_sample(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     split(table_of(SOURCE, True), folder / "sources", [150], group=70)
-    asked = Asked(FEW)
-    whole = estimate_files(folder / "sources", folder / "target", asked=asked)
+    asked = EstimateOptions(FEW)
+    whole = estimate_files(folder / "sources", folder / "target", options=asked)
     assert_same(whole, in_memory(methods=FEW))
-    monkeypatch.setattr("oodometer.assessment._streamed_source.MOST_ROWS", 120)
-    part = estimate_files(folder / "sources", folder / "target", asked=asked)
+    monkeypatch.setattr("oodometer.assessment._streamed_source.MAX_SOURCE_ROWS", 120)
+    part = estimate_files(folder / "sources", folder / "target", options=asked)
     assert part.n_source == 120
     assert part.notes == ("The source is a random sample of 120 of 400 rows.",)
     assert part.source_accuracy == pytest.approx(whole.source_accuracy, abs=0.12)

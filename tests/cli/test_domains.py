@@ -12,14 +12,14 @@ from typer.testing import CliRunner
 
 from oodometer.cli.domains import domains
 from oodometer.core.errors import UnknownName
-from oodometer.parallel.pickling import VARIABLE
-from oodometer.studies.domains.group import names
+from oodometer.parallel.pickling import DATA_FOLDER_VARIABLE
+from oodometer.studies.domains.group import available_names
 
 
 def run(*words: str, data: str | None = None) -> str:
     app = typer.Typer()
     app.command()(domains)
-    done = CliRunner(env={VARIABLE: data, "COLUMNS": "200"}).invoke(app, words)
+    done = CliRunner(env={DATA_FOLDER_VARIABLE: data, "COLUMNS": "200"}).invoke(app, words)
     if done.exception is not None:
         raise done.exception
     return done.output
@@ -34,7 +34,7 @@ def with_digits(root: Path) -> str:
 
 def test_all_groups_are_listed(tmp_path: Path) -> None:
     shown = run("--data", with_digits(tmp_path))
-    assert all(name in shown for name in names())
+    assert all(name in shown for name in available_names())
     assert "1 of 6" in shown
     assert str(tmp_path) in shown.replace("\n", "")
     assert "set OODOMETER_DATA, or say --data" in run()
@@ -60,7 +60,7 @@ def test_a_group_of_ones_own(tmp_path: Path) -> None:
 
 def test_json_and_unknown_names() -> None:
     found = json.loads(run("--json"))
-    assert [one["name"] for one in found] == [*names(), "hypersphere"]
+    assert [one["name"] for one in found] == [*available_names(), "hypersphere"]
     assert found[0]["root"] is None
     with pytest.raises(UnknownName, match=r"Did you mean 'numbers'\?"):
         run("--group", "number")

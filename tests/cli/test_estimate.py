@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
     pq.write_table(pa.table(columns(source, True)), tmp_path / "source.parquet")
     extra = {"site": np.array(["north", "south"])[np.arange(target.n) % 2]}
     pq.write_table(pa.table(columns(target, False) | extra), tmp_path / "target.parquet")
-    pq.write_table(pa.table(columns(target.peers[0], False)), tmp_path / "second.parquet")
+    pq.write_table(pa.table(columns(target.other_models[0], False)), tmp_path / "second.parquet")
     return tmp_path
 
 
@@ -87,7 +87,7 @@ def test_it_says_what_the_library_says(folder: Path) -> None:
 
 def test_a_second_model_brings_gde(folder: Path) -> None:
     _, target = toy_pair()
-    agree = float((target.classes == target.peers[0].classes).mean())
+    agree = float((target.classes == target.other_models[0].classes).mean())
     found = estimated(folder, "source.parquet", "target.parquet", "--second", "second.parquet")
     assert {e["method"]: e["value"] for e in found["estimates"]}["gde"] == pytest.approx(agree)
 
@@ -312,7 +312,7 @@ def test_methods_lists_every_estimator_with_what_it_needs_and_assumes(tmp_path: 
     from oodometer import estimators
 
     own = [row["name"] for row in rows if row["family"] == "estimator"]
-    assert own == [member.name for member in estimators.every()]
+    assert own == [member.name for member in estimators.available()]
     assert all(row["needs"] and row["assumes"] and row["paper"] for row in rows)
     assert "Garg et al." in run(tmp_path, "methods").stdout
 

@@ -47,7 +47,7 @@ import oodometer.studies.demo
 from oodometer.cli import main
 if "demo" in sys.argv:
     import mine
-    oodometer.studies.demo.digits_suite = mine.slow_demo
+    oodometer.studies.demo.make_digits_suite = mine.slow_demo
 main()
 """
 # What shows that work has begun, and what is said of it.

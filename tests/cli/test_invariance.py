@@ -111,7 +111,7 @@ def test_invariance_says_what_the_library_says(folder: Path) -> None:
     assert [one["model"] for one in found["models"]] == ["calm", "shaky"]
     for one in found["models"]:
         for measure in ("ni", "ne", "ei", "pa"):
-            expected = there[one["model"]].reading(measure).to_dict()
+            expected = there[one["model"]].mean_with_interval(measure).to_dict()
             assert one[measure] == pytest.approx(expected)
     assert (found["transform"], found["draws"], found["n"]) == ("translate", 4, 40)
 
@@ -224,14 +224,16 @@ def test_rank_predicts_accuracy_by_a_line(folder: Path) -> None:
 
 
 def test_transforms_are_listed_and_suggested(folder: Path) -> None:
-    from oodometer.transforms import every, fitting
+    from oodometer.transforms import available, available_for_kind
 
     listed = asked(folder, "transforms")
-    assert [row["name"] for row in listed] == [member.name for member in every()]
+    assert [row["name"] for row in listed] == [member.name for member in available()]
     shown = run(folder, "transforms").stdout
-    assert all(member.name in shown for member in every())
+    assert all(member.name in shown for member in available())
     found = asked(folder, "transforms", "--suggest", "scorers:calm", "digits.npz")
-    assert {row["transform"] for row in found} == {member.name for member in fitting("images")}
+    assert {row["transform"] for row in found} == {
+        member.name for member in available_for_kind("images")
+    }
     assert all("auroc" in row for row in found)
     table = run(folder, "transforms", "--suggest", "scorers:calm", "digits.npz").stdout
     assert "AUROC" in table

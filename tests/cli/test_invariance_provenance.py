@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from oodometer.cli._invariance_provenance import remade
+from oodometer.cli._invariance_provenance import invariance_provenance
 from tests.support.command_line import Done, run
 
 SCORERS = """
@@ -165,7 +165,7 @@ def test_files_are_known_by_their_content(tmp_path: Path) -> None:
     (tmp_path / "pool" / "b").write_bytes(b"two")
     (tmp_path / "pool" / "a").write_bytes(b"one")
     names = [str(tmp_path / "model.onnx"), str(tmp_path / "pool"), "package.module:function"]
-    facts = remade(names, 7, None)
+    facts = invariance_provenance(names, 7, None)
     assert facts["Seed"] == "7"
     assert facts[f"SHA-256 of {names[0]}"] == hashlib.sha256(b"one").hexdigest()
     assert facts[f"SHA-256 of the files in {names[1]}"] == hashlib.sha256(b"onetwo").hexdigest()

@@ -13,9 +13,9 @@ from oodometer.measures import EntropySource
 from tests.support.command_line import run
 
 FAMILIES: dict[str, tuple[Any, ...]] = {
-    "estimator": estimators.every(),
-    "measure": measures.every(),
-    "metric": metrics.every(),
+    "estimator": estimators.available(),
+    "measure": measures.available(),
+    "metric": metrics.available(),
 }
 
 
@@ -29,7 +29,7 @@ def test_every_member_of_every_family_is_described(tmp_path: Path) -> None:
         assert (row["assumes"], row["paper"]) == (one.assumes, one.paper)
         assert row["label"] == getattr(one, "label", one.name)
         assert row["needs"] == list(one.needs)
-        assert row["streams"] == getattr(one, "streams", False)
+        assert row["streams"] == getattr(one, "is_mergeable", False)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -47,6 +47,6 @@ def test_one_family_is_a_table_of_its_members_alone(
 def test_members_that_other_packages_add_are_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measures, "every", lambda: (EntropySource(),))
+    monkeypatch.setattr(measures, "available", lambda: (EntropySource(),))
     rows = json.loads(run(tmp_path, "methods", "--json", "--family", "measure").stdout)
     assert [row["name"] for row in rows] == ["entropy-source"]

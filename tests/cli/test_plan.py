@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from oodometer.assessment.ppi import FEWEST
+from oodometer.assessment.ppi import MIN_LABELS
 from oodometer.core.predictions import Predictions
 from oodometer.testing import toy_predictions
 from tests.support.command_line import run
@@ -33,7 +33,7 @@ def test_a_plan_is_carried_out(folder: Path) -> None:
     words = ("plan", "target.parquet", "--source", "source.parquet", "--half-width", "0.04")
     found = json.loads(run(folder, *words, "--json").stdout)
     assert found["needed"] == len(found["rows"]) == len(set(found["rows"]))
-    assert FEWEST <= found["needed"] < found["alone"]
+    assert MIN_LABELS <= found["needed"] < found["alone"]
     done = run(folder, *words, "--output", "to_label.csv")
     assert f"label {found['needed']:,} of 3,000 rows" in done.stdout
     lines = (folder / "to_label.csv").read_text().splitlines()
@@ -59,7 +59,7 @@ def test_a_plan_is_carried_out(folder: Path) -> None:
 def test_without_an_output_the_rows_are_printed(folder: Path) -> None:
     done = run(folder, "plan", "target.parquet", "--half-width", "0.2")
     assert done.returncode == 0
-    assert len(done.stdout.split("\n", 1)[1].split(",")) == FEWEST
+    assert len(done.stdout.split("\n", 1)[1].split(",")) == MIN_LABELS
 
 
 def test_a_few_labels_have_an_interval_by_themselves(folder: Path) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from oodometer import cli
 from oodometer.cli import pool as pools
-from oodometer.data._folder_lock import held
+from oodometer.data._folder_lock import lock_folder
 from oodometer.studies.training import checkpoint
-from oodometer.studies.training.spec import built_in
+from oodometer.studies.training.spec import built_in_names
 from tests.support.command_line import Done, run
 
 SPEC = """
@@ -48,10 +48,10 @@ def pool(folder: Path, *words: str) -> Done:
 
 def test_every_pool_of_the_package_is_listed(folder: Path) -> None:
     rows = json.loads(pool(folder, "list", "--json").stdout)
-    assert [row["name"] for row in rows] == list(built_in())
+    assert [row["name"] for row in rows] == list(built_in_names())
     assert {row["name"]: row["models"] for row in rows}["text-cnn-sa"] == 2430
     shown = pool(folder, "list").stdout
-    assert all(name in shown for name in built_in())
+    assert all(name in shown for name in built_in_names())
 
 
 def test_a_pool_is_trained_in_parts_and_its_status_is_a_table(folder: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_pool_is_trained_in_parts_and_its_status_is_a_table(folder: Path) -> N
     second = pool(folder, "run", "little.toml", "--json")
     told = json.loads(second.stdout)
     assert (told["before"], len(told["trained"]), told["left"]) == (3, 5, 0)
-    assert len(checkpoint.finished(folder / "pools" / "little")) == 8
+    assert len(checkpoint.finished_models(folder / "pools" / "little")) == 8
     done = json.loads(pool(folder, "status", "little.toml", "--json").stdout)
     assert (done["done"], done["converged"], done["pending"]) == (8, 4, 0)
 
@@ -78,7 +78,7 @@ def test_a_pool_is_trained_in_parts_and_its_status_is_a_table(folder: Path) -> N
 def test_by_workers_into_a_folder_of_ones_own(folder: Path) -> None:
     words = ("run", "little.toml", "--folder", "mine", "--workers", "1", "--limit", "1")
     assert "1 of 8 are there" in pool(folder, *words).stdout
-    assert len(checkpoint.finished(folder / "mine")) == 1
+    assert len(checkpoint.finished_models(folder / "mine")) == 1
 
 
 def test_failures_are_shown_with_their_reasons(folder: Path) -> None:
@@ -124,7 +124,7 @@ def test_what_is_wrong_is_one_line(case: str, folder: Path) -> None:
 
 
 def test_who_has_the_pool_is_named(folder: Path) -> None:
-    with held(folder / "pools" / "little"):
+    with lock_folder(folder / "pools" / "little"):
         done = pool(folder, "run", "little.toml")
     assert done.returncode == 2
     assert "is being trained by process" in done.stderr

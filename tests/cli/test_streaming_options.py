@@ -20,7 +20,7 @@ from tests.support.partitioned_files import split, table_of, write
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(_partitions, "PART_ROWS", 1)
+    monkeypatch.setattr(_partitions, "PARTITION_ROWS", 1)
     source, target = toy_pair()
     sites = np.array(["north", "south"])[np.arange(target.n) % 2]
     write(table_of(source, True), tmp_path / "source.parquet")
@@ -59,13 +59,13 @@ def test_workers_say_the_same(folder: Path) -> None:
 def test_a_large_file_is_read_in_pieces_and_a_large_npz_is_not(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_streamed_source, "LARGE", 100)
-    monkeypatch.setattr(streaming, "SAMPLE", 50)
+    monkeypatch.setattr(_streamed_source, "MAX_WHOLE_FILE_BYTES", 100)
+    monkeypatch.setattr(streaming, "MAX_SAMPLE_ROWS", 50)
     found = estimated(folder, "target.parquet")
     assert found["notes"][-1].endswith("a random sample of 50 of 300 rows.")
     _, target = toy_pair()
     np.savez(folder / "target.npz", probs=target.probs)
-    monkeypatch.setattr(_streamed_source, "LARGE", 10**9)
+    monkeypatch.setattr(_streamed_source, "MAX_WHOLE_FILE_BYTES", 10**9)
     assert estimated(folder, "target.npz")["notes"] == []
     done = run(folder, "estimate", "source.parquet", "target.npz", "--stream")
     assert done.returncode == 2
@@ -75,7 +75,7 @@ def test_a_large_file_is_read_in_pieces_and_a_large_npz_is_not(
 def test_what_is_shown_and_the_page_tell_of_the_sample(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streaming, "SAMPLE", 50)
+    monkeypatch.setattr(streaming, "MAX_SAMPLE_ROWS", 50)
     words = ("estimate", "source.parquet", "scores", "--by", "site", "--replicates", "20")
     done = run(folder, *words, "--html", "r.html", "--fail-below", "0.99")
     assert done.returncode == 1
@@ -139,6 +139,6 @@ def test_what_else_is_asked_for_tells_of_the_sample(
     whole, aside = (estimated(folder, word, *words[1:]) for word in ("target.parquet", "scores"))
     assert rounded(aside["more"]) == rounded(whole["more"])
     assert whole["more"]["metrics"]
-    monkeypatch.setattr(streaming, "SAMPLE", 50)
+    monkeypatch.setattr(streaming, "MAX_SAMPLE_ROWS", 50)
     said = estimated(folder, *words)["more"]["reasons"]
     assert said[-1] == "All of this is of a random sample of 50 rows of the target."

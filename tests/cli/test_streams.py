@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oodometer.cli._options import console, errors, note, quietly, show_json
+from oodometer.cli._options import console, error_console, print_json, print_note, quiet_output
 from tests.support.command_line import run
 
 OODOMETER = [sys.executable, "-m", "oodometer"]
@@ -77,10 +77,10 @@ def test_exit_codes_are_in_the_help(tmp_path: Path) -> None:
 def test_a_note_is_for_the_error_stream_and_not_for_the_quiet(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    note("Written to [a] file \x1b[2J")
+    print_note("Written to [a] file \x1b[2J")
     assert capsys.readouterr() == ("", "Written to [a] file \ufffd[2J\n")
-    with quietly(True):
-        note("Written to a file")
+    with quiet_output(True):
+        print_note("Written to a file")
     assert capsys.readouterr() == ("", "")
 
 
@@ -96,7 +96,7 @@ def test_quiet_holds_for_one_command_alone(tmp_path: Path) -> None:
 
 
 def test_json_has_no_number_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
-    show_json({"a": (1.5, float("nan")), "b": [float("inf"), None, "nan"]})
+    print_json({"a": (1.5, float("nan")), "b": [float("inf"), None, "nan"]})
     said = "".join(capsys.readouterr().out.split())
     assert said == '{"a":[1.5,null],"b":[null,null,"nan"]}'
 
@@ -113,7 +113,7 @@ def test_colour_is_left_out_where_it_is_not_wanted(
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
     monkeypatch.setenv(name, value)
-    for made in (console(), errors()):
+    for made in (console(), error_console()):
         with made.capture() as said:
             made.print("red", style="red")
         assert ("\x1b[31m" in said.get()) == coloured

@@ -9,8 +9,8 @@ from unittest import mock
 import pytest
 from pyarrow import parquet
 
-from oodometer.data._folder_lock import held
-from oodometer.studies.analysis.evaluation_table import Table
+from oodometer.data._folder_lock import lock_folder
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.store import Store
 from tests.support.command_line import Done, run
 
@@ -71,16 +71,16 @@ def test_rows_are_shown_and_written(folder: Path) -> None:
     shown = study(folder, "rows", "mine").stdout
     assert "14 of 14 rows" in shown
     assert "no model of the study differs" in shown
-    with mock.patch("oodometer.cli.study.SHOWN", 3):
+    with mock.patch("oodometer.cli.study.MAX_ROWS_SHOWN", 3):
         few = study(folder, "rows", "points.toml", "--folder", "mine").stdout
     assert "3 of 14 rows" in few
     assert "--output rows.parquet" in few
     for name in ("rows.parquet", "rows.csv"):
         done = study(folder, "rows", "points.toml", "--folder", "mine", "--output", name)
         assert done == Done(0, "", f"The rows are in {name}.\n")
-        assert len(Table.read(folder / name)) == 2
+        assert len(EvaluationTable.read(folder / name)) == 2
     with Store.open(folder / "mine") as store:
-        assert parquet.read_table(folder / "rows.parquet").equals(store.rows())
+        assert parquet.read_table(folder / "rows.parquet").equals(store.to_table())
 
 
 def test_a_study_has_a_report_however_small(folder: Path) -> None:
@@ -156,7 +156,7 @@ def test_an_ending_that_is_not_known_is_refused(folder: Path) -> None:
 
 
 def test_who_has_the_store_is_named(folder: Path) -> None:
-    with held(folder / "studies" / "points", "study", "written"):
+    with lock_folder(folder / "studies" / "points", "study", "written"):
         done = study(folder, "run", "points.toml")
     assert done.returncode == 2
     assert "is being written by process" in done.stderr

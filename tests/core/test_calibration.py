@@ -14,16 +14,16 @@ from scipy.optimize import minimize_scalar
 
 from oodometer.core import softmax_kernels
 from oodometer.core.calibration import (
-    FIRST_ROWS,
-    HIGHEST,
-    LOWEST,
+    MAX_TEMPERATURE,
+    MIN_TEMPERATURE,
+    WARM_START_ROWS,
+    bin_reliability,
     calibration_error,
     fit_temperature,
-    reliability,
 )
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import FLOOR, Array, Ints
+from oodometer.core.softmax_kernels import MIN_PROBABILITY, Array, Ints
 
 
 def planted(
@@ -38,7 +38,9 @@ def planted(
 
 
 def literal_nll(scores: Array, form: str, labels: Ints, temperature: float) -> float:
-    logits = np.log(np.maximum(scores.astype(float), FLOOR)) if form == "probs" else scores
+    logits = (
+        np.log(np.maximum(scores.astype(float), MIN_PROBABILITY)) if form == "probs" else scores
+    )
     logits = logits.astype(np.float64) / temperature
     top = logits.max(axis=1, keepdims=True)
     log_sum = np.log(np.exp(logits - top).sum(axis=1)) + top[:, 0]
@@ -48,7 +50,7 @@ def literal_nll(scores: Array, form: str, labels: Ints, temperature: float) -> f
 def literal_temperature(scores: Array, form: str, labels: Ints) -> float:
     found: Any = minimize_scalar(
         lambda log_t: literal_nll(scores, form, labels, math.exp(log_t)),
-        bounds=(math.log(LOWEST), math.log(HIGHEST)),
+        bounds=(math.log(MIN_TEMPERATURE), math.log(MAX_TEMPERATURE)),
         method="bounded",
         options={"xatol": 1e-10},
     )
@@ -111,10 +113,10 @@ def test_a_planted_temperature_is_found_again(k: int, planted_temperature: float
 
 
 def test_all_rows_count_also_where_the_first_steps_take_some() -> None:
-    n = 3 * FIRST_ROWS
+    n = 3 * WARM_START_ROWS
     logits, labels = planted(n, 3, 2.0)
     # The first steps see every third row alone, and these have a temperature of their own.
-    logits[::3], labels[::3] = planted(FIRST_ROWS, 3, 0.5, seed=1)
+    logits[::3], labels[::3] = planted(WARM_START_ROWS, 3, 0.5, seed=1)
     found = fit_temperature(Predictions.from_logits(logits, labels=labels))
     assert found.value == pytest.approx(literal_temperature(logits, "logits", labels), rel=1e-4)
 
@@ -154,7 +156,7 @@ def test_perfectly_right_rows_have_the_lowest_temperature_and_say_so(
     logits = np.zeros((500, 3), dtype=dtype)
     logits[np.arange(500), labels] = gap
     found = fit_temperature(Predictions.from_logits(logits, labels=labels))
-    assert found.value == pytest.approx(LOWEST, rel=1e-5)
+    assert found.value == pytest.approx(MIN_TEMPERATURE, rel=1e-5)
     assert found.at_bound
     assert found.converged
     assert found.nll_after <= found.nll_before
@@ -167,7 +169,7 @@ def test_the_same_holds_of_probabilities(rest: float, dtype: npt.DTypeLike) -> N
     probs = np.full((500, 3), rest, dtype=dtype)
     probs[np.arange(500), labels] = 1 - 2 * rest
     found = fit_temperature(Predictions.from_probs(probs, labels=labels))
-    assert found.value == pytest.approx(LOWEST, rel=1e-5)
+    assert found.value == pytest.approx(MIN_TEMPERATURE, rel=1e-5)
     assert found.at_bound
 
 
@@ -176,7 +178,7 @@ def test_confidently_wrong_rows_have_the_highest_temperature_and_say_so(gap: flo
     logits = np.zeros((300, 3))
     logits[:, 0] = gap
     found = fit_temperature(Predictions.from_logits(logits, labels=np.ones(300, dtype=int)))
-    assert found.value == pytest.approx(HIGHEST, rel=1e-5)
+    assert found.value == pytest.approx(MAX_TEMPERATURE, rel=1e-5)
     assert found.at_bound
     assert found.nll_after < found.nll_before
 
@@ -200,7 +202,7 @@ def test_rows_that_say_nothing_have_no_temperature_to_believe() -> None:
 
 def test_a_single_row_will_do() -> None:
     found = fit_temperature(Predictions.from_logits([[1.0, 2.0]], labels=[0]))
-    assert found.value == pytest.approx(HIGHEST, rel=1e-5)
+    assert found.value == pytest.approx(MAX_TEMPERATURE, rel=1e-5)
     assert found.at_bound
 
 
@@ -227,11 +229,11 @@ def test_without_labels_there_is_nothing_to_fit() -> None:
 def test_hard_decisions_and_signals_have_no_temperature() -> None:
     for source in (
         Predictions.from_classes([0, 1], k=2, labels=[0, 0]),
-        Predictions.from_signals([0.9, 0.8], k=2, correct=[1, 0]),
+        Predictions.from_confidence([0.9, 0.8], k=2, correct=[1, 0]),
     ):
-        with pytest.raises(NoAnswer) as caught:
+        with pytest.raises(NotApplicable) as caught:
             fit_temperature(source)
-        expected = f"a temperature needs probabilities or logits, not {source.form}"
+        expected = f"a temperature needs probabilities or logits, not {source.score_type}"
         assert str(caught.value) == expected
 
 
@@ -266,7 +268,7 @@ def test_the_calibration_error_is_the_literal_one(k: int, bins: int) -> None:
 @settings(max_examples=60)
 def test_on_the_borders_of_bins_too(rows: list[tuple[float, bool]], bins: int) -> None:
     confidence, correct = [c for c, _ in rows], [right for _, right in rows]
-    source = Predictions.from_signals(confidence, k=2, correct=correct)
+    source = Predictions.from_confidence(confidence, k=2, correct=correct)
     found = calibration_error(source, bins)
     assert found == pytest.approx(literal_error(confidence, correct, bins), abs=1e-12)
     assert 0.0 <= found <= 1.0
@@ -274,7 +276,7 @@ def test_on_the_borders_of_bins_too(rows: list[tuple[float, bool]], bins: int) -
 
 def test_reliability_tells_shares_confidences_and_accuracies() -> None:
     confidence = np.array([0.95, 0.93, 1.0, 0.55, 0.52])
-    share, mean, accuracy = reliability(confidence, np.array([1.0, 0.0, 1.0, 1.0, 0.0]))
+    share, mean, accuracy = bin_reliability(confidence, np.array([1.0, 0.0, 1.0, 1.0, 0.0]))
     np.testing.assert_allclose(share, [0, 0, 0, 0, 0, 0.4, 0, 0, 0, 0.6])
     np.testing.assert_allclose(mean, [0, 0, 0, 0, 0, 0.535, 0, 0, 0, 0.96])
     np.testing.assert_allclose(accuracy, [0, 0, 0, 0, 0, 0.5, 0, 0, 0, 2 / 3])
@@ -291,5 +293,5 @@ def test_temperature_scaling_lowers_the_calibration_error() -> None:
 def test_the_calibration_error_needs_labels_and_confidence() -> None:
     with pytest.raises(InputError, match="have no labels"):
         calibration_error(Predictions.from_probs([[0.5, 0.5]]))
-    with pytest.raises(NoAnswer, match="confidence can't be had from classes alone"):
+    with pytest.raises(NotApplicable, match="confidence can't be had from classes alone"):
         calibration_error(Predictions.from_classes([0], k=2, labels=[0]))

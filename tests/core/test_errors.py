@@ -6,12 +6,18 @@ import pickle
 
 import pytest
 
-from oodometer.core.errors import InputError, MissingExtra, NoAnswer, OodometerError, UnknownName
+from oodometer.core.errors import (
+    InputError,
+    MissingExtra,
+    NotApplicable,
+    OodometerError,
+    UnknownName,
+)
 
 KNOWN = ["ac", "atc-mc", "atc-ne", "doc"]
 
 
-@pytest.mark.parametrize("kind", [InputError, UnknownName, NoAnswer, MissingExtra])
+@pytest.mark.parametrize("kind", [InputError, UnknownName, NotApplicable, MissingExtra])
 def test_every_error_is_of_the_one_tree(kind: type[Exception]) -> None:
     assert issubclass(kind, OodometerError)
 
@@ -20,7 +26,7 @@ def test_bad_input_is_also_a_value_error_and_a_missing_extra_an_import_error() -
     assert issubclass(InputError, ValueError)
     assert issubclass(UnknownName, InputError)
     assert issubclass(MissingExtra, ImportError)
-    assert not issubclass(NoAnswer, ValueError)
+    assert not issubclass(NotApplicable, ValueError)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +56,7 @@ def test_known_names_may_come_from_an_iterator() -> None:
     [
         InputError("bad"),
         UnknownName("estimator", "acc", KNOWN),
-        NoAnswer("because"),
+        NotApplicable("because"),
         MissingExtra("get it"),
     ],
     ids=lambda error: type(error).__name__,

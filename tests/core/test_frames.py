@@ -69,7 +69,7 @@ def refusal_of(frame: Any, **named: Any) -> str:
 def test_columns_with_the_usual_prefix_are_the_scores(make: Maker) -> None:
     probs, labels = probs_of(9, 3), np.arange(9) % 3
     found = Predictions.from_frame(make({**by_class(probs), "label": labels, "id": labels + 7}))
-    assert (found.form, found.class_names) == ("probs", None)
+    assert (found.score_type, found.class_names) == ("probs", None)
     np.testing.assert_array_equal(found.scores, probs)
     np.testing.assert_array_equal(found.labels, labels)
     np.testing.assert_array_equal(found.ids, labels + 7)
@@ -79,7 +79,7 @@ def test_columns_with_the_usual_prefix_are_the_scores(make: Maker) -> None:
 def test_logits_are_found_as_well(make: Maker) -> None:
     logits = np.random.default_rng(0).normal(size=(9, 4))
     found = Predictions.from_frame(make(by_class(logits, "logit_")))
-    assert (found.form, found.labelled, found.ids) == ("logits", False, None)
+    assert (found.score_type, found.is_labelled, found.ids) == ("logits", False, None)
     np.testing.assert_array_equal(found.scores, logits)
 
 
@@ -181,7 +181,7 @@ def test_the_order_of_numbered_columns_never_matters(order: list[int], n: int) -
 def test_a_list_column_is_a_row_of_scores(make: Maker) -> None:
     probs = probs_of(9, 4)
     found = Predictions.from_frame(make({"probs": probs.tolist(), "label": np.arange(9) % 4}))
-    assert found.form == "probs"
+    assert found.score_type == "probs"
     np.testing.assert_array_equal(found.scores, probs)
     np.testing.assert_array_equal(found.labels, np.arange(9) % 4)
 
@@ -195,7 +195,7 @@ def test_lists_keep_their_dtype(make: Callable[[Any], Any], value: Any, size: in
     rows = logits.astype(value.to_pandas_dtype())
     column = pa.array(list(rows), type=pa.list_(value)).cast(kind)
     found = Predictions.from_frame(make(pa.table({"logits": column})))
-    assert found.form == "logits"
+    assert found.score_type == "logits"
     assert found.scores is not None
     assert found.scores.dtype == rows.dtype
     np.testing.assert_array_equal(found.scores, rows)
@@ -246,7 +246,7 @@ def test_columns_are_named_by_prefix_or_by_name(make: Maker) -> None:
     np.testing.assert_array_equal(named.scores, probs)
     np.testing.assert_array_equal(named.labels, np.arange(8) % 3)
     raw = Predictions.from_frame(make(columns), logits="raw_", labels="truth")
-    assert raw.form == "logits"
+    assert raw.score_type == "logits"
     np.testing.assert_array_equal(raw.scores, probs * 9)
     listed = Predictions.from_frame(make(columns), logits="list", labels="truth")
     np.testing.assert_array_equal(listed.scores, probs * 5)
@@ -291,8 +291,8 @@ def test_both_probs_and_logits_need_a_choice() -> None:
     assert refusal_of(table, probs="prob_", logits="logits") == (
         "Both probs and logits were named. Name the one to be used."
     )
-    assert Predictions.from_frame(table, probs="prob_").form == "probs"
-    assert Predictions.from_frame(table, logits="logits").form == "logits"
+    assert Predictions.from_frame(table, probs="prob_").score_type == "probs"
+    assert Predictions.from_frame(table, logits="logits").score_type == "logits"
 
 
 def test_a_column_that_merely_starts_like_a_list_column_is_none() -> None:
@@ -414,9 +414,9 @@ def test_an_unknown_category_is_named() -> None:
 
 def test_any_column_is_read_as_it_is() -> None:
     table = pa.table({"day": pa.array([0, 1], pa.date32()), "site": ["x", "y"], "n": [1, 2]})
-    assert frames.values(table, "day").dtype.kind == "M"
-    assert frames.values(table, "site").tolist() == ["x", "y"]
-    np.testing.assert_array_equal(frames.values(table, "n"), [1, 2])
+    assert frames.read_column(table, "day").dtype.kind == "M"
+    assert frames.read_column(table, "site").tolist() == ["x", "y"]
+    np.testing.assert_array_equal(frames.read_column(table, "n"), [1, 2])
 
 
 def test_a_pandas_index_does_no_harm() -> None:
@@ -433,7 +433,7 @@ def test_one_column_of_numbers_is_the_score_of_the_second_of_two_classes(
     usual = Predictions.from_frame(pa.table({form[:-1]: second, "label": [0, 1]}))
     named = Predictions.from_frame(pa.table({"risk": second}), **{form: "risk"})
     for found in (usual, named):
-        assert found.form == form
+        assert found.score_type == form
         assert found.scores is not None
         assert found.scores.dtype == dtype
         np.testing.assert_allclose(found.scores, np.stack([first, second], axis=1), rtol=1e-6)
@@ -455,33 +455,33 @@ def test_columns_a_class_come_before_a_single_column() -> None:
 @every_frame
 def test_a_gap_among_numbers_is_nan(make: Maker) -> None:
     table = frames.as_table(make({"x": [1, None, 3, 4, 5, 6], "y": [None] * 6}))
-    np.testing.assert_array_equal(frames.numbers_with_gaps(table, "x"), [1, np.nan, 3, 4, 5, 6])
-    assert frames.numbers_with_gaps(table, "x").dtype == np.float64
-    assert np.isnan(frames.numbers_with_gaps(table, "y")).all()
+    np.testing.assert_array_equal(frames.read_nullable_floats(table, "x"), [1, np.nan, 3, 4, 5, 6])
+    assert frames.read_nullable_floats(table, "x").dtype == np.float64
+    assert np.isnan(frames.read_nullable_floats(table, "y")).all()
 
 
 def test_text_among_numbers_with_gaps_is_refused() -> None:
     with pytest.raises(
         InputError, match=r"^The column 'x' holds string, not numbers: row 1 is 'b'"
     ):
-        frames.numbers_with_gaps(pa.table({"x": ["1", "b"]}), "x")
+        frames.read_nullable_floats(pa.table({"x": ["1", "b"]}), "x")
 
 
 @every_frame
 def test_any_column_is_text_if_it_has_no_gap(make: Maker) -> None:
     table = frames.as_table(make({"x": [1, 2, 3, 4, 5, 6], "y": ["a", "b", "", "d", "e", "f"]}))
-    assert frames.texts(table, "x") == ["1", "2", "3", "4", "5", "6"]
+    assert frames.read_texts(table, "x") == ["1", "2", "3", "4", "5", "6"]
     with pytest.raises(InputError, match=r"^The column 'y' has no value in row 2\.$"):
-        frames.texts(table, "y")
+        frames.read_texts(table, "y")
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_columns_are_laid_in_the_room_that_is_given(dtype: Any) -> None:
     values = np.random.default_rng(0).dirichlet(np.ones(3), size=7).astype(dtype)
     table = pa.table({f"prob_{j}": values[:, j] for j in range(3)})
-    places = frames.places_of(table)
+    places = frames.find_score_columns(table)
     room = np.full((3, 10), -1.0, dtype=dtype)
-    found = frames.scores_at(table, places, room).values
+    found = frames.read_scores(table, places, room).values
     np.testing.assert_array_equal(found, values)
     assert np.shares_memory(found, room)
     assert (room[:, 7:] == -1.0).all()
@@ -491,7 +491,7 @@ def test_columns_are_laid_in_the_room_that_is_given(dtype: Any) -> None:
 def test_room_that_does_not_fit_is_left_alone(room: Array) -> None:
     values = np.random.default_rng(0).dirichlet(np.ones(3), size=7)
     table = pa.table({f"prob_{j}": values[:, j] for j in range(3)})
-    found = frames.scores_at(table, frames.places_of(table), room).values
+    found = frames.read_scores(table, frames.find_score_columns(table), room).values
     np.testing.assert_array_equal(found, values)
     assert not np.shares_memory(found, room)
 
@@ -501,8 +501,8 @@ def test_a_file_of_numbers_is_read_without_pandas(tmp_path: Path) -> None:
     path = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"prob_0": [0.5], "prob_1": [0.5], "label": [1]}), path)
     code = (
-        "import sys; from oodometer.data.prediction_files import Columns, Outputs; "
-        f"Outputs.open({str(path)!r}).predictions(Columns(), labelled=True); "
+        "import sys; from oodometer.data.prediction_files import PredictionColumns, ScoreFile; "
+        f"ScoreFile.open({str(path)!r}).predictions(PredictionColumns(), labelled=True); "
         "assert 'pandas' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

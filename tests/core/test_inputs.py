@@ -30,7 +30,7 @@ KINDS: list[tuple[str, Inputs]] = [
 
 @pytest.mark.parametrize(("kind", "inputs"), KINDS)
 def test_the_kind_is_seen_from_the_type(kind: str, inputs: Inputs) -> None:
-    assert batches.kind_of(inputs) == kind
+    assert batches.infer_kind(inputs) == kind
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_the_kind_is_seen_from_the_type(kind: str, inputs: Inputs) -> None:
 )
 def test_what_is_no_batch_is_refused(inputs: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        batches.kind_of(inputs)
+        batches.infer_kind(inputs)
 
 
 @pytest.mark.parametrize(("kind", "inputs"), KINDS)
@@ -60,24 +60,24 @@ def test_rows_are_taken_in_order(kind: str, inputs: Inputs, index: Any) -> None:
     assert len(taken) == len(numbers)
     for at, row in enumerate(numbers):
         one = batches.take(inputs, slice(int(row), int(row) + 1))
-        assert batches.same(batches.take(taken, slice(at, at + 1)), one)
-    assert kind == "text" or len(taken) == 0 or batches.kind_of(taken) == kind
+        assert batches.batches_equal(batches.take(taken, slice(at, at + 1)), one)
+    assert kind == "text" or len(taken) == 0 or batches.infer_kind(taken) == kind
 
 
 @pytest.mark.parametrize(("kind", "inputs"), KINDS)
 def test_parts_join_to_the_whole(kind: str, inputs: Inputs) -> None:
     parts = [batches.take(inputs, slice(0, 2)), batches.take(inputs, slice(2, 3))]
-    assert batches.same(batches.join(parts), inputs)
-    assert not batches.same(batches.join(parts[::-1] + parts), inputs)
+    assert batches.batches_equal(batches.concat_batches(parts), inputs)
+    assert not batches.batches_equal(batches.concat_batches(parts[::-1] + parts), inputs)
 
 
 @pytest.mark.parametrize(("kind", "inputs"), KINDS)
 def test_equal_rows_have_equal_keys_wherever_they_stand(kind: str, inputs: Inputs) -> None:
-    keys = batches.keys(inputs)
+    keys = batches.hash_rows(inputs)
     assert keys.dtype == np.uint64
     assert keys.shape == (3,)
     assert keys[0] == keys[2] != keys[1]
-    alone = batches.keys(batches.take(inputs, np.array([1])))
+    alone = batches.hash_rows(batches.take(inputs, np.array([1])))
     assert alone[0] == keys[1]
 
 
@@ -85,31 +85,31 @@ def test_equal_rows_have_equal_keys_wherever_they_stand(kind: str, inputs: Input
 def test_keys_of_texts_are_their_hashes(texts: list[str]) -> None:
     hashes = [hashlib.blake2b(t.encode("utf-8", "surrogatepass"), digest_size=8) for t in texts]
     expected = [int.from_bytes(one.digest(), "little") for one in hashes]
-    assert batches.keys(texts).tolist() == expected
+    assert batches.hash_rows(texts).tolist() == expected
 
 
 def test_a_pair_is_told_from_one_split_elsewhere() -> None:
-    keys = batches.keys([("ab", "c"), ("a", "bc"), ("abc", ""), ("", "abc")])
+    keys = batches.hash_rows([("ab", "c"), ("a", "bc"), ("abc", ""), ("", "abc")])
     assert len(set(keys.tolist())) == 4
 
 
 def test_keys_of_a_table_do_not_hang_on_how_categories_are_stored() -> None:
     plain = pa.table({"x": TABLE.column("x"), "town": ["u", "v", "u"]})
-    assert batches.keys(plain).tolist() == batches.keys(TABLE).tolist()
+    assert batches.hash_rows(plain).tolist() == batches.hash_rows(TABLE).tolist()
 
 
 def test_keys_of_a_table_tell_columns_apart_and_missing_values_from_others() -> None:
     swapped = pa.table({"x": ["u", "v", "u", None, None], "y": ["v", "u", "u", "u", None]})
-    assert len(set(batches.keys(swapped).tolist())) == 5
+    assert len(set(batches.hash_rows(swapped).tolist())) == 5
     words = pa.table({"x": pa.array(["None", "", None, "nan"])})
-    assert len(set(batches.keys(words).tolist())) == 4
+    assert len(set(batches.hash_rows(words).tolist())) == 4
 
 
 def test_lone_surrogates_have_keys_too() -> None:
-    assert len(set(batches.keys(["\ud800", "\udfff"]).tolist())) == 2
+    assert len(set(batches.hash_rows(["\ud800", "\udfff"]).tolist())) == 2
 
 
 def test_same_tells_types_apart() -> None:
-    assert not batches.same(np.zeros((1, 2)), [[0.0, 0.0]])
-    assert batches.same(np.array([[np.nan]]), np.array([[np.nan]]))
-    assert not batches.same(["a"], ["b"])
+    assert not batches.batches_equal(np.zeros((1, 2)), [[0.0, 0.0]])
+    assert batches.batches_equal(np.array([[np.nan]]), np.array([[np.nan]]))
+    assert not batches.batches_equal(["a"], ["b"])

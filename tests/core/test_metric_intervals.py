@@ -7,9 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oodometer.core._metric_intervals import between, of_replicates, of_sizes
+from oodometer.core._metric_intervals import (
+    absolute_sum_interval,
+    interval_from_replicates,
+    score_with_interval,
+)
 from oodometer.core.softmax_kernels import Floats
-from oodometer.core.stats import wilson
+from oodometer.core.stats import wilson_interval
 
 
 def drawn(truth: Floats, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -25,10 +29,10 @@ def test_the_true_sum_is_inside_as_often_as_it_should_be(truth: list[float]) -> 
     true = np.array(truth)
     inside = 0
     for _ in range(150):
-        low, high = of_sizes(*drawn(true, 60, rng))
+        low, high = absolute_sum_interval(*drawn(true, 60, rng))
         inside += low <= np.abs(true).sum() <= high
     # By Wilson's interval, 150 of which 95 % are inside have no fewer than that.
-    assert inside >= 150 * wilson(0.95 * 150, 150)[0]
+    assert inside >= 150 * wilson_interval(0.95 * 150, 150)[0]
 
 
 def test_percentiles_would_miss_a_true_zero() -> None:
@@ -41,7 +45,7 @@ def test_percentiles_would_miss_a_true_zero() -> None:
 def test_the_sum_itself_is_inside(seed: int, m: int) -> None:
     rng = np.random.default_rng(seed)
     parts, again = drawn(rng.normal(size=m), 20, rng)
-    low, high = of_sizes(parts, again)
+    low, high = absolute_sum_interval(parts, again)
     assert low <= np.abs(parts).sum() <= high
 
 
@@ -49,7 +53,7 @@ def test_the_sum_itself_is_inside(seed: int, m: int) -> None:
 def test_the_value_is_inside_however_biased_its_replicates_are(seed: int, bias: float) -> None:
     rng = np.random.default_rng(seed)
     drawn = 0.5 + bias + 0.1 * rng.normal(size=200)
-    low, high = of_replicates(0.5, drawn)
+    low, high = interval_from_replicates(0.5, drawn)
     assert low <= 0.5 <= high
     assert low <= np.quantile(drawn, 0.025)
     assert high >= np.quantile(drawn, 0.975)
@@ -58,14 +62,14 @@ def test_the_value_is_inside_however_biased_its_replicates_are(seed: int, bias: 
 
 
 def test_ends_are_kept_to_where_values_can_be() -> None:
-    made = between(0.9, (-0.5, 1.5), notes=("so",), facts={"rows": 3})
+    made = score_with_interval(0.9, (-0.5, 1.5), notes=("so",), facts={"rows": 3})
     assert (made.value, made.low, made.high, made.notes, made.facts) == (
         0.9, 0.0, 1.0, ("so",), {"rows": 3},
     )  # fmt: skip
-    assert between(2.0, (-1.0, 5.0), most=np.inf).high == 5.0
+    assert score_with_interval(2.0, (-1.0, 5.0), max_value=np.inf).high == 5.0
 
 
 def test_rows_that_are_all_alike_have_no_interval() -> None:
-    made = between(1.0, (1.0, 1.0), notes=("so",), facts={"rows": 3})
+    made = score_with_interval(1.0, (1.0, 1.0), notes=("so",), facts={"rows": 3})
     assert (made.low, made.high, made.facts) == (None, None, {"rows": 3})
     assert made.notes == ("so", "rows drawn again all give the same value, so there is no interval")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 
 from oodometer.core import _prediction_cache as module
-from oodometer.core._prediction_cache import once
+from oodometer.core._prediction_cache import cached
 from oodometer.core.predictions import Predictions
-from oodometer.estimators import named
+from oodometer.estimators import get
 from oodometer.testing import toy_predictions
 
 
@@ -19,21 +19,21 @@ def test_it_is_made_once_for_every_key_and_every_rows() -> None:
         made.append(name)
         return name
 
-    assert [once(first, "a", lambda: make("x")) for _ in range(3)] == ["x"] * 3
-    assert once(first, "b", lambda: make("y")) == "y"
-    assert once(second, "a", lambda: make("z")) == "z"
+    assert [cached(first, "a", lambda: make("x")) for _ in range(3)] == ["x"] * 3
+    assert cached(first, "b", lambda: make("y")) == "y"
+    assert cached(second, "a", lambda: make("z")) == "z"
     assert made == ["x", "y", "z"]
 
 
 def test_it_goes_with_the_rows() -> None:
     gc.collect()
-    before = len(module._MADE)
+    before = len(module._CACHE)
     rows = toy_predictions(20)
-    once(rows, "a", lambda: 1)
-    assert len(module._MADE) == before + 1
+    cached(rows, "a", lambda: 1)
+    assert len(module._CACHE) == before + 1
     del rows
     gc.collect()
-    assert len(module._MADE) == before
+    assert len(module._CACHE) == before
 
 
 def test_methods_that_share_work_say_what_they_say_alone() -> None:
@@ -44,7 +44,7 @@ def test_methods_that_share_work_say_what_they_say_alone() -> None:
 
     source, target = fresh()
     for name in ("cot", "cott", "mlls", "leap", "iw", "pape"):
-        together = named(name).estimate(source, target)
-        alone = named(name).estimate(*fresh())
+        together = get(name).estimate(source, target)
+        alone = get(name).estimate(*fresh())
         assert together.value == alone.value, name
         assert together.facts == alone.facts, name

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oodometer.core import softmax_kernels
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.softmax_kernels import Array
 
@@ -42,12 +42,12 @@ def full(n: int = 30, seed: int = 0) -> Predictions:
 
 
 @pytest.mark.parametrize("form", ["probs", "logits"])
-def test_signals_are_those_of_the_scores(form: softmax_kernels.Form) -> None:
+def test_signals_are_those_of_the_scores(form: softmax_kernels.ScoreType) -> None:
     scores = probs_of() if form == "probs" else np.random.default_rng(0).normal(size=(30, 3))
     door: Door = Predictions.from_probs if form == "probs" else Predictions.from_logits
     labels = np.random.default_rng(1).integers(3, size=30)
     found = door(scores, labels=labels)
-    confidence, classes = softmax_kernels.top(scores, form)
+    confidence, classes = softmax_kernels.confidence_and_class(scores, form)
     np.testing.assert_array_equal(found.confidence, confidence)
     np.testing.assert_array_equal(found.classes, classes)
     np.testing.assert_array_equal(
@@ -56,8 +56,8 @@ def test_signals_are_those_of_the_scores(form: softmax_kernels.Form) -> None:
     np.testing.assert_allclose(found.probs, softmax_kernels.softmax(scores, form), rtol=1e-12)
     np.testing.assert_allclose(found.log_probs, np.log(found.probs), rtol=1e-9)
     np.testing.assert_array_equal(found.correct, scores.argmax(axis=1) == labels)
-    assert (found.n, found.k, len(found), found.form) == (30, 3, 30, form)
-    assert (found.labelled, found.has_probs) == (True, True)
+    assert (found.n, found.k, len(found), found.score_type) == (30, 3, 30, form)
+    assert (found.is_labelled, found.has_probs) == (True, True)
 
 
 def test_signals_are_computed_once() -> None:
@@ -152,37 +152,41 @@ def test_hard_decisions_come_by_number_or_by_name(classes: list[Any]) -> None:
     found = Predictions.from_classes(classes, class_names=NAMES, labels=["cat", "emu", "emu"])
     np.testing.assert_array_equal(found.classes, [0, 2, 1])
     np.testing.assert_array_equal(found.correct, [True, True, False])
-    assert (found.n, found.k, found.form) == (3, 3, "classes")
-    assert (found.labelled, found.has_probs) == (True, False)
+    assert (found.n, found.k, found.score_type) == (3, 3, "classes")
+    assert (found.is_labelled, found.has_probs) == (True, False)
 
 
 @pytest.mark.parametrize("what", ["confidence", "negative_entropy", "probs", "log_probs"])
 def test_hard_decisions_have_no_probabilities_and_say_so(what: str) -> None:
     found = Predictions.from_classes([0, 1], k=3)
-    with pytest.raises(NoAnswer, match="can't be had from classes alone; it needs probabilities"):
+    with pytest.raises(
+        NotApplicable, match="can't be had from classes alone; it needs probabilities"
+    ):
         getattr(found, what)
 
 
 def test_signals_alone_are_given_back() -> None:
     confidence = np.array([0.9, 0.5], dtype=np.float32)
-    found = Predictions.from_signals(confidence, k=3, negative_entropy=[-0.3, -1.0], correct=[1, 0])
+    found = Predictions.from_confidence(
+        confidence, k=3, negative_entropy=[-0.3, -1.0], correct=[1, 0]
+    )
     assert np.shares_memory(found.confidence, confidence)
     np.testing.assert_array_equal(found.negative_entropy, [-0.3, -1.0])
     np.testing.assert_array_equal(found.correct, [True, False])
     assert found.correct.dtype == np.bool_
-    assert (found.n, found.k, found.form, found.labelled) == (2, 3, "signals", True)
+    assert (found.n, found.k, found.score_type, found.is_labelled) == (2, 3, "signals", True)
 
 
 @pytest.mark.parametrize("what", ["classes", "negative_entropy", "probs", "log_probs"])
 def test_what_the_signals_do_not_tell_has_no_answer(what: str) -> None:
-    with pytest.raises(NoAnswer, match="can't be had from signals alone"):
-        getattr(Predictions.from_signals([0.9, 0.5], k=3), what)
+    with pytest.raises(NotApplicable, match="can't be had from signals alone"):
+        getattr(Predictions.from_confidence([0.9, 0.5], k=3), what)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_entropy_of_two_classes_follows_from_the_confidence(dtype: npt.DTypeLike) -> None:
     confidence = np.array([0.5, 0.75, 1.0], dtype=dtype)
-    found = Predictions.from_signals(confidence, k=2).negative_entropy
+    found = Predictions.from_confidence(confidence, k=2).negative_entropy
     half, quarter = np.log(0.5), 0.25 * np.log(0.25) + 0.75 * np.log(0.75)
     np.testing.assert_allclose(found, [half, quarter, 0.0], rtol=1e-12, atol=1e-15)
 
@@ -191,7 +195,7 @@ def test_the_entropy_of_two_classes_follows_from_the_confidence(dtype: npt.DType
 def test_the_confidence_of_an_even_row_may_be_rounded(k: int) -> None:
     even = 1.0 / k
     confidence = [float(np.float16(even)), round(even, 3), even, 1.0]
-    found = Predictions.from_signals(confidence, k=k)
+    found = Predictions.from_confidence(confidence, k=k)
     np.testing.assert_array_equal(found.confidence, confidence)
     if k == 2:
         assert np.isfinite(found.negative_entropy).all()
@@ -201,9 +205,9 @@ def test_without_labels_nothing_is_known_to_be_right() -> None:
     for found in (
         Predictions.from_probs(probs_of()),
         Predictions.from_classes([0, 1], k=2),
-        Predictions.from_signals([0.9], k=2),
+        Predictions.from_confidence([0.9], k=2),
     ):
-        assert not found.labelled
+        assert not found.is_labelled
         with pytest.raises(InputError, match=r"^These predictions have no labels\. Give labels=…"):
             _ = found.correct
 
@@ -220,7 +224,7 @@ EVERY_SECOND = np.arange(30) % 2 == 0
 )
 @pytest.mark.parametrize("computed_before", [False, True])
 def test_rows_are_rows_of_everything(index: Any, computed_before: bool) -> None:
-    whole = full().with_peers(full(seed=1))
+    whole = full().with_other_models(full(seed=1))
     parts = ("confidence", "classes", "negative_entropy", "correct")
     if computed_before:
         for name in parts:
@@ -230,7 +234,9 @@ def test_rows_are_rows_of_everything(index: Any, computed_before: bool) -> None:
     assert some.n == len(some) == len(expected)
     for name in ("scores", "labels", "features", "ids", "probs", "log_probs", *parts):
         np.testing.assert_array_equal(getattr(some, name), getattr(whole, name)[expected])
-    np.testing.assert_array_equal(some.peers[0].classes, whole.peers[0].classes[expected])
+    np.testing.assert_array_equal(
+        some.other_models[0].classes, whole.other_models[0].classes[expected]
+    )
     assert (some.k, some.class_names) == (3, NAMES)
 
 
@@ -243,7 +249,7 @@ def test_rows_keep_what_was_computed(monkeypatch: pytest.MonkeyPatch, labels: An
     def never(*_: object) -> None:
         raise AssertionError("computed twice")
 
-    for name in ("top", "confidence", "negative_entropy"):
+    for name in ("confidence_and_class", "confidence", "negative_entropy"):
         monkeypatch.setattr(softmax_kernels, name, never)
     some = whole.rows(slice(10)).rows(np.array([0, 9]))
     found = (some.confidence, some.negative_entropy, some.classes)
@@ -252,7 +258,7 @@ def test_rows_keep_what_was_computed(monkeypatch: pytest.MonkeyPatch, labels: An
 
 
 def test_rows_of_signals_and_of_classes() -> None:
-    signals = Predictions.from_signals(
+    signals = Predictions.from_confidence(
         [0.9, 0.8, 0.7], k=3, negative_entropy=[-0.1, -0.2, -0.3], correct=[1, 0, 1]
     ).rows(np.array([2, 1]))
     np.testing.assert_array_equal(signals.confidence, [0.7, 0.8])
@@ -280,7 +286,7 @@ def test_rows_of_rows_are_rows(first: list[int], data: st.DataObject) -> None:
 @pytest.mark.parametrize("temperature", [0.5, 3.0])
 @pytest.mark.parametrize("form", ["probs", "logits"])
 def test_a_temperature_keeps_classes_and_changes_confidence(
-    form: softmax_kernels.Form, temperature: float
+    form: softmax_kernels.ScoreType, temperature: float
 ) -> None:
     door: Door = Predictions.from_probs if form == "probs" else Predictions.from_logits
     scores = probs_of() if form == "probs" else probs_of() * 9
@@ -288,7 +294,7 @@ def test_a_temperature_keeps_classes_and_changes_confidence(
     found = plain.at_temperature(temperature)
     np.testing.assert_array_equal(found.classes, plain.classes)
     np.testing.assert_array_equal(found.correct, plain.correct)
-    confidence = softmax_kernels.top(scores, form, temperature)[0]
+    confidence = softmax_kernels.confidence_and_class(scores, form, temperature)[0]
     entropy = softmax_kernels.negative_entropy(scores, form, temperature)
     np.testing.assert_array_equal(found.confidence, confidence)
     np.testing.assert_array_equal(found.negative_entropy, entropy)
@@ -320,8 +326,8 @@ def test_a_temperature_does_not_take_signals_of_another() -> None:
 
 
 def test_a_temperature_keeps_peers_labels_and_names() -> None:
-    found = full().with_peers(full(seed=1)).at_temperature(2.0)
-    assert len(found.peers) == 1
+    found = full().with_other_models(full(seed=1)).at_temperature(2.0)
+    assert len(found.other_models) == 1
     assert found.class_names == NAMES
     np.testing.assert_array_equal(found.labels, full().labels)
 
@@ -336,7 +342,7 @@ def test_a_temperature_must_be_above_0(temperature: float) -> None:
 
 
 def test_a_temperature_leaves_hard_decisions_and_signals_alone() -> None:
-    for found in (Predictions.from_classes([0], k=2), Predictions.from_signals([0.9], k=2)):
+    for found in (Predictions.from_classes([0], k=2), Predictions.from_confidence([0.9], k=2)):
         assert found.at_temperature(2.0) is found
 
 
@@ -345,14 +351,14 @@ def test_a_temperature_leaves_hard_decisions_and_signals_alone() -> None:
 
 def no_label_is_left(found: Predictions) -> bool:
     """Nothing in the object or in what it has computed is a label or tells a right row."""
-    held = {**vars(found.known), **{k: v for k, v in vars(found).items() if k != "known"}}
-    return held["labels"] is None and held["correct"] is None and not found.labelled
+    held = {**vars(found.precomputed), **{k: v for k, v in vars(found).items() if k != "known"}}
+    return held["labels"] is None and held["correct"] is None and not found.is_labelled
 
 
 @pytest.mark.parametrize("computed_before", [False, True])
 def test_without_labels_none_can_be_read(computed_before: bool) -> None:
     whole = full()
-    peers = whole.with_peers(full(seed=1), full(seed=2))
+    peers = whole.with_other_models(full(seed=1), full(seed=2))
     if computed_before:
         _ = whole.correct, peers.correct
     for made in (
@@ -360,12 +366,12 @@ def test_without_labels_none_can_be_read(computed_before: bool) -> None:
         peers,
         whole.rows(slice(10)),
         whole.at_temperature(2.0),
-        whole.in_class_order(NAMES[::-1]),
+        whole.reorder_classes(NAMES[::-1]),
         Predictions.from_classes([0, 1], k=2, labels=[0, 0]),
-        Predictions.from_signals([0.9, 0.8], k=2, correct=[1, 0]),
+        Predictions.from_confidence([0.9, 0.8], k=2, correct=[1, 0]),
     ):
         blind = made.without_labels()
-        for found in (blind, blind.rows(slice(2)), blind.at_temperature(3.0), *blind.peers):
+        for found in (blind, blind.rows(slice(2)), blind.at_temperature(3.0), *blind.other_models):
             assert no_label_is_left(found)
             with pytest.raises(InputError, match="have no labels"):
                 _ = found.correct
@@ -376,10 +382,10 @@ def test_without_labels_everything_else_stays() -> None:
     confidence = whole.confidence
     blind = whole.without_labels()
     assert blind.confidence is confidence
-    for name in ("scores", "features", "ids", "class_names", "n", "k", "form"):
+    for name in ("scores", "features", "ids", "class_names", "n", "k", "score_type"):
         assert getattr(blind, name) is getattr(whole, name)
     assert blind.without_labels() is blind
-    assert whole.labelled
+    assert whole.is_labelled
 
 
 # Class order ----------------------------------------------------------------------------------
@@ -394,8 +400,8 @@ def test_class_order_moves_scores_labels_and_classes_together(
     if computed_before:
         _ = whole.confidence
         whole = whole.rows(slice(None))
-        assert whole.known.classes is not None
-    moved = whole.in_class_order(order)
+        assert whole.precomputed.classes is not None
+    moved = whole.reorder_classes(order)
     assert moved.class_names == order
     assert whole.labels is not None
     assert moved.labels is not None
@@ -407,38 +413,38 @@ def test_class_order_moves_scores_labels_and_classes_together(
     np.testing.assert_array_equal(moved.correct, whole.correct)
     np.testing.assert_array_equal(moved.confidence, whole.confidence)
     np.testing.assert_allclose(moved.negative_entropy, whole.negative_entropy, rtol=1e-12)
-    np.testing.assert_array_equal(moved.in_class_order(NAMES).scores, whole.scores)
-    np.testing.assert_array_equal(moved.in_class_order(NAMES).labels, whole.labels)
+    np.testing.assert_array_equal(moved.reorder_classes(NAMES).scores, whole.scores)
+    np.testing.assert_array_equal(moved.reorder_classes(NAMES).labels, whole.labels)
 
 
 def test_class_order_moves_hard_decisions() -> None:
     decided = Predictions.from_classes(["cat", "emu", "dog"], class_names=NAMES, labels=[0, 1, 1])
-    moved = decided.in_class_order(("dog", "emu", "cat"))
+    moved = decided.reorder_classes(("dog", "emu", "cat"))
     np.testing.assert_array_equal(moved.classes, [2, 1, 0])
     np.testing.assert_array_equal(moved.labels, [2, 0, 0])
     np.testing.assert_array_equal(moved.correct, decided.correct)
 
 
 def test_class_order_moves_peers_as_well() -> None:
-    whole = full().with_peers(full(seed=1))
-    agree = whole.classes == whole.peers[0].classes
-    moved = whole.in_class_order(NAMES[::-1])
-    np.testing.assert_array_equal(moved.classes == moved.peers[0].classes, agree)
-    np.testing.assert_array_equal(moved.peers[0].classes, 2 - whole.peers[0].classes)
+    whole = full().with_other_models(full(seed=1))
+    agree = whole.classes == whole.other_models[0].classes
+    moved = whole.reorder_classes(NAMES[::-1])
+    np.testing.assert_array_equal(moved.classes == moved.other_models[0].classes, agree)
+    np.testing.assert_array_equal(moved.other_models[0].classes, 2 - whole.other_models[0].classes)
 
 
 def test_class_order_moves_peers_without_names_by_place() -> None:
-    whole = full().with_peers(Predictions.from_classes(np.arange(30) % 3, k=3))
-    moved = whole.in_class_order(NAMES[::-1])
-    np.testing.assert_array_equal(moved.peers[0].classes, 2 - np.arange(30) % 3)
+    whole = full().with_other_models(Predictions.from_classes(np.arange(30) % 3, k=3))
+    moved = whole.reorder_classes(NAMES[::-1])
+    np.testing.assert_array_equal(moved.other_models[0].classes, 2 - np.arange(30) % 3)
 
 
 def test_without_names_or_in_order_already_nothing_moves() -> None:
     unnamed = Predictions.from_probs(probs_of())
-    assert unnamed.in_class_order(NAMES) is unnamed
+    assert unnamed.reorder_classes(NAMES) is unnamed
     named = full()
-    assert named.in_class_order(None) is named
-    assert named.in_class_order(NAMES) is named
+    assert named.reorder_classes(None) is named
+    assert named.reorder_classes(NAMES) is named
 
 
 @pytest.mark.parametrize(
@@ -451,7 +457,7 @@ def test_without_names_or_in_order_already_nothing_moves() -> None:
 )
 def test_a_class_on_one_side_only_is_named(order: tuple[str, ...], odd: str) -> None:
     with pytest.raises(InputError) as caught:
-        full().in_class_order(order)
+        full().reorder_classes(order)
     assert str(caught.value) == (
         f"The class '{odd}' is on one side only. Source and target must have the same classes."
     )
@@ -462,15 +468,15 @@ def test_a_class_on_one_side_only_is_named(order: tuple[str, ...], odd: str) -> 
 
 def test_peers_stand_beside_and_bring_no_labels() -> None:
     one, two = full(seed=1), full(seed=2)
-    found = full().with_peers(one, two)
-    assert [peer.labelled for peer in found.peers] == [False, False]
-    np.testing.assert_array_equal(found.peers[1].classes, two.classes)
-    assert found.labelled
+    found = full().with_other_models(one, two)
+    assert [peer.is_labelled for peer in found.other_models] == [False, False]
+    np.testing.assert_array_equal(found.other_models[1].classes, two.classes)
+    assert found.is_labelled
 
 
 def test_a_peer_of_other_rows_is_refused() -> None:
     with pytest.raises(InputError) as caught:
-        full().with_peers(full(29))
+        full().with_other_models(full(29))
     assert str(caught.value) == (
         "The second model has 29 rows, the target 30. "
         "Both must be predictions of the same rows in the same order."
@@ -479,24 +485,24 @@ def test_a_peer_of_other_rows_is_refused() -> None:
 
 def test_a_peer_of_other_classes_is_refused() -> None:
     with pytest.raises(InputError, match=r"^the target has 3 classes, the second model has 4"):
-        full().with_peers(Predictions.from_probs(probs_of(k=4)))
+        full().with_other_models(Predictions.from_probs(probs_of(k=4)))
 
 
 def test_a_peer_of_other_ids_is_refused() -> None:
     peer = Predictions.from_probs(probs_of(), ids=np.arange(30) + 101)
     with pytest.raises(InputError, match="row 0 is 100 in one and 101 in the other"):
-        full().with_peers(peer)
-    assert full().with_peers(Predictions.from_probs(probs_of())).peers[0].ids is None
+        full().with_other_models(peer)
+    assert full().with_other_models(Predictions.from_probs(probs_of())).other_models[0].ids is None
 
 
 def test_a_peer_with_its_classes_in_another_order_is_put_in_ours() -> None:
     peer = full(seed=1)
-    turned = full().with_peers(peer.in_class_order(NAMES[::-1]))
-    np.testing.assert_array_equal(turned.peers[0].classes, peer.classes)
-    assert turned.peers[0].class_names == NAMES
+    turned = full().with_other_models(peer.reorder_classes(NAMES[::-1]))
+    np.testing.assert_array_equal(turned.other_models[0].classes, peer.classes)
+    assert turned.other_models[0].class_names == NAMES
 
 
 def test_a_peer_with_other_class_names_is_refused() -> None:
     peer = Predictions.from_probs(probs_of(), class_names=["cat", "dog", "fox"])
     with pytest.raises(InputError, match="The class 'emu' is on one side only"):
-        full().with_peers(peer)
+        full().with_other_models(peer)

@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import pytest
 
-from oodometer.core.errors import NoAnswer
+from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimate, Estimator
-from oodometer.estimators import every
+from oodometer.estimators import available
 
 
 def test_a_value_inside_is_kept_without_a_note() -> None:
@@ -27,7 +27,7 @@ def test_a_value_outside_is_clipped_with_a_note(raw: float, kept: float) -> None
 
 @pytest.mark.parametrize("raw", [float("nan"), float("inf")])
 def test_what_is_no_number_is_no_answer(raw: float) -> None:
-    with pytest.raises(NoAnswer, match="the estimate is"):
+    with pytest.raises(NotApplicable, match="the estimate is"):
         Estimate(raw)
 
 
@@ -50,5 +50,5 @@ def test_a_plain_class_with_three_parts_is_an_estimator() -> None:
 
 
 def test_our_members_are_hashable_by_their_settings() -> None:
-    assert len(set(every())) == len(every())
-    assert set(every()) == {replace(member) for member in every()}  # type: ignore[type-var]
+    assert len(set(available())) == len(available())
+    assert set(available()) == {replace(member) for member in available()}  # type: ignore[type-var]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oodometer.core.inputs import mixed
-from oodometer.core.random_streams import Draws
+from oodometer.core.inputs import splitmix64
+from oodometer.core.random_streams import RowStreams
 
 MASK = 2**64 - 1
 
@@ -23,23 +23,23 @@ def finalized(value: int) -> int:
     return value ^ (value >> 31)
 
 
-def draws(n: int, seed: int = 0) -> Draws:
-    return Draws(seed, np.arange(n, dtype=np.uint64), np.ones(n, dtype=np.int64))
+def draws(n: int, seed: int = 0) -> RowStreams:
+    return RowStreams(seed, np.arange(n, dtype=np.uint64), np.ones(n, dtype=np.int64))
 
 
 @given(st.integers(0, MASK))
 def test_mixing_is_the_published_finalizer(value: int) -> None:
-    assert int(mixed(np.array([value], dtype=np.uint64))[0]) == finalized(value)
+    assert int(splitmix64(np.array([value], dtype=np.uint64))[0]) == finalized(value)
 
 
 def test_the_first_number_of_the_published_generator() -> None:
     """SplitMix64 of seed 1234567 starts with this number in every implementation."""
-    assert int(mixed(np.array([1234567], dtype=np.uint64))[0]) == 6457827717110365317
+    assert int(splitmix64(np.array([1234567], dtype=np.uint64))[0]) == 6457827717110365317
 
 
 def test_uniforms_are_those_of_a_loop() -> None:
     found = draws(3, seed=5)
-    for state, row in zip(found.states, found.uniforms(4), strict=True):
+    for state, row in zip(found.initial_states, found.uniforms(4), strict=True):
         step = 0x9E3779B97F4A7C15
         bits = [finalized((int(state) + step * j) & MASK) for j in range(1, 5)]
         assert row.tolist() == [(b >> 11) / 2**53 for b in bits]
@@ -60,11 +60,11 @@ def test_seed_example_number_and_part_all_matter() -> None:
         found,
         replace(found, seed=1),
         replace(found, seed=-1),
-        replace(found, examples=found.examples + np.uint64(2)),
-        replace(found, numbers=found.numbers + 1),
-        found.of("left"),
-        found.of("right"),
-        found.of("left").of("right"),
+        replace(found, row_keys=found.row_keys + np.uint64(2)),
+        replace(found, draw_index=found.draw_index + 1),
+        found.substream("left"),
+        found.substream("right"),
+        found.substream("left").substream("right"),
     ]
     rows = np.concatenate([one.uniforms(2) for one in others])
     assert len(np.unique(rows)) == rows.size
@@ -83,7 +83,7 @@ def test_uniforms_are_uniform_and_independent() -> None:
 
 def test_neighboring_examples_and_numbers_are_independent() -> None:
     examples = np.repeat(np.arange(200, dtype=np.uint64), 100)
-    values = Draws(0, examples, np.tile(np.arange(1, 101), 200)).uniforms(1).reshape(200, 100)
+    values = RowStreams(0, examples, np.tile(np.arange(1, 101), 200)).uniforms(1).reshape(200, 100)
     limit = 5 / np.sqrt(values.size)
     assert abs(np.corrcoef(values[:-1].ravel(), values[1:].ravel())[0, 1]) < limit
     assert abs(np.corrcoef(values[:, :-1].ravel(), values[:, 1:].ravel())[0, 1]) < limit

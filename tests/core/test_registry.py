@@ -11,13 +11,13 @@ import pytest
 from oodometer import metrics
 from oodometer.core.errors import InputError
 from oodometer.core.protocols import Metric
-from oodometer.core.registry import added, asked_for
+from oodometer.core.registry import load_entry_points, resolve_members
 
 
 def test_members_are_made_in_order_and_only_of_the_group_asked_for() -> None:
     entries = [mock.Mock(load=lambda made=made: lambda: made) for made in (1, 2)]
     with mock.patch("importlib.metadata.entry_points", return_value=entries) as asked:
-        assert added("oodometer.numbers", int, else_say="number") == (1, 2)
+        assert load_entry_points("oodometer.numbers", int, requirements="number") == (1, 2)
     asked.assert_called_once_with(group="oodometer.numbers")
 
 
@@ -28,11 +28,11 @@ def test_what_is_no_member_is_refused_by_name() -> None:
         mock.patch("importlib.metadata.entry_points", return_value=[entry]),
         pytest.raises(InputError, match=r"'theirs' gives a dict, which is no number: it counts\."),
     ):
-        added("oodometer.numbers", int, else_say="number: it counts")
+        load_entry_points("oodometer.numbers", int, requirements="number: it counts")
 
 
 def asked(names: Any) -> list[Any]:
-    return asked_for(names, Metric, what="metric", named=metrics.named)
+    return resolve_members(names, Metric, family="metric", get=metrics.get)
 
 
 def test_members_are_asked_for_by_name_or_as_they_are_each_once() -> None:

@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oodometer.core import softmax_kernels
-from oodometer.core.softmax_kernels import FLOOR, Array, Form, Ints
+from oodometer.core.softmax_kernels import MIN_PROBABILITY, Array, Ints, ScoreType
 
 # Two classes, narrow, wide: every code path; WIDE lies between 10 and 40.
 CLASSES = [2, 3, 10, 40, 200]
-FORMS: list[Form] = ["probs", "logits"]
+FORMS: list[ScoreType] = ["probs", "logits"]
 TEMPERATURES = [0.5, 1.0, 3.0]
 DTYPES = [np.float16, np.float32, np.float64]
 
 
-def made_scores(form: Form, n: int, k: int, dtype: npt.DTypeLike, seed: int = 0) -> Array:
+def made_scores(form: ScoreType, n: int, k: int, dtype: npt.DTypeLike, seed: int = 0) -> Array:
     """Scores of all sorts: unsure rows, sure rows, and probabilities of exactly 0."""
     rng = np.random.default_rng([seed, n, k])
     logits = rng.normal(size=(n, k)) * rng.choice([0.1, 1.0, 5.0], size=(n, 1))
@@ -41,20 +41,20 @@ def assert_near(found: npt.ArrayLike, expected: npt.ArrayLike, dtype: npt.DTypeL
     )
 
 
-def literal_softmax(row: Sequence[float], form: Form, temperature: float) -> list[float]:
-    logits = [math.log(max(p, FLOOR)) for p in row] if form == "probs" else list(row)
+def literal_softmax(row: Sequence[float], form: ScoreType, temperature: float) -> list[float]:
+    logits = [math.log(max(p, MIN_PROBABILITY)) for p in row] if form == "probs" else list(row)
     largest = max(logits)
     weights = [math.exp((z - largest) / temperature) for z in logits]
     return [weight / math.fsum(weights) for weight in weights]
 
 
-def literal_probs(row: Sequence[float], form: Form, temperature: float) -> list[float]:
+def literal_probs(row: Sequence[float], form: ScoreType, temperature: float) -> list[float]:
     """Probabilities are taken as they are where there is nothing to do."""
     untouched = form == "probs" and temperature == 1.0
     return list(row) if untouched else literal_softmax(row, form, temperature)
 
 
-def literal_top(row: Sequence[float], form: Form, temperature: float) -> tuple[float, int]:
+def literal_top(row: Sequence[float], form: ScoreType, temperature: float) -> tuple[float, int]:
     best = 0
     for j in range(1, len(row)):
         if row[j] > row[best]:
@@ -62,22 +62,22 @@ def literal_top(row: Sequence[float], form: Form, temperature: float) -> tuple[f
     return literal_probs(row, form, temperature)[best], best
 
 
-def literal_negative_entropy(row: Sequence[float], form: Form, temperature: float) -> float:
+def literal_negative_entropy(row: Sequence[float], form: ScoreType, temperature: float) -> float:
     probs = literal_probs(row, form, temperature)
     if len(row) == 2:
         probs = [max(probs), 1.0 - max(probs)]
     # Probabilities as given are floored before their logarithm is taken; others are not.
-    floor = FLOOR if form == "probs" and temperature == 1.0 and len(row) > 2 else 0.0
+    floor = MIN_PROBABILITY if form == "probs" and temperature == 1.0 and len(row) > 2 else 0.0
     return math.fsum(p * math.log(max(p, floor)) for p in probs if p > 0.0)
 
 
 def literal_slopes(
-    scores: Array, form: Form, labels: Sequence[int], inverse: float
+    scores: Array, form: ScoreType, labels: Sequence[int], inverse: float
 ) -> tuple[float, float, float]:
     """Mean −log softmax(b·z)_y, and by b: E[z] − z_y, Var[z]."""
     parts = []
     for row, label in zip(scores.tolist(), labels, strict=True):
-        logits = [math.log(max(p, FLOOR)) for p in row] if form == "probs" else row
+        logits = [math.log(max(p, MIN_PROBABILITY)) for p in row] if form == "probs" else row
         largest = max(logits)
         logits = [z - largest for z in logits]
         weights = [math.exp(inverse * z) for z in logits]
@@ -90,10 +90,10 @@ def literal_slopes(
     return nll, slope, curvature
 
 
-def assert_all_as_literal(scores: Array, form: Form, temperature: float) -> None:
+def assert_all_as_literal(scores: Array, form: ScoreType, temperature: float) -> None:
     """Confidence, class, negative entropy, softmax and its logarithm of every row."""
     rows = scores.tolist()
-    confidence, classes = softmax_kernels.top(scores, form, temperature)
+    confidence, classes = softmax_kernels.confidence_and_class(scores, form, temperature)
     np.testing.assert_array_equal(softmax_kernels.confidence(scores, form, temperature), confidence)
     expected = [literal_top(row, form, temperature) for row in rows]
     np.testing.assert_array_equal(classes, [label for _, label in expected])
@@ -104,7 +104,7 @@ def assert_all_as_literal(scores: Array, form: Form, temperature: float) -> None
     assert_near(found, entropy, scores.dtype)
     probs = [literal_softmax(row, form, temperature) for row in rows]
     assert_near(softmax_kernels.softmax(scores, form, temperature), probs, scores.dtype)
-    logs = [[math.log(max(p, FLOOR)) for p in row] for row in probs]
+    logs = [[math.log(max(p, MIN_PROBABILITY)) for p in row] for row in probs]
     assert_near(softmax_kernels.log_probs(scores, form, temperature), logs, scores.dtype)
 
 
@@ -117,7 +117,7 @@ def assert_all_as_literal(scores: Array, form: Form, temperature: float) -> None
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("k", CLASSES)
 def test_every_quantity_is_the_literal_one(
-    k: int, form: Form, temperature: float, dtype: npt.DTypeLike, order: str
+    k: int, form: ScoreType, temperature: float, dtype: npt.DTypeLike, order: str
 ) -> None:
     scores = made_scores(form, 30, k, dtype)
     scores = np.asfortranarray(scores) if order == "F" else scores
@@ -128,12 +128,12 @@ def test_every_quantity_is_the_literal_one(
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("k", CLASSES)
 def test_the_likelihood_and_its_slopes_are_the_literal_ones(
-    k: int, form: Form, dtype: npt.DTypeLike
+    k: int, form: ScoreType, dtype: npt.DTypeLike
 ) -> None:
     scores = made_scores(form, 80, k, dtype)
     labels = np.random.default_rng(1).integers(k, size=80)
     for inverse in (0.2, 1.0, 2.5):
-        found = softmax_kernels.likelihood_slopes(scores, form, labels, inverse)
+        found = softmax_kernels.nll_derivatives(scores, form, labels, inverse)
         expected = literal_slopes(scores, form, labels.tolist(), inverse)
         assert_near(found, expected, scores.dtype)
 
@@ -141,8 +141,8 @@ def test_the_likelihood_and_its_slopes_are_the_literal_ones(
 @pytest.mark.parametrize("extra", [-1, 0, 1, 2])
 @pytest.mark.parametrize("k", CLASSES)
 def test_nothing_changes_where_a_block_ends(k: int, extra: int) -> None:
-    n = max(softmax_kernels.CELLS // k, 16) + extra
-    assert len(list(softmax_kernels.blocks(n, k))) == (2 if extra > 1 else 1)
+    n = max(softmax_kernels.BLOCK_CELLS // k, 16) + extra
+    assert len(list(softmax_kernels.row_blocks(n, k))) == (2 if extra > 1 else 1)
     scores = made_scores("logits", n, k, np.float64)
     assert_all_as_literal(scores[-3:], "logits", 3.0)
     whole, tail = (
@@ -150,9 +150,11 @@ def test_nothing_changes_where_a_block_ends(k: int, extra: int) -> None:
         softmax_kernels.softmax(scores[-3:], "logits"),
     )
     np.testing.assert_allclose(whole[-3:], tail, rtol=1e-12)
-    np.testing.assert_array_equal(softmax_kernels.top(scores, "logits")[1], scores.argmax(axis=1))
+    np.testing.assert_array_equal(
+        softmax_kernels.confidence_and_class(scores, "logits")[1], scores.argmax(axis=1)
+    )
     np.testing.assert_allclose(
-        softmax_kernels.top(scores, "logits")[0], whole.max(axis=1), rtol=1e-12
+        softmax_kernels.confidence_and_class(scores, "logits")[0], whole.max(axis=1), rtol=1e-12
     )
     entropy = softmax_kernels.negative_entropy(scores, "logits")
     np.testing.assert_allclose(entropy, (whole * np.log(whole)).sum(axis=1), atol=1e-12)
@@ -162,19 +164,21 @@ def test_nothing_changes_where_a_block_ends(k: int, extra: int) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("k", CLASSES)
 def test_many_small_blocks_are_literal_too(
-    monkeypatch: pytest.MonkeyPatch, k: int, form: Form, n: int
+    monkeypatch: pytest.MonkeyPatch, k: int, form: ScoreType, n: int
 ) -> None:
-    monkeypatch.setattr(softmax_kernels, "CELLS", 16 * k)
+    monkeypatch.setattr(softmax_kernels, "BLOCK_CELLS", 16 * k)
     scores = made_scores(form, n, k, np.float64)
     labels = np.random.default_rng(n).integers(k, size=n)
     assert_all_as_literal(scores, form, 0.5)
-    found = softmax_kernels.likelihood_slopes(scores, form, labels, 1.5)
+    found = softmax_kernels.nll_derivatives(scores, form, labels, 1.5)
     np.testing.assert_allclose(found, literal_slopes(scores, form, labels.tolist(), 1.5), 1e-11)
 
 
 @pytest.mark.parametrize(("n", "k"), [(0, 3), (1, 2), (16, 10**6), (17, 10**6), (81_921, 1)])
 def test_blocks_cover_every_row_once_and_in_order(n: int, k: int) -> None:
-    covered = [row for rows in softmax_kernels.blocks(n, k) for row in range(rows.start, rows.stop)]
+    covered = [
+        row for rows in softmax_kernels.row_blocks(n, k) for row in range(rows.start, rows.stop)
+    ]
     assert covered == list(range(n))
 
 
@@ -200,7 +204,7 @@ def test_huge_logits_have_a_finite_likelihood(k: int, dtype: npt.DTypeLike) -> N
     scores = np.full((2, k), -1e4, dtype=dtype)
     scores[:, 1] = 1e4
     labels = np.array([0, 1])
-    found = softmax_kernels.likelihood_slopes(scores, "logits", labels, 1.0)
+    found = softmax_kernels.nll_derivatives(scores, "logits", labels, 1.0)
     # The wrong row costs the whole gap; nothing is left to be sure of, so no curvature.
     np.testing.assert_allclose(found, (1e4, 1e4, 0.0), rtol=1e-3)
 
@@ -219,13 +223,13 @@ def test_a_class_masked_by_the_lowest_number_has_no_probability(
     assert (probs[:, -1] == 0).all()
     for quantity in (
         softmax_kernels.negative_entropy,
-        lambda *given: softmax_kernels.top(*given)[0],
+        lambda *given: softmax_kernels.confidence_and_class(*given)[0],
     ):
         found = quantity(scores, "logits", temperature)
         assert_near(found, quantity(kept, "logits", temperature), scores.dtype)
     labels = np.zeros(30, dtype=np.int64)
-    slopes = softmax_kernels.likelihood_slopes(scores, "logits", labels, 1 / temperature)
-    expected = softmax_kernels.likelihood_slopes(kept, "logits", labels, 1 / temperature)
+    slopes = softmax_kernels.nll_derivatives(scores, "logits", labels, 1 / temperature)
+    expected = softmax_kernels.nll_derivatives(kept, "logits", labels, 1 / temperature)
     assert_near(slopes, expected, scores.dtype)
 
 
@@ -233,7 +237,7 @@ def test_a_class_masked_by_the_lowest_number_has_no_probability(
 @pytest.mark.parametrize("k", CLASSES)
 def test_a_row_of_zeros_and_a_one_is_sure(k: int, dtype: npt.DTypeLike) -> None:
     probs = np.eye(k, dtype=dtype)
-    confidence, classes = softmax_kernels.top(probs, "probs")
+    confidence, classes = softmax_kernels.confidence_and_class(probs, "probs")
     np.testing.assert_array_equal(classes, range(k))
     np.testing.assert_array_equal(confidence, 1.0)
     np.testing.assert_array_equal(softmax_kernels.negative_entropy(probs, "probs"), 0.0)
@@ -245,7 +249,7 @@ def test_under_a_temperature_a_probability_of_0_counts_as_the_floor(
     k: int, temperature: float
 ) -> None:
     probs = np.eye(k)
-    rest = FLOOR ** (1 / temperature)
+    rest = MIN_PROBABILITY ** (1 / temperature)
     expected = np.full((k, k), rest)
     np.fill_diagonal(expected, 1.0)
     expected /= 1.0 + (k - 1) * rest
@@ -253,12 +257,12 @@ def test_under_a_temperature_a_probability_of_0_counts_as_the_floor(
         softmax_kernels.softmax(probs, "probs", temperature), expected, rtol=1e-9
     )
     logs = softmax_kernels.log_probs(probs, "probs", temperature)
-    np.testing.assert_allclose(logs, np.log(np.maximum(expected, FLOOR)), atol=1e-9)
+    np.testing.assert_allclose(logs, np.log(np.maximum(expected, MIN_PROBABILITY)), atol=1e-9)
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("k", CLASSES)
-def test_an_even_row_has_the_entropy_log_k(k: int, form: Form) -> None:
+def test_an_even_row_has_the_entropy_log_k(k: int, form: ScoreType) -> None:
     scores = np.full((3, k), 1.0 / k)
     for temperature in TEMPERATURES:
         entropy = softmax_kernels.negative_entropy(scores, form, temperature)
@@ -278,9 +282,11 @@ def test_rounding_below_0_and_above_1_leaves_every_quantity_finite(k: int) -> No
 
 def test_whole_numbers_of_8_bytes_keep_their_differences() -> None:
     scores = np.array([[2**24, 2**24 + 1, 0], [2**24 + 1, 2**24, 0]])
-    np.testing.assert_array_equal(softmax_kernels.top(scores, "logits")[1], [1, 0])
+    np.testing.assert_array_equal(softmax_kernels.confidence_and_class(scores, "logits")[1], [1, 0])
     expected = 1.0 / (1.0 + math.exp(-1.0))
-    np.testing.assert_allclose(softmax_kernels.top(scores, "logits")[0], expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        softmax_kernels.confidence_and_class(scores, "logits")[0], expected, rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -302,7 +308,7 @@ def test_nothing_is_computed_narrower_than_it_came(
     assert softmax_kernels.work_dtype(scores) == work
     assert softmax_kernels.softmax(scores, "probs").dtype == work
     assert softmax_kernels.negative_entropy(scores, "logits").dtype == work
-    assert softmax_kernels.top(scores, "logits")[0].dtype == work
+    assert softmax_kernels.confidence_and_class(scores, "logits")[0].dtype == work
 
 
 # Ties, ranks, laws ----------------------------------------------------------------------------
@@ -311,27 +317,33 @@ def test_nothing_is_computed_narrower_than_it_came(
 @pytest.mark.parametrize("temperature", TEMPERATURES)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("k", CLASSES)
-def test_on_ties_the_lowest_class_wins(k: int, form: Form, temperature: float) -> None:
+def test_on_ties_the_lowest_class_wins(k: int, form: ScoreType, temperature: float) -> None:
     rng = np.random.default_rng(k)
     values = np.array([0.25, 0.25, 0.1]) if form == "probs" else np.array([2.0, 2.0, -1.0])
     scores = rng.choice(values, size=(100, k))
     expected = [row.index(max(row)) for row in scores.tolist()]
-    np.testing.assert_array_equal(softmax_kernels.top(scores, form, temperature)[1], expected)
+    np.testing.assert_array_equal(
+        softmax_kernels.confidence_and_class(scores, form, temperature)[1], expected
+    )
     even = np.full((4, k), 0.5, dtype=np.float32)
-    np.testing.assert_array_equal(softmax_kernels.top(even, form, temperature)[1], 0)
+    np.testing.assert_array_equal(
+        softmax_kernels.confidence_and_class(even, form, temperature)[1], 0
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("k", CLASSES)
-def test_a_temperature_keeps_the_class(k: int, form: Form) -> None:
+def test_a_temperature_keeps_the_class(k: int, form: ScoreType) -> None:
     scores = made_scores(form, 300, k, np.float32)
-    expected = softmax_kernels.top(scores, form)[1]
+    expected = softmax_kernels.confidence_and_class(scores, form)[1]
     for temperature in (0.05, 0.5, 3.0, 20.0):
-        np.testing.assert_array_equal(softmax_kernels.top(scores, form, temperature)[1], expected)
+        np.testing.assert_array_equal(
+            softmax_kernels.confidence_and_class(scores, form, temperature)[1], expected
+        )
 
 
-def assert_entropy_follows_confidence(scores: Array, form: Form, temperature: float) -> None:
-    confidence = softmax_kernels.top(scores, form, temperature)[0]
+def assert_entropy_follows_confidence(scores: Array, form: ScoreType, temperature: float) -> None:
+    confidence = softmax_kernels.confidence_and_class(scores, form, temperature)[0]
     entropy = softmax_kernels.negative_entropy(scores, form, temperature)
     order = np.argsort(confidence, kind="stable")
     assert (np.diff(entropy[order]) >= 0).all()
@@ -372,7 +384,7 @@ def test_saturated_float32_logits_of_two_classes_are_still_told_apart(
     # In float32 every one of these confidences would be 1.
     gaps = np.arange(18.0, 36.0, 0.5)
     logits = np.stack([np.zeros_like(gaps), gaps], axis=1).astype(dtype)
-    assert (np.diff(softmax_kernels.top(logits, "logits")[0]) > 0).all()
+    assert (np.diff(softmax_kernels.confidence_and_class(logits, "logits")[0]) > 0).all()
     assert (np.diff(softmax_kernels.negative_entropy(logits, "logits")) > 0).all()
 
 
@@ -417,7 +429,7 @@ def test_confidence_and_entropy_stay_within_their_bounds(
 ) -> None:
     scores = np.array(rows)
     k = scores.shape[1]
-    confidence = softmax_kernels.top(scores, "logits", temperature)[0]
+    confidence = softmax_kernels.confidence_and_class(scores, "logits", temperature)[0]
     entropy = softmax_kernels.negative_entropy(scores, "logits", temperature)
     assert ((confidence >= 1 / k - 1e-12) & (confidence <= 1.0)).all()
     assert ((entropy >= -math.log(k) - 1e-12) & (entropy <= 0.0)).all()
@@ -432,7 +444,7 @@ def test_renaming_the_classes_changes_neither_confidence_nor_entropy(
     other = scores[:, np.random.default_rng(seed).permutation(scores.shape[1])]
     for quantity in (
         softmax_kernels.negative_entropy,
-        lambda *given: softmax_kernels.top(*given)[0],
+        lambda *given: softmax_kernels.confidence_and_class(*given)[0],
     ):
         found = quantity(other, "logits", 2.0)
         np.testing.assert_allclose(found, quantity(scores, "logits", 2.0), rtol=1e-9, atol=1e-13)
@@ -442,17 +454,19 @@ def test_renaming_the_classes_changes_neither_confidence_nor_entropy(
 @pytest.mark.parametrize("temperature", [1.0, 3.0])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("k", CLASSES)
-def test_the_input_is_never_modified(k: int, form: Form, temperature: float, order: str) -> None:
+def test_the_input_is_never_modified(
+    k: int, form: ScoreType, temperature: float, order: str
+) -> None:
     for dtype in DTYPES:
         given = made_scores(form, 50, k, dtype)
         scores = np.asfortranarray(given) if order == "F" else given.copy()
         labels: Ints = np.zeros(50, dtype=np.int64)
-        softmax_kernels.top(scores, form, temperature)
+        softmax_kernels.confidence_and_class(scores, form, temperature)
         softmax_kernels.confidence(scores, form, temperature)
         softmax_kernels.negative_entropy(scores, form, temperature)
         softmax_kernels.softmax(scores, form, temperature)[:] = 0
         softmax_kernels.log_probs(scores, form, temperature)[:] = 0
-        softmax_kernels.likelihood_slopes(scores, form, labels, 1 / temperature)
+        softmax_kernels.nll_derivatives(scores, form, labels, 1 / temperature)
         np.testing.assert_array_equal(scores, given)
 
 

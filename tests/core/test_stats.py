@@ -23,11 +23,11 @@ FEW = st.sampled_from([0.0, 0.1, 0.25, 0.25000001, 0.5, 0.9, 1.0])
 
 def test_a_stream_depends_on_its_own_path_alone() -> None:
     names = ["atc-mc", "atc-ne", "doc", "im"]
-    forwards = {name: stats.stream(7, "bootstrap", name).random(5).tolist() for name in names}
+    forwards = {name: stats.rng_for(7, "bootstrap", name).random(5).tolist() for name in names}
     backwards = {}
     for name in reversed(names):
-        _ = stats.stream(7, "something else", name).random(1000)
-        backwards[name] = stats.stream(7, "bootstrap", name).random(5).tolist()
+        _ = stats.rng_for(7, "something else", name).random(1000)
+        backwards[name] = stats.rng_for(7, "bootstrap", name).random(5).tolist()
     assert forwards == backwards
 
 
@@ -36,13 +36,13 @@ def test_different_seeds_and_paths_give_different_streams() -> None:
         (0,), (1,), (0, "a"), (0, "b"), (0, "a", "b"), (0, "b", "a"), (0, "ab"), (0, "a", 1),
         (1, "a"), (0, 1), (10,), (0, "segment", "x"), (0, "segment", "y"),
     ]  # fmt: skip
-    first = {stats.stream(*path).random() for path in paths}
+    first = {stats.rng_for(*path).random() for path in paths}
     assert len(first) == len(paths)
 
 
 def test_a_stream_is_the_same_on_every_machine_and_day() -> None:
     # Results of a seed are promised to stay; this number may only change on purpose.
-    drawn = stats.stream(0, "bootstrap", "atc-mc").integers(10**6, size=3)
+    drawn = stats.rng_for(0, "bootstrap", "atc-mc").integers(10**6, size=3)
     assert drawn.tolist() == [169194, 268182, 939960]
 
 
@@ -60,7 +60,7 @@ def literal_counts(edges: list[float], values: list[float]) -> list[int]:
 @settings(max_examples=150)
 def test_counts_between_edges_are_the_literal_ones(edges: list[float], values: list[float]) -> None:
     edges = sorted(edges)
-    found = stats.counts_between(np.array(edges), np.array(values))
+    found = stats.histogram(np.array(edges), np.array(values))
     assert found.tolist() == literal_counts(edges, values)
 
 
@@ -69,10 +69,10 @@ def test_counts_of_many_values_add_up(dtype: npt.DTypeLike) -> None:
     rng = np.random.default_rng(0)
     values = rng.random(5000).astype(dtype)
     edges = np.sort(rng.choice(values, size=40, replace=False))
-    found = stats.counts_between(edges, values)
+    found = stats.histogram(edges, values)
     assert found.tolist() == literal_counts(edges.tolist(), values.tolist())
     assert found.sum() == 5000
-    halves = stats.counts_between(edges, values[:1234]) + stats.counts_between(edges, values[1234:])
+    halves = stats.histogram(edges, values[:1234]) + stats.histogram(edges, values[1234:])
     np.testing.assert_array_equal(halves, found)
 
 
@@ -80,7 +80,7 @@ def test_float32_values_are_told_apart_from_float64_edges() -> None:
     edge = np.array([0.1])
     below, above = np.float32(0.1), np.nextafter(np.float32(0.1), np.float32(0))
     values = np.array([below, above], dtype=np.float32)
-    assert stats.counts_between(edge, values).tolist() == literal_counts([0.1], values.tolist())
+    assert stats.histogram(edge, values).tolist() == literal_counts([0.1], values.tolist())
 
 
 # Intervals ------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def test_float32_values_are_told_apart_from_float64_edges() -> None:
 def test_wilson_is_scipys(n: int, share: float) -> None:
     successes = round(share * n)
     expected = peer.binomtest(successes, n).proportion_ci(0.95, method="wilson")
-    low, high = stats.wilson(successes, n)
+    low, high = stats.wilson_interval(successes, n)
     assert (low, high) == pytest.approx((expected.low, expected.high), abs=1e-12)
     assert 0.0 <= low <= successes / n + 1e-12
     assert successes / n - 1e-12 <= high <= 1.0
@@ -156,7 +156,7 @@ def test_the_distance_is_0_of_equals_and_1_of_strangers() -> None:
 
 def test_drawn_counts_keep_their_total_their_shape_and_their_empty_cells() -> None:
     counts = np.array([[5, 0], [90, 200], [0, 705]])
-    drawn = stats.draw_counts(np.random.default_rng(0), counts, 4000)
+    drawn = stats.bootstrap_counts(np.random.default_rng(0), counts, 4000)
     assert drawn.shape == (4000, 3, 2)
     np.testing.assert_array_equal(drawn.sum(axis=(1, 2)), 1000)
     np.testing.assert_array_equal(drawn[:, counts == 0], 0)
@@ -167,13 +167,13 @@ def test_drawn_counts_keep_their_total_their_shape_and_their_empty_cells() -> No
 
 
 def test_drawn_counts_of_one_filled_cell_do_not_vary() -> None:
-    drawn = stats.draw_counts(np.random.default_rng(0), np.array([0, 7, 0]), 20)
+    drawn = stats.bootstrap_counts(np.random.default_rng(0), np.array([0, 7, 0]), 20)
     np.testing.assert_array_equal(drawn, [[0, 7, 0]] * 20)
 
 
 def test_drawn_counts_of_very_many_cells_are_possible() -> None:
     counts = np.random.default_rng(1).integers(0, 3, size=5000)
-    drawn = stats.draw_counts(np.random.default_rng(0), counts, 3)
+    drawn = stats.bootstrap_counts(np.random.default_rng(0), counts, 3)
     np.testing.assert_array_equal(drawn.sum(axis=1), counts.sum())
 
 
@@ -190,7 +190,7 @@ def test_moments_add_up_over_batches(dtype: npt.DTypeLike) -> None:
 
 def test_drawn_means_have_the_mean_and_the_standard_error() -> None:
     values = np.random.default_rng(0).beta(5, 2, size=400)
-    drawn = stats.draw_means(np.random.default_rng(1), stats.moments(values), 20_000)
+    drawn = stats.bootstrap_means(np.random.default_rng(1), stats.moments(values), 20_000)
     error = values.std() / math.sqrt(400)
     assert drawn.shape == (20_000,)
     assert drawn.mean() == pytest.approx(values.mean(), abs=5 * error / math.sqrt(20_000))
@@ -201,13 +201,13 @@ def test_drawn_means_have_the_mean_and_the_standard_error() -> None:
 
 
 def test_drawn_means_of_a_constant_are_the_constant() -> None:
-    drawn = stats.draw_means(np.random.default_rng(0), stats.moments(np.full(77, 0.3)), 10)
+    drawn = stats.bootstrap_means(np.random.default_rng(0), stats.moments(np.full(77, 0.3)), 10)
     np.testing.assert_allclose(drawn, 0.3, atol=1e-8)
 
 
 def test_redrawn_means_are_those_of_rows_drawn_with_replacement() -> None:
     values = np.random.default_rng(0).normal(size=(2, 40)) + np.array([[0.0], [3.0]])
-    drawn = stats.redrawn_means(np.random.default_rng(1), values, 4000)
+    drawn = stats.paired_bootstrap_means(np.random.default_rng(1), values, 4000)
     assert drawn.shape == (4000, 2)
     assert drawn.mean(axis=0) == pytest.approx(values.mean(axis=1), abs=0.01)
     assert drawn.std(axis=0) == pytest.approx(values.std(axis=1) / np.sqrt(40), rel=0.05)
@@ -216,24 +216,28 @@ def test_redrawn_means_are_those_of_rows_drawn_with_replacement() -> None:
 def test_redrawn_means_share_their_draws_whatever_the_blocks() -> None:
     """300,000 columns are drawn 13 at a time; a row and its double stay in step."""
     row = np.random.default_rng(0).random(300_000)
-    drawn = stats.redrawn_means(np.random.default_rng(1), np.stack([row, 2 * row]), 15)
+    drawn = stats.paired_bootstrap_means(np.random.default_rng(1), np.stack([row, 2 * row]), 15)
     assert drawn.shape == (15, 2)
     assert drawn[:, 1] == pytest.approx(2 * drawn[:, 0])
     assert len(np.unique(drawn[:, 0])) == 15
 
 
 def test_ties_count_by_half() -> None:
-    assert stats.beats(np.array([1.0, 2.0, 3.0, 0.0]), np.array([1.0, 1.0, 4.0, 0.0])) == 0.5
+    assert (
+        stats.win_probability(np.array([1.0, 2.0, 3.0, 0.0]), np.array([1.0, 1.0, 4.0, 0.0])) == 0.5
+    )
 
 
 @given(st.lists(st.floats(0.001, 100), min_size=1, max_size=30), st.floats(0.1, 10))
 @settings(max_examples=50)
 def test_the_effective_share_is_kishs_and_has_no_unit(weights: list[float], unit: float) -> None:
-    found = stats.effective_share(np.array(weights))
+    found = stats.effective_sample_fraction(np.array(weights))
     literal = sum(weights) ** 2 / (len(weights) * sum(weight**2 for weight in weights))
     assert found == pytest.approx(literal, rel=1e-9)
     assert 1 / len(weights) - 1e-9 <= found <= 1 + 1e-9
-    assert stats.effective_share(np.array(weights) * unit) == pytest.approx(found, rel=1e-9)
+    assert stats.effective_sample_fraction(np.array(weights) * unit) == pytest.approx(
+        found, rel=1e-9
+    )
 
 
 # Robust lines ---------------------------------------------------------------------------------
@@ -325,12 +329,12 @@ def test_auroc_is_scikit_learns() -> None:
 
 
 def test_drawn_weights_have_poissons_chances() -> None:
-    drawn = stats.draw_weights(np.random.default_rng(0), (1000, 1000))
+    drawn = stats.poisson_bootstrap_weights(np.random.default_rng(0), (1000, 1000))
     found = np.bincount(drawn.ravel(), minlength=9)[:9] / drawn.size
     # Three standard errors of a million draws.
     chances = peer.poisson.pmf(np.arange(9), 1.0)
     assert (np.abs(found - chances) < 3 * np.sqrt(chances / drawn.size) + 2**-16).all()
-    every = stats._poisson_values().astype(float)
+    every = stats._poisson_quantile_table().astype(float)
     assert every.mean() == pytest.approx(1.0, abs=1e-5)
     assert every.var() == pytest.approx(1.0, abs=1e-4)
 
@@ -342,10 +346,10 @@ def test_replicates_by_few_follow_the_law_of_these() -> None:
         asked.append(count)
         return rng.normal(3.0, 0.5, size=count)
 
-    found = stats.draw_by_few(draw, rng, 20_000, 400)
+    found = stats.bootstrap_normal_approx(draw, rng, 20_000, 400)
     assert asked == [400]
     assert (found.mean(), found.std()) == (
         pytest.approx(3.0, abs=0.1),
         pytest.approx(0.5, rel=0.15),
     )
-    assert len(stats.draw_by_few(draw, rng, 400, 400)) == asked[-1] == 400
+    assert len(stats.bootstrap_normal_approx(draw, rng, 400, 400)) == asked[-1] == 400

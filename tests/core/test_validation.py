@@ -160,7 +160,7 @@ def test_the_first_offending_row_is_named_whatever_is_wrong_with_it() -> None:
 @pytest.mark.parametrize("extra", [-1, 0, 1, 5])
 @pytest.mark.parametrize("k", [3, 40])
 def test_a_row_is_counted_from_the_first_also_beyond_a_block(k: int, extra: int) -> None:
-    row = softmax_kernels.CELLS // k + extra
+    row = softmax_kernels.BLOCK_CELLS // k + extra
     probs = np.full((row + 10, k), 1.0 / k, dtype=np.float32)
     probs[row] *= 1.5
     assert f"row {row} sums to 1.5." in refusal_of(probs)
@@ -225,7 +225,7 @@ def not_quite_probs() -> list[Floats]:
 def test_what_does_not_look_like_probabilities_does_not_warn(which: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert Predictions.from_logits(not_quite_probs()[which]).form == "logits"
+        assert Predictions.from_logits(not_quite_probs()[which]).score_type == "logits"
 
 
 def test_huge_float16_logits_pass_without_a_warning() -> None:
@@ -339,7 +339,7 @@ def test_of_many_classes_only_some_are_shown() -> None:
 @given(st.lists(st.sampled_from(NAMES), min_size=1, max_size=20))
 @settings(max_examples=30)
 def test_labels_by_name_are_the_names_places(labels: list[str]) -> None:
-    found = validation.labels(labels, len(labels), 3, NAMES)
+    found = validation.encode_labels(labels, len(labels), 3, NAMES)
     assert found is not None
     assert found.tolist() == [NAMES.index(label) for label in labels]
 
@@ -403,7 +403,7 @@ def test_ids_must_be_one_a_row() -> None:
 )
 def test_a_bad_confidence_is_refused(confidence: Any, message: str) -> None:
     with pytest.raises(InputError) as caught:
-        Predictions.from_signals(confidence, k=2)
+        Predictions.from_confidence(confidence, k=2)
     assert str(caught.value) == message
 
 
@@ -421,7 +421,7 @@ def test_a_bad_confidence_is_refused(confidence: Any, message: str) -> None:
 )  # fmt: skip
 def test_bad_signals_are_refused(signals: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
-        Predictions.from_signals([0.9, 0.6], k=3, **signals)
+        Predictions.from_confidence([0.9, 0.6], k=3, **signals)
     assert str(caught.value) == message
 
 
@@ -429,7 +429,7 @@ def test_bad_signals_are_refused(signals: dict[str, Any], message: str) -> None:
 def test_a_classifier_of_fewer_than_two_classes_is_refused(k: int) -> None:
     message = f"^k must be at least 2; got {k}. A classifier has two classes or more.$"
     with pytest.raises(InputError, match=message):
-        Predictions.from_signals([1.0], k=k)
+        Predictions.from_confidence([1.0], k=k)
     with pytest.raises(InputError, match=message):
         Predictions.from_classes([0], k=k)
     with pytest.raises(InputError, match=message):
@@ -461,9 +461,9 @@ def test_bad_decisions_are_refused(classes: Any, given: dict[str, Any], message:
 
 
 def test_different_numbers_of_classes_are_told() -> None:
-    validation.same_classes(3, 3, "the source", "the target")
+    validation.check_same_class_count(3, 3, "the source", "the target")
     with pytest.raises(InputError) as caught:
-        validation.same_classes(3, 4, "the source", "the target")
+        validation.check_same_class_count(3, 4, "the source", "the target")
     assert str(caught.value) == (
         "the source has 3 classes, the target has 4. "
         "Both must be outputs of one and the same set of classes."
@@ -479,9 +479,9 @@ def test_different_numbers_of_classes_are_told() -> None:
     ],
 )
 def test_different_ids_are_told_with_the_row(ids: list[Any], other: list[Any], shown: str) -> None:
-    validation.same_ids(np.array(ids), np.array(ids))
+    validation.check_same_ids(np.array(ids), np.array(ids))
     with pytest.raises(InputError) as caught:
-        validation.same_ids(np.array(ids), np.array(other))
+        validation.check_same_ids(np.array(ids), np.array(other))
     assert str(caught.value) == f"The ids of the two models differ: {shown}. Sort both by id."
 
 

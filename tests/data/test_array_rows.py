@@ -10,14 +10,14 @@ import pytest
 
 from oodometer.core.errors import InputError
 from oodometer.core.softmax_kernels import Array
-from oodometer.data import InMemory, as_dataset
+from oodometer.data import InMemoryDataset, as_dataset
 
 IMAGES = np.arange(3 * 4 * 4, dtype=np.uint8).reshape(3, 4, 4)
 
 
-def opened(thing: Any, **options: Any) -> InMemory:
+def opened(thing: Any, **options: Any) -> InMemoryDataset:
     data = as_dataset(thing, **options)
-    assert isinstance(data, InMemory)
+    assert isinstance(data, InMemoryDataset)
     return data
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from oodometer.core.errors import InputError
 from oodometer.data import batch_reader
-from oodometer.data.batch_reader import Wanted
+from oodometer.data.batch_reader import BatchReadSpec
 from tests.support.partitioned_files import write
 
 KINDS = ("a.parquet", "a.csv", "a.csv.gz", "a.feather", "a.arrow")
@@ -31,27 +31,27 @@ def test_all_rows_come_in_order_and_only_the_columns_wanted(
     name: str, rows: int, table: pa.Table, tmp_path: Path
 ) -> None:
     path = write(table, tmp_path / name, group=60)
-    found = list(batch_reader.batches(path, None, Wanted(("y", "x"), rows)))
+    found = list(batch_reader.read_batches(path, None, BatchReadSpec(("y", "x"), rows)))
     assert max(batch.num_rows for batch in found) <= rows
     whole = pa.Table.from_batches(found)
     assert sorted(whole.column_names) == ["x", "y"]
     assert whole.column("y").to_pylist() == list(range(500))
     np.testing.assert_allclose(whole.column("x").to_numpy(), table.column("x").to_numpy())
-    assert batch_reader.schema_of(path).names == ["x", "name", "y"]
+    assert batch_reader.read_schema(path).names == ["x", "name", "y"]
 
 
 def test_rows_are_counted_where_files_tell(table: pa.Table, tmp_path: Path) -> None:
     paths = {name: write(table, tmp_path / name, group=200) for name in KINDS}
-    assert batch_reader.group_rows(paths["a.parquet"]) == (200, 200, 100)
-    assert batch_reader.group_rows(paths["a.feather"]) == (500,)
-    assert [batch_reader.group_rows(paths[name]) for name in ("a.csv", "a.csv.gz", "a.arrow")] == (
-        [None] * 3
-    )
+    assert batch_reader.row_group_sizes(paths["a.parquet"]) == (200, 200, 100)
+    assert batch_reader.row_group_sizes(paths["a.feather"]) == (500,)
+    assert [
+        batch_reader.row_group_sizes(paths[name]) for name in ("a.csv", "a.csv.gz", "a.arrow")
+    ] == ([None] * 3)
 
 
 def test_some_row_groups_of_a_file(table: pa.Table, tmp_path: Path) -> None:
     path = write(table, tmp_path / "a.parquet", group=200)
-    (only,) = batch_reader.batches(path, (1,), Wanted(("y",), 1000))
+    (only,) = batch_reader.read_batches(path, (1,), BatchReadSpec(("y",), 1000))
     assert only.column(0).to_pylist() == list(range(200, 400))
 
 
@@ -61,7 +61,7 @@ def test_a_large_row_group_is_not_read_at_once(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": np.random.default_rng(0).random(n)}), path, row_group_size=n)
     pa.default_memory_pool().release_unused()
     before, most = pa.total_allocated_bytes(), 0
-    for _ in batch_reader.batches(path, None, Wanted(("x",), 10_000)):
+    for _ in batch_reader.read_batches(path, None, BatchReadSpec(("x",), 10_000)):
         most = max(most, pa.total_allocated_bytes() - before)
     assert most < 8 * n / 4
 
@@ -69,7 +69,9 @@ def test_a_large_row_group_is_not_read_at_once(tmp_path: Path) -> None:
 def test_types_of_text_are_as_wanted(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("x\n0\n1\n0.5\n")
-    (found,) = batch_reader.batches(path, None, Wanted(("x",), 9, types=(("x", pa.float64()),)))
+    (found,) = batch_reader.read_batches(
+        path, None, BatchReadSpec(("x",), 9, column_types=(("x", pa.float64()),))
+    )
     assert found.column(0).to_pylist() == [0.0, 1.0, 0.5]
 
 
@@ -80,15 +82,15 @@ def test_a_broken_file_is_one_line_with_its_name(
     path = write(table, tmp_path / name)
     path.write_bytes(b"")
     with pytest.raises(InputError, match=rf"^{name} can't be read as \w+: .*\?$"):
-        batch_reader.schema_of(path)
+        batch_reader.read_schema(path)
     path.unlink()
     with pytest.raises(InputError, match="There is no file"):
-        batch_reader.schema_of(path)
+        batch_reader.read_schema(path)
 
 
 def test_text_that_is_no_number_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("x\n0.25\nmaybe\n")
-    wanted = Wanted(("x",), 9, types=(("x", pa.float64()),))
+    wanted = BatchReadSpec(("x",), 9, column_types=(("x", pa.float64()),))
     with pytest.raises(InputError, match=r"^a.csv can't be read as CSV: .*'maybe'"):
-        list(batch_reader.batches(path, None, wanted))
+        list(batch_reader.read_batches(path, None, wanted))

@@ -10,17 +10,19 @@ from hypothesis import strategies as st
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import Inputs
 from oodometer.core.protocols import Dataset
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.data import as_dataset
-from oodometer.data._concat_dataset import Joined
-from oodometer.data._transformed_dataset import Changed
+from oodometer.data._concat_dataset import ConcatDataset
+from oodometer.data._transformed_dataset import TransformedDataset
 
 ROWS = np.random.default_rng(0).normal(size=(12, 3))
 
 
-def joined() -> Joined:
+def joined() -> ConcatDataset:
     cuts = [(0, 5), (5, 6), (6, 12)]
-    return Joined("all", tuple(as_dataset(ROWS[a:b], labels=np.arange(a, b)) for a, b in cuts))
+    return ConcatDataset(
+        "all", tuple(as_dataset(ROWS[a:b], labels=np.arange(a, b)) for a, b in cuts)
+    )
 
 
 @given(st.lists(st.integers(-12, 11), max_size=20))
@@ -42,12 +44,12 @@ def test_it_is_a_dataset_like_the_whole() -> None:
 
 
 def test_texts_and_single_parts() -> None:
-    assert Joined("t", (as_dataset(["a"]), as_dataset(["b", "c"]))).take(slice(None)) == [
+    assert ConcatDataset("t", (as_dataset(["a"]), as_dataset(["b", "c"]))).take(slice(None)) == [
         "a",
         "b",
         "c",
     ]
-    single = Joined("t", (as_dataset(["a", "b"]),))
+    single = ConcatDataset("t", (as_dataset(["a", "b"]),))
     assert single.take(np.array([1])) == ["b"]
     assert single.take(slice(0, 0)) == []
 
@@ -65,39 +67,41 @@ def test_some_rows_are_a_dataset_again() -> None:
 
 
 def test_fingerprints_tell_contents_apart() -> None:
-    other = Joined("all", (as_dataset(ROWS[:6]), as_dataset(ROWS[6:] + 1)))
+    other = ConcatDataset("all", (as_dataset(ROWS[:6]), as_dataset(ROWS[6:] + 1)))
     assert joined().fingerprint == joined().fingerprint != other.fingerprint
     images = np.zeros((2, 4, 6, 3), dtype=np.uint8)
-    wide, high = (Joined("i", (as_dataset(x),)) for x in (images, images.transpose(0, 2, 1, 3)))
+    wide, high = (
+        ConcatDataset("i", (as_dataset(x),)) for x in (images, images.transpose(0, 2, 1, 3))
+    )
     assert np.array_equal(wide.keys, high.keys)
     assert wide.fingerprint != high.fingerprint
 
 
 def test_labels_are_known_where_all_parts_have_them() -> None:
-    some = Joined("x", (as_dataset(ROWS[:2], labels=[0, 1]), as_dataset(ROWS[2:])))
+    some = ConcatDataset("x", (as_dataset(ROWS[:2], labels=[0, 1]), as_dataset(ROWS[2:])))
     assert some.labels is None
-    mixed = Joined(
+    mixed = ConcatDataset(
         "x", (as_dataset(ROWS[:2], labels=[0, 1]), as_dataset(ROWS[2:4], labels=["a", "b"]))
     )
     with pytest.raises(InputError, match="some labels are names and some are numbers"):
         _ = mixed.labels
     names = [as_dataset(ROWS[:1], labels=[name]) for name in ("a", "zebra")]
-    found = Joined("x", tuple(names)).labels
+    found = ConcatDataset("x", tuple(names)).labels
     assert found is not None
     assert found.tolist() == ["a", "zebra"]
 
 
 def test_several_kinds_can_not_be_one() -> None:
     with pytest.raises(InputError, match="got text and vectors"):
-        Joined("x", (as_dataset(["a"]), as_dataset(ROWS)))
+        ConcatDataset("x", (as_dataset(["a"]), as_dataset(ROWS)))
     with pytest.raises(InputError, match="got nothing"):
-        Joined("x", ())
+        ConcatDataset("x", ())
 
 
 def test_bad_rows_that_were_left_out_are_still_named() -> None:
     parts = (as_dataset(["a", " "], skip_bad=True), as_dataset(["b"]))
-    assert Joined("x", parts).skipped == ("row 1",)
-    assert Joined("x", (Changed(as_dataset(["a"]), Same()),)).skipped == ()
+    assert ConcatDataset("x", parts).skipped == ("row 1",)
+    assert ConcatDataset("x", (TransformedDataset(as_dataset(["a"]), Same()),)).skipped == ()
 
 
 class Same:
@@ -105,12 +109,12 @@ class Same:
 
     name = "same"
 
-    def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
+    def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
         return inputs
 
 
 def test_rows_that_do_not_fit_together_are_refused_in_one_line() -> None:
-    both = Joined("a + b", (as_dataset(ROWS), as_dataset(ROWS[:, :2])))
+    both = ConcatDataset("a + b", (as_dataset(ROWS), as_dataset(ROWS[:, :2])))
     with pytest.raises(InputError, match=r"Rows of a \+ b can't be put side by side") as caught:
         both.take(slice(None))
     assert "vectors of one width" in str(caught.value)

@@ -12,7 +12,7 @@ from oodometer.core import inputs as batches
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import Inputs
 from oodometer.core.protocols import Dataset
-from oodometer.data import InMemory
+from oodometer.data import InMemoryDataset
 
 BATCHES: list[Inputs] = [
     np.arange(5 * 4 * 4, dtype=np.uint8).reshape(5, 4, 4),
@@ -23,19 +23,19 @@ BATCHES: list[Inputs] = [
 ]
 
 
-@pytest.mark.parametrize("inputs", BATCHES, ids=batches.kind_of)
+@pytest.mark.parametrize("inputs", BATCHES, ids=batches.infer_kind)
 def test_batches_and_takes_give_the_rows(inputs: Inputs) -> None:
-    data = InMemory("data", inputs, labels=np.arange(5))
+    data = InMemoryDataset("data", inputs, labels=np.arange(5))
     assert isinstance(data, Dataset)
     assert [len(batch) for batch in data.batches(2)] == [2, 2, 1]
-    assert batches.same(batches.join(list(data.batches(2))), inputs)
+    assert batches.batches_equal(batches.concat_batches(list(data.batches(2))), inputs)
     chosen = data.take(np.array([3, 0, 3]))
-    assert batches.same(chosen, batches.take(inputs, np.array([3, 0, 3])))
+    assert batches.batches_equal(chosen, batches.take(inputs, np.array([3, 0, 3])))
 
 
-@pytest.mark.parametrize("inputs", BATCHES, ids=batches.kind_of)
+@pytest.mark.parametrize("inputs", BATCHES, ids=batches.infer_kind)
 def test_some_rows_keep_keys_and_labels(inputs: Inputs) -> None:
-    data = InMemory("data", inputs, labels=np.array(list("abcde")))
+    data = InMemoryDataset("data", inputs, labels=np.array(list("abcde")))
     for index in (np.array([4, 1]), np.array([False, True, False, False, True])[::-1], slice(1, 3)):
         some = data.rows(index)
         assert some.labels is not None
@@ -45,29 +45,29 @@ def test_some_rows_keep_keys_and_labels(inputs: Inputs) -> None:
         assert len(some) == len(numbers)
 
 
-@pytest.mark.parametrize("inputs", BATCHES, ids=batches.kind_of)
+@pytest.mark.parametrize("inputs", BATCHES, ids=batches.infer_kind)
 def test_marks_choose_the_rows_they_mark(inputs: Inputs) -> None:
     marks = np.array([True, False, False, True, False])
-    assert batches.same(
-        InMemory("data", inputs).take(marks), batches.take(inputs, np.array([0, 3]))
+    assert batches.batches_equal(
+        InMemoryDataset("data", inputs).take(marks), batches.take(inputs, np.array([0, 3]))
     )
 
 
 def test_marks_of_another_length_are_refused() -> None:
     with pytest.raises(InputError, match=r"one a row; got \(2,\) for 5 rows"):
-        InMemory("data", BATCHES[1]).take(np.array([True, False]))
+        InMemoryDataset("data", BATCHES[1]).take(np.array([True, False]))
 
 
 def test_a_batch_has_a_row_at_least() -> None:
     with pytest.raises(InputError, match="size must be 1 or more; got 0"):
-        list(InMemory("data", BATCHES[1]).batches(0))
+        list(InMemoryDataset("data", BATCHES[1]).batches(0))
 
 
 def test_the_fingerprint_is_of_content_in_order() -> None:
-    data = InMemory("one", ["a", "b"])
-    assert data.fingerprint == InMemory("two", ["a", "b"], np.array([1, 0])).fingerprint
-    assert data.fingerprint != InMemory("one", ["b", "a"]).fingerprint
-    assert data.fingerprint != InMemory("one", ["a", "b", "b"]).fingerprint
+    data = InMemoryDataset("one", ["a", "b"])
+    assert data.fingerprint == InMemoryDataset("two", ["a", "b"], np.array([1, 0])).fingerprint
+    assert data.fingerprint != InMemoryDataset("one", ["b", "a"]).fingerprint
+    assert data.fingerprint != InMemoryDataset("one", ["a", "b", "b"]).fingerprint
 
 
 def test_the_fingerprint_tells_types_shapes_and_columns_apart() -> None:
@@ -78,10 +78,10 @@ def test_the_fingerprint_tells_types_shapes_and_columns_apart() -> None:
         pa.table({"x": pa.array([1, 2], pa.int8())}),
     ]
     others: list[Inputs] = [zeros, zeros.reshape(2, 2, 2), zeros.astype(np.float32), *tables]
-    prints = [InMemory("data", inputs).fingerprint for inputs in others]
+    prints = [InMemoryDataset("data", inputs).fingerprint for inputs in others]
     assert len(set(prints)) == len(prints)
 
 
 @given(st.lists(st.text(), min_size=1, max_size=8), st.integers(1, 9))
 def test_batches_of_any_size_join_to_the_whole(texts: list[str], size: int) -> None:
-    assert batches.join(list(InMemory("texts", texts).batches(size))) == texts
+    assert batches.concat_batches(list(InMemoryDataset("texts", texts).batches(size))) == texts

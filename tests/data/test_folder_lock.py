@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.data._folder_lock import held
+from oodometer.data._folder_lock import lock_folder
 from oodometer.studies.training._run import run
 from oodometer.studies.training._status import status
-from oodometer.studies.training.spec import Spec
+from oodometer.studies.training.spec import PoolSpec
 from tests.support import training_tasks
 
-SPEC = Spec.open(training_tasks.SPEC)
+SPEC = PoolSpec.open(training_tasks.SPEC)
 
 
 def test_a_pool_has_one_writer_and_the_second_is_told_who(tmp_path: Path) -> None:
-    with held(tmp_path):
+    with lock_folder(tmp_path):
         with pytest.raises(InputError) as refused:
             run(SPEC, tmp_path, work=training_tasks.quick)
         assert f"is being trained by process {os.getpid()} on " in str(refused.value)
@@ -29,7 +29,7 @@ def test_a_pool_has_one_writer_and_the_second_is_told_who(tmp_path: Path) -> Non
 
 def test_the_lock_of_a_longer_name_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / ".lock").write_text("process 1 on a machine with a very, very, very long name")
-    with held(tmp_path):
+    with lock_folder(tmp_path):
         assert (tmp_path / ".lock").read_text().startswith(f"process {os.getpid()} on ")
         assert "very" not in (tmp_path / ".lock").read_text()
 

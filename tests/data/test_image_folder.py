@@ -14,7 +14,7 @@ from oodometer.core.errors import InputError, MissingExtra
 from oodometer.core.protocols import Dataset
 from oodometer.core.softmax_kernels import Array
 from oodometer.data import ImageFolder, as_dataset
-from oodometer.data._image_decoding import Pixels, decoded, fitted, quiet
+from oodometer.data._image_decoding import Pixels, decode_image, resize_and_crop, silence_opencv
 
 
 def picture(seed: int, *, height: int = 6, width: int = 8, grey: bool = False) -> Pixels:
@@ -132,11 +132,11 @@ def test_sizes_that_are_none_are_refused(tmp_path: Path, size: Any) -> None:
 
 def test_the_shorter_side_is_fitted_and_the_centre_kept() -> None:
     stripes = np.repeat(np.arange(4, dtype=np.uint8) * 60, 10)[None].repeat(10, axis=0)
-    assert fitted(stripes, (10, 20))[0].tolist() == [60] * 10 + [120] * 10
-    assert fitted(stripes, (5, 10))[0].tolist() == [60] * 5 + [120] * 5
-    same = fitted(stripes, (10, 40))
+    assert resize_and_crop(stripes, (10, 20))[0].tolist() == [60] * 10 + [120] * 10
+    assert resize_and_crop(stripes, (5, 10))[0].tolist() == [60] * 5 + [120] * 5
+    same = resize_and_crop(stripes, (10, 40))
     assert np.array_equal(same, stripes)
-    assert fitted(stripes, (30, 7)).shape == (30, 7)
+    assert resize_and_crop(stripes, (30, 7)).shape == (30, 7)
 
 
 def broken(folder: Path) -> None:
@@ -169,7 +169,7 @@ def test_broken_images_are_named_or_skipped(
 
 def test_the_log_level_comes_back_after_an_error() -> None:
     level = cv2.utils.logging.getLogLevel()
-    with pytest.raises(ZeroDivisionError), quiet():
+    with pytest.raises(ZeroDivisionError), silence_opencv():
         raise ZeroDivisionError
     assert cv2.utils.logging.getLogLevel() == level
 
@@ -205,9 +205,9 @@ def test_only_what_is_asked_for_is_decoded(tmp_path: Path, monkeypatch: pytest.M
 
     def counting(content: bytes) -> Pixels | None:
         calls.append(content)
-        return decoded(content)
+        return decode_image(content)
 
-    monkeypatch.setattr("oodometer.data.image_folder.decoded", counting)
+    monkeypatch.setattr("oodometer.data.image_folder.decode_image", counting)
     data.take(np.array([2]))
     assert calls == [(tmp_path / "2.png").read_bytes()]
 

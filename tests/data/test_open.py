@@ -126,7 +126,7 @@ def test_every_message_is_one_line() -> None:
 
 def test_keys_are_those_of_the_rows() -> None:
     texts = ["a", "b", "a"]
-    assert np.array_equal(as_dataset(texts).keys, batches.keys(texts))
+    assert np.array_equal(as_dataset(texts).keys, batches.hash_rows(texts))
 
 
 def test_importing_loads_nothing_heavy() -> None:

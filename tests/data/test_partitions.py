@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 
 from oodometer.core.errors import InputError
 from oodometer.data import _partitions
-from oodometer.data._partitions import FAR, is_many, located, parted
+from oodometer.data._partitions import (
+    FILE_POSITION_STRIDE,
+    find_files,
+    is_multi_file,
+    make_partitions,
+)
 from tests.support.partitioned_files import write
 
 TABLE = pa.table({"x": np.arange(100.0)})
@@ -33,12 +38,16 @@ def names(found: tuple[Path, ...], folder: Path) -> list[str]:
 
 
 def test_a_file_a_folder_and_a_pattern(folder: Path) -> None:
-    assert names(located(folder), folder) == ["a.parquet", "b.parquet", "deep/c.csv"]
-    assert names(located(folder / "a.parquet"), folder) == ["a.parquet"]
-    assert names(located(f"{folder}/*.parquet"), folder) == ["a.parquet", "b.parquet"]
-    assert names(located(f"{folder}/**/*.csv"), folder) == ["deep/c.csv"]
-    assert names(located(f"{folder}/de*"), folder) == ["deep/c.csv"]
-    assert [is_many(folder), is_many(f"{folder}/*"), is_many(folder / "a.parquet")] == [
+    assert names(find_files(folder), folder) == ["a.parquet", "b.parquet", "deep/c.csv"]
+    assert names(find_files(folder / "a.parquet"), folder) == ["a.parquet"]
+    assert names(find_files(f"{folder}/*.parquet"), folder) == ["a.parquet", "b.parquet"]
+    assert names(find_files(f"{folder}/**/*.csv"), folder) == ["deep/c.csv"]
+    assert names(find_files(f"{folder}/de*"), folder) == ["deep/c.csv"]
+    assert [
+        is_multi_file(folder),
+        is_multi_file(f"{folder}/*"),
+        is_multi_file(folder / "a.parquet"),
+    ] == [
         True,
         True,
         False,
@@ -47,8 +56,8 @@ def test_a_file_a_folder_and_a_pattern(folder: Path) -> None:
 
 def test_a_file_whose_name_has_brackets_is_a_file(tmp_path: Path) -> None:
     path = write(TABLE, tmp_path / "run[1].parquet")
-    assert not is_many(path)
-    assert located(path) == (path,)
+    assert not is_multi_file(path)
+    assert find_files(path) == (path,)
 
 
 @pytest.mark.parametrize(
@@ -66,14 +75,14 @@ def test_what_can_not_be_read_is_refused(folder: Path, where: str, says: str) ->
     (folder / "empty").mkdir()
     np.savez(folder / "z.npz", x=[1])
     with pytest.raises(InputError, match=says):
-        located(folder / where)
+        find_files(folder / where)
 
 
 @given(st.lists(st.integers(0, 40), max_size=12), st.integers(1, 60))
 def test_groups_side_by_side_cover_every_row_once(rows: list[int], wanted: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_partitions, "PART_ROWS", wanted)
-        found = list(_partitions._grouped(rows))
+        patch.setattr(_partitions, "PARTITION_ROWS", wanted)
+        found = list(_partitions._merge_row_groups(rows))
     groups = [group for part, _, _ in found for group in part or ()]
     assert groups == list(range(len(rows)))
     start = 0
@@ -85,11 +94,14 @@ def test_groups_side_by_side_cover_every_row_once(rows: list[int], wanted: int) 
 
 
 def test_parts_have_places_among_all_rows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_partitions, "PART_ROWS", 30)
+    monkeypatch.setattr(_partitions, "PARTITION_ROWS", 30)
     write(TABLE, folder / "a.parquet", group=30)
-    parts, total = parted(located(f"{folder}/*.parquet"))
+    parts, total = make_partitions(find_files(f"{folder}/*.parquet"))
     assert total == 200
-    assert [(part.number, part.groups, part.place, part.start, part.rows) for part in parts] == [
+    assert [
+        (part.number, part.row_groups, part.first_position, part.first_row_in_file, part.n_rows)
+        for part in parts
+    ] == [
         (0, (0,), 0, 0, 30),
         (1, (1,), 30, 30, 30),
         (2, (2,), 60, 60, 30),
@@ -99,6 +111,10 @@ def test_parts_have_places_among_all_rows(folder: Path, monkeypatch: pytest.Monk
 
 
 def test_where_rows_are_not_counted_places_are_far_apart(folder: Path) -> None:
-    parts, total = parted(located(folder))
+    parts, total = make_partitions(find_files(folder))
     assert total is None
-    assert [(part.place, part.rows) for part in parts] == [(0, 100), (FAR, 100), (2 * FAR, None)]
+    assert [(part.first_position, part.n_rows) for part in parts] == [
+        (0, 100),
+        (FILE_POSITION_STRIDE, 100),
+        (2 * FILE_POSITION_STRIDE, None),
+    ]

@@ -18,7 +18,7 @@ import pytest
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
 from oodometer.core.softmax_kernels import Array
-from oodometer.data.prediction_files import Columns, Outputs, read_predictions
+from oodometer.data.prediction_files import PredictionColumns, ScoreFile, read_predictions
 
 N, K = 40, 12
 PROBS = np.random.default_rng(0).dirichlet(np.ones(K), size=N).astype(np.float32)
@@ -100,7 +100,7 @@ def test_what_is_written_is_read(tmp_path: Path, name: str, write: Writer) -> No
     write(table_of(label=LABELS, id=IDS), tmp_path / name)
     found = read_predictions(tmp_path / name)
     direct = Predictions.from_probs(PROBS, labels=LABELS, ids=IDS)
-    assert (found.n, found.k, found.form) == (N, K, "probs")
+    assert (found.n, found.k, found.score_type) == (N, K, "probs")
     assert found.scores is not None
     np.testing.assert_allclose(found.scores, PROBS, rtol=1e-6)
     np.testing.assert_array_equal(found.labels, LABELS)
@@ -116,7 +116,7 @@ def test_logits_without_labels_are_read(tmp_path: Path, name: str, write: Writer
     logits = np.random.default_rng(0).normal(size=(N, K))
     write(pa.table({f"logit_{j}": logits[:, j] for j in range(K)}), tmp_path / name)
     found = read_predictions(str(tmp_path / name))
-    assert (found.form, found.labelled, found.ids) == ("logits", False, None)
+    assert (found.score_type, found.is_labelled, found.ids) == ("logits", False, None)
     np.testing.assert_allclose(np.asarray(found.scores), logits, rtol=1e-12)
 
 
@@ -135,9 +135,9 @@ def test_list_columns_and_categories_are_read_from_parquet(tmp_path: Path) -> No
     path = tmp_path / "lists.parquet"
     frame = pl.DataFrame({"probs": PROBS.tolist(), "label": [str(j) for j in LABELS]})
     frame.cast({"label": pl.Categorical, "probs": pl.Array(pl.Float32, K)}).write_parquet(path)
-    found = Outputs.open(path).predictions(Columns(), labelled=False)
+    found = ScoreFile.open(path).predictions(PredictionColumns(), labelled=False)
     np.testing.assert_array_equal(found.scores, PROBS)
-    assert Outputs.open(path).column("label").tolist() == [str(j) for j in LABELS]
+    assert ScoreFile.open(path).column("label").tolist() == [str(j) for j in LABELS]
 
 
 def test_an_arrow_file_may_be_gone_once_it_is_read(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_arrays_of_an_npz_may_be_named(tmp_path: Path) -> None:
     np.testing.assert_array_equal(by_probs.scores, PROBS)
     np.testing.assert_array_equal(by_probs.labels, LABELS)
     by_logits = read_predictions(path, logits="raw")
-    assert by_logits.form == "logits"
+    assert by_logits.score_type == "logits"
     np.testing.assert_array_equal(by_logits.labels, 0)
 
 
@@ -187,8 +187,10 @@ def test_a_broken_label_column_does_no_harm_where_none_is_wanted(
     tmp_path: Path, name: str, write: Writer, broken: Any, named: str | None
 ) -> None:
     write(table_of(label=broken, truth=broken), tmp_path / name)
-    found = Outputs.open(tmp_path / name).predictions(Columns(labels=named), labelled=False)
-    assert not found.labelled
+    found = ScoreFile.open(tmp_path / name).predictions(
+        PredictionColumns(labels=named), labelled=False
+    )
+    assert not found.is_labelled
     assert found.n == N
     with pytest.raises(InputError):
         read_predictions(tmp_path / name, labels=named)
@@ -198,8 +200,8 @@ def test_a_broken_label_column_does_no_harm_where_none_is_wanted(
 def test_broken_labels_of_an_npz_do_no_harm_either(tmp_path: Path, named: str | None) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, probs=PROBS, labels=LABELS + 99, truth=LABELS[:3])
-    found = Outputs.open(path).predictions(Columns(labels=named), labelled=False)
-    assert not found.labelled
+    found = ScoreFile.open(path).predictions(PredictionColumns(labels=named), labelled=False)
+    assert not found.is_labelled
     refusal_of(path, labels=named)
 
 
@@ -209,7 +211,7 @@ def test_broken_labels_of_an_npz_do_no_harm_either(tmp_path: Path, named: str | 
 @every_format
 def test_any_column_can_be_taken(tmp_path: Path, name: str, write: Writer) -> None:
     write(table_of(id=IDS, label=LABELS), tmp_path / name)
-    outputs = Outputs.open(tmp_path / name)
+    outputs = ScoreFile.open(tmp_path / name)
     npz = name.endswith("npz")
     assert outputs.column("ids" if npz else "id").tolist() == IDS.tolist()
     assert outputs.column("labels" if npz else "label").tolist() == LABELS.tolist()
@@ -225,7 +227,7 @@ def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
     expected = "a.csv: The column 'site' stands twice in the table. Rename one of them."
     assert refusal_of(path) == expected
     with pytest.raises(InputError) as caught:
-        Outputs.open(path).column("site")
+        ScoreFile.open(path).column("site")
     assert str(caught.value) == expected
 
 
@@ -233,7 +235,7 @@ def test_a_column_with_an_empty_place_names_the_row(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"site": ["x", None]}), path)
     with pytest.raises(InputError, match=r"^a\.parquet: The column 'site' has no value in row 1"):
-        Outputs.open(path).column("site")
+        ScoreFile.open(path).column("site")
 
 
 # Files that are not there, not known, not whole -----------------------------------------------

@@ -10,27 +10,29 @@ import pyarrow as pa
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.data._partitions import parted
-from oodometer.data._score_schema import BATCH_BYTES, batch_rows, tables, take_from
-from oodometer.data.prediction_files import Columns
+from oodometer.data._partitions import make_partitions
+from oodometer.data._score_schema import MAX_BATCH_BYTES, infer_schema, read_tables, rows_per_batch
+from oodometer.data.prediction_files import PredictionColumns
 from tests.support.partitioned_files import write
 
 PROBS = {"prob_a": [0.5, 0.2], "prob_b": [0.25, 0.8], "prob_c": [0.25, 0.0]}
 
 
-def taken(path: Path, table: dict[str, Any], columns: Columns | None = None, **more: Any) -> Any:
+def taken(
+    path: Path, table: dict[str, Any], columns: PredictionColumns | None = None, **more: Any
+) -> Any:
     write(pa.table(table), path)
-    return take_from([path], columns or Columns(), **{"labelled": False, **more})
+    return infer_schema([path], columns or PredictionColumns(), **{"labelled": False, **more})
 
 
 def test_only_what_is_needed_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     table = PROBS | {"label": [0, 1], "site": ["x", "y"], "other": [1, 2]}
-    found = taken(path, table, by="site")
+    found = taken(path, table, segment_by="site")
     assert found.columns == ("prob_a", "prob_b", "prob_c", "label", "site")
     assert found.class_names == ("a", "b", "c")
-    (part,), _ = parted([path])
-    ((before, read),) = tables(found, part, 10)
+    (part,), _ = make_partitions([path])
+    ((before, read),) = read_tables(found, part, 10)
     assert (before, read.column_names) == (0, list(found.columns))
     np.testing.assert_array_equal(found.scores(read), [[0.5, 0.25, 0.25], [0.2, 0.8, 0.0]])
 
@@ -39,34 +41,38 @@ def test_only_what_is_needed_is_read(tmp_path: Path) -> None:
 def test_classes_come_in_the_order_of_the_source(tmp_path: Path, listed: bool) -> None:
     path = tmp_path / "a.parquet"
     rows = [[0.5, 0.25, 0.25], [0.2, 0.8, 0.0]]
-    columns = Columns(classes=("a", "b", "c") if listed else None)
-    found = taken(path, {"probs": rows} if listed else PROBS, columns).in_order(("c", "a", "b"))
-    (part,), _ = parted([path])
-    ((_, read),) = tables(found, part, 10)
+    columns = PredictionColumns(class_names=("a", "b", "c") if listed else None)
+    found = taken(path, {"probs": rows} if listed else PROBS, columns).reorder_classes(
+        ("c", "a", "b")
+    )
+    (part,), _ = make_partitions([path])
+    ((_, read),) = read_tables(found, part, 10)
     np.testing.assert_array_equal(found.scores(read), [[0.25, 0.5, 0.25], [0.0, 0.2, 0.8]])
     assert found.class_names == ("c", "a", "b")
-    assert found.in_order(None) is found
+    assert found.reorder_classes(None) is found
 
 
 def test_a_column_of_labels_with_another_name_is_no_score(tmp_path: Path) -> None:
-    found = taken(tmp_path / "a.parquet", PROBS | {"prob_truth": [0, 1]}, Columns("prob_truth"))
-    assert found.places.columns == ("prob_a", "prob_b", "prob_c")
-    assert found.label == "prob_truth"
+    found = taken(
+        tmp_path / "a.parquet", PROBS | {"prob_truth": [0, 1]}, PredictionColumns("prob_truth")
+    )
+    assert found.score_columns.columns == ("prob_a", "prob_b", "prob_c")
+    assert found.label_column == "prob_truth"
 
 
 def test_labels_that_a_target_lacks_are_no_matter_and_of_a_source_they_are(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
-    assert taken(path, PROBS, Columns("truth")).label is None
+    assert taken(path, PROBS, PredictionColumns("truth")).label_column is None
     with pytest.raises(InputError, match=r"a.parquet: No column is called 'truth'"):
-        taken(path, PROBS, Columns("truth"), labelled=True)
+        taken(path, PROBS, PredictionColumns("truth"), labelled=True)
 
 
 def test_columns_in_another_order_and_narrower_numbers_are_alike(tmp_path: Path) -> None:
     turned = {name: np.array(PROBS[name], dtype=np.float32) for name in reversed(PROBS)}
     paths = [write(pa.table(PROBS), tmp_path / "a.parquet"),
              write(pa.table(turned), tmp_path / "b.csv")]  # fmt: skip
-    found = take_from(paths, Columns(), labelled=False)
-    read = [table for part in parted(paths)[0] for _, table in tables(found, part, 9)]
+    found = infer_schema(paths, PredictionColumns(), labelled=False)
+    read = [table for part in make_partitions(paths)[0] for _, table in read_tables(found, part, 9)]
     for table in read:
         np.testing.assert_allclose(found.scores(table)[0], [0.5, 0.25, 0.25])
 
@@ -77,9 +83,9 @@ def test_scores_of_another_form_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"The column 'probs' of b.parquet holds double, that of a"
     ):
-        take_from(paths, Columns(), labelled=False)
+        infer_schema(paths, PredictionColumns(), labelled=False)
 
 
 @pytest.mark.parametrize("k", [2, 10, 1000, 20_000])
 def test_a_batch_is_no_larger_than_said(k: int) -> None:
-    assert batch_rows(k) * k * 8 <= BATCH_BYTES or batch_rows(k) == 64
+    assert rows_per_batch(k) * k * 8 <= MAX_BATCH_BYTES or rows_per_batch(k) == 64

@@ -16,7 +16,7 @@ import pytest
 from pyarrow import csv, feather
 
 from oodometer.core.errors import InputError
-from oodometer.data import InMemory, as_dataset
+from oodometer.data import InMemoryDataset, as_dataset
 
 REVIEWS = pa.table({"domain": ["a", "b"], "review": ["fine", "poor"], "label": [1, 0]})
 PEOPLE = pa.table(
@@ -31,9 +31,9 @@ PEOPLE = pa.table(
 )
 
 
-def opened(thing: Any, **options: Any) -> InMemory:
+def opened(thing: Any, **options: Any) -> InMemoryDataset:
     data = as_dataset(thing, **options)
-    assert isinstance(data, InMemory)
+    assert isinstance(data, InMemoryDataset)
     return data
 
 

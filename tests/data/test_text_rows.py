@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.data import InMemory, as_dataset
+from oodometer.data import InMemoryDataset, as_dataset
 
 
-def opened(thing: Any, **options: Any) -> InMemory:
+def opened(thing: Any, **options: Any) -> InMemoryDataset:
     data = as_dataset(thing, **options)
-    assert isinstance(data, InMemory)
+    assert isinstance(data, InMemoryDataset)
     return data
 
 

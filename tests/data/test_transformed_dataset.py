@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from oodometer.core.protocols import Dataset
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.data import as_dataset
-from oodometer.data._transformed_dataset import Changed
+from oodometer.data._transformed_dataset import TransformedDataset
 from oodometer.transforms.corruptions import Corruption
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (9, 8, 8, 3), dtype=np.uint8)
@@ -15,8 +15,8 @@ DATA = as_dataset(IMAGES, labels=np.arange(9), name="tiles")
 
 
 def test_rows_are_changed_by_their_own_draw_in_any_order() -> None:
-    noisy = Changed(DATA, Corruption("gaussian_noise", 3), seed=4)
-    expected = noisy.change.apply(IMAGES, Draws(4, DATA.keys, np.ones(9, dtype=np.int64)))
+    noisy = TransformedDataset(DATA, Corruption("gaussian_noise", 3), seed=4)
+    expected = noisy.transform.apply(IMAGES, RowStreams(4, DATA.keys, np.ones(9, dtype=np.int64)))
     assert isinstance(noisy, Dataset)
     assert not np.array_equal(expected, IMAGES)
     assert np.array_equal(noisy.take(slice(None)), expected)
@@ -27,22 +27,22 @@ def test_rows_are_changed_by_their_own_draw_in_any_order() -> None:
 
 
 def test_all_else_is_the_datasets_own_but_the_fingerprint() -> None:
-    fog = Changed(DATA, Corruption("fog", 1))
+    fog = TransformedDataset(DATA, Corruption("fog", 1))
     assert (fog.name, fog.kind, len(fog)) == ("tiles", "images", 9)
     assert fog.labels is DATA.labels
     assert np.array_equal(fog.keys, DATA.keys)
     prints = {
         DATA.fingerprint,
         fog.fingerprint,
-        Changed(DATA, Corruption("fog", 2)).fingerprint,
-        Changed(DATA, Corruption("fog", 1), seed=1).fingerprint,
+        TransformedDataset(DATA, Corruption("fog", 2)).fingerprint,
+        TransformedDataset(DATA, Corruption("fog", 1), seed=1).fingerprint,
     }
     assert len(prints) == 4
     turned = as_dataset(np.zeros((9, 8, 4, 3), dtype=np.uint8))
     plain = as_dataset(np.zeros((9, 4, 8, 3), dtype=np.uint8))
-    one, other = (Changed(data, Corruption("fog", 1)) for data in (plain, turned))
+    one, other = (TransformedDataset(data, Corruption("fog", 1)) for data in (plain, turned))
     assert np.array_equal(one.keys, other.keys)
     assert one.fingerprint != other.fingerprint
     assert repr(fog).startswith(
-        "Changed(InMemory('tiles', 9 rows of images, labelled), Corruption("
+        "TransformedDataset(InMemoryDataset('tiles', 9 rows of images, labelled), Corruption("
     )

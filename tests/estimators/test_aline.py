@@ -8,10 +8,15 @@ import numpy as np
 import pytest
 from scipy.stats import linregress, norm
 
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.softmax_kernels import Floats, Ints
-from oodometer.estimators.aline import AgreementOnTheLine, agreement_line, agreements, pairs_of
+from oodometer.estimators.aline import (
+    AgreementOnTheLine,
+    agreements,
+    fit_agreement_line,
+    model_pairs,
+)
 
 
 def answers(rng: np.random.Generator, labels: Ints, right: list[float]) -> Ints:
@@ -51,10 +56,10 @@ def test_both_readings_are_those_of_a_literal_solution(models: int) -> None:
     source = answers(rng, labels, list(rng.uniform(0.5, 0.9, models)))
     target = answers(rng, labels, list(rng.uniform(0.3, 0.7, models)))
     accuracy = (source == labels).mean(axis=1)
-    found = agreement_line(accuracy, agreements(source), agreements(target))
+    found = fit_agreement_line(accuracy, agreements(source), agreements(target))
     s, d, r2 = literal(accuracy, agreements(source), agreements(target))
-    np.testing.assert_allclose(found.s, s)
-    np.testing.assert_allclose(found.d, d)
+    np.testing.assert_allclose(found.aline_s, s)
+    np.testing.assert_allclose(found.aline_d, d)
     assert found.r2 == pytest.approx(r2)
 
 
@@ -72,9 +77,9 @@ def test_models_near_a_line_are_told_better_than_by_their_source_accuracy(harder
     source, labels = world(rng, ability, 0.0)
     target, others = world(rng, ability, harder)
     known, truth = (source == labels).mean(axis=1), (target == others).mean(axis=1)
-    line = agreement_line(known, agreements(source), agreements(target))
+    line = fit_agreement_line(known, agreements(source), agreements(target))
     assert line.r2 > 0.95
-    for reading in (line.s, line.d):
+    for reading in (line.aline_s, line.aline_d):
         assert np.abs(reading - truth).mean() < 0.55 * np.abs(known - truth).mean() + 0.01
 
 
@@ -82,14 +87,14 @@ def test_agreements_by_weight_are_means_of_weighted_rows() -> None:
     rng = np.random.default_rng(1)
     classes, weights = rng.integers(0, 3, (4, 50)), rng.random((7, 50))
     found = agreements(classes, weights)
-    for place, (i, j) in enumerate(zip(*pairs_of(4), strict=True)):
+    for place, (i, j) in enumerate(zip(*model_pairs(4), strict=True)):
         same = np.array([classes[i, row] == classes[j, row] for row in range(50)])
         np.testing.assert_allclose(found[:, place], [w[same].sum() for w in weights])
 
 
 def of_models(classes: Ints, labels: Ints | None = None) -> Predictions:
     made = [Predictions.from_classes(one, k=6, labels=labels) for one in classes]
-    return made[0].with_peers(*made[1:])
+    return made[0].with_other_models(*made[1:])
 
 
 def test_it_is_refused_without_enough_models_or_pairs_that_have_a_say() -> None:
@@ -97,11 +102,11 @@ def test_it_is_refused_without_enough_models_or_pairs_that_have_a_say() -> None:
     labels = rng.integers(0, 6, 300)
     three = answers(rng, labels, [0.8, 0.7, 0.6])
     member = AgreementOnTheLine("s")
-    with pytest.raises(NoAnswer, match="give the others' predictions of the source"):
+    with pytest.raises(NotApplicable, match="give the others' predictions of the source"):
         member.estimate(of_models(three[:2], labels), of_models(three))
-    with pytest.raises(NoAnswer, match="give the others' predictions of the target"):
+    with pytest.raises(NotApplicable, match="give the others' predictions of the target"):
         member.estimate(of_models(three, labels), of_models(three[:2]))
-    with pytest.raises(NoAnswer, match="0 pairs of models agree on 5% to 98%"):
+    with pytest.raises(NotApplicable, match="0 pairs of models agree on 5% to 98%"):
         member.estimate(of_models(np.stack([labels] * 3), labels), of_models(three))
     with pytest.raises(InputError, match="reading must be 's' or 'd'"):
         AgreementOnTheLine("x")  # type: ignore[arg-type]

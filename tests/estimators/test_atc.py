@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
 from oodometer.core.softmax_kernels import Floats
-from oodometer.estimators import AverageThresholdedConfidence
-from oodometer.estimators.atc import threshold
+from oodometer.estimators import ATC
+from oodometer.estimators.atc import threshold_value
 from oodometer.testing import toy_predictions
 
-MC, NE = AverageThresholdedConfidence("mc"), AverageThresholdedConfidence("ne")
+MC, NE = ATC("mc"), ATC("ne")
 
 
 def literal_threshold(scores: Floats, errors: int) -> float:
@@ -40,19 +40,19 @@ def literal_threshold(scores: Floats, errors: int) -> float:
 def test_the_threshold_with_ties_is_the_literal_one(scores: list[float], share: float) -> None:
     errors = round(share * len(scores))
     array = np.array(scores)
-    assert threshold(array, errors) == literal_threshold(array, errors)
+    assert threshold_value(array, errors) == literal_threshold(array, errors)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_as_many_distinct_scores_lie_below_as_there_are_errors(dtype: type) -> None:
     scores: Floats = np.random.default_rng(0).random(1001).astype(dtype)
     for errors in range(1001):
-        assert np.count_nonzero(scores < threshold(scores, errors)) == errors
+        assert np.count_nonzero(scores < threshold_value(scores, errors)) == errors
 
 
 def test_a_strided_view_gives_the_same_threshold() -> None:
     scores = np.random.default_rng(0).random((500, 2))
-    assert threshold(scores[:, 0], 77) == threshold(scores[:, 0].copy(), 77)
+    assert threshold_value(scores[:, 0], 77) == threshold_value(scores[:, 0].copy(), 77)
 
 
 def test_without_source_errors_the_estimate_is_1_and_with_nothing_else_0() -> None:
@@ -126,17 +126,17 @@ def test_facts_name_the_threshold_and_the_errors_it_rests_on() -> None:
     source = toy_predictions(300)
     facts = MC.estimate(source, source).facts
     assert facts["source_errors"] == (~source.correct).sum()
-    assert facts["threshold"] == threshold(source.confidence, int(facts["source_errors"]))
+    assert facts["threshold"] == threshold_value(source.confidence, int(facts["source_errors"]))
 
 
 def test_an_unknown_score_is_refused() -> None:
     with pytest.raises(InputError, match="score must be 'mc' or 'ne'; got 'max'"):
-        AverageThresholdedConfidence("max")  # type: ignore[arg-type]
+        ATC("max")  # type: ignore[arg-type]
 
 
 def test_more_edges_than_are_kept_change_no_estimate() -> None:
     """Beyond EDGES source rows near the threshold, the counts are coarser but the cut is exact."""
     source, target = toy_predictions(60_000, seed=1), toy_predictions(5_000, sharpness=1.0, seed=2)
-    cut = threshold(source.confidence, int((~source.correct).sum()))
+    cut = threshold_value(source.confidence, int((~source.correct).sum()))
     expected = float((target.confidence >= cut).mean())
     assert MC.estimate(source, target).value == pytest.approx(expected, abs=1e-12)

@@ -7,17 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.estimators.atc import threshold
-from oodometer.estimators.atc_distance import ThresholdWithDistance
+from oodometer.estimators.atc import threshold_value
+from oodometer.estimators.atc_distance import ATCDistance
 from oodometer.testing import toy_predictions
 
 
 def literal(source: Predictions, target: Predictions, nearest: int) -> tuple[float, float]:
     assert source.features is not None
     assert target.features is not None
-    at = threshold(source.confidence, int((~source.correct).sum()))
+    at = threshold_value(source.confidence, int((~source.correct).sum()))
     own = []
     for row in range(source.n):
         away = np.linalg.norm(source.features - source.features[row], axis=1)
@@ -38,7 +38,7 @@ def test_rows_far_from_the_source_are_wrong(seed: int) -> None:
     target = toy_predictions(150, sharpness=1.5, seed=seed + 1)
     assert target.features is not None
     target = replace(target, features=target.features * 1.5)
-    found = ThresholdWithDistance(nearest=10).estimate(source, target)
+    found = ATCDistance(nearest=10).estimate(source, target)
     value, far = literal(source, target, 10)
     assert far > 0.02
     assert found.value == pytest.approx(value)
@@ -47,24 +47,24 @@ def test_rows_far_from_the_source_are_wrong(seed: int) -> None:
 
 def test_without_shift_about_one_row_in_a_hundred_is_far() -> None:
     source, target = toy_predictions(3000, seed=1), toy_predictions(3000, seed=2)
-    assert 0.003 < ThresholdWithDistance().estimate(source, target).facts["beyond_support"] < 0.02
+    assert 0.003 < ATCDistance().estimate(source, target).facts["beyond_support"] < 0.02
 
 
 def test_a_target_that_is_all_far_has_nothing_right() -> None:
     source, target = toy_predictions(100), toy_predictions(50, seed=1)
     assert target.features is not None
     moved = replace(target, features=target.features + 1000)
-    found = ThresholdWithDistance().estimate(source, moved)
+    found = ATCDistance().estimate(source, moved)
     assert found.value == 0.0
     assert "all of the target is far" in found.notes[0]
 
 
 def test_features_are_asked_for_and_must_be_alike() -> None:
     source, target = toy_predictions(100), toy_predictions(50, seed=1)
-    with pytest.raises(NoAnswer, match="features of both sides"):
-        ThresholdWithDistance().estimate(source, replace(target, features=None))
+    with pytest.raises(NotApplicable, match="features of both sides"):
+        ATCDistance().estimate(source, replace(target, features=None))
     with pytest.raises(InputError, match="The source has 3 features, the target 2"):
-        ThresholdWithDistance().estimate(source, replace(target, features=np.zeros((50, 2))))
+        ATCDistance().estimate(source, replace(target, features=np.zeros((50, 2))))
     for settings in ({"nearest": 0}, {"max_rows": 1}, {"within": 0.0}):
         with pytest.raises(InputError, match="must be"):
-            ThresholdWithDistance(**settings)
+            ATCDistance(**settings)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from oodometer.core.errors import NoAnswer
+from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.estimators import AverageConfidence
 from oodometer.testing import toy_predictions
@@ -28,5 +28,5 @@ def test_on_a_calibrated_model_it_is_the_accuracy() -> None:
 
 def test_hard_classes_have_no_confidence() -> None:
     hard = Predictions.from_classes([0, 1], k=2, labels=[0, 1])
-    with pytest.raises(NoAnswer, match="confidence can't be had from classes alone"):
+    with pytest.raises(NotApplicable, match="confidence can't be had from classes alone"):
         AverageConfidence().estimate(hard, hard)

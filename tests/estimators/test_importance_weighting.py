@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.estimators import ImportanceWeighting, importance_weighting
 from oodometer.testing import toy_pair
@@ -98,7 +98,7 @@ def test_features_of_different_width_are_refused() -> None:
 
 def test_hard_classes_without_features_have_no_answer() -> None:
     hard = Predictions.from_classes([0, 1], k=2, labels=[0, 1])
-    with pytest.raises(NoAnswer, match="needs features on both sides, or probabilities"):
+    with pytest.raises(NotApplicable, match="needs features on both sides, or probabilities"):
         ImportanceWeighting().estimate(hard, hard)
 
 
@@ -112,6 +112,6 @@ def test_the_domain_classifier_is_scikit_learns(n: int, k: int, apart: float) ->
     rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
     peer = LogisticRegression(solver="newton-cholesky", tol=1e-10, max_iter=200)
     peer.fit(rows, is_target)
-    found = importance_weighting._fitted(np.hstack([rows, np.ones((n, 1))]), is_target)
+    found = importance_weighting._fit_logistic(np.hstack([rows, np.ones((n, 1))]), is_target)
     expected = np.append(peer.coef_[0], peer.intercept_[0])
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

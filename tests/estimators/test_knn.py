@@ -7,24 +7,24 @@ import pytest
 from sklearn.neighbors import NearestNeighbors
 
 from oodometer.estimators import _knn
-from oodometer.estimators._knn import mean_distances, own_distances
+from oodometer.estimators._knn import leave_one_out_distances, mean_distances
 
 
 @pytest.mark.parametrize("block", [1, 50, 4_000_000])
 def test_distances_are_those_of_another_library(
     block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_knn, "BLOCK", block)
+    monkeypatch.setattr(_knn, "MAX_BLOCK_DISTANCES", block)
     rng = np.random.default_rng(0)
     known, points = rng.normal(size=(80, 5)) + 100, rng.normal(size=(30, 5)) + 100
     peer = NearestNeighbors(n_neighbors=7).fit(known)
     np.testing.assert_allclose(
         mean_distances(points, known, 7), peer.kneighbors(points)[0].mean(axis=1)
     )
-    np.testing.assert_allclose(own_distances(known, 7), peer.kneighbors()[0].mean(axis=1))
+    np.testing.assert_allclose(leave_one_out_distances(known, 7), peer.kneighbors()[0].mean(axis=1))
 
 
 def test_fewer_known_rows_than_neighbours_are_all_taken() -> None:
     known = np.array([[0.0], [2.0]])
     assert mean_distances(np.array([[1.0]]), known, 25).tolist() == [1.0]
-    assert own_distances(known, 25).tolist() == [2.0, 2.0]
+    assert leave_one_out_distances(known, 25).tolist() == [2.0, 2.0]

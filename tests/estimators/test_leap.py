@@ -6,22 +6,22 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from oodometer.core.errors import NoAnswer
+from oodometer.core.errors import NotApplicable
 from oodometer.core.softmax_kernels import Floats
-from oodometer.estimators.leap import ContingencyTable, _Known, _onto_simplex
+from oodometer.estimators.leap import LEAP, _project_onto_simplex, _TableConstraints
 from oodometer.testing import toy_predictions
 
 
-def literal_misfit(flat: Floats, known: _Known) -> float:
-    k = len(known.rates)
+def literal_misfit(flat: Floats, known: _TableConstraints) -> float:
+    k = len(known.predicted_rates)
     table, total = flat.reshape(k, k), 0.0
     for y in range(k):
         column = sum(table[i, y] for i in range(k))
         total += (column - known.shares[y]) ** 2
         for i in range(k):
-            total += (table[i, y] - known.given[i, y] * column) ** 2
+            total += (table[i, y] - known.predicted_given_true[i, y] * column) ** 2
     for i in range(k):
-        total += (sum(table[i, y] for y in range(k)) - known.rates[i]) ** 2
+        total += (sum(table[i, y] for y in range(k)) - known.predicted_rates[i]) ** 2
     return total / 2
 
 
@@ -29,8 +29,8 @@ def literal_misfit(flat: Floats, known: _Known) -> float:
 def test_the_table_is_the_best_that_another_solver_finds(k: int) -> None:
     rng = np.random.default_rng(k)
     given = rng.dirichlet(np.ones(k), size=k).T
-    known = _Known(given, rng.dirichlet(np.ones(k)), rng.dirichlet(np.ones(k)))
-    found = known.table(given * known.shares, 5000)
+    known = _TableConstraints(given, rng.dirichlet(np.ones(k)), rng.dirichlet(np.ones(k)))
+    found = known.solve(given * known.shares, 5000)
     peer = minimize(
         literal_misfit, np.full(k * k, 1 / k**2), (known,), "SLSQP", bounds=[(0, 1)] * k**2,
         constraints={"type": "eq", "fun": lambda flat: flat.sum() - 1},
@@ -38,30 +38,30 @@ def test_the_table_is_the_best_that_another_solver_finds(k: int) -> None:
     )  # fmt: skip
     assert found.sum() == pytest.approx(1)
     assert found.min() >= 0
-    assert known.misfit(found)[0] == pytest.approx(literal_misfit(found.ravel(), known))
-    assert known.misfit(found)[0] == pytest.approx(peer.fun, abs=1e-7)
+    assert known.misfit_and_slope(found)[0] == pytest.approx(literal_misfit(found.ravel(), known))
+    assert known.misfit_and_slope(found)[0] == pytest.approx(peer.fun, abs=1e-7)
     assert np.trace(found) == pytest.approx(np.trace(peer.x.reshape(k, k)), abs=2e-3)
 
 
 def test_the_slope_is_that_of_small_steps() -> None:
     rng = np.random.default_rng(0)
-    known = _Known(
+    known = _TableConstraints(
         rng.dirichlet(np.ones(3), 3).T, rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(3))
     )
     table = rng.random((3, 3))
-    slope = known.misfit(table)[1]
+    slope = known.misfit_and_slope(table)[1]
     for cell in np.ndindex(3, 3):
         moved = [table.copy(), table.copy()]
         moved[0][cell] += 1e-6
         moved[1][cell] -= 1e-6
-        rise = (known.misfit(moved[0])[0] - known.misfit(moved[1])[0]) / 2e-6
+        rise = (known.misfit_and_slope(moved[0])[0] - known.misfit_and_slope(moved[1])[0]) / 2e-6
         assert slope[cell] == pytest.approx(rise, abs=1e-6)
 
 
 def test_onto_the_simplex_is_the_nearest_point() -> None:
     rng = np.random.default_rng(1)
     table = rng.normal(size=(4, 2, 2))
-    found = _onto_simplex(table)
+    found = _project_onto_simplex(table)
     np.testing.assert_allclose(found.sum(axis=(1, 2)), 1)
     assert (found >= 0).all()
     for _ in range(300):
@@ -72,13 +72,15 @@ def test_onto_the_simplex_is_the_nearest_point() -> None:
 
 def test_label_shift_is_followed() -> None:
     source = toy_predictions(5000, 3, seed=1)
-    target = toy_predictions(5000, 3, shares=[0.8, 0.1, 0.1], seed=2)
-    found = ContingencyTable().estimate(source, target)
+    target = toy_predictions(5000, 3, class_shares=[0.8, 0.1, 0.1], seed=2)
+    found = LEAP().estimate(source, target)
     assert found.value == pytest.approx(target.correct.mean(), abs=0.03)
     assert found.facts["misfit"] < 0.05
 
 
 def test_too_many_classes_are_refused_with_a_way_out() -> None:
     rows = toy_predictions(400, 301)
-    with pytest.raises(NoAnswer, match=r"300 classes are the most\. mlls says nearly the same"):
-        ContingencyTable().estimate(rows, rows)
+    with pytest.raises(
+        NotApplicable, match=r"300 classes are the most\. mlls says nearly the same"
+    ):
+        LEAP().estimate(rows, rows)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.estimators import DifferenceOfConfidences, FineTuned
+from oodometer.estimators import DifferenceOfConfidences, LinearCorrection
 from oodometer.testing import toy_predictions
 
 
@@ -15,7 +15,7 @@ def test_a_line_fitted_on_labelled_domains_corrects_a_new_one() -> None:
     source = toy_predictions(4000, seed=0)
     domains = [toy_predictions(4000, sharpness=s, seed=9) for s in (0.5, 1.0, 1.5, 2.0, 2.5)]
     broken = toy_predictions(4000, sharpness=-2.0, seed=10)
-    tuned = FineTuned.fit(DifferenceOfConfidences(), source, [*domains, broken])
+    tuned = LinearCorrection.fit(DifferenceOfConfidences(), source, [*domains, broken])
     new = toy_predictions(4000, sharpness=0.8, seed=11)
     plain = DifferenceOfConfidences().estimate(source, new).value
     truth = float(new.correct.mean())
@@ -26,4 +26,4 @@ def test_a_line_fitted_on_labelled_domains_corrects_a_new_one() -> None:
 def test_two_domains_are_too_few() -> None:
     source = toy_predictions()
     with pytest.raises(InputError, match="three distinct points; got 2"):
-        FineTuned.fit(DifferenceOfConfidences(), source, [source, toy_predictions(seed=4)])
+        LinearCorrection.fit(DifferenceOfConfidences(), source, [source, toy_predictions(seed=4)])

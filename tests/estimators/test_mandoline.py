@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.estimators import ImportanceReweighting
+from oodometer.estimators import Mandoline
 from oodometer.testing import toy_pair, toy_predictions
 
 
@@ -34,14 +34,14 @@ def literal(source: Predictions, target: Predictions, bins: int) -> float:
 def test_it_is_the_literal_reweighting(seed: int, bins: int, k: int) -> None:
     source = toy_predictions(30, k, sharpness=4.0, seed=seed)
     target = toy_predictions(60, k, sharpness=0.5, seed=seed + 1)
-    found = ImportanceReweighting(bins).estimate(source, target)
+    found = Mandoline(bins).estimate(source, target)
     assert found.value == pytest.approx(literal(source, target, bins), abs=1e-12)
 
 
 def test_a_bin_without_source_rows_borrows_and_says_so() -> None:
     source = Predictions.from_probs([[0.95, 0.05]] * 4, labels=[0, 0, 0, 1])
     target = Predictions.from_probs([[0.95, 0.05], [0.55, 0.45]])
-    found = ImportanceReweighting().estimate(source, target)
+    found = Mandoline().estimate(source, target)
     assert found.value == 0.75
     assert found.facts["borrowed_share"] == 0.5
     assert found.notes == ("1 target rows lie in bins that the source has no row in",)
@@ -49,18 +49,18 @@ def test_a_bin_without_source_rows_borrows_and_says_so() -> None:
 
 def test_equal_mass_bins_hold_as_many_source_rows_each() -> None:
     source, _ = toy_pair()
-    learned = ImportanceReweighting(8, "equal-mass").learn(source)
+    learned = Mandoline(8, "equal-mass").learn(source)
     assert np.ptp(learned.counts.sum(axis=1)) <= 1
 
 
 def test_on_the_source_itself_it_is_the_accuracy() -> None:
     source, _ = toy_pair()
-    for member in (ImportanceReweighting(), ImportanceReweighting(30, "equal-mass")):
+    for member in (Mandoline(), Mandoline(30, "equal-mass")):
         assert member.estimate(source, source).value == pytest.approx(source.correct.mean())
 
 
 def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(InputError, match="bins must be at least 1; got 0"):
-        ImportanceReweighting(0)
+        Mandoline(0)
     with pytest.raises(InputError, match="got 'quantile'"):
-        ImportanceReweighting(5, "quantile")  # type: ignore[arg-type]
+        Mandoline(5, "quantile")  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 from oodometer.core import softmax_kernels
 from oodometer.core.softmax_kernels import Floats
 from oodometer.estimators import _optimal_transport
-from oodometer.estimators._optimal_transport import payments, step_of, transported
+from oodometer.estimators._optimal_transport import row_costs, solve_transport, subsample_stride
 
 
 def programme(probs: Floats, shares: Floats) -> float:
@@ -40,7 +40,7 @@ def test_cost_is_that_of_the_linear_programme(
     n: int, k: int, sharpness: float, dtype: type[np.floating]
 ) -> None:
     probs, shares = made(n + k, n, k, sharpness)
-    found = transported(probs.astype(dtype), shares)
+    found = solve_transport(probs.astype(dtype), shares)
     true = programme(probs, shares)
     assert found.cost == pytest.approx(true, abs=5e-5)
     assert found.cost <= true + 1e-6
@@ -54,50 +54,50 @@ def test_cost_is_at_least_what_unsure_answers_cost_and_at_most_one(
     seed: int, n: int, k: int
 ) -> None:
     probs, shares = made(seed, n, k, 2.0)
-    found = transported(probs, shares)
+    found = solve_transport(probs, shares)
     assert 1 - probs.max(axis=1).mean() - 1e-9 <= found.cost <= 1 + 1e-9
-    paid = payments(probs, shares)
-    assert paid.shape == found.reduced.shape == found.to.shape == (n,)
+    paid = row_costs(probs, shares)
+    assert paid.shape == found.reduced_costs.shape == found.assigned_classes.shape == (n,)
     assert (paid >= -1e-9).all()
     assert (paid <= 1 + 1e-9).all()
-    assert found.reduced.mean() + shares @ found.prices == pytest.approx(found.cost)
+    assert found.reduced_costs.mean() + shares @ found.prices == pytest.approx(found.cost)
 
 
 def test_shares_that_answers_have_already_cost_nothing_more() -> None:
     probs = np.eye(3)[[0, 1, 2, 2]]
-    found = transported(probs, np.array([0.25, 0.25, 0.5]))
+    found = solve_transport(probs, np.array([0.25, 0.25, 0.5]))
     assert found.cost == pytest.approx(0.0, abs=1e-9)
-    np.testing.assert_allclose(payments(probs, np.array([0.25, 0.25, 0.5])), 0.0, atol=1e-6)
+    np.testing.assert_allclose(row_costs(probs, np.array([0.25, 0.25, 0.5])), 0.0, atol=1e-6)
 
 
 def test_a_class_without_a_share_takes_no_row() -> None:
     probs = np.array([[0.6, 0.3, 0.1], [0.7, 0.2, 0.1]])
-    found = transported(probs, np.array([0.0, 1.0, 0.0]))
+    found = solve_transport(probs, np.array([0.0, 1.0, 0.0]))
     assert found.cost == pytest.approx(1 - 0.25, abs=1e-5)
-    assert found.to.tolist() == [1, 1]
+    assert found.assigned_classes.tolist() == [1, 1]
 
 
 def test_many_rows_are_priced_by_some_of_them_and_lose_little(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     probs, shares = made(3, 6000, 4, 2.0)
-    whole = transported(probs, shares).cost
-    monkeypatch.setattr(_optimal_transport, "MOST_ROWS", 1000)
-    monkeypatch.setattr(_optimal_transport, "ROWS_A_CLASS", 10)
-    assert step_of(6000, 4) == 6
-    part = transported(probs, shares)
+    whole = solve_transport(probs, shares).cost
+    monkeypatch.setattr(_optimal_transport, "MIN_DUAL_ROWS", 1000)
+    monkeypatch.setattr(_optimal_transport, "DUAL_ROWS_PER_CLASS", 10)
+    assert subsample_stride(6000, 4) == 6
+    part = solve_transport(probs, shares)
     assert part.cost == pytest.approx(whole, abs=1e-3)
     assert part.cost <= whole + 1e-6
     assert part.gap is None
-    paid = payments(probs, shares)
+    paid = row_costs(probs, shares)
     assert len(paid) == 6000
     assert paid.mean() == pytest.approx(whole, abs=0.02)
 
 
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     probs, shares = made(5, 300, 7, 2.0)
-    whole = transported(probs, shares)
-    monkeypatch.setattr(softmax_kernels, "CELLS", 64)
-    parts = transported(probs, shares)
+    whole = solve_transport(probs, shares)
+    monkeypatch.setattr(softmax_kernels, "BLOCK_CELLS", 64)
+    parts = solve_transport(probs, shares)
     assert parts.cost == pytest.approx(whole.cost, abs=1e-7)
-    assert (parts.to == whole.to).mean() > 0.99
+    assert (parts.assigned_classes == whole.assigned_classes).mean() > 0.99

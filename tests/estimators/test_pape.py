@@ -9,14 +9,14 @@ import pytest
 
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.estimators.importance_weighting import ImportanceWeighting, weights_of
-from oodometer.estimators.pape import RecalibratedConfidence
+from oodometer.estimators.importance_weighting import ImportanceWeighting, source_weights
+from oodometer.estimators.pape import PAPE
 from oodometer.testing import toy_predictions
 
 
 def literal(source: Predictions, target: Predictions, bins: int) -> float:
     weighting = ImportanceWeighting()
-    weights = weights_of(weighting.summarize(weighting.learn(source), target))
+    weights = source_weights(weighting.summarize(weighting.learn(source), target))
     edges = np.unique(np.quantile(source.confidence, np.linspace(0, 1, bins + 1)[1:-1]))
     total = 0.0
     for sure in target.confidence:
@@ -31,7 +31,7 @@ def literal(source: Predictions, target: Predictions, bins: int) -> float:
 def test_the_target_takes_the_weighted_accuracy_of_its_bins(bins: int) -> None:
     source = toy_predictions(300, seed=1)
     target = toy_predictions(200, sharpness=1.5, seed=2)
-    found = RecalibratedConfidence(bins).estimate(source, target).value
+    found = PAPE(bins).estimate(source, target).value
     assert found == pytest.approx(literal(source, target, bins))
 
 
@@ -45,13 +45,13 @@ def test_it_sees_that_a_confidence_means_less_where_the_target_is() -> None:
     source = Predictions.from_probs(probs[:2000], labels=labels[:2000], features=feature[:2000])
     there = np.flatnonzero(feature[2000:, 0] > 0.2) + 2000
     target = Predictions.from_probs(probs[there], features=feature[there])
-    found = RecalibratedConfidence().estimate(source, target).value
+    found = PAPE().estimate(source, target).value
     assert abs(found - right[there].mean()) < 0.1 < abs(0.8 - right[there].mean())
 
 
 def test_settings_and_sides_are_checked() -> None:
     with pytest.raises(InputError, match="bins must be at least 1; got 0"):
-        RecalibratedConfidence(0)
+        PAPE(0)
     source = toy_predictions(50)
     with pytest.raises(InputError, match="Both must come from the same layer"):
-        RecalibratedConfidence().estimate(source, replace(source, features=np.zeros((50, 9))))
+        PAPE().estimate(source, replace(source, features=np.zeros((50, 9))))

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimator, Staged
-from oodometer.core.stats import stream
-from oodometer.estimators import ImportanceReweighting, every
-from oodometer.testing import toy_pair, toy_predictions, with_toy_peers
+from oodometer.core.protocols import Estimator, StreamingEstimator
+from oodometer.core.stats import rng_for
+from oodometer.estimators import Mandoline, available
+from oodometer.testing import toy_pair, toy_predictions, with_other_toy_models
 
 LOOPS = 300
 
 
 def slow(member: Estimator, source: Predictions, target: Predictions) -> np.ndarray:
-    rng = stream(3, "slow")
+    rng = rng_for(3, "slow")
     values = []
     for _ in range(LOOPS):
         again = source.rows(rng.integers(source.n, size=source.n))
@@ -24,17 +24,17 @@ def slow(member: Estimator, source: Predictions, target: Predictions) -> np.ndar
     return np.array(values)
 
 
-@pytest.mark.parametrize(
-    "member", [*every(), ImportanceReweighting(5, "equal-mass")], ids=lambda m: m.name
-)
+@pytest.mark.parametrize("member", [*available(), Mandoline(5, "equal-mass")], ids=lambda m: m.name)
 @pytest.mark.parametrize("k", [2, 5])
 def test_replicates_spread_as_rows_drawn_again_do(member: Estimator, k: int) -> None:
-    assert isinstance(member, Staged)
-    source = with_toy_peers(toy_predictions(500, k, seed=5), 2.5)
-    target = with_toy_peers(toy_predictions(400, k, sharpness=1.8, seed=6), 1.8).without_labels()
+    assert isinstance(member, StreamingEstimator)
+    source = with_other_toy_models(toy_predictions(500, k, seed=5), 2.5)
+    target = with_other_toy_models(
+        toy_predictions(400, k, sharpness=1.8, seed=6), 1.8
+    ).without_labels()
     learned = member.learn(source)
     total = member.summarize(learned, target)
-    fast = member.resample(learned, total, stream(4, "fast"), 2000)
+    fast = member.resample(learned, total, rng_for(4, "fast"), 2000)
     loop = slow(member, source, target)
     # The standard deviation of 300 replicates is itself known to about 4 %.
     assert fast.std() == pytest.approx(loop.std(), rel=0.2)
@@ -43,14 +43,14 @@ def test_replicates_spread_as_rows_drawn_again_do(member: Estimator, k: int) -> 
     assert np.allclose(np.quantile(fast, [0.025, 0.975]), ends, atol=0.7 * loop.std())
 
 
-@pytest.mark.parametrize("member", every(), ids=lambda m: m.name)
+@pytest.mark.parametrize("member", available(), ids=lambda m: m.name)
 def test_intervals_cover_the_estimate_of_the_whole_population(member: Estimator) -> None:
     """Of 60 samples from one population, about 95 % of the intervals hold its own estimate."""
-    assert isinstance(member, Staged)
-    big_source = with_toy_peers(toy_predictions(40_000, seed=10), 2.5)
-    big_target = with_toy_peers(toy_predictions(40_000, sharpness=1.8, seed=11), 1.8)
+    assert isinstance(member, StreamingEstimator)
+    big_source = with_other_toy_models(toy_predictions(40_000, seed=10), 2.5)
+    big_target = with_other_toy_models(toy_predictions(40_000, sharpness=1.8, seed=11), 1.8)
     truth = member.estimate(big_source, big_target).value
-    rng, hits, trials = stream(1, "cover"), 0, 60
+    rng, hits, trials = rng_for(1, "cover"), 0, 60
     for _ in range(trials):
         source = big_source.rows(rng.integers(big_source.n, size=600))
         target = big_target.rows(rng.integers(big_target.n, size=500))
@@ -77,17 +77,15 @@ class Still:
 
 
 @pytest.mark.parametrize("k", [2, 5])
-@pytest.mark.parametrize(
-    "member", [*every(), ImportanceReweighting(5, "equal-mass")], ids=lambda m: m.name
-)
+@pytest.mark.parametrize("member", [*available(), Mandoline(5, "equal-mass")], ids=lambda m: m.name)
 def test_a_replicate_of_the_rows_themselves_is_the_estimate_itself(
     member: Estimator, k: int
 ) -> None:
-    assert isinstance(member, Staged)
+    assert isinstance(member, StreamingEstimator)
     for seed in range(5):
         source, target = toy_pair(seed, k)
         learned = member.learn(source)
         total = member.summarize(learned, target)
         drawn = member.resample(learned, total, Still(), 3)  # type: ignore[arg-type]
         value = member.finish(learned, total).value
-        assert drawn == pytest.approx(value, abs=1e-9 if member.streams else 1e-5)
+        assert drawn == pytest.approx(value, abs=1e-9 if member.is_mergeable else 1e-5)

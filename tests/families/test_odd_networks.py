@@ -147,13 +147,13 @@ def test_what_a_network_can_not_do_is_a_reason_of_one_line(
 ) -> None:
     found = measured(module, name, "entropy-source")
     assert set(found) == {"entropy-source"}
-    assert re.search(reason, found.refused[name])
-    assert "\n" not in found.refused[name]
+    assert re.search(reason, found.skipped[name])
+    assert "\n" not in found.skipped[name]
 
 
 @pytest.mark.parametrize("module", [Closed(), Forward(), Constant(), Words(), Plain(), of_batch()])
 def test_metrics_are_scored_whatever_the_features_and_gradients(module: nn.Module) -> None:
     found = evaluated(module)
     assert {"error", "nll", "ece"} <= set(found.scores)
-    assert set(found.refused) <= {"adversarial_error", "demographic_disparity"}
-    assert all("\n" not in why for why in found.refused.values())
+    assert set(found.skipped) <= {"adversarial_error", "demographic_disparity"}
+    assert all("\n" not in why for why in found.skipped.values())

@@ -11,11 +11,11 @@ import pytest
 
 from oodometer import transforms
 from oodometer.core.errors import InputError, UnknownName
-from oodometer.core.inputs import KINDS, Kind
+from oodometer.core.inputs import INPUT_KINDS, InputKind
 from oodometer.core.protocols import Transform
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.testing import TRANSFORM_RULES, check_transform, toy_inputs
-from oodometer.testing._transform_magnitude import METERS
+from oodometer.testing._transform_magnitude import MAGNITUDE_METERS
 
 
 def _member(member: Transform) -> Transform:
@@ -25,7 +25,7 @@ def _member(member: Transform) -> Transform:
     return member
 
 
-MEMBERS = [_member(member) for member in transforms.every()]
+MEMBERS = [_member(member) for member in transforms.available()]
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -35,11 +35,11 @@ def test_every_transform_keeps_the_rules(member: Transform, rule: Any, seed: int
     rule(member, seed)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_has_its_transforms_and_a_usual_one(kind: Kind) -> None:
-    fitting = transforms.fitting(kind)
+@pytest.mark.parametrize("kind", INPUT_KINDS)
+def test_every_kind_has_its_transforms_and_a_usual_one(kind: InputKind) -> None:
+    fitting = transforms.available_for_kind(kind)
     assert all(kind in member.kinds for member in fitting)
-    assert transforms.USUAL[kind] in [member.name for member in fitting]
+    assert transforms.DEFAULT_TRANSFORMS[kind] in [member.name for member in fitting]
 
 
 def test_names_and_labels_are_each_ones_own() -> None:
@@ -53,12 +53,12 @@ def test_a_measures_name_names_its_transform(prefix: str) -> None:
                  "FC": "flip_crop", "SSMBA": "ssmba", "EDA": "eda", "BT": "backtranslate",
                  "RandRep": "random_replace"}  # fmt: skip
     for label, name in published.items():
-        assert transforms.named(f"{prefix}-{label}").name == name
+        assert transforms.get(f"{prefix}-{label}").name == name
 
 
 def test_an_unknown_name_gets_a_hint() -> None:
     with pytest.raises(UnknownName, match="Did you mean 'randaugment'"):
-        transforms.named("randaug-ment")
+        transforms.get("randaug-ment")
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,11 @@ class Upside(Transform):
 
     name: ClassVar[str] = "upside"
     label: ClassVar[str] = "Upside"
-    kinds: ClassVar[tuple[Kind, ...]] = ("images",)
+    kinds: ClassVar[tuple[InputKind, ...]] = ("images",)
     assumes: ClassVar[str] = "nothing has an upper side"
     magnitude: float = 1.0
 
-    def apply(self, inputs: Any, draws: Draws) -> Any:
+    def apply(self, inputs: Any, draws: RowStreams) -> Any:
         turned = draws.uniforms(1)[:, 0] < self.magnitude / 2
         return np.where(turned[:, None, None, None], inputs[:, ::-1], inputs)
 
@@ -79,15 +79,15 @@ class Upside(Transform):
 def test_another_package_can_add_its_own() -> None:
     entry = mock.Mock(load=lambda: Upside)
     with mock.patch("importlib.metadata.entry_points", return_value=[entry]):
-        assert transforms.named("upside") == Upside()
-        assert Upside() in transforms.fitting("images")
+        assert transforms.get("upside") == Upside()
+        assert Upside() in transforms.available_for_kind("images")
     wrong = mock.Mock(load=lambda: dict)
     wrong.name = "theirs"
     with (
         mock.patch("importlib.metadata.entry_points", return_value=[wrong]),
         pytest.raises(InputError, match="'theirs' gives a dict, which is no transform"),
     ):
-        transforms.every()
+        transforms.available()
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Broken(Upside):
 
     fault: str = ""
 
-    def apply(self, inputs: Any, draws: Draws) -> Any:
+    def apply(self, inputs: Any, draws: RowStreams) -> Any:
         return _FAULTS[self.fault](self, inputs, draws)
 
 
@@ -120,8 +120,8 @@ _FAULTS: dict[str, Any] = {
     "shape": lambda self, x, d: x[:, : len(x[0]) - (self.magnitude > 0)],
     "by the batch": lambda self, x, d: np.roll(x, int(self.magnitude) * len(x) % 5, axis=1),
     "still": lambda self, x, d: x.copy(),
-    "by the example": lambda self, x, d: _rolled(x, d.examples, self.magnitude),
-    "by the number": lambda self, x, d: _rolled(x, d.numbers, self.magnitude),
+    "by the example": lambda self, x, d: _rolled(x, d.row_keys, self.magnitude),
+    "by the number": lambda self, x, d: _rolled(x, d.draw_index, self.magnitude),
     "not 0": lambda self, x, d: x // 2,
 }
 
@@ -150,7 +150,7 @@ def test_who_breaks_a_rule_is_caught(fault: str, message: str) -> None:
 def test_who_goes_beyond_the_bound_is_caught() -> None:
     @dataclass(frozen=True)
     class TooFar(transforms.Translate):
-        def apply(self, inputs: Any, draws: Draws) -> Any:
+        def apply(self, inputs: Any, draws: RowStreams) -> Any:
             return replace(transforms.Translate(), magnitude=2 * self.magnitude).apply(
                 inputs, draws
             )
@@ -162,9 +162,9 @@ def test_who_goes_beyond_the_bound_is_caught() -> None:
 def test_who_changes_the_columns_types_is_caught() -> None:
     @dataclass(frozen=True)
     class Rounding(Upside):
-        kinds: ClassVar[tuple[Kind, ...]] = ("table",)
+        kinds: ClassVar[tuple[InputKind, ...]] = ("table",)
 
-        def apply(self, inputs: Any, draws: Draws) -> Any:
+        def apply(self, inputs: Any, draws: RowStreams) -> Any:
             place = inputs.column_names.index("age")
             return inputs.set_column(place, "age", inputs.column("age").cast("float64"))
 
@@ -175,7 +175,7 @@ def test_who_changes_the_columns_types_is_caught() -> None:
 def test_who_keeps_to_the_usual_bound_alone_is_caught() -> None:
     @dataclass(frozen=True)
     class Stubborn(transforms.Translate):
-        def apply(self, inputs: Any, draws: Draws) -> Any:
+        def apply(self, inputs: Any, draws: RowStreams) -> Any:
             return transforms.Translate(0.1 * (self.magnitude > 0)).apply(inputs, draws)
 
     with pytest.raises(AssertionError, match=r"translate moved .* beyond 0.052"):
@@ -187,18 +187,18 @@ def test_a_meter_of_ones_own_is_read() -> None:
     class Shove(transforms.Translate):
         name: ClassVar[str] = "shove"
 
-        def apply(self, inputs: Any, draws: Draws) -> Any:
+        def apply(self, inputs: Any, draws: RowStreams) -> Any:
             return transforms.Translate(2 * self.magnitude).apply(inputs, draws)
 
     check_transform(Shove())  # how far a name that is not known may go is not known either
     with pytest.raises(AssertionError, match=r"shove moved an input by 0.1\d+, beyond 0.1"):
-        check_transform(Shove(), meter=METERS["translate"])
+        check_transform(Shove(), meter=MAGNITUDE_METERS["translate"])
 
 
 def test_who_never_comes_near_the_bound_is_caught() -> None:
     @dataclass(frozen=True)
     class Timid(transforms.Translate):
-        def apply(self, inputs: Any, draws: Draws) -> Any:
+        def apply(self, inputs: Any, draws: RowStreams) -> Any:
             return replace(transforms.Translate(), magnitude=0.4 * self.magnitude).apply(
                 inputs, draws
             )

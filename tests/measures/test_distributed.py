@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from torch import nn
 
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
+from oodometer.measures import available
 from oodometer.measures import distributed as measured
-from oodometer.measures import every
-from oodometer.measures._measure import measure, subject_of
-from oodometer.measures._shared_work import families
+from oodometer.measures._measure import build_subject, measure
+from oodometer.measures._shared_work import group_by_shared_work
 from oodometer.measures.subject import Subject
 from oodometer.models import TorchModel
 from oodometer.parallel import _ordered_map
@@ -32,8 +32,8 @@ SOME = ["entropy-source", "source-error", "h-divergence", "h-divergence+source-e
 def _small_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that rows are cut into many blocks; what is asked in one process is cut alike."""
     for module in ("measures.distributed", "models._feature_passes", "models.inference"):
-        monkeypatch.setattr(f"oodometer.{module}.ROWS", 16)
-    monkeypatch.setattr(_ordered_map, "ROWS", 40)
+        monkeypatch.setattr(f"oodometer.{module}.DEFAULT_BATCH_ROWS", 16)
+    monkeypatch.setattr(_ordered_map, "MAX_TASK_ROWS", 40)
 
 
 def source() -> Any:
@@ -53,7 +53,7 @@ def found(runner: Runner | None, names: Any = None, **given: Any) -> dict[str, A
 
 
 def test_all_measures_are_the_same_in_any_order() -> None:
-    quick = [one.name for one in every() if not one.name.startswith(("hplus", "hdh"))]
+    quick = [one.name for one in available() if not one.name.startswith(("hplus", "hdh"))]
     expected = found(None, quick)
     assert len(expected["measures"]) > 30
     assert [one["measure"] for one in expected["refused"]] == ["sharpness"]
@@ -82,7 +82,7 @@ def test_processes_and_a_cluster_give_the_same_whoever_dies(
 
 class Refusing(Confident):
     def measure(self, subject: Subject) -> float:
-        raise NoAnswer("not today")
+        raise NotApplicable("not today")
 
 
 class Broken(Confident):
@@ -93,7 +93,7 @@ class Broken(Confident):
 def test_a_measure_that_has_no_answer_says_its_reason_as_before() -> None:
     several = found(mailed(0), [Refusing(), "jacobian"])
     assert several["refused"] == [{"measure": "confident", "reason": "not today"}]
-    with pytest.raises(NoAnswer, match="confident has no answer: not today"):
+    with pytest.raises(NotApplicable, match="confident has no answer: not today"):
         found(mailed(0), Refusing())
     with pytest.raises(InputError, match=r"^Out of order\. Repair it\.$"):
         found(mailed(0), [Broken(), "jacobian"])
@@ -145,10 +145,10 @@ def test_without_a_model_there_is_nothing_to_pass_over() -> None:
 
 
 def test_passes_are_made_by_the_workers_and_once() -> None:
-    subject = subject_of(TorchModel(toy_network(), name="toy"), source(), TARGET)
-    known = measured.passed(mailed(0), subject, None)
+    subject = build_subject(TorchModel(toy_network(), name="toy"), source(), TARGET)
+    known = measured.precompute_outputs(mailed(0), subject, None)
     for before, after in ((subject.source, known.source), (subject.target, known.target)):
-        assert after.given.passed is not None
+        assert after.view_source.precomputed is not None
         assert np.array_equal(after.features, before.features)
         assert np.array_equal(np.asarray(after.outputs.scores), np.asarray(before.outputs.scores))
 
@@ -175,8 +175,10 @@ def test_progress_counts_measures_to_the_last() -> None:
 
 
 def test_families_are_all_measures_and_share_a_classifier() -> None:
-    cut = families(every())
-    assert sorted(one.name for some in cut for one in some) == sorted(one.name for one in every())
+    cut = group_by_shared_work(available())
+    assert sorted(one.name for some in cut for one in some) == sorted(
+        one.name for one in available()
+    )
     (plain,) = [some for some in cut if some[0].name == "h-divergence"]
     assert "h-divergence-train-ms+source-error" in [one.name for one in plain]
     assert "hplus-divergence" not in [one.name for one in plain]

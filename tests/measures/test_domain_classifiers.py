@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from oodometer.core.softmax_kernels import Floats, Ints
-from oodometer.core.stats import stream
+from oodometer.core.stats import rng_for
 from oodometer.measures import _domain_classifiers
-from oodometer.measures._domain_classifiers import HeadName, SoftmaxHead, fit, hidden_sizes
+from oodometer.measures._domain_classifiers import HeadName, SoftmaxHead, fit_head, hidden_sizes
 from tests.support.feature_subjects import normal
 
 HEADS: tuple[HeadName, ...] = ("linear", "larger")
@@ -23,7 +23,7 @@ class Autograd:
     def __init__(self, twin: SoftmaxHead) -> None:
         parts = [*twin.weights, *twin.biases]
         self.parts = [torch.tensor(p, dtype=torch.float64, requires_grad=True) for p in parts]
-        self.adam = torch.optim.Adam(self.parts, lr=twin.rate)
+        self.adam = torch.optim.Adam(self.parts, lr=twin.learning_rate)
 
     def logits(self, features: Floats) -> torch.Tensor:
         made, layers = torch.tensor(features, dtype=torch.float64), len(self.parts) // 2
@@ -45,7 +45,7 @@ class Autograd:
 def test_steps_are_those_of_automatic_differentiation(head: HeadName, k: int) -> None:
     features = normal(40, 6, seed=0).astype(np.float32)
     labels = np.random.default_rng(1).integers(0, k, 40)
-    ours = SoftmaxHead(head, 6, k, stream(0, "start"))
+    ours = SoftmaxHead(head, 6, k, rng_for(0, "start"))
     theirs = Autograd(ours)
     before = [part.copy() for part in ours.weights]
     losses = [(ours.step(features, labels), theirs.step(features, labels)) for _ in range(60)]
@@ -61,7 +61,7 @@ def test_steps_are_those_of_automatic_differentiation(head: HeadName, k: int) ->
 
 def test_a_step_tells_the_loss_before_it() -> None:
     """All logits alike: log k. The right logit far below another: how far."""
-    head = SoftmaxHead("linear", 1, 3, stream(0))
+    head = SoftmaxHead("linear", 1, 3, rng_for(0))
     head.weights[0][:], head.biases[0][:] = 0.0, 0.0
     features, labels = np.zeros((2, 1), dtype=np.float32), np.array([0, 2])
     assert head.step(features, labels) == pytest.approx(math.log(3))
@@ -72,7 +72,7 @@ def test_a_step_tells_the_loss_before_it() -> None:
 def test_looking_does_not_change_the_features() -> None:
     features = normal(9, 4, seed=0).astype(np.float32)
     before = features.copy()
-    head = SoftmaxHead("larger", 4, 2, stream(0))
+    head = SoftmaxHead("larger", 4, 2, rng_for(0))
     head.classes(features)
     head.step(features, np.zeros(9, dtype=np.int64))
     np.testing.assert_array_equal(features, before)
@@ -80,13 +80,13 @@ def test_looking_does_not_change_the_features() -> None:
 
 @pytest.mark.parametrize("head", HEADS)
 def test_weights_start_within_one_over_the_root_of_the_inputs(head: HeadName) -> None:
-    made = SoftmaxHead(head, 400, 3, stream(0, 1))
+    made = SoftmaxHead(head, 400, 3, rng_for(0, 1))
     for weights, biases in zip(made.weights, made.biases, strict=True):
         bound = 1 / math.sqrt(len(weights))
         assert 0.9 * bound < np.abs(weights).max() <= bound
         assert 0 < np.abs(biases).max() <= bound
         assert weights.dtype == biases.dtype == np.float32
-    again, other = (SoftmaxHead(head, 400, 3, stream(0, part)) for part in (1, 2))
+    again, other = (SoftmaxHead(head, 400, 3, rng_for(0, part)) for part in (1, 2))
     np.testing.assert_array_equal(made.weights[0], again.weights[0])
     assert (made.weights[0] != other.weights[0]).any()
 
@@ -96,10 +96,10 @@ def test_the_larger_head_is_as_the_paper_has_it_and_never_too_narrow() -> None:
     assert hidden_sizes("larger", 40) == (20, 16, 16)
     assert hidden_sizes("larger", 1) == (16, 16, 16)
     assert hidden_sizes("linear", 2048) == ()
-    layers = SoftmaxHead("larger", 64, 3, stream(0)).weights
+    layers = SoftmaxHead("larger", 64, 3, rng_for(0)).weights
     assert [part.shape for part in layers] == [(64, 32), (32, 16), (16, 16), (16, 3)]
     features, labels = normal(12, 64, seed=0), np.arange(12) % 2
-    learned = fit("larger", features, labels, seed=0).model
+    learned = fit_head("larger", features, labels, seed=0).model
     assert [part.shape for part in learned.coefs_] == [(64, 32), (32, 16), (16, 16), (16, 1)]
 
 
@@ -108,11 +108,11 @@ def test_a_fit_that_is_cut_short_says_so_and_warns_nobody(
     head: HeadName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     features, labels = normal(300, 5, seed=0), np.arange(300) % 2
-    done = fit(head, features, labels, seed=0)
-    assert done.settled
-    monkeypatch.setitem(_domain_classifiers.LIMITS, head, 1)
-    cut = fit(head, features, labels, seed=0)
-    assert not cut.settled
+    done = fit_head(head, features, labels, seed=0)
+    assert done.converged
+    monkeypatch.setitem(_domain_classifiers.MAX_FIT_STEPS, head, 1)
+    cut = fit_head(head, features, labels, seed=0)
+    assert not cut.converged
     assert cut.steps == (1 if head == "linear" else 2)
     assert done.steps > cut.steps
 
@@ -121,5 +121,5 @@ def test_only_the_larger_head_can_tell_a_disc_from_its_ring() -> None:
     angles = np.linspace(0, 2 * np.pi, 200, endpoint=False)
     circle = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     features, labels = np.concatenate([0.5 * circle, 1.5 * circle]), np.repeat([0, 1], 200)
-    assert fit("linear", features, labels, seed=0).accuracy(features, labels) < 0.6
-    assert fit("larger", features, labels, seed=0).accuracy(features, labels) == 1.0
+    assert fit_head("linear", features, labels, seed=0).accuracy(features, labels) < 0.6
+    assert fit_head("larger", features, labels, seed=0).accuracy(features, labels) == 1.0

@@ -6,17 +6,17 @@ import math
 
 import pytest
 
-from oodometer.core.errors import NoAnswer
+from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Measure
 from oodometer.measures.entropy import EntropySource, EntropyTarget, SourceError
-from oodometer.measures.subject import Subject, scored
-from oodometer.models.model_view import Given, View
+from oodometer.measures.subject import Subject, measure_one
+from oodometer.models.model_view import ModelView, ViewSource
 from oodometer.testing import check_measure
 
 
-def side(name: str, probs: list[list[float]], labels: list[int] | None = None) -> View:
-    return View(Given(name, outputs=Predictions.from_probs(probs, labels=labels)))
+def side(name: str, probs: list[list[float]], labels: list[int] | None = None) -> ModelView:
+    return ModelView(ViewSource(name, outputs=Predictions.from_probs(probs, labels=labels)))
 
 
 SOURCE = side("source", [[0.9, 0.1], [0.5, 0.5], [0.2, 0.8], [0.6, 0.4]], [0, 0, 0, 1])
@@ -32,21 +32,21 @@ def test_by_hand() -> None:
     subject = Subject(SOURCE, TARGET)
     rows = ((0.9, 0.1), (0.5, 0.5), (0.2, 0.8), (0.6, 0.4))
     mean = sum(entropy(*row) for row in rows) / 4
-    assert scored(EntropySource(), subject).value == pytest.approx(mean)
-    assert scored(EntropyTarget(), subject).value == pytest.approx(entropy(0.7, 0.3))
-    assert scored(SourceError(), subject).value == 0.5
+    assert measure_one(EntropySource(), subject).value == pytest.approx(mean)
+    assert measure_one(EntropyTarget(), subject).value == pytest.approx(entropy(0.7, 0.3))
+    assert measure_one(SourceError(), subject).value == 0.5
 
 
 def test_with_training_data_the_entropy_is_theirs_and_the_error_still_the_sources() -> None:
     subject = Subject(SOURCE, TARGET, TRAINING)
-    assert scored(EntropySource(), subject).value == pytest.approx(math.log(2) / 2)
-    assert scored(EntropyTarget(), subject).value == pytest.approx(entropy(0.7, 0.3))
-    assert scored(SourceError(), subject).value == 0.5
+    assert measure_one(EntropySource(), subject).value == pytest.approx(math.log(2) / 2)
+    assert measure_one(EntropyTarget(), subject).value == pytest.approx(entropy(0.7, 0.3))
+    assert measure_one(SourceError(), subject).value == 0.5
 
 
 def test_without_labels_there_is_no_error() -> None:
-    with pytest.raises(NoAnswer, match="it needs labels: 'target' has no labels"):
-        scored(SourceError(), Subject(TARGET, TARGET, TRAINING))
+    with pytest.raises(NotApplicable, match="it needs labels: 'target' has no labels"):
+        measure_one(SourceError(), Subject(TARGET, TARGET, TRAINING))
     assert SourceError.needs == ("outputs", "labels")
 
 

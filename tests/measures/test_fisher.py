@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Measure
 from oodometer.core.softmax_kernels import Array, Floats
@@ -21,17 +21,17 @@ from oodometer.data import as_dataset
 from oodometer.measures.fisher import (
     FisherAlignment,
     FisherEigenvalues,
-    Products,
+    GradientProducts,
     best_pairing,
-    cosines,
-    rows_of,
+    default_rows,
+    eigenvector_cosines,
 )
 from oodometer.measures.jacobian import Jacobian
-from oodometer.measures.subject import Subject, scored
+from oodometer.measures.subject import Subject, measure_one
 from oodometer.models import FunctionModel, TorchModel
-from oodometer.models.introspection.derivatives import Gram, gradient_gram
+from oodometer.models.introspection.derivatives import GradientGram, gradient_gram
 from oodometer.models.introspection.network import Network
-from oodometer.models.model_view import Given, View
+from oodometer.models.model_view import ModelView, ViewSource
 from oodometer.testing.measures import network_state, toy_network
 
 RNG = np.random.default_rng(7)
@@ -46,17 +46,19 @@ def subject(source: Any = SOURCE, target: Any = TARGET, module: Any = None, **se
 
 def subject_of(model: Any, source: Any, target: Any, seed: int = 0) -> Subject:
     sides = [
-        View(Given(name, as_dataset(rows), model, labelled=False, seed=seed))
+        ModelView(ViewSource(name, as_dataset(rows), model, labelled=False, seed=seed))
         for name, rows in (("source", source), ("target", target))
     ]
     return Subject(sides[0], sides[1], seed=seed)
 
 
-def materialised(one: Subject, view: View) -> Floats:
+def materialised(one: Subject, view: ModelView) -> Floats:
     """The gradients of all rows, a row each, by .backward() at a class drawn as the package draws."""
     rows = []
     module = TorchModel(one.network.module).module
-    for x, u in zip(view.inputs(), view.draws("fisher classes").uniforms(1)[:, 0], strict=True):
+    for x, u in zip(
+        view.inputs(), view.row_streams("fisher classes").uniforms(1)[:, 0], strict=True
+    ):
         module.zero_grad(set_to_none=True)
         said = torch.log_softmax(module(torch.from_numpy(x[None])), dim=1)[0]
         y = int(np.searchsorted(np.cumsum(said.exp().detach().numpy()), u, side="right"))
@@ -80,7 +82,7 @@ def test_eigenvalues_are_those_of_the_fisher_matrix() -> None:
     (source, _), (target, _) = (
         fisher(materialised(one, side)) for side in (one.source, one.target)
     )
-    diff, ratio = (scored(FisherEigenvalues(form), one) for form in ("diff", "ratio"))
+    diff, ratio = (measure_one(FisherEigenvalues(form), one) for form in ("diff", "ratio"))
     assert diff.value == pytest.approx(target.sum() - source.sum(), rel=1e-6)
     assert ratio.value == pytest.approx(target.sum() / source.sum(), rel=1e-6)
     assert diff.facts["source"] == pytest.approx(source.sum(), rel=1e-6)
@@ -92,9 +94,11 @@ def test_cosines_are_those_of_the_eigenvectors_of_the_fisher_matrix() -> None:
     one = subject()
     rows = [materialised(one, side) for side in (one.source, one.target)]
     (_, source), (_, target) = (fisher(side) for side in rows)
-    found = cosines(Products(rows[0] @ rows[0].T, rows[1] @ rows[1].T, rows[0] @ rows[1].T))
+    found = eigenvector_cosines(
+        GradientProducts(rows[0] @ rows[0].T, rows[1] @ rows[1].T, rows[0] @ rows[1].T)
+    )
     np.testing.assert_allclose(np.abs(found), np.abs(source.T @ target), atol=1e-5)
-    score = scored(FisherAlignment(), one)
+    score = measure_one(FisherAlignment(), one)
     assert score.value == pytest.approx(best_pairing(np.abs(source.T @ target)), abs=1e-4)
     assert score.facts["source_directions"] == source.shape[1] == 14
     assert score.facts["target_directions"] == target.shape[1] == 9
@@ -108,10 +112,10 @@ def test_softmax_regression_by_hand() -> None:
         layer.bias.zero_()
     one = subject(np.array([[1.0, 0.0]]), np.array([[0.0, 3.0]]), nn.Sequential(layer))
     # p is (½, ½), so ‖e_y − p‖² is ½ whichever class is drawn.
-    assert scored(FisherEigenvalues("diff"), one).value == pytest.approx(0.5 * 10 - 0.5 * 2)
-    assert scored(FisherEigenvalues("ratio"), one).value == pytest.approx(5.0)
+    assert measure_one(FisherEigenvalues("diff"), one).value == pytest.approx(0.5 * 10 - 0.5 * 2)
+    assert measure_one(FisherEigenvalues("ratio"), one).value == pytest.approx(5.0)
     # The gradients are ±½ (1, −1) ⊗ (x, 1); of (1, 0, 1) and (0, 3, 1) the cosine is 1/√20.
-    assert scored(FisherAlignment(), one).value == pytest.approx(1 / np.sqrt(20))
+    assert measure_one(FisherAlignment(), one).value == pytest.approx(1 / np.sqrt(20))
 
 
 # Pairing ---------------------------------------------------------------------------------------
@@ -132,7 +136,9 @@ def test_the_best_pairing_is_that_of_all_permutations(rows: int, columns: int, s
 def test_cosines_are_those_of_unit_vectors(n: int, m: int, width: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     source, target = rng.normal(size=(n, width)), rng.normal(size=(m, width))
-    found = cosines(Products(source @ source.T, target @ target.T, source @ target.T))
+    found = eigenvector_cosines(
+        GradientProducts(source @ source.T, target @ target.T, source @ target.T)
+    )
     assert found.shape == (min(n, width), min(m, width))
     assert (np.abs(found) <= 1).all()
     # A unit vector's cosines with orthonormal ones have squares that sum to 1 at most.
@@ -148,18 +154,18 @@ def test_identical_sides_align_in_every_direction(rows: Array) -> None:
         nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Flatten(), nn.Linear(144, 3)
     )  # fmt: skip
     same = subject(rows, rows[::-1].copy(), convolutional if rows is IMAGES else None)
-    found = scored(FisherAlignment(), same)
+    found = measure_one(FisherAlignment(), same)
     assert found.value == pytest.approx(len(rows), rel=1e-3)
     assert found.facts["source_directions"] == found.facts["target_directions"] == len(rows)
-    assert scored(FisherEigenvalues("diff"), same).value == pytest.approx(0, abs=1e-6)
-    assert scored(FisherEigenvalues("ratio"), same).value == pytest.approx(1, rel=1e-6)
+    assert measure_one(FisherEigenvalues("diff"), same).value == pytest.approx(0, abs=1e-6)
+    assert measure_one(FisherEigenvalues("ratio"), same).value == pytest.approx(1, rel=1e-6)
 
 
 def test_what_adds_no_direction_is_left_out() -> None:
     """Five copies of gradients, and one of next to no length."""
     rows, target = RNG.normal(size=(14, 30)), RNG.normal(size=(9, 30))
     more = np.concatenate([rows, -2 * rows[:5], 1e-6 * RNG.normal(size=(1, 30))])
-    found = cosines(Products(more @ more.T, target @ target.T, more @ target.T))
+    found = eigenvector_cosines(GradientProducts(more @ more.T, target @ target.T, more @ target.T))
     assert found.shape == (14, 9)
     by_hand = fisher(more)[1].T @ fisher(target)[1]
     np.testing.assert_allclose(np.abs(found), np.abs(by_hand), atol=1e-6)
@@ -172,21 +178,21 @@ MEMBERS: list[Measure] = [FisherEigenvalues("diff"), FisherEigenvalues("ratio"),
 
 @pytest.mark.parametrize("member", MEMBERS, ids=lambda member: member.name)
 def test_neither_order_nor_batch_nor_memory_changes_the_value(member: Any) -> None:
-    first = scored(member, subject())
+    first = measure_one(member, subject())
     others = [
         subject(SOURCE[RNG.permutation(14)], TARGET[RNG.permutation(9)]),
-        subject(batch=4),
+        subject(batch_size=4),
     ]
-    values = [scored(member, other).value for other in others]
+    values = [measure_one(member, other).value for other in others]
     small = replace(member, memory=3000)
-    values.append(scored(small, subject()).value)
+    values.append(measure_one(small, subject()).value)
     assert values == pytest.approx([first.value] * 3, rel=1e-6)
 
 
 def test_the_seed_draws_other_classes() -> None:
     model = TorchModel(toy_network(), name="net")
     values = {
-        scored(FisherEigenvalues(), subject_of(model, SOURCE, TARGET, seed)).value
+        measure_one(FisherEigenvalues(), subject_of(model, SOURCE, TARGET, seed)).value
         for seed in (0, 0, 1)
     }
     assert len(values) == 2
@@ -195,35 +201,35 @@ def test_the_seed_draws_other_classes() -> None:
 def test_all_measures_share_the_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
-    def counted(network: Network, sides: Any, *, memory: int) -> Gram:
+    def counted(network: Network, sides: Any, *, memory_bytes: int) -> GradientGram:
         asked.append(sum(len(side.classes) for side in sides))
-        return gradient_gram(network, sides, memory=memory)
+        return gradient_gram(network, sides, memory_bytes=memory_bytes)
 
     monkeypatch.setattr("oodometer.measures.fisher.gradient_gram", counted)
     one = subject()
     for member in MEMBERS:
-        scored(member, one)
+        measure_one(member, one)
     assert asked == [23]
-    scored(FisherAlignment(rows=5), one)
+    measure_one(FisherAlignment(rows=5), one)
     assert asked == [23, 10]
 
 
 def test_rows_are_capped_and_told() -> None:
-    found = scored(FisherAlignment(rows=10), subject())
+    found = measure_one(FisherAlignment(rows=10), subject())
     assert (found.facts["source_rows"], found.facts["target_rows"]) == (10, 9)
     assert found.notes == ("only 10 of 14 rows of 'source' were used, drawn at random",)
 
 
 def test_small_networks_have_more_rows_than_large_ones() -> None:
-    assert rows_of(subject().network) == 1000
+    assert default_rows(subject().network) == 1000
     large = nn.Sequential(nn.Linear(6, 100_000), nn.Linear(100_000, 3))
-    assert rows_of(TorchModel(large, name="large").opened()) == 75
+    assert default_rows(TorchModel(large, name="large").network()) == 75
 
 
 def test_the_training_data_are_the_source_where_they_are_given() -> None:
     one, other = subject(), subject(TARGET, TARGET)
     trained = Subject(one.source, one.target, training=other.source)
-    assert scored(FisherEigenvalues("ratio"), trained).value == pytest.approx(1, rel=1e-9)
+    assert measure_one(FisherEigenvalues("ratio"), trained).value == pytest.approx(1, rel=1e-9)
 
 
 class Stepwise(nn.Module):
@@ -240,7 +246,7 @@ class Stepwise(nn.Module):
 def test_what_is_looped_over_is_told_and_left_alone() -> None:
     one = subject(module=Stepwise())
     before = network_state(one.network.module)
-    found = scored(FisherAlignment(), one)
+    found = measure_one(FisherAlignment(), one)
     assert found.notes == (
         "gradients were computed one row after the other: the network can't do more",
     )
@@ -267,13 +273,15 @@ def test_texts_have_gradients_whatever_they_are_padded_to() -> None:
     torch.manual_seed(0)
     texts, words = ["a", "good", "bad", "excellent", "terrible", "so", "fine"], Words().double()
     found = [
-        scored(FisherAlignment(), subject(texts, texts[2:], words, prepare=prepare, batch=batch))
+        measure_one(
+            FisherAlignment(), subject(texts, texts[2:], words, prepare=prepare, batch_size=batch)
+        )
         for batch in (None, 1, 3)
     ]
     assert [one.value for one in found] == pytest.approx([found[0].value] * 3, rel=1e-6)
     assert found[0].facts["source_directions"] == 7
-    with pytest.raises(NoAnswer, match="takes words or several tensors"):
-        scored(Jacobian(), subject(texts, texts[2:], words, prepare=prepare))
+    with pytest.raises(NotApplicable, match="takes words or several tensors"):
+        measure_one(Jacobian(), subject(texts, texts[2:], words, prepare=prepare))
 
 
 # Refusals --------------------------------------------------------------------------------------
@@ -282,17 +290,17 @@ def test_texts_have_gradients_whatever_they_are_padded_to() -> None:
 def test_a_function_has_no_gradients() -> None:
     function = FunctionModel(lambda rows: np.full((len(rows), 2), 0.5), name="flat")
     for member in MEMBERS:
-        with pytest.raises(NoAnswer, match="it needs gradients: 'flat' is a FunctionModel"):
-            scored(member, subject_of(function, SOURCE, TARGET))
+        with pytest.raises(NotApplicable, match="it needs gradients: 'flat' is a FunctionModel"):
+            measure_one(member, subject_of(function, SOURCE, TARGET))
 
 
 def test_outputs_alone_are_not_enough_on_either_side() -> None:
     one = subject()
-    bare = View(Given("bare", outputs=Predictions.from_probs(np.full((4, 3), 1 / 3))))
-    with pytest.raises(NoAnswer, match="no model was given"):
-        scored(FisherAlignment(), Subject(one.source, bare))
-    with pytest.raises(NoAnswer, match="it looks at the inputs"):
-        scored(FisherAlignment(), Subject(bare, one.target))
+    bare = ModelView(ViewSource("bare", outputs=Predictions.from_probs(np.full((4, 3), 1 / 3))))
+    with pytest.raises(NotApplicable, match="no model was given"):
+        measure_one(FisherAlignment(), Subject(one.source, bare))
+    with pytest.raises(NotApplicable, match="it looks at the inputs"):
+        measure_one(FisherAlignment(), Subject(bare, one.target))
 
 
 class Sure(nn.Module):
@@ -307,11 +315,11 @@ class Sure(nn.Module):
 
 
 def test_no_gradient_no_direction() -> None:
-    with pytest.raises(NoAnswer, match="all gradients of a side are 0"):
-        scored(FisherAlignment(), subject(module=Sure()))
-    with pytest.raises(NoAnswer, match="it is 0 on the source"):
-        scored(FisherEigenvalues("ratio"), subject(module=Sure()))
-    assert scored(FisherEigenvalues("diff"), subject(module=Sure())).value == 0
+    with pytest.raises(NotApplicable, match="all gradients of a side are 0"):
+        measure_one(FisherAlignment(), subject(module=Sure()))
+    with pytest.raises(NotApplicable, match="it is 0 on the source"):
+        measure_one(FisherEigenvalues("ratio"), subject(module=Sure()))
+    assert measure_one(FisherEigenvalues("diff"), subject(module=Sure())).value == 0
 
 
 def test_gradients_that_are_not_finite_are_refused() -> None:
@@ -324,8 +332,8 @@ def test_gradients_that_are_not_finite_are_refused() -> None:
             found: torch.Tensor = torch.sqrt(0 * self.layer(x))
             return found
 
-    with pytest.raises(NoAnswer, match="the gradients are not finite"):
-        scored(FisherAlignment(), subject(module=Root()))
+    with pytest.raises(NotApplicable, match="the gradients are not finite"):
+        measure_one(FisherAlignment(), subject(module=Root()))
 
 
 def test_bad_settings_are_named() -> None:

@@ -14,18 +14,18 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from oodometer.core import inputs
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.protocols import Score
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import Floats
-from oodometer.core.stats import stream
+from oodometer.core.stats import rng_for
 from oodometer.data import as_dataset
 from oodometer.measures import _domain_classifiers, h_divergence
-from oodometer.measures._domain_classifiers import Fit, HeadName
-from oodometer.measures.h_divergence import Half, HDivergence, halves
-from oodometer.measures.subject import Subject, scored
+from oodometer.measures._domain_classifiers import FittedHead, HeadName
+from oodometer.measures.h_divergence import Half, HDivergence, split_features
+from oodometer.measures.subject import Subject, measure_one
 from oodometer.models import _feature_passes, as_model
-from oodometer.models.model_view import Given, View
+from oodometer.models.model_view import ModelView, ViewSource
 from tests.support.feature_subjects import keyed, normal, shuffled, subject
 
 HEADS: tuple[HeadName, ...] = ("linear", "larger")
@@ -33,7 +33,7 @@ HALVES: tuple[Half, ...] = ("test", "train")
 
 
 def value(one: Subject, head: HeadName = "linear", half: Half = "test") -> float:
-    return scored(HDivergence(head, half), one).value
+    return measure_one(HDivergence(head, half), one).value
 
 
 # Known values -----------------------------------------------------------------------------------
@@ -82,12 +82,14 @@ def twin(
     learn: list[tuple[list[float], int]] = []
     test: list[tuple[list[float], int]] = []
     for origin, side in enumerate((source, target)):
-        draws = Draws(seed, inputs.keys(side), np.zeros(len(side), dtype=np.int64)).of("divergence")
-        ranked = sorted(zip(draws.states.tolist(), side.tolist(), strict=True))[:used]
+        draws = RowStreams(
+            seed, inputs.hash_rows(side), np.zeros(len(side), dtype=np.int64)
+        ).substream("divergence")
+        ranked = sorted(zip(draws.initial_states.tolist(), side.tolist(), strict=True))[:used]
         for place, (_, row) in enumerate(ranked):
             (learn if 2 * place < used else test).append((row, origin))
     scaler = StandardScaler().fit([row for row, _ in learn])
-    start = int(stream(seed, "larger head").integers(2**31))
+    start = int(rng_for(seed, "larger head").integers(2**31))
     model: Any = LogisticRegression(max_iter=1000, tol=1e-6)
     if head == "larger":
         batch = min(200, len(learn))
@@ -118,10 +120,10 @@ def test_it_is_the_algorithm_of_the_paper(head: HeadName, n: int, m: int, rows: 
 @pytest.mark.parametrize("head", HEADS)
 def test_neither_the_order_of_rows_nor_asking_again_changes_it(head: HeadName) -> None:
     one = subject(normal(150, 30, seed=0), normal(130, 30, seed=1, shift=0.1))
-    first = scored(HDivergence(head), one)
-    assert scored(HDivergence(head), one) == first
+    first = measure_one(HDivergence(head), one)
+    assert measure_one(HDivergence(head), one) == first
     for seed in range(3):
-        assert scored(HDivergence(head), shuffled(one, seed)) == first
+        assert measure_one(HDivergence(head), shuffled(one, seed)) == first
 
 
 def test_the_batch_does_not_change_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,11 +132,14 @@ def test_the_batch_does_not_change_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def looked_at() -> Score:
         model = as_model(torch.nn.Sequential(torch.nn.Linear(6, 3)), name="net")
         rows = (normal(60, 6, seed=0), normal(70, 6, seed=1, shift=0.6))
-        sides = [View(Given("side", as_dataset(side.astype(np.float32)), model)) for side in rows]
-        return scored(HDivergence(), Subject(sides[0], sides[1]))
+        sides = [
+            ModelView(ViewSource("side", as_dataset(side.astype(np.float32)), model))
+            for side in rows
+        ]
+        return measure_one(HDivergence(), Subject(sides[0], sides[1]))
 
     whole = looked_at()
-    monkeypatch.setattr(_feature_passes, "ROWS", 7)
+    monkeypatch.setattr(_feature_passes, "DEFAULT_BATCH_ROWS", 7)
     assert looked_at() == whole
 
 
@@ -177,7 +182,7 @@ def test_another_seed_draws_and_splits_otherwise() -> None:
 
 def test_halves_are_balanced_and_disjoint_and_standardised_on_the_first() -> None:
     source, target = 5 + 3 * normal(41, 3, seed=0), normal(60, 3, seed=1)
-    parts = halves(subject(source, target), 2000)
+    parts = split_features(subject(source, target), 2000)
     assert (parts.train.shape, parts.test.shape) == ((2, 21, 3), (2, 20, 3))
     np.testing.assert_allclose(parts.train.mean(axis=(0, 1)), 0, atol=1e-12)
     np.testing.assert_allclose(parts.train.std(axis=(0, 1)), 1)
@@ -192,7 +197,7 @@ def test_halves_are_balanced_and_disjoint_and_standardised_on_the_first() -> Non
 
 def test_a_row_on_both_sides_is_in_one_half() -> None:
     rows = normal(50, 3, seed=0)
-    parts = halves(subject(rows, rows[::-1].copy()), 2000)
+    parts = split_features(subject(rows, rows[::-1].copy()), 2000)
     assert parts.train.shape == parts.test.shape == (2, 25, 3)
     np.testing.assert_array_equal(parts.train[0], parts.train[1])
     np.testing.assert_array_equal(parts.test[0], parts.test[1])
@@ -204,7 +209,7 @@ def test_a_cap_that_bites_is_told() -> None:
     assert capped.notes == ("only 100 of 1,200 rows a side were used, drawn at random",)
     assert capped.facts["rows"] == 100
     assert HDivergence(rows=1200).measure(one).notes == ()
-    drawn = [side.rows(side.order("divergence")[:100]) for side in (one.source, one.target)]
+    drawn = [side.rows(side.random_order("divergence")[:100]) for side in (one.source, one.target)]
     assert value(Subject(drawn[0], drawn[1])) == capped.value
 
 
@@ -214,12 +219,12 @@ def test_a_cap_that_bites_is_told() -> None:
 def test_both_halves_share_one_fit_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[set[int]] = []
 
-    def counted(*args: Any, **named: Any) -> Fit:
+    def counted(*args: Any, **named: Any) -> FittedHead:
         pools = threadpool_info()
         threads.append({pool["num_threads"] for pool in pools if pool["user_api"] == "blas"})
-        return _domain_classifiers.fit(*args, **named)
+        return _domain_classifiers.fit_head(*args, **named)
 
-    monkeypatch.setattr(h_divergence, "fit", counted)
+    monkeypatch.setattr(h_divergence, "fit_head", counted)
     one = subject(normal(40, 3, seed=0), normal(40, 3, seed=1))
     with threadpool_limits(2, user_api="blas"):
         for half in (*HALVES, *HALVES):
@@ -231,14 +236,14 @@ def test_both_halves_share_one_fit_on_one_thread(monkeypatch: pytest.MonkeyPatch
 
 
 def test_facts_tell_what_was_used() -> None:
-    found = scored(HDivergence(), subject(normal(40, 3, seed=0), normal(50, 3, seed=1)))
+    found = measure_one(HDivergence(), subject(normal(40, 3, seed=0), normal(50, 3, seed=1)))
     assert (found.facts["rows"], found.facts["width"], found.facts["settled"]) == (40, 3, 1)
     assert found.facts["steps"] >= 1
 
 
 def test_a_head_that_was_not_done_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(_domain_classifiers.LIMITS, "linear", 1)
-    found = scored(HDivergence(), subject(normal(40, 3, seed=0), normal(40, 3, seed=1)))
+    monkeypatch.setitem(_domain_classifiers.MAX_FIT_STEPS, "linear", 1)
+    found = measure_one(HDivergence(), subject(normal(40, 3, seed=0), normal(40, 3, seed=1)))
     assert found.notes == ("the head was not done learning after 1 steps",)
     assert found.facts["settled"] == 0
 
@@ -260,20 +265,22 @@ def test_features_must_be_finite(odd: float) -> None:
 
 def test_features_that_never_vary_are_refused() -> None:
     flat = np.full((10, 3), 0.1)
-    with pytest.raises(NoAnswer, match="nothing to tell apart"):
+    with pytest.raises(NotApplicable, match="nothing to tell apart"):
         value(subject(flat, flat))
     assert value(subject(flat, flat + 1)) == 1.0
 
 
 def test_three_rows_are_too_few_and_four_are_enough() -> None:
-    with pytest.raises(NoAnswer, match="3 rows a side are less than 4"):
+    with pytest.raises(NotApplicable, match="3 rows a side are less than 4"):
         value(subject(normal(3, 2, seed=0), normal(9, 2, seed=1)))
     assert value(subject(normal(4, 2, seed=0), normal(9, 2, seed=1, shift=50.0))) == 1.0
 
 
 def test_without_features_it_is_refused() -> None:
-    with pytest.raises(NoAnswer, match="it needs features"):
-        scored(HDivergence(), Subject(View(Given("source")), View(Given("target"))))
+    with pytest.raises(NotApplicable, match="it needs features"):
+        measure_one(
+            HDivergence(), Subject(ModelView(ViewSource("source")), ModelView(ViewSource("target")))
+        )
 
 
 def test_settings_are_checked() -> None:
@@ -289,10 +296,10 @@ def test_settings_are_checked() -> None:
 def test_a_larger_head_is_not_put_on_features_that_are_too_wide(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(h_divergence, "WIDEST", 2)
+    monkeypatch.setattr(h_divergence, "MAX_FEATURES", 2)
     wide = subject(normal(20, 3, seed=0), normal(20, 3, seed=1))
     with pytest.raises(
-        NoAnswer, match="features are 3 wide, and a larger head is put on 2 at most"
+        NotApplicable, match="features are 3 wide, and a larger head is put on 2 at most"
     ):
         value(wide, "larger")
     assert 0 <= value(wide, "linear") <= 1

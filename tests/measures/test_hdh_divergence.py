@@ -9,15 +9,20 @@ import numpy as np
 import pytest
 
 from oodometer.core import inputs
-from oodometer.core.errors import InputError, NoAnswer
-from oodometer.core.random_streams import Draws
+from oodometer.core.errors import InputError, NotApplicable
+from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import Floats, Ints
-from oodometer.core.stats import stream
+from oodometer.core.stats import rng_for
 from oodometer.measures import hdh_divergence
 from oodometer.measures._domain_classifiers import HeadName, SoftmaxHead
 from oodometer.measures.h_divergence import Half
-from oodometer.measures.hdh_divergence import HDeltaHDivergence, Pair, random_labels, teach
-from oodometer.measures.subject import Subject, scored
+from oodometer.measures.hdh_divergence import (
+    HDeltaHDivergence,
+    HeadPair,
+    random_labels,
+    train_heads,
+)
+from oodometer.measures.subject import Subject, measure_one
 from tests.support.feature_subjects import normal, shuffled, subject, with_classes
 
 HEADS: tuple[HeadName, ...] = ("linear", "larger")
@@ -25,7 +30,7 @@ HALVES: tuple[Half, ...] = ("test", "train")
 
 
 def value(one: Subject, head: HeadName = "linear", half: Half = "test") -> float:
-    return scored(HDeltaHDivergence(head, half), one).value
+    return measure_one(HDeltaHDivergence(head, half), one).value
 
 
 # What theory says -------------------------------------------------------------------------------
@@ -87,9 +92,13 @@ class Slow:
 
 def drawn(side: Floats, used: int, k: int) -> list[tuple[Floats, list[int]]]:
     """Rows by their content's order, each with a random label for either head."""
-    draws = Draws(0, inputs.keys(side), np.zeros(len(side), dtype=np.int64))
-    labels = [[math.floor(k * u) for u in row] for row in draws.of("random labels").uniforms(2)]
-    order = sorted(range(len(side)), key=lambda i: int(draws.of("divergence").states[i]))
+    draws = RowStreams(0, inputs.hash_rows(side), np.zeros(len(side), dtype=np.int64))
+    labels = [
+        [math.floor(k * u) for u in row] for row in draws.substream("random labels").uniforms(2)
+    ]
+    order = sorted(
+        range(len(side)), key=lambda i: int(draws.substream("divergence").initial_states[i])
+    )
     return [(side[i], labels[i]) for i in order[:used]]
 
 
@@ -102,7 +111,7 @@ def twin(source: Floats, target: Floats, k: int, *, batch: int, steps: int) -> d
     mean, deviation = learned.mean(axis=0), learned.std(axis=0)
     z_known = [((row - mean) / deviation, labels) for row, labels in known]
     z_new = [(row - mean) / deviation for row, _ in new]
-    pair = [Slow(SoftmaxHead("linear", d, k, stream(0, "head", i))) for i in (1, 2)]
+    pair = [Slow(SoftmaxHead("linear", d, k, rng_for(0, "head", i))) for i in (1, 2)]
 
     def targets(me: int, rows: list[int]) -> list[tuple[Floats, int]]:
         random = [(z_known[i][0], z_known[i][1][me]) for i in rows]
@@ -124,7 +133,7 @@ def twin(source: Floats, target: Floats, k: int, *, batch: int, steps: int) -> d
 def test_it_is_the_algorithm_of_the_paper(
     k: int, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hdh_divergence, "BATCH", batch)
+    monkeypatch.setattr(hdh_divergence, "STEP_ROWS", batch)
     source, target = normal(31, 4, seed=2), normal(27, 4, seed=3, shift=0.5)
     one = with_classes(source, target, k)
     literal = twin(source, target, k, batch=batch, steps=50)
@@ -142,10 +151,10 @@ def test_it_is_the_algorithm_of_the_paper(
 def test_neither_the_order_of_rows_nor_asking_again_changes_it(head: HeadName) -> None:
     one = with_classes(normal(260, 12, seed=0), normal(230, 12, seed=1, shift=0.3), 3)
     measure = HDeltaHDivergence(head, steps=150)
-    first = scored(measure, one)
-    assert scored(measure, one) == first
+    first = measure_one(measure, one)
+    assert measure_one(measure, one) == first
     for seed in range(3):
-        assert scored(measure, shuffled(one, seed)) == first
+        assert measure_one(measure, shuffled(one, seed)) == first
 
 
 def test_another_seed_starts_other_heads() -> None:
@@ -192,8 +201,8 @@ class Told:
 
 
 def taught(first: list[float], second: list[float], *, n: int, steps: int) -> tuple[int, bool]:
-    pair = cast(Pair, (Told(first), Told(second)))
-    return teach(pair, np.zeros((2, n, 1)), np.ones((2, n), dtype=np.int64), steps=steps)
+    pair = cast(HeadPair, (Told(first), Told(second)))
+    return train_heads(pair, np.zeros((2, n, 1)), np.ones((2, n), dtype=np.int64), max_steps=steps)
 
 
 @pytest.mark.parametrize(("n", "window"), [(80, 100), (100, 100), (250, 102), (15000, 150)])
@@ -214,7 +223,7 @@ def test_every_step_has_as_many_rows_of_either_side() -> None:
     pair = (Told([1.0]), Told([1.0]))
     sides = np.stack([np.zeros((250, 1)), np.ones((250, 1))])
     labels = np.ones((2, 250), dtype=np.int64)
-    teach(cast(Pair, pair), sides, labels, steps=3)
+    train_heads(cast(HeadPair, pair), sides, labels, max_steps=3)
     assert [len(seen) for seen, _ in pair[0].seen] == [168, 166, 166]
     for seen, told in pair[1].seen:
         np.testing.assert_array_equal(seen[:, 0], np.repeat([0, 1], len(seen) // 2))
@@ -230,9 +239,9 @@ def test_both_halves_share_one_training(monkeypatch: pytest.MonkeyPatch) -> None
 
     def counted(*args: Any, **named: Any) -> tuple[int, bool]:
         times.append(1)
-        return teach(*args, **named)
+        return train_heads(*args, **named)
 
-    monkeypatch.setattr(hdh_divergence, "teach", counted)
+    monkeypatch.setattr(hdh_divergence, "train_heads", counted)
     one = subject(normal(40, 3, seed=0), normal(40, 3, seed=1))
     for half in (*HALVES, *HALVES):
         value(one, half=half)
@@ -248,7 +257,7 @@ def test_what_was_used_and_what_was_not_known_is_told() -> None:
         "the losses had not settled after 7 steps",
     )
     assert found.facts == {"rows": 50, "width": 3, "classes": 2, "steps": 7, "settled": 0}
-    known = scored(
+    known = measure_one(
         HDeltaHDivergence(), with_classes(normal(60, 3, seed=0), normal(60, 3, seed=1), 4)
     )
     assert known.notes == ()
@@ -256,11 +265,11 @@ def test_what_was_used_and_what_was_not_known_is_told() -> None:
 
 
 def test_bad_features_and_settings_are_refused() -> None:
-    with pytest.raises(NoAnswer, match="3 rows a side are less than 4"):
+    with pytest.raises(NotApplicable, match="3 rows a side are less than 4"):
         value(subject(normal(3, 2, seed=0), normal(9, 2, seed=1)))
     with pytest.raises(InputError, match="'source' are 2 wide, those of 'target' 3"):
         value(subject(normal(9, 2, seed=0), normal(9, 3, seed=1)))
-    with pytest.raises(NoAnswer, match="nothing to tell apart"):
+    with pytest.raises(NotApplicable, match="nothing to tell apart"):
         value(subject(np.ones((9, 2)), np.ones((9, 2))))
     with pytest.raises(InputError, match=r"steps must be at least 1; got 0\. 3000 is usual"):
         HDeltaHDivergence(steps=0)

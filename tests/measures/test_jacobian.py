@@ -9,17 +9,17 @@ import pytest
 import torch
 from torch import nn
 
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.inputs import Inputs
 from oodometer.core.softmax_kernels import Array, Floats
 from oodometer.data import as_dataset
-from oodometer.measures._difference_and_ratio import FORMS, Form, compared
+from oodometer.measures._difference_and_ratio import COMPARISON_FORMS, ComparisonForm, compare
 from oodometer.measures.jacobian import Jacobian
-from oodometer.measures.subject import Subject, scored
+from oodometer.measures.subject import Subject, measure_one
 from oodometer.models import FunctionModel, TorchModel
 from oodometer.models.introspection.derivatives import jacobian_norms
 from oodometer.models.introspection.network import Network
-from oodometer.models.model_view import Given, View
+from oodometer.models.model_view import ModelView, ViewSource
 from oodometer.testing.measures import network_state, toy_network
 
 RNG = np.random.default_rng(8)
@@ -30,7 +30,7 @@ IMAGES = RNG.integers(0, 256, (6, 4, 4), dtype=np.uint8)
 def subject(source: Any = SOURCE, target: Any = TARGET, model: Any = None) -> Subject:
     opened = TorchModel(toy_network(), name="net") if model is None else model
     known, new = (
-        View(Given(name, as_dataset(rows), opened, labelled=False))
+        ModelView(ViewSource(name, as_dataset(rows), opened, labelled=False))
         for name, rows in (("source", source), ("target", target))
     )
     return Subject(known, new)
@@ -44,14 +44,14 @@ def by_hand(layer: nn.Linear, rows: Array) -> Floats:
     return np.array([np.linalg.norm((np.diag(p) - np.outer(p, p)) @ weight) for p in probs])
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_softmax_regression_by_hand(form: Form) -> None:
+@pytest.mark.parametrize("form", COMPARISON_FORMS)
+def test_softmax_regression_by_hand(form: ComparisonForm) -> None:
     torch.manual_seed(0)
     layer = nn.Linear(6, 3).double()
     one = subject(model=TorchModel(nn.Sequential(layer), name="net"))
     target, source = by_hand(layer, TARGET).mean(), by_hand(layer, SOURCE).mean()
-    found = scored(Jacobian(form), one)
-    assert found.value == pytest.approx(compared(target, source, form), rel=1e-9)
+    found = measure_one(Jacobian(form), one)
+    assert found.value == pytest.approx(compare(target, source, form), rel=1e-9)
     assert found.facts["target"] == pytest.approx(target, rel=1e-9)
     assert found.facts["target_rows"] == 9
     assert found.facts.get("source_rows") == (None if form == "plain" else 14)
@@ -63,22 +63,24 @@ def test_images_are_differentiated_by_pixels_from_0_to_1() -> None:
     layer = nn.Linear(16, 3).double()
     model = TorchModel(nn.Sequential(nn.Flatten(), layer), name="net")
     expected = by_hand(layer, IMAGES.reshape(6, 16) / 255).mean()
-    assert scored(Jacobian(), subject(IMAGES, IMAGES, model)).value == pytest.approx(expected)
+    assert measure_one(Jacobian(), subject(IMAGES, IMAGES, model)).value == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_neither_order_nor_batch_nor_memory_changes_the_value(form: Form) -> None:
+@pytest.mark.parametrize("form", COMPARISON_FORMS)
+def test_neither_order_nor_batch_nor_memory_changes_the_value(form: ComparisonForm) -> None:
     member = Jacobian(form)
-    first = scored(member, subject()).value
+    first = measure_one(member, subject()).value
     mixed = subject(SOURCE[RNG.permutation(14)], TARGET[RNG.permutation(9)])
-    few = subject(model=TorchModel(toy_network(), name="net", batch=4))
-    values = [scored(member, other).value for other in (mixed, few)]
-    values.append(scored(Jacobian(form, memory=1), subject()).value)
+    few = subject(model=TorchModel(toy_network(), name="net", batch_size=4))
+    values = [measure_one(member, other).value for other in (mixed, few)]
+    values.append(measure_one(Jacobian(form, memory=1), subject()).value)
     assert values == pytest.approx([first] * 3, rel=1e-9)
 
 
 def test_identical_sides() -> None:
-    values = [scored(Jacobian(form), subject(SOURCE, SOURCE)).value for form in FORMS[1:]]
+    values = [
+        measure_one(Jacobian(form), subject(SOURCE, SOURCE)).value for form in COMPARISON_FORMS[1:]
+    ]
     assert values == [0.0, 1.0, 0.0]
 
 
@@ -87,23 +89,23 @@ def test_a_row_is_differentiated_once_for_all_forms_and_subsets(
 ) -> None:
     asked: list[int] = []
 
-    def counted(network: Network, inputs: Inputs, *, memory: int) -> Floats:
+    def counted(network: Network, inputs: Inputs, *, memory_bytes: int) -> Floats:
         asked.append(len(inputs))
-        return jacobian_norms(network, inputs, memory=memory)
+        return jacobian_norms(network, inputs, memory_bytes=memory_bytes)
 
     monkeypatch.setattr("oodometer.measures.jacobian.jacobian_norms", counted)
     one = subject()
-    for form in FORMS:
-        scored(Jacobian(form), one)
-        scored(Jacobian(form), one.sampled(0.8, np.random.default_rng(1)))
+    for form in COMPARISON_FORMS:
+        measure_one(Jacobian(form), one)
+        measure_one(Jacobian(form), one.subsample(0.8, np.random.default_rng(1)))
     assert asked == [9, 14]
 
 
 def test_rows_are_capped_and_told() -> None:
-    found = scored(Jacobian("diff", rows=10), subject())
+    found = measure_one(Jacobian("diff", rows=10), subject())
     assert (found.facts["source_rows"], found.facts["target_rows"]) == (10, 9)
     assert found.notes == ("only 10 of 14 rows of 'source' were used, drawn at random",)
-    assert scored(Jacobian("plain", rows=5), subject()).notes == (
+    assert measure_one(Jacobian("plain", rows=5), subject()).notes == (
         "only 5 of 9 rows of 'target' were used, drawn at random",
     )
 
@@ -112,7 +114,9 @@ def test_the_network_is_left_as_it_was() -> None:
     one = subject()
     one.network.module.requires_grad_(False)
     before = network_state(one.network.module)
-    assert scored(Jacobian(), one).value == pytest.approx(scored(Jacobian(), subject()).value)
+    assert measure_one(Jacobian(), one).value == pytest.approx(
+        measure_one(Jacobian(), subject()).value
+    )
     assert network_state(one.network.module) == before
 
 
@@ -120,7 +124,9 @@ def test_a_module_may_change_its_inputs_in_place() -> None:
     torch.manual_seed(0)
     head = nn.Linear(6, 3).double()
     values = [
-        scored(Jacobian(), subject(model=TorchModel(nn.Sequential(first, head), name="net"))).value
+        measure_one(
+            Jacobian(), subject(model=TorchModel(nn.Sequential(first, head), name="net"))
+        ).value
         for first in (nn.ReLU(), nn.ReLU(inplace=True))
     ]
     assert values[0] == values[1] > 0
@@ -128,15 +134,15 @@ def test_a_module_may_change_its_inputs_in_place() -> None:
 
 def test_what_has_no_derivative_is_refused() -> None:
     function = FunctionModel(lambda rows: np.full((len(rows), 2), 0.5), name="flat")
-    with pytest.raises(NoAnswer, match="it needs gradients: 'flat' is a FunctionModel"):
-        scored(Jacobian(), subject(model=function))
+    with pytest.raises(NotApplicable, match="it needs gradients: 'flat' is a FunctionModel"):
+        measure_one(Jacobian(), subject(model=function))
 
     def lengths(texts: list[str]) -> torch.Tensor:
         return torch.tensor([[len(text)] for text in texts])
 
     words = TorchModel(nn.EmbeddingBag(9, 3), name="words", prepare=lengths)
-    with pytest.raises(NoAnswer, match="takes words or several tensors"):
-        scored(Jacobian(), subject(["one", "three"], ["four"], words))
+    with pytest.raises(NotApplicable, match="takes words or several tensors"):
+        measure_one(Jacobian(), subject(["one", "three"], ["four"], words))
 
 
 class Constant(nn.Module):
@@ -152,10 +158,10 @@ class Constant(nn.Module):
 
 def test_a_model_that_nothing_sways_has_no_ratio() -> None:
     flat = TorchModel(Constant(), name="flat")
-    assert scored(Jacobian(), subject(model=flat)).value == 0
-    assert scored(Jacobian("diff"), subject(model=flat)).value == 0
-    with pytest.raises(NoAnswer, match="it is 0 on the source"):
-        scored(Jacobian("ratio"), subject(model=flat))
+    assert measure_one(Jacobian(), subject(model=flat)).value == 0
+    assert measure_one(Jacobian("diff"), subject(model=flat)).value == 0
+    with pytest.raises(NotApplicable, match="it is 0 on the source"):
+        measure_one(Jacobian("ratio"), subject(model=flat))
 
 
 def test_bad_settings_are_named() -> None:
@@ -170,5 +176,5 @@ def test_bad_settings_are_named() -> None:
 
 def test_names_are_those_of_the_paper() -> None:
     labels = ["Jacobian", "Jacobian-Diff", "Jacobian-Ratio", "Jacobian-Log-Diff"]
-    assert [Jacobian(form).label for form in FORMS] == labels
-    assert [Jacobian(form).name for form in FORMS] == [label.lower() for label in labels]
+    assert [Jacobian(form).label for form in COMPARISON_FORMS] == labels
+    assert [Jacobian(form).name for form in COMPARISON_FORMS] == [label.lower() for label in labels]

@@ -15,13 +15,13 @@ from torch import nn
 
 import oodometer
 from oodometer import measures
-from oodometer.core.errors import InputError, NoAnswer, UnknownName
+from oodometer.core.errors import InputError, NotApplicable, UnknownName
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Need
-from oodometer.core.stats import stream
-from oodometer.measures._measure import Noise, measure, subject_of
-from oodometer.measures.registry import chosen
-from oodometer.measures.subject import Subject, scored
+from oodometer.core.stats import rng_for
+from oodometer.measures._measure import SubsetNoise, build_subject, measure
+from oodometer.measures.registry import resolve_measures
+from oodometer.measures.subject import Subject, measure_one
 from oodometer.models import TorchModel
 from oodometer.testing.measures import toy_data, toy_network
 
@@ -52,7 +52,7 @@ class Fickle(MeanFeature):
 
     def measure(self, subject: Subject) -> float:
         if self.refuses(subject.target.index):
-            raise NoAnswer("not of these rows")
+            raise NotApplicable("not of these rows")
         return 0.1
 
 
@@ -66,16 +66,16 @@ def labelled() -> Any:
 
 def test_all_measures_are_measured_or_refused_by_name_and_reason() -> None:
     found = measure(None, model(), labelled(), TARGET)
-    names = {member.name for member in measures.every()}
-    assert set(found.scores) | set(found.refused) == names
-    assert not set(found.scores) & set(found.refused)
+    names = {member.name for member in measures.available()}
+    assert set(found.scores) | set(found.skipped) == names
+    assert not set(found.scores) & set(found.skipped)
     lacking = {
         name
         for name in names
-        if {"training data", "source domains"} & set(measures.named(name).needs)
+        if {"training data", "source domains"} & set(measures.get(name).needs)
     }
-    assert set(found.refused) == lacking
-    assert found.refused["sharpness"] == "it needs training data: no training data were given"
+    assert set(found.skipped) == lacking
+    assert found.skipped["sharpness"] == "it needs training data: no training data were given"
     whole = measure(
         None, model(),
         {name: oodometer.as_dataset(rows, labels=LABELS[:30]) for name, rows in DOMAINS.items()},
@@ -104,34 +104,36 @@ class Counting(nn.Module):
 
 def test_the_data_are_shown_once_however_many_measures_read_outputs_and_features() -> None:
     counted = TorchModel(Counting(), name="counted")
-    names = [m.name for m in measures.every() if set(m.needs) <= {"outputs", "features", "labels"}]
+    names = [
+        m.name for m in measures.available() if set(m.needs) <= {"outputs", "features", "labels"}
+    ]
     assert len(names) > 15
     measure(names, counted, labelled(), TARGET)
     assert counted.module.rows == len(SOURCE) + len(TARGET)
 
 
 def test_one_that_was_asked_for_alone_is_refused_aloud() -> None:
-    with pytest.raises(NoAnswer, match="sharpness has no answer: it needs training data"):
+    with pytest.raises(NotApplicable, match="sharpness has no answer: it needs training data"):
         measure("sharpness", model(), labelled(), TARGET)
     found = measure(["sharpness", "entropy-target"], model(), labelled(), TARGET)
     assert list(found) == ["entropy-target"]
-    with pytest.raises(NoAnswer, match="sharpness gave no answer: it needs training data"):
+    with pytest.raises(NotApplicable, match="sharpness gave no answer: it needs training data"):
         _ = found["sharpness"]
     with pytest.raises(KeyError):
         _ = found["nothing"]
-    with pytest.raises(NoAnswer, match="mean-feature has no answer: not of these rows"):
+    with pytest.raises(NotApplicable, match="mean-feature has no answer: not of these rows"):
         measure(Fickle(refuses=lambda rows: rows is None), None, SOURCE, TARGET)
 
 
 def test_a_model_without_gradients_asked_for_fisher_is_refused_by_name() -> None:
     closed = oodometer.as_model(lambda rows: np.full((len(rows), 3), 1 / 3), name="closed")
     with pytest.raises(
-        NoAnswer, match=r"fisher-align has no answer: .*'closed' is a FunctionModel"
+        NotApplicable, match=r"fisher-align has no answer: .*'closed' is a FunctionModel"
     ):
         measure("fisher-align", closed, labelled(), TARGET)
     found = measure(None, closed, labelled(), TARGET)
     assert {"entropy-source", "source-error", "mixup"} <= set(found)
-    assert {"jacobian", "l2-path-norm", "h-divergence"} <= set(found.refused)
+    assert {"jacobian", "l2-path-norm", "h-divergence"} <= set(found.skipped)
 
 
 def test_outputs_alone_and_features_alone_need_no_model() -> None:
@@ -148,7 +150,9 @@ def test_outputs_alone_and_features_alone_need_no_model() -> None:
         "softmax-corr",
     }
     found = measure(None, None, {"a": SOURCE[:30], "b": SOURCE[30:]}, TARGET)
-    wanted = {m.name for m in measures.every() if set(m.needs) <= {"features", "source domains"}}
+    wanted = {
+        m.name for m in measures.available() if set(m.needs) <= {"features", "source domains"}
+    }
     assert set(found) == wanted
     assert found.model is None
 
@@ -174,9 +178,9 @@ def test_features_at_a_layer_and_given_features() -> None:
 
 
 def test_a_name_is_looked_up_by_its_label_too_and_taken_once() -> None:
-    twice = chosen(["Entropy-Source", "entropy-source", "ENTROPY-TARGET"])
+    twice = resolve_measures(["Entropy-Source", "entropy-source", "ENTROPY-TARGET"])
     assert [one.name for one in twice] == ["entropy-source", "entropy-target"]
-    assert chosen(MeanFeature()) == [MeanFeature()]
+    assert resolve_measures(MeanFeature()) == [MeanFeature()]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +206,7 @@ def test_unequal_widths_and_constant_features_are_refused() -> None:
         measure(["h-divergence", "mmd-gaussian"], None, SOURCE, TARGET[:, :3])
     flat = np.ones((20, 3))
     found = measure(None, None, flat, flat[:9])
-    assert set(found.refused.values()) >= {
+    assert set(found.skipped.values()) >= {
         "no feature varies over both sides: there is nothing to tell apart"
     }
     assert not found.scores
@@ -211,7 +215,7 @@ def test_unequal_widths_and_constant_features_are_refused() -> None:
 def test_one_source_domain_asked_for_several_is_refused() -> None:
     for source in (SOURCE, {"one": SOURCE}):
         with pytest.raises(
-            NoAnswer, match=r"h-divergence-ms has no answer: .*mean over source domains"
+            NotApplicable, match=r"h-divergence-ms has no answer: .*mean over source domains"
         ):
             measure("h-divergence-ms", None, source, TARGET)
 
@@ -222,9 +226,9 @@ def test_one_source_domain_asked_for_several_is_refused() -> None:
 def test_noise_is_that_of_a_loop_over_subsets() -> None:
     names = ["entropy-target", "source-error", "h-divergence"]
     found = measure(names, model(), labelled(), TARGET, replicates=6, seed=3)
-    subject = subject_of(model(), labelled(), TARGET, seed=3)
+    subject = build_subject(model(), labelled(), TARGET, seed=3)
     values = np.array([
-        [scored(measures.named(name), subject.sampled(0.8, stream(3, "subset of rows", r))).value
+        [measure_one(measures.get(name), subject.subsample(0.8, rng_for(3, "subset of rows", r))).value
          for name in names]
         for r in range(6)
     ])  # fmt: skip
@@ -232,7 +236,7 @@ def test_noise_is_that_of_a_loop_over_subsets() -> None:
         noise = found.noise[name]
         assert noise.mean == pytest.approx(column.mean())
         assert noise.sd == pytest.approx(column.std(ddof=1))
-        assert noise.ratio == pytest.approx(column.mean() / column.std(ddof=1))
+        assert noise.signal_to_noise == pytest.approx(column.mean() / column.std(ddof=1))
         assert noise.replicates == 6
 
 
@@ -249,7 +253,7 @@ def test_equal_values_have_no_deviation_whatever_rounding_makes_of_their_mean() 
     assert np.std([0.1] * 3) > 0
     found = measure(Fickle(refuses=lambda rows: False), None, SOURCE, TARGET, replicates=3)
     noise = found.noise["mean-feature"]
-    assert (noise.sd, noise.ratio, noise.replicates) == (0, None, 3)
+    assert (noise.sd, noise.signal_to_noise, noise.replicates) == (0, None, 3)
 
 
 def test_noise_of_a_mean_is_as_large_as_sampling_theory_says() -> None:
@@ -264,8 +268,8 @@ def test_noise_of_a_mean_is_as_large_as_sampling_theory_says() -> None:
 def test_what_does_not_hang_on_the_rows_has_no_ratio() -> None:
     found = measure("spectral-norm", model(), labelled(), TARGET, replicates=2)
     assert found.noise["spectral-norm"].sd == 0
-    assert found.noise["spectral-norm"].ratio is None
-    assert Noise(-2.0, 0.5, 9).ratio == 4.0
+    assert found.noise["spectral-norm"].signal_to_noise is None
+    assert SubsetNoise(-2.0, 0.5, 9).signal_to_noise == 4.0
 
 
 # What is given back -----------------------------------------------------------------------------
@@ -315,14 +319,14 @@ def test_notes_are_printed() -> None:
 
 
 def test_all_sides_have_the_seed_and_all_but_the_target_their_labels() -> None:
-    subject = subject_of(model(), labelled(), labelled(), training=labelled(), seed=3)
+    subject = build_subject(model(), labelled(), labelled(), training=labelled(), seed=3)
     assert subject.training is not None
     for view in (subject.source, subject.target, subject.training):
-        assert view.given.seed == subject.seed == 3
+        assert view.view_source.seed == subject.seed == 3
     assert np.array_equal(subject.source.labels, LABELS)
     assert np.array_equal(subject.training.labels, LABELS)
     assert subject.target.outputs.labels is None
-    assert subject.target.lacks("labels") == "'target' has no labels"
+    assert subject.target.missing("labels") == "'target' has no labels"
 
 
 def test_progress_is_told_measure_by_measure() -> None:
@@ -340,7 +344,7 @@ def test_progress_is_told_measure_by_measure() -> None:
 
 def test_an_unknown_measure_is_refused() -> None:
     with pytest.raises(UnknownName):
-        chosen("fisher")
+        resolve_measures("fisher")
 
 
 def test_outputs_of_other_classes_are_refused() -> None:

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info
 
 from oodometer.core.softmax_kernels import Array, Floats
 from oodometer.measures import _mmd_kernels
-from oodometer.measures._mmd_kernels import WIDTHS, gaussian_mmd
+from oodometer.measures._mmd_kernels import GAMMAS, gaussian_mmd
 from tests.support.naive_mmd import PAIRS, literal_mmd, wide_mmd
 
 
@@ -32,7 +32,7 @@ def nearly(value: float) -> Any:
 @settings(max_examples=150, deadline=None)
 def test_gaussian_mmd_is_the_literal_one(pair: tuple[Array, Array], block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_mmd_kernels, "BLOCK", block)
+        patch.setattr(_mmd_kernels, "BLOCK_ROWS", block)
         found = gaussian_mmd(*pair)
     assert found == nearly(literal_mmd(*pair))
 
@@ -44,8 +44,8 @@ def test_float32_distances_of_few_pairs_are_nearly_right(
 ) -> None:
     # One far row draws the centre away, and the others lose digits that nothing evens out.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_mmd_kernels, "BLOCK", block)
-        patch.setattr(_mmd_kernels, "FEW", 0)
+        patch.setattr(_mmd_kernels, "BLOCK_ROWS", block)
+        patch.setattr(_mmd_kernels, "MIN_FLOAT32_PAIRS", 0)
         found = gaussian_mmd(*pair)
     assert found == pytest.approx(literal_mmd(*pair), rel=1e-3, abs=1e-4)
 
@@ -85,8 +85,8 @@ def test_it_is_accurate_at_every_scale(
     dtype: npt.DTypeLike,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_mmd_kernels, "BLOCK", 128)
-    monkeypatch.setattr(_mmd_kernels, "FEW", 0)
+    monkeypatch.setattr(_mmd_kernels, "BLOCK_ROWS", 128)
+    monkeypatch.setattr(_mmd_kernels, "MIN_FLOAT32_PAIRS", 0)
     rng = np.random.default_rng(d)
     first, second = make(rng, 300, d).astype(dtype), (1.1 * make(rng, 230, d)).astype(dtype)
     for scale in (2.0**-10, 2.0**-6, 0.25, 1.0, 8.0, 1024.0):  # powers of 2 round nothing
@@ -123,7 +123,7 @@ def test_rounding_makes_none_below_0() -> None:
 
 def test_single_rows_and_sides_of_different_size() -> None:
     one, two = np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [0.0, 0.0]])
-    apart = sum(math.exp(-γ * 25) for γ in WIDTHS)
+    apart = sum(math.exp(-γ * 25) for γ in GAMMAS)
     assert gaussian_mmd(one, one) == 0
     assert gaussian_mmd(one, two[:1]) == pytest.approx(14 - 2 * apart, rel=1e-6)
     expected = 7 + (14 + 2 * apart) / 4 - 2 * (apart + 7) / 2
@@ -132,7 +132,13 @@ def test_single_rows_and_sides_of_different_size() -> None:
 
 @pytest.mark.parametrize(
     "shortcut",
-    [{"FLAT": -1.0}, {"GONE": math.inf}, {"CLOSE": math.inf}, {"LOWEST": -1e9}, {"FEW": 0}],
+    [
+        {"MAX_SERIES_EXPONENT": -1.0},
+        {"MAX_KERNEL_EXPONENT": math.inf},
+        {"CLOSE_DISTANCE_SHARE": math.inf},
+        {"MIN_EXP_ARGUMENT": -1e9},
+        {"MIN_FLOAT32_PAIRS": 0},
+    ],
 )
 def test_no_shortcut_changes_the_value(
     shortcut: dict[str, float], monkeypatch: pytest.MonkeyPatch
@@ -150,7 +156,7 @@ def test_no_shortcut_changes_the_value(
 
 def test_shortcuts_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = {"exp": 0, "flat": 0, "exact": 0}
-    flat, exact, exp = _mmd_kernels._flat_sum, _mmd_kernels._exact_distances, np.exp
+    flat, exact, exp = _mmd_kernels._series_sum, _mmd_kernels._exact_distances, np.exp
 
     def spy(name: str, work: Any) -> Any:
         def spying(*given: Any, **more: Any) -> Any:
@@ -159,7 +165,7 @@ def test_shortcuts_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return spying
 
-    monkeypatch.setattr(_mmd_kernels, "_flat_sum", spy("flat", flat))
+    monkeypatch.setattr(_mmd_kernels, "_series_sum", spy("flat", flat))
     monkeypatch.setattr(_mmd_kernels, "_exact_distances", spy("exact", exact))
     monkeypatch.setattr(np, "exp", spy("exp", exp))
     rows = np.random.default_rng(0).normal(size=(2, 300, 512))
@@ -225,7 +231,7 @@ def expected_kernel(d: int, variance: float, gap: float) -> float:
     """
     return math.fsum(
         (1 + 4 * γ * variance) ** (-d / 2) * math.exp(-γ * gap**2 / (1 + 4 * γ * variance))
-        for γ in WIDTHS
+        for γ in GAMMAS
     )
 
 

@@ -28,7 +28,7 @@ from tests.support.naive_mmd import PAIRS, literal_mean_covariance, literal_wave
 def test_mean_covariance_distance_is_the_literal_one(pair: tuple[Array, Array], rows: int) -> None:
     first, second = (np.concatenate([part, part[:1] + 1.5]) for part in pair)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_mmd_kernels, "ROWS", rows)
+        patch.setattr(_mmd_kernels, "FLOAT64_BLOCK_ROWS", rows)
         found = mean_covariance_distance(first, second)
     assert found == pytest.approx(literal_mean_covariance(first, second), rel=1e-9, abs=1e-12)
 
@@ -126,8 +126,8 @@ def test_covariances_are_compared_some_columns_at_a_time(columns: int, cells: in
     rng = np.random.default_rng(0)
     first, second = rng.normal(size=(30, 7)), 2 * rng.normal(size=(20, 7)) + 1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_mmd_kernels, "COLUMNS", columns)
-        patch.setattr(_mmd_kernels, "CELLS", cells)
+        patch.setattr(_mmd_kernels, "COVARIANCE_BLOCK_COLUMNS", columns)
+        patch.setattr(_mmd_kernels, "FLOAT64_BLOCK_CELLS", cells)
         found = mean_covariance_distance(first, second)
     assert found == pytest.approx(literal_mean_covariance(first, second), rel=1e-9)
 

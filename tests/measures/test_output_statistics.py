@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from oodometer.core.errors import NoAnswer
+from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Measure
 from oodometer.core.softmax_kernels import Floats
@@ -19,13 +19,13 @@ from oodometer.measures.output_statistics import (
     NuclearNorm,
     SoftmaxCorrelation,
 )
-from oodometer.measures.subject import Subject, scored
-from oodometer.models.model_view import Given, View
+from oodometer.measures.subject import Subject, measure_one
+from oodometer.models.model_view import ModelView, ViewSource
 
 
 def subject(logits: Floats, features: Floats | None = None) -> Subject:
     rows = Predictions.from_logits(logits, labels=np.zeros(len(logits), int))
-    sides = [View(Given(name, outputs=rows, features=features)) for name in ("s", "t")]
+    sides = [ModelView(ViewSource(name, outputs=rows, features=features)) for name in ("s", "t")]
     return Subject(sides[0], sides[1])
 
 
@@ -39,11 +39,11 @@ def softmax(logits: Floats) -> Floats:
 
 
 def test_nuclear_norm_is_the_sum_of_singular_values(logits: Floats) -> None:
-    value = scored(NuclearNorm(), subject(logits)).value
+    value = measure_one(NuclearNorm(), subject(logits)).value
     singular = np.linalg.svd(softmax(logits), compute_uv=False)
     assert value == pytest.approx(singular.sum() / math.sqrt(5 * 40))
     sure = 200 * np.eye(5)[np.arange(40) % 5]
-    assert scored(NuclearNorm(), subject(sure)).value == pytest.approx(1.0)
+    assert measure_one(NuclearNorm(), subject(sure)).value == pytest.approx(1.0)
 
 
 def test_mutual_information_by_hand(logits: Floats) -> None:
@@ -51,16 +51,18 @@ def test_mutual_information_by_hand(logits: Floats) -> None:
     mean = [sum(column) / 40 for column in probs.T]
     of_mean = -sum(p * math.log(p) for p in mean)
     mean_of = -sum(p * math.log(p) for row in probs for p in row) / 40
-    assert scored(MutualInformation(), subject(logits)).value == pytest.approx(of_mean - mean_of)
+    assert measure_one(MutualInformation(), subject(logits)).value == pytest.approx(
+        of_mean - mean_of
+    )
 
 
 def test_energies_by_hand_and_whatever_the_number_of_rows(logits: Floats) -> None:
     energies = [math.log(sum(map(math.exp, row))) for row in logits]
     total = sum(map(math.exp, energies))
     literal = sum(math.log(math.exp(e) / total) for e in energies) / 40 + math.log(40)
-    assert scored(MetaDistributionEnergy(), subject(logits)).value == pytest.approx(literal)
+    assert measure_one(MetaDistributionEnergy(), subject(logits)).value == pytest.approx(literal)
     twice = np.concatenate([logits, logits])
-    assert scored(MetaDistributionEnergy(), subject(twice)).value == pytest.approx(literal)
+    assert measure_one(MetaDistributionEnergy(), subject(twice)).value == pytest.approx(literal)
 
 
 @pytest.mark.parametrize("scale", [1.0, 30.0])
@@ -74,13 +76,15 @@ def test_mano_by_hand_with_both_normalisations(logits: Floats, scale: float) -> 
         grown = [1 + z + z * z / 2 for z in row]
         grown = [v - min(grown) for v in grown] if surprise <= 5 else list(sure)
         total += sum((v / sum(grown)) ** 4 for v in grown)
-    found = scored(MatrixNorm(), subject(scale * logits))
+    found = measure_one(MatrixNorm(), subject(scale * logits))
     assert found.value == pytest.approx((total / 200) ** 0.25)
-    assert scored(MatrixNorm(), subject(scale * logits + 7)).value == pytest.approx(found.value)
+    assert measure_one(MatrixNorm(), subject(scale * logits + 7)).value == pytest.approx(
+        found.value
+    )
 
 
 def test_mano_of_equal_logits_is_that_of_even_answers() -> None:
-    assert scored(MatrixNorm(), subject(np.zeros((3, 4)))).value == pytest.approx(0.25)
+    assert measure_one(MatrixNorm(), subject(np.zeros((3, 4)))).value == pytest.approx(0.25)
 
 
 def test_dispersion_by_hand_and_whatever_the_number_of_rows(logits: Floats) -> None:
@@ -91,24 +95,24 @@ def test_dispersion_by_hand_and_whatever_the_number_of_rows(logits: Floats) -> N
         rows = features[classes == c]
         if len(rows):
             total += len(rows) / 40 * ((rows.mean(axis=0) - features.mean(axis=0)) ** 2).sum()
-    value = scored(Dispersion(), subject(logits, features)).value
+    value = measure_one(Dispersion(), subject(logits, features)).value
     assert value == pytest.approx(math.log(total / 4))
     twice = subject(np.concatenate([logits, logits]), np.concatenate([features, features]))
-    assert scored(Dispersion(), twice).value == pytest.approx(value)
-    with pytest.raises(NoAnswer, match="all rows are called one class"):
-        scored(Dispersion(), subject(np.tile([1.0, 0.0], (9, 1)), np.zeros((9, 2))))
+    assert measure_one(Dispersion(), twice).value == pytest.approx(value)
+    with pytest.raises(NotApplicable, match="all rows are called one class"):
+        measure_one(Dispersion(), subject(np.tile([1.0, 0.0], (9, 1)), np.zeros((9, 2))))
 
 
 def test_softmax_correlation_by_hand(logits: Floats) -> None:
     probs = softmax(logits)
     together = sum(np.outer(row, row) for row in probs)
     literal = np.trace(together) / (np.linalg.norm(together) * math.sqrt(5))
-    assert scored(SoftmaxCorrelation(), subject(logits)).value == pytest.approx(literal)
+    assert measure_one(SoftmaxCorrelation(), subject(logits)).value == pytest.approx(literal)
 
 
 @pytest.mark.parametrize("member", [MetaDistributionEnergy(), MatrixNorm()], ids=lambda m: m.name)
 def test_probabilities_are_no_logits(member: Measure) -> None:
     rows = Predictions.from_probs([[0.5, 0.5]], labels=[0])
-    side = View(Given("s", outputs=rows))
-    with pytest.raises(NoAnswer, match="it needs logits"):
-        scored(member, Subject(side, side))
+    side = ModelView(ViewSource("s", outputs=rows))
+    with pytest.raises(NotApplicable, match="it needs logits"):
+        measure_one(member, Subject(side, side))

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.data import as_dataset
-from oodometer.measures.sharpness import Sharpness, Task, ascended, largest
-from oodometer.measures.subject import Subject, scored
+from oodometer.measures.sharpness import Sharpness, WeightPerturbation, ascend, bracket_largest
+from oodometer.measures.subject import Subject, measure_one
 from oodometer.models import TorchModel
-from oodometer.models._raw_outputs import Answer
-from oodometer.models.model_view import Given, View
+from oodometer.models._raw_outputs import RawOutputs
+from oodometer.models.model_view import ModelView, ViewSource
 
 # Five rows of the second class at 0.1 … 0.5, and five of the first that are far away.
 POINTS = np.concatenate([np.arange(1, 6) / 10, np.full(5, -5.0)]).astype(np.float32)[:, None]
@@ -69,12 +69,12 @@ LAYERED = layered()
 
 def subject(module: Any, rows: Any, labels: Any, **settings: Any) -> Subject:
     model = module if isinstance(module, TorchModel) else TorchModel(module, name="net")
-    view = View(Given("data", as_dataset(rows, labels=labels), model))
+    view = ModelView(ViewSource("data", as_dataset(rows, labels=labels), model))
     return Subject(view, view, view, **settings)
 
 
 def value(module: Any, rows: Any, labels: Any) -> float:
-    return scored(Sharpness(), subject(module, rows, labels)).value
+    return measure_one(Sharpness(), subject(module, rows, labels)).value
 
 
 # The search ---------------------------------------------------------------------------------
@@ -84,24 +84,26 @@ def value(module: Any, rows: Any, labels: Any) -> float:
 def test_the_bracket_holds_the_largest_and_is_as_tight_as_asked(
     limit: float, tolerance: float
 ) -> None:
-    low, high = largest(lambda alpha: alpha <= limit, cap=2.0, tolerance=tolerance)
+    low, high = bracket_largest(lambda alpha: alpha <= limit, cap=2.0, tolerance=tolerance)
     assert low <= limit < high
     assert high <= (1 + tolerance) * low
 
 
 def test_the_cap_is_the_answer_where_all_keep() -> None:
-    assert largest(lambda alpha: True, cap=2.0, tolerance=0.1) == (2.0, 2.0)
-    assert largest(lambda alpha: alpha < 2, cap=2.0, tolerance=0.1)[1] == 2.0
+    assert bracket_largest(lambda alpha: True, cap=2.0, tolerance=0.1) == (2.0, 2.0)
+    assert bracket_largest(lambda alpha: alpha < 2, cap=2.0, tolerance=0.1)[1] == 2.0
 
 
 def test_what_breaks_in_a_small_box_is_not_forgotten_in_a_large_one() -> None:
-    low, high = largest(lambda alpha: not 0.1 < alpha < 0.5, cap=2.0, tolerance=0.01)
+    low, high = bracket_largest(lambda alpha: not 0.1 < alpha < 0.5, cap=2.0, tolerance=0.01)
     assert low <= 0.1 < high
 
 
 def test_what_never_keeps_is_refused() -> None:
-    with pytest.raises(NoAnswer, match="changes of 2e-12 of the weights cost too much accuracy"):
-        largest(lambda alpha: False, cap=2.0, tolerance=0.1)
+    with pytest.raises(
+        NotApplicable, match="changes of 2e-12 of the weights cost too much accuracy"
+    ):
+        bracket_largest(lambda alpha: False, cap=2.0, tolerance=0.1)
 
 
 # The ascent ---------------------------------------------------------------------------------
@@ -122,12 +124,12 @@ def test_of_a_quadratic_the_closed_form_is_found(
     start = torch.rand(len(bends), generator=drawn, dtype=torch.float64) - 0.5
 
     def keeps(alpha: float) -> bool:
-        corner = ascended(lambda change, step: h * alpha**2 * s**2 * change, start, steps=20)
+        corner = ascend(lambda change, step: h * alpha**2 * s**2 * change, start, steps=20)
         worst = 0.5 * (h * (alpha * s * corner) ** 2).sum()
         assert float(worst) == pytest.approx(0.5 * alpha**2 * float((h * s**2).sum()))
         return bool(worst <= allowed)
 
-    low, high = largest(keeps, cap=64.0, tolerance=0.001)
+    low, high = bracket_largest(keeps, cap=64.0, tolerance=0.001)
     exact = sqrt(2 * allowed / float((h * s**2).sum()))
     assert low * (1 - 1e-9) <= exact <= high * (1 + 1e-9)
 
@@ -137,7 +139,7 @@ def test_the_ascent_stays_in_the_box_and_reaches_every_corner(
     slope: list[float], steps: int
 ) -> None:
     up = torch.tensor(slope)
-    found = ascended(lambda change, step: up, -up.sign(), steps=steps)
+    found = ascend(lambda change, step: up, -up.sign(), steps=steps)
     assert torch.allclose(found, up.sign(), atol=1e-5)
     assert found.abs().max() <= 1
 
@@ -148,7 +150,7 @@ def test_the_ascent_stays_in_the_box_and_reaches_every_corner(
 @pytest.mark.parametrize(("deviation", "alpha"), [(0.1, 0.2), (0.2, 0.3), (0.3, 0.4)])
 def test_a_threshold_moves_to_the_first_row_that_must_stay(deviation: float, alpha: float) -> None:
     """The bias may move by α(0 + 1), and one row in ten may be lost for every 0.1."""
-    found = scored(Sharpness(deviation), subject(Threshold(), POINTS, SIDES))
+    found = measure_one(Sharpness(deviation), subject(Threshold(), POINTS, SIDES))
     low, high = found.facts["alpha_low"], found.facts["alpha_high"]
     assert low <= alpha * (1 + 1e-6)
     assert alpha <= high * (1 + 1e-6)
@@ -170,26 +172,26 @@ def test_a_larger_margin_is_less_sharp() -> None:
 def test_the_ascent_finds_what_random_changes_of_that_size_do_not() -> None:
     task_of = subject(LAYERED, CLOUD, HALVES)
     assert task_of.training is not None
-    task = Task.of(task_of.training, 0.1)
-    alpha = scored(Sharpness(), task_of).facts["alpha_high"] * 1.01
+    task = WeightPerturbation.from_view(task_of.training, 0.1)
+    alpha = measure_one(Sharpness(), task_of).facts["alpha_high"] * 1.01
     drawn = torch.Generator().manual_seed(0)
     for _ in range(50):
         corner = torch.rand(len(task.center), generator=drawn).sub(0.5).sign()
-        assert task.keeps(corner, alpha)
+        assert task.keeps_accuracy(corner, alpha)
 
 
 def test_a_slope_is_the_derivative_by_the_change() -> None:
     view = subject(deepcopy(LAYERED).double(), CLOUD.astype(float), HALVES).source
-    task = Task.of(view, 0.1)
+    task = WeightPerturbation.from_view(view, 0.1)
     rows, alpha = np.arange(150, 214), 0.03  # counted round: 150 … 199 and 0 … 13
     change = torch.full_like(task.center, 0.2)
 
     def loss(moved: Any) -> float:
         some = rows % 200
-        logits = task.logits(some, task.weights(moved, alpha))
+        logits = task.logits(some, task.changed_weights(moved, alpha))
         return float(nn.functional.cross_entropy(logits, task.labels[some], reduction="sum"))
 
-    found, step = task.slope(change, alpha, rows), 1e-5
+    found, step = task.loss_gradient(change, alpha, rows), 1e-5
     for place in range(0, len(change), 7):
         nudge = torch.zeros_like(change)
         nudge[place] = step
@@ -205,15 +207,15 @@ def test_it_is_the_same_again_and_in_any_order_of_rows() -> None:
 
 
 def test_how_many_rows_a_network_is_shown_at_once_changes_nothing() -> None:
-    small, rows, labels = TorchModel(LAYERED, batch=7), CLOUD[:50], HALVES[:50]
+    small, rows, labels = TorchModel(LAYERED, batch_size=7), CLOUD[:50], HALVES[:50]
     assert value(small, rows, labels) == pytest.approx(value(LAYERED, rows, labels), rel=0.03)
 
 
 def test_capped_rows_and_a_capped_search_are_noted() -> None:
-    found = scored(Sharpness(rows=50), subject(LAYERED, CLOUD, HALVES))
+    found = measure_one(Sharpness(rows=50), subject(LAYERED, CLOUD, HALVES))
     assert found.notes == ("only 50 of 200 training rows were used, drawn at random",)
     assert found.facts["rows"] == 50
-    capped = scored(Sharpness(cap=0.01), subject(opposed(1.0), POINTS, SIDES))
+    capped = measure_one(Sharpness(cap=0.01), subject(opposed(1.0), POINTS, SIDES))
     words = "no change up to the cap, α = 0.01, costs as much: an upper bound"
     assert capped.notes == (words,)
     assert capped.value == pytest.approx(1e4)
@@ -231,15 +233,15 @@ class Breaks(nn.Linear):
 def test_logits_that_are_no_numbers_are_wrong() -> None:
     module = Breaks(1, 2, bias=False)
     module.weight.data = torch.tensor([[20.0], [-20.0]])
-    found = scored(Sharpness(), subject(module, POINTS[:5], np.zeros(5, dtype=int)))
+    found = measure_one(Sharpness(), subject(module, POINTS[:5], np.zeros(5, dtype=int)))
     assert found.value == pytest.approx((0.5 / 21) ** -2, rel=0.02)
 
 
 class Turned(TorchModel):
     """A model that names its classes in another order than its network has them."""
 
-    def named(self, answer: Answer) -> Predictions:
-        return super().named(answer).in_class_order(("b", "c", "a"))
+    def to_predictions(self, raw: RawOutputs) -> Predictions:
+        return super().to_predictions(raw).reorder_classes(("b", "c", "a"))
 
 
 @pytest.mark.parametrize("form", ["logits", "probs"])
@@ -259,7 +261,7 @@ def test_the_network_is_left_as_it_was() -> None:
     made = subject(LAYERED, CLOUD, HALVES)
     module = made.network.module
     before = {name: part.clone() for name, part in module.state_dict().items()}
-    scored(Sharpness(), made)
+    measure_one(Sharpness(), made)
     assert all(torch.equal(part, before[name]) for name, part in module.state_dict().items())
     assert not any(part.training for part in module.modules())
     assert all(part.grad is None and part.requires_grad for part in module.parameters())
@@ -269,8 +271,8 @@ def test_the_network_is_left_as_it_was() -> None:
 
 
 def refusal(made: Subject) -> str:
-    with pytest.raises(NoAnswer) as caught:
-        scored(Sharpness(), made)
+    with pytest.raises(NotApplicable) as caught:
+        measure_one(Sharpness(), made)
     return str(caught.value)
 
 
@@ -279,7 +281,7 @@ def test_what_it_can_not_answer_is_refused() -> None:
     made = subject(Threshold(), POINTS, SIDES)
     bare = Subject(made.source, made.target)
     assert refusal(bare) == "it needs training data: no training data were given"
-    unlabelled = View(Given("training", as_dataset(POINTS), TorchModel(Threshold())))
+    unlabelled = ModelView(ViewSource("training", as_dataset(POINTS), TorchModel(Threshold())))
     words = "it needs labels of the training data, and there are none"
     assert refusal(Subject(made.source, made.target, unlabelled)) == words
     words = "the training accuracy is 0.000, and can't fall by 0.1"
@@ -307,8 +309,8 @@ def test_wrong_settings_are_refused(settings: dict[str, Any], words: str) -> Non
 def test_every_change_that_is_tried_is_told() -> None:
     told: list[tuple[int, int, str]] = []
     rows, model = as_dataset(POINTS, labels=SIDES), TorchModel(Threshold())
-    view = View(Given("data", rows, model, progress=lambda *words: told.append(words)))
-    scored(Sharpness(), Subject(view, view, view))
+    view = ModelView(ViewSource("data", rows, model, progress=lambda *words: told.append(words)))
+    measure_one(Sharpness(), Subject(view, view, view))
     tried = [words for words in told if words[2].startswith("changing weights by ")]
     assert len(tried) > 10
     assert all(0 <= done <= total for done, total, _ in tried)

@@ -11,42 +11,44 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations, prune
 
-from oodometer.core.errors import NoAnswer
+from oodometer.core.errors import NotApplicable
 from oodometer.core.protocols import Measure
 from oodometer.core.softmax_kernels import Floats
 from oodometer.data import as_dataset
-from oodometer.measures.subject import Subject, scored
+from oodometer.measures.subject import Subject, measure_one
 from oodometer.measures.weight_norms import (
     FrobeniusNorm,
     PathNorm,
     SpectralNorm,
-    matrices,
-    spectral,
+    spectral_norm,
+    weight_matrices,
 )
 from oodometer.models import FunctionModel, TorchModel
-from oodometer.models.model_view import Given, View
+from oodometer.models.model_view import ModelView, ViewSource
 
 ROWS = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
 IMAGES = np.random.default_rng(1).integers(0, 256, (5, 6, 6, 3), dtype=np.uint8)
 
 
 def subject(module: Any, rows: Any = ROWS, **settings: Any) -> Subject:
-    view = View(Given("data", as_dataset(rows), TorchModel(module, name="net", **settings)))
+    view = ModelView(
+        ViewSource("data", as_dataset(rows), TorchModel(module, name="net", **settings))
+    )
     return Subject(view, view)
 
 
 def value(member: Measure, module: Any, rows: Any = ROWS, **settings: Any) -> float:
-    return scored(member, subject(module, rows, **settings)).value
+    return measure_one(member, subject(module, rows, **settings)).value
 
 
 def refusal(member: Measure, module: Any, rows: Any = ROWS, **settings: Any) -> str:
-    with pytest.raises(NoAnswer) as caught:
+    with pytest.raises(NotApplicable) as caught:
         value(member, module, rows, **settings)
     return str(caught.value)
 
 
 def by_name(module: nn.Module) -> dict[str, Floats]:
-    return dict(matrices(module))
+    return dict(weight_matrices(module))
 
 
 def numbers(weight: Any) -> Floats:
@@ -75,7 +77,7 @@ def convolutional() -> nn.Module:
 def test_they_are_logs_of_products_of_numpys_norms() -> None:
     module = convolutional()
     layers = [numbers(module[0].weight).reshape(5, -1), numbers(module[4].weight)]  # type: ignore[index]
-    found = scored(SpectralNorm(), subject(module, IMAGES))
+    found = measure_one(SpectralNorm(), subject(module, IMAGES))
     singular = [np.linalg.svd(layer, compute_uv=False)[0] for layer in layers]
     assert found.value == pytest.approx(np.log(np.prod(np.square(singular))), rel=1e-9)
     squares = [np.square(layer).sum() for layer in layers]
@@ -92,13 +94,17 @@ def test_products_that_leave_the_range_of_numbers_have_logs() -> None:
 @pytest.mark.parametrize("shape", [(1, 5), (5, 1), (7, 90), (300, 65), (65, 65)])
 def test_the_largest_singular_value_is_that_of_all(shape: tuple[int, int]) -> None:
     matrix = np.random.default_rng(0).normal(size=shape)
-    assert spectral(matrix) == pytest.approx(np.linalg.svd(matrix, compute_uv=False)[0], rel=1e-10)
+    assert spectral_norm(matrix) == pytest.approx(
+        np.linalg.svd(matrix, compute_uv=False)[0], rel=1e-10
+    )
 
 
 def test_the_largest_of_equal_singular_values_is_found() -> None:
     turned, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(100, 100)))
-    assert spectral(3 * turned) == pytest.approx(3, rel=1e-10)
-    assert spectral(np.outer(np.ones(100), np.ones(80))) == pytest.approx(np.sqrt(8000), rel=1e-10)
+    assert spectral_norm(3 * turned) == pytest.approx(3, rel=1e-10)
+    assert spectral_norm(np.outer(np.ones(100), np.ones(80))) == pytest.approx(
+        np.sqrt(8000), rel=1e-10
+    )
 
 
 def test_a_convolution_is_a_matrix_of_a_row_an_output() -> None:
@@ -231,7 +237,7 @@ def test_a_sum_below_0_is_refused() -> None:
 
 
 def test_parametrized_weights_are_noted() -> None:
-    found = scored(PathNorm(), subject(parametrizations.weight_norm(nn.Linear(4, 2))))
+    found = measure_one(PathNorm(), subject(parametrizations.weight_norm(nn.Linear(4, 2))))
     assert found.notes == (
         "parametrized weights were squared as they are kept, not as they are used",
     )
@@ -253,7 +259,7 @@ def test_words_have_no_path_norm_but_layers() -> None:
 
     words = "the model takes words or several tensors, and it is shown one tensor of ones"
     assert refusal(PathNorm(), Words(), ["a", "bc"], prepare=tokens) == words
-    assert scored(SpectralNorm(), subject(Words(), ["a"], prepare=tokens)).facts["layers"] == 2
+    assert measure_one(SpectralNorm(), subject(Words(), ["a"], prepare=tokens)).facts["layers"] == 2
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
@@ -270,9 +276,9 @@ def test_what_gives_no_logits_or_can_not_be_run_so_is_refused() -> None:
 
 @pytest.mark.parametrize("member", [SpectralNorm(), FrobeniusNorm(), PathNorm()])
 def test_a_model_that_can_not_be_looked_into_is_refused(member: Measure) -> None:
-    view = View(Given("data", as_dataset(ROWS), FunctionModel(lambda rows: rows)))
-    with pytest.raises(NoAnswer, match="it needs weights"):
-        scored(member, Subject(view, view))
+    view = ModelView(ViewSource("data", as_dataset(ROWS), FunctionModel(lambda rows: rows)))
+    with pytest.raises(NotApplicable, match="it needs weights"):
+        measure_one(member, Subject(view, view))
 
 
 @pytest.mark.parametrize("member", [SpectralNorm(), FrobeniusNorm(), PathNorm()])
@@ -280,7 +286,7 @@ def test_the_network_is_left_as_it_was(member: Measure) -> None:
     made = subject(nn.Sequential(nn.Dropout(), convolutional()), IMAGES)
     module = made.network.module
     before = {name: part.clone() for name, part in module.state_dict().items()}
-    scored(member, made)
+    measure_one(member, made)
     assert all(torch.equal(part, before[name]) for name, part in module.state_dict().items())
     assert not any(part.training for part in module.modules())
     assert all(part.grad is None and part.requires_grad for part in module.parameters())

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.softmax_kernels import Array, Ints
-from oodometer.core.stats import wilson
+from oodometer.core.stats import wilson_interval
 from oodometer.data import as_dataset
 from oodometer.metrics import adversarial
 from oodometer.metrics._apgd import apgd
@@ -24,7 +24,7 @@ from oodometer.metrics.adversarial import AdversarialError
 from oodometer.metrics.basic import Error
 from oodometer.models import TorchModel, as_model
 from oodometer.models.introspection.network import Network
-from oodometer.models.model_view import Given, View
+from oodometer.models.model_view import ModelView, ViewSource
 
 SIZES = (0.02, 0.1)
 
@@ -52,11 +52,11 @@ def told(module: nn.Module, inputs: Array) -> Ints:
     return labels
 
 
-def seen(model: Any, inputs: Any, labels: Any, **settings: Any) -> View:
-    return View(Given("toy", as_dataset(inputs, labels=labels), model, **settings))
+def seen(model: Any, inputs: Any, labels: Any, **settings: Any) -> ModelView:
+    return ModelView(ViewSource("toy", as_dataset(inputs, labels=labels), model, **settings))
 
 
-def of_images(**settings: Any) -> View:
+def of_images(**settings: Any) -> ModelView:
     net = convolutions()
     return seen(as_model(net, name="net"), IMAGES, told(net, IMAGES), **settings)
 
@@ -94,7 +94,7 @@ def test_it_is_what_a_loop_over_rows_finds() -> None:
         known, fooled = torch.tensor([int(label)]), []
         for size in SIZES:
             radius = size * math.sqrt(8 * 8 * 3)
-            end = apgd(module, point, known, size=radius, steps=20, box=(0.0, 1.0))
+            end = apgd(module, point, known, radius=radius, steps=20, box=(0.0, 1.0))
             fooled.append(int(module(end).argmax()) != int(label))
         wrong.append(fooled)
     found = AdversarialError(sizes=SIZES).score(view)
@@ -102,7 +102,7 @@ def test_it_is_what_a_loop_over_rows_finds() -> None:
         np.mean(wrong, axis=0)
     )
     assert found.value == pytest.approx(np.mean(wrong))
-    assert (found.low, found.high) == pytest.approx(wilson(40 * found.value, 40))
+    assert (found.low, found.high) == pytest.approx(wilson_interval(40 * found.value, 40))
     assert found.notes == ()
 
 
@@ -141,7 +141,7 @@ def test_the_order_of_sizes_and_rows_and_the_batch_change_nothing() -> None:
         AdversarialError(sizes=SIZES).score(seen(as_model(net), IMAGES, labels)),
         AdversarialError(sizes=SIZES[::-1]).score(seen(as_model(net), IMAGES, labels)),
         AdversarialError(sizes=SIZES).score(seen(as_model(net), IMAGES[order], labels[order])),
-        AdversarialError(sizes=SIZES).score(seen(as_model(net, batch=7), IMAGES, labels)),
+        AdversarialError(sizes=SIZES).score(seen(as_model(net, batch_size=7), IMAGES, labels)),
     )
     assert 0 < whole.facts["error"] < whole.value < 1
     assert all(one == whole for one in others)
@@ -149,7 +149,7 @@ def test_the_order_of_sizes_and_rows_and_the_batch_change_nothing() -> None:
 
 def test_many_rows_are_read_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = AdversarialError(sizes=SIZES).score(of_images())
-    monkeypatch.setattr(adversarial, "ROWS", 9)
+    monkeypatch.setattr(adversarial, "DEFAULT_BATCH_ROWS", 9)
     assert AdversarialError(sizes=SIZES).score(of_images()) == whole
 
 
@@ -191,14 +191,14 @@ class Turned:
     name: str = "turned"
 
     def turned(self, said: Predictions) -> Predictions:
-        return replace(said, class_names=("ant", "bee", "cat")).in_class_order(self.order)
+        return replace(said, class_names=("ant", "bee", "cat")).reorder_classes(self.order)
 
     def classify(self, inputs: Any) -> Predictions:
         return self.turned(self.inner.classify(inputs))
 
-    def opened(self) -> Network:
-        network = self.inner.opened()
-        return replace(network, predictions=lambda v: self.turned(network.predictions(v)))
+    def network(self) -> Network:
+        network = self.inner.network()
+        return replace(network, to_predictions=lambda v: self.turned(network.to_predictions(v)))
 
 
 @pytest.mark.parametrize("order", [("cat", "ant", "bee"), ("bee", "ant", "cat")])
@@ -254,7 +254,7 @@ def test_progress_is_told() -> None:
     heard: list[tuple[int, int, str]] = []
     view = of_images()
     _ = view.outputs
-    telling = View(replace(view.given, progress=lambda *told: heard.append(told)))
+    telling = ModelView(replace(view.view_source, progress=lambda *told: heard.append(told)))
     AdversarialError(sizes=(0.01,), steps=1).score(telling)
     assert heard[-1] == (40, 40, "attacking toy")
 
@@ -274,7 +274,7 @@ def test_the_network_is_left_as_it_was() -> None:
 
 def test_no_answer_of_a_function() -> None:
     model = as_model(lambda inputs: np.full((len(inputs), 2), 0.5), name="half")
-    with pytest.raises(NoAnswer, match="only torch modules and Hugging Face folders"):
+    with pytest.raises(NotApplicable, match="only torch modules and Hugging Face folders"):
         AdversarialError().score(seen(model, VECTORS, np.zeros(60, dtype=int)))
 
 
@@ -284,15 +284,15 @@ def test_no_answer_of_text() -> None:
 
     net = nn.Sequential(nn.Embedding(7, 4), nn.Flatten(), nn.Linear(8, 2))
     model = as_model(net, prepare=ids)
-    with pytest.raises(NoAnswer, match="takes words or several tensors"):
+    with pytest.raises(NotApplicable, match="takes words or several tensors"):
         AdversarialError().score(seen(model, ["one", "two", "three"], [0, 1, 0]))
 
 
 def test_no_answer_of_outputs_alone_or_without_labels() -> None:
     said = Predictions.from_probs([[0.9, 0.1]], labels=[0])
-    with pytest.raises(NoAnswer, match="it needs gradients: no model was given"):
-        AdversarialError().score(View(Given("toy", outputs=said)))
-    with pytest.raises(NoAnswer, match="it needs labels"):
+    with pytest.raises(NotApplicable, match="it needs gradients: no model was given"):
+        AdversarialError().score(ModelView(ViewSource("toy", outputs=said)))
+    with pytest.raises(NotApplicable, match="it needs labels"):
         AdversarialError().score(of_images(labelled=False))
 
 

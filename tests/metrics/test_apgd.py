@@ -16,9 +16,9 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from oodometer.core.errors import NoAnswer
+from oodometer.core.errors import NotApplicable
 from oodometer.metrics import _apgd as attack
-from oodometer.metrics._apgd import apgd, checkpoints, within
+from oodometer.metrics._apgd import apgd, checkpoints, project_onto_ball
 
 Box = tuple[float, float] | None
 PIXELS = 0.0, 1.0
@@ -116,7 +116,7 @@ def test_rows_at_once_go_where_each_goes_by_itself(
     net, images, labels = digits
     # In double precision, for a hair at a look turns the way that a row goes.
     net, images = copy.deepcopy(net).double(), images[:25].double()
-    found = apgd(net, images, labels[:25], size=size, steps=20, box=box)
+    found = apgd(net, images, labels[:25], radius=size, steps=20, box=box)
     twin = torch.stack(
         [literal(net, x, y, size, 20, box) for x, y in zip(images, labels[:25], strict=True)]
     )
@@ -144,7 +144,7 @@ def test_a_linear_model_flips_where_its_margin_is_smaller_than_the_ball(k: int) 
     # The margin to the class itself is 0 / 0.
     margins = ((own - logits) / between).nan_to_num(math.inf).min(dim=1).values
     for size in (0.1, 0.5, 1.5):
-        found = apgd(lambda x: x @ weights + offsets, points, labels, size=size, steps=50)
+        found = apgd(lambda x: x @ weights + offsets, points, labels, radius=size, steps=50)
         flipped = (found @ weights + offsets).argmax(dim=1) != labels
         assert not flipped[margins > size].any()
         # Of more classes than two, the largest cross-entropy is not quite at the nearest boundary.
@@ -161,7 +161,7 @@ def plain(net: nn.Module, start: Tensor, labels: Tensor, size: float, steps: int
         loss = cross_entropy(net(points), labels, reduction="sum")
         (slope,) = torch.autograd.grad(loss, points)
         up = slope / norms(slope).clamp(min=1e-12)[:, None]
-        points = within(points + 2.5 * size / steps * up, start, size, PIXELS)
+        points = project_onto_ball(points + 2.5 * size / steps * up, start, size, PIXELS)
     return points.detach()
 
 
@@ -170,7 +170,7 @@ def test_it_is_as_strong_as_a_plain_attack(
     digits: tuple[nn.Module, Tensor, Tensor], size: float
 ) -> None:
     net, images, labels = digits
-    found = apgd(net, images, labels, size=size, steps=20, box=PIXELS)
+    found = apgd(net, images, labels, radius=size, steps=20, box=PIXELS)
     theirs = plain(net, images, labels, size, 20)
     assert errors(net, found, labels) >= errors(net, theirs, labels)
 
@@ -178,7 +178,7 @@ def test_it_is_as_strong_as_a_plain_attack(
 def test_more_room_fools_more(digits: tuple[nn.Module, Tensor, Tensor]) -> None:
     net, images, labels = digits
     counts = [
-        errors(net, apgd(net, images, labels, size=size, steps=20, box=PIXELS), labels)
+        errors(net, apgd(net, images, labels, radius=size, steps=20, box=PIXELS), labels)
         for size in (1e-6, 0.2, 0.5, 1.0, 2.0)
     ]
     assert counts == sorted(counts)
@@ -195,8 +195,8 @@ def test_a_model_that_is_sure_to_rounding_is_attacked_too(
     cross_entropy(1000 * net(point), labels, reduction="sum").backward()  # type: ignore[no-untyped-call]
     assert point.grad is not None
     assert (norms(point.grad) == 0).float().mean() > 0.5
-    found = apgd(lambda x: 1000 * net(x), images, labels, size=0.5, steps=20, box=PIXELS)
-    same = apgd(net, images, labels, size=0.5, steps=20, box=PIXELS)
+    found = apgd(lambda x: 1000 * net(x), images, labels, radius=0.5, steps=20, box=PIXELS)
+    same = apgd(net, images, labels, radius=0.5, steps=20, box=PIXELS)
     assert errors(net, found, labels) >= 0.9 * errors(net, same, labels)
 
 
@@ -209,7 +209,7 @@ def test_points_stay_in_the_ball_and_in_the_box(seed: int, size: float, steps: i
     torch.manual_seed(seed)
     net = nn.Sequential(nn.Conv2d(2, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(27, 3))
     images, labels = torch.rand(6, 2, 5, 5).round(decimals=1), torch.randint(3, (6,))
-    found = apgd(net, images, labels, size=size, steps=steps, box=PIXELS)
+    found = apgd(net, images, labels, radius=size, steps=steps, box=PIXELS)
     assert found.shape == images.shape
     assert norms(found - images).max() <= size + 1e-5
     assert found.min() >= 0
@@ -220,9 +220,9 @@ def test_points_stay_in_the_ball_and_in_the_box(seed: int, size: float, steps: i
 def test_drawing_in_leaves_what_is_inside(seed: int, size: float) -> None:
     torch.manual_seed(seed)
     start, points = torch.rand(5, 4).double(), torch.rand(5, 4).double() * 3 - 1
-    drawn = within(points, start, size, PIXELS)
+    drawn = project_onto_ball(points, start, size, PIXELS)
     assert norms(drawn - start).max() <= size + 1e-12
-    assert torch.allclose(within(drawn, start, size, PIXELS), drawn)
+    assert torch.allclose(project_onto_ball(drawn, start, size, PIXELS), drawn)
     inside = (points.clamp(*PIXELS) == points).all(dim=1) & (norms(points - start) <= size)
     assert torch.allclose(drawn[inside], points[inside])
 
@@ -232,7 +232,7 @@ def test_rounding_takes_nothing_out_of_the_box() -> None:
     box = 0.1, 0.7
     start = (torch.rand(5000, 4) * 0.6 + 0.1).clamp(*box)
     for end in (-1.0, 2.0):
-        drawn = within(torch.full_like(start, end), start, 10.0, box)
+        drawn = project_onto_ball(torch.full_like(start, end), start, 10.0, box)
         assert torch.equal(drawn, drawn.clamp(*box))
 
 
@@ -240,13 +240,13 @@ def test_a_step_is_halved_where_too_few_rose_or_nothing_came_of_it() -> None:
     """Four rows at a look after four steps: two rose; three did; none better; the same, once more."""
     n, best_loss = 4, torch.tensor([2.0, 2.0, 1.0, 1.0])
     at, best = torch.zeros(n, 1), torch.ones(n, 1)
-    rows = attack._Rows(
+    rows = attack._AttackState(
         place=torch.arange(n), start=at, label=torch.zeros(n).long(), before=at, point=at,
         loss=torch.zeros(n), slope=at, best=best, best_loss=best_loss, best_slope=best,
         step=torch.full((n, 1), 8.0), rises=torch.tensor([2, 3, 3, 3]),
         halved=torch.tensor([False, False, False, True]), reached=torch.ones(n),
     )  # fmt: skip
-    found = attack._checked(rows, 4)
+    found = attack._adjust_step_size(rows, 4)
     assert found.step[:, 0].tolist() == [4.0, 8.0, 4.0, 8.0]
     assert found.point[:, 0].tolist() == found.slope[:, 0].tolist() == [1.0, 0.0, 1.0, 0.0]
     assert found.loss.tolist() == [2.0, 0.0, 1.0, 0.0]
@@ -259,7 +259,7 @@ def test_what_is_wrong_already_stays_where_it_is(digits: tuple[nn.Module, Tensor
     net, images, labels = digits
     other = (labels + 1) % 10
     wrong = net(images).argmax(dim=1) != other
-    found = apgd(net, images, other, size=0.5, steps=5)
+    found = apgd(net, images, other, radius=0.5, steps=5)
     assert wrong.sum() > 100
     assert torch.equal(found[wrong], images[wrong])
 
@@ -267,11 +267,11 @@ def test_what_is_wrong_already_stays_where_it_is(digits: tuple[nn.Module, Tensor
 def test_it_is_the_same_twice_and_in_any_order(digits: tuple[nn.Module, Tensor, Tensor]) -> None:
     net, images, labels = digits
     before = images.clone()
-    one, two = (apgd(net, images, labels, size=0.3, steps=15, box=PIXELS) for _ in range(2))
+    one, two = (apgd(net, images, labels, radius=0.3, steps=15, box=PIXELS) for _ in range(2))
     assert torch.equal(one, two)
     assert torch.equal(images, before)
     order = torch.randperm(len(labels))
-    mixed = apgd(net, images[order], labels[order], size=0.3, steps=15, box=PIXELS)
+    mixed = apgd(net, images[order], labels[order], radius=0.3, steps=15, box=PIXELS)
     # Sums may be rounded otherwise in another batch, and a hair may turn a row at a look.
     near = norms(mixed - one[order]) < 1e-3
     assert near.float().mean() > 0.95
@@ -282,7 +282,7 @@ def test_nothing_is_left_at_the_weights(digits: tuple[nn.Module, Tensor, Tensor]
     net = copy.deepcopy(digits[0])
     net.zero_grad(set_to_none=True)
     with torch.no_grad():
-        found = apgd(net, *digits[1:], size=0.3, steps=3)
+        found = apgd(net, *digits[1:], radius=0.3, steps=3)
     assert all(part.grad is None and part.requires_grad for part in net.parameters())
     assert not found.requires_grad
 
@@ -290,15 +290,17 @@ def test_nothing_is_left_at_the_weights(digits: tuple[nn.Module, Tensor, Tensor]
 def test_a_flat_model_leaves_points_where_they_are() -> None:
     inputs, labels = torch.rand(3, 4), torch.zeros(3, dtype=torch.long)
     flat = torch.tensor([1.0, 0.0])
-    found = apgd(lambda x: flat + 0 * x[:, :2], inputs, labels, size=0.5, steps=5)
+    found = apgd(lambda x: flat + 0 * x[:, :2], inputs, labels, radius=0.5, steps=5)
     assert torch.equal(found, inputs)
 
 
 @pytest.mark.parametrize("cut", [lambda x: x.detach()[:, :2], lambda x: torch.ones(len(x), 2)])
 def test_what_has_no_derivative_has_no_answer(cut: Callable[[Tensor], Tensor]) -> None:
-    with pytest.raises(NoAnswer, match="can't be differentiated by its inputs"):
-        apgd(cut, torch.rand(3, 4), torch.zeros(3, dtype=torch.long), size=0.5, steps=2)
+    with pytest.raises(NotApplicable, match="can't be differentiated by its inputs"):
+        apgd(cut, torch.rand(3, 4), torch.zeros(3, dtype=torch.long), radius=0.5, steps=2)
     # Neither where the weights have one and the inputs have none.
     weights = torch.ones(2, requires_grad=True)
-    with pytest.raises(NoAnswer, match="can't be differentiated by its inputs"):
-        apgd(lambda x: cut(x) * weights, torch.rand(3, 4), torch.zeros(3).long(), size=1.0, steps=1)
+    with pytest.raises(NotApplicable, match="can't be differentiated by its inputs"):
+        apgd(
+            lambda x: cut(x) * weights, torch.rand(3, 4), torch.zeros(3).long(), radius=1.0, steps=1
+        )

@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from sklearn.metrics import log_loss
 
 from oodometer.core import softmax_kernels
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Metric
-from oodometer.core.stats import wilson
-from oodometer.metrics.basic import CalibrationError, Error, NegativeLogLikelihood, squashed
-from oodometer.models.model_view import Given, View
+from oodometer.core.stats import wilson_interval
+from oodometer.metrics.basic import CalibrationError, Error, NegativeLogLikelihood, squash_nll
+from oodometer.models.model_view import ModelView, ViewSource
 
 METRICS: tuple[Metric, ...] = (Error(), NegativeLogLikelihood(), CalibrationError())
 
 
-def seen(outputs: Predictions, **settings: Any) -> View:
-    return View(Given("toy", outputs=outputs, **settings))
+def seen(outputs: Predictions, **settings: Any) -> ModelView:
+    return ModelView(ViewSource("toy", outputs=outputs, **settings))
 
 
 def planted(n: int, k: int, *, seed: int, temperature: float = 1.0) -> Predictions:
@@ -46,7 +46,7 @@ BY_HAND = Predictions.from_probs(
 
 def test_error_by_hand() -> None:
     found = Error().score(seen(BY_HAND))
-    assert (found.value, (found.low, found.high)) == (0.25, wilson(1, 4))
+    assert (found.value, (found.low, found.high)) == (0.25, wilson_interval(1, 4))
 
 
 def test_error_of_classes_alone() -> None:
@@ -88,8 +88,8 @@ def test_one_row_has_no_interval() -> None:
 
 
 def test_squashed_is_near_the_value_and_below_ten() -> None:
-    assert squashed(0.01) == pytest.approx(0.01, rel=1e-3)
-    values = [squashed(x) for x in (0.0, 0.5, 3.0, 30.0, 300.0)]
+    assert squash_nll(0.01) == pytest.approx(0.01, rel=1e-3)
+    values = [squash_nll(x) for x in (0.0, 0.5, 3.0, 30.0, 300.0)]
     assert values == sorted(values)
     assert values[-1] <= 10.0
 
@@ -151,7 +151,7 @@ def test_intervals_cover_the_truth(temperature: float) -> None:
             assert found.high is not None
             assert found.low <= found.value <= found.high
             inside += found.low <= truth <= found.high
-        assert inside >= 100 * wilson(95, 100)[0], metric.name
+        assert inside >= 100 * wilson_interval(95, 100)[0], metric.name
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -184,16 +184,16 @@ def test_temperature_counts() -> None:
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 def test_no_answer_without_labels(metric: Metric) -> None:
-    with pytest.raises(NoAnswer, match="it needs labels: 'toy' has no labels"):
+    with pytest.raises(NotApplicable, match="it needs labels: 'toy' has no labels"):
         metric.score(seen(planted(5, 3, seed=0).without_labels()))
-    with pytest.raises(NoAnswer, match="it needs labels"):
+    with pytest.raises(NotApplicable, match="it needs labels"):
         metric.score(seen(planted(5, 3, seed=0), labelled=False))
 
 
 def test_no_answer_of_classes_alone() -> None:
     said = Predictions.from_classes([0, 1], k=2, labels=[0, 1])
     for metric in (NegativeLogLikelihood(), CalibrationError()):
-        with pytest.raises(NoAnswer, match="can't be had from classes alone"):
+        with pytest.raises(NotApplicable, match="can't be had from classes alone"):
             metric.score(seen(said))
 
 

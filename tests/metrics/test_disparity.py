@@ -12,18 +12,23 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from oodometer.core import softmax_kernels
-from oodometer.core.errors import NoAnswer
+from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.softmax_kernels import Array, Bools, Floats, Ints
-from oodometer.core.stats import wilson
-from oodometer.metrics.disparity import DemographicDisparity, environment, penalty, scale_slopes
-from oodometer.models.model_view import Given, View
+from oodometer.core.stats import wilson_interval
+from oodometer.metrics.disparity import (
+    DemographicDisparity,
+    environment_penalty,
+    first_environment,
+    scale_slopes,
+)
+from oodometer.models.model_view import ModelView, ViewSource
 
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-def seen(outputs: Predictions, **settings: Any) -> View:
-    return View(Given("toy", outputs=outputs, **settings))
+def seen(outputs: Predictions, **settings: Any) -> ModelView:
+    return ModelView(ViewSource("toy", outputs=outputs, **settings))
 
 
 def planted(n: int, k: int, *, seed: int, temperature: float = 1.0) -> Predictions:
@@ -100,7 +105,7 @@ def test_the_temperature_divides_logits() -> None:
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     said = planted(100, 4, seed=0)
     whole = slopes_of(said)
-    monkeypatch.setattr(softmax_kernels, "CELLS", 80)
+    monkeypatch.setattr(softmax_kernels, "BLOCK_CELLS", 80)
     assert slopes_of(said) == pytest.approx(whole)
 
 
@@ -112,23 +117,29 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_hard_assignment_has_a_larger_penalty(seed: int, n: int) -> None:
     slopes = np.random.default_rng(seed).normal(size=n)
     worst = max(
-        penalty(slopes, np.array(shares)) for shares in itertools.product([False, True], repeat=n)
+        environment_penalty(slopes, np.array(shares))
+        for shares in itertools.product([False, True], repeat=n)
     )
-    assert penalty(slopes, environment(slopes)) == pytest.approx(worst)
+    assert environment_penalty(slopes, first_environment(slopes)) == pytest.approx(worst)
 
 
 @given(SEEDS, st.integers(1, 30))
 def test_no_soft_assignment_has_a_larger_penalty(seed: int, n: int) -> None:
     rng = np.random.default_rng(seed)
     slopes = rng.normal(size=n)
-    assert penalty(slopes, rng.random(n)) <= penalty(slopes, environment(slopes)) + 1e-12
+    assert (
+        environment_penalty(slopes, rng.random(n))
+        <= environment_penalty(slopes, first_environment(slopes)) + 1e-12
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_gradient_ascent_ends_there(seed: int) -> None:
     slopes = slopes_of(planted(60, 3, seed=seed))
-    first, shares = environment(slopes), ascended(slopes, seed)
-    assert penalty(slopes, shares) == pytest.approx(penalty(slopes, first), rel=0.01)
+    first, shares = first_environment(slopes), ascended(slopes, seed)
+    assert environment_penalty(slopes, shares) == pytest.approx(
+        environment_penalty(slopes, first), rel=0.01
+    )
     found: Bools = shares > 0.5
     clear = np.abs(slopes) > 0.05
     assert (found == first)[clear].all() or (found != first)[clear].all()
@@ -137,7 +148,7 @@ def test_gradient_ascent_ends_there(seed: int) -> None:
 def test_the_penalty_is_that_of_both_environments() -> None:
     slopes, shares = np.array([1.0, 2.0, -4.0]), np.array([1.0, 0.5, 0.25])
     # (1 + 1 − 1) / 3 in the first, (0 + 1 − 3) / 3 in the second.
-    assert penalty(slopes, shares) == pytest.approx((1 / 3) ** 2 + (2 / 3) ** 2)
+    assert environment_penalty(slopes, shares) == pytest.approx((1 / 3) ** 2 + (2 / 3) ** 2)
 
 
 # The disparity -------------------------------------------------------------------------------
@@ -167,7 +178,7 @@ def test_it_is_a_literal_count_of_rates(seed: int, n: int, k: int) -> None:
     found = DemographicDisparity().score(seen(said))
     assert found.value == pytest.approx(sum(gaps) / 2)
     assert 0 <= found.value <= 1
-    assert found.facts["penalty"] == pytest.approx(penalty(slopes, slopes > 0))
+    assert found.facts["penalty"] == pytest.approx(environment_penalty(slopes, slopes > 0))
     if k == 2:
         assert found.value == pytest.approx(gaps[0])
 
@@ -175,7 +186,7 @@ def test_it_is_a_literal_count_of_rates(seed: int, n: int, k: int) -> None:
 @given(SEEDS)
 def test_row_order_changes_nothing(seed: int) -> None:
     said = planted(60, 3, seed=seed)
-    assume(len(set(environment(slopes_of(said)))) == 2)
+    assume(len(set(first_environment(slopes_of(said)))) == 2)
     order = np.random.default_rng(seed).permutation(60)
     one, other = (DemographicDisparity().score(seen(each)) for each in (said, said.rows(order)))
     assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high))
@@ -189,7 +200,7 @@ def test_the_interval_is_that_of_rows_drawn_one_by_one() -> None:
     gaps = []
     for index in (np.arange(500), *rng.integers(0, 500, size=(600, 500))):
         again = said.rows(index)
-        first = environment(slopes_of(again))
+        first = first_environment(slopes_of(again))
         rates = [
             np.bincount(again.classes[side], minlength=3) / side.sum() for side in (first, ~first)
         ]
@@ -211,7 +222,7 @@ def test_the_interval_covers_the_truth(temperature: float) -> None:
         assert found.low is not None
         assert found.high is not None
         inside += found.low <= truth <= found.high
-    assert inside >= 100 * wilson(95, 100)[0]
+    assert inside >= 100 * wilson_interval(95, 100)[0]
 
 
 # Refusals ------------------------------------------------------------------------------------
@@ -220,20 +231,20 @@ def test_the_interval_covers_the_truth(temperature: float) -> None:
 @pytest.mark.parametrize("labels", [[0, 0], [1, 1]])
 def test_no_answer_with_an_empty_environment(labels: list[int]) -> None:
     said = Predictions.from_probs([[0.9, 0.1], [0.8, 0.2]], labels=labels)
-    with pytest.raises(NoAnswer, match="one of the two environments is empty"):
+    with pytest.raises(NotApplicable, match="one of the two environments is empty"):
         DemographicDisparity().score(seen(said))
 
 
 def test_no_answer_without_probabilities_or_labels() -> None:
     said = Predictions.from_classes([0, 1], k=2, labels=[0, 1])
-    with pytest.raises(NoAnswer, match="can't be had from classes alone"):
+    with pytest.raises(NotApplicable, match="can't be had from classes alone"):
         DemographicDisparity().score(seen(said))
-    with pytest.raises(NoAnswer, match="it needs labels"):
+    with pytest.raises(NotApplicable, match="it needs labels"):
         DemographicDisparity().score(seen(planted(5, 3, seed=0).without_labels()))
 
 
 def test_an_even_model_has_no_slopes() -> None:
     said = Predictions.from_probs(np.full((4, 3), 1 / 3), labels=[0, 1, 2, 0])
     assert (slopes_of(said) == 0).all()
-    with pytest.raises(NoAnswer, match="empty"):
+    with pytest.raises(NotApplicable, match="empty"):
         DemographicDisparity().score(seen(said))

@@ -13,14 +13,14 @@ from torch import nn
 
 import oodometer
 from oodometer import metrics
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Need, Score
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.metrics._evaluate import evaluate
-from oodometer.metrics.registry import chosen
+from oodometer.metrics.registry import resolve_metrics
 from oodometer.models import TorchModel
-from oodometer.models.model_view import View
+from oodometer.models.model_view import ModelView
 from oodometer.transforms.corruptions import Corruption
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (40, 12, 12, 3), dtype=np.uint8)
@@ -39,11 +39,11 @@ class Fickle:
     assumes: str = "nothing"
     paper: str = "none"
 
-    def score(self, view: View) -> Score:
-        change: Any = getattr(view.given.dataset, "change", None)
+    def score(self, view: ModelView) -> Score:
+        change: Any = getattr(view.view_source.dataset, "transform", None)
         severity = 0 if change is None else change.severity
         if severity == self.refuses:
-            raise NoAnswer("not at this severity")
+            raise NotApplicable("not at this severity")
         return Score(severity)
 
 
@@ -60,8 +60,8 @@ def model() -> TorchModel:
 
 def test_all_metrics_of_a_network() -> None:
     found = evaluate(model(), DATA)
-    assert list(found.scores) == [member.name for member in metrics.every()]
-    assert not found.refused
+    assert list(found.scores) == [member.name for member in metrics.available()]
+    assert not found.skipped
     said = model().classify(IMAGES)
     assert found["error"].value == pytest.approx(np.mean(said.classes != LABELS))
     assert found["adversarial_error"].value >= found["error"].value
@@ -71,11 +71,11 @@ def test_all_metrics_of_a_network() -> None:
 def test_a_model_that_can_not_be_attacked_has_all_but_that() -> None:
     closed = oodometer.as_model(lambda rows: model().classify(rows).probs, name="closed")
     found = evaluate(closed, DATA)
-    assert list(found.refused) == ["adversarial_error"]
-    assert "'closed' is a FunctionModel" in found.refused["adversarial_error"]
-    with pytest.raises(NoAnswer, match="adversarial_error gave no answer"):
+    assert list(found.skipped) == ["adversarial_error"]
+    assert "'closed' is a FunctionModel" in found.skipped["adversarial_error"]
+    with pytest.raises(NotApplicable, match="adversarial_error gave no answer"):
         _ = found["adversarial_error"]
-    with pytest.raises(NoAnswer, match="adversarial_error has no answer"):
+    with pytest.raises(NotApplicable, match="adversarial_error has no answer"):
         evaluate(closed, DATA, metrics="adversarial_error")
 
 
@@ -84,48 +84,48 @@ def test_outputs_alone() -> None:
     found = evaluate(None, said)
     assert found["error"].value == 0
     assert found.model is None
-    assert set(found.refused) == {"adversarial_error", "demographic_disparity"}
+    assert set(found.skipped) == {"adversarial_error", "demographic_disparity"}
 
 
 def test_hard_classes_have_error_and_f1_and_say_why_not_more() -> None:
     hard = Predictions.from_classes(LABELS, k=3, labels=LABELS[::-1])
     found = evaluate(None, hard)
     assert {"error", "f1", "balanced_accuracy"} <= set(found.scores)
-    assert {"nll", "ece", "auroc"} <= set(found.refused)
+    assert {"nll", "ece", "auroc"} <= set(found.skipped)
 
 
 def test_after_a_corruption_as_a_loop_over_changed_images_says() -> None:
     found = evaluate(model(), DATA, corrupt=["fog-2", "gaussian_noise-5"], seed=7)
-    assert [one.corruption for one in found.corrupted] == [
+    assert [one.corruption for one in found.by_corruption] == [
         Corruption("fog", 2), Corruption("gaussian_noise", 5),
     ]  # fmt: skip
     errors = []
-    for one in found.corrupted:
-        draws = Draws(7, DATA.keys, np.ones(40, dtype=np.int64))
+    for one in found.by_corruption:
+        draws = RowStreams(7, DATA.keys, np.ones(40, dtype=np.int64))
         said = model().classify(one.corruption.apply(IMAGES, draws))
         errors.append(float(np.mean(said.classes != LABELS)))
         assert one.scores["error"].value == pytest.approx(errors[-1])
         assert "adversarial_error" not in one.scores
-    assert found.under_corruption["error"] == pytest.approx(np.mean(errors))
+    assert found.mean_under_corruption["error"] == pytest.approx(np.mean(errors))
     assert found["error"].value == evaluate(model(), DATA)["error"].value
 
 
 def test_a_group_is_all_its_members_at_five_severities() -> None:
     found = evaluate(model(), DATA, metrics=["error"], corrupt="blur")
-    assert len(found.corrupted) == 20
-    assert {one.corruption.group for one in found.corrupted} == {"blur"}
+    assert len(found.by_corruption) == 20
+    assert {one.corruption.group for one in found.by_corruption} == {"blur"}
 
 
 def test_a_metric_without_an_answer_has_no_mean_and_one_without_a_score_is_not_corrupted() -> None:
     asked: list[Any] = ["error", Fickle("often"), Fickle("early", 2), Fickle("late", 0)]
     found = evaluate(model(), DATA, metrics=asked, corrupt=["fog-1", "fog-2", "fog-1"])
     assert list(found.scores) == ["error", "often", "early"]
-    assert found.refused == {"late": "not at this severity"}
-    assert [list(one.scores) for one in found.corrupted] == [
+    assert found.skipped == {"late": "not at this severity"}
+    assert [list(one.scores) for one in found.by_corruption] == [
         ["error", "often", "early"], ["error", "often"],
     ]  # fmt: skip
-    assert list(found.under_corruption) == ["error", "often"]
-    assert found.under_corruption["often"] == 1.5
+    assert list(found.mean_under_corruption) == ["error", "often"]
+    assert found.mean_under_corruption["often"] == 1.5
     lines = str(found).splitlines()
     assert lines[1:] == [
         "often    0.0000  corrupted 1.5000", "early    0.0000", "late   no answer: not at this severity",
@@ -134,7 +134,7 @@ def test_a_metric_without_an_answer_has_no_mean_and_one_without_a_score_is_not_c
 
 def test_every_need_is_looked_for() -> None:
     found = evaluate(model(), IMAGES, metrics=[Fickle("fickle")])
-    assert found.refused == {"fickle": "it needs labels: 'data' has no labels"}
+    assert found.skipped == {"fickle": "it needs labels: 'data' has no labels"}
     assert str(found) == "fickle  no answer: it needs labels: 'data' has no labels"
 
 
@@ -164,7 +164,7 @@ def test_corruptions_are_of_images() -> None:
 def test_data_without_labels_have_no_metric() -> None:
     found = evaluate(model(), IMAGES)
     assert not found.scores
-    assert set(found.refused.values()) == {"it needs labels: 'data' has no labels"}
+    assert set(found.skipped.values()) == {"it needs labels: 'data' has no labels"}
 
 
 def test_it_prints_and_goes_into_json() -> None:
@@ -175,7 +175,7 @@ def test_it_prints_and_goes_into_json() -> None:
     assert plain["metrics"][1]["by_class"].keys() == {"0", "1", "2"}
     assert plain["corrupted"][0]["corruption"] == "jpeg"
     assert plain["corrupted"][0]["severity"] == 2
-    after = found.corrupted[0].scores
+    after = found.by_corruption[0].scores
     assert [row["metric"] for row in plain["corrupted"][0]["metrics"]] == ["error", "f1"]
     assert plain["corrupted"][0]["metrics"][0]["value"] == after["error"].value
     assert plain["under_corruption"] == {name: one.value for name, one in after.items()}
@@ -186,7 +186,7 @@ def test_it_prints_and_goes_into_json() -> None:
 
 
 def test_a_metric_is_taken_once_and_by_any_spelling() -> None:
-    assert [one.name for one in chosen(["NLL", "nll", "Balanced-Accuracy"])] == [
+    assert [one.name for one in resolve_metrics(["NLL", "nll", "Balanced-Accuracy"])] == [
         "nll", "balanced_accuracy",
     ]  # fmt: skip
 
@@ -202,7 +202,7 @@ def test_progress_is_told_corruption_by_corruption() -> None:
 
 def test_a_metric_of_ones_own_may_be_given_alone() -> None:
     assert set(evaluate(network(), DATA, metrics=Fickle("own")).scores) == {"own"}
-    with pytest.raises(NoAnswer, match="own has no answer: not at this severity"):
+    with pytest.raises(NotApplicable, match="own has no answer: not at this severity"):
         evaluate(network(), DATA, metrics=Fickle("own", refuses=0))
 
 
@@ -211,7 +211,7 @@ def test_features_are_taken_for_a_metric_that_needs_them() -> None:
     class Wide(Fickle):
         needs: tuple[Need, ...] = ("features",)
 
-        def score(self, view: View) -> Score:
+        def score(self, view: ModelView) -> Score:
             return Score(view.features.shape[1])
 
     model = TorchModel(nn.Sequential(nn.Flatten(), nn.Linear(432, 3)))

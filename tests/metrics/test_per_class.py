@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 from sklearn.metrics import f1_score, recall_score, roc_auc_score
 
 from oodometer.core import softmax_kernels
-from oodometer.core.errors import NoAnswer
+from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Metric
 from oodometer.core.softmax_kernels import Floats
-from oodometer.core.stats import auroc, wilson
+from oodometer.core.stats import auroc, wilson_interval
 from oodometer.metrics import per_class
-from oodometer.metrics.per_class import F1, Auroc, BalancedAccuracy, winning
-from oodometer.models.model_view import Given, View
+from oodometer.metrics.per_class import F1, Auroc, BalancedAccuracy, win_shares
+from oodometer.models.model_view import ModelView, ViewSource
 
 METRICS: tuple[Metric, ...] = (F1(), BalancedAccuracy(), Auroc())
 
 
-def seen(outputs: Predictions, **settings: Any) -> View:
-    return View(Given("toy", outputs=outputs, **settings))
+def seen(outputs: Predictions, **settings: Any) -> ModelView:
+    return ModelView(ViewSource("toy", outputs=outputs, **settings))
 
 
 def planted(n: int, k: int, *, seed: int, sharp: float = 1.0) -> Predictions:
@@ -103,7 +103,7 @@ def test_winning_counts_pairs(seed: int, n: int) -> None:
     rng = np.random.default_rng(seed)
     scores, positive = rng.integers(0, 5, n) / 4, rng.random(n) < 0.5
     positive[:2] = True, False
-    wins = winning(scores, positive)
+    wins = win_shares(scores, positive)
     for i in range(n):
         others = scores[positive != positive[i]]
         ahead = scores[i] > others if positive[i] else scores[i] < others
@@ -136,7 +136,7 @@ def test_the_interval_is_that_of_rows_drawn_one_by_one(metric: Metric) -> None:
 def test_replicates_held_at_once_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     said = planted(100, 4, seed=0)
     at_once = F1().score(seen(said))
-    monkeypatch.setattr(per_class, "CELLS", 100)
+    monkeypatch.setattr(per_class, "MAX_HELD_COUNTS", 100)
     assert F1().score(seen(said)) == at_once
 
 
@@ -150,7 +150,7 @@ def test_intervals_cover_the_truth(n: int, sharp: float) -> None:
             assert found.low is not None
             assert found.high is not None
             inside += found.low <= truth <= found.high
-        assert inside >= 100 * wilson(95, 100)[0], metric.name
+        assert inside >= 100 * wilson_interval(95, 100)[0], metric.name
 
 
 # Laws ----------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def test_neither_the_order_of_rows_nor_of_classes_changes_the_mean(seed: int) ->
     names = ("ant", "bee", "cat")
     said = Predictions.from_logits(said.scores, labels=said.labels, class_names=names)
     mixed = said.rows(rng.permutation(40))
-    turned = said.in_class_order(("cat", "ant", "bee"))
+    turned = said.reorder_classes(("cat", "ant", "bee"))
     for metric in METRICS:
         one, other, third = (metric.score(seen(each)) for each in (said, mixed, turned))
         assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high))
@@ -184,14 +184,16 @@ def test_a_seed_gives_the_same_interval_and_another_seed_another() -> None:
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 def test_no_answer_without_labels(metric: Metric) -> None:
-    with pytest.raises(NoAnswer, match="it needs labels: 'toy' has no labels"):
+    with pytest.raises(NotApplicable, match="it needs labels: 'toy' has no labels"):
         metric.score(seen(planted(5, 3, seed=0).without_labels()))
 
 
 def test_auroc_needs_probabilities_and_two_classes() -> None:
     said = Predictions.from_classes([0, 1], k=2, labels=[0, 1])
-    with pytest.raises(NoAnswer, match="can't be had from classes alone"):
+    with pytest.raises(NotApplicable, match="can't be had from classes alone"):
         Auroc().score(seen(said))
     said = Predictions.from_probs([[0.9, 0.1], [0.6, 0.4]], labels=[0, 0])
-    with pytest.raises(NoAnswer, match="all rows are of one class, and rows of two are compared"):
+    with pytest.raises(
+        NotApplicable, match="all rows are of one class, and rows of two are compared"
+    ):
         Auroc().score(seen(said))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oodometer.core.errors import InputError, UnknownName
 from oodometer.core.protocols import Model
 from oodometer.models import FunctionModel
-from oodometer.models.base import described, rows_that_fit
+from oodometer.models.base import default_batch_size, describe_inputs
 
 
 def shares(rows: np.ndarray) -> np.ndarray:
@@ -33,7 +33,7 @@ def test_batches_give_what_the_whole_gives(n: int, batch: int) -> None:
         return shares(part)
 
     whole = FunctionModel(shares).classify(rows)
-    assert np.array_equal(FunctionModel(noting, batch=batch).classify(rows).probs, whole.probs)
+    assert np.array_equal(FunctionModel(noting, batch_size=batch).classify(rows).probs, whole.probs)
     assert sum(sizes) == n
     assert max(sizes) == min(batch, n)
 
@@ -42,7 +42,7 @@ def test_settings_are_checked_at_the_door() -> None:
     with pytest.raises(UnknownName, match="No kind of outputs is called 'probabilities'"):
         FunctionModel(shares, outputs="probabilities")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="batch must be 1 or more; got 0"):
-        FunctionModel(shares, batch=0)
+        FunctionModel(shares, batch_size=0)
     with pytest.raises(InputError, match="classes must be a list of names; got the text 'ab'"):
         FunctionModel(shares, classes="ab")
 
@@ -68,15 +68,15 @@ def test_what_fails_inside_is_told_on_one_line_with_its_cause() -> None:
 def test_fewer_large_images_are_shown_at_once() -> None:
     shapes = {(1, 8, 8, 3): 256, (1, 32, 32): 64, (1, 64, 64): 16, (1, 224, 224, 3): 16}
     for shape, rows in shapes.items():
-        assert rows_that_fit(np.zeros(shape, dtype=np.uint8)) == rows
-    assert rows_that_fit(np.zeros((1, 5))) == 256
-    assert rows_that_fit(["a text"]) == 256
+        assert default_batch_size(np.zeros(shape, dtype=np.uint8)) == rows
+    assert default_batch_size(np.zeros((1, 5))) == 256
+    assert default_batch_size(["a text"]) == 256
 
 
 def test_a_batch_in_words() -> None:
-    assert described(np.zeros((2, 8, 8), dtype=np.uint8)) == "2 images of shape (8, 8)"
-    assert described([("a", "b")]) == "1 pairs of texts"
-    assert described(pa.table({"x": [1, 2]})) == "2 rows of a table"
+    assert describe_inputs(np.zeros((2, 8, 8), dtype=np.uint8)) == "2 images of shape (8, 8)"
+    assert describe_inputs([("a", "b")]) == "1 pairs of texts"
+    assert describe_inputs(pa.table({"x": [1, 2]})) == "2 rows of a table"
 
 
 def test_a_model_that_ends_the_program_is_named() -> None:

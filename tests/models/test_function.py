@@ -13,7 +13,7 @@ import pytest
 
 from oodometer.core.errors import InputError
 from oodometer.models import FunctionModel, as_model
-from oodometer.models.function import is_place, named_object
+from oodometer.models.function import import_object, is_import_path
 from oodometer.testing import check_model, toy_inputs
 from tests.support.stub_models import forget_modules
 
@@ -58,7 +58,7 @@ def test_prepare_stands_in_for_the_usual_way() -> None:
 def test_raw_scores_are_logits_only_if_said() -> None:
     rows = np.array([[3.0, -1.0], [0.0, 0.5]])
     said = as_model(lambda x: x, name="identity", outputs="logits").classify(rows)
-    assert said.form == "logits"
+    assert said.score_type == "logits"
     with pytest.raises(InputError, match="'identity' gave what can't be used: probs must"):
         as_model(lambda x: x, name="identity").classify(rows)
 
@@ -139,7 +139,9 @@ def test_a_name_that_cannot_be_followed_is_told_on_one_line(
 
 
 def test_what_reads_like_a_name() -> None:
-    assert is_place("a:b")
-    assert is_place("größe.mod:Class.method")
-    assert not any(map(is_place, ("a", "a:", ":b", "a.:b", "a b:c", "1a:b", "http://a:b", "x/y:z")))
-    assert named_object("os.path:join")("a", "b") == "a/b"
+    assert is_import_path("a:b")
+    assert is_import_path("größe.mod:Class.method")
+    assert not any(
+        map(is_import_path, ("a", "a:", ":b", "a.:b", "a b:c", "1a:b", "http://a:b", "x/y:z"))
+    )
+    assert import_object("os.path:join")("a", "b") == "a/b"

@@ -96,7 +96,7 @@ def test_inputs_of_every_kind_are_sent_as_described(server: Server, kind: Any) -
 
 def test_batches_are_asked_for_one_after_the_other(server: Server) -> None:
     texts = [f"text {'x' * j}" for j in range(7)]
-    model = as_model(server.url, batch=3)
+    model = as_model(server.url, batch_size=3)
     assert model.name == f"127.0.0.1:{server.server.server_port}/score"
     found = model.classify(texts)
     assert [len(sent["inputs"]) for sent in server.got] == [3, 3, 1]
@@ -106,13 +106,13 @@ def test_batches_are_asked_for_one_after_the_other(server: Server) -> None:
 
 def test_the_key_says_what_the_values_are(server: Server) -> None:
     server.respond = lambda number, sent: reply({"logits": [[3.0, -1.0]]})
-    assert as_model(server.url).classify(["a"]).form == "logits"
+    assert as_model(server.url).classify(["a"]).score_type == "logits"
     server.respond = lambda number, sent: reply({"classes": ["dog"]})
     found = as_model(server.url, classes=["cat", "dog"]).classify(["a"])
-    assert (found.form, found.classes.tolist()) == ("classes", [1])
+    assert (found.score_type, found.classes.tolist()) == ("classes", [1])
     both = {"probs": [[0.5, 0.5]], "classes": [1], "version": 3}
     server.respond = lambda number, sent: reply(both)
-    assert as_model(server.url, outputs="classes").classify(["a"]).form == "classes"
+    assert as_model(server.url, outputs="classes").classify(["a"]).score_type == "classes"
     with pytest.raises(InputError, match=r"answered with the keys .*one of the keys probs, logits"):
         as_model(server.url).classify(["a"])
 
@@ -222,7 +222,7 @@ def test_rubbish_is_told_on_one_line(server: Server, body: Any, words: str) -> N
 
 
 def test_an_answer_without_end_is_cut(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_endpoint, "LARGEST", 3 << 20)
+    monkeypatch.setattr(http_endpoint, "MAX_RESPONSE_BYTES", 3 << 20)
     server.respond = lambda number, sent: reply(b" " * (4 << 20))
     with pytest.raises(InputError, match="its answer is larger than 3 MB"):
         as_model(server.url).classify(["a"])

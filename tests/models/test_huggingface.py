@@ -15,12 +15,12 @@ import transformers
 from PIL import Image
 from transformers.utils import logging
 
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.softmax_kernels import Array
 from oodometer.models import HuggingFaceModel, as_model
-from oodometer.models.introspection.network import LAST
+from oodometer.models.introspection.network import LAST_LINEAR_INPUT
 from oodometer.testing import check_model, toy_inputs
-from oodometer.testing.transforms import WORDS
+from oodometer.testing.transforms import TOY_WORDS
 
 TEXTS = [*toy_inputs("text", n=6), "good", "the old red cup", ""]
 PAIRS = [(a, b) for a, b in zip(TEXTS, reversed(TEXTS), strict=True)]
@@ -38,7 +38,7 @@ def no_bars() -> Any:
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny BERT that reads 24 tokens and knows the words of the toy texts."""
     folder = tmp_path_factory.mktemp("bert")
-    marks = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", *WORDS]
+    marks = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", *TOY_WORDS]
     (folder / "vocab.txt").write_text("\n".join(marks))
     vocabulary = {word: number for number, word in enumerate(marks)}
     transformers.BertTokenizer(vocab=vocabulary).save_pretrained(folder)
@@ -80,7 +80,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def logits(model: Any, inputs: Any) -> Array:
     found = model.classify(inputs)
-    assert found.form == "logits"
+    assert found.score_type == "logits"
     return np.asarray(found.scores)
 
 
@@ -100,7 +100,7 @@ def literal(folder: Path, rows: list[Any]) -> Array:
 @pytest.mark.parametrize("batch", [None, 2])
 def test_texts_in_order_of_length_come_back_in_their_own(texts: Path, batch: int | None) -> None:
     for rows in (TEXTS, PAIRS):
-        found = logits(as_model(texts, batch=batch), rows)
+        found = logits(as_model(texts, batch_size=batch), rows)
         assert np.allclose(found, literal(texts, rows), atol=1e-5)
     assert len({tuple(row) for row in literal(texts, TEXTS).round(3)}) == len(TEXTS)
 
@@ -232,10 +232,10 @@ def test_nothing_is_printed_and_the_log_is_as_before(
 
 def test_the_network_is_in_evaluation_mode_and_its_state_stays(texts: Path) -> None:
     model = HuggingFaceModel(texts)
-    before = {key: value.clone() for key, value in model.network.state_dict().items()}
+    before = {key: value.clone() for key, value in model.module.state_dict().items()}
     model.classify(TEXTS)
-    assert not model.network.training
-    assert all(torch.equal(value, before[key]) for key, value in model.network.state_dict().items())
+    assert not model.module.training
+    assert all(torch.equal(value, before[key]) for key, value in model.module.state_dict().items())
 
 
 def test_a_folder_without_a_tokenizer_is_refused(texts: Path, tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_a_folder_without_a_tokenizer_is_refused(texts: Path, tmp_path: Path) ->
 def test_it_is_looked_into_and_says_the_same(texts: Path, images: Path) -> None:
     for folder, inputs in ((texts, TEXTS), (images, IMAGES)):
         model = HuggingFaceModel(folder)
-        said, features = model.opened().look(inputs, LAST)
+        said, features = model.network().forward_with_features(inputs, LAST_LINEAR_INPUT)
         assert np.allclose(said.probs, model.classify(inputs).probs, atol=1e-5)
         assert said.class_names == model.classify(inputs).class_names
         assert features.shape[0] == len(inputs)
@@ -260,20 +260,24 @@ def test_it_is_looked_into_and_says_the_same(texts: Path, images: Path) -> None:
 
 
 def test_of_texts_gradients_can_be_had_but_not_by_the_inputs(texts: Path, images: Path) -> None:
-    network = HuggingFaceModel(texts).opened()
-    arguments = network.tensors(TEXTS)
+    network = HuggingFaceModel(texts).network()
+    arguments = network.to_arguments(TEXTS)
     weights = {name: part.requires_grad_() for name, part in network.weights.items()}
     network.logits(arguments, weights).sum().backward()
     assert any(part.grad is not None and bool(part.grad.any()) for part in weights.values())
-    with pytest.raises(NoAnswer, match="words or several tensors"):
-        _ = arguments.only
-    assert HuggingFaceModel(images).opened().tensors(IMAGES).only.shape[:2] == (5, 3)
+    with pytest.raises(NotApplicable, match="words or several tensors"):
+        _ = arguments.single_tensor
+    assert HuggingFaceModel(images).network().to_arguments(IMAGES).single_tensor.shape[:2] == (5, 3)
 
 
 def test_classes_in_the_order_wanted_when_looked_into(texts: Path) -> None:
     model = HuggingFaceModel(texts, classes=("so-so", "good", "bad"))
-    said, _ = model.opened().look(TEXTS, LAST)
+    said, _ = model.network().forward_with_features(TEXTS, LAST_LINEAR_INPUT)
     assert said.class_names == ("so-so", "good", "bad")
     model.reader.pad_token = None
-    assert np.allclose(model.opened().look(TEXTS, LAST)[0].probs, said.probs, atol=1e-5)
+    assert np.allclose(
+        model.network().forward_with_features(TEXTS, LAST_LINEAR_INPUT)[0].probs,
+        said.probs,
+        atol=1e-5,
+    )
     assert np.allclose(said.probs, model.classify(TEXTS).probs, atol=1e-5)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.models._huggingface_loading import pretrained
+from oodometer.models._huggingface_loading import load_pretrained
 
 WHAT = "a masked language model"
 
@@ -30,7 +30,7 @@ def save(folder: Path, network: str) -> Path:
 
 def refused(folder: Path) -> str:
     with pytest.raises(InputError) as caught:
-        pretrained(folder, "AutoModelForMaskedLM", what=WHAT)
+        load_pretrained(folder, "AutoModelForMaskedLM", purpose=WHAT)
     message = str(caught.value)
     assert message.startswith(f"{str(folder)!r} can't be opened as {WHAT}: ")
     assert "\n" not in message
@@ -42,7 +42,7 @@ def test_a_whole_folder_is_opened_in_silence(
 ) -> None:
     save(tmp_path, "BertForMaskedLM")
     capfd.readouterr()
-    tokenizer, network = pretrained(tmp_path, "AutoModelForMaskedLM", what=WHAT)
+    tokenizer, network = load_pretrained(tmp_path, "AutoModelForMaskedLM", purpose=WHAT)
     assert tokenizer("a b")["input_ids"] == [2, 5, 6, 3]
     assert not network.training
     assert capfd.readouterr() == ("", "")
@@ -52,7 +52,7 @@ def test_the_screen_is_as_loud_afterwards_as_before(tmp_path: Path) -> None:
     from transformers.utils import logging
 
     before = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    pretrained(save(tmp_path, "BertForMaskedLM"), "AutoModelForMaskedLM", what=WHAT)
+    load_pretrained(save(tmp_path, "BertForMaskedLM"), "AutoModelForMaskedLM", purpose=WHAT)
     assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == before
 
 

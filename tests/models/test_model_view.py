@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import nn
 
-from oodometer.core.errors import InputError, NoAnswer, UnknownName
+from oodometer.core.errors import InputError, NotApplicable, UnknownName
 from oodometer.core.predictions import Predictions
 from oodometer.data import as_dataset
 from oodometer.models import FunctionModel, TorchModel, _feature_passes, inference
 from oodometer.models.introspection.network import Network
-from oodometer.models.model_view import NEEDS, Given, View
+from oodometer.models.model_view import NEEDS, ModelView, ViewSource
 from tests.support.stub_models import ByContent
 
 ROWS = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
@@ -27,9 +27,9 @@ def network() -> nn.Module:
     return nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3))
 
 
-def torch_view(rows: Any = ROWS, **settings: Any) -> View:
-    return View(
-        Given(
+def torch_view(rows: Any = ROWS, **settings: Any) -> ModelView:
+    return ModelView(
+        ViewSource(
             "data", as_dataset(rows, labels=LABELS[: len(rows)]), TorchModel(network()), **settings
         )
     )
@@ -48,7 +48,7 @@ class Counting(nn.Module):
 def test_outputs_and_features_come_of_one_pass_whichever_is_asked_for_first() -> None:
     for first in ("outputs", "features"):
         model = TorchModel(Counting())
-        view = View(Given("data", as_dataset(ROWS, labels=LABELS), model))
+        view = ModelView(ViewSource("data", as_dataset(ROWS, labels=LABELS), model))
         getattr(view, first)
         assert view.features.shape == (40, 4)
         assert view.outputs.n == 40
@@ -70,7 +70,7 @@ def test_a_part_has_the_rows_of_the_whole() -> None:
     assert np.array_equal(deeper.inputs(), ROWS[[5, 30]])
     assert np.array_equal(deeper.inputs(slice(1, 2)), ROWS[[30]])
     assert len(deeper) == 2
-    assert repr(deeper) == "View('data', 2 rows)"
+    assert repr(deeper) == "ModelView('data', 2 rows)"
 
 
 def test_the_network_is_opened_once_for_all_views() -> None:
@@ -78,13 +78,13 @@ def test_the_network_is_opened_once_for_all_views() -> None:
     class Opening(TorchModel):
         asked: list[int] = field(default_factory=list)
 
-        def opened(self) -> Network:
+        def network(self) -> Network:
             self.asked.append(1)
-            return super().opened()
+            return super().network()
 
     model = Opening(network())
-    view = View(Given("data", as_dataset(ROWS), model))
-    assert view.rows(np.arange(3)).lacks("gradients") is None
+    view = ModelView(ViewSource("data", as_dataset(ROWS), model))
+    assert view.rows(np.arange(3)).missing("gradients") is None
     assert view.rows(np.arange(3)).network is view.network
     assert model.asked == [1]
 
@@ -92,79 +92,83 @@ def test_the_network_is_opened_once_for_all_views() -> None:
 def test_what_is_drawn_hangs_on_the_row_and_the_seed_alone() -> None:
     order = np.random.default_rng(3).permutation(40)
     view, mixed = torch_view(), torch_view(ROWS[order])
-    assert np.array_equal(order[mixed.order("x")], view.order("x"))
-    assert np.array_equal(mixed.draws("x").uniforms(2), view.draws("x").uniforms(2)[order])
-    assert not np.array_equal(view.order("x"), view.order("y"))
-    assert not np.array_equal(view.order("x"), torch_view(seed=1).order("x"))
+    assert np.array_equal(order[mixed.random_order("x")], view.random_order("x"))
+    assert np.array_equal(
+        mixed.row_streams("x").uniforms(2), view.row_streams("x").uniforms(2)[order]
+    )
+    assert not np.array_equal(view.random_order("x"), view.random_order("y"))
+    assert not np.array_equal(view.random_order("x"), torch_view(seed=1).random_order("x"))
 
 
 def test_copies_of_a_row_have_streams_of_their_own_in_every_part() -> None:
-    view = View(Given("z", features=np.ones((3, 2))))
-    drawn = view.draws("x").uniforms(1)
+    view = ModelView(ViewSource("z", features=np.ones((3, 2))))
+    drawn = view.row_streams("x").uniforms(1)
     assert len(np.unique(drawn)) == 3
-    assert np.array_equal(view.rows(np.array([2])).draws("x").uniforms(1), drawn[2:])
+    assert np.array_equal(view.rows(np.array([2])).row_streams("x").uniforms(1), drawn[2:])
 
 
 def test_a_capped_view_has_the_same_rows_whatever_their_order() -> None:
     order = np.random.default_rng(3).permutation(40)
-    few, mixed = torch_view().first(12, "x"), torch_view(ROWS[order]).first(12, "x")
+    few, mixed = torch_view().subsample(12, "x"), torch_view(ROWS[order]).subsample(12, "x")
     assert few.n == mixed.n == 12
     assert sorted(few.keys.tolist()) == sorted(mixed.keys.tolist())
     view = torch_view()
     kept = [key for key in view.keys.tolist() if key in few.keys]
     assert few.keys.tolist() == kept
-    assert view.first(40, "x") is view
-    assert view.first(41, "x") is view
+    assert view.subsample(40, "x") is view
+    assert view.subsample(41, "x") is view
 
 
 def test_a_value_a_row_is_computed_once_for_all_views() -> None:
     view, asked = torch_view(), []
 
-    def make(some: View) -> np.ndarray:
+    def make(some: ModelView) -> np.ndarray:
         asked.append(some.n)
         return np.asarray(some.features.sum(1))
 
-    first = view.rows(np.arange(10)).per_row("sum", make)
-    second = view.rows(np.arange(5, 20)).per_row("sum", make)
-    whole = view.per_row("sum", make)
+    first = view.rows(np.arange(10)).per_row_cached("sum", make)
+    second = view.rows(np.arange(5, 20)).per_row_cached("sum", make)
+    whole = view.per_row_cached("sum", make)
     assert np.allclose(whole, view.features.sum(1))
     assert np.array_equal(first, whole[:10])
     assert np.array_equal(second, whole[5:20])
     assert asked == [10, 10, 20]
-    view.per_row("other", make)
+    view.per_row_cached("other", make)
     assert asked[-1] == 40
 
 
 def test_domains() -> None:
     view = torch_view(domains=np.repeat(["b", "a"], [10, 30]))
     assert view.domain_names == ("a", "b")
-    assert view.of_domain("b").n == 10
-    assert np.array_equal(view.of_domain("a").labels, LABELS[10:])
+    assert view.select_domain("b").n == 10
+    assert np.array_equal(view.select_domain("a").labels, LABELS[10:])
     assert view.rows(np.arange(10)).domain_names == ("b",)
     with pytest.raises(InputError, match="has no domain 'c'"):
-        view.of_domain("c")
-    assert np.array_equal(view.rows(np.arange(8, 12)).of_domain("a").inputs(), ROWS[10:12])
-    assert torch_view(domains=np.repeat([1, 2], [10, 30])).of_domain("1").n == 10
+        view.select_domain("c")
+    assert np.array_equal(view.rows(np.arange(8, 12)).select_domain("a").inputs(), ROWS[10:12])
+    assert torch_view(domains=np.repeat([1, 2], [10, 30])).select_domain("1").n == 10
 
 
 def test_labels_that_may_not_be_looked_at_are_not_there() -> None:
     view = torch_view(labelled=False)
     assert view.outputs.labels is None
-    assert view.lacks("labels") == "'data' has no labels"
-    with pytest.raises(NoAnswer, match="it needs labels: 'data' has no labels"):
+    assert view.missing("labels") == "'data' has no labels"
+    with pytest.raises(NotApplicable, match="it needs labels: 'data' has no labels"):
         _ = view.labels
-    closed = View(Given("data", as_dataset(ROWS, labels=LABELS), ByContent(), labelled=False))
+    closed = ModelView(
+        ViewSource("data", as_dataset(ROWS, labels=LABELS), ByContent(), labelled=False)
+    )
     assert closed.outputs.labels is None
 
 
 def test_what_each_kind_of_view_lacks() -> None:
     closed = FunctionModel(lambda rows: np.full((len(rows), 2), 0.5), name="f")
-    texts = View(Given("texts", as_dataset(["a", "b"]), ByContent()))
-    features = View(Given("z", features=ROWS))
-    outputs = View(Given("p", outputs=Predictions.from_probs([[0.5, 0.5]], labels=[1])))
-    function = View(Given("rows", as_dataset(ROWS), closed))
+    texts = ModelView(ViewSource("texts", as_dataset(["a", "b"]), ByContent()))
+    features = ModelView(ViewSource("z", features=ROWS))
+    outputs = ModelView(ViewSource("p", outputs=Predictions.from_probs([[0.5, 0.5]], labels=[1])))
+    function = ModelView(ViewSource("rows", as_dataset(ROWS), closed))
     have = {
-        name: {need for need in NEEDS if view.lacks(need) is None} - {"training data"}
+        name: {need for need in NEEDS if view.missing(need) is None} - {"training data"}
         for name, view in {
             "torch": torch_view(), "function": function, "texts": texts, "features": features,
             "outputs": outputs,
@@ -177,52 +181,56 @@ def test_what_each_kind_of_view_lacks() -> None:
     assert have["texts"] == {"outputs"}
     assert have["features"] == {"features"}
     assert have["outputs"] == {"outputs", "labels"}
-    assert "'f' is a FunctionModel" in str(function.lacks("gradients"))
-    assert function.lacks("features") == function.lacks("gradients")
-    assert outputs.lacks("features") == "no features of 'p' were given"
-    with pytest.raises(NoAnswer, match="it needs features: no features of 'p' were given"):
+    assert "'f' is a FunctionModel" in str(function.missing("gradients"))
+    assert function.missing("features") == function.missing("gradients")
+    assert outputs.missing("features") == "no features of 'p' were given"
+    with pytest.raises(NotApplicable, match="it needs features: no features of 'p' were given"):
         _ = outputs.features
-    with pytest.raises(NoAnswer, match="it needs gradients: 'f' is a FunctionModel"):
+    with pytest.raises(NotApplicable, match="it needs gradients: 'f' is a FunctionModel"):
         _ = function.network
-    assert "are text, of which two can't be mixed" in str(texts.lacks("mixable inputs"))
-    pairs = View(Given("pairs", as_dataset([("a", "b")]), ByContent()))
-    assert "are pairs, of which two can't be mixed" in str(pairs.lacks("mixable inputs"))
+    assert "are text, of which two can't be mixed" in str(texts.missing("mixable inputs"))
+    pairs = ModelView(ViewSource("pairs", as_dataset([("a", "b")]), ByContent()))
+    assert "are pairs, of which two can't be mixed" in str(pairs.missing("mixable inputs"))
 
 
 def test_labelled_inputs_that_no_model_was_given_for_have_no_outputs() -> None:
-    view = View(Given("rows", as_dataset(ROWS, labels=LABELS)))
+    view = ModelView(ViewSource("rows", as_dataset(ROWS, labels=LABELS)))
     for need in ("outputs", "labels"):
-        assert view.lacks(need) == "there are neither outputs of 'rows' nor a model"
-    assert view.lacks("mixable inputs") == "no model was given with its inputs"
+        assert view.missing(need) == "there are neither outputs of 'rows' nor a model"
+    assert view.missing("mixable inputs") == "no model was given with its inputs"
 
 
 def test_a_network_that_can_not_be_opened_or_has_no_features_has_outputs() -> None:
     hard = TorchModel(network(), name="net", outputs="classes")
-    assert View(Given("d", as_dataset(ROWS), hard)).lacks("weights") == "'net' gives classes alone"
+    assert (
+        ModelView(ViewSource("d", as_dataset(ROWS), hard)).missing("weights")
+        == "'net' gives classes alone"
+    )
     flat = TorchModel(nn.Sequential(nn.ReLU(), nn.Tanh()), name="flat")
-    view = View(Given("d", as_dataset(ROWS), flat))
-    assert str(view.lacks("features")).startswith("'flat' has no linear layer")
+    view = ModelView(ViewSource("d", as_dataset(ROWS), flat))
+    assert str(view.missing("features")).startswith("'flat' has no linear layer")
     assert view.outputs.k == 5
-    named = View(Given("d", as_dataset(ROWS), flat, layer="0"))
-    assert named.lacks("features") is None
+    named = ModelView(ViewSource("d", as_dataset(ROWS), flat, layer="0"))
+    assert named.missing("features") is None
     assert np.array_equal(named.features, ROWS.clip(0))
 
 
 def test_a_model_that_answers_other_inputs_otherwise_is_refused() -> None:
     model = FunctionModel(lambda rows: np.full((len(rows), len(rows)), 1 / len(rows)), name="f")
-    view = View(Given("rows", as_dataset(ROWS[:3]), model))
-    assert view.classified(ROWS[3:6]).k == 3
+    view = ModelView(ViewSource("rows", as_dataset(ROWS[:3]), model))
+    assert view.classify_inputs(ROWS[3:6]).k == 3
     with pytest.raises(InputError, match=r"'f' gave probabilities of 3 classes .* of 4 classes"):
-        view.classified(ROWS[3:7])
+        view.classify_inputs(ROWS[3:7])
 
 
 def test_batches_are_counted_and_must_be_as_wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_feature_passes, "ROWS", 16)
-    monkeypatch.setattr(inference, "ROWS", 16)
+    monkeypatch.setattr(_feature_passes, "DEFAULT_BATCH_ROWS", 16)
+    monkeypatch.setattr(inference, "DEFAULT_BATCH_ROWS", 16)
     for model, what in ((TorchModel(network()), "looking at data"),
                         (ByContent(), "classifying vectors")):  # fmt: skip
         told: list[Any] = []
-        _ = View(Given("data", as_dataset(ROWS), model, progress=lambda *t: told.append(t))).outputs  # noqa: B023
+        source = ViewSource("data", as_dataset(ROWS), model, progress=lambda *t: told.append(t))  # noqa: B023
+        _ = ModelView(source).outputs
         assert told == [(16, 40, what), (32, 40, what), (40, 40, what)]
 
     class Widening(nn.Module):
@@ -240,24 +248,26 @@ def test_batches_are_counted_and_must_be_as_wide(monkeypatch: pytest.MonkeyPatch
             return self.head(self.wide(x)[:, :1])  # type: ignore[no-any-return]
 
     with pytest.raises(InputError, match="is 8 wide for some inputs and 16 for others"):
-        _ = View(Given("data", as_dataset(ROWS), TorchModel(Ragged()), layer="wide")).features
+        _ = ModelView(
+            ViewSource("data", as_dataset(ROWS), TorchModel(Ragged()), layer="wide")
+        ).features
 
 
 def test_a_view_of_arrays_has_no_inputs_and_asks_no_model() -> None:
-    view = View(Given("z", features=ROWS))
-    with pytest.raises(NoAnswer, match="looks at the inputs"):
+    view = ModelView(ViewSource("z", features=ROWS))
+    with pytest.raises(NotApplicable, match="looks at the inputs"):
         view.inputs()
-    with pytest.raises(NoAnswer, match="asks the model anew"):
-        view.classified(ROWS)
-    with pytest.raises(NoAnswer, match="neither outputs of 'z' nor a model"):
+    with pytest.raises(NotApplicable, match="asks the model anew"):
+        view.classify_inputs(ROWS)
+    with pytest.raises(NotApplicable, match="neither outputs of 'z' nor a model"):
         _ = view.outputs
 
 
 def test_keys_of_arrays_are_made_of_their_content() -> None:
-    features = View(Given("z", features=ROWS))
-    again = View(Given("z", features=ROWS[::-1]))
+    features = ModelView(ViewSource("z", features=ROWS))
+    again = ModelView(ViewSource("z", features=ROWS[::-1]))
     assert np.array_equal(features.keys, again.keys[::-1])
-    outputs = View(Given("p", outputs=Predictions.from_logits(ROWS)))
+    outputs = ModelView(ViewSource("p", outputs=Predictions.from_logits(ROWS)))
     assert len(np.unique(outputs.keys)) == 40
 
 
@@ -270,19 +280,19 @@ def test_where_features_can_not_be_had_there_are_outputs_nevertheless() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.head(torch.cat([x, x]))[: len(x)]  # type: ignore[no-any-return]
 
-    view = View(Given("data", as_dataset(ROWS, labels=LABELS), TorchModel(Twice())))
+    view = ModelView(ViewSource("data", as_dataset(ROWS, labels=LABELS), TorchModel(Twice())))
     assert view.outputs.n == 40
-    with pytest.raises(NoAnswer, match=r"it needs features: .* is \(80, 5\) for 40 inputs"):
+    with pytest.raises(NotApplicable, match=r"it needs features: .* is \(80, 5\) for 40 inputs"):
         _ = view.features
 
 
 def test_features_that_are_not_wanted_are_not_taken() -> None:
     view = torch_view(layer=None)
     assert view.outputs.n == 40
-    assert view.lacks("features") == "nothing that was asked for looks at features"
+    assert view.missing("features") == "nothing that was asked for looks at features"
 
 
 def test_a_need_that_there_is_not_is_named() -> None:
     wrong: Any = "magic"
     with pytest.raises(UnknownName, match=r"No need is called 'magic'\. There are: outputs"):
-        torch_view().lacks(wrong)
+        torch_view().missing(wrong)

@@ -55,7 +55,7 @@ def linear(path: Path, shape: Sequence[Any], *, kind: int = FLOAT, output: str =
 
 def logits(model: Any, inputs: Any) -> Array:
     found = model.classify(inputs)
-    assert found.form == "logits"
+    assert found.score_type == "logits"
     return np.asarray(found.scores)
 
 
@@ -86,7 +86,7 @@ def test_bytes_stay_bytes_and_flat_rows_are_flat(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
 def test_a_fixed_batch_is_padded(tmp_path: Path, n: int) -> None:
-    model = as_model(linear(tmp_path / "two.onnx", [2, 3, 4, 6]), batch=4)
+    model = as_model(linear(tmp_path / "two.onnx", [2, 3, 4, 6]), batch_size=4)
     assert np.allclose(logits(model, IMAGES[:n]), first(IMAGES[:n]) / 255 @ WEIGHTS, atol=1e-5)
 
 
@@ -128,14 +128,14 @@ def test_an_output_whose_name_says_so_holds_probabilities(tmp_path: Path) -> Non
     probs = helper.make_tensor_value_info("probabilities", FLOAT, ["n", 3])
     path = write(tmp_path / "soft.onnx", nodes, [given], [label, probs])
     rows = np.array([[1.0, 2.0, 0.0]])
-    assert as_model(path).classify(rows).form == "probs"
+    assert as_model(path).classify(rows).score_type == "probs"
     assert as_model(path, outputs="probs").classify(rows).classes.tolist() == [1]
     picked = OnnxModel(path, output="label", classes=["a", "b", "c"]).classify(rows)
-    assert (picked.form, picked.classes.tolist(), picked.k) == ("classes", [1], 3)
+    assert (picked.score_type, picked.classes.tolist(), picked.k) == ("classes", [1], 3)
     with pytest.raises(UnknownName, match=r"No output is called 'labels'\. Did you mean 'label'"):
         OnnxModel(path, output="labels")
     only = write(tmp_path / "only.onnx", nodes[1:], [given], [label])
-    assert as_model(only).classify(rows).form == "classes"
+    assert as_model(only).classify(rows).score_type == "classes"
 
 
 @pytest.mark.parametrize("names", [["cat", "dog", "cow"], [10, 20, 30]])
@@ -155,7 +155,7 @@ def test_probabilities_by_class_are_read_with_their_names(tmp_path: Path, names:
     path = write(tmp_path / "zip.onnx", nodes, [given], [label, made],
                  domain=[helper.make_opsetid("ai.onnx.ml", 1)])  # fmt: skip
     found = as_model(path).classify(np.array([[0.25, 0.25, 0.5], [0.5, 0.25, 0.25]]))
-    assert found.form == "probs"
+    assert found.score_type == "probs"
     assert dict(zip(found.class_names or (), found.probs[0], strict=True)) == {
         str(names[0]): 0.25, str(names[1]): 0.25, str(names[2]): 0.5
     }  # fmt: skip

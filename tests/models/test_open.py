@@ -28,8 +28,8 @@ class Mine:
 def test_a_model_is_given_back_as_it_is() -> None:
     model = Mine()
     assert as_model(model) is model
-    with pytest.raises(InputError, match="'mine' is a model already, so batch= can't be set"):
-        as_model(model, batch=3)
+    with pytest.raises(InputError, match="'mine' is a model already, so batch_size= can't be set"):
+        as_model(model, batch_size=3)
 
 
 def test_things_are_recognised() -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Kind
+from oodometer.core.inputs import InputKind
 from oodometer.core.predictions import Predictions
 from oodometer.data import as_dataset
-from oodometer.models._parallel_inference import Asking
+from oodometer.models._parallel_inference import BatchPredictor
 from oodometer.neighborhood.ranking import rank
 from oodometer.parallel import _ordered_map
 from oodometer.parallel.runners import distributed, processes, serial
@@ -20,7 +20,7 @@ from tests.neighborhood.test_invariance import vectors
 from tests.support.distributed_work import Bright, Columns, Words, mailed
 from tests.support.stub_models import ByContent
 
-MODELS: dict[Kind, dict[str, Any]] = {
+MODELS: dict[InputKind, dict[str, Any]] = {
     "images": {"one": Bright(), "other": Bright("wild", 0.7)},
     "text": {"words": Words(), "hashed": ByContent()},
     "table": {"columns": Columns(), "hard": ByContent(hard=True)},
@@ -30,7 +30,7 @@ MODELS: dict[Kind, dict[str, Any]] = {
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that there are many of them."""
-    monkeypatch.setattr(_ordered_map, "ROWS", 40)
+    monkeypatch.setattr(_ordered_map, "MAX_TASK_ROWS", 40)
 
 
 def bits(found: dict[str, Predictions]) -> list[Any]:
@@ -44,18 +44,20 @@ def bits(found: dict[str, Predictions]) -> list[Any]:
 @pytest.mark.parametrize("labelled", [True, False])
 @pytest.mark.parametrize("batch", [None, 1, 7])
 @pytest.mark.parametrize("kind", MODELS)
-def test_blocks_in_any_order_are_as_all_rows(kind: Kind, batch: int | None, labelled: bool) -> None:
+def test_blocks_in_any_order_are_as_all_rows(
+    kind: InputKind, batch: int | None, labelled: bool
+) -> None:
     dataset = as_dataset(toy_inputs(kind, n=45), labels=np.arange(45) % 2)
-    expected = bits(Asking(MODELS[kind], batch).of(dataset, labelled=labelled))
+    expected = bits(BatchPredictor(MODELS[kind], batch).predict(dataset, labelled=labelled))
     for runner in (serial, mailed(3)):
-        found = Asking(MODELS[kind], batch, runner).of(dataset, labelled=labelled)
+        found = BatchPredictor(MODELS[kind], batch, runner).predict(dataset, labelled=labelled)
         assert bits(found) == expected
 
 
 def test_progress_counts_rows_to_the_last() -> None:
     told: list[tuple[int, int, str]] = []
-    asking = Asking(MODELS["text"], 10, mailed(0), lambda *news: told.append(news))
-    asking.of(as_dataset(toy_inputs("text", n=45)), labelled=False)
+    asking = BatchPredictor(MODELS["text"], 10, mailed(0), lambda *news: told.append(news))
+    asking.predict(as_dataset(toy_inputs("text", n=45)), labelled=False)
     assert told == [(done, 45, "classifying text") for done in (10, 20, 30, 40, 45)]
 
 
@@ -73,12 +75,12 @@ def test_rankings_by_processes_and_a_cluster_are_the_same(two_workers: str) -> N
         {"by": sure},
     ]
     for wish in wishes:
-        expected = rank(models, target, batch=8, **wish)
+        expected = rank(models, target, batch_size=8, **wish)
         for runner in (serial, mailed(1)):
-            assert rank(models, target, batch=8, runner=runner, **wish) == expected
-    expected = rank(models, target, batch=8, **wishes[0])
+            assert rank(models, target, batch_size=8, runner=runner, **wish) == expected
+    expected = rank(models, target, batch_size=8, **wishes[0])
     for runner in (processes(2), distributed(two_workers)):
-        assert rank(models, target, batch=8, runner=runner, **wishes[0]) == expected
+        assert rank(models, target, batch_size=8, runner=runner, **wishes[0]) == expected
 
 
 def sure(rows: Predictions) -> Any:

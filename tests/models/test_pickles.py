@@ -19,7 +19,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from oodometer.core.errors import InputError
 from oodometer.models import as_model
-from oodometer.models.pickles import SUFFIXES
+from oodometer.models.pickles import PICKLE_SUFFIXES
 
 ROWS = np.random.default_rng(0).normal(size=(12, 3))
 LABELS = np.array(["cat", "dog"])[np.arange(12) % 2]
@@ -35,7 +35,7 @@ class Bomb:
         return Path.touch, (self.mark,)
 
 
-@pytest.mark.parametrize("suffix", [*SUFFIXES, ".PT", ".Pkl"])
+@pytest.mark.parametrize("suffix", [*PICKLE_SUFFIXES, ".PT", ".Pkl"])
 def test_no_pickle_is_opened_unasked(tmp_path: Path, suffix: str) -> None:
     path, mark = tmp_path / f"model{suffix}", tmp_path / "mark"
     path.write_bytes(pickle.dumps(Bomb(mark)))
@@ -83,7 +83,7 @@ def test_weights_alone_are_no_model(tmp_path: Path) -> None:
         as_model(tmp_path / "weights.pt", trust_pickle=True)
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("suffix", PICKLE_SUFFIXES)
 def test_a_broken_file_is_told_on_one_line(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"broken{suffix}"
     path.write_bytes(b"no model at all")

@@ -9,30 +9,39 @@ from hypothesis import strategies as st
 
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.models._raw_outputs import Answer, Names, as_predictions, checked, joined, one_line
+from oodometer.models._raw_outputs import (
+    ClassNames,
+    RawOutputs,
+    as_predictions,
+    check_row_count,
+    concat_outputs,
+    exception_summary,
+)
 
 
-def read(answer: Answer, classes: Names | None = None) -> Predictions:
-    return as_predictions(checked(answer, len(answer.values), "toy"), "toy", classes)
+def read(answer: RawOutputs, classes: ClassNames | None = None) -> Predictions:
+    return as_predictions(check_row_count(answer, len(answer.values), "toy"), "toy", classes)
 
 
 def test_the_form_is_told_from_the_shape_alone() -> None:
-    assert read(Answer(np.array([[0.2, 0.8]]))).form == "probs"
-    assert read(Answer(np.array([1, 0]))).form == "classes"
-    assert read(Answer(np.array([[0.2, 0.9]]), "logits")).form == "logits"
+    assert read(RawOutputs(np.array([[0.2, 0.8]]))).score_type == "probs"
+    assert read(RawOutputs(np.array([1, 0]))).score_type == "classes"
+    assert read(RawOutputs(np.array([[0.2, 0.9]]), "logits")).score_type == "logits"
 
 
 def test_hard_numbers_without_names_count_two_classes_or_as_many_as_seen() -> None:
-    assert read(Answer([0, 0])).k == 2
-    assert read(Answer([0, 4])).k == 5
-    assert read(Answer([0.0, 2.0])).classes.tolist() == [0, 2]
+    assert read(RawOutputs([0, 0])).k == 2
+    assert read(RawOutputs([0, 4])).k == 5
+    assert read(RawOutputs([0.0, 2.0])).classes.tolist() == [0, 2]
 
 
 def test_hard_text_needs_the_names_of_the_classes() -> None:
     with pytest.raises(InputError, match=r"'toy'.*row 0 is 'cat'.*classes=\[…\] or --classes"):
-        read(Answer(["cat", "dog"]))
-    assert read(Answer(["cat", "dog"]), ("dog", "cat")).classes.tolist() == [1, 0]
-    assert read(Answer(np.array(["b", "a"], dtype=object), names=("a", "b"))).classes.tolist() == [
+        read(RawOutputs(["cat", "dog"]))
+    assert read(RawOutputs(["cat", "dog"]), ("dog", "cat")).classes.tolist() == [1, 0]
+    assert read(
+        RawOutputs(np.array(["b", "a"], dtype=object), class_names=("a", "b"))
+    ).classes.tolist() == [
         1,
         0,
     ]
@@ -41,24 +50,24 @@ def test_hard_text_needs_the_names_of_the_classes() -> None:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (Answer([[0.2, 0.9]]), r'sums to 1\.1.*use logits \(outputs="logits"\)'),
-        (Answer([[np.nan, 0.9]]), "must be finite; row 0, class 0 is nan"),
-        (Answer([[np.nan, 0.9]], "logits"), "must be finite"),
-        (Answer([0, 0.37]), r"row 1 is 0\.37.*columns 1 - p and p"),
-        (Answer([0.0, np.inf]), "row 1 is inf"),
-        (Answer([None, None]), "must be class numbers or names; row 0 is None"),
-        (Answer([1, None]), "must be class numbers or names; row 1 is None"),
-        (Answer([-1, 0]), "row 0 is -1"),
-        (Answer([[0.5], [0.5]]), "at least two; got 1"),
-        (Answer([1.0, 2.0], "logits"), 'column a class.*outputs="classes"'),
-        (Answer(np.zeros((2, 2, 2))), r"shape \(2, 2, 2\)"),
-        (Answer([[0, 1], [1, 0]], "classes"), "one value a row"),
-        (Answer([[1, 2], [1]]), "rows of different lengths"),
-        (Answer([[0.5, 0.5]], names=("a", "b", "c")), "2 classes but 3 class names"),
+        (RawOutputs([[0.2, 0.9]]), r'sums to 1\.1.*use logits \(outputs="logits"\)'),
+        (RawOutputs([[np.nan, 0.9]]), "must be finite; row 0, class 0 is nan"),
+        (RawOutputs([[np.nan, 0.9]], "logits"), "must be finite"),
+        (RawOutputs([0, 0.37]), r"row 1 is 0\.37.*columns 1 - p and p"),
+        (RawOutputs([0.0, np.inf]), "row 1 is inf"),
+        (RawOutputs([None, None]), "must be class numbers or names; row 0 is None"),
+        (RawOutputs([1, None]), "must be class numbers or names; row 1 is None"),
+        (RawOutputs([-1, 0]), "row 0 is -1"),
+        (RawOutputs([[0.5], [0.5]]), "at least two; got 1"),
+        (RawOutputs([1.0, 2.0], "logits"), 'column a class.*outputs="classes"'),
+        (RawOutputs(np.zeros((2, 2, 2))), r"shape \(2, 2, 2\)"),
+        (RawOutputs([[0, 1], [1, 0]], "classes"), "one value a row"),
+        (RawOutputs([[1, 2], [1]]), "rows of different lengths"),
+        (RawOutputs([[0.5, 0.5]], class_names=("a", "b", "c")), "2 classes but 3 class names"),
     ],
 )
 def test_what_cannot_be_used_is_refused_by_the_name_of_the_model(
-    answer: Answer, words: str
+    answer: RawOutputs, words: str
 ) -> None:
     with pytest.raises(InputError, match=f"The model 'toy' gave .*{words}") as refusal:
         read(answer)
@@ -67,29 +76,29 @@ def test_what_cannot_be_used_is_refused_by_the_name_of_the_model(
 
 def test_there_must_be_a_row_an_input() -> None:
     with pytest.raises(InputError) as refusal:
-        checked(Answer(np.zeros((31, 2))), 32, "score")
+        check_row_count(RawOutputs(np.zeros((31, 2))), 32, "score")
     assert str(refusal.value) == (
         "The model 'score' gave 31 rows for 32 inputs. It must give one row an input."
     )
     with pytest.raises(InputError, match="gave a single value for 2 inputs"):
-        checked(Answer(1), 2, "score")
+        check_row_count(RawOutputs(1), 2, "score")
 
 
 def test_batches_must_agree_on_the_classes() -> None:
-    parts = [Answer(np.zeros((2, 3))), Answer(np.zeros((2, 4)))]
+    parts = [RawOutputs(np.zeros((2, 3))), RawOutputs(np.zeros((2, 4)))]
     with pytest.raises(InputError, match=r"'toy' gave rows of shape \(3,\) .* \(4,\)"):
-        joined(parts, "toy")
+        concat_outputs(parts, "toy")
 
 
 def test_known_names_are_put_in_the_order_wanted() -> None:
-    known = Answer([[0.1, 0.2, 0.7]], names=("a", "b", "c"))
+    known = RawOutputs([[0.1, 0.2, 0.7]], class_names=("a", "b", "c"))
     found = read(known, ("c", "a", "b"))
     assert found.class_names == ("c", "a", "b")
     assert found.probs.tolist() == [[0.7, 0.1, 0.2]]
 
 
 def test_new_names_rename_in_order_and_half_known_ones_are_refused() -> None:
-    known = Answer([[0.1, 0.9]], names=("0", "1"))
+    known = RawOutputs([[0.1, 0.9]], class_names=("0", "1"))
     assert read(known, ("cat", "dog")).class_names == ("cat", "dog")
     for classes in (("0", "dog"), ("cat", "dog", "cow")):
         with pytest.raises(InputError, match="its classes are 0, 1, but classes= says"):
@@ -99,15 +108,15 @@ def test_new_names_rename_in_order_and_half_known_ones_are_refused() -> None:
 @given(st.permutations(["a", "b", "c", "d"]), st.integers(0, 2**32 - 1))
 def test_the_order_of_known_classes_never_changes_what_is_said(order: list[str], seed: int) -> None:
     probs = np.random.default_rng(seed).dirichlet(np.ones(4), size=5)
-    plain = read(Answer(probs, names=("a", "b", "c", "d")))
-    turned = read(Answer(probs, names=("a", "b", "c", "d")), tuple(order))
+    plain = read(RawOutputs(probs, class_names=("a", "b", "c", "d")))
+    turned = read(RawOutputs(probs, class_names=("a", "b", "c", "d")), tuple(order))
     said = ["abcd"[j] for j in plain.classes]
     assert [order[j] for j in turned.classes] == said
     assert np.array_equal(np.sort(turned.probs, axis=1), np.sort(plain.probs, axis=1))
 
 
 def test_an_exception_is_shown_on_one_short_line() -> None:
-    assert one_line(ValueError("two\nlines")) == "ValueError: two lines"
-    assert one_line(ValueError("so.")) == "ValueError: so"
-    assert one_line(ValueError()) == "ValueError"
-    assert len(one_line(ValueError("x" * 5000))) < 230
+    assert exception_summary(ValueError("two\nlines")) == "ValueError: two lines"
+    assert exception_summary(ValueError("so.")) == "ValueError: so"
+    assert exception_summary(ValueError()) == "ValueError"
+    assert len(exception_summary(ValueError("x" * 5000))) < 230

@@ -38,7 +38,7 @@ def test_probabilities_where_there_are_any() -> None:
 def test_classes_where_there_are_no_probabilities_or_only_they_are_wanted() -> None:
     for fitted, outputs in ((LinearSVC(), None), (GaussianNB(), "classes")):
         found = as_model(fitted.fit(ROWS, ANIMALS), outputs=outputs).classify(ROWS)  # type: ignore[arg-type]
-        assert found.form == "classes"
+        assert found.score_type == "classes"
         assert found.class_names is not None
         assert [found.class_names[j] for j in found.classes] == fitted.predict(ROWS).tolist()
 

@@ -16,7 +16,7 @@ from torch import nn
 from oodometer.core.errors import InputError
 from oodometer.core.softmax_kernels import Array
 from oodometer.models import TorchModel, as_model
-from oodometer.models._batchnorm_fusion import fused
+from oodometer.models._batchnorm_fusion import fuse_batchnorm
 from oodometer.testing import check_model, toy_inputs
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (11, 12, 12, 3), dtype=np.uint8)
@@ -61,7 +61,7 @@ def literal(module: nn.Module, images: Array) -> Array:
 def scores(thing: Any, inputs: Any, **settings: Any) -> Array:
     model = thing if isinstance(thing, TorchModel) else as_model(thing, **settings)
     found = model.classify(inputs)
-    assert found.form == "logits"
+    assert found.score_type == "logits"
     assert found.scores is not None
     return found.scores
 
@@ -93,17 +93,17 @@ def test_the_module_is_left_as_it_was() -> None:
 
 
 def test_it_keeps_every_rule() -> None:
-    check_model(as_model(network(), batch=4), IMAGES)
+    check_model(as_model(network(), batch_size=4), IMAGES)
 
 
 def test_a_batch_size_changes_nothing_but_the_batches() -> None:
-    one, other = (scores(network(), IMAGES, batch=size) for size in (3, 11))
+    one, other = (scores(network(), IMAGES, batch_size=size) for size in (3, 11))
     assert np.allclose(one, other, atol=1e-6)
 
 
 def test_norms_are_folded_into_convolutions_and_others_stay() -> None:
     module = network().eval()
-    quick = fused(module)
+    quick = fuse_batchnorm(module)
     assert quick is not None
     calls = [node.target for node in quick.graph.nodes if node.op == "call_module"]
     assert "1" not in calls
@@ -116,13 +116,13 @@ def test_norms_are_folded_into_convolutions_and_others_stay() -> None:
 
 
 def test_what_cannot_be_folded_is_left_alone() -> None:
-    assert fused(nn.Sequential(nn.Conv2d(3, 4, 1), nn.ReLU())) is None
-    assert fused(nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)).eval()) is None
+    assert fuse_batchnorm(nn.Sequential(nn.Conv2d(3, 4, 1), nn.ReLU())) is None
+    assert fuse_batchnorm(nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)).eval()) is None
     unkept = nn.BatchNorm2d(4, track_running_stats=False)
-    assert fused(nn.Sequential(nn.Conv2d(3, 4, 1), unkept).eval()) is None
+    assert fuse_batchnorm(nn.Sequential(nn.Conv2d(3, 4, 1), unkept).eval()) is None
     shared = nn.Conv2d(3, 3, 1)
     twice = nn.Sequential(shared, nn.BatchNorm2d(3), shared, nn.BatchNorm2d(3))
-    assert fused(twice.eval()) is None
+    assert fuse_batchnorm(twice.eval()) is None
 
 
 class Wandering(nn.Module):
@@ -144,8 +144,8 @@ class Deceptive(Wandering):
 
 
 def test_networks_that_tracing_fails_or_fools_are_scored_as_they_are() -> None:
-    assert fused(Wandering().eval()) is None
-    assert fused(Deceptive().eval()) is not None
+    assert fuse_batchnorm(Wandering().eval()) is None
+    assert fuse_batchnorm(Deceptive().eval()) is not None
     for module in (Wandering(), Deceptive()):
         model = TorchModel(module)
         assert np.allclose(scores(model, IMAGES), literal(network(), IMAGES), atol=1e-5)

@@ -10,11 +10,11 @@ import torch
 
 from oodometer.core.errors import InputError, UnknownName
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Progress
+from oodometer.core.protocols import ProgressCallback
 from oodometer.data import as_dataset
 from oodometer.models import FunctionModel, TorchModel
-from oodometer.models._view_factory import Looking, alike
-from oodometer.models.model_view import View
+from oodometer.models._view_factory import ViewFactory, align_classes
+from oodometer.models.model_view import ModelView
 
 ROWS = np.random.default_rng(0).normal(size=(10, 4)).astype(np.float32)
 SAID = Predictions.from_logits(ROWS, labels=np.arange(10) % 4, features=ROWS[:, :2])
@@ -26,88 +26,88 @@ def model() -> TorchModel:
 
 
 def test_arrays_without_a_model_are_features() -> None:
-    view = Looking(None).view(np.arange(6).reshape(3, 2), "source")
+    view = ViewFactory(None).view(np.arange(6).reshape(3, 2), "source")
     assert view.features.dtype.kind == "f"
     assert view.features.tolist() == [[0, 1], [2, 3], [4, 5]]
     for given, kept in (("f4", "f4"), ("f8", "f8"), ("u1", "f4"), ("i8", "f8")):
-        assert Looking(None).view(ROWS.astype(given), "source").features.dtype == kept
+        assert ViewFactory(None).view(ROWS.astype(given), "source").features.dtype == kept
 
 
 def test_predictions_bring_outputs_labels_and_features() -> None:
-    view = Looking(None).view(SAID, "source")
+    view = ViewFactory(None).view(SAID, "source")
     assert np.array_equal(view.features, ROWS[:, :2])
     assert np.array_equal(view.labels, np.arange(10) % 4)
-    assert Looking(None).view(SAID, "target", labelled=False).outputs.labels is None
+    assert ViewFactory(None).view(SAID, "target", labelled=False).outputs.labels is None
 
 
 def test_labels_that_may_not_be_looked_at_are_not() -> None:
     data = as_dataset(ROWS, labels=np.arange(10) % 2)
-    assert Looking(model()).view(data, "source").lacks("labels") is None
+    assert ViewFactory(model()).view(data, "source").missing("labels") is None
     for given in (data, {"a": data, "b": data}):
-        view = Looking(model()).view(given, "target", labelled=False)
+        view = ViewFactory(model()).view(given, "target", labelled=False)
         assert view.outputs.labels is None
-        assert str(view.lacks("labels")).endswith("has no labels")
+        assert str(view.missing("labels")).endswith("has no labels")
 
 
 def test_a_view_has_the_seed() -> None:
     for one in (None, model()):
         for data in (ROWS, {"a": ROWS, "b": ROWS}):
-            assert Looking(one, seed=3).view(data, "source").given.seed == 3
+            assert ViewFactory(one, seed=3).view(data, "source").view_source.seed == 3
 
 
 def test_several_datasets_are_domains_by_name() -> None:
-    view = Looking(model()).view({"a": ROWS[:4], "b": as_dataset(ROWS[4:])}, "source")
+    view = ViewFactory(model()).view({"a": ROWS[:4], "b": as_dataset(ROWS[4:])}, "source")
     assert view.domain_names == ("a", "b")
     assert view.name == "a + b"
-    assert view.of_domain("b").n == 6
+    assert view.select_domain("b").n == 6
     assert np.array_equal(view.inputs(), ROWS)
-    one = Looking(model()).view({"a": ROWS}, "source")
+    one = ViewFactory(model()).view({"a": ROWS}, "source")
     assert one.domain_names == ("a",)
 
 
 def test_domains_of_arrays_and_of_predictions_are_joined() -> None:
-    arrays = Looking(None).view({"a": ROWS[:4], "b": ROWS[4:]}, "source")
+    arrays = ViewFactory(None).view({"a": ROWS[:4], "b": ROWS[4:]}, "source")
     assert np.array_equal(arrays.features, ROWS)
     said = {"a": SAID.rows(slice(0, 4)), "b": SAID.rows(slice(4, 10))}
-    view = Looking(None).view(said, "source")
+    view = ViewFactory(None).view(said, "source")
     assert np.array_equal(view.labels, SAID.labels if SAID.labels is not None else 0)
     assert np.allclose(view.outputs.probs, SAID.probs)
-    assert np.array_equal(view.of_domain("a").features, ROWS[:4, :2])
+    assert np.array_equal(view.select_domain("a").features, ROWS[:4, :2])
     assert view.name == "a + b"
     bare = Predictions.from_logits(ROWS)
-    some = Looking(None).view({"a": SAID, "b": bare}, "source")
+    some = ViewFactory(None).view({"a": SAID, "b": bare}, "source")
     assert some.n == 20
     assert some.outputs.labels is None
-    assert some.lacks("features") == "no features of 'a + b' were given"
+    assert some.missing("features") == "no features of 'a + b' were given"
 
 
 def test_domains_whose_classes_stand_in_another_order_are_put_in_one() -> None:
     one = Predictions.from_probs([[0.9, 0.1]], class_names=["x", "y"], labels=["x"])
     other = Predictions.from_probs([[0.9, 0.1]], class_names=["y", "x"], labels=["x"])
-    view = Looking(None).view({"a": one, "b": other}, "source")
+    view = ViewFactory(None).view({"a": one, "b": other}, "source")
     assert view.outputs.classes.tolist() == [0, 1]
     assert view.labels.tolist() == [0, 0]
 
 
 def test_features_may_be_given_beside_any_model() -> None:
     closed = FunctionModel(lambda rows: np.full((len(rows), 2), 0.5), name="f")
-    view = Looking(closed).view(ROWS, "source", features=ROWS[:, :3])
+    view = ViewFactory(closed).view(ROWS, "source", features=ROWS[:, :3])
     assert view.features.shape == (10, 3)
     assert view.outputs.k == 2
 
 
 def test_a_layer_is_looked_for_at_once() -> None:
-    assert Looking(model(), layer="1").view(ROWS, "source").features.shape == (10, 2)
+    assert ViewFactory(model(), layer="1").view(ROWS, "source").features.shape == (10, 2)
     with pytest.raises(UnknownName, match=r"No layer of 'net' is called 'x'.*There are: 0, 1"):
-        Looking(model(), layer="x")
+        ViewFactory(model(), layer="x")
     closed = FunctionModel(lambda rows: rows, name="f")
     for wrong, said in ((closed, "'f' is none"), (None, "no model was given")):
         with pytest.raises(InputError, match=said):
-            Looking(wrong, layer="0")
+            ViewFactory(wrong, layer="0")
 
 
 def test_a_dataset_keeps_its_name_and_an_array_gets_one() -> None:
-    looking = Looking(model())
+    looking = ViewFactory(model())
     assert looking.view(as_dataset(ROWS, name="site"), "target").name == "site"
     assert looking.view(ROWS, "target").name == "target"
 
@@ -128,58 +128,60 @@ def test_a_dataset_keeps_its_name_and_an_array_gets_one() -> None:
 )
 def test_what_can_not_be_looked_at_is_refused(data: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        Looking(None).view(data, "source")
+        ViewFactory(None).view(data, "source")
 
 
 def test_no_rows_and_several_kinds_are_refused() -> None:
     with pytest.raises(InputError, match="The source has no rows"):
-        Looking(model()).view(as_dataset(ROWS).rows(np.arange(0)), "source")
+        ViewFactory(model()).view(as_dataset(ROWS).rows(np.arange(0)), "source")
     with pytest.raises(InputError, match=r"a \+ b can't be of several kinds"):
-        Looking(model()).view({"a": ROWS, "b": ["x"]}, "source")
+        ViewFactory(model()).view({"a": ROWS, "b": ["x"]}, "source")
 
 
 def test_features_of_another_number_of_rows_are_refused() -> None:
     with pytest.raises(InputError, match="The source: features must be numbers, 10 rows"):
-        Looking(model()).view(ROWS, "source", features=ROWS[:3])
+        ViewFactory(model()).view(ROWS, "source", features=ROWS[:3])
 
 
 def test_progress_is_told() -> None:
     told: list[tuple[int, int, str]] = []
-    report: Progress = lambda done, total, what: told.append((done, total, what))  # noqa: E731
-    _ = Looking(model(), progress=report).view(ROWS, "target").features
+    report: ProgressCallback = lambda done, total, what: told.append((done, total, what))  # noqa: E731
+    _ = ViewFactory(model(), progress=report).view(ROWS, "target").features
     assert told == [(10, 10, "looking at target")]
 
 
 def test_what_has_no_rows_is_refused_before_the_work() -> None:
     for empty in (np.ones((0, 3)), {"a": ROWS, "b": ROWS[:0]}):
         with pytest.raises(InputError, match=r"has no rows\. Give at least one"):
-            Looking(None).view(empty, "source")
+            ViewFactory(None).view(empty, "source")
 
 
 def test_rows_of_different_lengths_are_no_features() -> None:
     with pytest.raises(InputError, match=r"the source must be features.*got list"):
-        Looking(None).view([[1.0, 2.0], [3.0]], "source")
+        ViewFactory(None).view([[1.0, 2.0], [3.0]], "source")
 
 
 def test_domains_are_all_outputs_or_all_features_and_may_be_numbered() -> None:
     bare = Predictions.from_logits(ROWS[:, :3])
     with pytest.raises(InputError, match=r"Some domains of the a \+ b are outputs and some feat"):
-        Looking(None).view({"a": bare, "b": ROWS}, "source")
-    assert Looking(None).view({1: ROWS, 2: ROWS}, "source").domain_names == ("1", "2")
+        ViewFactory(None).view({"a": bare, "b": ROWS}, "source")
+    assert ViewFactory(None).view({1: ROWS, 2: ROWS}, "source").domain_names == ("1", "2")
 
 
 def test_given_outputs_have_one_set_of_classes_in_one_order() -> None:
-    def view(names: str) -> View:
+    def view(names: str) -> ModelView:
         logits = ROWS[:, : len(names)]
-        return Looking(None).view(Predictions.from_logits(logits, class_names=tuple(names)), "x")
+        return ViewFactory(None).view(
+            Predictions.from_logits(logits, class_names=tuple(names)), "x"
+        )
 
     first = view("abc")
-    turned = alike(view("cab"), first, "target")
+    turned = align_classes(view("cab"), first, "target")
     assert turned.outputs.class_names == ("a", "b", "c")
     assert np.allclose(turned.outputs.probs, view("cab").outputs.probs[:, [1, 2, 0]])
     with pytest.raises(InputError, match="the source has 3 classes, the target has 4"):
-        alike(view("abcd"), first, "target")
+        align_classes(view("abcd"), first, "target")
     with pytest.raises(InputError, match="The class 'c' is on one side only"):
-        alike(view("abd"), first, "target")
-    bare = Looking(None).view(ROWS, "target")
-    assert alike(bare, first, "target") is bare
+        align_classes(view("abd"), first, "target")
+    bare = ViewFactory(None).view(ROWS, "target")
+    assert align_classes(bare, first, "target") is bare

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Kind
+from oodometer.core.inputs import InputKind
 from oodometer.data import as_dataset
 from oodometer.models import TorchModel
 from oodometer.neighborhood._invariance import invariance
@@ -23,7 +23,7 @@ from tests.neighborhood.test_invariance import Linear, Noise, vectors
 from tests.support.distributed_work import Bright, Columns, Mortal, Words, everything, mailed
 from tests.support.stub_models import ByContent
 
-MODELS: dict[Kind, list[Any]] = {
+MODELS: dict[InputKind, list[Any]] = {
     "images": [Bright(), Bright("wild", 0.7)],
     "text": [Words(), ByContent()],
     "table": [Columns(), ByContent(hard=True)],
@@ -32,7 +32,7 @@ TRANSFORMS = {"images": "randaugment", "text": "random_replace", "table": "margi
 WISHES: dict[str, dict[str, Any]] = {
     "all": {},
     "no identity": {"identity": False},
-    "budget": {"budget": 150},
+    "budget": {"max_inputs": 150},
     "precision": {"precision": 0.12},
 }
 
@@ -40,14 +40,14 @@ WISHES: dict[str, dict[str, Any]] = {
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that there are many of them."""
-    monkeypatch.setattr(_ordered_map, "ROWS", 40)
+    monkeypatch.setattr(_ordered_map, "MAX_TASK_ROWS", 40)
 
 
 @pytest.mark.parametrize("wish", WISHES)
 @pytest.mark.parametrize("kind", MODELS)
-def test_any_partition_in_any_order_gives_the_same(kind: Kind, wish: str) -> None:
+def test_any_partition_in_any_order_gives_the_same(kind: InputKind, wish: str) -> None:
     data = toy_inputs(kind, n=40)
-    given_ = {"draws": 4, "seed": 3, "batch": 7, **WISHES[wish]}
+    given_ = {"draws": 4, "seed": 3, "batch_size": 7, **WISHES[wish]}
     expected = everything(invariance(MODELS[kind], data, TRANSFORMS[kind], **given_))
     for runner in (serial, mailed(1)):
         found = invariance(MODELS[kind], data, TRANSFORMS[kind], runner=runner, **given_)
@@ -62,7 +62,7 @@ def test_any_partition_in_any_order_gives_the_same(kind: Kind, wish: str) -> Non
     n=st.integers(2, 250),
 )
 def test_where_it_stops_hangs_on_nobodys_speed(seed: int, batch: int, draws: int, n: int) -> None:
-    wish: dict[str, Any] = {"draws": draws, "seed": seed, "batch": batch, "precision": 0.1}
+    wish: dict[str, Any] = {"draws": draws, "seed": seed, "batch_size": batch, "precision": 0.1}
     expected = invariance(Linear(), vectors(n), Noise(3.0), **wish)
     found = invariance(Linear(), vectors(n), Noise(3.0), runner=mailed(seed), **wish)
     assert everything(found) == everything(expected)
@@ -70,7 +70,7 @@ def test_where_it_stops_hangs_on_nobodys_speed(seed: int, batch: int, draws: int
 
 def test_an_earlier_run_is_gone_on_with() -> None:
     data, models = vectors(230), [ByContent(), ByContent(hard=True)]
-    first = invariance(models, data, Noise(), draws=4, budget=200, runner=mailed(0))
+    first = invariance(models, data, Noise(), draws=4, max_inputs=200, runner=mailed(0))
     whole = invariance(models, data, Noise(), draws=6, resume=first, runner=mailed(1))
     there = invariance(models, data, Noise(), draws=6, resume=first)
     assert everything(whole) == everything(there)
@@ -82,7 +82,7 @@ def test_an_earlier_run_is_gone_on_with() -> None:
 def test_progress_counts_inputs_as_before() -> None:
     told: list[list[tuple[int, int, str]]] = [[], []]
     for runner, seen in zip((None, mailed(0)), told, strict=True):
-        invariance(ByContent(), vectors(30), Noise(), draws=3, batch=9, runner=runner,
+        invariance(ByContent(), vectors(30), Noise(), draws=3, batch_size=9, runner=runner,
                    progress=lambda *news: seen.append(news))  # fmt: skip  # noqa: B023
     assert told[0] == told[1]
     assert told[0][-1] == (120, 120, "classifying")
@@ -100,7 +100,7 @@ def network() -> Any:
 
 
 def test_a_network_says_the_same_to_the_bit() -> None:
-    given_: dict[str, Any] = {"draws": 3, "batch": 16}
+    given_: dict[str, Any] = {"draws": 3, "batch_size": 16}
     found = [
         invariance(TorchModel(network()), toy_inputs("images", n=40), runner=runner, **given_)
         for runner in (None, serial, mailed(0))
@@ -117,7 +117,7 @@ def all_three(runner: Runner | None) -> list[Any]:
                 toy_inputs(kind, n=40),
                 TRANSFORMS[kind],
                 draws=3,
-                batch=16,
+                batch_size=16,
                 runner=runner,
             )
         )
@@ -137,7 +137,7 @@ def test_the_death_of_a_worker_changes_nothing(
 ) -> None:
     runner = processes(2) if where == "processes" else distributed(two_workers)
     data, trace = toy_inputs("images", n=40), tmp_path / "died"
-    given_: dict[str, Any] = {"draws": 3, "batch": 16}
+    given_: dict[str, Any] = {"draws": 3, "batch_size": 16}
     expected = invariance(Mortal("one", 0.7, trace), data, "translate", runner=serial, **given_)
     assert not trace.exists()
     found = invariance(Mortal("one", 0.7, trace), data, "translate", runner=runner, **given_)
@@ -168,7 +168,7 @@ def test_what_a_model_says_against_the_rules_is_refused_as_before(tmp_path: Path
     with pytest.raises(
         InputError, match=r"The model 'fickle' gave probabilities of 2 classes for "
     ):
-        invariance(Fickle(), vectors(60), Noise(), batch=10, runner=mailed(0))
+        invariance(Fickle(), vectors(60), Noise(), batch_size=10, runner=mailed(0))
 
 
 class Fickle(ByContent):

@@ -11,26 +11,26 @@ import numpy as np
 import pytest
 
 from oodometer.core import inputs as batches
-from oodometer.core.errors import InputError, NoAnswer
-from oodometer.core.inputs import Kind
+from oodometer.core.errors import InputError, NotApplicable
+from oodometer.core.inputs import InputKind
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Transform
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.data import as_dataset
-from oodometer.data.dataset import Rows
+from oodometer.data.dataset import BaseDataset
 from oodometer.neighborhood import _invariance
 from oodometer.neighborhood._invariance import invariance
-from oodometer.neighborhood.results import MEASURES, Invariance, Neighborhoods
+from oodometer.neighborhood.results import MEASURES, InvarianceResult, ModelInvariance
 from oodometer.testing import toy_inputs
-from oodometer.transforms import BackTranslation, fitting
+from oodometer.transforms import BackTranslation, available_for_kind
 from tests.support.stub_models import ByContent, literal
 
-KINDS: tuple[Kind, ...] = ("images", "text", "pairs", "vectors", "table")
+KINDS: tuple[InputKind, ...] = ("images", "text", "pairs", "vectors", "table")
 SWAPPED = BackTranslation(translator=lambda texts: [text.swapcase() for text in texts])
 CASES = [
     (kind, SWAPPED if member.name == "backtranslate" else member)
     for kind in KINDS
-    for member in fitting(kind)
+    for member in available_for_kind(kind)
 ]
 
 
@@ -40,11 +40,11 @@ class Noise(Transform):
 
     name: ClassVar[str] = "noise"
     label: ClassVar[str] = "Noise"
-    kinds: ClassVar[tuple[Kind, ...]] = ("vectors",)
+    kinds: ClassVar[tuple[InputKind, ...]] = ("vectors",)
     assumes: ClassVar[str] = "a little noise changes nothing"
     magnitude: float = 1.0
 
-    def apply(self, inputs: Any, draws: Draws) -> Any:
+    def apply(self, inputs: Any, draws: RowStreams) -> Any:
         return inputs + self.magnitude * (draws.uniforms(inputs.shape[1]) - 0.5)
 
 
@@ -64,21 +64,21 @@ class Linear:
         return Predictions.from_logits(np.stack([np.zeros(len(gap)), gap], axis=1))
 
 
-def values(found: Neighborhoods) -> list[tuple[float, ...]]:
-    return [tuple(r.value for _, r in one.readings()) for one in found]
+def values(found: InvarianceResult) -> list[tuple[float, ...]]:
+    return [tuple(r.value for _, r in one.all_measures()) for one in found]
 
 
 @pytest.mark.parametrize(("kind", "member"), CASES, ids=lambda v: getattr(v, "name", v))
-def test_measures_are_those_of_a_literal_loop(kind: Kind, member: Transform) -> None:
+def test_measures_are_those_of_a_literal_loop(kind: InputKind, member: Transform) -> None:
     dataset = as_dataset(toy_inputs(kind, n=7))
     model = ByContent()
-    found = invariance(model, dataset, member, draws=4, seed=5, batch=9)[0]
+    found = invariance(model, dataset, member, draws=4, seed=5, batch_size=9)[0]
     ready = member.learn(dataset.take(np.arange(7)))
     twins = [literal(model, dataset, ready, i, draws=4, seed=5) for i in range(7)]
     for measure in MEASURES:
         expected = [getattr(twin, measure) for twin in twins]
         assert found.by_example(measure) == pytest.approx(expected, abs=1e-9), measure
-        assert found.reading(measure).value == pytest.approx(np.mean(expected), abs=1e-9)
+        assert found.mean_with_interval(measure).value == pytest.approx(np.mean(expected), abs=1e-9)
     assert found.entropy_difference == pytest.approx(np.mean([t.rise for t in twins]), abs=1e-9)
 
 
@@ -93,17 +93,19 @@ def test_without_the_identity_it_has_no_vote() -> None:
 
 @pytest.mark.parametrize("batch", [1, 7, 512])
 @pytest.mark.parametrize("threads", [0, 1, 2])
-@pytest.mark.parametrize("wish", [{}, {"budget": 150}, {"precision": 0.08}])
+@pytest.mark.parametrize("wish", [{}, {"max_inputs": 150}, {"precision": 0.08}])
 def test_batches_and_threads_change_nothing(batch: int, threads: int, wish: dict[str, Any]) -> None:
     data = vectors(230)
     expected = invariance(ByContent(), data, Noise(), seed=2, **wish)
-    found = invariance(ByContent(), data, Noise(), seed=2, batch=batch, threads=threads, **wish)
+    found = invariance(
+        ByContent(), data, Noise(), seed=2, batch_size=batch, threads=threads, **wish
+    )
     assert values(found) == values(expected)
-    assert np.array_equal(found[0].tally.classes, expected[0].tally.classes)
+    assert np.array_equal(found[0].counts.classes, expected[0].counts.classes)
     assert found.effort == expected.effort
 
 
-@pytest.mark.parametrize("wish", [{}, {"budget": 150}])
+@pytest.mark.parametrize("wish", [{}, {"max_inputs": 150}])
 def test_the_order_of_the_data_changes_nothing(wish: dict[str, Any]) -> None:
     data = vectors(100)
     order = np.random.default_rng(3).permutation(100)
@@ -146,21 +148,21 @@ def test_identical_draws_are_classified_once() -> None:
     found = invariance(model, data, Noise(magnitude=0.0), draws=9)
     assert sum(model.shown) == found.effort.classified == 30
     assert found.effort.drawn == 300
-    assert found[0].reading("ni").value == 1.0
+    assert found[0].mean_with_interval("ni").value == 1.0
 
 
 @pytest.mark.parametrize("batch", [1, 3, 50])
 def test_no_model_is_shown_more_than_a_batch(batch: int) -> None:
     model = ByContent()
-    invariance(model, vectors(60), Noise(), draws=4, batch=batch)
+    invariance(model, vectors(60), Noise(), draws=4, batch_size=batch)
     assert max(model.shown) <= batch
 
 
 @dataclass(frozen=True, eq=False)
-class Endless(Rows):
+class Endless(BaseDataset):
     """Images made when they are asked for; notes how many that is at a time."""
 
-    kind: ClassVar[Kind] = "images"
+    kind: ClassVar[InputKind] = "images"
     name: ClassVar[str] = "endless"
     labels: ClassVar[None] = None
     keys: Any
@@ -188,10 +190,12 @@ def test_memory_is_bounded_by_a_few_batches(threads: int) -> None:
     """All 11,000 inputs are 25 MB, a batch of them is a quarter of one."""
     data = Endless(np.arange(1000, dtype=np.uint64), [])
     constant = {"constant": lambda x: np.tile([0.9, 0.1], (len(x), 1))}
-    invariance(constant, data.rows(slice(0, 20)), "translate", batch=110)  # what is imported once
+    invariance(
+        constant, data.rows(slice(0, 20)), "translate", batch_size=110
+    )  # what is imported once
     tracemalloc.start()
     try:
-        invariance(constant, data, "translate", batch=110, threads=threads)
+        invariance(constant, data, "translate", batch_size=110, threads=threads)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -201,7 +205,7 @@ def test_memory_is_bounded_by_a_few_batches(threads: int) -> None:
 
 
 def test_what_a_transform_learns_from_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_invariance, "LEARN_FROM", 10)
+    monkeypatch.setattr(_invariance, "MAX_LEARN_ROWS", 10)
 
     @dataclass(frozen=True)
     class Learner(Noise):
@@ -221,11 +225,11 @@ def test_hard_labels_are_a_legal_model() -> None:
     found = invariance(ByContent(hard=True), vectors(30), Noise())[0]
     soft = invariance(ByContent(), vectors(30), Noise())[0]
     for measure in ("ni", "ne", "pa"):
-        assert found.reading(measure) == soft.reading(measure)
-    with pytest.raises(NoAnswer, match="ei needs probabilities"):
-        found.reading("ei")
+        assert found.mean_with_interval(measure) == soft.mean_with_interval(measure)
+    with pytest.raises(NotApplicable, match="ei needs probabilities"):
+        found.mean_with_interval("ei")
     assert found.entropy_difference is None
-    assert "can't be told" in found.notes()[0]
+    assert "can't be told" in found.warnings()[0]
 
 
 def test_a_transform_of_another_kind_is_refused_with_those_that_fit() -> None:
@@ -257,7 +261,7 @@ def test_who_stops_a_run_leaves_no_thread_behind(error: Any, threads: int) -> No
 
     before = threading.active_count()
     with pytest.raises(error, match="stop"):
-        invariance(Stopping(), vectors(300), Noise(), batch=22, threads=threads)
+        invariance(Stopping(), vectors(300), Noise(), batch_size=22, threads=threads)
     assert threading.active_count() == before
 
 
@@ -266,10 +270,10 @@ def test_the_entropy_rise_warns_of_a_transform_that_destroys_classes() -> None:
     data = np.array([[1.5, 0.0], [-1.5, 0.0]] * 30) + vectors(60) * 0.01
     gentle = invariance(Linear(), data, Noise(magnitude=0.1))[0]
     rough = invariance(Linear(), data, Noise(magnitude=4.0))[0]
-    assert gentle.notes() == ()
+    assert gentle.warnings() == ()
     assert rough.entropy_difference is not None
     assert rough.entropy_difference > 0.1
-    assert "unsuitable" in rough.notes()[0]
+    assert "unsuitable" in rough.warnings()[0]
 
 
 def test_the_constant_classifier_is_found_out() -> None:
@@ -277,10 +281,10 @@ def test_the_constant_classifier_is_found_out() -> None:
         return np.tile([0.9, 0.1], (len(inputs), 1))
 
     found = invariance(constant, vectors(80), Noise())[0]
-    assert found.reading("ni").value == 1.0
+    assert found.mean_with_interval("ni").value == 1.0
     assert found.degenerate
     assert found.top_class == (0, 1.0)
-    assert any("means nothing" in note for note in found.notes())
+    assert any("means nothing" in note for note in found.warnings())
     assert not invariance(Linear(), vectors(80), Noise(magnitude=0.0))[0].degenerate
 
 
@@ -288,7 +292,7 @@ def test_transforms_learn_from_the_reference_where_there_is_one() -> None:
     narrow, wide = vectors(50), 100 * vectors(50)
     own = invariance(Linear(), narrow, "gaussian")[0]
     other = invariance(Linear(), narrow, "gaussian", reference=wide)[0]
-    assert other.reading("ni").value < own.reading("ni").value - 0.1
+    assert other.mean_with_interval("ni").value < own.mean_with_interval("ni").value - 0.1
     with pytest.raises(InputError, match="reference data are text, the data vectors"):
         invariance(Linear(), narrow, "gaussian", reference=["a text"])
 
@@ -306,7 +310,7 @@ def test_what_comes_out_can_be_read_as_text_and_as_json() -> None:
     found = invariance(Linear(), vectors(50), "gaussian")
     assert "NI-Gaussian" in str(found)
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert plain["models"][0]["ni"]["value"] == found[0].reading("ni").value
+    assert plain["models"][0]["ni"]["value"] == found[0].mean_with_interval("ni").value
     assert plain["effort"]["drawn"] == 550
 
 
@@ -327,14 +331,14 @@ def test_batches_of_inputs_are_left_as_they_were() -> None:
     data = vectors(30)
     kept = data.copy()
     invariance(Linear(), data, Noise())
-    assert batches.same(data, kept)
+    assert batches.batches_equal(data, kept)
 
 
 def test_rows_of_a_tally_are_those_asked_for() -> None:
-    found: Invariance = invariance(ByContent(), vectors(10), Noise())[0]
-    some = found.tally.rows(np.array([3, 1]))
-    assert np.array_equal(some.classes, found.tally.classes[[3, 1]])
-    assert np.array_equal(some.even, found.tally.even[[3, 1]])
+    found: ModelInvariance = invariance(ByContent(), vectors(10), Noise())[0]
+    some = found.counts.rows(np.array([3, 1]))
+    assert np.array_equal(some.classes, found.counts.classes[[3, 1]])
+    assert np.array_equal(some.effective_invariance, found.counts.effective_invariance[[3, 1]])
 
 
 def test_what_is_no_earlier_run_cant_be_gone_on_with() -> None:
@@ -345,7 +349,7 @@ def test_what_is_no_earlier_run_cant_be_gone_on_with() -> None:
 def test_a_transform_that_changes_the_shape_is_named() -> None:
     @dataclass(frozen=True)
     class Wider(Noise):
-        def apply(self, inputs: Any, draws: Draws) -> Any:
+        def apply(self, inputs: Any, draws: RowStreams) -> Any:
             return np.concatenate([inputs, inputs], axis=1)
 
     with pytest.raises(InputError, match=r"'noise' made inputs of shape \(4,\) of those of \(2,\)"):

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.models import as_model
 from oodometer.neighborhood._invariance import invariance
-from oodometer.neighborhood.results import Neighborhoods, Reading
+from oodometer.neighborhood.results import InvarianceResult, MeanWithInterval
 from tests.neighborhood.test_invariance import Linear, Noise, values, vectors
 from tests.support.stub_models import ByContent
 
@@ -22,10 +22,12 @@ def test_a_precision_is_reached_with_less_work_and_the_interval_is_as_asked() ->
     data = vectors(4000)
     found = invariance(Linear(), data, Noise(), precision=0.02)
     assert found.effort.reached
-    assert found[0].reading("pa").half_width <= 0.02
+    assert found[0].mean_with_interval("pa").half_width <= 0.02
     assert found.effort.drawn < 0.2 * 4000 * 11
     full = invariance(Linear(), data, Noise())
-    assert abs(found[0].reading("pa").value - full[0].reading("pa").value) < 0.03
+    assert (
+        abs(found[0].mean_with_interval("pa").value - full[0].mean_with_interval("pa").value) < 0.03
+    )
 
 
 def test_a_precision_that_the_data_dont_allow_is_said_to_be_missed() -> None:
@@ -40,7 +42,7 @@ def test_all_alike_is_no_certainty() -> None:
     found = invariance(lambda inputs: np.zeros(len(inputs), dtype=int), vectors(5000), Noise(),
                        precision=0.005)  # fmt: skip
     assert 300 < found.effort.examples < 1000
-    assert found[0].reading("pa").low < 1.0
+    assert found[0].mean_with_interval("pa").low < 1.0
 
 
 @pytest.mark.parametrize(("budget", "spent"), [(150, 150), (700, 699), (1111, 1111)])
@@ -48,37 +50,37 @@ def test_a_budget_is_kept_and_never_a_draw_is_taken_for_an_example_not_begun(
     budget: int, spent: int
 ) -> None:
     model = ByContent()
-    found = invariance(model, vectors(250), Noise(), budget=budget)
+    found = invariance(model, vectors(250), Noise(), max_inputs=budget)
     assert found.effort.drawn == spent  # a third of an example is none
     assert sum(model.shown) <= budget
-    assert (found[0].tally.classes[:, :3] >= 0).all()
+    assert (found[0].counts.classes[:, :3] >= 0).all()
 
 
 def test_a_shorter_run_is_a_prefix_of_a_longer_one() -> None:
     data = vectors(300)
     small, large, full = (
-        invariance(ByContent(), data, Noise(), budget=b, seed=7) for b in (300, 1500, 10**6)
+        invariance(ByContent(), data, Noise(), max_inputs=b, seed=7) for b in (300, 1500, 10**6)
     )
     for part, whole in ((small, large), (large, full)):
         short, long = part[0], whole[0]
         index = np.searchsorted(long.positions, short.positions)
         assert np.array_equal(long.positions[index], short.positions)
-        known = short.tally.classes
-        there = long.tally.classes[index]
+        known = short.counts.classes
+        there = long.counts.classes[index]
         assert np.array_equal(known[known >= 0], there[known >= 0])
     plain = invariance(ByContent(), data, Noise(), seed=7)
-    assert np.array_equal(full[0].tally.classes, plain[0].tally.classes)
+    assert np.array_equal(full[0].counts.classes, plain[0].counts.classes)
 
 
 def test_going_on_wastes_nothing_and_gives_what_one_run_would() -> None:
     data, model = vectors(300), ByContent()
-    begun = invariance(model, data, Noise(), budget=500)
+    begun = invariance(model, data, Noise(), max_inputs=500)
     spent = sum(model.shown)
     done = invariance(model, data, Noise(), resume=begun)
     assert sum(model.shown) - spent == 300 * 11 - begun.effort.drawn
     once = invariance(ByContent(), data, Noise())
-    assert np.array_equal(done[0].tally.classes, once[0].tally.classes)
-    for (_, a), (_, b) in zip(done[0].readings(), once[0].readings(), strict=True):
+    assert np.array_equal(done[0].counts.classes, once[0].counts.classes)
+    for (_, a), (_, b) in zip(done[0].all_measures(), once[0].all_measures(), strict=True):
         assert a.value == pytest.approx(b.value, abs=1e-12)
 
 
@@ -110,18 +112,18 @@ def test_only_the_same_run_can_be_gone_on_with(change: dict[str, Any], word: str
 
 
 def test_part_of_the_draws_gives_pa_but_not_ni() -> None:
-    found = invariance(Linear(), vectors(300), Noise(), budget=600)[0]
+    found = invariance(Linear(), vectors(300), Noise(), max_inputs=600)[0]
     assert not found.complete
-    with pytest.raises(NoAnswer, match="ni hangs on the number of draws"):
+    with pytest.raises(NotApplicable, match="ni hangs on the number of draws"):
         found.by_example("ni")
-    assert [name for name, _ in found.readings()] == ["ei", "pa"]
-    assert any("left out" in note for note in found.notes())
+    assert [name for name, _ in found.all_measures()] == ["ei", "pa"]
+    assert any("left out" in note for note in found.warnings())
 
 
 def covers(n: int, draw: Callable[[np.random.Generator], np.ndarray], truth: float) -> float:
     """How often the interval of a mean holds the truth."""
     rng = np.random.default_rng(0)
-    readings = (Reading.of(draw(rng)) for _ in range(n))
+    readings = (MeanWithInterval.from_values(draw(rng)) for _ in range(n))
     return float(np.mean([one.low <= truth <= one.high for one in readings]))
 
 
@@ -134,12 +136,12 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(share: float) -> No
 def test_going_on_counts_all_that_was_spent() -> None:
     """And a smaller wish than what is there already asks nothing of the model."""
     data, model = vectors(300), ByContent()
-    begun = invariance(model, data, Noise(), budget=900)
+    begun = invariance(model, data, Noise(), max_inputs=900)
     assert begun.effort.drawn == begun.effort.classified == sum(model.shown) == 900
-    more = invariance(model, data, Noise(), budget=1500, resume=begun)
+    more = invariance(model, data, Noise(), max_inputs=1500, resume=begun)
     assert more.effort.drawn == more.effort.classified == sum(model.shown) == 1500
     model.shown.clear()
-    for wish in ({"budget": 300}, {"precision": 0.2}):
+    for wish in ({"max_inputs": 300}, {"precision": 0.2}):
         same = invariance(model, data, Noise(), resume=begun, **wish)
         assert model.shown == []
         assert same.effort.drawn == 900
@@ -150,9 +152,9 @@ def test_going_on_counts_all_that_was_spent() -> None:
 def test_what_went_on_is_bit_for_bit_what_one_run_gives() -> None:
     data = vectors(230)
     once = invariance(ByContent(), data, Noise())
-    begun: Neighborhoods | None = None
+    begun: InvarianceResult | None = None
     for budget in (100, 333, 1200, 2530):
-        begun = invariance(ByContent(), data, Noise(), budget=budget, resume=begun)
+        begun = invariance(ByContent(), data, Noise(), max_inputs=budget, resume=begun)
     assert begun is not None
     assert values(begun) == values(once)
     assert begun.effort.drawn == once.effort.drawn
@@ -161,10 +163,10 @@ def test_what_went_on_is_bit_for_bit_what_one_run_gives() -> None:
 def test_going_on_from_one_draw_leaves_out_what_has_no_second() -> None:
     """With two members pa needs but one draw; with more it needs pairs of draws."""
     begun = invariance(ByContent(), vectors(50), Noise(), draws=1)
-    more = invariance(ByContent(), vectors(50), Noise(), draws=5, budget=60, resume=begun)
+    more = invariance(ByContent(), vectors(50), Noise(), draws=5, max_inputs=60, resume=begun)
     assert len(more[0].positions) == 20
     assert np.isfinite(more[0].by_example("pa")).all()
-    once = invariance(ByContent(), vectors(50), Noise(), draws=5, budget=60)
+    once = invariance(ByContent(), vectors(50), Noise(), draws=5, max_inputs=60)
     assert values(more) == values(once)
 
 
@@ -184,13 +186,13 @@ def test_names_of_classes_outlive_a_run_that_asks_nothing() -> None:
 
 def test_an_answer_in_part_is_the_answer_of_that_part_without_the_identity_too() -> None:
     data = vectors(250)
-    found = invariance(ByContent(), data, Noise(), budget=300, identity=False)[0]
+    found = invariance(ByContent(), data, Noise(), max_inputs=300, identity=False)[0]
     assert len(found.positions) == 100
-    alike = found.tally.classes[:, 1] == found.tally.classes[:, 2]
-    assert found.reading("pa").value == pytest.approx(alike.mean())
+    alike = found.counts.classes[:, 1] == found.counts.classes[:, 2]
+    assert found.mean_with_interval("pa").value == pytest.approx(alike.mean())
 
 
-@pytest.mark.parametrize("wish", [{"budget": 300}, {"precision": 0.06}])
+@pytest.mark.parametrize("wish", [{"max_inputs": 300}, {"precision": 0.06}])
 @pytest.mark.parametrize("identity", [True, False])
 def test_looking_at_a_part_does_not_bias(wish: dict[str, Any], identity: bool) -> None:
     """Over many seeds the mean of a part is the mean of the whole."""
@@ -200,7 +202,9 @@ def test_looking_at_a_part_does_not_bias(wish: dict[str, Any], identity: bool) -
         part = invariance(Linear(), data, Noise(3.0), **given, **wish)
         whole = invariance(Linear(), data, Noise(3.0), **given)
         assert part.effort.drawn < 0.7 * whole.effort.drawn
-        gaps.append(part[0].reading("pa").value - whole[0].reading("pa").value)
+        gaps.append(
+            part[0].mean_with_interval("pa").value - whole[0].mean_with_interval("pa").value
+        )
     assert abs(np.mean(gaps)) < 4 * np.std(gaps) / np.sqrt(len(gaps))
     assert np.std(gaps) / np.sqrt(len(gaps)) < 0.006
 
@@ -210,14 +214,14 @@ def test_the_least_sure_model_decides_when_to_stop() -> None:
     alone = invariance(sure, vectors(3000), Noise(), precision=0.02)
     both = invariance({**sure, "by content": ByContent()}, vectors(3000), Noise(), precision=0.02)
     assert both.effort.drawn > alone.effort.drawn
-    assert all(one.reading("pa").half_width <= 0.02 for one in both)
+    assert all(one.mean_with_interval("pa").half_width <= 0.02 for one in both)
 
 
 def test_a_precision_and_a_budget_stop_at_whichever_comes_first() -> None:
-    wide = invariance(Linear(), vectors(3000), Noise(), precision=0.04, budget=30_000)
+    wide = invariance(Linear(), vectors(3000), Noise(), precision=0.04, max_inputs=30_000)
     assert wide.effort.reached
     assert wide.effort.drawn < 3000
-    short = invariance(Linear(), vectors(3000), Noise(), precision=0.001, budget=700)
+    short = invariance(Linear(), vectors(3000), Noise(), precision=0.001, max_inputs=700)
     assert not short.effort.reached
     assert 697 < short.effort.drawn <= 700
     assert short.effort.wanted == 0.001

@@ -14,39 +14,47 @@ from hypothesis import strategies as st
 
 from oodometer.core import inputs as batches
 from oodometer.core.errors import InputError
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.data import as_dataset
-from oodometer.neighborhood._neighborhood_sampler import BYTES, ROWS, Show, ahead, distinct
-from oodometer.neighborhood.sampling import Round
-from oodometer.transforms import named
+from oodometer.neighborhood._neighborhood_sampler import (
+    MAX_BATCH_BYTES,
+    MAX_BATCH_ROWS,
+    NeighborhoodSampler,
+    deduplicate,
+    prefetch,
+)
+from oodometer.neighborhood.sampling import SamplingRound
+from oodometer.transforms import get
 from tests.neighborhood.test_invariance import Noise, vectors
 
 
 @given(st.lists(st.sampled_from(["a", "b", "", "ab"]), min_size=1, max_size=20))
 def test_distinct_rows_put_back_in_their_places_are_the_rows(rows: list[str]) -> None:
-    found, places = distinct(rows)
+    found, places = deduplicate(rows)
     assert len(found) == len(set(rows))
     assert [found[place] for place in places] == rows
 
 
 def test_distinct_images_keep_their_first_order() -> None:
     images = np.arange(3, dtype=np.uint8)[:, None, None].repeat(4, axis=1).repeat(4, axis=2)
-    found, places = distinct(images[[2, 0, 2, 1, 0]])
+    found, places = deduplicate(images[[2, 0, 2, 1, 0]])
     assert np.array_equal(found, images[[2, 0, 1]])
     assert places.tolist() == [0, 1, 0, 2, 1]
 
 
 def test_what_is_made_is_the_example_and_its_draws() -> None:
     dataset = as_dataset(np.random.default_rng(0).integers(0, 256, (6, 12, 12), dtype=np.uint8))
-    transform = named("translate")
-    shown = Show(dataset, transform, seed=4).make(Round(np.array([5, 2]), range(3)))
-    inputs = shown.inputs[shown.places]
+    transform = get("translate")
+    shown = NeighborhoodSampler(dataset, transform, seed=4).sample(
+        SamplingRound(np.array([5, 2]), range(3))
+    )
+    inputs = shown.inputs[shown.input_index]
     assert np.array_equal(inputs[0], dataset.take(np.array([5, 2])))
     for number in (1, 2):
         for place, example in enumerate((5, 2)):
             one = np.array([example])
             drawn = transform.apply(
-                dataset.take(one), Draws(4, dataset.keys[one], np.array([number]))
+                dataset.take(one), RowStreams(4, dataset.keys[one], np.array([number]))
             )
             assert np.array_equal(inputs[number, place], drawn[0])
 
@@ -56,17 +64,22 @@ def test_a_batch_of_large_rows_has_fewer_of_them() -> None:
         np.zeros((2, 8, 8), dtype=np.uint8) + np.arange(2, dtype=np.uint8)[:, None, None]
     )
     large = as_dataset(np.zeros((1, 2**20), dtype=np.float64))
-    assert Show(small, named("translate"), 0).rows() == ROWS
-    assert Show(large, named("translate"), 0).rows() == BYTES // 2**23
+    assert NeighborhoodSampler(small, get("translate"), 0).default_batch_size() == MAX_BATCH_ROWS
+    assert (
+        NeighborhoodSampler(large, get("translate"), 0).default_batch_size()
+        == MAX_BATCH_BYTES // 2**23
+    )
 
 
 def test_a_transform_that_loses_rows_is_named() -> None:
     class Losing(Noise):
-        def apply(self, inputs: Any, draws: Draws) -> Any:
+        def apply(self, inputs: Any, draws: RowStreams) -> Any:
             return inputs[1:]
 
     with pytest.raises(InputError, match="'noise' made 7 rows of 8"):
-        Show(as_dataset(vectors(4)), Losing(), 0).make(Round(np.arange(4), range(3)))
+        NeighborhoodSampler(as_dataset(vectors(4)), Losing(), 0).sample(
+            SamplingRound(np.arange(4), range(3))
+        )
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2, 5])
@@ -75,7 +88,7 @@ def test_results_come_in_order_whatever_takes_longest(workers: int) -> None:
         time.sleep(0.001 * (7 - number))
         return number
 
-    assert list(ahead(slow, range(7), workers)) == list(range(7))
+    assert list(prefetch(slow, range(7), workers)) == list(range(7))
 
 
 def test_no_more_is_made_than_a_few_beforehand() -> None:
@@ -86,7 +99,7 @@ def test_no_more_is_made_than_a_few_beforehand() -> None:
         made.append(number)
         return number
 
-    results = ahead(make, range(100), 2)
+    results = prefetch(make, range(100), 2)
     assert next(results) == 0
     time.sleep(0.05)
     assert len(made) <= 4
@@ -100,7 +113,7 @@ def test_making_runs_in_another_thread_and_its_errors_arrive() -> None:
             raise ValueError("no batch 2")
         return threading.get_ident()
 
-    results = ahead(make, range(4), 1)
+    results = prefetch(make, range(4), 1)
     assert next(results) != threading.get_ident()
     next(results)
     with pytest.raises(ValueError, match="no batch 2"):
@@ -111,7 +124,7 @@ def test_tables_are_told_apart_by_their_rows() -> None:
     import pyarrow as pa
 
     table = pa.table({"a": [1, 1, 2], "b": ["x", "x", "x"]})
-    found, places = distinct(table)
+    found, places = deduplicate(table)
     assert found.equals(table.take([0, 2]))
     assert places.tolist() == [0, 0, 1]
-    assert batches.kind_of(found) == "table"
+    assert batches.infer_kind(found) == "table"

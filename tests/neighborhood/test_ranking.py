@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oodometer.core.errors import InputError, NoAnswer, UnknownName
+from oodometer.core.errors import InputError, NotApplicable, UnknownName
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimate
 from oodometer.data import as_dataset
-from oodometer.estimators import named
-from oodometer.models.inference import classify_all
+from oodometer.estimators import get
+from oodometer.models.inference import predict_dataset
 from oodometer.neighborhood import ranking
 from oodometer.neighborhood._invariance import invariance
 from oodometer.neighborhood.ranking import rank
@@ -44,7 +44,10 @@ def labelled(n: int, seed: int) -> Any:
 def test_the_order_is_that_of_the_measure() -> None:
     data = vectors(400)
     found = rank(MODELS, data, transform=Noise(0.6))
-    values = {one.model: one.reading("ni").value for one in invariance(MODELS, data, Noise(0.6))}
+    values = {
+        one.model: one.mean_with_interval("ni").value
+        for one in invariance(MODELS, data, Noise(0.6))
+    }
     assert found.names == ("calm", "middling", "shaky")
     assert {one.model: one.value for one in found} == pytest.approx(values)
     assert found.measure == "NI-Noise"
@@ -99,11 +102,11 @@ def test_an_estimator_ranks_by_its_estimates() -> None:
     found = rank(MODELS, target, by="doc", source=source)
     for one in found:
         model = next(m for m in MODELS if m.name == one.model)
-        known, new = classify_all(model, source), classify_all(model, as_dataset(target))
-        assert one.value == named("doc").estimate(known, new).value
+        known, new = predict_dataset(model, source), predict_dataset(model, as_dataset(target))
+        assert one.value == get("doc").estimate(known, new).value
     assert found.names[0] == "calm"
     assert found.models[0].beats_next == 1.0
-    assert rank(MODELS, target, by=named("doc"), source=source) == found
+    assert rank(MODELS, target, by=get("doc"), source=source) == found
 
 
 @dataclass(frozen=True)
@@ -115,8 +118,8 @@ class OneSided:
     assumes: str = "nothing"
 
     def estimate(self, source: Predictions, target: Predictions) -> Estimate:
-        assert source.labelled
-        assert not target.labelled
+        assert source.is_labelled
+        assert not target.is_labelled
         return Estimate(float((source if self.side == "source" else target).confidence.mean()))
 
 
@@ -129,7 +132,7 @@ def test_both_sides_are_drawn_again_and_labels_of_the_target_are_hidden(side: st
 def test_draws_are_those_asked_for() -> None:
     found = rank(MODELS[:1], vectors(50), transform=Noise(0.6), draws=3)
     measured = invariance(MODELS[:1], vectors(50), Noise(0.6), draws=3)
-    assert found.models[0].value == pytest.approx(measured[0].reading("ni").value)
+    assert found.models[0].value == pytest.approx(measured[0].mean_with_interval("ni").value)
 
 
 @pytest.mark.parametrize("n", [50, 9000])
@@ -142,8 +145,8 @@ def test_as_many_draws_again_for_few_rows_as_for_many(
         shapes.append(given[4].shape)
         return plain(*given)
 
-    plain = ranking._ranking
-    monkeypatch.setattr(ranking, "_ranking", noted)
+    plain = ranking._build_ranking
+    monkeypatch.setattr(ranking, "_build_ranking", noted)
     rank(MODELS[:1], vectors(n), by=lambda rows: rows.confidence)
     assert shapes == [(1000, 1)]
 
@@ -161,7 +164,7 @@ def test_neither_the_order_of_the_data_nor_batches_change_a_ranking() -> None:
     data = vectors(80)
     order = np.random.default_rng(1).permutation(80)
     first = rank(MODELS, data, transform=Noise(0.6))
-    second = rank(MODELS, data[order], transform=Noise(0.6), batch=7, threads=2)
+    second = rank(MODELS, data[order], transform=Noise(0.6), batch_size=7, threads=2)
     for one, other in zip(first, second, strict=True):
         assert one.beats_next == other.beats_next
         assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high))
@@ -202,7 +205,7 @@ def test_a_line_through_known_models_predicts_the_others() -> None:
     data = vectors(200)
     values = {one.model: one.value for one in rank(models, data, transform=Noise(0.6))}
     known = {name: 1.5 * values[name] - 0.6 for name in ("m0", "m2", "m3")}
-    found = rank(models, data, transform=Noise(0.6), known=known)
+    found = rank(models, data, transform=Noise(0.6), known_accuracies=known)
     for one in found:
         assert one.accuracy == pytest.approx(1.5 * one.value - 0.6)
     assert rank(models, data, transform=Noise(0.6)).models[0].accuracy is None
@@ -215,7 +218,7 @@ def test_a_predicted_accuracy_may_leave_its_range() -> None:
     lowest = sorted(values, key=lambda name: values[name])[:3]
     slope = 0.9 / (values[lowest[2]] - values[lowest[0]])
     known = {name: slope * (values[name] - values[lowest[0]]) for name in lowest}
-    found = rank(models, vectors(200), transform=Noise(0.6), known=known)
+    found = rank(models, vectors(200), transform=Noise(0.6), known_accuracies=known)
     best = found.models[0]
     assert best.accuracy == pytest.approx(slope * (best.value - values[lowest[0]]))
     assert (best.accuracy or 0.0) > 1.0
@@ -224,11 +227,11 @@ def test_a_predicted_accuracy_may_leave_its_range() -> None:
 def test_a_line_needs_three_distinct_points_of_models_that_are_there() -> None:
     data = vectors(20)
     with pytest.raises(InputError, match="three distinct points; got 2"):
-        rank(MODELS, data, transform=Noise(0.6), known={"calm": 0.9, "shaky": 0.5})
+        rank(MODELS, data, transform=Noise(0.6), known_accuracies={"calm": 0.9, "shaky": 0.5})
     with pytest.raises(UnknownName, match="No model is called 'clam'"):
-        rank(MODELS, data, transform=Noise(0.6), known={"clam": 0.9})
+        rank(MODELS, data, transform=Noise(0.6), known_accuracies={"clam": 0.9})
     with pytest.raises(InputError, match="'calm' must be a fraction from 0 to 1; got 90"):
-        rank(MODELS, data, transform=Noise(0.6), known={"calm": 90})
+        rank(MODELS, data, transform=Noise(0.6), known_accuracies={"calm": 90})
 
 
 class Fickle:
@@ -243,7 +246,7 @@ class Fickle:
     def estimate(self, source: Predictions, target: Predictions) -> Estimate:
         self.asked += 1
         if self.asked > len(MODELS) and self.asked % self.every == 0:
-            raise NoAnswer("not today")
+            raise NotApplicable("not today")
         return Estimate(float(target.confidence.mean()))
 
 
@@ -251,7 +254,7 @@ def test_draws_without_an_answer_are_left_out_unless_they_are_most() -> None:
     source, target = labelled(60, 1), vectors(40, 2)
     found = rank(MODELS, target, by=Fickle(10), source=source)
     assert found.models[0].low < found.models[0].value < found.models[0].high
-    with pytest.raises(NoAnswer, match="no answer for most draws of the examples: not today"):
+    with pytest.raises(NotApplicable, match="no answer for most draws of the examples: not today"):
         rank(MODELS, target, by=Fickle(2), source=source)
 
 

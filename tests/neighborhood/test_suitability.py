@@ -13,7 +13,7 @@ from oodometer.core.predictions import Predictions
 from oodometer.data import as_dataset
 from oodometer.neighborhood._invariance import invariance
 from oodometer.neighborhood.suitability import suggest_transforms
-from oodometer.transforms import fitting
+from oodometer.transforms import available_for_kind
 from tests.neighborhood.test_invariance import Linear, Noise, vectors
 from tests.support.stub_models import ByContent
 
@@ -39,7 +39,7 @@ def halves(n: int = 60) -> np.ndarray:
 
 def test_the_fit_come_first_by_their_entropy_and_the_unfit_say_why() -> None:
     found = suggest_transforms(LeftOrRight(), halves())
-    assert {one.transform for one in found} == {m.name for m in fitting("images")}
+    assert {one.transform for one in found} == {m.name for m in available_for_kind("images")}
     rises = [one.entropy_difference for one in found if one.fit]
     assert rises == sorted(r for r in rises if r is not None)
     verdicts = [one.fit for one in found]
@@ -55,7 +55,7 @@ def test_the_entropy_is_that_of_invariance_on_the_sample() -> None:
     (one,) = suggest_transforms(Linear(), data, candidates=[Noise(0.5)], draws=4)
     measured = invariance(Linear(), data, Noise(0.5), draws=4)[0]
     assert one.entropy_difference == pytest.approx(measured.entropy_difference)
-    assert one.ni == pytest.approx(measured.reading("ni").value)
+    assert one.ni == pytest.approx(measured.mean_with_interval("ni").value)
 
 
 def test_rough_noise_is_unfit_and_gentle_noise_is_fit() -> None:

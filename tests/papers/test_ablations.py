@@ -35,7 +35,7 @@ from benchmarks.studies._ablations import (
 from oodometer.core.protocols import Dataset, Model
 from oodometer.data import as_dataset
 from oodometer.models import FunctionModel
-from oodometer.models.inference import classify_all
+from oodometer.models.inference import predict_dataset
 from tests.support.research_data import needs
 
 # The quick ones: small and larger perceptrons, trained briefly.
@@ -65,7 +65,7 @@ def toy_data() -> Dataset:
 
 
 def test_what_is_right_is_what_the_models_get_right(toys: Judged) -> None:
-    said = [classify_all(toy_model(cells), toy_data()) for cells in (4, 16, 40)]
+    said = [predict_dataset(toy_model(cells), toy_data()) for cells in (4, 16, 40)]
     assert np.array_equal(toys.right, np.stack([rows.correct for rows in said]))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import quality_few_labels
 from benchmarks.studies import agreement_cifar
-from oodometer.estimators.aline import agreement_line, agreements
+from oodometer.estimators.aline import agreements, fit_agreement_line
 from tests.support.research_data import needs
 
 
@@ -33,13 +33,15 @@ def test_agreement_on_the_line_tells_thirty_models_on_new_images() -> None:
     target = targets["v6"]
 
     def error(models: np.ndarray) -> tuple[float, float]:
-        line = agreement_line(
+        line = fit_agreement_line(
             source.accuracy[models],
             agreements(source.classes[models]),
             agreements(target.classes[models]),
         )
         truth = target.accuracy[models]
-        return tuple(100 * float(np.abs(one - truth).mean()) for one in (line.s, line.d))  # type: ignore[return-value]
+        return tuple(
+            100 * float(np.abs(one - truth).mean()) for one in (line.aline_s, line.aline_d)
+        )  # type: ignore[return-value]
 
     s, d = error(np.arange(len(source.classes)))
     assert min(s, d) == pytest.approx(1.1, abs=0.15)

@@ -17,18 +17,18 @@ from benchmarks.quality_measures_pacs import (
     trained,
 )
 from oodometer import measures
-from oodometer.measures._measure import Noise
+from oodometer.measures._measure import SubsetNoise
 from tests.support.research_data import needs
 
 
 def test_what_is_measured_there_are_measures_for() -> None:
     for name in (*DISTANCES, *PUBLISHED):
-        assert measures.named(name).name == name
+        assert measures.get(name).name == name
 
 
 def test_a_claim_that_does_not_hold_is_named() -> None:
     rising = {name: dict.fromkeys(DISTANCES, float(place)) for place, name in enumerate(DOMAINS)}
-    quiet, loud = [Noise(1.0, 0.1, 20)], [Noise(1.0, 0.5, 20)]
+    quiet, loud = [SubsetNoise(1.0, 0.1, 20)], [SubsetNoise(1.0, 0.5, 20)]
     noise = {"h-divergence": quiet, "hdh-divergence": loud, "hdh-divergence-ms": loud}
     assert missed(rising, noise) == []
     turned = {**noise, "hdh-divergence": quiet}
@@ -40,7 +40,10 @@ def test_a_claim_that_does_not_hold_is_named() -> None:
 
 
 def test_a_ratio_is_the_mean_over_models_that_have_one() -> None:
-    assert mean_ratio([Noise(1.0, 0.5, 9), Noise(1.0, 0.25, 9), Noise(1.0, 0.0, 9)]) == 3.0
+    assert (
+        mean_ratio([SubsetNoise(1.0, 0.5, 9), SubsetNoise(1.0, 0.25, 9), SubsetNoise(1.0, 0.0, 9)])
+        == 3.0
+    )
 
 
 @pytest.mark.realdata

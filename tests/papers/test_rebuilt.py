@@ -17,11 +17,15 @@ from benchmarks.studies._pages import Claim, Page
 from benchmarks.studies._reported import NI, NI_COLUMNS
 from benchmarks.studies.agreement_cifar import Said, on_the_line, predicted
 from oodometer.core.errors import InputError
-from oodometer.core.random_streams import Draws
-from oodometer.studies.analysis._compare_measures import judge
-from oodometer.studies.analysis.averaged_correlations import Averaged, adjusted, averaged
-from oodometer.studies.analysis.evaluation_table import Table
-from oodometer.studies.analysis.factors import table_factors
+from oodometer.core.random_streams import RowStreams
+from oodometer.studies.analysis._compare_measures import compare_measures
+from oodometer.studies.analysis.averaged_correlations import (
+    AveragedCorrelations,
+    adjusted_correlations,
+    average_correlations,
+)
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.factors import table_factor_analysis
 
 PAGE = Page(
     name="made", title="Made", done="Nothing.", tables={"One": (("a", "b"), [("1", "2")])},
@@ -57,11 +61,11 @@ def test_a_page_its_numbers_and_its_picture_say_where_they_come_from(
 def test_neighbors_are_the_wordings_by_number() -> None:
     others = {("a", "b"): (("a1", "b1"), ("a2", "b2")), ("c", "d"): (("c1", "d1"), ("c2", "d2"))}
     aligned = Aligned("made", others)
-    draws = Draws(0, np.arange(3, dtype=np.uint64), np.array([1, 2, 2]))
+    draws = RowStreams(0, np.arange(3, dtype=np.uint64), np.array([1, 2, 2]))
     found = aligned.apply([("a", "b"), ("a", "b"), ("c", "d")], draws)
     assert found == [("a1", "b1"), ("a2", "b2"), ("c2", "d2")]
     with pytest.raises(InputError, match="'a' has 2 other wordings, and number 3 was asked for"):
-        aligned.apply([("a", "b")], Draws(0, np.zeros(1, dtype=np.uint64), np.array([3])))
+        aligned.apply([("a", "b")], RowStreams(0, np.zeros(1, dtype=np.uint64), np.array([3])))
     assert repr(aligned) == "Aligned('made', 2 pairs)"
     assert len({aligned, Aligned("made", dict(others))}) == 1  # a study asks whether it has met it
 
@@ -70,7 +74,7 @@ def judged() -> Any:
     rng = np.random.default_rng(0)
     n = 30
     accuracy = rng.random(n)
-    return judge(Table.read({
+    return compare_measures(EvaluationTable.read({
         "model": [f"m{j // 3}" for j in range(n)], "trained_on": ["ab"[j // 3 % 2] for j in range(n)],
         "tested_on": ["abc"[j % 3] for j in range(n)], "accuracy": accuracy,
         "ni-randaugment": accuracy, "atc-mc": rng.random(n),
@@ -105,7 +109,9 @@ def test_a_duel_that_luck_may_have_won_is_not_called_won() -> None:
         "tested_on": ["cdefgh"[j % 6] for j in range(n)], "accuracy": rng.random(n),
         "first": rng.random(n), "second": rng.random(n),
     }  # fmt: skip
-    found = _judged.better(judge(Table.read(rows)), "macro_tau", "first", "second")
+    found = _judged.better(
+        compare_measures(EvaluationTable.read(rows)), "macro_tau", "first", "second"
+    )
     assert found.holds is None
     assert found.told().startswith("- Can't be told here: first has a better Macro τ than second")
 
@@ -118,7 +124,7 @@ def test_a_duel_is_told_group_by_group() -> None:
     claim = _judged.better(found, "macro_tau", "ni-randaugment", "atc-mc")
     assert f"better in 4 of 4 groups, by {off.mean():+.3f} ± " in claim.figures
     assert "within its error" not in claim.figures
-    even = judge(Table.read({
+    even = compare_measures(EvaluationTable.read({
         "model": [*"klmn"] * 2, "trained_on": ["a"] * 8, "tested_on": [*"bbbbcccc"],
         "accuracy": [0.1, 0.2, 0.3, 0.4] * 2, "x": [1, 2, 3, 4, 4, 3, 2, 1],
         "y": [4, 3, 2, 1, 1, 2, 3, 5],
@@ -129,7 +135,7 @@ def test_a_duel_is_told_group_by_group() -> None:
 
 
 def test_accuracies_are_told_at_home_and_elsewhere() -> None:
-    table = Table.read({
+    table = EvaluationTable.read({
         "model": ["m", "m", "n", "n"], "trained_on": ["a"] * 4, "tested_on": [*"abab"],
         "accuracy": [0.9, 0.3, 0.9, 0.3],
     }, measures=())  # fmt: skip
@@ -185,24 +191,24 @@ def ao_rows() -> dict[str, list[Any]]:
 
 
 def test_the_page_of_matrices_counts_its_pairs_and_takes_no_answer_for_none() -> None:
-    table = Table.read(ao_rows(), measures=ao.METRICS)
+    table = EvaluationTable.read(ao_rows(), measures=ao.METRICS)
     text = ao.page(table).text()
     assert "PACS (2 pairs;" in text
     assert "and reviews (2 pairs," in text
     assert "+0.49 in the paper" in text
     line = next(one for one in text.splitlines() if one.startswith("| ID adversarial_error"))
     assert [cell.strip() for cell in line.split("|")][5] == "–", "there are no attacks on texts"
-    alone = table.rows(np.array([task == "sentiment" for task in table.columns["task"]]))
-    beyond = adjusted(alone, metrics=["nll"])
+    alone = table.select_rows(np.array([task == "sentiment" for task in table.columns["task"]]))
+    beyond = adjusted_correlations(alone, metrics=["nll"])
     lone = {"ID error": 0.1, "ID nll": 0.2, "ID adversarial_error": 0.0}
-    found = replace_scores(averaged(table, metrics=ao.METRICS), lone)
-    claims = {one.words: one for one in ao.claims(found, beyond, table_factors(table))}
+    found = replace_scores(average_correlations(table, metrics=ao.METRICS), lone)
+    claims = {one.words: one for one in ao.claims(found, beyond, table_factor_analysis(table))}
     unknown = claims["beyond ID error, the corrupted error tells nothing"]
     assert (unknown.holds, unknown.figures) == (False, "No answer.")
     assert not claims["ID error is the best single predictor of OOD error"].holds
 
 
-def replace_scores(found: Averaged, scores: dict[str, float]) -> Averaged:
+def replace_scores(found: AveragedCorrelations, scores: dict[str, float]) -> AveragedCorrelations:
     """The same with other correlations with OOD error, and none where none is given."""
     values = np.full_like(found.overall.values, np.nan)
     column = list(found.overall.second).index(ao.OOD)

@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oodometer.core.errors import InputError, MissingExtra
-from oodometer.parallel._ordered_map import ROWS, TASKS, blocks, named, ordered
+from oodometer.parallel._ordered_map import (
+    MAX_TASK_ROWS,
+    MIN_TASKS,
+    group_batches,
+    label_payload,
+    ordered_map,
+)
 from oodometer.parallel.runners import Runner, distributed, processes, serial
 from tests.support.distributed_work import Adding, mailed
 
@@ -20,20 +26,20 @@ from tests.support.distributed_work import Adding, mailed
 @given(tasks=st.lists(st.integers()), seed=st.integers(0, 99))
 def test_results_come_in_the_order_of_the_tasks(tasks: list[int], seed: int) -> None:
     expected = [task + 1 for task in tasks]
-    assert list(ordered(mailed(seed), Adding(), tasks)) == expected
-    assert list(ordered(serial, Adding(), tasks)) == expected
+    assert list(ordered_map(mailed(seed), Adding(), tasks)) == expected
+    assert list(ordered_map(serial, Adding(), tasks)) == expected
 
 
 def test_processes_and_a_cluster_give_the_same(two_workers: str) -> None:
     tasks = list(range(20))
     for runner in (processes(2), distributed(two_workers)):
-        assert list(ordered(runner, Adding(5), tasks)) == list(range(5, 25))
+        assert list(ordered_map(runner, Adding(5), tasks)) == list(range(5, 25))
 
 
 def test_large_work_is_sent_to_a_cluster_without_a_word(two_workers: str) -> None:
     """Dask warns of more than ten megabytes, and here warnings are errors."""
     work = Large(bytes(12_000_000))
-    assert list(ordered(distributed(two_workers), work, [1, 2])) == [12_000_001, 12_000_002]
+    assert list(ordered_map(distributed(two_workers), work, [1, 2])) == [12_000_001, 12_000_002]
 
 
 class Large(Adding):
@@ -44,7 +50,7 @@ class Large(Adding):
 
 @given(fails=st.integers(0, 9), seed=st.integers(0, 99))
 def test_a_failure_is_raised_when_it_is_its_turn(fails: int, seed: int) -> None:
-    results = ordered(mailed(seed), Adding(fails=fails), range(10))
+    results = ordered_map(mailed(seed), Adding(fails=fails), range(10))
     assert list(islice(results, fails)) == list(range(1, fails + 1))
     with pytest.raises(ValueError, match=f"no luck with {fails}"):
         next(results)
@@ -62,7 +68,7 @@ def watched(closed: list[str]) -> Runner:
 
 def test_who_has_enough_ends_the_workers() -> None:
     closed: list[str] = []
-    results = ordered(watched(closed), Adding(), [1, 2, 3])
+    results = ordered_map(watched(closed), Adding(), [1, 2, 3])
     assert next(results) == 2
     results.close()
     assert closed == ["closed"]
@@ -70,7 +76,7 @@ def test_who_has_enough_ends_the_workers() -> None:
 
 def test_without_tasks_nobody_is_hired() -> None:
     closed: list[str] = []
-    assert list(ordered(watched(closed), Adding(), [])) == []
+    assert list(ordered_map(watched(closed), Adding(), [])) == []
     assert closed == []
 
 
@@ -82,8 +88,8 @@ class Holding(Adding):
         object.__setattr__(self, "held", held)
         object.__setattr__(self, "told", told)
 
-    def sent(self) -> dict[str, Any]:
-        return named("model", {"good": 1, "mine": self.held}) if self.told else {}  # type: ignore[attr-defined]
+    def payload(self) -> dict[str, Any]:
+        return label_payload("model", {"good": 1, "mine": self.held}) if self.told else {}  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -94,9 +100,9 @@ def test_what_can_not_be_sent_is_named_before_the_work(told: bool, who: str) -> 
     with pytest.raises(
         InputError, match=rf"^{who} can't be sent to workers \(.*pickle.*\)\. Give a f"
     ) as no:
-        list(ordered(mailed(0), Holding(held, told), [1]))
+        list(ordered_map(mailed(0), Holding(held, told), [1]))
     assert "\n" not in str(no.value)
-    assert list(ordered(serial, Holding(held, told), [1])) == [2]
+    assert list(ordered_map(serial, Holding(held, told), [1])) == [2]
 
 
 class Absent:
@@ -118,16 +124,16 @@ def test_what_a_worker_can_not_open_is_told_in_a_line() -> None:
     with pytest.raises(
         InputError, match=r"A worker can't open what it was sent: ModuleNotFoundErr"
     ) as no:
-        list(ordered(mailed(0), work, [1]))
+        list(ordered_map(mailed(0), work, [1]))
     assert str(no.value).endswith("Give every worker the same files and the same packages.")
     with pytest.raises(MissingExtra, match=r"^pip install it$"):
-        list(ordered(mailed(0), Holding(Absent(MissingExtra("pip install it"))), [1]))
+        list(ordered_map(mailed(0), Holding(Absent(MissingExtra("pip install it"))), [1]))
 
 
 def test_work_is_opened_once_in_a_process_and_passed_on_as_it_came() -> None:
-    from oodometer.parallel._ordered_map import _Packed
+    from oodometer.parallel._ordered_map import _PickledTask
 
-    packed = _Packed.of(Adding())
+    packed = _PickledTask.from_task(Adding())
     assert packed.work is packed.work
     again = pickle.loads(pickle.dumps(packed))
     assert "work" in vars(packed)
@@ -135,9 +141,9 @@ def test_work_is_opened_once_in_a_process_and_passed_on_as_it_came() -> None:
     assert again((0, 1)) == 2
 
 
-@given(n=st.integers(0, 400), rows=st.integers(1, 3 * ROWS))
+@given(n=st.integers(0, 400), rows=st.integers(1, 3 * MAX_TASK_ROWS))
 def test_blocks_are_all_batches_in_order_and_not_too_large(n: int, rows: int) -> None:
-    cut = blocks(range(n), rows)
+    cut = group_batches(range(n), rows)
     assert [batch for block in cut for batch in block] == list(range(n))
-    assert all(len(block) * rows <= ROWS or len(block) == 1 for block in cut)
-    assert len(cut) >= min(n, TASKS)
+    assert all(len(block) * rows <= MAX_TASK_ROWS or len(block) == 1 for block in cut)
+    assert len(cut) >= min(n, MIN_TASKS)

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import same
+from oodometer.core.inputs import batches_equal
 from oodometer.data import as_dataset
 from oodometer.models import FunctionModel, as_model
-from oodometer.parallel.pickling import Place
+from oodometer.parallel.pickling import ReopenSpec
 from tests.support.stub_models import forget_modules
 
 
@@ -40,7 +40,7 @@ def test_a_file_is_sent_as_its_place(name: str, tmp_path: Path) -> None:
     assert len(pickle.dumps(here)) < 1000
     assert (there.name, there.fingerprint, len(there)) == (here.name, here.fingerprint, 2)
     assert there.labels.tolist() == [1, 0]
-    assert same(there.take(slice(0, 2)), here.take(slice(0, 2)))
+    assert batches_equal(there.take(slice(0, 2)), here.take(slice(0, 2)))
 
 
 def test_a_file_that_has_changed_is_named(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_changed_copy_has_no_place(tmp_path: Path) -> None:
 
 
 def test_settings_that_are_no_plain_values_have_no_place() -> None:
-    assert Place.of("a:b", "c", {"labels": np.zeros(2)}) is None
-    found = Place.of("a:b", "c", {"classes": ["x", "y"]})
+    assert ReopenSpec.create("a:b", "c", {"labels": np.zeros(2)}) is None
+    found = ReopenSpec.create("a:b", "c", {"classes": ["x", "y"]})
     assert found is not None
     assert found.settings == (("classes", ("x", "y")),)

@@ -143,7 +143,7 @@ def test_a_task_that_kills_every_worker_has_failed_and_the_others_have_not() -> 
 
 def test_workers_that_cannot_start_are_told_of_once() -> None:
     with (
-        mock.patch("oodometer.parallel.worker_pool._serve", new=os.abort),
+        mock.patch("oodometer.parallel.worker_pool._worker_main", new=os.abort),
         closing(processes(1)(runner_tasks.double, list(range(50)))) as outcomes,
         pytest.raises(OodometerError, match=r"Workers die before they have a task \(exit code"),
     ):
@@ -246,7 +246,7 @@ def test_a_scheduler_that_is_not_there_is_named(address: str) -> None:
 def test_a_server_that_is_no_scheduler_is_named(
     answer: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("oodometer.parallel.runners.PATIENCE", 1.0)
+    monkeypatch.setattr("oodometer.parallel.runners.CONNECT_TIMEOUT_SECONDS", 1.0)
 
     class Answering(socketserver.BaseRequestHandler):
         def handle(self) -> None:
@@ -268,7 +268,7 @@ def test_a_server_that_is_no_scheduler_is_named(
 def test_a_scheduler_that_goes_is_told_in_a_line(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("oodometer.parallel.runners.PATIENCE", 1.0)
+    monkeypatch.setattr("oodometer.parallel.runners.CONNECT_TIMEOUT_SECONDS", 1.0)
     cluster: Any = importlib.import_module("distributed").LocalCluster
     given = {"dashboard_address": ":0", "silence_logs": logging.CRITICAL}
     with cluster(n_workers=1, threads_per_worker=1, **given) as found:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import torch
 
-from oodometer.parallel._thread_limits import one_thread
+from oodometer.parallel._thread_limits import limit_to_one_thread
 
 
 def test_work_hasone_thread_and_gives_the_others_back() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        with one_thread():
+        with limit_to_one_thread():
             assert torch.get_num_threads() == 1
         assert torch.get_num_threads() == 2
     finally:

@@ -42,7 +42,7 @@ def target() -> Predictions:
 
 @pytest.fixture(scope="session")
 def assessment(source: Predictions, target: Predictions) -> Assessment:
-    return oodometer.estimate(source, target, by=np.resize(HOSTILE, 300), replicates=20)
+    return oodometer.estimate(source, target, segment_by=np.resize(HOSTILE, 300), replicates=20)
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +55,7 @@ def assessed(assessment: Assessment, source: Predictions, target: Predictions) -
 def timed(source: Predictions, target: Predictions) -> str:
     """An assessment by days, of some too few rows."""
     at = np.datetime64("2026-02-20") + np.arange(300) // 10
-    found = oodometer.estimate(source, target, by=at, replicates=20)
+    found = oodometer.estimate(source, target, segment_by=at, replicates=20)
     facts = {HOSTILE[1]: HOSTILE[0]}
     return assessment_page(found, source, target, title=HOSTILE[1], reproduce=facts)
 
@@ -95,9 +95,11 @@ def ranked_models() -> str:
     ]
     known = {name: 0.2 * i + 0.1 for i, name in enumerate(HOSTILE)}
     found, show = invariance_runs.ranked(
-        invariance_runs.images(20, 12, 10, 3), *models, known=known, draws=10
+        invariance_runs.images(20, 12, 10, 3), *models, known_accuracies=known, draws=10
     )
-    return ranking_page(found, show, title=HOSTILE[1], reproduce={"seed": "0"}, known=known)
+    return ranking_page(
+        found, show, title=HOSTILE[1], reproduce={"seed": "0"}, known_accuracies=known
+    )
 
 
 @pytest.fixture(

@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from oodometer.report.page import FOLDER
+from oodometer.report.page import TEMPLATE_FOLDER
 from tests.report.test_page import Attributes, Elements
 
-STYLE = (FOLDER / "page.css").read_text()
+STYLE = (TEMPLATE_FOLDER / "page.css").read_text()
 # What WCAG 2 asks of text, level AA.
 LEAST = 4.5
 # All colours that some text has, and all grounds that text lies on.

@@ -12,9 +12,9 @@ import pytest
 
 import oodometer
 from oodometer import Assessment, Predictions
-from oodometer.assessment.result import points, span
+from oodometer.assessment.result import format_interval, format_percent
 from oodometer.report import assessment_page
-from oodometer.report.assessment_figures import Shown, figures
+from oodometer.report.assessment_figures import FigureInput, draw_assessment_figures
 
 
 def page_of(source: Predictions, target: Predictions, **options: object) -> str:
@@ -30,9 +30,9 @@ def words(page: str) -> str:
 
 def test_the_headline_and_the_verdict_are_in_it(assessed: str, assessment: Assessment) -> None:
     found = assessment.headline.estimate
-    assert f"<strong>{points(found.value)}&nbsp;%</strong>" in assessed
+    assert f"<strong>{format_percent(found.value)}&nbsp;%</strong>" in assessed
     text = words(assessed)
-    assert span(found) in text
+    assert format_interval(found) in text
     assert assessment.verdict in text
     assert found.assumes in text
 
@@ -41,16 +41,18 @@ def test_every_method_light_and_segment_is_in_a_table(
     assessed: str, assessment: Assessment
 ) -> None:
     for found in assessment.estimates:
-        row = f'{found.method}</th><td class="number">{points(found.value)}</td>'
-        assert row + f'<td class="number">{span(found)}</td>' in assessed
+        row = f'{found.method}</th><td class="number">{format_percent(found.value)}</td>'
+        assert row + f'<td class="number">{format_interval(found)}</td>' in assessed
     text = words(assessed)
     for diagnostic in assessment.diagnostics:
-        said = f"{diagnostic.name}{diagnostic.value:.3g}{diagnostic.meaning}{diagnostic.to_do}"
-        assert f"{diagnostic.light}{said}" in text
+        said = (
+            f"{diagnostic.name}{diagnostic.value:.3g}{diagnostic.meaning}{diagnostic.advice_text}"
+        )
+        assert f"{diagnostic.status}{said}" in text
     for segment in assessment.segments:
         assert segment.estimate is not None
-        assert f"{segment.value}{segment.n}{points(segment.estimate.value)}" in text
-    for method, reason in assessment.refused.items():
+        assert f"{segment.value}{segment.n}{format_percent(segment.estimate.value)}" in text
+    for method, reason in assessment.skipped.items():
         assert f"{method}no answer: {reason}" in text
 
 
@@ -60,10 +62,10 @@ def test_the_worst_lights_come_first_and_say_what_to_do(
     lights = re.findall(r'<td><span class="light (\w+)">', assessed)
     assert lights == sorted(lights, key=["red", "amber", "green"].index)
     assert len(lights) == len(assessment.diagnostics)
-    lit = [d for d in assessment.diagnostics if d.light != "green"]
+    lit = [d for d in assessment.diagnostics if d.status != "green"]
     assert lit
-    assert all(d.advice and d.advice == d.to_do for d in lit)
-    assert all(d.to_do == "nothing" for d in assessment.diagnostics if d not in lit)
+    assert all(d.advice and d.advice == d.advice_text for d in lit)
+    assert all(d.advice_text == "nothing" for d in assessment.diagnostics if d not in lit)
 
 
 def test_the_headline_is_drawn_with_all_its_intervals(
@@ -78,7 +80,7 @@ def test_the_headline_is_drawn_with_all_its_intervals(
         name: pytest.approx(100 * end)
         for name, end in zip(("interval", "source", "methods"), ends, strict=True)
     }
-    assert f"all methods {points(min(values))}–{points(max(values))}" in gauge
+    assert f"all methods {format_percent(min(values))}–{format_percent(max(values))}" in gauge
 
 
 def test_an_estimate_without_an_interval_is_drawn_as_a_point(
@@ -102,7 +104,10 @@ def test_it_says_how_to_reproduce(source: Predictions, target: Predictions) -> N
 def test_charts_show_the_calibrated_confidence(
     assessment: Assessment, source: Predictions, target: Predictions
 ) -> None:
-    drawn = {f.key: f for f in figures(Shown.of(assessment, source, target))[0]}
+    drawn = {
+        f.key: f
+        for f in draw_assessment_figures(FigureInput.from_assessment(assessment, source, target))[0]
+    }
     assert list(drawn) == ["methods", "confidence", "reliability", "classes"]
     assert assessment.temperature is not None
     mean = source.at_temperature(assessment.temperature).confidence.mean()
@@ -128,7 +133,9 @@ def test_many_rows_and_classes_stay_a_small_page() -> None:
         logits = rng.normal(size=(n, k)).astype(np.float32)
         logits[np.arange(n), labels] += 4
         rows = Predictions.from_logits(logits, labels=labels)
-        return page_of(rows, rows, methods=["ac", "doc", "atc-mc"], by=np.arange(n) * 99 // n)
+        return page_of(
+            rows, rows, methods=["ac", "doc", "atc-mc"], segment_by=np.arange(n) * 99 // n
+        )
 
     for n, k in ((2_000, 100), (20_000, 1_000)):
         page = made(n, k)
@@ -163,8 +170,8 @@ def test_signals_alone_give_a_page_without_classes() -> None:
     rng = np.random.default_rng(0)
     confidence = rng.uniform(0.5, 1.0, size=200)
     correct = rng.random(200) < confidence
-    source = Predictions.from_signals(confidence, k=5, correct=correct)
-    page = page_of(source, Predictions.from_signals(confidence**2, k=5))
+    source = Predictions.from_confidence(confidence, k=5, correct=correct)
+    page = page_of(source, Predictions.from_confidence(confidence**2, k=5))
     assert 'id="classes-spec"' not in page
     assert 'id="confidence-spec"' in page
     reason = "from confidences alone it is not known which they are"
@@ -180,7 +187,10 @@ def test_target_classes_may_come_in_another_order(
     turned = Predictions.from_logits(
         target.scores[:, order], class_names=[target.class_names[j] for j in order]
     )
-    straight, other = (figures(Shown.of(assessment, source, t))[0][3] for t in (target, turned))
+    straight, other = (
+        draw_assessment_figures(FigureInput.from_assessment(assessment, source, t))[0][3]
+        for t in (target, turned)
+    )
     assert straight.key == "classes"
     assert straight.table == other.table
 
@@ -189,7 +199,7 @@ def test_very_many_classes_do_not_dwarf_those_that_are_drawn() -> None:
     logits = np.random.default_rng(0).normal(size=(2_000, 200))
     rows = Predictions.from_logits(logits, labels=logits.argmax(axis=1) // 2)
     found = oodometer.estimate(rows, rows, methods=["ac"], replicates=20)
-    classes = figures(Shown.of(found, rows, rows))[0][3]
+    classes = draw_assessment_figures(FigureInput.from_assessment(found, rows, rows))[0][3]
     assert classes.table is not None
     other, *_ = classes.table.rows[-1]
     assert other == "other (170 classes)"

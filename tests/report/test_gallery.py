@@ -20,13 +20,13 @@ import pytest
 from oodometer.core import inputs as batches
 from oodometer.core.errors import InputError, UnknownName
 from oodometer.core.protocols import Model
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.data import as_dataset
 from oodometer.neighborhood._invariance import invariance
-from oodometer.neighborhood._neighborhood_sampler import Show
-from oodometer.neighborhood.sampling import Round
+from oodometer.neighborhood._neighborhood_sampler import NeighborhoodSampler
+from oodometer.neighborhood.sampling import SamplingRound
 from oodometer.report.gallery import write_gallery
-from oodometer.report.neighborhood_view import Decision
+from oodometer.report.neighborhood_view import MemberDecision
 from tests.support import invariance_runs
 from tests.support.invariance_runs import DATA, TEXTS, Hashed, Nudge, images
 from tests.support.invariance_runs import HOSTILE_TEXT as HOSTILE
@@ -85,8 +85,8 @@ def test_the_page_says_what_the_models_say(data: Any, tmp_path: Path) -> None:
         # The slow way: every draw on its own, and no draw twice.
         expected: dict[bytes, list[Any]] = {}
         for number in range(7):
-            shown = run.show.make(Round(np.array([position]), range(number, number + 1)))
-            content = next(batches.row_bytes(shown.inputs))
+            shown = run.show.sample(SamplingRound(np.array([position]), range(number, number + 1)))
+            content = next(batches.iter_row_bytes(shown.inputs))
             said = [Hashed("", 1).classify(shown.inputs), Hashed("", 7).classify(shown.inputs)]
             classes = [one.class_names[one.classes[0]] for one in said if one.class_names]
             name = f"draw {number}" if number else "original"
@@ -113,12 +113,12 @@ def test_nothing_shown_becomes_markup(data: Any, tmp_path: Path) -> None:
 
 def test_changed_words_are_marked_and_lost_ones_struck_out(tmp_path: Path) -> None:
     class Other(Nudge):
-        def apply(self, inputs: Any, draws: Draws) -> Any:
+        def apply(self, inputs: Any, draws: RowStreams) -> Any:
             return ["a fine film" for _ in inputs]
 
     dataset = as_dataset(["a good film", "a good film too"])
     found = invariance(Hashed("first"), dataset, Other(), draws=3)
-    run = Judged(found, Show(dataset, Other(), 0))
+    run = Judged(found, NeighborhoodSampler(dataset, Other(), 0))
     assert "a <del>good</del> <mark>fine</mark> film</bdi>" in run.page(tmp_path / "gallery")
 
 
@@ -153,10 +153,10 @@ def test_every_image_has_a_picture_that_shows_what_was_judged(
 
 
 def test_a_class_that_ascii_cannot_write_is_its_number_in_a_picture() -> None:
-    assert Decision(2, "größe", False).plain == "2"
-    assert Decision(2, "a\nb", False).plain == "2"
-    assert Decision(2, " ", False).plain == "2"
-    assert Decision(2, "big", True).plain == "!= big"
+    assert MemberDecision(2, "größe", False).ascii_text == "2"
+    assert MemberDecision(2, "a\nb", False).ascii_text == "2"
+    assert MemberDecision(2, " ", False).ascii_text == "2"
+    assert MemberDecision(2, "big", True).ascii_text == "!= big"
 
 
 @pytest.mark.parametrize("measure", ["pa", "NI"])
@@ -201,7 +201,7 @@ def test_images_of_a_folder_are_known_by_their_files(tmp_path: Path) -> None:
 
 
 def test_only_draws_that_were_judged_are_shown(tmp_path: Path) -> None:
-    run = judged(RNG.normal(size=(250, 3)), draws=8, budget=630)
+    run = judged(RNG.normal(size=(250, 3)), draws=8, max_inputs=630)
     assert not run.found[0].complete
     page = run.page(tmp_path / "gallery", count=3)
     lowest = np.argsort(run.found[0].by_example("pa"), kind="stable")[:3]

@@ -8,24 +8,28 @@ from pathlib import Path
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.report._gallery_folder import MARK, check_folder, put_files
+from oodometer.report._gallery_folder import (
+    GALLERY_MARKER,
+    check_gallery_folder,
+    write_gallery_files,
+)
 
 
 def gallery(*numbers: int) -> dict[str, bytes]:
     """The files of a gallery with these pictures."""
     names = [f"example_{number:04d}.png" for number in numbers]
-    page = MARK + "".join(f'<img src="{name}" alt="">' for name in names)
+    page = GALLERY_MARKER + "".join(f'<img src="{name}" alt="">' for name in names)
     return {**dict.fromkeys(names, b"a picture"), "index.html": page.encode()}
 
 
 def test_a_new_and_an_empty_folder_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_folder(tmp_path)
-    check_folder(str(tmp_path / "new"))
+    check_gallery_folder(tmp_path)
+    check_gallery_folder(str(tmp_path / "new"))
     monkeypatch.chdir(tmp_path)
-    check_folder("new")
-    check_folder(".")
+    check_gallery_folder("new")
+    check_gallery_folder(".")
     assert not os.listdir(tmp_path)
-    put_files("new", gallery(3))
+    write_gallery_files("new", gallery(3))
     assert {name: (tmp_path / "new" / name).read_bytes() for name in os.listdir("new")} == gallery(
         3
     )
@@ -54,7 +58,7 @@ def test_a_folder_that_will_not_do_is_told_beforehand(
     access = os.access
     monkeypatch.setattr(os, "access", lambda p, mode: p.name != "locked" and access(p, mode))
     with pytest.raises(InputError, match=message) as caught:
-        check_folder(tmp_path / name)
+        check_gallery_folder(tmp_path / name)
     assert "\n" not in str(caught.value)
 
 
@@ -63,23 +67,23 @@ def test_a_new_folder_in_one_that_is_locked_is_refused(
 ) -> None:
     monkeypatch.setattr(os, "access", lambda p, mode: p != tmp_path.resolve())
     with pytest.raises(InputError, match=r"new can't be written: Permission denied"):
-        check_folder(tmp_path / "new")
+        check_gallery_folder(tmp_path / "new")
 
 
 def test_an_earlier_gallery_is_replaced_and_what_is_beside_it_stays(tmp_path: Path) -> None:
-    put_files(tmp_path, gallery(0, 1, 2))
+    write_gallery_files(tmp_path, gallery(0, 1, 2))
     (tmp_path / "notes.txt").write_text("mine")
-    check_folder(tmp_path)
-    put_files(tmp_path, gallery(1, 9))
+    check_gallery_folder(tmp_path)
+    write_gallery_files(tmp_path, gallery(1, 9))
     assert (tmp_path / "notes.txt").read_text() == "mine"
     assert set(os.listdir(tmp_path)) == {"notes.txt", *gallery(1, 9)}
 
 
 def test_a_picture_that_the_earlier_page_does_not_show_is_not_ours(tmp_path: Path) -> None:
-    put_files(tmp_path, gallery(0))
+    write_gallery_files(tmp_path, gallery(0))
     (tmp_path / "example_0007.png").write_text("mine")
     with pytest.raises(InputError, match=r"example_0007.png in it is of no earlier gallery"):
-        check_folder(tmp_path)
+        check_gallery_folder(tmp_path)
 
 
 @pytest.mark.parametrize("earlier", [True, False])
@@ -89,7 +93,7 @@ def test_nothing_is_left_half_written(
 ) -> None:
     folder = tmp_path / "gallery"
     if earlier:
-        put_files(folder, gallery(4))
+        write_gallery_files(folder, gallery(4))
 
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -98,7 +102,7 @@ def test_nothing_is_left_half_written(
         owner, name = (Path, "write_bytes") if failing == "write" else (os, "replace")
         patched.setattr(owner, name, refuse)
         with pytest.raises(InputError, match=r"gallery can't be written: No space left .* Choose"):
-            put_files(folder, gallery(4, 5))
+            write_gallery_files(folder, gallery(4, 5))
     if earlier:
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == gallery(4)
     else:
@@ -111,7 +115,7 @@ def test_a_move_that_fails_midway_leaves_no_new_file(
 ) -> None:
     folder = tmp_path / "gallery"
     if earlier:
-        put_files(folder, gallery(4))
+        write_gallery_files(folder, gallery(4))
     replace = os.replace
 
     def fails_at_the_page(source: Path, target: Path) -> None:
@@ -121,7 +125,7 @@ def test_a_move_that_fails_midway_leaves_no_new_file(
 
     monkeypatch.setattr(os, "replace", fails_at_the_page)
     with pytest.raises(InputError, match="can't be written: Input/output error"):
-        put_files(folder, gallery(5, 6))
+        write_gallery_files(folder, gallery(5, 6))
     if earlier:
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == gallery(4)
     else:
@@ -136,7 +140,7 @@ def test_an_empty_folder_that_was_there_stays(
 
     monkeypatch.setattr(Path, "write_bytes", refuse)
     with pytest.raises(InputError, match="No space left"):
-        put_files(tmp_path, gallery(1))
+        write_gallery_files(tmp_path, gallery(1))
     assert tmp_path.is_dir()
     assert not os.listdir(tmp_path)
 
@@ -149,7 +153,7 @@ def test_an_interrupt_leaves_nothing_behind(
 
     monkeypatch.setattr(os, "replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        put_files(tmp_path / "gallery", gallery(1))
+        write_gallery_files(tmp_path / "gallery", gallery(1))
     assert not os.listdir(tmp_path)
 
 
@@ -162,5 +166,5 @@ def test_the_page_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         replace(source, target)
 
     monkeypatch.setattr(os, "replace", noted)
-    put_files(tmp_path / "gallery", gallery(1, 2))
+    write_gallery_files(tmp_path / "gallery", gallery(1, 2))
     assert moved == ["example_0001.png", "example_0002.png", "index.html"]

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from oodometer import Predictions
 from oodometer.report.histograms import (
-    MOST_CLASSES,
+    MAX_CLASSES,
     class_shares,
-    confidences,
-    labels,
+    confidence_histogram,
     reliability_bins,
+    unique_labels,
 )
 
 
@@ -24,7 +24,7 @@ def random(seed: int, n: int, k: int) -> Predictions:
 
 def test_confidences_are_counted_between_their_edges() -> None:
     source, target = random(0, 300, 5), random(1, 200, 5)
-    found = confidences(source, target)
+    found = confidence_histogram(source, target)
     assert found.edges[0] == 0.2
     for rows, shares in ((source, found.source), (target, found.target)):
         assert shares.sum() == pytest.approx(1.0)
@@ -52,7 +52,7 @@ def test_few_classes_are_all_shown() -> None:
 def test_the_rarest_of_many_classes_are_lumped() -> None:
     source, target = random(5, 2_000, 100), random(6, 1_000, 100)
     shares = class_shares(source, target)
-    assert len(shares) == MOST_CLASSES + 1
+    assert len(shares) == MAX_CLASSES + 1
     assert shares[-1].name == "other (70 classes)"
     assert sum(one.source for one in shares) == pytest.approx(1.0)
     assert sum(one.target for one in shares) == pytest.approx(1.0)
@@ -62,6 +62,6 @@ def test_the_rarest_of_many_classes_are_lumped() -> None:
 
 @given(st.lists(st.text(max_size=3) | st.just("a" * 70), max_size=20))
 def test_labels_are_distinct_and_short(names: list[str]) -> None:
-    found = labels(names)
+    found = unique_labels(names)
     assert len(set(found)) == len(names)
     assert all(len(label) <= 65 for label in found)

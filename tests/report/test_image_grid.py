@@ -13,25 +13,25 @@ from hypothesis import strategies as st
 
 from oodometer.core.errors import MissingExtra
 from oodometer.report.image_grid import (
-    FRAME,
-    GAP,
-    LARGE,
-    LINE,
-    THUMB,
-    Caption,
-    grid,
-    scaled,
+    FRAME_PIXELS,
+    GAP_PIXELS,
+    LINE_PIXELS,
+    MAX_SIDE_PIXELS,
+    THUMBNAIL_SIDE_PIXELS,
+    ImageCaption,
+    draw_image_grid,
+    resize_for_display,
     thumbnail,
 )
 
 VERMILION = (213, 94, 0)
-PLAIN, FRAMED = Caption("cat", "original", False), Caption("!= dog", "draw 1", True)
+PLAIN, FRAMED = ImageCaption("cat", "original", False), ImageCaption("!= dog", "draw 1", True)
 sides = st.integers(1, 400)
 
 
-def drawn(images: Any, *captions: Caption) -> Any:
+def drawn(images: Any, *captions: ImageCaption) -> Any:
     """The picture as a browser has it: red first."""
-    data = np.frombuffer(grid(images, captions), dtype=np.uint8)
+    data = np.frombuffer(draw_image_grid(images, captions), dtype=np.uint8)
     decoded = cv2.imdecode(data, cv2.IMREAD_COLOR)
     assert decoded is not None
     return decoded[..., ::-1]
@@ -40,30 +40,34 @@ def drawn(images: Any, *captions: Caption) -> Any:
 def inside(picture: Any, shape: tuple[int, ...], number: int = 0) -> Any:
     """The image of a cell of the first row."""
     height, width = shape[:2]
-    left = GAP + FRAME + number * (width + 2 * FRAME + GAP)
-    return picture[GAP + FRAME : GAP + FRAME + height, left : left + width]
+    left = GAP_PIXELS + FRAME_PIXELS + number * (width + 2 * FRAME_PIXELS + GAP_PIXELS)
+    return picture[
+        GAP_PIXELS + FRAME_PIXELS : GAP_PIXELS + FRAME_PIXELS + height, left : left + width
+    ]
 
 
 @given(height=sides, width=sides)
 def test_sizes_can_be_looked_at(height: int, width: int) -> None:
-    found = scaled(np.zeros((height, width), dtype=np.uint8)).shape
-    assert 64 <= max(found) <= LARGE
-    if max(height, width) <= LARGE:
+    found = resize_for_display(np.zeros((height, width), dtype=np.uint8)).shape
+    assert 64 <= max(found) <= MAX_SIDE_PIXELS
+    if max(height, width) <= MAX_SIDE_PIXELS:
         factor = found[0] // height
         assert found == (factor * height, factor * width)
     else:
-        assert found[0] == pytest.approx(height * LARGE / max(height, width), abs=1)
+        assert found[0] == pytest.approx(height * MAX_SIDE_PIXELS / max(height, width), abs=1)
 
 
 def test_enlarging_repeats_pixels() -> None:
     image = np.arange(64, dtype=np.uint8).reshape(8, 8)
-    assert np.array_equal(scaled(image), np.kron(image, np.ones((16, 16), dtype=np.uint8)))
+    assert np.array_equal(
+        resize_for_display(image), np.kron(image, np.ones((16, 16), dtype=np.uint8))
+    )
 
 
 def test_making_smaller_takes_means() -> None:
     image = np.zeros((320, 320), dtype=np.uint8)
     image[:, ::2] = 100
-    assert (scaled(image) == 50).all()
+    assert (resize_for_display(image) == 50).all()
 
 
 @pytest.mark.parametrize("side", [8, 100])
@@ -71,7 +75,7 @@ def test_colors_stay_what_they_are(side: int) -> None:
     image = np.zeros((1, side, side, 3), dtype=np.uint8)
     image[:, : side // 2] = (250, 20, 10)
     seen = drawn(image, PLAIN)
-    expected = scaled(image[0])
+    expected = resize_for_display(image[0])
     assert np.array_equal(inside(seen, expected.shape), expected)
 
 
@@ -79,7 +83,7 @@ def test_colors_stay_what_they_are(side: int) -> None:
 def test_grey_is_grey(shape: tuple[int, ...]) -> None:
     images = np.random.default_rng(0).integers(0, 256, size=shape, dtype=np.uint8)
     seen = drawn(images, PLAIN, PLAIN)
-    second = scaled(images[1])
+    second = resize_for_display(images[1])
     expected = np.broadcast_to(second.reshape(*second.shape[:2], 1), (*second.shape[:2], 3))
     assert np.array_equal(inside(seen, second.shape, number=1), expected)
 
@@ -87,32 +91,38 @@ def test_grey_is_grey(shape: tuple[int, ...]) -> None:
 def test_only_what_stands_out_is_framed() -> None:
     images = np.zeros((2, 64, 64), dtype=np.uint8)
     seen = drawn(images, PLAIN, FRAMED)
-    width = 128 + 2 * FRAME
-    assert (seen[GAP : GAP + FRAME, GAP : GAP + width] == 255).all()
-    second = GAP + width + GAP
-    assert (seen[GAP : GAP + FRAME, second : second + width] == VERMILION).all()
-    assert (seen[GAP : GAP + width, second : second + FRAME] == VERMILION).all()
+    width = 128 + 2 * FRAME_PIXELS
+    assert (
+        seen[GAP_PIXELS : GAP_PIXELS + FRAME_PIXELS, GAP_PIXELS : GAP_PIXELS + width] == 255
+    ).all()
+    second = GAP_PIXELS + width + GAP_PIXELS
+    assert (
+        seen[GAP_PIXELS : GAP_PIXELS + FRAME_PIXELS, second : second + width] == VERMILION
+    ).all()
+    assert (
+        seen[GAP_PIXELS : GAP_PIXELS + width, second : second + FRAME_PIXELS] == VERMILION
+    ).all()
 
 
 def test_captions_are_written_below_and_cut_where_the_cell_ends() -> None:
     image = np.full((1, 64, 64), 255, dtype=np.uint8)
-    seen = drawn(image, Caption("class " * 1000, "", False))
-    below = seen[GAP + 128 + 2 * FRAME :]
-    assert below[:LINE].min() < 100
-    assert below[LINE : 2 * LINE].min() == 255
-    assert (below[:, -GAP:] == 255).all()
+    seen = drawn(image, ImageCaption("class " * 1000, "", False))
+    below = seen[GAP_PIXELS + 128 + 2 * FRAME_PIXELS :]
+    assert below[:LINE_PIXELS].min() < 100
+    assert below[LINE_PIXELS : 2 * LINE_PIXELS].min() == 255
+    assert (below[:, -GAP_PIXELS:] == 255).all()
 
 
 def test_many_images_make_rows() -> None:
     images = np.zeros((13, 160, 160), dtype=np.uint8)
     height, width, _ = drawn(images, *[PLAIN] * 13).shape
-    cell = 160 + 2 * FRAME + GAP
-    assert (height, width) == (GAP + 3 * (cell + 2 * LINE), GAP + 5 * cell)
+    cell = 160 + 2 * FRAME_PIXELS + GAP_PIXELS
+    assert (height, width) == (GAP_PIXELS + 3 * (cell + 2 * LINE_PIXELS), GAP_PIXELS + 5 * cell)
 
 
 def test_a_thin_image_is_drawn() -> None:
     seen = drawn(np.zeros((1, 1, 2000), dtype=np.uint8), PLAIN)
-    assert seen.shape[1] == 160 + 2 * FRAME + 2 * GAP
+    assert seen.shape[1] == 160 + 2 * FRAME_PIXELS + 2 * GAP_PIXELS
 
 
 @pytest.mark.parametrize("shape", [(8, 6), (8, 6, 1), (96, 20, 3)])
@@ -129,7 +139,7 @@ def test_no_thumbnail_is_larger_than_wanted(height: int, width: int) -> None:
     made = thumbnail(np.full((height, width, 3), 7, dtype=np.uint8))
     seen = cv2.imdecode(np.frombuffer(made, dtype=np.uint8), cv2.IMREAD_COLOR)
     assert seen is not None
-    assert max(seen.shape[:2]) == min(THUMB, max(height, width))
+    assert max(seen.shape[:2]) == min(THUMBNAIL_SIDE_PIXELS, max(height, width))
     assert (seen == 7).all()
 
 
@@ -139,4 +149,4 @@ def test_without_opencv_the_extra_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(importlib, "import_module", absent)
     with pytest.raises(MissingExtra, match=r"'cv2'.*oodometer\[images\]"):
-        grid(np.zeros((1, 8, 8), dtype=np.uint8), [PLAIN])
+        draw_image_grid(np.zeros((1, 8, 8), dtype=np.uint8), [PLAIN])

@@ -15,13 +15,13 @@ from oodometer.core.errors import InputError, UnknownName
 from oodometer.core.predictions import Predictions
 from oodometer.data import as_dataset
 from oodometer.neighborhood.ranking import rank
-from oodometer.neighborhood.results import Invariance
+from oodometer.neighborhood.results import ModelInvariance
 from oodometer.report._invariance_page import (
-    MOST_ROWS,
-    alone,
+    MAX_TABLE_ROWS,
     invariance_page,
     ranking_page,
-    suited,
+    single_model_summary,
+    suitability_text,
 )
 from tests.report.conftest import HOSTILE
 from tests.report.test_neighborhood_view import drawn_one_by_one
@@ -89,7 +89,7 @@ def test_the_gallery_shows_what_a_loop_over_transform_and_model_finds(data: Any)
             answer = model.classify(made)
             name = f"draw {number}" if number else "original"
             name_of = (answer.class_names or ())[int(answer.classes[0])]
-            expected.setdefault(next(batches.row_bytes(made)), [name, 0, name_of])[1] += 1
+            expected.setdefault(next(batches.iter_row_bytes(made)), [name, 0, name_of])[1] += 1
         original = next(iter(expected.values()))[2]
         assert said == [
             (f"{name} ×{times}" if times > 1 else name, c if c == original else f"≠ {c}")
@@ -105,7 +105,11 @@ def test_nothing_shown_becomes_markup(data: Any) -> None:
     known = {model.name: 0.5 for model in models}
     for text in (
         ranking_page(
-            ranking, show, title=HOSTILE[2], reproduce={HOSTILE[3]: HOSTILE[0]}, known=known
+            ranking,
+            show,
+            title=HOSTILE[2],
+            reproduce={HOSTILE[3]: HOSTILE[0]},
+            known_accuracies=known,
         ),
         page(judged(labelled, *models)),
     ):
@@ -123,13 +127,13 @@ def test_one_model_is_told_by_all_of_its_measures() -> None:
     text = page(run)
     rows = table(text, "Measures")
     assert [row[0] for row in rows] == ["NI-Nudge", "NE-Nudge", "EI-Nudge", "PA-Nudge"]
-    for row, (_, read) in zip(rows, run.found[0].readings(), strict=True):
+    for row, (_, read) in zip(rows, run.found[0].all_measures(), strict=True):
         assert row[1] == f"{read.value:.3f}".replace("-", "−")
         assert row[2] == f"{read.low:.3f} to {read.high:.3f}".replace("-", "−")
     drawn = chart(text, "Values")
     assert [row["name"] for row in drawn] == ["NI-Nudge", "EI-Nudge", "PA-Nudge"]
-    assert drawn[0]["value"] == pytest.approx(run.found[0].reading("ni").value, abs=1e-5)
-    assert alone(run.found[0], "ni") in words(text)
+    assert drawn[0]["value"] == pytest.approx(run.found[0].mean_with_interval("ni").value, abs=1e-5)
+    assert single_model_summary(run.found[0], "ni") in words(text)
 
 
 def test_classes_alone_have_no_effective_invariance() -> None:
@@ -143,10 +147,10 @@ def test_classes_alone_have_no_effective_invariance() -> None:
 def test_a_ranking_is_drawn_and_listed_with_how_sure_it_is() -> None:
     models = Hashed("a", sure=0.8), Hashed("b", salt=7), Hashed("c", salt=2**62)
     ranking, show = invariance_runs.ranked(
-        VECTORS, *models, by="pa", known={"a": 0.5, "b": 0.4, "c": 0.9}
+        VECTORS, *models, by="pa", known_accuracies={"a": 0.5, "b": 0.4, "c": 0.9}
     )
     known = {"a": 0.5, "b": 0.4}
-    text = ranking_page(ranking, show, title="t", reproduce=FACTS, known=known)
+    text = ranking_page(ranking, show, title="t", reproduce=FACTS, known_accuracies=known)
     for row, one in zip(table(text, "Models"), ranking, strict=True):
         assert row[1:4] == [one.model, f"{one.value:.3f}", f"{one.low:.3f} to {one.high:.3f}"]
         assert row[-2] == f"{100 * min(max(one.accuracy or 0.0, 0.0), 1.0):.1f}"
@@ -180,7 +184,7 @@ def test_an_order_by_an_estimator_has_no_neighborhoods_and_says_what_is_assumed(
     data = as_dataset(VECTORS, labels=np.arange(40) % 3)
     models = {"a": Hashed("a", sure=0.8), "b": Hashed("b", salt=7, sure=0.6)}
     ranking = rank(models, VECTORS, by="doc", source=data)
-    text = ranking_page(ranking, title="t", reproduce=FACTS, known={"a": 0.25})
+    text = ranking_page(ranking, title="t", reproduce=FACTS, known_accuracies={"a": 0.25})
     assert [row[1] for row in table(text, "Models")] == list(ranking.names)
     assert "example" not in [a.get("class") for _, a in Elements(text).tags]
     assert "For doc: " in words(text)
@@ -246,7 +250,7 @@ def test_a_constant_model_is_warned_of() -> None:
 
 def test_a_suitable_transform_is_said_to_be() -> None:
     run = judged(VECTORS, Hashed("a", sure=0.7))
-    assert suited(run.found) == (
+    assert suitability_text(run.found) == (
         "nudge is suitable: it raises the entropy of predictions by 0.000, and up to about 0.1 "
         "invariance works."
     )
@@ -255,8 +259,8 @@ def test_a_suitable_transform_is_said_to_be() -> None:
 
 def test_an_entropy_that_falls_is_not_said_to_rise(monkeypatch: pytest.MonkeyPatch) -> None:
     found = judged(VECTORS, Hashed("a", sure=0.7)).found
-    monkeypatch.setattr(Invariance, "entropy_difference", -0.2)
-    assert suited(found) == (
+    monkeypatch.setattr(ModelInvariance, "entropy_difference", -0.2)
+    assert suitability_text(found) == (
         "nudge is suitable: it does not raise the entropy of predictions, and up to about 0.1 "
         "invariance works."
     )
@@ -274,17 +278,17 @@ def test_the_spread_is_that_of_the_examples() -> None:
 
 def test_a_part_of_the_draws_is_told_by_pa() -> None:
     data = np.random.default_rng(0).normal(size=(250, 3))
-    text = page(judged(data, draws=8, budget=630))
+    text = page(judged(data, draws=8, max_inputs=630))
     assert [row[0] for row in table(text, "Measures")] == ["PA-Nudge"]
     assert "up to 8" in words(text)
     assert "of 250" in words(text)
 
 
 def test_many_models_are_cut_and_counted() -> None:
-    models = [Hashed(f"m{i}", salt=i + 1) for i in range(MOST_ROWS + 5)]
+    models = [Hashed(f"m{i}", salt=i + 1) for i in range(MAX_TABLE_ROWS + 5)]
     ranking, show = invariance_runs.ranked(VECTORS[:5], *models)
     text = ranking_page(ranking, show, title="t", reproduce={})
-    assert len(table(text, "Models")) == MOST_ROWS
+    assert len(table(text, "Models")) == MAX_TABLE_ROWS
     assert "Of 205 models the first 200 are listed." in words(text)
     assert len({row["name"] for row in chart(text, "The order of the models")}) == 40
     assert "The first 40 of 205 models are drawn." in words(text)

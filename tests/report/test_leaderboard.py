@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from oodometer.core.errors import InputError
 from oodometer.data import as_dataset
 from oodometer.report.leaderboard import (
-    Standing,
+    LeaderboardRow,
     accuracies,
-    best_known,
-    chance,
-    compared,
+    best_known_summary,
+    concordant_pairs,
+    format_probability,
+    leaderboard_from_neighborhoods,
+    leaderboard_from_ranking,
+    leaderboard_summary,
     main_measure,
-    pairs_right,
-    ranked,
-    reading,
 )
 from tests.support import invariance_runs
 from tests.support.invariance_runs import Hashed, judged
@@ -31,12 +31,12 @@ MODELS = Hashed("a"), Hashed("b", salt=7, sure=0.8), Hashed("c", salt=2**64 - 1)
 
 def test_a_ranking_keeps_its_order_and_numbers() -> None:
     found, _ = invariance_runs.ranked(VECTORS, *MODELS, by="pa")
-    rows = ranked(found, {"b": 0.25})
+    rows = leaderboard_from_ranking(found, {"b": 0.25})
     assert [row.model for row in rows] == list(found.names)
     for row, one in zip(rows, found, strict=True):
         assert (row.value, row.low, row.high) == (one.value, one.low, one.high)
         assert row.beats_next == one.beats_next
-        assert row.known == (0.25 if row.model == "b" else None)
+        assert row.known_accuracy == (0.25 if row.model == "b" else None)
         assert set(row.readings) == (
             {"ni", "ne", "ei", "pa"} if row.model == "b" else {"ni", "ne", "pa"}
         )
@@ -46,10 +46,10 @@ def test_a_ranking_keeps_its_order_and_numbers() -> None:
 
 def test_models_of_a_run_are_put_in_order() -> None:
     run = judged(VECTORS, *MODELS)
-    rows = compared(run.found, "ni", {})
+    rows = leaderboard_from_neighborhoods(run.found, "ni", {})
     assert [row.value for row in rows] == sorted((r.value for r in rows), reverse=True)
     for row in rows:
-        read = run.found[row.model].reading("ni")
+        read = run.found[row.model].mean_with_interval("ni")
         assert (row.value, row.low, row.high, row.beats_next) == (
             read.value,
             read.low,
@@ -61,7 +61,7 @@ def test_models_of_a_run_are_put_in_order() -> None:
 def test_without_all_draws_the_measure_is_pa() -> None:
     assert main_measure(judged(VECTORS).found) == "ni"
     many = np.random.default_rng(0).normal(size=(250, 3))
-    assert main_measure(judged(many, draws=8, budget=630).found) == "pa"
+    assert main_measure(judged(many, draws=8, max_inputs=630).found) == "pa"
 
 
 NAMES = ("cat", "dog & co", "größe")
@@ -91,7 +91,7 @@ def test_accuracy_is_of_the_examples_that_were_looked_at() -> None:
     data = np.random.default_rng(0).normal(size=(250, 3))
     truth = Hashed("a").classify(data).classes.copy()
     truth[::2] = (truth[::2] + 1) % 3
-    run = judged(as_dataset(data, labels=truth), draws=8, budget=630)
+    run = judged(as_dataset(data, labels=truth), draws=8, max_inputs=630)
     seen = run.found[0].positions
     assert len(seen) < 250
     right = float(np.mean(seen % 2 == 1))
@@ -110,7 +110,10 @@ known = st.one_of(st.none(), st.sampled_from([0.1, 0.5, 0.5, 0.9]))
 
 @given(st.lists(st.tuples(st.sampled_from([0.2, 0.4, 0.6]), known), min_size=1, max_size=8))
 def test_pairs_are_counted_as_a_slow_loop_does(pairs: list[tuple[float, float | None]]) -> None:
-    rows = [Standing(str(i), value, value, value, known=k) for i, (value, k) in enumerate(pairs)]
+    rows = [
+        LeaderboardRow(str(i), value, value, value, known_accuracy=k)
+        for i, (value, k) in enumerate(pairs)
+    ]
     right = total = 0
     for i in range(len(pairs)):
         for j in range(i):
@@ -118,38 +121,48 @@ def test_pairs_are_counted_as_a_slow_loop_does(pairs: list[tuple[float, float | 
             if truth is not None and other_truth is not None and truth != other_truth:
                 total += 1
                 right += value != other and (value > other) == (truth > other_truth)
-    assert pairs_right(rows) == (right, total)
+    assert concordant_pairs(rows) == (right, total)
 
 
 def test_the_order_is_told_with_how_sure_it_is() -> None:
     rows = [
-        Standing("a", 0.9, 0.8, 1.0, 0.96),
-        Standing("b", 0.8, 0.7, 0.9, 0.6),
-        Standing("c", 0.7, 0.6, 0.8),
+        LeaderboardRow("a", 0.9, 0.8, 1.0, 0.96),
+        LeaderboardRow("b", 0.8, 0.7, 0.9, 0.6),
+        LeaderboardRow("c", 0.7, 0.6, 0.8),
     ]
-    assert reading(rows, "NI-X") == (
+    assert leaderboard_summary(rows, "NI-X") == (
         "a has the highest NI-X, and is ahead of b (0.800) with a probability of 96 %. "
         "Of the 2 steps from one model to the next, 1 is sure (95 % or more)."
     )
-    plain = [Standing("a", 0.9, 0.8, 1.0), Standing("b" * 100, 0.8, 0.7, 0.9)]
-    assert reading(plain, "NI-X") == f"a has the highest NI-X; next is {'b' * 59}… (0.800)."
+    plain = [LeaderboardRow("a", 0.9, 0.8, 1.0), LeaderboardRow("b" * 100, 0.8, 0.7, 0.9)]
+    assert (
+        leaderboard_summary(plain, "NI-X")
+        == f"a has the highest NI-X; next is {'b' * 59}… (0.800)."
+    )
 
 
 def test_a_name_from_right_to_left_turns_itself_alone() -> None:
     turned = "\u202eabc"
-    rows = [Standing(turned, 0.9, 0.8, 1.0, 0.9), Standing("b", 0.8, 0.7, 0.9)]
-    assert reading(rows, "NI").startswith(f"\u2068{turned}\u2069 has the highest NI")
+    rows = [LeaderboardRow(turned, 0.9, 0.8, 1.0, 0.9), LeaderboardRow("b", 0.8, 0.7, 0.9)]
+    assert leaderboard_summary(rows, "NI").startswith(f"\u2068{turned}\u2069 has the highest NI")
 
 
 @given(st.floats(0, 1))
 def test_no_chance_is_told_as_certain(probability: float) -> None:
-    said = chance(probability)
+    said = format_probability(probability)
     assert said not in ("0 %", "100 %")
     assert said.endswith(" %")
 
 
 def test_the_best_of_the_known_is_named() -> None:
-    first, other = Standing("a", 0.9, 0.8, 1.0, known=0.9), Standing("b", 0.8, 0.7, 0.9, known=0.8)
-    assert best_known([first, other]) == "Of the models of known accuracy a is best (90.0 %)."
-    assert best_known([first]) == ""
-    assert best_known([Standing("c", 1.0, 1.0, 1.0), first, other]).endswith("a is best (90.0 %).")
+    first, other = (
+        LeaderboardRow("a", 0.9, 0.8, 1.0, known_accuracy=0.9),
+        LeaderboardRow("b", 0.8, 0.7, 0.9, known_accuracy=0.8),
+    )
+    assert (
+        best_known_summary([first, other]) == "Of the models of known accuracy a is best (90.0 %)."
+    )
+    assert best_known_summary([first]) == ""
+    assert best_known_summary([LeaderboardRow("c", 1.0, 1.0, 1.0), first, other]).endswith(
+        "a is best (90.0 %)."
+    )

@@ -12,20 +12,20 @@ from oodometer.core import inputs as batches
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import Inputs
 from oodometer.core.predictions import Predictions
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.data import as_dataset
-from oodometer.neighborhood._neighborhood_sampler import Show
-from oodometer.report.neighborhood_view import check_same, class_name, example_of
+from oodometer.neighborhood._neighborhood_sampler import NeighborhoodSampler
+from oodometer.report.neighborhood_view import build_example, check_same_run, class_name
 from tests.support.invariance_runs import DATA, Hashed, Nudge, judged
 
 
-def drawn_one_by_one(show: Show, position: int, number: int) -> Inputs:
+def drawn_one_by_one(show: NeighborhoodSampler, position: int, number: int) -> Inputs:
     """One member of one neighborhood, made by the transform itself."""
     row = show.dataset.take(np.array([position]))
     if number == 0:
         return row
-    keys = batches.keys(show.dataset.take(slice(None)))[[position]]
-    return show.transform.apply(row, Draws(show.seed, keys, np.array([number])))
+    keys = batches.hash_rows(show.dataset.take(slice(None)))[[position]]
+    return show.transform.apply(row, RowStreams(show.seed, keys, np.array([number])))
 
 
 @pytest.mark.parametrize("data", DATA.values(), ids=DATA)
@@ -38,18 +38,18 @@ def test_members_are_those_of_a_loop_over_transform_and_model(data: Any) -> None
             made = drawn_one_by_one(run.show, position, number)
             said = [int(model.classify(made).classes[0]) for model in models]
             name = f"draw {number}" if number else "original"
-            expected.setdefault(next(batches.row_bytes(made)), [name, 0, said])[1] += 1
-        found = example_of(run.found.results, run.show, position, [0.5, 1.0])
+            expected.setdefault(next(batches.iter_row_bytes(made)), [name, 0, said])[1] += 1
+        found = build_example(run.found.results, run.show, position, [0.5, 1.0])
         assert found.position == position
         assert found.value == 0.75
         assert found.size == 7
-        assert list(batches.row_bytes(found.inputs)) == list(expected)
+        assert list(batches.iter_row_bytes(found.inputs)) == list(expected)
         shown: list[list[Any]] = [
-            [m.name, m.times, [d.number for d in m.decisions]] for m in found.members
+            [m.name, m.n_copies, [d.class_index for d in m.decisions]] for m in found.members
         ]
         assert shown == list(expected.values())
         original = shown[0][2]
-        assert [[d.moved for d in m.decisions] for m in found.members] == [
+        assert [[d.is_changed for d in m.decisions] for m in found.members] == [
             [said != first for said, first in zip(row[2], original, strict=True)] for row in shown
         ]
 
@@ -62,20 +62,20 @@ def test_classes_are_those_that_were_counted_though_the_model_changes_its_mind()
             self.calls[0] += 1
             return Hashed("", salt=self.calls[0]).classify(inputs)
 
-    run = judged(np.random.default_rng(0).normal(size=(40, 2)), Fickle("fickle"), batch=11)
+    run = judged(np.random.default_rng(0).normal(size=(40, 2)), Fickle("fickle"), batch_size=11)
     calls = Fickle.calls[0]
     row = int(np.argmin(run.found[0].by_example("ni")))
-    found = example_of(run.found.results, run.show, row, [0.0])
+    found = build_example(run.found.results, run.show, row, [0.0])
     assert Fickle.calls[0] == calls
-    counted = run.found[0].tally.classes[row]
+    counted = run.found[0].counts.classes[row]
     first = [0, 1, 2]
-    assert [m.decisions[0].number for m in found.members] == counted[first].tolist()
+    assert [m.decisions[0].class_index for m in found.members] == counted[first].tolist()
 
 
 def test_votes_count_every_member() -> None:
     run = judged(np.arange(6.0).reshape(3, 2), draws=9)
-    found = example_of(run.found.results, run.show, 1, [0.0])
-    classes = run.found[0].tally.classes[1]
+    found = build_example(run.found.results, run.show, 1, [0.0])
+    classes = run.found[0].counts.classes[1]
     names = ("cat", "dog & co", "größe")
     assert dict(found.votes) == {names[c]: int((classes == c).sum()) for c in set(classes.tolist())}
     counts = [count for _, count in found.votes]
@@ -89,8 +89,8 @@ def test_votes_count_every_member() -> None:
 )
 def test_an_example_says_its_label(labels: list[Any], truth: str) -> None:
     run = judged(as_dataset(np.eye(2), labels=labels))
-    assert example_of(run.found.results, run.show, 1, [0.0]).truth == truth
-    assert example_of(run.found.results, judged(np.eye(2)).show, 1, [0.0]).truth == ""
+    assert build_example(run.found.results, run.show, 1, [0.0]).true_label == truth
+    assert build_example(run.found.results, judged(np.eye(2)).show, 1, [0.0]).true_label == ""
 
 
 def test_a_class_without_a_name_is_its_number() -> None:
@@ -99,9 +99,9 @@ def test_a_class_without_a_name_is_its_number() -> None:
 
 def test_another_run_is_refused_in_one_line() -> None:
     run = judged(np.eye(2))
-    check_same(run.found, run.show)
+    check_same_run(run.found, run.show)
     with pytest.raises(
         InputError, match=r"^The result has magnitude 2\.0, what is to be shown 1"
     ) as one:
-        check_same(run.found, replace(run.show, transform=Nudge(1.0)))
+        check_same_run(run.found, replace(run.show, transform=Nudge(1.0)))
     assert "\n" not in str(one.value)

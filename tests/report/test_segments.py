@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 import oodometer
 from oodometer import Assessment, Predictions
 from oodometer.assessment.result import Segment
-from oodometer.core.format import of_few_rows
+from oodometer.core.format import few_rows_warning
 from oodometer.core.protocols import Estimate
 from oodometer.report import assessment_page
 from oodometer.report.segments import (
-    MOST_DAYS,
-    MOST_LISTED,
-    listed,
-    lowest,
-    over_time,
+    MAX_DATES,
+    MAX_LISTED_SEGMENTS,
+    is_time_series,
+    lowest_segments,
     segment_figure,
+    select_table_segments,
 )
 from oodometer.testing import toy_pair
 
@@ -39,8 +39,8 @@ def days(count: int, start: str = "2025-01-01") -> list[str]:
 
 def test_the_lowest_segments_are_kept_in_their_order() -> None:
     segments = [part("a", 0.9), part("b", None), part("c", 0.2), part("d", 0.5)]
-    assert [s.value for s in lowest(segments, 2)] == ["c", "d"]
-    assert [s.value for s in lowest(segments, 3)] == ["a", "c", "d"]
+    assert [s.value for s in lowest_segments(segments, 2)] == ["c", "d"]
+    assert [s.value for s in lowest_segments(segments, 3)] == ["a", "c", "d"]
 
 
 @given(
@@ -49,7 +49,7 @@ def test_the_lowest_segments_are_kept_in_their_order() -> None:
 )
 def test_no_segment_that_is_left_out_is_lower(values: list[float | None], most: int) -> None:
     segments = [part(str(j), value) for j, value in enumerate(values)]
-    kept = lowest(segments, most)
+    kept = lowest_segments(segments, most)
     assert [s for s in segments if s in kept] == kept
     assert len(kept) == min(most, len(segments))
     inside = [2.0 if s.estimate is None else s.estimate.value for s in kept]
@@ -72,7 +72,7 @@ def test_no_segment_that_is_left_out_is_lower(values: list[float | None], most: 
     ],
 )
 def test_dates_are_known_by_their_form(names: list[str], timed: bool) -> None:
-    assert over_time([part(name) for name in names]) is timed
+    assert is_time_series([part(name) for name in names]) is timed
 
 
 def assessed_by(assessment: Assessment, segments: list[Segment]) -> Assessment:
@@ -99,31 +99,39 @@ def test_days_are_drawn_in_order_and_a_gap_stays_a_gap(assessment: Assessment) -
 
 
 def test_of_very_many_days_the_last_are_shown(assessment: Assessment) -> None:
-    segments = [part(name) for name in days(MOST_DAYS + 50)]
+    segments = [part(name) for name in days(MAX_DATES + 50)]
     found = assessed_by(assessment, segments)
     figure = segment_figure(found)
     assert figure is not None
-    assert f"Of {MOST_DAYS + 50} the last {MOST_DAYS} are shown." in figure.caption
+    assert f"Of {MAX_DATES + 50} the last {MAX_DATES} are shown." in figure.caption
     names = [row["name"] for row in drawn(figure.spec)]
-    assert names == [s.value for s in listed(segments)] == [s.value for s in segments[50:]]
+    assert (
+        names
+        == [s.value for s in select_table_segments(segments)]
+        == [s.value for s in segments[50:]]
+    )
 
 
 def test_the_lowest_of_very_many_segments_are_shown(
     source: Predictions, target: Predictions
 ) -> None:
     many = target.rows(np.arange(2_000) % target.n)
-    found = oodometer.estimate(source, many, by=np.arange(2_000) // 4, replicates=20)
+    found = oodometer.estimate(source, many, segment_by=np.arange(2_000) // 4, replicates=20)
     page = assessment_page(found, source, many, title="t", reproduce={})
-    assert f"Of 500 segments the {MOST_LISTED} with the lowest estimates are listed." in page
+    assert (
+        f"Of 500 segments the {MAX_LISTED_SEGMENTS} with the lowest estimates are listed." in page
+    )
     assert "Of 500 segments 40 are shown, the lowest with an answer." in page
-    assert page.count('<th scope="row"><bdi>') > MOST_LISTED
+    assert page.count('<th scope="row"><bdi>') > MAX_LISTED_SEGMENTS
 
 
 def test_what_is_drawn_is_in_the_table_too(assessment: Assessment) -> None:
     segments = [part(f"s{j}", value) for j, value in enumerate(np.linspace(0.2, 0.8, 300))]
     figure = segment_figure(assessed_by(assessment, segments))
     assert figure is not None
-    assert {row["name"] for row in drawn(figure.spec)} <= {s.value for s in listed(segments)}
+    assert {row["name"] for row in drawn(figure.spec)} <= {
+        s.value for s in select_table_segments(segments)
+    }
 
 
 def test_without_an_answer_there_is_no_figure(assessment: Assessment) -> None:
@@ -133,7 +141,7 @@ def test_without_an_answer_there_is_no_figure(assessment: Assessment) -> None:
 
 def test_a_page_over_time_says_so(source: Predictions, target: Predictions) -> None:
     at = np.datetime64("2026-03-01") + np.arange(target.n) // 30
-    found = oodometer.estimate(source, target, by=at, replicates=20)
+    found = oodometer.estimate(source, target, segment_by=at, replicates=20)
     page = assessment_page(found, source, target, title="t", reproduce={})
     assert '<h2 id="parts">Over time</h2>' in page
     assert '<th scope="col">Date</th>' in page
@@ -144,10 +152,10 @@ def test_a_page_over_time_says_so(source: Predictions, target: Predictions) -> N
 
 def test_intervals_of_few_rows_are_warned_of() -> None:
     source, target = toy_pair()
-    halves = oodometer.estimate(source, target, by=np.arange(target.n) % 2)
-    assert of_few_rows([one.n for one in halves.segments]) == ""
-    ones = oodometer.estimate(source, target, by=np.arange(target.n) // 29)
-    warning = of_few_rows([one.n for one in ones.segments])
+    halves = oodometer.estimate(source, target, segment_by=np.arange(target.n) % 2)
+    assert few_rows_warning([one.n for one in halves.segments]) == ""
+    ones = oodometer.estimate(source, target, segment_by=np.arange(target.n) // 29)
+    warning = few_rows_warning([one.n for one in ones.segments])
     assert f"{len(ones.segments)} of {len(ones.segments)} have fewer than 30 rows" in warning
     pages = [
         assessment_page(found, source, target, title="t", reproduce={}) for found in (halves, ones)

@@ -28,13 +28,13 @@ def test_tables_fit_the_terminal(width: int) -> None:
 
 def test_text_from_files_is_never_markup() -> None:
     by = np.where(np.arange(300) % 2, "[red]site[/red]", "[link=x]y[/link]")
-    text = shown(120, by=by)
+    text = shown(120, segment_by=by)
     assert "[red]site[/red]" in text
     assert "[link=x]y[/link]" in text
 
 
 def test_lights_are_told_by_shape_and_word_as_well_as_colour() -> None:
-    assert [str(terminal.light(name)) for name in ("green", "amber", "red")] == [
+    assert [str(terminal.status_text(name)) for name in ("green", "amber", "red")] == [
         "● green",
         "▲ amber",
         "■ red",
@@ -48,7 +48,7 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch, width: int, quiet: bool = False
 
 def drawn(console: Console, words: str, after: float = 0.0) -> str:
     """What a bar leaves on the terminal; work goes on until it is seen, or for a moment."""
-    with terminal.progress_bar(console, after=after) as report:
+    with terminal.progress_bar(console, delay_seconds=after) as report:
         report(1, 2, words)
         until = time.monotonic() + 5.0
         while after == 0.0 and not said(console) and time.monotonic() < until:
@@ -63,7 +63,7 @@ def said(console: Console) -> str:
 
 def test_no_bar_is_drawn_where_there_is_no_terminal() -> None:
     console = Console(file=io.StringIO())
-    with terminal.progress_bar(console, after=0.0) as report:
+    with terminal.progress_bar(console, delay_seconds=0.0) as report:
         report(0, 2, "first")
         time.sleep(0.05)
     assert said(console) == ""
@@ -72,7 +72,7 @@ def test_no_bar_is_drawn_where_there_is_no_terminal() -> None:
 def test_no_bar_is_drawn_where_the_error_stream_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", None)
     console = Console(file=io.StringIO(), force_terminal=True)
-    with terminal.progress_bar(console, after=0.0):
+    with terminal.progress_bar(console, delay_seconds=0.0):
         time.sleep(0.05)
     assert said(console) == ""
 
@@ -89,7 +89,7 @@ def test_the_bar_is_drawn_by_the_clock_before_the_first_report(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     console = on_terminal(monkeypatch, 80)
-    with terminal.progress_bar(console, after=0.0):
+    with terminal.progress_bar(console, delay_seconds=0.0):
         until = time.monotonic() + 5.0
         while "getting ready" not in said(console) and time.monotonic() < until:
             time.sleep(0.01)
@@ -98,7 +98,7 @@ def test_the_bar_is_drawn_by_the_clock_before_the_first_report(
 
 def test_quiet_is_without_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     console = on_terminal(monkeypatch, 80, quiet=True)
-    with terminal.progress_bar(console, after=0.0) as report:
+    with terminal.progress_bar(console, delay_seconds=0.0) as report:
         report(1, 2, "working")
         time.sleep(0.05)
     assert said(console) == ""
@@ -117,13 +117,13 @@ def test_on_a_narrow_terminal_words_are_whole_and_there_is_no_bar(
 
 
 def test_nothing_is_shown_as_minus_nothing() -> None:
-    assert [terminal.number(value, "+.3f") for value in (-1e-9, -0.5, 0.5, None)] == [
+    assert [terminal.format_number(value, "+.3f") for value in (-1e-9, -0.5, 0.5, None)] == [
         "+0.000",
         "-0.500",
         "+0.500",
         "",
     ]
-    assert terminal.number(-1e-9, ".2f") == "0.00"
+    assert terminal.format_number(-1e-9, ".2f") == "0.00"
 
 
 @pytest.mark.parametrize(("words", "shown"), [("working", True), ("about 3 min left", False)])
@@ -132,7 +132,7 @@ def test_the_time_left_is_told_once_and_when_it_is_known(words: str, shown: bool
     bar = Progress(get_time=lambda: float(next(clock)), auto_refresh=False)
     bar.add_task(words, total=10)
     task = bar.tasks[0]
-    assert terminal.TimeLeft().render(task).plain == ""
+    assert terminal.TimeLeftColumn().render(task).plain == ""
     for _ in range(3):
         bar.advance(task.id)
-    assert terminal.TimeLeft().render(task).plain.endswith(" left") == shown
+    assert terminal.TimeLeftColumn().render(task).plain.endswith(" left") == shown

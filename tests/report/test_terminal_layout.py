@@ -12,13 +12,13 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from oodometer.report._terminal_layout import Grid, table
+from oodometer.report._terminal_layout import TerminalTable, table
 
 WORDS = st.lists(st.text("abcdé漢\x1b\n", min_size=1, max_size=9), max_size=6).map(" ".join)
 CELLS = st.one_of(WORDS, st.floats(-1e3, 1e3).map("{:.3f}".format))
 
 
-def shown(grid: Grid, width: int) -> list[str]:
+def shown(grid: TerminalTable, width: int) -> list[str]:
     out = io.StringIO()
     Console(file=out, width=width).print(grid)
     return out.getvalue().splitlines()

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from oodometer.core.protocols import Score
-from oodometer.measures._measure import Measurements, Noise
-from oodometer.metrics._evaluate import Corrupted, Evaluation
+from oodometer.measures._measure import Measurements, SubsetNoise
+from oodometer.metrics._evaluate import CorruptionScores, Evaluation
 from oodometer.report import terminal_measures
 from oodometer.transforms.corruptions import Corruption
 
@@ -18,7 +18,7 @@ from oodometer.transforms.corruptions import Corruption
 def shown(found: Measurements | Evaluation) -> list[list[str]]:
     """Lines that are not empty, cut into cells."""
     out = io.StringIO()
-    terminal_measures.show(Console(file=out, width=300, highlight=False), found)
+    terminal_measures.show_scores(Console(file=out, width=300, highlight=False), found)
     lines = (line.strip() for line in out.getvalue().splitlines())
     return [[cell for cell in line.split("  ") if cell] for line in lines if line]
 
@@ -30,14 +30,14 @@ def stripped(rows: list[list[str]]) -> list[list[str]]:
 def measured(scores: dict[str, Score], **more: Any) -> Measurements:
     settings: dict[str, Any] = {
         "model": "net", "source": "a", "target": "b", "n_source": 1000, "n_target": 20,
-        "n_training": None, "refused": {}, "noise": {}, "seed": 0,
+        "n_training": None, "skipped": {}, "noise": {}, "seed": 0,
     }  # fmt: skip
     return Measurements(scores=scores, **{**settings, **more})
 
 
-def evaluated(scores: dict[str, Score], *corrupted: Corrupted, **more: Any) -> Evaluation:
-    settings: dict[str, Any] = {"model": "net", "data": "a", "n": 1000, "refused": {}, "seed": 0}
-    return Evaluation(scores=scores, corrupted=corrupted, **{**settings, **more})
+def evaluated(scores: dict[str, Score], *corrupted: CorruptionScores, **more: Any) -> Evaluation:
+    settings: dict[str, Any] = {"model": "net", "data": "a", "n": 1000, "skipped": {}, "seed": 0}
+    return Evaluation(scores=scores, by_corruption=corrupted, **{**settings, **more})
 
 
 def test_measures_with_intervals_noise_and_notes() -> None:
@@ -46,9 +46,9 @@ def test_measures_with_intervals_noise_and_notes() -> None:
         "mmd-random-features": Score(0.25, 0.125, 0.375, ("two",)),
         "jacobian": Score(2.0),
     }
-    noise = {"mmd-gaussian": Noise(0.6, 0.2, 9), "jacobian": Noise(2.0, 0.0, 9)}
+    noise = {"mmd-gaussian": SubsetNoise(0.6, 0.2, 9), "jacobian": SubsetNoise(2.0, 0.0, 9)}
     refused = {"mixup": "no inputs", "sharpness": "no training data", "mixup-diff": "no inputs"}
-    found = shown(measured(scores, noise=noise, refused=refused, n_training=3000))
+    found = shown(measured(scores, noise=noise, skipped=refused, n_training=3000))
     assert stripped(found) == [
         ["net: source a (1,000 rows), target b (20 rows without labels), 3,000 rows of training data"],
         ["Measures"],
@@ -77,7 +77,7 @@ def test_columns_without_a_cell_are_left_out() -> None:
 
 def test_metrics_with_intervals_notes_and_refusals() -> None:
     scores = {"error": Score(0.5, 0.25, 0.75, ("one", "two")), "nll": Score(1.0)}
-    found = stripped(shown(evaluated(scores, refused={"ece": "no probabilities"})))
+    found = stripped(shown(evaluated(scores, skipped={"ece": "no probabilities"})))
     assert found == [
         ["net on a: 1,000 labelled rows"],
         ["How good the model is"],
@@ -91,13 +91,15 @@ def test_metrics_with_intervals_notes_and_refusals() -> None:
 
 
 def test_where_all_is_refused_rows_are_not_said_to_be_labelled() -> None:
-    found = stripped(shown(evaluated({}, refused={"error": "no labels"}, model=None)))
+    found = stripped(shown(evaluated({}, skipped={"error": "no labels"}, model=None)))
     assert found[0] == ["outputs alone on a: 1,000 rows"]
     assert found[1] == ["Not measured"]
 
 
-def after(name: str, severity: int, **values: float) -> Corrupted:
-    return Corrupted(Corruption(name, severity), {key: Score(one) for key, one in values.items()})
+def after(name: str, severity: int, **values: float) -> CorruptionScores:
+    return CorruptionScores(
+        Corruption(name, severity), {key: Score(one) for key, one in values.items()}
+    )
 
 
 def test_after_corruption_the_first_metric_that_always_answers_is_shown() -> None:

@@ -12,11 +12,11 @@ import pytest
 import oodometer
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Dataset, Model
-from oodometer.data._concat_dataset import Joined
+from oodometer.data._concat_dataset import ConcatDataset
 from oodometer.measures import Sharpness
-from oodometer.models.inference import classify_all
+from oodometer.models.inference import predict_dataset
 from oodometer.studies import Study, run
-from oodometer.studies.plan import Evaluation, planned
+from oodometer.studies.plan import StudyEvaluation, plan_study
 from oodometer.studies.store import Store
 from tests.support import study_tasks, tiny_pool
 
@@ -48,17 +48,17 @@ class Ran:
 
     def __init__(self, study: Study, folder: Path) -> None:
         assert not run(study, folder).failed
-        self.plan = planned(study)
+        self.plan = plan_study(study)
         with Store.open(folder) as store:
-            rows = store.rows(self.plan.keys()).to_pylist()
+            rows = store.to_table(self.plan.result_keys()).to_pylist()
         self.rows = {(f"{r['model']} on {r['tested_on']}", r["measure"]): r for r in rows}
 
-    def sides(self, each: Evaluation) -> tuple[Model, dict[str, Dataset], Dataset]:
+    def sides(self, each: StudyEvaluation) -> tuple[Model, dict[str, Dataset], Dataset]:
         """The model, its source by domain, and its target."""
         source = {unit.rows.domain.name: unit.rows.dataset() for unit in each.sources}
-        return each.unit.member.opened(), source, each.unit.rows.dataset()
+        return each.unit.model.load(), source, each.unit.rows.dataset()
 
-    def check(self, each: Evaluation, name: str, found: Any) -> None:
+    def check(self, each: StudyEvaluation, name: str, found: Any) -> None:
         row = self.rows[each.name, name]
         assert (row["value"], row["low"], row["high"]) == (found.value, found.low, found.high)
 
@@ -77,7 +77,7 @@ def balls(tmp_path_factory: pytest.TempPathFactory) -> Ran:
 
 
 def said(model: Model, dataset: Dataset) -> Predictions:
-    return classify_all(model, dataset)
+    return predict_dataset(model, dataset)
 
 
 def test_accuracy_is_the_share_of_right_answers(networks: Ran) -> None:
@@ -93,16 +93,16 @@ def test_accuracy_is_the_share_of_right_answers(networks: Ran) -> None:
 def test_estimates_are_those_of_estimate(networks: Ran) -> None:
     for each in networks.plan.evaluations:
         model, source, target = networks.sides(each)
-        known = said(model, Joined("source", tuple(source.values())))
-        assert each.peer is not None
-        second = said(each.peer.member.opened(), target)
+        known = said(model, ConcatDataset("source", tuple(source.values())))
+        assert each.other_model is not None
+        second = said(each.other_model.model.load(), target)
         for temperature, end in (("fit", ""), (None, " (pre-T)")):
             for name in SPEC["estimators"]:
                 wanted: Any = temperature
                 found = oodometer.estimate(
                     known,
                     said(model, target),
-                    second=second,
+                    other_models=second,
                     methods=[name],
                     temperature=wanted,
                     seed=5,
@@ -142,7 +142,7 @@ def test_readings_are_those_of_invariance(kind: str, request: pytest.FixtureRequ
         model, _, target = ran.sides(each)
         found = oodometer.invariance(model, target, transform, draws=3, seed=seed)[0]
         for name in ("ni", "ne", "ei", "pa"):
-            ran.check(each, f"{name}-{transform}", found.reading(name))
+            ran.check(each, f"{name}-{transform}", found.mean_with_interval(name))
         facts = json.loads(ran.rows[each.name, f"ni-{transform}"]["facts"])
         assert facts["entropy_difference"] == found.entropy_difference
 

@@ -11,10 +11,10 @@ from oodometer import estimators, measures, metrics, transforms
 from oodometer.core.errors import InputError
 from oodometer.core.keys import settings_key
 from oodometer.data import as_dataset
-from oodometer.data._transformed_dataset import Changed
-from oodometer.studies.domains.synthetic import Altered, Fit, Rotated
-from oodometer.studies.requested_values import Stir, all_wanted
-from oodometer.studies.training.config import KEYS, Recipe
+from oodometer.data._transformed_dataset import TransformedDataset
+from oodometer.studies.domains.synthetic import ResizeAndCrop, Rotated, TransformedDomain
+from oodometer.studies.requested_values import TransformRequest, build_requests
+from oodometer.studies.training.config import KEYS, TrainingConfig
 from oodometer.transforms.corruptions import Corruption
 from oodometer.transforms.text.apertium import Apertium
 from oodometer.transforms.text.backtranslation import BackTranslation
@@ -22,12 +22,12 @@ from oodometer.transforms.text.marian import Marian
 
 
 def test_key_of_each_family() -> None:
-    found = all_wanted(
-        metrics=[metrics.named("error")],
-        estimators=[estimators.named("atc-ne")],
+    found = build_requests(
+        metrics=[metrics.get("error")],
+        estimators=[estimators.get("atc-ne")],
         temperatures=["fit", "none"],
-        invariance=[Stir(transforms.named("rotate"), 10, "Rotate")],
-        measures=[measures.named("h-divergence-ms")],
+        invariance=[TransformRequest(transforms.get("rotate"), 10, "Rotate")],
+        measures=[measures.get("h-divergence-ms")],
         seed=3,
     )
     assert [(one.family, one.settings) for one in found] == [
@@ -52,7 +52,7 @@ def test_key_of_a_nested_setting() -> None:
 
 def test_all_members_have_keys_of_their_own() -> None:
     families = (estimators, measures, metrics, transforms)
-    keys = [settings_key(member) for family in families for member in family.every()]
+    keys = [settings_key(member) for family in families for member in family.available()]
     assert len(keys) == len(set(keys))
     assert all("(" not in key.partition("{")[0] for key in keys)
 
@@ -77,9 +77,9 @@ def test_settings_and_name_make_the_key_and_the_class_does_not() -> None:
 def test_fingerprints_of_changed_datasets() -> None:
     images = as_dataset(np.zeros((2, 4, 4), dtype=np.uint8), name="black")
     found = {
-        "altered": Altered(Corruption("fog", 2), seed=1).make(images).fingerprint,
-        "rotated": Rotated(30.0).make(images).fingerprint,
-        "fit": Changed(images, Fit((8, 8))).fingerprint,
+        "altered": TransformedDomain(Corruption("fog", 2), seed=1).derive(images).fingerprint,
+        "rotated": Rotated(30.0).derive(images).fingerprint,
+        "fit": TransformedDataset(images, ResizeAndCrop((8, 8))).fingerprint,
     }
     assert found == {
         "altered": "0114fdb4fe7969b33e30522ccfe5887c",
@@ -89,8 +89,8 @@ def test_fingerprints_of_changed_datasets() -> None:
 
 
 def test_id_of_a_training_configuration() -> None:
-    config = Recipe("digits", ("mnist",), "mlp", settings={"width": 8}, seed=2, lr=0.1)
+    config = TrainingConfig("digits", ("mnist",), "mlp", settings={"width": 8}, seed=2, lr=0.1)
     assert config.id == "ebd0b7a7ebf415f3"
     assert set(KEYS) | {"format"} == set(config.to_dict())
-    assert Recipe.from_dict(config.to_dict()) == config
+    assert TrainingConfig.from_dict(config.to_dict()) == config
     assert Marian.name == "marian"

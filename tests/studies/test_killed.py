@@ -18,7 +18,7 @@ import pytest
 from oodometer.parallel.runners import distributed
 from oodometer.studies import run
 from oodometer.studies.store import Store
-from oodometer.studies.store.sqlite import FILE
+from oodometer.studies.store.sqlite import STORE_FILE
 from tests.support import study_tasks
 from tests.support.study_tasks import exported, study
 
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parent.parent.parent
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     folder = tmp_path_factory.mktemp("undisturbed")
-    assert run(study(), folder).left == 0
+    assert run(study(), folder).remaining == 0
     return exported(folder)
 
 
@@ -38,11 +38,11 @@ def lines(log: Path) -> list[str]:
 
 def committed(folder: Path) -> set[str]:
     """What is in the store, as the log has it."""
-    if not (folder / FILE).exists():
+    if not (folder / STORE_FILE).exists():
         return set()
     with Store.open(folder) as store:
-        said = {"\t".join(("said", *pair)) for pair in store.references()}
-        return said | {"\t".join(key) for key in store.known()}
+        said = {"\t".join(("said", *pair)) for pair in store.prediction_references()}
+        return said | {"\t".join(key) for key in store.result_keys()}
 
 
 def started(folder: Path, log: Path, workers: int) -> subprocess.Popen[bytes]:
@@ -77,8 +77,8 @@ def test_killed_at_random_moments_it_goes_on_and_does_nothing_twice(
     assert committed(folder) == set(lines(log))
     assert exported(folder) == undisturbed
     with Store.open(folder, "write") as store:
-        named = {one.array for one in store.references().values()}
-        assert named <= store.shelf.names()
+        named = {one.array for one in store.prediction_references().values()}
+        assert named <= store.array_store.names()
 
 
 def test_a_cluster_gives_the_same(undisturbed: bytes, tmp_path: Path) -> None:
@@ -90,5 +90,5 @@ def test_a_cluster_gives_the_same(undisturbed: bytes, tmp_path: Path) -> None:
         silence_logs=logging.CRITICAL,
     ) as found:
         ran = run(study(), tmp_path, runner=distributed(found.scheduler_address))
-    assert (ran.done, ran.failed, ran.left) == (12, {}, 0)
+    assert (ran.done, ran.failed, ran.remaining) == (12, {}, 0)
     assert exported(tmp_path) == undisturbed

@@ -10,24 +10,26 @@ import pytest
 
 from oodometer.core.errors import InputError
 from oodometer.studies import Study
-from oodometer.studies.plan import Plan, planned, to_classify, to_value
-from oodometer.studies.store import Key, Reference
+from oodometer.studies.plan import StudyPlan, plan_study, prediction_tasks, value_tasks
+from oodometer.studies.store import PredictionReference, ResultKey
 from tests.support.study_tasks import Ball, model, study
 
-REFERENCE = Reference("a", "probs", 2, 1.0, None, "b", ("x", "y"))
+REFERENCE = PredictionReference("a", "probs", 2, 1.0, None, "b", ("x", "y"))
 
 
 @pytest.fixture(scope="module")
-def plan() -> Plan:
-    return planned(study())
+def plan() -> StudyPlan:
+    return plan_study(study())
 
 
-def references(plan: Plan, *, but: tuple[str, ...] = ()) -> dict[tuple[str, str], Reference]:
-    units = (unit for each in plan.evaluations for unit in each.units())
-    return {unit.pair: REFERENCE for unit in units if unit.member.name not in but}
+def references(
+    plan: StudyPlan, *, but: tuple[str, ...] = ()
+) -> dict[tuple[str, str], PredictionReference]:
+    units = (unit for each in plan.evaluations for unit in each.required_predictions())
+    return {unit.key_pair: REFERENCE for unit in units if unit.model.name not in but}
 
 
-def test_every_model_is_tested_on_every_domain(plan: Plan) -> None:
+def test_every_model_is_tested_on_every_domain(plan: StudyPlan) -> None:
     found = {each.name for each in plan.evaluations}
     assert found == {
         f"{one} on {domain}"
@@ -37,17 +39,17 @@ def test_every_model_is_tested_on_every_domain(plan: Plan) -> None:
     assert len(plan.evaluations) == 12
 
 
-def test_sources_are_the_domains_that_were_trained_on(plan: Plan) -> None:
+def test_sources_are_the_domains_that_were_trained_on(plan: StudyPlan) -> None:
     for each in plan.evaluations:
-        trained = each.unit.member.trained_on
+        trained = each.unit.model.trained_on
         assert [unit.rows.domain.name for unit in each.sources] == list(trained)
         assert {unit.rows.part for unit in each.sources} == {"source"}
         own = each.unit.rows.name in trained
-        assert bool(each.unit.rows.without) == own
+        assert bool(each.unit.rows.excluded) == own
 
 
-def test_keys_are_those_of_all_values(plan: Plan) -> None:
-    keys = plan.keys()
+def test_keys_are_those_of_all_values(plan: StudyPlan) -> None:
+    keys = plan.result_keys()
     assert len(keys) == 12 * (1 + 2 + 2 * 4 + 2 * 4 + 3)
     sourced = {key.measure for key in keys if key.source}
     assert sourced == {
@@ -59,23 +61,23 @@ def test_keys_are_those_of_all_values(plan: Plan) -> None:
     }
 
 
-def test_what_is_known_is_not_pending(plan: Plan) -> None:
-    keys = sorted(plan.keys())
+def test_what_is_known_is_not_pending(plan: StudyPlan) -> None:
+    keys = sorted(plan.result_keys())
     assert plan.pending(keys) == []
     gone = keys[5]
     (left,) = plan.pending(set(keys) - {gone})
-    assert left.unit.pair == (gone.model, gone.dataset)
-    (wanted,) = left.wanted
+    assert left.unit.key_pair == (gone.model, gone.dataset)
+    (wanted,) = left.requests
     assert gone.measure in wanted.names
-    assert len(plan.pending(set[Key]())) == 12
+    assert len(plan.pending(set[ResultKey]())) == 12
 
 
-def test_models_of_one_training_share_tasks(plan: Plan) -> None:
-    tasks = to_value(plan.evaluations, references(plan), Path("s"), 0)
+def test_models_of_one_training_share_tasks(plan: StudyPlan) -> None:
+    tasks = value_tasks(plan.evaluations, references(plan), Path("s"), 0)
     assert sum(len(task.jobs) for task in tasks) == 12
     for task in tasks:
-        assert {job.unit.dataset for job in task.jobs} == {task.dataset}
-        assert all(job.unit.pair in job.references for job in task.jobs)
+        assert {job.unit.dataset_key for job in task.jobs} == {task.dataset_key}
+        assert all(job.unit.key_pair in job.references for job in task.jobs)
     sizes = {task.rows.name: 0 for task in tasks}
     for task in tasks:
         sizes[task.rows.name] = max(sizes[task.rows.name], len(task.jobs))
@@ -85,46 +87,48 @@ def test_models_of_one_training_share_tasks(plan: Plan) -> None:
 
 def test_a_task_has_eight_models_at_most() -> None:
     many = study(models=[model(f"m{j:02}", Ball(1 + j / 99)) for j in range(19)], domains=["30"])
-    plan = planned(many)
-    tasks = to_value(plan.evaluations, references(plan), Path("s"), 0)
+    plan = plan_study(many)
+    tasks = value_tasks(plan.evaluations, references(plan), Path("s"), 0)
     assert [len(task.jobs) for task in tasks] == [8, 8, 3]
-    asked = to_classify(plan.evaluations, references(plan), Path("s"), 0)
+    asked = prediction_tasks(plan.evaluations, references(plan), Path("s"), 0)
     assert asked == []
-    asked = to_classify(plan.evaluations, {}, Path("s"), 0)
+    asked = prediction_tasks(plan.evaluations, {}, Path("s"), 0)
     # On the domain, and on the source.
     assert sorted(len(task.jobs) for task in asked) == [3, 3, 8, 8, 8, 8]
-    assert not any(job.evaluation.wanted for task in asked for job in task.jobs)
+    assert not any(job.evaluation.requests for task in asked for job in task.jobs)
 
 
 def test_blocks_come_one_after_the_other_so_that_models_stay_open() -> None:
     many = study(models=[model(f"m{j:02}", Ball(1 + j / 99)) for j in range(16)])
-    found = planned(many).evaluations
-    names = [each.unit.member.name for each in found]
+    found = plan_study(many).evaluations
+    names = [each.unit.model.name for each in found]
     first, second = ([f"m{j:02}" for j in some] for some in (range(8), range(8, 16)))
     assert names == [*first * 3, *second * 3]
 
 
-def test_evaluations_without_predictions_wait(plan: Plan) -> None:
-    tasks = to_value(plan.evaluations, references(plan, but=("right",)), Path("s"), 0)
-    done = {job.unit.member.name for task in tasks for job in task.jobs}
+def test_evaluations_without_predictions_wait(plan: StudyPlan) -> None:
+    tasks = value_tasks(plan.evaluations, references(plan, but=("right",)), Path("s"), 0)
+    done = {job.unit.model.name for task in tasks for job in task.jobs}
     assert done == {"small", "vague", "both"}
 
 
-def test_without_the_second_model_all_else_is_done(plan: Plan) -> None:
+def test_without_the_second_model_all_else_is_done(plan: StudyPlan) -> None:
     each = plan.evaluations[0]
-    other = next(one.unit.member for one in plan.evaluations if one.unit.member != each.unit.member)
-    compared = replace(each, peer=replace(each.unit, member=other))
-    known = {unit.pair for unit in each.units()}
-    wanted = {name for one in compared.possible(known).wanted for name in one.names}
+    other = next(one.unit.model for one in plan.evaluations if one.unit.model != each.unit.model)
+    compared = replace(each, other_model=replace(each.unit, model=other))
+    known = {unit.key_pair for unit in each.required_predictions()}
+    wanted = {name for one in compared.computable(known).requests for name in one.names}
     assert "gde" not in wanted
     assert {"accuracy", "ac", "ni-gaussian"} < wanted
-    both = compared.possible({*known, (other.key, each.unit.dataset)})
+    both = compared.computable({*known, (other.key, each.unit.dataset_key)})
     assert both == compared
-    assert compared.settings(next(o for o in each.wanted if o.compares)).endswith(other.key)
-    assert compared.possible(set()).wanted == ()
+    assert compared.settings_key(next(o for o in each.requests if o.needs_other_model)).endswith(
+        other.key
+    )
+    assert compared.computable(set()).requests == ()
 
 
 def test_files_that_are_missing_are_named_before_the_work(tmp_path: Path) -> None:
     table: dict[str, Any] = {"group": "pacs", "models": [model("m", Ball(), "photo")]}
     with pytest.raises(InputError, match=r"there is no .pacs/pacs32\.npz"):
-        planned(Study.open(table, data=tmp_path))
+        plan_study(Study.open(table, data=tmp_path))

@@ -14,32 +14,32 @@ import pytest
 
 from oodometer.core.errors import InputError, MissingExtra
 from oodometer.parallel.runners import processes, serial
-from oodometer.studies import Ran, Study, run, status
-from oodometer.studies.plan import Task, planned
-from oodometer.studies.store import Outcome, Store
-from oodometer.studies.store.array_store import Shelf
+from oodometer.studies import Study, StudyRunResult, run, status
+from oodometer.studies.plan import StudyTask, plan_study
+from oodometer.studies.store import EvaluationOutcome, Store
+from oodometer.studies.store.array_store import ArrayStore
 from oodometer.studies.training import checkpoint
-from oodometer.studies.worker import do_task
+from oodometer.studies.worker import run_task
 from tests.support import study_tasks, tiny_pool
 from tests.support.study_tasks import Ball, Counting, exported, model, study
 
 COUNTED = [model("counted", Counting())]
 
 
-def raising(task: Task) -> list[Outcome]:
+def raising(task: StudyTask) -> list[EvaluationOutcome]:
     raise ValueError("all of\nit")
 
 
 def columns(folder: Path, *names: str) -> list[tuple[Any, ...]]:
     with Store.open(folder) as store:
-        rows = store.rows().to_pylist()
+        rows = store.to_table().to_pylist()
     return [tuple(row[name] for name in names) for row in rows]
 
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("done")
-    assert run(study(), folder).left == 0
+    assert run(study(), folder).remaining == 0
     return folder
 
 
@@ -48,19 +48,19 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_study_is_done_once(done: Path) -> None:
     again = run(study(), done, work=raising)
-    assert (again.total, again.before, again.done, again.left) == (12, 12, 0, 0)
+    assert (again.total, again.before, again.done, again.remaining) == (12, 12, 0, 0)
     assert len(columns(done, "value")) == 12 * (2 + 8 + 8 + 3)
 
 
 def test_a_limit_is_kept_and_the_rest_is_done_later(done: Path, tmp_path: Path) -> None:
     first = run(study(), tmp_path, limit=5)
-    assert (first.before, first.done, first.left) == (0, 5, 7)
+    assert (first.before, first.done, first.remaining) == (0, 5, 7)
     with Store.open(tmp_path) as store:
-        known = store.known()
+        known = store.result_keys()
     second = run(study(), tmp_path, limit=100)
-    assert (second.before, second.done, second.left) == (5, 7, 0)
+    assert (second.before, second.done, second.remaining) == (5, 7, 0)
     with Store.open(tmp_path) as store:
-        assert known < store.known()
+        assert known < store.result_keys()
     assert exported(tmp_path) == exported(done)
 
 
@@ -93,13 +93,13 @@ def test_a_wider_spec_asks_for_the_rest_alone(done: Path, tmp_path: Path) -> Non
     run(narrow, tmp_path)
     seen: list[str] = []
 
-    def noting(task: Task) -> list[Outcome]:
+    def noting(task: StudyTask) -> list[EvaluationOutcome]:
         seen.extend(study_tasks.units(task))
-        return do_task(task)
+        return run_task(task)
 
     with Store.open(tmp_path) as store:
-        known = {"\t".join(key) for key in store.known()}
-        said = {"\t".join(("said", *pair)) for pair in store.references()}
+        known = {"\t".join(key) for key in store.result_keys()}
+        said = {"\t".join(("said", *pair)) for pair in store.prediction_references()}
     ran = run(study(), tmp_path, work=noting)
     assert (ran.before, ran.done) == (0, 12)
     assert not set(seen) & (known | said)
@@ -115,7 +115,7 @@ def test_changed_settings_are_done_anew_and_the_spec_tells_which(tmp_path: Path)
     assert (ran.before, ran.done) == (0, 3)
     assert columns(tmp_path, "tested_on", "measure", "value") != before
     with Store.open(tmp_path) as store:
-        rows = store.rows(planned(ten).keys()).to_pylist()
+        rows = store.to_table(plan_study(ten).result_keys()).to_pylist()
     assert [(row["tested_on"], row["measure"], row["value"]) for row in rows] == before
 
 
@@ -149,8 +149,8 @@ def test_neither_order_nor_company_changes_a_value(done: Path, tmp_path: Path) -
 
 def test_batches_do_not_change_a_value(done: Path, tmp_path: Path) -> None:
     with (
-        mock.patch("oodometer.studies.worker.ROWS", 7),
-        mock.patch("oodometer.neighborhood._neighborhood_sampler.ROWS", 50),
+        mock.patch("oodometer.studies.worker.DEFAULT_BATCH_ROWS", 7),
+        mock.patch("oodometer.neighborhood._neighborhood_sampler.MAX_BATCH_ROWS", 50),
     ):
         run(study(), tmp_path)
     assert exported(tmp_path) == exported(done)
@@ -161,17 +161,17 @@ def test_networks_of_a_pool_and_their_broken_one(tmp_path: Path) -> None:
     given = {"pools": [{"spec": spec, "folder": tmp_path / "pool"}], "domains": ["0", "30"]}
     few = {"rows": 50, "source_rows": 50, "estimators": ["doc", "gde"], "measures": ["jacobian"]}
     opened = Study.open({**given, **few, "invariance": ["gaussian"], "draws": 2})
-    broken = opened.members().models[0]
-    weights = tmp_path / "pool" / broken.name / checkpoint.WEIGHTS
+    broken = opened.available_models().models[0]
+    weights = tmp_path / "pool" / broken.name / checkpoint.WEIGHTS_FILE
     content = weights.read_bytes()
     weights.write_bytes(content[:50])
     ran = run(opened, tmp_path / "study")
     assert (ran.total, ran.left_out, ran.untrained) == (8, 4, 0)
     # The model itself, and gde of its twin, whose second model it is.
-    twin = opened.members().peers()[broken.key]
+    twin = opened.available_models().other_models()[broken.key]
     assert set(ran.failed) == {f"{one.name} on {d}" for one in (broken, twin) for d in ("0", "30")}
     assert "weights.safetensors of the model" in ran.failed[f"{broken.name} on 0"]
-    assert (ran.done, ran.left) == (4, 4)
+    assert (ran.done, ran.remaining) == (4, 4)
     found = columns(tmp_path / "study", "model", "measure")
     assert {measure for name, measure in found if name == twin.name} == {
         "doc", "jacobian", "ni-gaussian", "ne-gaussian", "ei-gaussian", "pa-gaussian",
@@ -180,7 +180,7 @@ def test_networks_of_a_pool_and_their_broken_one(tmp_path: Path) -> None:
     assert status(opened, tmp_path / "study").total("failed") == 4
     weights.write_bytes(content)
     again = run(opened, tmp_path / "study")
-    assert (again.before, again.done, again.failed, again.left) == (4, 4, {}, 0)
+    assert (again.before, again.done, again.failed, again.remaining) == (4, 4, {}, 0)
     assert status(opened, tmp_path / "study").total("done") == 8
     run(opened, tmp_path / "whole")
     assert exported(tmp_path / "study") == exported(tmp_path / "whole")
@@ -224,13 +224,13 @@ def test_a_value_that_breaks_is_tried_again_and_the_others_are_there(tmp_path: P
     with mock.patch("oodometer.measures.mixup.Mixup.measure", side_effect=ZeroDivisionError("no")):
         ran = run(few, tmp_path)
     assert set(ran.failed.values()) == {"ZeroDivisionError: no"}
-    assert (ran.done, len(ran.failed), ran.left) == (0, 6, 6)
+    assert (ran.done, len(ran.failed), ran.remaining) == (0, 6, 6)
     measures = {measure for (measure,) in columns(tmp_path, "measure")}
     assert {"ac", "ni-gaussian", "nll", "source-error"} < measures
     assert "mixup" not in measures
     assert status(few, tmp_path).total("failed") == 6
     again = run(few, tmp_path)
-    assert (again.done, again.failed, again.left) == (6, {}, 0)
+    assert (again.done, again.failed, again.remaining) == (6, {}, 0)
     with Store.open(tmp_path) as store:
         assert store.failures() == {}
 
@@ -253,7 +253,7 @@ def test_a_task_that_raises_has_failed_and_the_reason_is_one_line(tmp_path: Path
 
 
 def test_a_missing_package_ends_it_at_once(tmp_path: Path) -> None:
-    def without(task: Task) -> list[Outcome]:
+    def without(task: StudyTask) -> list[EvaluationOutcome]:
         raise MissingExtra("It needs torch.")
 
     with pytest.raises(MissingExtra, match="needs torch"):
@@ -275,8 +275,8 @@ def test_models_that_cannot_be_sent_are_named_before_the_work(tmp_path: Path) ->
 
 
 def test_rows_that_differ_where_the_work_is_done_are_told_of(tmp_path: Path) -> None:
-    def elsewhere(task: Task) -> list[Outcome]:
-        return do_task(replace(task, dataset="another"))
+    def elsewhere(task: StudyTask) -> list[EvaluationOutcome]:
+        return run_task(replace(task, dataset_key="another"))
 
     ran = run(study(), tmp_path, work=elsewhere)
     assert all("are not the same here as where the study is run" in w for w in ran.failed.values())
@@ -306,28 +306,28 @@ def test_a_full_disk_ends_it_and_it_goes_on_after_room_is_made(done: Path, tmp_p
     ):
         run(study(), tmp_path)
     with Store.open(tmp_path) as store:
-        said = set(store.references())
+        said = set(store.prediction_references())
     assert said
     assert not list((tmp_path / "arrays").glob("*.partial"))
     ran = run(study(), tmp_path)
-    assert (ran.done, ran.left) == (12, 0)
+    assert (ran.done, ran.remaining) == (12, 0)
     assert exported(tmp_path) == exported(done)
 
 
 def test_ctrl_c_while_a_task_is_written_does_not_lose_it(tmp_path: Path) -> None:
-    calls, real = [0], Shelf.put
+    calls, real = [0], ArrayStore.put
 
-    def impatient(shelf: Shelf, arrays: Any) -> list[str]:
+    def impatient(shelf: ArrayStore, arrays: Any) -> list[str]:
         calls[0] += 1
         if calls[0] == 2:  # the first task
             raise KeyboardInterrupt
         return real(shelf, arrays)
 
-    with mock.patch.object(Shelf, "put", impatient), pytest.raises(KeyboardInterrupt):
+    with mock.patch.object(ArrayStore, "put", impatient), pytest.raises(KeyboardInterrupt):
         run(study(), tmp_path)
     with Store.open(tmp_path) as store:
-        assert store.references()
-    assert run(study(), tmp_path).left == 0
+        assert store.prediction_references()
+    assert run(study(), tmp_path).remaining == 0
 
 
 def test_the_runner_is_closed_when_the_disk_is_full(tmp_path: Path) -> None:
@@ -340,7 +340,7 @@ def test_the_runner_is_closed_when_the_disk_is_full(tmp_path: Path) -> None:
             closed.append(True)
 
     with (
-        mock.patch.object(Store, "add", side_effect=InputError("full")),
+        mock.patch.object(Store, "add_outcomes", side_effect=InputError("full")),
         pytest.raises(InputError, match="full"),
     ):
         run(study(), tmp_path, runner=runner)
@@ -367,8 +367,8 @@ def test_progress_counts_and_tells_the_time_left(tmp_path: Path) -> None:
 
 
 def test_what_was_done_is_told_in_a_sentence() -> None:
-    ran = Ran(5, 1, 1, {"b on 0": "no"}, 2, 3, 100.0)
-    assert ran.told() == (
+    ran = StudyRunResult(5, 1, 1, {"b on 0": "no"}, 2, 3, 100.0)
+    assert ran.summary() == (
         "1 evaluations done in 2 min, 1 failed; 2 of 5 are there, 3 are left. 2 models did not "
         "converge and are left out. 3 models are not trained yet: oodometer pool run."
     )

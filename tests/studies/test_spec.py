@@ -11,9 +11,9 @@ import pytest
 
 from oodometer.core.errors import InputError, UnknownName
 from oodometer.studies import Study
-from oodometer.studies.domains.corrupted_groups import named
+from oodometer.studies.domains.corrupted_groups import get_group
 from oodometer.studies.domains.hypersphere_group import hypersphere
-from oodometer.studies.training.spec import Spec
+from oodometer.studies.training.spec import PoolSpec
 from oodometer.transforms import Gaussian
 from tests.support.study_tasks import SPEC, model, study
 
@@ -44,7 +44,7 @@ trained_on = "0"
 
 
 def names(of: Study) -> list[str]:
-    return [name for one in of.wanted for name in one.names]
+    return [name for one in of.requests for name in one.names]
 
 
 def test_a_file_says_all_of_it(tmp_path: Path) -> None:
@@ -60,13 +60,13 @@ def test_a_file_says_all_of_it(tmp_path: Path) -> None:
     stirred = [f"{name}-sphere" for name in ("ni", "ne", "ei", "pa")]
     stirred += [f"{name}-gaussian draws=3 magnitude=1" for name in ("ni", "ne", "ei", "pa")]
     assert names(found) == ["accuracy", "nll", "doc (pre-T)", *stirred, "entropy-target"]
-    assert found.wanted[4].thing == Gaussian(magnitude=1.0)
-    assert (found.wanted[3].option, found.wanted[4].option) == (10, 3)
-    assert all("seed 7" in one.settings for one in found.wanted[1:])
+    assert found.requests[4].component == Gaussian(magnitude=1.0)
+    assert (found.requests[3].option, found.requests[4].option) == (10, 3)
+    assert all("seed 7" in one.settings for one in found.requests[1:])
 
 
 def test_the_group_is_the_pools_and_their_folders_are_where_pools_are_trained() -> None:
-    found = Study.open({"pools": ["toy-mlp", Spec.open(POOL)]})
+    found = Study.open({"pools": ["toy-mlp", PoolSpec.open(POOL)]})
     assert [group.name for group in found.groups] == ["hypersphere"]
     assert [str(pool.folder) for pool in found.pools] == ["pools/toy-mlp", "pools/little"]
     assert list(found.domains) == list(hypersphere().domains)
@@ -76,7 +76,7 @@ def test_the_group_is_the_pools_and_their_folders_are_where_pools_are_trained() 
 
 def test_of_several_groups_a_name_that_stands_twice_has_its_group_before_it() -> None:
     names = ["cifar-10", "cifar-10/fog-3", "ci10-again/cifar-10"]
-    again = replace(named("ci10"), name="ci10-again")
+    again = replace(get_group("ci10"), name="ci10-again")
     found = Study.open({"models": [model("m", len, "cifar-10")], "domains": names,
                         "group": ["ci10", "ci10-c", again]})  # fmt: skip
     assert [domain.group.name for domain in found.domains.values()] == [
@@ -112,8 +112,8 @@ def test_paths_are_seen_from_the_file(tmp_path: Path) -> None:
     )
     found = Study.open(tmp_path / "a.toml")
     assert found.models[0].path == tmp_path / "mine.onnx"
-    ssmba, back = found.wanted[-2:]
-    assert ssmba.thing.model == tmp_path / "filler"
+    ssmba, back = found.requests[-2:]
+    assert ssmba.component.model == tmp_path / "filler"
     assert ssmba.names[0] == "ni-ssmba model=filler"
     assert str(tmp_path / "there") in back.settings
 
@@ -191,4 +191,4 @@ def test_groups_of_other_classes_are_refused() -> None:
 def test_a_pool_without_models_says_how_to_train_them(tmp_path: Path) -> None:
     lone = Study.open({"pools": [{"spec": "toy-mlp", "folder": str(tmp_path)}]})
     with pytest.raises(InputError, match=r"no trained model in .* oodometer pool run toy-mlp"):
-        lone.members()
+        lone.available_models()

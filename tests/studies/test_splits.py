@@ -15,9 +15,9 @@ from oodometer.core.errors import InputError
 from oodometer.core.softmax_kernels import Array
 from oodometer.studies import splits
 from oodometer.studies.domains import group
-from oodometer.studies.domains.group import Group
+from oodometer.studies.domains.group import DomainGroup
 from oodometer.studies.domains.hypersphere_group import hypersphere
-from oodometer.studies.splits import Domain, Rows, first_half, joined_key, training_rows
+from oodometer.studies.splits import Domain, DomainRows, combined_key, first_half, training_rows
 
 SPHERE = hypersphere()
 POLE, SIDE = Domain(SPHERE, "0"), Domain(SPHERE, "90")
@@ -25,15 +25,15 @@ POLE, SIDE = Domain(SPHERE, "0"), Domain(SPHERE, "90")
 
 @pytest.fixture(autouse=True)
 def _fresh() -> None:
-    splits.forget()
+    splits.clear_cache()
 
 
-def contents(some: Rows) -> set[bytes]:
+def contents(some: DomainRows) -> set[bytes]:
     taken: Array = some.dataset().take(slice(None))
     return {row.tobytes() for row in taken}
 
 
-def sizes_of(some: Rows) -> int:
+def sizes_of(some: DomainRows) -> int:
     """How many rows there are; an error counts as none."""
     try:
         return len(some.dataset())
@@ -49,9 +49,9 @@ def test_halves_are_cut_by_content(numbers: list[int]) -> None:
 
 
 def test_a_domain_that_was_trained_on_is_tested_on_the_other_half() -> None:
-    whole = Rows(POLE, "test", "0")
-    source = Rows(POLE, "source", "0, source")
-    own = whole.apart_from((POLE,))
+    whole = DomainRows(POLE, "test", "0")
+    source = DomainRows(POLE, "source", "0, source")
+    own = whole.excluding_sources_of((POLE,))
     assert contents(source) | contents(own) == contents(whole)
     assert not contents(source) & contents(own)
     assert 400 < len(contents(source)) < 600
@@ -59,30 +59,30 @@ def test_a_domain_that_was_trained_on_is_tested_on_the_other_half() -> None:
 
 
 def test_other_domains_are_tested_on_all_rows() -> None:
-    whole = Rows(SIDE, "test", "90")
-    assert whole.apart_from((POLE,)) == whole
-    assert whole.apart_from((POLE, SIDE)).without == (SIDE,)
+    whole = DomainRows(SIDE, "test", "90")
+    assert whole.excluding_sources_of((POLE,)) == whole
+    assert whole.excluding_sources_of((POLE, SIDE)).excluded == (SIDE,)
     assert len(whole.dataset()) == 1000
 
 
 def test_all_rows_are_those_for_training_too_but_for_what_was_learned() -> None:
-    whole = Rows(SIDE, "all", "90")
-    assert len(whole.apart_from((POLE,)).dataset()) == 2000
-    own = whole.apart_from((SIDE,))
-    assert contents(own) == contents(Rows(SIDE, "test", "90").apart_from((SIDE,)))
+    whole = DomainRows(SIDE, "all", "90")
+    assert len(whole.excluding_sources_of((POLE,)).dataset()) == 2000
+    own = whole.excluding_sources_of((SIDE,))
+    assert contents(own) == contents(DomainRows(SIDE, "test", "90").excluding_sources_of((SIDE,)))
 
 
 def test_a_domain_may_be_for_testing_alone(tmp_path: Path) -> None:
     image_group(tmp_path)
     table = {"groups": {"new": {"kind": "images", "classes": ["a", "b"], "domains": {
         "one": {"reader": "npz", "path": "base.npz", "share": 1.0}}}}}  # fmt: skip
-    domain = Domain(group.opened(table, root=tmp_path), "one")
-    assert len(Rows(domain, "all", "one").dataset()) == 120
+    domain = Domain(group.open_group(table, root=tmp_path), "one")
+    assert len(DomainRows(domain, "all", "one").dataset()) == 120
 
 
 def test_rows_are_chosen_by_content_and_not_more_than_asked_for() -> None:
-    whole = Rows(SIDE, "test", "90")
-    few, more = replace(whole, most=50), replace(whole, most=80)
+    whole = DomainRows(SIDE, "test", "90")
+    few, more = replace(whole, max_rows=50), replace(whole, max_rows=80)
     assert len(few.dataset()) == 50
     assert contents(few) < contents(more) < contents(whole)
     other = replace(few, seed=1)
@@ -92,7 +92,7 @@ def test_rows_are_chosen_by_content_and_not_more_than_asked_for() -> None:
     assert np.array_equal(labels, norms < 1.0)
 
 
-def image_group(folder: Path) -> Group:
+def image_group(folder: Path) -> DomainGroup:
     """A domain of images, and two that are made of it: its negatives, and one of other images."""
     rng = np.random.default_rng(0)
     for name in ("base", "other"):
@@ -104,38 +104,42 @@ def image_group(folder: Path) -> Group:
             "other": {"reader": "npz", "path": "other.npz"},
         },
     }}}  # fmt: skip
-    return group.opened(table, root=folder)
+    return group.open_group(table, root=folder)
 
 
 @pytest.mark.parametrize("part", ["test", "all"])
 def test_a_domain_made_of_the_same_rows_is_kept_apart_too(part: Any, tmp_path: Path) -> None:
-    from oodometer.studies.domains.corrupted_groups import corrupted
+    from oodometer.studies.domains.corrupted_groups import corrupt_group
 
     plain = image_group(tmp_path)
-    changed = corrupted(plain, "fog-3")
+    changed = corrupt_group(plain, "fog-3")
     base, fog = Domain(plain, "base"), Domain(changed, "base/fog-3")
-    source = Rows(base, "source", "source").dataset()
-    tested = Rows(fog, part, "fog").apart_from((base,))
-    assert tested.without == (base,)
+    source = DomainRows(base, "source", "source").dataset()
+    tested = DomainRows(fog, part, "fog").excluding_sources_of((base,))
+    assert tested.excluded == (base,)
     learned = {*source.keys.tolist(), *plain.domain("base", "train").keys.tolist()}
     assert not learned & set(tested.dataset().keys.tolist())
     test = plain.domain("base", "test")
     assert len(tested.dataset()) == len(test) - len(source)
-    assert not Rows(Domain(changed, "other/fog-3"), part, "x").apart_from((base,)).without
+    assert (
+        not DomainRows(Domain(changed, "other/fog-3"), part, "x")
+        .excluding_sources_of((base,))
+        .excluded
+    )
 
 
 def test_keys_hang_on_content_name_and_labels(tmp_path: Path) -> None:
-    first = Rows(Domain(image_group(tmp_path), "base"), "test", "base")
+    first = DomainRows(Domain(image_group(tmp_path), "base"), "test", "base")
     key = first.key
     assert replace(first, name="another").key != key
     images = np.load(tmp_path / "base.npz")["x"]
     np.savez(tmp_path / "base.npz", x=images, y=np.ones(120, dtype=np.int64))
     assert first.key == key, "kept for the run"
-    splits.forget()
-    changed = Rows(Domain(image_group(tmp_path), "other"), "test", "base").key
+    splits.clear_cache()
+    changed = DomainRows(Domain(image_group(tmp_path), "other"), "test", "base").key
     assert changed != key
     np.savez(tmp_path / "base.npz", x=images, y=np.ones(120, dtype=np.int64))
-    splits.forget()
+    splits.clear_cache()
     assert first.key != key
 
 
@@ -145,17 +149,20 @@ def test_a_domain_without_rows_in_a_half_is_named(tmp_path: Path) -> None:
     np.savez(tmp_path / "test.npz", x=images, y=np.zeros(1, dtype=np.int64))
     table = {"groups": {"few": {"kind": "images", "classes": ["a", "b"], "domains": {
         "one": {"reader": "npz", "path": "base.npz", "test": {"path": "test.npz"}}}}}}  # fmt: skip
-    domain = Domain(group.opened(table, root=tmp_path), "one")
-    halves = [Rows(domain, "source", "s"), Rows(domain, "test", "t").apart_from((domain,))]
+    domain = Domain(group.open_group(table, root=tmp_path), "one")
+    halves = [
+        DomainRows(domain, "source", "s"),
+        DomainRows(domain, "test", "t").excluding_sources_of((domain,)),
+    ]
     (empty,) = (half for half in halves if not sizes_of(half))
     with pytest.raises(InputError, match=r"'one' of 'few' has 1 rows for testing, and none is"):
         empty.dataset()
 
 
 def test_several_sources_have_a_key_of_their_own() -> None:
-    first, second = (Rows(domain, "source", "s") for domain in (POLE, SIDE))
-    assert joined_key((first,)) == first.key
-    assert len({joined_key((first, second)), joined_key((second, first)), first.key}) == 3
+    first, second = (DomainRows(domain, "source", "s") for domain in (POLE, SIDE))
+    assert combined_key((first,)) == first.key
+    assert len({combined_key((first, second)), combined_key((second, first)), first.key}) == 3
 
 
 def test_training_rows_are_some_of_those_that_were_learned() -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from oodometer.studies import run, status
-from oodometer.studies._status import Row
+from oodometer.studies._status import StudyStatusRow
 from oodometer.studies.store import Store
 from tests.support import study_tasks
 from tests.support.study_tasks import model, study
@@ -22,10 +22,10 @@ def test_status_counts_by_training_and_architecture(tmp_path: Path) -> None:
     found = status(every, tmp_path)
     # Those of one training come first; what the bad one makes of its source stops it everywhere.
     assert set(found.rows) == {
-        Row(("0",), "ball", 2, 6, 0, 0),
-        Row(("0",), "stone", 1, 0, 3, 0),
-        Row(("90",), "ball", 1, 0, 0, 3),
-        Row(("0", "90"), "ball", 1, 0, 0, 3),
+        StudyStatusRow(("0",), "ball", 2, 6, 0, 0),
+        StudyStatusRow(("0",), "stone", 1, 0, 3, 0),
+        StudyStatusRow(("90",), "ball", 1, 0, 0, 3),
+        StudyStatusRow(("0", "90"), "ball", 1, 0, 0, 3),
     }
     assert set(found.failed) == {"bad on 0", "bad on 30", "bad on 90"}
     assert all("out of order" in why for why in found.failed.values())
@@ -39,10 +39,10 @@ def test_status_counts_by_training_and_architecture(tmp_path: Path) -> None:
 def test_values_without_an_answer_are_counted(tmp_path: Path) -> None:
     run(study(), tmp_path)
     found = status(study(), tmp_path)
-    assert found.refused["gde"] == found.refused["gde (pre-T)"] == 12
+    assert found.not_applicable["gde"] == found.not_applicable["gde (pre-T)"] == 12
     with Store.open(tmp_path) as store:
-        assert sum(found.refused.values()) == len(store.reasons())
-    assert "gde" not in status(study(estimators=["ac"]), tmp_path).refused
+        assert sum(found.not_applicable.values()) == len(store.missing_reasons())
+    assert "gde" not in status(study(estimators=["ac"]), tmp_path).not_applicable
 
 
 def test_a_study_that_runs_can_be_looked_at(tmp_path: Path) -> None:

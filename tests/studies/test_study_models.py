@@ -11,10 +11,10 @@ import pytest
 
 from oodometer.core.errors import InputError
 from oodometer.studies import Study
-from oodometer.studies.study_models import Members, Pool, forget, members_of
+from oodometer.studies.study_models import Pool, StudyModels, clear_cache, collect_models
 from oodometer.studies.training import checkpoint
-from oodometer.studies.training.config import Recipe
-from oodometer.studies.training.spec import Spec
+from oodometer.studies.training.config import TrainingConfig
+from oodometer.studies.training.spec import PoolSpec
 from tests.support.study_tasks import Ball, model, study
 from tests.support.training_tasks import SPEC, model_of
 
@@ -22,15 +22,15 @@ from tests.support.training_tasks import SPEC, model_of
 @pytest.fixture
 def pool(tmp_path: Path) -> Pool:
     """Forty recipes, ten of them not trained; of those with a batch of 8 all converged."""
-    spec = Spec.open(SPEC)
+    spec = PoolSpec.open(SPEC)
     for recipe in spec.recipes()[10:]:
         checkpoint.save(tmp_path / "pool", model_of(recipe))
     return Pool(spec, tmp_path / "pool")
 
 
-def members(pool: Pool, *, converged: bool = True) -> Members:
+def members(pool: Pool, *, converged: bool = True) -> StudyModels:
     table = {"pools": [{"spec": pool.spec, "folder": pool.folder}], "converged": converged}
-    return Study.open(table).members()
+    return Study.open(table).available_models()
 
 
 def test_models_that_did_not_converge_are_left_out_and_counted(pool: Pool) -> None:
@@ -48,7 +48,7 @@ def test_models_that_did_not_converge_are_left_out_and_counted(pool: Pool) -> No
 
 
 def test_if_none_converged_it_says_so(pool: Pool) -> None:
-    for folder in checkpoint.finished(pool.folder).values():
+    for folder in checkpoint.finished_models(pool.folder).values():
         told = json.loads((folder / "result.json").read_text())
         (folder / "result.json").write_text(json.dumps({**told, "converged": False}))
     with pytest.raises(
@@ -74,11 +74,11 @@ def test_a_result_that_cannot_be_read_stops_nobody(pool: Pool) -> None:
     found = members(pool)
     assert found.models[0].name == name
     with pytest.raises(InputError, match=r"result\.json of the model .* can't be read"):
-        found.models[0].opened()
+        found.models[0].load()
 
 
 def test_a_recipe_of_two_pools_is_taken_once(pool: Pool) -> None:
-    twice = members_of([pool, pool], [], converged=True, shown=_shown(pool))
+    twice = collect_models([pool, pool], [], only_converged=True, domain_labels=_shown(pool))
     assert twice.models == members(pool).models
 
 
@@ -88,7 +88,7 @@ def _shown(pool: Pool) -> dict[tuple[str, str], str]:
 
 
 def test_the_second_model_differs_in_the_seed_alone(tmp_path: Path) -> None:
-    first: Recipe = Spec.open(SPEC).recipes()[0]
+    first: TrainingConfig = PoolSpec.open(SPEC).recipes()[0]
     recipes = [
         *(replace(first, seed=seed) for seed in (5, 2, 9)),
         replace(first, seed=1, lr=0.7),
@@ -96,13 +96,15 @@ def test_the_second_model_differs_in_the_seed_alone(tmp_path: Path) -> None:
     ]
     for recipe in recipes:
         checkpoint.save(tmp_path, model_of(recipe))
-    spec = Spec.open(
+    spec = PoolSpec.open(
         {**SPEC, "domains": ["0"], "seeds": [5, 2, 9], "grid": {"epochs": [5], "batch": [8]}}
     )
     same = [one for one in spec.recipes() if one.id in {r.id for r in recipes}]
     assert len(same) == 3
-    found = Study.open({"pools": [{"spec": spec, "folder": tmp_path}]}).members()
-    peers = {one.recipe["seed"]: found.peers()[one.key].recipe["seed"] for one in found.models}
+    found = Study.open({"pools": [{"spec": spec, "folder": tmp_path}]}).available_models()
+    peers = {
+        one.recipe["seed"]: found.other_models()[one.key].recipe["seed"] for one in found.models
+    }
     assert peers == {5: 2, 2: 5, 9: 2}
 
 
@@ -112,7 +114,7 @@ def test_own_models_are_known_by_their_files(tmp_path: Path) -> None:
 
     def key(path: object, **changes: str) -> str:
         given = {**model("m", path), **changes}
-        return study(models=[given]).members().models[0].key
+        return study(models=[given]).available_models().models[0].key
 
     file.write_bytes(b"one")
     (folder / "weights").write_bytes(b"one")
@@ -129,27 +131,27 @@ def test_own_models_open_whatever_they_are() -> None:
     found = study(
         models=[model("ball", Ball()), model("fn", "tests.support.study_tasks:classes_only")]
     )
-    for one in found.members().models:
+    for one in found.available_models().models:
         data = found.domains["0"].group.domain("0", "test").take(slice(0, 3))
-        assert one.opened().classify(data).n == 3
-        assert one.opened() is one.opened()
+        assert one.load().classify(data).n == 3
+        assert one.load() is one.load()
 
 
 def test_two_models_of_one_name_are_refused() -> None:
     twice = study(models=[model("m", Ball()), model("m", Ball(2.0))])
     with pytest.raises(InputError, match="Two models are called 'm'"):
-        twice.members()
+        twice.available_models()
 
 
 def test_pickles_are_opened_only_for_who_trusts_them(tmp_path: Path) -> None:
     place = tmp_path / "ball.pkl"
     place.write_bytes(pickle.dumps(Ball()))
     table = {"group": "hypersphere", "models": [model("pickled", place)]}
-    (refused,) = Study.open(table).members().models
+    (refused,) = Study.open(table).available_models().models
     with pytest.raises(InputError, match="--trust-pickle"):
-        refused.opened()
-    (trusted,) = Study.open(table, trust_pickle=True).members().models
+        refused.load()
+    (trusted,) = Study.open(table, trust_pickle=True).available_models().models
     assert trusted.key == refused.key
-    forget()
-    assert trusted.opened().name == "pickled"
-    forget()
+    clear_cache()
+    assert trusted.load().name == "pickled"
+    clear_cache()

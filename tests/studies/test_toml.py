@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oodometer.core.errors import InputError, UnknownName
-from oodometer.studies._toml import built, known, mapping, typed
+from oodometer.studies._toml import build_member, check_keys, check_type, require_table
 
 
 @dataclass(frozen=True)
@@ -20,20 +20,20 @@ class Member:
 
 
 def test_lists_and_tables_become_tuples() -> None:
-    member = built(Member, {"path": "a", "rows": [1, 2], "where": {"x": ["b", 3]}, "share": 1}, "here", ())  # fmt: skip
+    member = build_member(Member, {"path": "a", "rows": [1, 2], "where": {"x": ["b", 3]}, "share": 1}, "here", ())  # fmt: skip
     assert member == Member("a", (1, 2), (("x", ("b", 3)),), 1)
     assert hash(member) is not None
 
 
 def test_an_unknown_key_is_answered_with_the_nearest() -> None:
     with pytest.raises(UnknownName, match=r"No key of here is called 'pth'. Did you mean 'path'\?"):
-        built(Member, {"pth": "a"}, "here", ())
-    known({"reader": 1}, ["reader"], "key")
+        build_member(Member, {"pth": "a"}, "here", ())
+    check_keys({"reader": 1}, ["reader"], "key")
 
 
 def test_a_missing_key_is_named() -> None:
     with pytest.raises(InputError, match=r"here does not say path\. Give it: path = …"):
-        built(Member, {}, "here", ())
+        build_member(Member, {}, "here", ())
 
 
 @pytest.mark.parametrize(
@@ -52,10 +52,10 @@ def test_a_missing_key_is_named() -> None:
 )
 def test_a_value_of_another_type_is_named(hint: Any, value: Any, words: str) -> None:
     with pytest.raises(InputError, match=f"here: key must be {words}; got "):
-        typed(value, hint, "key", "here")
+        check_type(value, hint, "key", "here")
 
 
 def test_a_table_is_a_table() -> None:
-    assert mapping({"a": 1}, "here") == {"a": 1}
+    assert require_table({"a": 1}, "here") == {"a": 1}
     with pytest.raises(InputError, match="here must be a table of keys and values; got 3"):
-        mapping(3, "here")
+        require_table(3, "here")

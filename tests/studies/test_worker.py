@@ -15,9 +15,9 @@ from oodometer import as_model
 from oodometer.core.errors import InputError, MissingExtra
 from oodometer.core.softmax_kernels import Array
 from oodometer.studies import run
-from oodometer.studies.plan import planned, to_classify
+from oodometer.studies.plan import plan_study, prediction_tasks
 from oodometer.studies.store import Store
-from oodometer.studies.worker import _at_once, do_task
+from oodometer.studies.worker import _run_together, run_task
 from tests.support.study_tasks import Ball, model, study
 
 
@@ -49,7 +49,7 @@ class Company:
 def test_items_are_worked_on_at_once_or_else_alone() -> None:
     good, bad = Company(), Company(2)
     for one in (good, bad):
-        _at_once(one.work, [1, 2, 3], one.noted)
+        _run_together(one.work, [1, 2, 3], one.noted)
     assert (good.calls, good.noted_of) == ([[1, 2, 3]], [])
     assert (bad.calls, bad.noted_of) == ([[1, 2, 3], [1], [2], [3]], [2])
 
@@ -57,13 +57,13 @@ def test_items_are_worked_on_at_once_or_else_alone() -> None:
 def test_a_missing_package_is_nobodys_fault() -> None:
     lacking = Company(2, MissingExtra)
     with pytest.raises(MissingExtra):
-        _at_once(lacking.work, [1, 2], lacking.noted)
+        _run_together(lacking.work, [1, 2], lacking.noted)
     assert lacking.calls == [[1, 2]]
 
 
 def test_a_task_can_be_sent_and_gives_the_same_there(tmp_path: Path) -> None:
-    task, *_ = to_classify(planned(study()).evaluations, {}, tmp_path, 0)
-    here, there = do_task(task), do_task(pickle.loads(pickle.dumps(task)))
+    task, *_ = prediction_tasks(plan_study(study()).evaluations, {}, tmp_path, 0)
+    here, there = run_task(task), run_task(pickle.loads(pickle.dumps(task)))
     for one, other in zip(here, there, strict=True):
         assert one.predictions is not None
         assert other.predictions is not None
@@ -83,7 +83,7 @@ def test_classes_in_another_order_are_known_by_their_names(tmp_path: Path) -> No
     assert {name.split()[0] for name in failed} == {"other"}
     assert all("is not both the model's and the data's" in why for why in failed.values())
     with Store.open(tmp_path) as store:
-        rows = store.rows().to_pylist()
+        rows = store.to_table().to_pylist()
     found = {
         name: {
             (row["tested_on"], row["measure"]): (row["accuracy"], row["value"])
@@ -100,6 +100,6 @@ def test_classes_in_another_order_are_known_by_their_names(tmp_path: Path) -> No
 
 
 def test_rows_of_another_kind_of_worker_are_refused(tmp_path: Path) -> None:
-    task, *_ = to_classify(planned(study()).evaluations, {}, tmp_path, 0)
+    task, *_ = prediction_tasks(plan_study(study()).evaluations, {}, tmp_path, 0)
     with pytest.raises(InputError, match="Give every worker the same files"):
-        do_task(replace(task, dataset="another"))
+        run_task(replace(task, dataset_key="another"))

@@ -16,9 +16,9 @@ import numpy as np
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Need
 from oodometer.measures.subject import Subject
-from oodometer.neighborhood.results import Neighborhoods
+from oodometer.neighborhood.results import InvarianceResult
 from oodometer.parallel.runners import Runner
-from oodometer.parallel.worker_pool import outcome
+from oodometer.parallel.worker_pool import capture_outcome
 
 
 def mailed(seed: int) -> Runner:
@@ -27,7 +27,7 @@ def mailed(seed: int) -> Runner:
     def run(work: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[tuple[Any, Any]]:
         there = pickle.loads(pickle.dumps(work))
         for task in random.Random(seed).sample(tasks, len(tasks)):
-            done = outcome(there, pickle.loads(pickle.dumps(task)))
+            done = capture_outcome(there, pickle.loads(pickle.dumps(task)))
             yield task, pickle.loads(pickle.dumps(done))
 
     return run
@@ -124,15 +124,15 @@ class Adding:
             raise ValueError(f"no luck with {task}")
         return task + self.more
 
-    def sent(self) -> Mapping[str, Any]:
+    def payload(self) -> Mapping[str, Any]:
         return {"The number": self.more}
 
 
-def everything(found: Neighborhoods) -> tuple[Any, ...]:
+def everything(found: InvarianceResult) -> tuple[Any, ...]:
     """All that is known of neighborhoods, to be compared to the bit."""
     arrays = [
         part.tobytes()
         for one in found
-        for part in (one.positions, *vars(one.tally).values())
+        for part in (one.positions, *vars(one.counts).values())
     ]  # fmt: skip
     return found.to_dict(), arrays, [one.class_names for one in found]

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 import transformers
 
-from oodometer.testing.transforms import WORDS
+from oodometer.testing.transforms import TOY_WORDS
 
 # Marks, and words that toy texts are made of. The one that pads is not the first.
-MARKS = ["[UNK]", "[PAD]", "[CLS]", "[SEP]", "[MASK]", ".", *WORDS]
+MARKS = ["[UNK]", "[PAD]", "[CLS]", "[SEP]", "[MASK]", ".", *TOY_WORDS]
 PAD = 1
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.studies.analysis.evaluation_table import Table
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
 Row = dict[str, Any]
 
@@ -48,8 +48,8 @@ def made(
     ]
 
 
-def read(rows: Sequence[Row]) -> Table:
-    return Table.read({name: [row[name] for row in rows] for name in rows[0]})
+def read(rows: Sequence[Row]) -> EvaluationTable:
+    return EvaluationTable.read({name: [row[name] for row in rows] for name in rows[0]})
 
 
 def outside(rows: Sequence[Row]) -> list[Row]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.studies.analysis.evaluation_table import Table
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]
@@ -48,7 +48,7 @@ def _row(rng: Any, kind: int, model: str, share: Sequence[str], tested: str) -> 
     }
 
 
-def rows_of(table: Table) -> list[Row]:
+def rows_of(table: EvaluationTable) -> list[Row]:
     """The table as plain rows."""
     return [
         {
@@ -125,7 +125,7 @@ def by_key(rows: Sequence[Row], by: Sequence[str], own: bool) -> dict[Key, list[
     return found
 
 
-def loop_taus(table: Table) -> dict[Key, Answer]:
+def loop_taus(table: EvaluationTable) -> dict[Key, Answer]:
     rows = rows_of(table)
     found: dict[Key, Answer] = {}
     for statistic, (by, own) in TAUS.items():
@@ -169,7 +169,7 @@ def loop_predictions(
     return found, None
 
 
-def loop_lines(table: Table, direct: Sequence[str]) -> dict[Key, Answer]:
+def loop_lines(table: EvaluationTable, direct: Sequence[str]) -> dict[Key, Answer]:
     rows = rows_of(table)
     found: dict[Key, Answer] = {}
     for key, mine in by_key(rows, TAUS["macro_tau"][0], False).items():

@@ -10,7 +10,7 @@ from oodometer.core.predictions import Predictions
 from oodometer.core.softmax_kernels import Array, Floats
 from oodometer.data import as_dataset
 from oodometer.measures.subject import Subject
-from oodometer.models.model_view import Given, View
+from oodometer.models.model_view import ModelView, ViewSource
 
 
 def normal(n: int, d: int, *, seed: int, shift: float = 0.0) -> Floats:
@@ -26,14 +26,18 @@ def outputs(n: int, k: int, *, seed: int) -> Predictions:
 
 def subject(source: Floats, target: Floats, *, seed: int = 0, **given: Any) -> Subject:
     """Features alone on both sides; `given` is of the source."""
-    known = View(Given("source", features=source, seed=seed, **given))
-    return Subject(known, View(Given("target", features=target, seed=seed)), seed=seed)
+    known = ModelView(ViewSource("source", features=source, seed=seed, **given))
+    return Subject(known, ModelView(ViewSource("target", features=target, seed=seed)), seed=seed)
 
 
 def with_classes(source: Floats, target: Floats, k: int, domains: Array | None = None) -> Subject:
     """Features and outputs of k classes on both sides."""
     sides = [
-        View(Given(name, features=features, outputs=outputs(len(features), k, seed=i), domains=of))
+        ModelView(
+            ViewSource(
+                name, features=features, outputs=outputs(len(features), k, seed=i), domains=of
+            )
+        )
         for i, (name, features, of) in enumerate(
             [("source", source, domains), ("target", target, None)]
         )
@@ -46,7 +50,7 @@ def keyed(source: Floats, target: Floats, seed: int = 0) -> Subject:
     sides = []
     for name, features in (("source", source), ("target", target)):
         rows = as_dataset(normal(len(features), 1, seed=len(name)))
-        sides.append(View(Given(name, rows, features=features, seed=seed)))
+        sides.append(ModelView(ViewSource(name, rows, features=features, seed=seed)))
     return Subject(sides[0], sides[1], seed=seed)
 
 
@@ -55,11 +59,13 @@ def shuffled(one: Subject, seed: int) -> Subject:
     rng = np.random.default_rng(seed)
     sides = []
     for view in (one.source, one.target):
-        order, given = rng.permutation(view.n), view.given
+        order, given = rng.permutation(view.n), view.view_source
         assert given.features is not None
         said = None if given.outputs is None else given.outputs.rows(order)
         of = None if given.domains is None else given.domains[order]
         sides.append(
-            View(Given(given.name, features=given.features[order], outputs=said, domains=of))
+            ModelView(
+                ViewSource(given.name, features=given.features[order], outputs=said, domains=of)
+            )
         )
     return Subject(sides[0], sides[1], seed=one.seed)

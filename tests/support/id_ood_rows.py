@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.studies.analysis.evaluation_table import Table
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
 Row = dict[str, Any]
 PHOTO, WORDS = ("photo", "sketch", "art", "cartoon"), ("news", "web", "fiction")
@@ -61,8 +61,8 @@ def _row(
     }
 
 
-def table_of(rows: Sequence[Row]) -> Table:
-    return Table.read({name: [row[name] for row in rows] for name in rows[0]})
+def table_of(rows: Sequence[Row]) -> EvaluationTable:
+    return EvaluationTable.read({name: [row[name] for row in rows] for name in rows[0]})
 
 
 def value(row: Row, metric: str) -> float:

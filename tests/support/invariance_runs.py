@@ -9,15 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 from oodometer.core import inputs as batches
-from oodometer.core.inputs import KINDS, Kind
+from oodometer.core.inputs import INPUT_KINDS, InputKind
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Model, Transform
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.data import as_dataset
 from oodometer.neighborhood._invariance import invariance
-from oodometer.neighborhood._neighborhood_sampler import Show
+from oodometer.neighborhood._neighborhood_sampler import NeighborhoodSampler
 from oodometer.neighborhood.ranking import Ranking, rank
-from oodometer.neighborhood.results import Neighborhoods
+from oodometer.neighborhood.results import InvarianceResult
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class Nudge(Transform):
 
     name: ClassVar[str] = "nudge"
     label: ClassVar[str] = "Nudge"
-    kinds: ClassVar[tuple[Kind, ...]] = KINDS
+    kinds: ClassVar[tuple[InputKind, ...]] = INPUT_KINDS
     assumes: ClassVar[str] = "nothing"
     magnitude: float = 2.0
 
-    def apply(self, inputs: Any, draws: Draws) -> Any:
-        steps = draws.numbers % 3
+    def apply(self, inputs: Any, draws: RowStreams) -> Any:
+        steps = draws.draw_index % 3
         if isinstance(inputs, list):
             return [_longer(row, int(step)) for row, step in zip(inputs, steps, strict=True)]
         if isinstance(inputs, pa.Table):
@@ -57,7 +57,7 @@ class Hashed:
 
     def classify(self, inputs: Any) -> Predictions:
         k = len(self.names or "abc")
-        classes = (batches.keys(inputs) // np.uint64(self.salt) % np.uint64(k)).astype(int)
+        classes = (batches.hash_rows(inputs) // np.uint64(self.salt) % np.uint64(k)).astype(int)
         if self.sure is None:
             return Predictions.from_classes(classes, k=k, class_names=self.names)
         probs = np.full((len(classes), k), (1 - self.sure) / (k - 1))
@@ -69,21 +69,23 @@ class Hashed:
 class Judged:
     """A run, and what is needed to show it."""
 
-    found: Neighborhoods
-    show: Show
+    found: InvarianceResult
+    show: NeighborhoodSampler
 
 
 def judged(data: Any, *models: Model, draws: int = 6, **options: Any) -> Judged:
     given = {model.name: model for model in models or (Hashed("first"),)}
     dataset = as_dataset(data)
     found = invariance(given, dataset, Nudge(), draws=draws, **options)
-    return Judged(found, Show(dataset, Nudge(), found.seed))
+    return Judged(found, NeighborhoodSampler(dataset, Nudge(), found.seed))
 
 
-def ranked(data: Any, *models: Model, **options: Any) -> tuple[Ranking, Show]:
+def ranked(data: Any, *models: Model, **options: Any) -> tuple[Ranking, NeighborhoodSampler]:
     given = {model.name: model for model in models}
     dataset = as_dataset(data)
-    return rank(given, dataset, transform=Nudge(), **options), Show(dataset, Nudge(), 0)
+    return rank(given, dataset, transform=Nudge(), **options), NeighborhoodSampler(
+        dataset, Nudge(), 0
+    )
 
 
 def images(n: int, *shape: int) -> Any:

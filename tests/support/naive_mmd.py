@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 from oodometer.core.softmax_kernels import Array, Floats
-from oodometer.measures._mmd_kernels import WIDTHS
+from oodometer.measures._mmd_kernels import GAMMAS
 
 COORDINATES = st.sampled_from([0.0, 1e-3, 0.01, -0.02, 0.5, 1.0, -1.0, 1.0001, 30.0, -400.0])
 
@@ -41,7 +41,7 @@ def wide_mmd(first: Array, second: Array, scale: float = 1.0) -> float:
 
     def mean(left: Array, right: Array) -> float:
         distances = scale**2 * cdist(left, right, "sqeuclidean")
-        return float(sum(np.exp(-γ * distances).mean() for γ in WIDTHS))
+        return float(sum(np.exp(-γ * distances).mean() for γ in GAMMAS))
 
     return mean(wide[0], wide[0]) + mean(wide[1], wide[1]) - 2 * mean(wide[0], wide[1])
 
@@ -53,7 +53,7 @@ def literal_waves(first: Array, second: Array, directions: Floats) -> list[float
     return [
         sum(
             abs(phi(first, math.sqrt(2 * γ) * way) - phi(second, math.sqrt(2 * γ) * way)) ** 2
-            for γ in WIDTHS
+            for γ in GAMMAS
         )
         for way in directions.astype(np.float64).T
     ]

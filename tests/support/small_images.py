@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from oodometer.core.inputs import keys
-from oodometer.core.random_streams import Draws
+from oodometer.core.inputs import hash_rows
+from oodometer.core.random_streams import RowStreams
 from oodometer.transforms.color_ops import Image
 
 SHAPES = [(8, 8), (9, 13), (32, 32), (64, 48), (8, 8, 3), (9, 13, 3), (32, 32, 3), (64, 48, 3)]
@@ -31,11 +31,15 @@ def batch(n: int, *shape: int, seed: int = 0) -> Image:
     return np.random.default_rng(seed).integers(1, 256, (n, *shape), dtype=np.uint8)
 
 
-def drawn_for(images: Image, number: int = 1, seed: int = 0) -> Draws:
+def drawn_for(images: Image, number: int = 1, seed: int = 0) -> RowStreams:
     """The draws of that number, each row's by its content."""
-    return Draws(seed=seed, examples=keys(images), numbers=np.full(len(images), number))
+    return RowStreams(
+        seed=seed, row_keys=hash_rows(images), draw_index=np.full(len(images), number)
+    )
 
 
-def many_draws(n: int, seed: int = 0) -> Draws:
+def many_draws(n: int, seed: int = 0) -> RowStreams:
     """Draws 1 … n of one example."""
-    return Draws(seed=seed, examples=np.zeros(n, dtype=np.uint64), numbers=np.arange(1, n + 1))
+    return RowStreams(
+        seed=seed, row_keys=np.zeros(n, dtype=np.uint64), draw_index=np.arange(1, n + 1)
+    )

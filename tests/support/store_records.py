@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 
 from oodometer.core.predictions import Predictions
-from oodometer.studies.store import DatasetRecord, ModelRecord, Outcome, Result, Store
+from oodometer.studies.store import (
+    DatasetRecord,
+    EvaluationOutcome,
+    ModelRecord,
+    ResultRecord,
+    Store,
+)
 
 CLASSES = ("no", "yes")
 LABELS = np.array([0, 1, 1, 0])
@@ -23,22 +29,24 @@ def dataset(key: str = "d") -> DatasetRecord:
     return DatasetRecord(key, f"rows {key}", LABELS, CLASSES)
 
 
-def result(measure: str = "accuracy", value: float | None = 0.75, **given: Any) -> Result:
+def result(measure: str = "accuracy", value: float | None = 0.75, **given: Any) -> ResultRecord:
     settled: dict[str, Any] = {
         "model": "m", "source": "", "dataset": "d", "tested_on": "b", "measure": measure,
         "settings": "", "value": value, **given,
     }  # fmt: skip
-    return Result(**settled)
+    return ResultRecord(**settled)
 
 
-def outcome(*results: Result, predictions: Predictions | None = None) -> Outcome:
+def outcome(*results: ResultRecord, predictions: Predictions | None = None) -> EvaluationOutcome:
     some = results or (result(), result("ac", 0.7, source="s", settings="AC()"))
-    return Outcome(some[0].model, some[0].dataset, predictions, some)
+    return EvaluationOutcome(some[0].model, some[0].dataset, predictions, some)
 
 
-def fill(store: Store, *outcomes: Outcome) -> None:
+def fill(store: Store, *outcomes: EvaluationOutcome) -> None:
     """A store with the models and datasets that outcomes name."""
     models = dict.fromkeys(one.model for one in outcomes)
     datasets = dict.fromkeys(one.dataset for one in outcomes)
-    store.describe([model(key) for key in models], [dataset(key) for key in datasets])
-    store.add(outcomes)
+    store.add_models_and_datasets(
+        [model(key) for key in models], [dataset(key) for key in datasets]
+    )
+    store.add_outcomes(outcomes)

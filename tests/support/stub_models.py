@@ -15,7 +15,7 @@ import numpy as np
 from oodometer.core import inputs as batches
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Dataset, Model, Transform
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 
 
 @dataclass
@@ -30,7 +30,7 @@ class ByContent:
     shown: list[int] = field(default_factory=list)
 
     def classify(self, inputs: Any) -> Predictions:
-        keys = batches.keys(inputs)
+        keys = batches.hash_rows(inputs)
         self.shown.append(len(keys))
         seeds = [int(key) ^ self.salt for key in keys]
         logits = np.stack([np.random.default_rng(seed).normal(size=self.k) for seed in seeds])
@@ -60,7 +60,7 @@ def literal(
     votes = [int(first.classes[0])] if identity else []
     even, rise = [], []
     for number in range(1, draws + 1):
-        drawn = transform.apply(example, Draws(seed, dataset.keys[[i]], np.array([number])))
+        drawn = transform.apply(example, RowStreams(seed, dataset.keys[[i]], np.array([number])))
         said = model.classify(drawn)
         votes.append(int(said.classes[0]))
         same = said.classes[0] == first.classes[0]

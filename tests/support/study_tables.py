@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.studies.analysis.evaluation_table import Table
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
 DOMAINS = ("photo", "sketch", "art")
 
@@ -50,5 +50,5 @@ def made(
     return columns
 
 
-def table_of(columns: Mapping[str, Sequence[Any]]) -> Table:
-    return Table.read(columns)
+def table_of(columns: Mapping[str, Sequence[Any]]) -> EvaluationTable:
+    return EvaluationTable.read(columns)

@@ -15,10 +15,10 @@ import numpy as np
 from oodometer.core.softmax_kernels import Array
 from oodometer.parallel.runners import processes, serial
 from oodometer.studies import Study, run
-from oodometer.studies.plan import Task
-from oodometer.studies.store import Outcome, Store
-from oodometer.studies.store.array_store import Shelf
-from oodometer.studies.worker import do_task
+from oodometer.studies.plan import StudyTask
+from oodometer.studies.store import EvaluationOutcome, Store
+from oodometer.studies.store.array_store import ArrayStore
+from oodometer.studies.worker import run_task
 
 # Where what is done is written down, by whichever process does it.
 LOG = "OODOMETER_TEST_LOG"
@@ -103,36 +103,36 @@ def exported(folder: Path) -> bytes:
     return (folder / "rows.parquet").read_bytes()
 
 
-def units(task: Task) -> list[str]:
+def units(task: StudyTask) -> list[str]:
     """What a task gives: predictions, or results by their keys."""
     lines = []
     for job in task.jobs:
-        if not job.evaluation.wanted:
-            lines.append("\t".join(("said", *job.unit.pair)))
-        for wanted in job.evaluation.wanted:
-            lines += ["\t".join(key) for key in job.evaluation.keys(wanted)]
+        if not job.evaluation.requests:
+            lines.append("\t".join(("said", *job.unit.key_pair)))
+        for wanted in job.evaluation.requests:
+            lines += ["\t".join(key) for key in job.evaluation.result_keys(wanted)]
     return lines
 
 
-def logged(task: Task) -> list[Outcome]:
+def logged(task: StudyTask) -> list[EvaluationOutcome]:
     """Writes down what it begins, and takes a while."""
     with Path(os.environ[LOG]).open("a") as file:
         file.write("".join(f"{line}\n" for line in units(task)))
     time.sleep(0.05)
-    return do_task(task)
+    return run_task(task)
 
 
 def _killed(folder: str, workers: str) -> None:
     """A study whose disk is slow, so that a kill hits the writing too."""
-    put = Shelf.put
+    put = ArrayStore.put
 
-    def slow(shelf: Shelf, arrays: Sequence[Array]) -> list[str]:
+    def slow(shelf: ArrayStore, arrays: Sequence[Array]) -> list[str]:
         time.sleep(0.02)
         names = put(shelf, arrays)
         time.sleep(0.02)
         return names
 
-    Shelf.put = slow  # type: ignore[method-assign, assignment]
+    ArrayStore.put = slow  # type: ignore[method-assign, assignment]
     runner = processes(int(workers)) if int(workers) else serial
     run(study(), folder, runner=runner, work=logged)
 

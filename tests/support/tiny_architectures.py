@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import torch
 
-from oodometer.studies.training.architectures import named
-from oodometer.studies.training.architectures.base import Shape
+from oodometer.studies.training.architectures import get
+from oodometer.studies.training.architectures.base import InputShape
 
-IMAGES = Shape("images", classes=3, size=(3, 16, 16))
-VECTORS = Shape("vectors", classes=3, size=(5,))
-TEXT = Shape("text", classes=3, size=(12,), vocabulary=300)
-PAIRS = Shape("pairs", classes=3, size=(12,), vocabulary=300)
+IMAGES = InputShape("images", classes=3, size=(3, 16, 16))
+VECTORS = InputShape("vectors", classes=3, size=(5,))
+TEXT = InputShape("text", classes=3, size=(12,), vocabulary=300)
+PAIRS = InputShape("pairs", classes=3, size=(12,), vocabulary=300)
 
 
 class Tiny(NamedTuple):
@@ -20,12 +20,12 @@ class Tiny(NamedTuple):
 
     name: str
     settings: dict[str, Any]
-    shape: Shape
+    shape: InputShape
 
     def build(self, seed: int = 0) -> Any:
         """A module by a seed."""
         torch.manual_seed(seed)
-        return named(self.name, self.settings).build(self.shape)
+        return get(self.name, self.settings).build(self.shape)
 
     def inputs(self, n: int = 6) -> Any:
         """A batch: numbers, or tokens of which some pad."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from oodometer.studies.training._run import run
-from oodometer.studies.training.spec import Spec
+from oodometer.studies.training.spec import PoolSpec
 
 SPEC: dict[str, Any] = {
     "name": "little",
@@ -19,8 +19,8 @@ SPEC: dict[str, Any] = {
 }
 
 
-def trained(folder: Path, **changes: Any) -> Spec:
+def trained(folder: Path, **changes: Any) -> PoolSpec:
     """The spec of eight models, of which four converged."""
-    spec = Spec.open({**SPEC, **changes})
+    spec = PoolSpec.open({**SPEC, **changes})
     assert not run(spec, folder).failed
     return spec

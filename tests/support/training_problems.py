@@ -10,18 +10,18 @@ import numpy as np
 from oodometer.core.inputs import Inputs
 from oodometer.core.protocols import Dataset
 from oodometer.core.softmax_kernels import Ints
-from oodometer.data.dataset import InMemory
-from oodometer.studies.domains.group import Group
-from oodometer.studies.training._trained_model import Trained
-from oodometer.studies.training.architectures.base import Shape
-from oodometer.studies.training.config import Recipe
+from oodometer.data.dataset import InMemoryDataset
+from oodometer.studies.domains.group import DomainGroup
+from oodometer.studies.training._trained_model import TrainedModel
+from oodometer.studies.training.architectures.base import InputShape
+from oodometer.studies.training.config import TrainingConfig
 from oodometer.testing import toy_inputs
 
 TINY_TEXT = {"width": 4, "embedding": 6, "hidden": 5, "length": 24, "vocabulary": 280}
 
 
 @dataclass(frozen=True)
-class InMemoryGroup(Group):
+class InMemoryGroup(DomainGroup):
     """What is there to train on, by domain."""
 
     held: Mapping[str, Dataset] = field(default_factory=dict, compare=False)
@@ -31,9 +31,11 @@ class InMemoryGroup(Group):
         return self.held[name]
 
 
-def group(inputs: Inputs, labels: Ints | None, *, classes: int = 2, **others: Dataset) -> Group:
+def group(
+    inputs: Inputs, labels: Ints | None, *, classes: int = 2, **others: Dataset
+) -> DomainGroup:
     """A group with the domain `one`, and others."""
-    held = {"one": InMemory("one", inputs, labels), **others}
+    held = {"one": InMemoryDataset("one", inputs, labels), **others}
     names = tuple(f"class {number}" for number in range(classes))
     sources = tuple((name, ()) for name in held)
     return InMemoryGroup("toy", held["one"].kind, names, sources, held=held)
@@ -58,16 +60,18 @@ def texts(n: int = 30) -> tuple[Inputs, Ints]:
     return inputs, np.array(["good" in row or "bad" in row for row in inputs], dtype=np.int64)
 
 
-def recipe(architecture: str = "mlp", **settings: object) -> Recipe:
+def recipe(architecture: str = "mlp", **settings: object) -> TrainingConfig:
     """A recipe of the domain `one`, short unless it says otherwise."""
     given = {"epochs": 3, "batch": 16, "lr": 1e-2, **settings}
-    return Recipe("toy", ("one",), architecture, **given)  # type: ignore[arg-type]
+    return TrainingConfig("toy", ("one",), architecture, **given)  # type: ignore[arg-type]
 
 
-def made(one: Recipe | None = None, **facts: float) -> Trained:
+def made(one: TrainingConfig | None = None, **facts: float) -> TrainedModel:
     """A model that was not trained at all."""
     rng = np.random.default_rng(0)
     sizes = {"1.weight": (16, 10), "1.bias": (16,), "4.weight": (2, 16), "4.bias": (2,)}
     weights = {name: rng.normal(size=size).astype(np.float32) for name, size in sizes.items()}
-    shape = Shape("vectors", 2, (10,))
-    return Trained(one or recipe(), shape, ("no", "yes"), weights, True, {"loss": 0.5, **facts})
+    shape = InputShape("vectors", 2, (10,))
+    return TrainedModel(
+        one or recipe(), shape, ("no", "yes"), weights, True, {"loss": 0.5, **facts}
+    )

@@ -13,11 +13,11 @@ import numpy as np
 
 from oodometer.parallel.runners import processes, serial
 from oodometer.studies.training import checkpoint
-from oodometer.studies.training._run import Failed, Task, run
-from oodometer.studies.training._trained_model import Trained
-from oodometer.studies.training.architectures.base import Shape
-from oodometer.studies.training.config import Recipe
-from oodometer.studies.training.spec import Spec
+from oodometer.studies.training._run import FailedTraining, TrainingTask, run
+from oodometer.studies.training._trained_model import TrainedModel
+from oodometer.studies.training.architectures.base import InputShape
+from oodometer.studies.training.config import TrainingConfig
+from oodometer.studies.training.spec import PoolSpec
 
 # Where what is trained is written down, by whichever process does.
 LOG = "OODOMETER_TEST_LOG"
@@ -30,19 +30,19 @@ SPEC: dict[str, Any] = {
 }
 
 
-def model_of(recipe: Recipe) -> Trained:
+def model_of(recipe: TrainingConfig) -> TrainedModel:
     """Weights that hang on the recipe; converged if the batch is small."""
     weights = {"weight": np.full(1000, recipe.epochs), "one": np.array(recipe.lr)}
     facts = {"seconds": 2.0}
-    shape = Shape("vectors", 2, (16,))
-    return Trained(recipe, shape, ("outside", "inside"), weights, recipe.batch == 8, facts)
+    shape = InputShape("vectors", 2, (16,))
+    return TrainedModel(recipe, shape, ("outside", "inside"), weights, recipe.batch == 8, facts)
 
 
-def quick(task: Task) -> list[Trained | Failed]:
+def quick(task: TrainingTask) -> list[TrainedModel | FailedTraining]:
     return [model_of(recipe) for recipe in task.recipes]
 
 
-def logged(task: Task) -> list[Trained | Failed]:
+def logged(task: TrainingTask) -> list[TrainedModel | FailedTraining]:
     """Writes down the beginning, and takes a while."""
     for recipe in task.recipes:
         with Path(os.environ[LOG]).open("a") as file:
@@ -51,7 +51,7 @@ def logged(task: Task) -> list[Trained | Failed]:
     return quick(task)
 
 
-def fatal(task: Task) -> list[Trained | Failed]:
+def fatal(task: TrainingTask) -> list[TrainedModel | FailedTraining]:
     """Some are killed in the middle of it, with the whole process; the second time all is well."""
     for recipe in task.recipes:
         before = Path(os.environ[LOG]).read_text()
@@ -62,26 +62,28 @@ def fatal(task: Task) -> list[Trained | Failed]:
     return quick(task)
 
 
-def half_bad(task: Task) -> list[Trained | Failed]:
+def half_bad(task: TrainingTask) -> list[TrainedModel | FailedTraining]:
     return [
-        Failed(one, "ValueError: no\x1b[2J luck", "a trace") if one.batch == 8 else model_of(one)
+        FailedTraining(one, "ValueError: no\x1b[2J luck", "a trace")
+        if one.batch == 8
+        else model_of(one)
         for one in task.recipes
     ]
 
 
-def raising(task: Task) -> list[Trained | Failed]:
+def raising(task: TrainingTask) -> list[TrainedModel | FailedTraining]:
     raise ValueError("all of\nit")
 
 
-def check_whole(pool: Path, spec: Spec) -> None:
+def check_whole(pool: Path, spec: PoolSpec) -> None:
     """Every model of the spec and no other, each readable, its recipe to the byte."""
-    found = checkpoint.finished(pool)
+    found = checkpoint.finished_models(pool)
     assert set(found) == {recipe.id for recipe in spec.recipes()}
     for recipe in spec.recipes():
         folder = found[recipe.id]
-        assert (folder / checkpoint.RECIPE).read_bytes() == recipe.to_json().encode()
-        assert checkpoint.facts_of(folder)["converged"] in (True, False)
-        assert checkpoint._weights(folder)
+        assert (folder / checkpoint.RECIPE_FILE).read_bytes() == recipe.to_json().encode()
+        assert checkpoint.load_facts(folder)["converged"] in (True, False)
+        assert checkpoint._load_weights(folder)
     assert not list(pool.glob("*.partial"))
 
 
@@ -95,7 +97,7 @@ def _killed(pool: str, workers: str) -> None:
 
     checkpoint.os.fsync = slow  # type: ignore[attr-defined]
     runner = processes(int(workers)) if int(workers) else serial
-    run(Spec.open(SPEC), pool, runner=runner, work=logged)
+    run(PoolSpec.open(SPEC), pool, runner=runner, work=logged)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, Estimator, Staged
-from oodometer.estimators import named
+from oodometer.core.protocols import Estimate, Estimator, StreamingEstimator
+from oodometer.estimators import get
 from oodometer.testing import check_estimator, toy_pair, toy_predictions
 
 
@@ -20,7 +20,7 @@ class Peeking:
     assumes: ClassVar[str] = "that nobody looks"
 
     def estimate(self, source: Predictions, target: Predictions) -> Estimate:
-        return Estimate(float(target.correct.mean()) if target.labelled else 0.5)
+        return Estimate(float(target.correct.mean()) if target.is_labelled else 0.5)
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Scribbling:
 
 
 @dataclass(frozen=True)
-class NotAdditive(Staged[None, np.ndarray]):
+class NotAdditive(StreamingEstimator[None, np.ndarray]):
     name: ClassVar[str] = "not-additive"
     assumes: ClassVar[str] = "that there is one batch"
     needs: ClassVar[tuple[str, ...]] = ("confidence",)
@@ -109,11 +109,11 @@ def test_the_check_catches_who_breaks_a_rule(culprit: Estimator, words: str) -> 
 
 
 def test_the_check_passes_who_keeps_them() -> None:
-    check_estimator(named("atc-mc"))
+    check_estimator(get("atc-mc"))
 
 
 def test_toy_predictions_are_right_about_90_percent_of_the_time() -> None:
     assert toy_predictions(20_000).correct.mean() == pytest.approx(0.9, abs=0.02)
     source, target = toy_pair()
     assert target.correct.mean() < source.correct.mean()
-    assert len(source.peers) == len(target.peers) == 2
+    assert len(source.other_models) == len(target.other_models) == 2

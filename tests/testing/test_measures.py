@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from oodometer.core.errors import NoAnswer
+from oodometer.core.errors import NotApplicable
 from oodometer.core.protocols import Need, Score
 from oodometer.measures.subject import Subject
 from oodometer.testing import check_measure, toy_subject
-from oodometer.testing.measures import Bench, toy_data, toy_network
+from oodometer.testing.measures import MeasureTestSubjects, toy_data, toy_network
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class First(Good):
 
 class Peeks(Good):
     def value(self, subject: Subject) -> float:
-        dataset: Any = subject.target.given.dataset
+        dataset: Any = subject.target.view_source.dataset
         assert dataset is not None
         return float(super().value(subject) + dataset.labels[0])
 
@@ -92,8 +92,8 @@ class Differentiates(Good):
 
 class ByBatch(Good):
     def value(self, subject: Subject) -> float:
-        model: Any = subject.target.given.model
-        return super().value(subject) + (model.batch or 0)
+        model: Any = subject.target.view_source.model
+        return super().value(subject) + (model.batch_size or 0)
 
 
 @dataclass(frozen=True)
@@ -108,14 +108,14 @@ class Hungry(Good):
 
 def training(subject: Subject) -> Any:
     if subject.training is None:
-        raise NoAnswer("there are no training data")
+        raise NotApplicable("there are no training data")
     return subject.training.outputs.confidence
 
 
 class Silent(Good):
     def measure(self, subject: Subject) -> Score:
         if subject.source.n == subject.target.n:
-            raise NoAnswer("")
+            raise NotApplicable("")
         return super().measure(subject)
 
 
@@ -130,7 +130,7 @@ class Forgetful(Good):
 
 class Unseeded(Good):
     def value(self, subject: Subject) -> float:
-        return subject.once("drawn", lambda: float(np.random.default_rng().random()))
+        return subject.cached("drawn", lambda: float(np.random.default_rng().random()))
 
 
 class Speaks(Good):
@@ -196,7 +196,11 @@ def test_a_broken_measure_is_caught(member: Any, words: str) -> None:
     [
         ("outputs", lambda subject: subject.target.features, "it needs features"),
         ("outputs", lambda subject: subject.source.labels, "it needs labels"),
-        ("outputs", lambda subject: subject.of_domain("one").known.outputs.confidence, "no domain"),
+        (
+            "outputs",
+            lambda subject: subject.of_domain("one").reference.outputs.confidence,
+            "no domain",
+        ),
         ("outputs", training, "there are no training data"),
         ("features", lambda subject: subject.target.outputs.confidence, "it needs outputs"),
     ],
@@ -218,13 +222,13 @@ def test_a_toy_hangs_on_its_seed_and_draws_from_no_stream_of_others() -> None:
     assert not np.array_equal(toy_data(1)[0], toy_data(2)[0])
     assert np.mean(toy_data(1, 5.0, 900)[0]) - np.mean(toy_data(1, 0.0, 900)[0]) > 4
     subject = toy_subject(7)
-    assert (subject.seed, subject.target.given.seed) == (7, 7)
+    assert (subject.seed, subject.target.view_source.seed) == (7, 7)
     assert subject.training is not None
 
 
 def test_rows_in_another_order_keep_their_labels() -> None:
-    bench = Bench()
-    plain, mixed = bench.plain.source, bench.mixed.source
+    bench = MeasureTestSubjects()
+    plain, mixed = bench.baseline.source, bench.permuted.source
     order = [plain.keys.tolist().index(key) for key in mixed.keys.tolist()]
     assert order != sorted(order)
     assert np.array_equal(mixed.labels, plain.labels[order])

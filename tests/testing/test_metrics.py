@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from oodometer.core.errors import NoAnswer
+from oodometer.core.errors import NotApplicable
 from oodometer.core.protocols import Need, Score
-from oodometer.models.model_view import View
+from oodometer.models.model_view import ModelView
 from oodometer.testing import check_metric
 from oodometer.testing.metrics import toy_view
 
@@ -24,60 +24,60 @@ class Good:
     assumes: str = "something"
     paper: str = "none"
 
-    def score(self, view: View) -> Score:
+    def score(self, view: ModelView) -> Score:
         return Score(self.value(view))
 
-    def value(self, view: View) -> float:
+    def value(self, view: ModelView) -> float:
         return float(view.outputs.confidence.mean())
 
 
 class Constant(Good):
-    def value(self, view: View) -> float:
+    def value(self, view: ModelView) -> float:
         return 1.0
 
 
 class First(Good):
-    def value(self, view: View) -> float:
+    def value(self, view: ModelView) -> float:
         return float(view.outputs.confidence[0])
 
 
 class Trains(Good):
-    def value(self, view: View) -> float:
+    def value(self, view: ModelView) -> float:
         found = super().value(view)
         view.network.module.train()
         return found
 
 
 class Outside(Good):
-    def score(self, view: View) -> Score:
+    def score(self, view: ModelView) -> Score:
         return Score(self.value(view), 2.0, 3.0)
 
 
 class Above(Good):
-    def score(self, view: View) -> Score:
+    def score(self, view: ModelView) -> Score:
         return Score(self.value(view), 0.0, 0.1)
 
 
 class Speechless(Good):
     """Says nothing of rows that are all right."""
 
-    def score(self, view: View) -> Score:
+    def score(self, view: ModelView) -> Score:
         if view.n > 1 and view.outputs.correct.all():
-            raise NoAnswer("")
+            raise NotApplicable("")
         return super().score(view)
 
 
 class Bare(Good):
-    def score(self, view: View) -> Any:
+    def score(self, view: ModelView) -> Any:
         return self.value(view)
 
 
 class ByView(Good):
     """Another value for every view that it has not seen before."""
 
-    seen: ClassVar[list[View]] = []
+    seen: ClassVar[list[ModelView]] = []
 
-    def value(self, view: View) -> float:
+    def value(self, view: ModelView) -> float:
         if not any(view is one for one in self.seen):
             self.seen.append(view)
         return super().value(view) + [view is one for one in self.seen].index(True)
@@ -86,9 +86,9 @@ class ByView(Good):
 class ByTurn(Good):
     """Another value when one view is asked again."""
 
-    seen: ClassVar[list[View]] = []
+    seen: ClassVar[list[ModelView]] = []
 
-    def value(self, view: View) -> float:
+    def value(self, view: ModelView) -> float:
         self.seen.append(view)
         return super().value(view) + sum(view is one for one in self.seen)
 
@@ -98,7 +98,7 @@ class Plain:
 
     name, label, needs, assumes, paper = "plain", "Plain", ("outputs",), "something", "none"
 
-    def score(self, view: View) -> Score:
+    def score(self, view: ModelView) -> Score:
         return Score(float(view.outputs.confidence.mean()))
 
 
@@ -108,16 +108,16 @@ class Thawed(Plain):
 
 
 class Silent(Good):
-    def score(self, view: View) -> Score:
+    def score(self, view: ModelView) -> Score:
         if view.n == 1:
-            raise NoAnswer("")
+            raise NotApplicable("")
         return super().score(view)
 
 
 class Forgetful(Good):
     asked = 0
 
-    def value(self, view: View) -> float:
+    def value(self, view: ModelView) -> float:
         Forgetful.asked += 1
         return super().value(view) + Forgetful.asked
 
@@ -159,8 +159,8 @@ def test_a_broken_metric_is_caught(member: Any, words: str) -> None:
 
 
 def test_a_toy_view_has_the_seed_and_its_rows_keep_their_labels() -> None:
-    plain, mixed = toy_view(3), toy_view(3, mixed=True)
-    assert plain.given.seed == 3
+    plain, mixed = toy_view(3), toy_view(3, permuted=True)
+    assert plain.view_source.seed == 3
     order = [plain.keys.tolist().index(key) for key in mixed.keys.tolist()]
     assert order != sorted(order)
     assert mixed.labels.tolist() == plain.labels[order].tolist()

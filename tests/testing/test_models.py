@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oodometer.core.inputs import KINDS, Inputs, Kind
+from oodometer.core.inputs import INPUT_KINDS, InputKind, Inputs
 from oodometer.core.predictions import Predictions
 from oodometer.testing import check_model, toy_inputs
 
@@ -35,8 +35,8 @@ def said(inputs: Inputs) -> Predictions:
     return Predictions.from_probs(shares(inputs))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_good_model_keeps_every_rule(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", INPUT_KINDS)
+def test_a_good_model_keeps_every_rule(kind: InputKind) -> None:
     check_model(Toy(), toy_inputs(kind, n=5))
     check_model(
         Toy(lambda x: Predictions.from_classes(said(x).classes, k=2)), toy_inputs(kind, n=5)

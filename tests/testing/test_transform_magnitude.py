@@ -6,27 +6,29 @@ import numpy as np
 import pytest
 
 from oodometer import transforms
-from oodometer.testing._transform_magnitude import METERS, SIDE
+from oodometer.testing._transform_magnitude import IMAGE_SIDE_PIXELS, MAGNITUDE_METERS
 
 RNG = np.random.default_rng(0)
 
 
 def test_every_transform_whose_bound_can_be_read_off_has_a_meter() -> None:
     """The strengths of RandAugment are of many units, and a temperature leaves no mark."""
-    without = {member.name for member in transforms.every()} - set(METERS)
+    without = {member.name for member in transforms.available()} - set(MAGNITUDE_METERS)
     assert without == {"randaugment", "backtranslate"}
 
 
 @pytest.mark.parametrize("axis", [1, 2])
 def test_a_shift_is_read_along_either_axis(axis: int) -> None:
-    meter = METERS["translate"]
-    before = meter.inputs(2, RNG)
-    assert meter.extent(before, np.roll(before, -5, axis=axis)) == pytest.approx([5 / SIDE] * 2)
+    meter = MAGNITUDE_METERS["translate"]
+    before = meter.make_inputs(2, RNG)
+    assert meter.extent(before, np.roll(before, -5, axis=axis)) == pytest.approx(
+        [5 / IMAGE_SIDE_PIXELS] * 2
+    )
 
 
 def test_an_erased_share_is_counted() -> None:
-    meter = METERS["erase"]
-    before = meter.inputs(2, RNG)
+    meter = MAGNITUDE_METERS["erase"]
+    before = meter.make_inputs(2, RNG)
     after = before.copy()
     after[0, :16, :16, 1] = 0
     assert meter.extent(before, after).tolist() == [1 / 16, 0.0]
@@ -36,16 +38,16 @@ def test_an_erased_share_is_counted() -> None:
     ("name", "factor"), [("brightness", 1.3), ("contrast", 0.8), ("color", 0.7), ("color", 1.4)]
 )
 def test_a_factor_is_read_off_as_its_distance_from_1(name: str, factor: float) -> None:
-    meter = METERS[name]
-    before = meter.inputs(1, RNG)
+    meter = MAGNITUDE_METERS[name]
+    before = meter.make_inputs(1, RNG)
     bases = {"brightness": 0.0, "contrast": 100.0, "color": before.mean()}
     after = (bases[name] + factor * (before - bases[name])).round().astype(np.uint8)
     assert meter.extent(before, after) == pytest.approx([abs(factor - 1)], abs=0.02)
 
 
 def test_a_turn_and_a_slant_are_read_off_the_slopes() -> None:
-    before = METERS["rotate"].inputs(1, RNG)
-    y, x = np.mgrid[0:SIDE, 0:SIDE] - SIDE / 2
+    before = MAGNITUDE_METERS["rotate"].make_inputs(1, RNG)
+    y, x = np.mgrid[0:IMAGE_SIDE_PIXELS, 0:IMAGE_SIDE_PIXELS] - IMAGE_SIDE_PIXELS / 2
     for name, turn, expected in (
         ("rotate", np.array([[np.cos(0.3), -np.sin(0.3)], [np.sin(0.3), np.cos(0.3)]]), 17.19),
         ("shear", np.array([[1.0, 0.2], [0.0, 1.0]]), 0.2),
@@ -55,8 +57,8 @@ def test_a_turn_and_a_slant_are_read_off_the_slopes() -> None:
         places = np.stack(
             [turn[0, 0] * x + turn[0, 1] * y, turn[1, 0] * x + turn[1, 1] * y], axis=2
         )
-        after = np.clip(60 + 2 * (places + SIDE / 2), 0, 255).round().astype(np.uint8)
-        extent = METERS[name].extent(before, after[None])
+        after = np.clip(60 + 2 * (places + IMAGE_SIDE_PIXELS / 2), 0, 255).round().astype(np.uint8)
+        extent = MAGNITUDE_METERS[name].extent(before, after[None])
         assert extent == pytest.approx([expected], rel=0.05)
 
 
@@ -72,14 +74,16 @@ def test_a_turn_and_a_slant_are_read_off_the_slopes() -> None:
     ],
 )
 def test_words_that_changed_are_counted(after: str, share: float) -> None:
-    assert METERS["eda"].extent(["a b c d"], [after]).tolist() == [share]
+    assert MAGNITUDE_METERS["eda"].extent(["a b c d"], [after]).tolist() == [share]
 
 
 def test_rows_of_numbers_are_compared_by_distance_columns_and_noise() -> None:
-    before = METERS["sphere"].inputs(400, RNG)
+    before = MAGNITUDE_METERS["sphere"].make_inputs(400, RNG)
     after = before.copy()
     after[:, 3] += 0.5
-    assert METERS["sphere"].extent(before, after) == pytest.approx(np.full(400, 0.5))
-    assert METERS["marginal_swap"].extent(before, after) == pytest.approx(np.full(400, 1 / 20))
+    assert MAGNITUDE_METERS["sphere"].extent(before, after) == pytest.approx(np.full(400, 0.5))
+    assert MAGNITUDE_METERS["marginal_swap"].extent(before, after) == pytest.approx(
+        np.full(400, 1 / 20)
+    )
     noisy = before + 0.2 * before.std(axis=0) * RNG.normal(size=before.shape)
-    assert METERS["gaussian"].extent(before, noisy) == pytest.approx([0.2], abs=0.01)
+    assert MAGNITUDE_METERS["gaussian"].extent(before, noisy) == pytest.approx([0.2], abs=0.01)

@@ -68,7 +68,7 @@ def test_shifts_are_bilinear_with_0_outside(
             [between(image, x - right, y - down, repeat_edge=False) for x in range(shape[1])]
             for y in range(shape[0])
         ]
-        gap = np.abs(affine_ops.shifted(image, right, down) - np.array(literal))
+        gap = np.abs(affine_ops.shift_bilinear(image, right, down) - np.array(literal))
         assert gap.max() <= COARSE
 
 
@@ -91,15 +91,17 @@ def test_crops_are_bilinear_with_the_edge_repeated(
             ]
             for y in range(shape[0])
         ]
-        assert np.abs(affine_ops.cropped(image, *window) - np.array(literal)).max() <= COARSE
+        assert np.abs(affine_ops.crop_bilinear(image, *window) - np.array(literal)).max() <= COARSE
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_whole_window_is_the_image_and_its_mirror(shape: tuple[int, ...]) -> None:
     height, width = shape[:2]
     for image in pictures(shape).values():
-        assert np.array_equal(affine_ops.cropped(image, 0, width, 0, height), image)
-        assert np.array_equal(affine_ops.cropped(image, width, -width, 0, height), image[:, ::-1])
+        assert np.array_equal(affine_ops.crop_bilinear(image, 0, width, 0, height), image)
+        assert np.array_equal(
+            affine_ops.crop_bilinear(image, width, -width, 0, height), image[:, ::-1]
+        )
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -107,5 +109,5 @@ def test_whole_shifts_move_and_blank(shape: tuple[int, ...]) -> None:
     image = pictures(shape)["random"]
     moved = np.zeros_like(image)
     moved[1:, 2:] = image[:-1, :-2]
-    assert np.array_equal(affine_ops.shifted(image, 2, 1), moved)
-    assert np.array_equal(affine_ops.shifted(image, 0, 0), image)
+    assert np.array_equal(affine_ops.shift_bilinear(image, 2, 1), moved)
+    assert np.array_equal(affine_ops.shift_bilinear(image, 0, 0), image)

@@ -63,7 +63,9 @@ def test_equalize_of_skewed_channels_is_pillows() -> None:
 def test_luma_is_pillows_on_every_64th_colour() -> None:
     levels = np.array([*range(0, 256, 4), 255], dtype=np.uint8)
     image = np.stack(np.meshgrid(levels, levels, levels), axis=-1).reshape(65, -1, 3)
-    assert np.array_equal(color_ops.grey(image), np.asarray(pil.fromarray(image).convert("L")))
+    assert np.array_equal(
+        color_ops.to_grayscale(image), np.asarray(pil.fromarray(image).convert("L"))
+    )
 
 
 @pytest.mark.parametrize("shape", SHAPES)

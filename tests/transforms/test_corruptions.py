@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 
 from oodometer.core.errors import InputError, MissingExtra, UnknownName
-from oodometer.core.inputs import keys
-from oodometer.core.random_streams import Draws
+from oodometer.core.inputs import hash_rows
+from oodometer.core.random_streams import RowStreams
 from oodometer.transforms.corruptions import (
+    CORRUPTION_GROUPS,
     CORRUPTIONS,
-    GROUPS,
     SEVERITIES,
     Corruption,
     blur,
-    named,
+    parse_corruptions,
 )
-from oodometer.transforms.corruptions.noise import Images, smooth
+from oodometer.transforms.corruptions.noise import Images, smooth_noise
 from tests.support.small_images import batch, drawn_for, many_draws
 
-EVERY = named("all")
+EVERY = parse_corruptions("all")
 LABELS = [corruption.label for corruption in EVERY]
 SHAPES = [(8, 8), (17, 12), (12, 8, 1), (32, 32, 3)]
 
@@ -32,13 +32,13 @@ SHAPES = [(8, 8), (17, 12), (12, 8, 1), (32, 32, 3)]
 def textured(n: int, side: int) -> Images:
     """Colour images of smooth noise with a disk, a box and stripes on it."""
     draws = many_draws(3 * n)
-    noise = smooth(draws, (side, side), cells=3) + 0.5 * smooth(
-        draws.of("fine"), (side, side), cells=9
+    noise = smooth_noise(draws, (side, side), cells=3) + 0.5 * smooth_noise(
+        draws.substream("fine"), (side, side), cells=9
     )
     values = np.moveaxis(noise.reshape(n, 3, side, side), 1, 3) * 130 + 20
     y, x = np.mgrid[:side, :side] / side
     # Nothing at the same place in all images: blocks fit the edges of some and miss others'.
-    for row, u in zip(values, many_draws(n).of("shapes").uniforms(7), strict=True):
+    for row, u in zip(values, many_draws(n).substream("shapes").uniforms(7), strict=True):
         row[(y - u[0]) ** 2 + (x - u[1]) ** 2 < 0.04] = (200, 60, 40)
         row[(abs(y - u[2]) < 0.15) & (abs(x - u[3]) < 0.1)] = (30, 90, 190)
         stripes = np.floor(x * (5 + 4 * u[4]) + u[5]) % 2 == 0
@@ -53,9 +53,11 @@ def change(corruption: Corruption, images: Images) -> float:
 
 
 def test_there_are_the_published_kinds_in_four_groups() -> None:
-    assert list(GROUPS) == ["noise", "blur", "weather", "digital"]
-    assert [len(names) for names in GROUPS.values()] == [4, 4, 4, 4]
-    assert sorted(name for names in GROUPS.values() for name in names) == sorted(CORRUPTIONS)
+    assert list(CORRUPTION_GROUPS) == ["noise", "blur", "weather", "digital"]
+    assert [len(names) for names in CORRUPTION_GROUPS.values()] == [4, 4, 4, 4]
+    assert sorted(name for names in CORRUPTION_GROUPS.values() for name in names) == sorted(
+        CORRUPTIONS
+    )
     wanted = {"gaussian_noise", "shot_noise", "impulse_noise", "gaussian_blur", "defocus_blur",
               "motion_blur", "fog", "frost", "brightness", "contrast", "pixelate", "jpeg",
               "elastic"}  # fmt: skip
@@ -110,7 +112,9 @@ def test_the_change_rises_with_severity(name: str, side: int) -> None:
         assert np.all(steps > 0), f"{name} at {side} changes by {changes}"
 
 
-@pytest.mark.parametrize("name", [name for name in CORRUPTIONS if name not in GROUPS["noise"]])
+@pytest.mark.parametrize(
+    "name", [name for name in CORRUPTIONS if name not in CORRUPTION_GROUPS["noise"]]
+)
 def test_a_severity_means_about_the_same_at_any_size(name: str) -> None:
     small, large = textured(12, 32), textured(12, 128)
     ratio = change(Corruption(name), small) / change(Corruption(name), large)
@@ -125,10 +129,10 @@ def test_draws_seeds_and_examples_differ_where_there_is_chance(name: str) -> Non
     one = np.ones(6, dtype=np.int64)
     fixed = name in ("gaussian_blur", "defocus_blur", "zoom_blur", "brightness", "contrast",
                      "pixelate", "jpeg")  # fmt: skip
-    for draws in (Draws(0, same, numbers), Draws(0, numbers.astype(np.uint64), one)):
+    for draws in (RowStreams(0, same, numbers), RowStreams(0, numbers.astype(np.uint64), one)):
         made = Corruption(name).apply(images, draws)
-        assert len(set(keys(made).tolist())) == (1 if fixed else 6)
-    first, second = (Corruption(name).apply(images, Draws(seed, same, one)) for seed in (0, 1))
+        assert len(set(hash_rows(made).tolist())) == (1 if fixed else 6)
+    first, second = (Corruption(name).apply(images, RowStreams(seed, same, one)) for seed in (0, 1))
     assert np.array_equal(first, second) == fixed
 
 
@@ -209,36 +213,43 @@ def test_an_unknown_name_is_refused_with_the_next_best() -> None:
         Corruption("frog")
     for text in ("frog", "frog-3", "fog-x", "", "fog-"):
         with pytest.raises(UnknownName, match=rf"No corruption is called '{text}'\..* all\.$"):
-            named(text)
+            parse_corruptions(text)
 
 
 @pytest.mark.parametrize("text", ["fog-0", "fog:6", "fog-2.5", "noise-7", "all:-1", "fog--3"])
 def test_a_name_with_a_wrong_severity_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"must be a whole number from 1 to 5; got"):
-        named(text)
+        parse_corruptions(text)
 
 
 def test_names_give_one_or_five_or_a_group() -> None:
-    assert named("fog") == tuple(Corruption("fog", severity) for severity in SEVERITIES)
-    assert named("fog-3") == named("fog:3") == named(" Fog-3") == (Corruption("fog", 3),)
+    assert parse_corruptions("fog") == tuple(Corruption("fog", severity) for severity in SEVERITIES)
     assert (
-        named("gaussian-noise-2") == named("gaussian_noise:2") == (Corruption("gaussian_noise", 2),)
+        parse_corruptions("fog-3")
+        == parse_corruptions("fog:3")
+        == parse_corruptions(" Fog-3")
+        == (Corruption("fog", 3),)
     )
-    for group, names in GROUPS.items():
-        found = named(group)
+    assert (
+        parse_corruptions("gaussian-noise-2")
+        == parse_corruptions("gaussian_noise:2")
+        == (Corruption("gaussian_noise", 2),)
+    )
+    for group, names in CORRUPTION_GROUPS.items():
+        found = parse_corruptions(group)
         assert {(one.name, one.severity) for one in found} == {
             (name, severity) for name in names for severity in SEVERITIES
         }
         assert len(found) == 20
         assert {one.group for one in found} == {group}
-        assert [one.name for one in named(f"{group}-4")] == list(names)
+        assert [one.name for one in parse_corruptions(f"{group}-4")] == list(names)
     assert len(set(EVERY)) == len(EVERY) == 80
-    assert {one.severity for one in named("all-2")} == {2}
+    assert {one.severity for one in parse_corruptions("all-2")} == {2}
 
 
 @pytest.mark.parametrize("corruption", EVERY, ids=LABELS)
 def test_a_label_names_its_corruption(corruption: Corruption) -> None:
-    assert named(corruption.label) == (corruption,)
+    assert parse_corruptions(corruption.label) == (corruption,)
     assert corruption.amount == CORRUPTIONS[corruption.name].amounts[corruption.severity - 1]
     assert pickle.loads(pickle.dumps(corruption)) == copy.deepcopy(corruption) == corruption
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.transforms.randaugment import OPERATIONS, Operation, RandAugment
+from oodometer.transforms.randaugment import OPERATIONS, RandAugment, RandAugmentOperation
 from tests.support.pillow_twin import TWINS, twin, twins
 from tests.support.small_images import SHAPES, batch, drawn_for, many_draws, pictures
 
@@ -21,7 +21,7 @@ def test_the_table_has_the_fourteen_operations() -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("operation", OPERATIONS, ids=NAMES)
 def test_every_operation_is_pillows_bit_for_bit(
-    operation: Operation, shape: tuple[int, ...]
+    operation: RandAugmentOperation, shape: tuple[int, ...]
 ) -> None:
     ends = np.array([0, 0.1, 0.5, 0.77, 1.0])
     strengths = np.concatenate([ends, -ends]) if operation.signed else ends
@@ -35,7 +35,7 @@ def test_every_operation_is_pillows_bit_for_bit(
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=NAMES)
-def test_strength_0_changes_nothing(operation: Operation) -> None:
+def test_strength_0_changes_nothing(operation: RandAugmentOperation) -> None:
     if operation.name in ("autocontrast", "equalize"):
         assert operation.at_0 == operation.at_30, "these have no strength"
         return
@@ -48,7 +48,7 @@ def test_strength_0_changes_nothing(operation: Operation) -> None:
 def test_a_batch_is_the_pillow_loop(shape: tuple[int, ...], n_ops: int | None) -> None:
     images = batch(60, *shape)
     draws, member = drawn_for(images), RandAugment(n_ops=n_ops)
-    chosen, amounts = member.drawn(n_ops or (3 if 130 in shape else 1), draws)
+    chosen, amounts = member.draw_operations(n_ops or (3 if 130 in shape else 1), draws)
     changed = member.apply(images, draws)
     plain = images[..., 0] if shape[-1] == 1 else images
     for row, image in enumerate(plain):
@@ -67,7 +67,7 @@ def test_small_images_get_one_operation_and_large_ones_three() -> None:
 
 
 def test_operations_are_drawn_evenly_and_apart() -> None:
-    chosen, _ = RandAugment().drawn(2, many_draws(28_000))
+    chosen, _ = RandAugment().draw_operations(2, many_draws(28_000))
     pairs = np.bincount(chosen[:, 0] * 14 + chosen[:, 1], minlength=196)
     expected = 28_000 / 196
     # A χ² of 195 degrees of freedom is above 273 once in 5,000 times.
@@ -76,7 +76,7 @@ def test_operations_are_drawn_evenly_and_apart() -> None:
 
 @pytest.mark.parametrize("magnitude", [5.0, 15.0, 30.0])
 def test_strengths_are_uniform_up_to_the_magnitude(magnitude: float) -> None:
-    chosen, amounts = RandAugment(magnitude).drawn(1, many_draws(14_000))
+    chosen, amounts = RandAugment(magnitude).draw_operations(1, many_draws(14_000))
     for place, operation in enumerate(OPERATIONS):
         own = amounts[chosen == place]
         reach = operation.at_30 - operation.at_0
@@ -93,7 +93,7 @@ def test_strengths_are_uniform_up_to_the_magnitude(magnitude: float) -> None:
 
 
 def test_signs_are_even_whatever_the_operation_and_strength() -> None:
-    chosen, amounts = RandAugment().drawn(1, many_draws(20_000))
+    chosen, amounts = RandAugment().draw_operations(1, many_draws(20_000))
     starts = np.array([operation.at_0 for operation in OPERATIONS])
     with_sign = np.array([operation.signed for operation in OPERATIONS])[chosen]
     negative = (amounts - starts[chosen])[with_sign] < 0

@@ -12,28 +12,28 @@ from scipy.special import ndtri
 from scipy.stats import kstest
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import keys
-from oodometer.core.random_streams import Draws
+from oodometer.core.inputs import hash_rows
+from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import Array, Floats
 from oodometer.testing import check_transform
 from oodometer.transforms.sphere import Sphere
 
 
-def draws_of(inputs: Array, number: int = 1, seed: int = 0) -> Draws:
+def draws_of(inputs: Array, number: int = 1, seed: int = 0) -> RowStreams:
     examples = np.arange(len(inputs), dtype=np.uint64)
-    return Draws(seed, examples, np.full(len(inputs), number))
+    return RowStreams(seed, examples, np.full(len(inputs), number))
 
 
 def vectors(n: int, d: int, seed: int = 0) -> Floats:
     return np.random.default_rng(seed).normal(size=(n, d))
 
 
-def twin(x: Floats, r: float, draws: Draws) -> Floats:
+def twin(x: Floats, r: float, draws: RowStreams) -> Floats:
     """One vector, step by step."""
     d, norm = len(x), float(np.sqrt(np.dot(x, x)))
     if norm == 0:
         return x
-    free = ndtri(draws.of("direction").uniforms(d)[0])
+    free = ndtri(draws.substream("direction").uniforms(d)[0])
     tangent = free - np.dot(free, x) / norm**2 * x
     tangent = tangent / np.sqrt(np.dot(tangent, tangent))
     chord = min(r, 2 * norm) * draws.uniforms(1)[0, 0] ** (1 / (d - 1))
@@ -112,4 +112,4 @@ def test_distances_that_are_none_are_refused(r: float) -> None:
 @pytest.mark.parametrize("inputs", [["a"], np.zeros((1, 8, 8), dtype=np.uint8)])
 def test_other_inputs_are_refused(inputs: Any) -> None:
     with pytest.raises(InputError, match=r"sphere moves vectors; got (text|images)"):
-        Sphere().apply(inputs, Draws(0, keys(inputs), np.array([1])))
+        Sphere().apply(inputs, RowStreams(0, hash_rows(inputs), np.array([1])))

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy.special import ndtri
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Inputs, keys, mixed, take
+from oodometer.core.inputs import Inputs, hash_rows, splitmix64, take
 from oodometer.core.protocols import Transform
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import Floats
 from oodometer.testing import check_transform
 from oodometer.transforms import tabular
@@ -24,9 +24,9 @@ from oodometer.transforms.tabular import Gaussian, MarginalSwap
 MEMBERS: list[Any] = [Gaussian, MarginalSwap]
 
 
-def draws_of(inputs: Inputs, number: int = 1, seed: int = 0) -> Draws:
+def draws_of(inputs: Inputs, number: int = 1, seed: int = 0) -> RowStreams:
     examples = np.arange(len(inputs), dtype=np.uint64)
-    return Draws(seed, examples, np.full(len(inputs), number))
+    return RowStreams(seed, examples, np.full(len(inputs), number))
 
 
 def vectors(n: int = 40, d: int = 7, seed: int = 0) -> Floats:
@@ -145,10 +145,10 @@ def test_shapes_of_vectors_are_kept() -> None:
 # MarginalSwap -----------------------------------------------------------------------------------
 
 
-def twin(inputs: Inputs, learned: Inputs, magnitude: float, draws: Draws) -> list[list[Any]]:
+def twin(inputs: Inputs, learned: Inputs, magnitude: float, draws: RowStreams) -> list[list[Any]]:
     """Row by row and cell by cell, with Python's own sorting."""
     rows, lenders = cells(inputs), cells(learned)
-    order = sorted(range(len(lenders)), key=lambda i: int(mixed(keys(learned))[i]))
+    order = sorted(range(len(lenders)), key=lambda i: int(splitmix64(hash_rows(learned))[i]))
     lenders = [lenders[i] for i in order]
     d = len(rows[0])
     most = max(1, int(magnitude * d + 1e-9))
@@ -234,7 +234,7 @@ def test_a_dictionary_that_has_no_room_is_named() -> None:
 
 
 def test_a_limited_number_of_rows_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tabular, "KEPT", 10)
+    monkeypatch.setattr(tabular, "MAX_DONOR_ROWS", 10)
     x = vectors(n=200, d=1)
     kept, again = MarginalSwap().learn(x).donors, MarginalSwap().learn(x[::-1]).donors
     assert kept.shape == (10, 1)

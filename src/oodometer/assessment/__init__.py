@@ -9,7 +9,7 @@ from oodometer.core.lazy import lazy_exports
 if TYPE_CHECKING:
     from oodometer.assessment._estimate import estimate, estimates
     from oodometer.assessment.conformal_interval import History
-    from oodometer.assessment.labeling_plan import planned_labels
+    from oodometer.assessment.labeling_plan import plan_labels
     from oodometer.assessment.result import Assessment
     from oodometer.assessment.streaming import estimate_files
 
@@ -19,7 +19,7 @@ __all__ = [
     "estimate",
     "estimate_files",
     "estimates",
-    "planned_labels",
+    "plan_labels",
 ]
 
 __getattr__, __dir__ = lazy_exports(
@@ -30,6 +30,6 @@ __getattr__, __dir__ = lazy_exports(
         "estimate": "_estimate",
         "estimate_files": "streaming",
         "estimates": "_estimate",
-        "planned_labels": "labeling_plan",
+        "plan_labels": "labeling_plan",
     },
 )

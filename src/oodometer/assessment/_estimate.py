@@ -10,108 +10,120 @@ import numpy as np
 
 from oodometer import estimators
 from oodometer.assessment import headline
-from oodometer.assessment.bootstrap import Task, each, tasks_of
+from oodometer.assessment.bootstrap import EstimatorRun, make_runs, run_all
 from oodometer.assessment.conformal_interval import History, ShiftInterval
-from oodometer.assessment.diagnostics import Evidence, diagnose, spread_of, worst
-from oodometer.assessment.ppi import PPI, FewLabels, from_few
+from oodometer.assessment.diagnostics import (
+    DiagnosticContext,
+    diagnose,
+    estimate_range,
+    worst_status,
+)
+from oodometer.assessment.ppi import PPI_METHOD, FewLabelsEstimate, ppi_from_labels
 from oodometer.assessment.result import Assessment, Headline, Segment
 from oodometer.core import validation
 from oodometer.core.calibration import Temperature, fit_temperature
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, Estimator, Progress
+from oodometer.core.protocols import Estimate, Estimator, ProgressCallback
 from oodometer.core.segments import segment_values
 from oodometer.core.softmax_kernels import Array
-from oodometer.core.stats import wilson
-from oodometer.parallel._thread_limits import one_thread
+from oodometer.core.stats import wilson_interval
+from oodometer.parallel._thread_limits import limit_to_one_thread
 
-Past = History | Sequence[Predictions] | None
+HistoryInput = History | Sequence[Predictions] | None
 
 
-@one_thread()
+@limit_to_one_thread()
 def estimate(  # noqa: PLR0913 - the main door; all but the data are options
     source: Predictions,
     target: Predictions,
     *,
-    second: Predictions | Sequence[Predictions] | None = None,
-    second_source: Predictions | Sequence[Predictions] | None = None,
-    labelled: Any = None,
-    history: Past = None,
+    other_models: Predictions | Sequence[Predictions] | None = None,
+    other_models_on_source: Predictions | Sequence[Predictions] | None = None,
+    target_labels: Any = None,
+    history: HistoryInput = None,
     methods: str | Sequence[str | Estimator] | None = None,
     temperature: float | Literal["fit"] | None = "fit",
-    by: Any = None,
+    segment_by: Any = None,
     seed: int = 0,
     replicates: int = 200,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Assessment:
     """How accurate the model is on the target, by every method that applies.
 
     `source` is labelled validation data that the model was not trained on, `target` the new data;
-    its labels, should it have any, are never looked at. `second` are other models' predictions of
-    the target, trained like the first but for the seed, `second_source` theirs of the source.
-    `labelled` are a few labels of the target: (rows, labels), or a label a row with blanks; with
+    its labels, should it have any, are never looked at. `other_models` are other models' predictions of
+    the target, trained like the first but for the seed, `other_models_on_source` theirs of the source.
+    `target_labels` are a few labels of the target: (rows, labels), or a label a row with blanks; with
     them the headline is an accuracy from labels. `history` are past domains whose truth is known:
     labelled predictions of them, or their estimates and truths; with them there is an interval for
     shift too. `temperature` is fitted on the source, or given, or None for the scores as they are.
-    `by` has one value a target row: an estimate is then made for every value too. Intervals are
+    `segment_by` has one value a target row: an estimate is then made for every value too. Intervals are
     95 % bootstrap intervals of the sampling error.
     """
-    source, target = at_the_door(source, target, second, second_source)
+    source, target = validate_inputs(source, target, other_models, other_models_on_source)
     if replicates < 20:
         raise InputError(f"replicates must be at least 20; got {replicates}.")
-    by = validation.per_row(by, target.n, "values of by")
-    fitted, used = temperature_of(source, target, temperature)
+    segment_by = validation.validate_row_values(segment_by, target.n, "values of segment_by")
+    fitted, used = resolve_temperature(source, target, temperature)
     if used is not None:
         source, target = source.at_temperature(used), target.at_temperature(used)
-    tasks = tasks_of(members_of(methods), source, used, seed=seed, replicates=replicates)
-    found, refused = _spoken(tasks, target, progress, asked=bool(methods))
-    few = None if labelled is None else from_few(source, target, labelled, seed)
-    case = Case(Evidence(source, target, tuple(found.values()), fitted), tasks, refused, few)
+    tasks = make_runs(resolve_estimators(methods), source, used, seed=seed, replicates=replicates)
+    found, refused = _run_estimators(tasks, target, progress, all_required=bool(methods))
+    few = None if target_labels is None else ppi_from_labels(source, target, target_labels, seed)
+    case = AssessmentBuilder(
+        DiagnosticContext(source, target, tuple(found.values()), fitted), tasks, refused, few
+    )
     segments: tuple[Segment, ...] = ()
-    if by is not None:
-        task = tasks[headline.for_parts(found, source)]
-        segments = tuple(_segments(task, target, by, progress))
-    return case.concluded(target.n, segments, history)
+    if segment_by is not None:
+        task = tasks[headline.select_for_segments(found, source)]
+        segments = tuple(_segment_estimates(task, target, segment_by, progress))
+    return case.build_assessment(target.n, segments, history)
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class AssessmentBuilder:
     """What all methods said of a target; what is left is to conclude."""
 
-    evidence: Evidence
-    tasks: dict[str, Task]
-    refused: dict[str, str]
-    few: FewLabels | None = None
+    context: DiagnosticContext
+    runs: dict[str, EstimatorRun]
+    skipped: dict[str, str]
+    label_estimate: FewLabelsEstimate | None = None
     notes: tuple[str, ...] = ()
 
-    def concluded(self, n: int, segments: tuple[Segment, ...], history: Past) -> Assessment:
+    def build_assessment(
+        self, n_target: int, segments: tuple[Segment, ...], history: HistoryInput
+    ) -> Assessment:
         """The assessment of a target of n rows."""
-        source, task = self.evidence.source, next(iter(self.tasks.values()))
-        found = {one.method: one for one in self.evidence.estimates}
-        diagnostics = diagnose(self.evidence)
-        best, why = headline.picked(
+        source, task = self.context.source, next(iter(self.runs.values()))
+        found = {one.method: one for one in self.context.estimates}
+        diagnostics = diagnose(self.context)
+        best, why = headline.select_headline(
             found,
             source,
-            calibrated=_calibrated(self.evidence.temperature, task.temperature),
-            lights={one.name: one.light for one in diagnostics},
+            calibrated=_is_calibrated(self.context.temperature, task.temperature),
+            statuses={one.name: one.status for one in diagnostics},
         )
-        by_labels = self.few is not None and self.few.method == PPI
+        by_labels = self.label_estimate is not None and self.label_estimate.method == PPI_METHOD
         # Labels of the target itself need no history.
-        shift = None if by_labels else _shift(history, found, best, self.tasks)
-        if self.few is not None:
-            found[self.few.method] = self.few.estimate
-        if self.few is not None and by_labels:
-            best, why = PPI, f"{self.few.labels} labels of the target are better than none"
+        shift = None if by_labels else _shift_interval(history, found, best, self.runs)
+        if self.label_estimate is not None:
+            found[self.label_estimate.method] = self.label_estimate.estimate
+        if self.label_estimate is not None and by_labels:
+            best, why = (
+                PPI_METHOD,
+                f"{self.label_estimate.n_labels} labels of the target are better than none",
+            )
         return Assessment(
             n_source=source.n,
-            n_target=n,
+            n_target=n_target,
             k=source.k,
             source_accuracy=float(source.correct.mean()),
-            source_interval=wilson(int(np.count_nonzero(source.correct)), source.n),
+            source_interval=wilson_interval(int(np.count_nonzero(source.correct)), source.n),
             temperature=task.temperature,
             estimates=tuple(found.values()),
-            refused=self.refused,
-            headline=Headline(found[best], why, worst(diagnostics)),
+            skipped=self.skipped,
+            headline=Headline(found[best], why, worst_status(diagnostics)),
             diagnostics=diagnostics,
             segments=segments,
             seed=task.seed,
@@ -120,43 +132,53 @@ class Case:
         )
 
 
-def _shift(
-    history: Past,
-    found: dict[str, Estimate],
-    best: str,
-    tasks: dict[str, Task],
+def _shift_interval(
+    history: HistoryInput,
+    results: dict[str, Estimate],
+    headline_method: str,
+    runs: dict[str, EstimatorRun],
 ) -> ShiftInterval | None:
     """How far shift may have moved the headline, by past domains; None without any."""
     if history is None:
         return None
     if not isinstance(history, History):
-        history = _past(history, best, tasks)
-    return history.interval(found[best].value, spread_of(tuple(found.values())))
+        history = _history_from_predictions(history, headline_method, runs)
+    return history.interval(results[headline_method].value, estimate_range(tuple(results.values())))
 
 
-def _past(domains: Sequence[Predictions], best: str, tasks: dict[str, Task]) -> History:
+def _history_from_predictions(
+    domains: Sequence[Predictions], headline_method: str, runs: dict[str, EstimatorRun]
+) -> History:
     """What would have been said of past labelled domains."""
     rows = []
     for number, past in enumerate(domains):
-        if not isinstance(past, Predictions) or not past.labelled:
+        if not isinstance(past, Predictions) or not past.is_labelled:
             raise InputError(
                 f"Domain {number} of the history has no labels; give labelled Predictions, or a "
                 "History of estimates and truths."
             )
-        task = tasks[best]
-        hidden = past.without_labels().in_class_order(task.source.class_names)
+        task = runs[headline_method]
+        hidden = past.without_labels().reorder_classes(task.source.class_names)
         if task.temperature is not None:
             hidden = hidden.at_temperature(task.temperature)
-        said, refused = each(tasks, hidden, None)
-        if best not in said:
-            raise InputError(f"Domain {number} of the history has no {best}: {refused[best]}.")
-        rows.append((said[best].value, float(past.correct.mean()), spread_of(tuple(said.values()))))
+        said, refused = run_all(runs, hidden, None)
+        if headline_method not in said:
+            raise InputError(
+                f"Domain {number} of the history has no {headline_method}: {refused[headline_method]}."
+            )
+        rows.append(
+            (
+                said[headline_method].value,
+                float(past.correct.mean()),
+                estimate_range(tuple(said.values())),
+            )
+        )
     table = np.array(rows, dtype=np.float64).reshape(-1, 3)
     return History(table[:, 0], table[:, 1], table[:, 2])
 
 
 def estimates(
-    members: Sequence[Estimator],
+    methods: Sequence[Estimator],
     source: Predictions,
     target: Predictions,
     *,
@@ -165,19 +187,19 @@ def estimates(
     replicates: int = 200,
 ) -> tuple[dict[str, Estimate], dict[str, str]]:
     """What each of some estimators says, as `estimate` does, and the reasons of those that can't."""
-    source, target = at_the_door(source, target)
-    _, used = temperature_of(source, target, temperature)
+    source, target = validate_inputs(source, target)
+    _, used = resolve_temperature(source, target, temperature)
     if used is not None:
         source, target = source.at_temperature(used), target.at_temperature(used)
-    tasks = tasks_of(members, source, used, seed=seed, replicates=replicates)
-    return each(tasks, target, None)
+    tasks = make_runs(methods, source, used, seed=seed, replicates=replicates)
+    return run_all(tasks, target, None)
 
 
-def at_the_door(
+def validate_inputs(
     source: Predictions,
     target: Predictions,
-    second: Predictions | Sequence[Predictions] | None = None,
-    second_source: Predictions | Sequence[Predictions] | None = None,
+    other_models: Predictions | Sequence[Predictions] | None = None,
+    other_models_on_source: Predictions | Sequence[Predictions] | None = None,
 ) -> tuple[Predictions, Predictions]:
     """Both sides, checked against each other, the target without labels."""
     for what, given in (("source", source), ("target", target)):
@@ -186,73 +208,81 @@ def at_the_door(
                 f"{what} must be Predictions; got {type(given).__name__}. "
                 "Make them with Predictions.from_probs, from_logits or from_frame."
             )
-    if not source.labelled:
+    if not source.is_labelled:
         raise InputError(
             "The source has no labels; estimates rest on where the model is right there. "
             "Give labels=… (or a label column) with the source."
         )
-    target = target.without_labels().in_class_order(source.class_names)
-    validation.same_classes(source.k, target.k, "the source", "the target")
-    return _with_peers(source, second_source), _with_peers(target, second)
+    target = target.without_labels().reorder_classes(source.class_names)
+    validation.check_same_class_count(source.k, target.k, "the source", "the target")
+    return _with_other_models(source, other_models_on_source), _with_other_models(
+        target, other_models
+    )
 
 
-def _with_peers(
-    rows: Predictions, peers: Predictions | Sequence[Predictions] | None
+def _with_other_models(
+    rows: Predictions, other_models: Predictions | Sequence[Predictions] | None
 ) -> Predictions:
-    if peers is None:
+    if other_models is None:
         return rows
-    several = (peers,) if isinstance(peers, Predictions) else tuple(peers)
-    return rows.with_peers(*(peer.in_class_order(rows.class_names) for peer in several))
+    several = (other_models,) if isinstance(other_models, Predictions) else tuple(other_models)
+    return rows.with_other_models(*(peer.reorder_classes(rows.class_names) for peer in several))
 
 
-def temperature_of(
-    source: Predictions, target: Predictions, wanted: float | str | None
+def resolve_temperature(
+    source: Predictions, target: Predictions, requested: float | str | None
 ) -> tuple[Temperature | None, float | None]:
     """The fit, if there was one, and the temperature to use; none where one side has no scores."""
-    if wanted is not None and wanted != "fit" and not isinstance(wanted, float | int):
-        raise InputError(f"temperature must be 'fit', None or a number above 0; got {wanted!r}.")
-    if wanted is None or not (source.has_probs and target.has_probs):
+    if requested is not None and requested != "fit" and not isinstance(requested, float | int):
+        raise InputError(f"temperature must be 'fit', None or a number above 0; got {requested!r}.")
+    if requested is None or not (source.has_probs and target.has_probs):
         return None, None
-    if isinstance(wanted, float | int):
-        return None, float(wanted)
+    if isinstance(requested, float | int):
+        return None, float(requested)
     fitted = fit_temperature(source)
     return fitted, fitted.value
 
 
-def _calibrated(fitted: Temperature | None, used: float | None) -> bool:
+def _is_calibrated(fitted: Temperature | None, used: float | None) -> bool:
     """Whether scores are chances: a temperature was fitted well, or given by who knows it."""
     return used is not None if fitted is None else fitted.converged and not fitted.at_bound
 
 
-def members_of(methods: str | Sequence[str | Estimator] | None) -> list[Estimator]:
+def resolve_estimators(methods: str | Sequence[str | Estimator] | None) -> list[Estimator]:
     """The estimators of some names; all where none is named."""
     if not methods:
-        return list(estimators.every())
+        return list(estimators.available())
     given = [methods] if isinstance(methods, str) else methods
-    return [estimators.named(one) if isinstance(one, str) else one for one in given]
+    return [estimators.get(one) if isinstance(one, str) else one for one in given]
 
 
-def _spoken(
-    tasks: dict[str, Task], target: Predictions, progress: Progress | None, *, asked: bool
+def _run_estimators(
+    runs: dict[str, EstimatorRun],
+    target: Predictions,
+    progress: ProgressCallback | None,
+    *,
+    all_required: bool,
 ) -> tuple[dict[str, Estimate], dict[str, str]]:
     """Every estimate, and the reasons of those that have none; of those asked for, all must."""
-    found, refused = each(tasks, target, progress)
-    check_spoken(found, refused, asked=asked)
+    found, refused = run_all(runs, target, progress)
+    require_results(found, refused, all_required=all_required)
     return found, refused
 
 
-def check_spoken(found: dict[str, Estimate], refused: dict[str, str], *, asked: bool) -> None:
+def require_results(
+    results: dict[str, Estimate], skipped: dict[str, str], *, all_required: bool
+) -> None:
     """Refuse silence; of methods asked for, that of any."""
-    if not found or (asked and refused):
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
-        raise NoAnswer(f"No answer from {reasons}.")
+    if not results or (all_required and skipped):
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
+        raise NotApplicable(f"No answer from {reasons}.")
 
 
-def _segments(
-    task: Task, target: Predictions, by: Array, progress: Progress | None
+def _segment_estimates(
+    run: EstimatorRun, target: Predictions, segment_by: Array, progress: ProgressCallback | None
 ) -> Iterator[Segment]:
     """A method on each part of the target."""
-    values, inverse = np.unique(segment_values(by), return_inverse=True)
+    values, inverse = np.unique(segment_values(segment_by), return_inverse=True)
     names = values.astype(str)
     order = np.argsort(inverse, kind="stable")
     starts = np.searchsorted(inverse[order], np.arange(len(names) + 1))
@@ -260,4 +290,4 @@ def _segments(
         if progress:
             progress(j, len(names), f"segment {name}")
         rows = target.rows(order[starts[j] : starts[j + 1]])
-        yield task.segment(str(name), rows.n, rows)
+        yield run.estimate_segment(str(name), rows.n, rows)

@@ -12,42 +12,52 @@ from collections.abc import Iterator
 import numpy as np
 
 from oodometer.core import softmax_kernels, validation
-from oodometer.core._row_statistics import Signals
+from oodometer.core._row_statistics import RowStatistics
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import FLOOR, Array, Floats, Form, Ints
+from oodometer.core.softmax_kernels import MIN_PROBABILITY, Array, Floats, Ints, ScoreType
 
 
-def checked(
-    scores: Array, form: Form, *, temperature: float = 1.0, names: tuple[str, ...] | None = None
+def validated_predictions(
+    scores: Array,
+    score_type: ScoreType,
+    *,
+    temperature: float = 1.0,
+    class_names: tuple[str, ...] | None = None,
 ) -> Predictions:
     """Unlabelled predictions at a temperature, with all signals known.
 
-    >>> rows = checked(np.array([[0.2, 0.5, 0.3]]), "probs")
+    >>> rows = validated_predictions(np.array([[0.2, 0.5, 0.3]]), "probs")
     >>> rows.confidence, rows.classes, rows.negative_entropy.round(3)
     (array([0.5]), array([1], dtype=int32), array([-1.03]))
     """
-    validation.matrix(scores, form)
+    validation.validate_score_matrix(scores, score_type)
     n, k = scores.shape
-    known = _of_two(scores, form, temperature) if k == 2 else _of_many(scores, form, temperature)
+    known = (
+        _binary_statistics(scores, score_type, temperature)
+        if k == 2
+        else _multiclass_statistics(scores, score_type, temperature)
+    )
     return Predictions(
         n=n,
         k=k,
-        form=form,
+        score_type=score_type,
         scores=scores,
-        class_names=validation.names(names, k),
+        class_names=validation.validate_class_names(class_names, k),
         temperature=float(temperature),
-        known=known,
+        precomputed=known,
     )
 
 
-def _of_two(scores: Array, form: Form, temperature: float) -> Signals:
+def _binary_statistics(scores: Array, score_type: ScoreType, temperature: float) -> RowStatistics:
     """Two classes take one exponential a row; the entropy follows from the confidence."""
-    _check(scores, form)
-    peaks, classes = softmax_kernels.top(scores, form, temperature)
-    return Signals(confidence=peaks, classes=classes)
+    _validate_scores(scores, score_type)
+    peaks, classes = softmax_kernels.confidence_and_class(scores, score_type, temperature)
+    return RowStatistics(confidence=peaks, classes=classes)
 
 
-def _of_many(scores: Array, form: Form, temperature: float) -> Signals:
+def _multiclass_statistics(
+    scores: Array, score_type: ScoreType, temperature: float
+) -> RowStatistics:
     n, _ = scores.shape
     dtype = softmax_kernels.work_dtype(scores)
     peaks: Floats = np.empty(n, dtype=dtype)
@@ -55,18 +65,18 @@ def _of_many(scores: Array, form: Form, temperature: float) -> Signals:
     classes: Ints = np.empty(n, dtype=np.int32)
     # A class is often masked by the lowest number there is, which a temperature makes overflow.
     with np.errstate(invalid="ignore", over="ignore"):
-        for rows, block, (logs, weights), axis in _blocks(scores):
+        for rows, block, (logs, weights), axis in _iter_blocks(scores):
             best, classes[rows] = softmax_kernels.first_maximum(block, axis)
             lowest = float(block.min())
-            if not _good(block, axis, form, lowest, float(best.max())):
-                _check(scores, form)
-            if form == "probs" and temperature == 1.0:
+            if not _is_valid_block(block, axis, score_type, lowest, float(best.max())):
+                _validate_scores(scores, score_type)
+            if score_type == "probs" and temperature == 1.0:
                 peaks[rows] = best
-                _logarithms(block, lowest, logs)
+                _clipped_log(block, lowest, logs)
                 entropies[rows] = np.multiply(block, logs, out=logs).sum(axis=axis)
                 continue
-            if form == "probs":
-                _logarithms(block, lowest, logs)
+            if score_type == "probs":
+                _clipped_log(block, lowest, logs)
                 block, best = logs, logs.max(axis=axis)
             np.subtract(block, best if axis == 0 else best[:, None], out=logs)
             np.multiply(logs, 1.0 / temperature, out=weights)
@@ -77,25 +87,25 @@ def _of_many(scores: Array, form: Form, temperature: float) -> Signals:
             sums = weights.sum(axis=axis)
             entropies[rows] = sums / (total * temperature) - np.log(total)
     np.minimum(entropies, 0.0, out=entropies)
-    return Signals(confidence=peaks, negative_entropy=entropies, classes=classes)
+    return RowStatistics(confidence=peaks, negative_entropy=entropies, classes=classes)
 
 
-def _logarithms(block: Floats, lowest: float, out: Floats) -> None:
+def _clipped_log(block: Floats, lowest: float, out: Floats) -> None:
     """Those of probabilities, none below the floor."""
-    if lowest < FLOOR:
-        block = np.maximum(block, FLOOR, out=out)
+    if lowest < MIN_PROBABILITY:
+        block = np.maximum(block, MIN_PROBABILITY, out=out)
     np.log(block, out=out)
 
 
-def _blocks(scores: Array) -> Iterator[tuple[slice, Floats, tuple[Floats, Floats], int]]:
+def _iter_blocks(scores: Array) -> Iterator[tuple[slice, Floats, tuple[Floats, Floats], int]]:
     """Block by block: its rows, itself, room for two more like it, and the axis of its classes.
 
     It is a copy only where it does not lie as it is worked on; it is not to be overwritten.
     """
     n, k = scores.shape
-    axis = 1 if k >= softmax_kernels.WIDE else 0
+    axis = 1 if k >= softmax_kernels.MIN_ROWWISE_CLASSES else 0
     turned, dtype = scores if axis == 1 else scores.T, softmax_kernels.work_dtype(scores)
-    slices = list(softmax_kernels.blocks(n, k))
+    slices = list(softmax_kernels.row_blocks(n, k))
     most = max((rows.stop - rows.start for rows in slices), default=0)
     rooms = [np.empty((most, k) if axis == 1 else (k, most), dtype=dtype) for _ in range(2)]
     for rows in slices:
@@ -107,9 +117,11 @@ def _blocks(scores: Array) -> Iterator[tuple[slice, Floats, tuple[Floats, Floats
         yield rows, block, (logs, weights), axis
 
 
-def _good(block: Floats, axis: int, form: Form, lowest: float, highest: float) -> bool:
+def _is_valid_block(
+    block: Floats, axis: int, score_type: ScoreType, lowest: float, highest: float
+) -> bool:
     """Whether every row is what it should be; which one is not is told by who looks again."""
-    if form == "logits":
+    if score_type == "logits":
         return bool(np.isfinite(lowest) and np.isfinite(highest))
     off = block.sum(axis=axis) - 1.0
     inside = lowest >= -validation.RANGE_TOLERANCE and highest <= 1.0 + validation.RANGE_TOLERANCE
@@ -118,9 +130,9 @@ def _good(block: Floats, axis: int, form: Form, lowest: float, highest: float) -
     )
 
 
-def _check(scores: Array, form: Form) -> None:
+def _validate_scores(scores: Array, score_type: ScoreType) -> None:
     """The checks of the usual door; but no warning, for this is done batch by batch."""
-    if form == "probs":
-        validation.are_probs(scores, classes=False)
+    if score_type == "probs":
+        validation.validate_probs(scores, with_classes=False)
     else:
-        validation.all_finite(scores)
+        validation.check_finite_logits(scores)

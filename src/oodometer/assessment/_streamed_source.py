@@ -13,107 +13,117 @@ from oodometer.core import frames
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
 from oodometer.core.softmax_kernels import Array
-from oodometer.data._partitions import Part, is_many, located, parted
-from oodometer.data._score_schema import Taken, batch_rows, said_of, tables, take_from
-from oodometer.data.bottom_k import Bottom, Keeper, ceiling, priorities
-from oodometer.data.prediction_files import Columns, Outputs
+from oodometer.data._partitions import FilePartition, find_files, is_multi_file, make_partitions
+from oodometer.data._score_schema import (
+    ScoreSchema,
+    error_context,
+    infer_schema,
+    read_tables,
+    rows_per_batch,
+)
+from oodometer.data.bottom_k import BottomKSample, BottomKSampler, priority_bound, row_priorities
+from oodometer.data.prediction_files import PredictionColumns, ScoreFile
 from oodometer.parallel.runners import Runner
 
 # A source of more rows, or of more cells (rows times classes), is represented by a sample.
-MOST_ROWS, MOST_CELLS = 2_000_000, 64_000_000
+MAX_SOURCE_ROWS, MAX_SOURCE_CELLS = 2_000_000, 64_000_000
 # A single file that is larger than this is read batch by batch.
-LARGE = 1_000_000_000
+MAX_WHOLE_FILE_BYTES = 1_000_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class StreamedSource:
     """Labelled predictions, and of how many rows they are a sample."""
 
     predictions: Predictions
-    n: int
+    n_rows: int
 
     @property
-    def note(self) -> str | None:
+    def sampling_note(self) -> str | None:
         """What is to be said of a sample."""
-        if self.predictions.n == self.n:
+        if self.predictions.n == self.n_rows:
             return None
-        return f"The source is a random sample of {self.predictions.n:,} of {self.n:,} rows."
+        return f"The source is a random sample of {self.predictions.n:,} of {self.n_rows:,} rows."
 
 
-def is_large(where: str | Path) -> bool:
+def is_large(location: str | Path) -> bool:
     """Whether it is many files, or one that is not read whole."""
-    path = Path(where)
-    return is_many(where) or (path.is_file() and path.stat().st_size > LARGE)
+    path = Path(location)
+    return is_multi_file(location) or (
+        path.is_file() and path.stat().st_size > MAX_WHOLE_FILE_BYTES
+    )
 
 
-def gathered(
-    where: str | Path,
-    columns: Columns,
+def load_source(
+    location: str | Path,
+    columns: PredictionColumns,
     seed: int,
     runner: Runner,
-    tell: Callable[[int], None],
-) -> Source:
+    report_rows: Callable[[int], None],
+) -> StreamedSource:
     """The source of a file, a folder or a pattern; a small file is read as it always is."""
-    if not is_large(where):
-        whole = Outputs.open(where).predictions(columns, labelled=True)
-        return Source(whole, whole.n)
-    files = located(where)
-    taken = take_from(files, columns, labelled=True)
-    parts, total = parted(files)
-    k = classes_of(taken, parts)
-    size = min(MOST_ROWS, MOST_CELLS // k)
-    plan = Gathering(taken, batch_rows(k), seed, size, ceiling(size, total))
-    keeper, done = Keeper(size), 0
+    if not is_large(location):
+        whole = ScoreFile.open(location).predictions(columns, labelled=True)
+        return StreamedSource(whole, whole.n)
+    files = find_files(location)
+    taken = infer_schema(files, columns, labelled=True)
+    parts, total = make_partitions(files)
+    k = count_classes(taken, parts)
+    size = min(MAX_SOURCE_ROWS, MAX_SOURCE_CELLS // k)
+    plan = SourceScanPlan(taken, rows_per_batch(k), seed, size, priority_bound(size, total))
+    keeper, done = BottomKSampler(size), 0
     for _, found in runner(plan, parts):
         if isinstance(found, Exception):
             raise found
         done += found[0]
-        tell(found[0])
+        report_rows(found[0])
         if found[1] is not None:
-            keeper.add(found[1])
-    return Source(_made(keeper.sample(), taken, files), done)
+            keeper.merge(found[1])
+    return StreamedSource(_to_predictions(keeper.sample(), taken, files), done)
 
 
-def classes_of(taken: Taken, parts: Sequence[Part]) -> int:
+def count_classes(schema: ScoreSchema, parts: Sequence[FilePartition]) -> int:
     """How many classes there are, by the first rows that can be found."""
-    if not taken.places.alone:
-        return len(taken.places.columns)
+    if not schema.score_columns.is_single_column:
+        return len(schema.score_columns.columns)
     for part in parts:
-        for _, table in tables(replace(taken, label=None, by=None), part, 64):
-            with said_of(part.path):
-                return int(taken.scores(table).shape[1])
+        for _, table in read_tables(replace(schema, label_column=None, segment_by=None), part, 64):
+            with error_context(part.path):
+                return int(schema.scores(table).shape[1])
     raise InputError("There are no rows in these files; at least one was expected.")
 
 
 @dataclass(frozen=True)
-class Gathering:
+class SourceScanPlan:
     """What is done with every part of the source; it can be sent to workers."""
 
-    taken: Taken
-    rows: int
+    schema: ScoreSchema
+    batch_size: int
     seed: int
-    size: int
-    limit: int
+    sample_size: int
+    priority_bound: int
 
-    def __call__(self, part: Part) -> tuple[int, Bottom | None]:
+    def __call__(self, part: FilePartition) -> tuple[int, BottomKSample | None]:
         """How many rows the part has, and the sample of them."""
-        keeper, n = Keeper(self.size, self.limit), 0
-        for before, table in tables(self.taken, part, self.rows):
-            with said_of(part.path, part.start + before):
-                self._keep(keeper, table, part.place + before)
+        keeper, n = BottomKSampler(self.sample_size, self.priority_bound), 0
+        for before, table in read_tables(self.schema, part, self.batch_size):
+            with error_context(part.path, part.first_row_in_file + before):
+                self._update_sample(keeper, table, part.first_position + before)
             n += table.num_rows
         return n, keeper.sample()
 
-    def _keep(self, keeper: Keeper, table: Any, place: int) -> None:
-        scores = self.taken.scores(table)
+    def _update_sample(self, sampler: BottomKSampler, table: Any, first_row: int) -> None:
+        scores = self.schema.scores(table)
         kept: dict[str, Array] = {"scores": scores}
-        if self.taken.label is not None:
-            kept["labels"] = frames.values(table, self.taken.label)
-        draws = priorities(self.seed, place, len(scores))
-        keeper.offer(draws, Bottom(place + np.arange(len(scores)), draws, kept).take)
+        if self.schema.label_column is not None:
+            kept["labels"] = frames.read_column(table, self.schema.label_column)
+        draws = row_priorities(self.seed, first_row, len(scores))
+        sampler.update(draws, BottomKSample(first_row + np.arange(len(scores)), draws, kept).take)
 
 
-def _made(sample: Bottom | None, taken: Taken, files: Sequence[Path]) -> Predictions:
+def _to_predictions(
+    sample: BottomKSample | None, schema: ScoreSchema, files: Sequence[Path]
+) -> Predictions:
     if sample is None:
         raise InputError(f"{files[0].parent} has no rows; at least one was expected.")
-    return taken.predictions(sample.rows["scores"], sample.rows.get("labels"))
+    return schema.predictions(sample.columns["scores"], sample.columns.get("labels"))

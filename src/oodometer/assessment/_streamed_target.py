@@ -10,71 +10,83 @@ from oodometer.core import validation
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
 from oodometer.core.softmax_kernels import Array
-from oodometer.data._partitions import Part, located, parted
-from oodometer.data._score_schema import Taken, batch_rows, said_of, tables, take_from
-from oodometer.data.bottom_k import Bottom
-from oodometer.data.prediction_files import Columns
+from oodometer.data._partitions import FilePartition, find_files, make_partitions
+from oodometer.data._score_schema import (
+    ScoreSchema,
+    error_context,
+    infer_schema,
+    read_tables,
+    rows_per_batch,
+)
+from oodometer.data.bottom_k import BottomKSample
+from oodometer.data.prediction_files import PredictionColumns
 
 # Rows that are looked at before all are.
-FIRST = 1024
+PREVIEW_ROWS = 1024
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
+class StreamedTarget:
     """Files, what is taken of them, their parts, and how many rows they have if that is known."""
 
     files: tuple[Path, ...]
-    taken: Taken
-    parts: tuple[Part, ...]
-    total: int | None
-    first: Predictions
+    schema: ScoreSchema
+    parts: tuple[FilePartition, ...]
+    n_rows: int | None
+    preview: Predictions
 
     @classmethod
-    def open(cls, where: str | Path, columns: Columns, by: str | None) -> Target:
+    def open(
+        cls, location: str | Path, columns: PredictionColumns, segment_by: str | None
+    ) -> StreamedTarget:
         """Find the files, and look at the first rows."""
-        files = located(where)
-        taken = take_from(files, columns, labelled=False, by=by)
-        parts, total = parted(files)
-        return cls(files, taken, parts, total, _first(taken, parts, where))
+        files = find_files(location)
+        taken = infer_schema(files, columns, labelled=False, segment_by=segment_by)
+        parts, total = make_partitions(files)
+        return cls(files, taken, parts, total, _read_preview(taken, parts, location))
 
     @property
     def k(self) -> int:
         """How many classes there are."""
-        return self.first.k
+        return self.preview.k
 
     @property
-    def batch(self) -> int:
+    def batch_size(self) -> int:
         """How many rows are read at a time."""
-        return batch_rows(self.k)
+        return rows_per_batch(self.k)
 
-    def in_order(self, names: tuple[str, ...] | None) -> Target:
+    def reorder_classes(self, class_names: tuple[str, ...] | None) -> StreamedTarget:
         """The same with the classes in the order of these names."""
         return replace(
-            self, taken=self.taken.in_order(names), first=self.first.in_class_order(names)
+            self,
+            schema=self.schema.reorder_classes(class_names),
+            preview=self.preview.reorder_classes(class_names),
         )
 
-    def predictions(self, sample: Bottom | None) -> Predictions:
+    def predictions(self, sample: BottomKSample | None) -> Predictions:
         """The sampled rows, in the order of their places."""
         if sample is None:
             raise InputError("The target has no rows; at least one was expected.")
-        return self.taken.predictions(sample.rows["scores"])
+        return self.schema.predictions(sample.columns["scores"])
 
-    def labels(self, sample: Bottom) -> Array:
+    def labels(self, sample: BottomKSample) -> Array:
         """The classes of rows with labels, by number."""
-        given = sample.rows["labels"]
+        given = sample.columns["labels"]
         if all(isinstance(value, str) and value.strip().isdecimal() for value in given):
             given = given.astype(int)  # a column of text that began with blanks
-        names, what = self.taken.class_names, "labels of the target"
-        found = validation.labels(given, len(sample), self.k, names, what)
+        names, what = self.schema.class_names, "labels of the target"
+        found = validation.encode_labels(given, len(sample), self.k, names, what)
         assert found is not None
         return found
 
 
-def _first(taken: Taken, parts: Sequence[Part], where: str | Path) -> Predictions:
+def _read_preview(
+    schema: ScoreSchema, parts: Sequence[FilePartition], location: str | Path
+) -> Predictions:
     """The first rows, by the usual door: it warns of logits that look like probabilities."""
-    scored = replace(taken, label=None, by=None)
+    scored = replace(schema, label_column=None, segment_by=None)
     for part in parts:
-        for _, table in tables(scored, part, FIRST):
-            with said_of(part.path):
-                return taken.predictions(taken.scores(table))
-    raise InputError(f"{str(where)!r} has no rows; at least one was expected.")
+        for _, table in read_tables(scored, part, PREVIEW_ROWS):
+            with error_context(part.path):
+                return schema.predictions(schema.scores(table))
+    raise InputError(f"{str(location)!r} has no rows; at least one was expected.")

@@ -16,10 +16,10 @@ import numpy as np
 from oodometer.core.errors import InputError
 from oodometer.core.softmax_kernels import Floats
 
-LEVEL = 0.95
+CONFIDENCE_LEVEL = 0.95
 # Estimators that happen to agree are no proof of truth: a spread counts as at least this.
-LEAST_SPREAD = 0.02
-FEWEST = 5
+MIN_SPREAD = 0.02
+MIN_DOMAINS = 5
 ASSUMES = "this domain is one more like those of the history"
 
 
@@ -30,8 +30,8 @@ class ShiftInterval:
     low: float
     high: float
     level: float
-    domains: int
-    scaled: bool
+    n_domains: int
+    scaled_by_spread: bool
     bias: float
 
     def to_dict(self) -> dict[str, Any]:
@@ -40,8 +40,8 @@ class ShiftInterval:
             "low": self.low,
             "high": self.high,
             "level": self.level,
-            "domains": self.domains,
-            "scaled": self.scaled,
+            "domains": self.n_domains,
+            "scaled": self.scaled_by_spread,
             "bias": self.bias,
             "assumes": ASSUMES,
         }
@@ -69,9 +69,9 @@ class History:
                 f"The history has {len(self.estimates)} estimates and {len(self.truths)} truths; "
                 "give one of each a domain."
             )
-        if len(self.estimates) < FEWEST:
+        if len(self.estimates) < MIN_DOMAINS:
             raise InputError(
-                f"The history has {len(self.estimates)} domains; {FEWEST} are the fewest that say "
+                f"The history has {len(self.estimates)} domains; {MIN_DOMAINS} are the fewest that say "
                 "anything. Leave --history out."
             )
 
@@ -87,13 +87,13 @@ class History:
         scaled = self.spreads is not None and spread is not None
         here = 1.0
         if self.spreads is not None and spread is not None:
-            off = off / np.maximum(self.spreads, LEAST_SPREAD)
-            here = max(spread, LEAST_SPREAD)
+            off = off / np.maximum(self.spreads, MIN_SPREAD)
+            here = max(spread, MIN_SPREAD)
         n = len(off)
-        rank = min(math.ceil((n + 1) * LEVEL), n)
+        rank = min(math.ceil((n + 1) * CONFIDENCE_LEVEL), n)
         half = float(np.sort(off)[rank - 1]) * here
         bias = float((self.estimates - self.truths).mean())
-        level = min(LEVEL, n / (n + 1))
+        level = min(CONFIDENCE_LEVEL, n / (n + 1))
         return ShiftInterval(
             max(estimate - half, 0.0), min(estimate + half, 1.0), level, n, scaled, bias
         )

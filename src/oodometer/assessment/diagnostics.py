@@ -15,20 +15,20 @@ from typing import Any, Literal
 import numpy as np
 
 from oodometer.core.calibration import Temperature
-from oodometer.core.errors import NoAnswer
+from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimate
 from oodometer.core.stats import ks_distance
-from oodometer.estimators.aline import ON_A_LINE
+from oodometer.estimators.aline import MIN_AGREEMENT_R2
 
-Light = Literal["green", "amber", "red"]
+Status = Literal["green", "amber", "red"]
 # A light is told by its shape and its word too, for those who can't tell it by its colour.
-SHAPES: dict[str, str] = {"green": "●", "amber": "▲", "red": "■"}
-WORST_FIRST: tuple[Light, ...] = ("red", "amber", "green")
+STATUS_SHAPES: dict[str, str] = {"green": "●", "amber": "▲", "red": "■"}
+STATUSES_WORST_FIRST: tuple[Status, ...] = ("red", "amber", "green")
 # Where nothing has shifted these agree; others may differ far even there (uncalibrated, say).
-SPREAD_OF = ("atc-mc", "doc", "im", "cot")
+COMPARED_METHODS = ("atc-mc", "doc", "im", "cot")
 # From where on a sign is amber, and from where on red.
-LIMITS = {
+STATUS_LIMITS = {
     "score_distance": (0.1, 0.3),
     "domain_auc": (0.6, 0.8),
     "beyond_support": (0.03, 0.1),
@@ -44,24 +44,24 @@ class Diagnostic:
 
     name: str
     value: float
-    light: Light
+    status: Status
     meaning: str
     advice: str = ""
 
     @property
-    def to_do(self) -> str:
+    def advice_text(self) -> str:
         """What to do now: of a green light, nothing.
 
-        >>> Diagnostic("d", 3.0, "green", "errors", "label more rows").to_do
+        >>> Diagnostic("d", 3.0, "green", "errors", "label more rows").advice_text
         'nothing'
         """
-        return "nothing" if self.light == "green" else self.advice
+        return "nothing" if self.status == "green" else self.advice
 
     @property
-    def shown(self) -> str:
+    def formatted_value(self) -> str:
         """The value as people read it: counts whole, the rest to three digits.
 
-        >>> Diagnostic("d", 11890.0, "green", "m").shown, Diagnostic("d", 0.0123, "red", "m").shown
+        >>> Diagnostic("d", 11890.0, "green", "m").formatted_value, Diagnostic("d", 0.0123, "red", "m").formatted_value
         ('11,890', '0.0123')
         """
         whole = abs(self.value) >= 100 and abs(self.value) < 1e15
@@ -72,14 +72,14 @@ class Diagnostic:
         return {
             "name": self.name,
             "value": self.value,
-            "light": self.light,
+            "light": self.status,
             "meaning": self.meaning,
             "advice": self.advice,
         }
 
 
 @dataclass(frozen=True)
-class Evidence:
+class DiagnosticContext:
     """All that a diagnostic may look at."""
 
     source: Predictions
@@ -88,42 +88,42 @@ class Evidence:
     temperature: Temperature | None
 
 
-def _light(value: float, amber: float, red: float) -> Light:
+def _status(value: float, amber: float, red: float) -> Status:
     """Green below `amber`, red from `red` on; for what grows worse downwards give negatives."""
     return "red" if value >= red else "amber" if value >= amber else "green"
 
 
-def _facts(evidence: Evidence, name: str) -> dict[str, float]:
+def _facts_by_method(context: DiagnosticContext, name: str) -> dict[str, float]:
     """What the methods found of one thing, by method; NoAnswer where none was asked for."""
-    found = {e.method: e.facts[name] for e in evidence.estimates if name in e.facts}
+    found = {e.method: e.facts[name] for e in context.estimates if name in e.facts}
     if not found:
-        raise NoAnswer(f"no method that knows its {name} was asked for")
+        raise NotApplicable(f"no method that knows its {name} was asked for")
     return found
 
 
-def spread_of(estimates: Sequence[Estimate]) -> float:
+def estimate_range(estimates: Sequence[Estimate]) -> float:
     """Between the highest and the lowest estimate of those that are worth comparing.
 
-    >>> spread_of([Estimate(0.7, "atc-mc"), Estimate(0.75, "doc"), Estimate(0.99, "ac")]) < 0.051
+    >>> estimate_range([Estimate(0.7, "atc-mc"), Estimate(0.75, "doc"), Estimate(0.99, "ac")]) < 0.051
     True
     """
-    core = [one.value for one in estimates if one.method in SPREAD_OF]
+    core = [one.value for one in estimates if one.method in COMPARED_METHODS]
     values = core if len(core) > 1 else [one.value for one in estimates]
     return max(values) - min(values)
 
 
-def worst(diagnostics: Sequence[Diagnostic]) -> Light:
+def worst_status(diagnostics: Sequence[Diagnostic]) -> Status:
     """The worst light of all, green when there is none."""
-    lights = {diagnostic.light for diagnostic in diagnostics}
-    return next((light for light in WORST_FIRST if light in lights), "green")
+    lights = {diagnostic.status for diagnostic in diagnostics}
+    return next((light for light in STATUSES_WORST_FIRST if light in lights), "green")
 
 
-def score_distance(evidence: Evidence) -> Diagnostic:
+def score_distance(context: DiagnosticContext) -> Diagnostic:
     """How far the confidences have moved."""
-    source, target = evidence.source.confidence, evidence.target.confidence
+    source, target = context.source.confidence, context.target.confidence
     value = ks_distance(source, target)
     noise = 1.63 * float(np.sqrt(1 / len(source) + 1 / len(target)))
-    light = "green" if value <= noise else _light(value, *LIMITS["score_distance"])
+    light = "green" if value <= noise else _status(value, *STATUS_LIMITS["score_distance"])
     return Diagnostic(
         "score_distance",
         value,
@@ -134,24 +134,24 @@ def score_distance(evidence: Evidence) -> Diagnostic:
     )
 
 
-def outside_support(evidence: Evidence) -> Diagnostic:
+def outside_support(context: DiagnosticContext) -> Diagnostic:
     """How much of the target is less (or more) sure than any source row."""
-    source, target = evidence.source.confidence, evidence.target.confidence
+    source, target = context.source.confidence, context.target.confidence
     outside = (target < source.min()) | (target > source.max())
     value = float(outside.mean())
     return Diagnostic(
         "outside_support",
         value,
-        _light(value, max(0.01, 4 / len(source)), max(0.05, 8 / len(source))),
+        _status(value, max(0.01, 4 / len(source)), max(0.05, 8 / len(source))),
         "share of the target whose confidence lies outside the range seen on the source, where "
         "nothing is known of the accuracy",
         "look at these rows and label some: the source may lack their kind",
     )
 
 
-def borrowed_bins(evidence: Evidence) -> Diagnostic:
+def borrowed_bins(context: DiagnosticContext) -> Diagnostic:
     """How much of the target IM had to judge by neighbours."""
-    value = next(iter(_facts(evidence, "borrowed_share").values()))
+    value = next(iter(_facts_by_method(context, "borrowed_share").values()))
     return Diagnostic(
         "borrowed_bins",
         value,
@@ -163,9 +163,9 @@ def borrowed_bins(evidence: Evidence) -> Diagnostic:
     )
 
 
-def weight_effective_share(evidence: Evidence) -> Diagnostic:
+def weight_effective_share(context: DiagnosticContext) -> Diagnostic:
     """How few source rows carry the most uneven weights."""
-    shares = _facts(evidence, "effective_share")
+    shares = _facts_by_method(context, "effective_share")
     method = min(shares, key=lambda name: shares[name])
     return Diagnostic(
         "weight_effective_share",
@@ -178,57 +178,57 @@ def weight_effective_share(evidence: Evidence) -> Diagnostic:
     )
 
 
-def domain_auc(evidence: Evidence) -> Diagnostic:
+def domain_auc(context: DiagnosticContext) -> Diagnostic:
     """How well source and target can be told apart."""
-    value = next(iter(_facts(evidence, "domain_auc").values()))
+    value = next(iter(_facts_by_method(context, "domain_auc").values()))
     return Diagnostic(
         "domain_auc",
         value,
-        _light(value, *LIMITS["domain_auc"]),
+        _status(value, *STATUS_LIMITS["domain_auc"]),
         "how often a classifier of domains (the area under its curve, on rows it has not seen) tells "
         "a target row from a source row; ½ is by chance",
         "the target is another kind of data: label some of its rows",
     )
 
 
-def beyond_support(evidence: Evidence) -> Diagnostic:
+def beyond_support(context: DiagnosticContext) -> Diagnostic:
     """How much of the target has no near neighbours in the source."""
-    value = next(iter(_facts(evidence, "beyond_support").values()))
+    value = next(iter(_facts_by_method(context, "beyond_support").values()))
     return Diagnostic(
         "beyond_support",
         value,
-        _light(value, *LIMITS["beyond_support"]),
+        _status(value, *STATUS_LIMITS["beyond_support"]),
         "share of the target that is farther from the source, by its features, than 99 % of source "
         "rows are from each other; 1 % is usual",
         "look at these rows and label some: the source may lack their kind",
     )
 
 
-def agreement_line(evidence: Evidence) -> Diagnostic:
+def agreement_line(context: DiagnosticContext) -> Diagnostic:
     """Whether the models' agreements lie on a line."""
-    value = next(iter(_facts(evidence, "agreement_r2").values()))
+    value = next(iter(_facts_by_method(context, "agreement_r2").values()))
     return Diagnostic(
         "agreement_line",
         value,
         # It speaks of those methods alone, so it never forbids the headline.
-        "green" if value >= ON_A_LINE else "amber",
+        "green" if value >= MIN_AGREEMENT_R2 else "amber",
         "R² of the line through agreements of models on source and target; where it is low, "
         "accuracies lie on no line either",
         "set aline-s and aline-d aside, or bring more models, and more different ones",
     )
 
 
-def class_shift(evidence: Evidence) -> Diagnostic:
+def class_shift(context: DiagnosticContext) -> Diagnostic:
     """How far the predicted classes have moved, beyond chance."""
-    source, target = (rows.class_counts / rows.n for rows in (evidence.source, evidence.target))
+    source, target = (rows.class_counts / rows.n for rows in (context.source, context.target))
     value = float(np.abs(source - target).sum() / 2)
     pooled = (source + target) / 2
-    per_class = pooled * (1 - pooled) * (1 / evidence.source.n + 1 / evidence.target.n)
+    per_class = pooled * (1 - pooled) * (1 / context.source.n + 1 / context.target.n)
     noise = float(np.sqrt(2 * per_class / np.pi).sum() / 2)
     return Diagnostic(
         "class_shift",
         value,
-        _light(value - noise, *LIMITS["class_shift"]),
+        _status(value - noise, *STATUS_LIMITS["class_shift"]),
         "total variation between the predicted classes of source and target; when large, classes "
         "changed in frequency or are confused in a new way",
         "if frequencies alone changed, read mlls and bbse (cot then says too little); if looks "
@@ -236,13 +236,13 @@ def class_shift(evidence: Evidence) -> Diagnostic:
     )
 
 
-def class_collapse(evidence: Evidence) -> Diagnostic:
+def class_collapse(context: DiagnosticContext) -> Diagnostic:
     """Whether nearly everything is called one class."""
     before, value = (
-        float(rows.class_counts.max() / rows.n) for rows in (evidence.source, evidence.target)
+        float(rows.class_counts.max() / rows.n) for rows in (context.source, context.target)
     )
     grown = value > before + (1 - before) / 4
-    light = _light(value, *LIMITS["class_collapse"]) if grown else "green"
+    light = _status(value, *STATUS_LIMITS["class_collapse"]) if grown else "green"
     return Diagnostic(
         "class_collapse",
         value,
@@ -253,39 +253,39 @@ def class_collapse(evidence: Evidence) -> Diagnostic:
     )
 
 
-def source_errors(evidence: Evidence) -> Diagnostic:
+def source_errors(context: DiagnosticContext) -> Diagnostic:
     """How many errors the source has to learn from."""
-    value = int(evidence.source.n - np.count_nonzero(evidence.source.correct))
+    value = int(context.source.n - np.count_nonzero(context.source.correct))
     return Diagnostic(
         "source_errors",
         float(value),
-        _light(-value, -49, -9),
+        _status(-value, -49, -9),
         "errors of the model on the source; thresholds and rates rest on them, and with few of "
         "them on little",
         "label more source rows",
     )
 
 
-def estimator_spread(evidence: Evidence) -> Diagnostic:
+def estimator_spread(context: DiagnosticContext) -> Diagnostic:
     """How far the methods disagree."""
-    if len(evidence.estimates) < 2:
-        raise NoAnswer("one method alone has no spread")
-    value = spread_of(evidence.estimates)
+    if len(context.estimates) < 2:
+        raise NotApplicable("one method alone has no spread")
+    value = estimate_range(context.estimates)
     return Diagnostic(
         "estimator_spread",
         value,
-        _light(value, *LIMITS["estimator_spread"]),
-        f"gap between the highest and the lowest of {', '.join(SPREAD_OF)} (of all, where these are "
+        _status(value, *STATUS_LIMITS["estimator_spread"]),
+        f"gap between the highest and the lowest of {', '.join(COMPARED_METHODS)} (of all, where these are "
         "not); methods that assume different things and still agree are more to be believed",
         "read the method that assumes the shift you expect, and label some target rows to be sure",
     )
 
 
-def temperature_fit(evidence: Evidence) -> Diagnostic:
+def temperature_fit(context: DiagnosticContext) -> Diagnostic:
     """Whether the temperature could be fitted."""
-    fitted = evidence.temperature
+    fitted = context.temperature
     if fitted is None:
-        raise NoAnswer("no temperature was fitted")
+        raise NotApplicable("no temperature was fitted")
     good = fitted.converged and not fitted.at_bound
     return Diagnostic(
         "temperature_fit",
@@ -297,9 +297,9 @@ def temperature_fit(evidence: Evidence) -> Diagnostic:
     )
 
 
-def confusion_condition(evidence: Evidence) -> Diagnostic:
+def confusion_condition(context: DiagnosticContext) -> Diagnostic:
     """Whether classes can be told apart well enough for label shift."""
-    condition = next(iter(_facts(evidence, "condition").values()))
+    condition = next(iter(_facts_by_method(context, "condition").values()))
     # JSON has no infinity.
     value = float(min(condition, 1e300))
     return Diagnostic(
@@ -312,7 +312,7 @@ def confusion_condition(evidence: Evidence) -> Diagnostic:
     )
 
 
-EVERY: tuple[Callable[[Evidence], Diagnostic], ...] = (
+DIAGNOSTICS: tuple[Callable[[DiagnosticContext], Diagnostic], ...] = (
     score_distance,
     outside_support,
     borrowed_bins,
@@ -329,12 +329,12 @@ EVERY: tuple[Callable[[Evidence], Diagnostic], ...] = (
 )
 
 
-def diagnose(evidence: Evidence) -> tuple[Diagnostic, ...]:
+def diagnose(context: DiagnosticContext) -> tuple[Diagnostic, ...]:
     """Every diagnostic that can be had; what can't (no probabilities, say) is left out."""
     found = []
-    for diagnostic in EVERY:
+    for diagnostic in DIAGNOSTICS:
         try:
-            found.append(diagnostic(evidence))
-        except NoAnswer:
+            found.append(diagnostic(context))
+        except NotApplicable:
             continue
     return tuple(found)

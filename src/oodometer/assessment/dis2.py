@@ -19,24 +19,24 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.softmax_kernels import Floats, Ints
-from oodometer.core.stats import stream
+from oodometer.core.stats import rng_for
 
 ASSUMES = (
     "no function disagrees with the model on the target (and agrees on the source) more than the "
     "true labelling does, beyond what linear critics reach"
 )
 # Pulls of the weights towards 0, and how much disagreement counts, that critics are tried with.
-PULLS = (1e-3,)
-COUNTS = (0.7, 1.0, 1.4, 2.0)
-MAX_ROWS = 5000
-SMALL = 1e-12
+L2_PENALTIES = (1e-3,)
+DISAGREEMENT_WEIGHTS = (0.7, 1.0, 1.4, 2.0)
+MAX_ROWS_PER_SIDE = 5000
+EPSILON = 1e-12
 
 
 @dataclass(frozen=True)
-class Bound:
+class AccuracyLowerBound:
     """At least this accuracy, with confidence 1 − δ if what it assumes holds."""
 
     value: float
@@ -59,7 +59,7 @@ class Bound:
 
 def lower_bound(
     source: Predictions, target: Predictions, *, delta: float = 0.05, seed: int = 0
-) -> Bound:
+) -> AccuracyLowerBound:
     """The bound, from critics on the log-probabilities, and on features where there are some.
 
     Half of each side teaches the critics, the other half judges them and the model.
@@ -67,88 +67,90 @@ def lower_bound(
     if not 0 < delta < 1:
         raise InputError(f"delta must be above 0 and below 1; got {delta:g}. 0.05 is usual.")
     if min(source.n, target.n) < 4:
-        raise NoAnswer("it needs at least four rows on each side, to learn from half of them")
-    rng = stream(seed, "critics")
-    sides = [_Side.of(rows, rng) for rows in (source, target)]
+        raise NotApplicable("it needs at least four rows on each side, to learn from half of them")
+    rng = rng_for(seed, "critics")
+    sides = [_DomainRows.from_predictions(rows, rng) for rows in (source, target)]
     if sides[0].inputs.shape[1] != sides[1].inputs.shape[1]:
         raise InputError(
             f"The source has {sides[0].inputs.shape[1]} features and outputs, the target "
             f"{sides[1].inputs.shape[1]}. Both must come from the same layer of one model."
         )
-    known, new = _alike(*sides)
-    gaps = [known.agreement(critic) - new.agreement(critic) for critic in _critics(known, new)]
-    n_s, n_t = len(known.classes) - known.half, len(new.classes) - new.half
+    known, new = _standardize(*sides)
+    gaps = [known.agreement(critic) - new.agreement(critic) for critic in _fit_critics(known, new)]
+    n_s, n_t = len(known.classes) - known.n_training, len(new.classes) - new.n_training
     margin = math.sqrt((n_s + 4 * n_t) * math.log(1 / delta) / (2 * n_s * n_t))
     accuracy, gap = float(source.correct.mean()), max(*gaps, 0.0)
-    return Bound(max(accuracy - gap - margin, 0.0), accuracy, gap, margin, delta)
+    return AccuracyLowerBound(max(accuracy - gap - margin, 0.0), accuracy, gap, margin, delta)
 
 
 @dataclass(frozen=True)
-class _Side:
+class _DomainRows:
     """Rows in random order, an intercept among their inputs, and what the model calls them."""
 
     inputs: Floats
     classes: Ints
 
     @classmethod
-    def of(cls, rows: Predictions, rng: np.random.Generator) -> _Side:
-        some = rows.rows(np.sort(rng.permutation(rows.n)[:MAX_ROWS]))
+    def from_predictions(cls, rows: Predictions, rng: np.random.Generator) -> _DomainRows:
+        some = rows.rows(np.sort(rng.permutation(rows.n)[:MAX_ROWS_PER_SIDE]))
         order = rng.permutation(some.n)
         # With its outputs a critic can always say what the model says.
         parts = [some.log_probs] if some.features is None else [some.log_probs, some.features]
         return cls(np.hstack(parts).astype(np.float64)[order], some.classes[order])
 
     @property
-    def half(self) -> int:
+    def n_training(self) -> int:
         return len(self.classes) // 2
 
     def agreement(self, critic: Floats) -> float:
         """How often a critic says what the model says, on the half it has not learned from."""
-        rows = slice(self.half, None)
+        rows = slice(self.n_training, None)
         said = (self.inputs[rows] @ critic).argmax(axis=1)
         return float((said == self.classes[rows]).mean())
 
 
-def _alike(known: _Side, new: _Side) -> tuple[_Side, _Side]:
+def _standardize(source: _DomainRows, target: _DomainRows) -> tuple[_DomainRows, _DomainRows]:
     """Both sides standardised as the source is, with an intercept."""
-    centre, spread = known.inputs.mean(axis=0), known.inputs.std(axis=0)
-    spread = np.where(spread > SMALL, spread, 1.0)
+    centre, spread = source.inputs.mean(axis=0), source.inputs.std(axis=0)
+    spread = np.where(spread > EPSILON, spread, 1.0)
 
-    def done(side: _Side) -> _Side:
+    def done(side: _DomainRows) -> _DomainRows:
         scaled = np.clip((side.inputs - centre) / spread, -10, 10)
-        return _Side(np.hstack([scaled, np.ones((len(scaled), 1))]), side.classes)
+        return _DomainRows(np.hstack([scaled, np.ones((len(scaled), 1))]), side.classes)
 
-    return done(known), done(new)
+    return done(source), done(target)
 
 
-def _critics(known: _Side, new: _Side) -> Iterator[Floats]:
+def _fit_critics(source: _DomainRows, target: _DomainRows) -> Iterator[Floats]:
     """Linear critics (width, k), one for each pull and each count."""
     from scipy.optimize import minimize
 
-    k = max(int(max(known.classes.max(), new.classes.max())) + 1, 2)
-    start = np.zeros(known.inputs.shape[1] * k)
-    for pull, count in itertools.product(PULLS, COUNTS):
-        settings = (known, new, (pull, count))
-        found = minimize(_loss, start, settings, "L-BFGS-B", jac=True, options={"maxiter": 200})
+    k = max(int(max(source.classes.max(), target.classes.max())) + 1, 2)
+    start = np.zeros(source.inputs.shape[1] * k)
+    for pull, count in itertools.product(L2_PENALTIES, DISAGREEMENT_WEIGHTS):
+        settings = (source, target, (pull, count))
+        found = minimize(
+            _critic_loss, start, settings, "L-BFGS-B", jac=True, options={"maxiter": 200}
+        )
         yield found.x.reshape(-1, k)
 
 
-def _loss(
-    flat: Floats, known: _Side, new: _Side, settings: tuple[float, float]
+def _critic_loss(
+    flat: Floats, source: _DomainRows, target: _DomainRows, settings: tuple[float, float]
 ) -> tuple[float, Floats]:
     """To agree on the source and to disagree on the target, on the halves that teach."""
     pull, count = settings
-    weights = flat.reshape(known.inputs.shape[1], -1)
+    weights = flat.reshape(source.inputs.shape[1], -1)
     value, slope = pull * float((weights**2).sum()), 2 * pull * weights
-    for side, wanted, much in ((known, True, 1.0), (new, False, count)):
-        rows = slice(0, side.half)
+    for side, wanted, much in ((source, True, 1.0), (target, False, count)):
+        rows = slice(0, side.n_training)
         inputs, classes = side.inputs[rows], side.classes[rows]
         scores = inputs @ weights
         scores -= scores.max(axis=1, keepdims=True)
         probs = np.exp(scores)
         probs /= probs.sum(axis=1, keepdims=True)
         at = np.arange(len(classes)), classes
-        chance = np.clip(probs[at], SMALL, 1 - SMALL)
+        chance = np.clip(probs[at], EPSILON, 1 - EPSILON)
         if wanted:
             value -= much * float(np.log(chance).mean())
             push = probs

@@ -12,31 +12,31 @@ from typing import Any
 import numpy as np
 
 from oodometer.assessment import _fused_softmax
-from oodometer.assessment.ppi import Chances
+from oodometer.assessment.ppi import BinnedAccuracy
 from oodometer.core import frames
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Staged
+from oodometer.core.protocols import StreamingEstimator
 from oodometer.core.segments import segment_values
 from oodometer.core.softmax_kernels import Array, Ints
-from oodometer.data._partitions import Part
-from oodometer.data._score_schema import Taken, label_values, said_of, tables
-from oodometer.data.bottom_k import Bottom, Keeper, priorities
+from oodometer.data._partitions import FilePartition
+from oodometer.data._score_schema import ScoreSchema, error_context, read_labels, read_tables
+from oodometer.data.bottom_k import BottomKSample, BottomKSampler, row_priorities
 
 # A column with more values than this is no column of segments.
-MOST_SEGMENTS = 10_000
+MAX_SEGMENTS = 10_000
 
 
 @dataclass(frozen=True)
-class Summing:
+class FittedEstimator:
     """An estimator that sums up, with what it learned of the source."""
 
-    member: Staged[Any, Any]
-    learned: Any
+    estimator: StreamingEstimator[Any, Any]
+    learned_state: Any
 
 
 @dataclass
-class Segment:
+class SegmentTotal:
     """The rows of one value: how it is shown, how many they are, and what was summed of them.
 
     `reason` is why nothing could be summed.
@@ -49,149 +49,163 @@ class Segment:
 
 
 @dataclass
-class Tally:
+class PartialResult:
     """What was found of some rows."""
 
     n: int = 0
     totals: dict[str, Any] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
-    segments: dict[Any, Segment] = field(default_factory=dict)
-    chances: Any = 0
-    blanks: int = 0
-    sample: Bottom | None = None
-    labelled: Bottom | None = None
+    skipped: dict[str, str] = field(default_factory=dict)
+    segments: dict[Any, SegmentTotal] = field(default_factory=dict)
+    bin_counts: Any = 0
+    n_unlabelled: int = 0
+    sample: BottomKSample | None = None
+    labelled_sample: BottomKSample | None = None
 
-    def add(self, other: Tally) -> None:
+    def merge(self, other: PartialResult) -> None:
         """The sums of other rows; samples are for who keeps them."""
         self.n += other.n
-        self.blanks += other.blanks
-        self.chances = self.chances + other.chances
-        self.refused.update(other.refused)
+        self.n_unlabelled += other.n_unlabelled
+        self.bin_counts = self.bin_counts + other.bin_counts
+        self.skipped.update(other.skipped)
         for name, total in other.totals.items():
             self.totals[name] = self.totals[name] + total if name in self.totals else total
         for value, segment in other.segments.items():
-            self.add_segment(value, segment)
+            self.merge_segment(value, segment)
 
-    def add_segment(self, value: Any, more: Segment) -> None:
+    def merge_segment(self, value: Any, other: SegmentTotal) -> None:
         """More rows of one value."""
         known = self.segments.get(value)
         if known is None:
-            self.segments[value] = more
+            self.segments[value] = other
             return
-        known.n += more.n
-        known.reason = known.reason or more.reason
+        known.n += other.n
+        known.reason = known.reason or other.reason
         if not known.reason:
-            known.total = known.total + more.total
+            known.total = known.total + other.total
 
 
 @dataclass(frozen=True)
-class Plan:
+class ScanPlan:
     """What is done with every part; it can be sent to workers.
 
-    `segmented` is the estimator of the segments. Of the sample `size` rows are kept, of rows with
-    labels `labels`; `limit` is a priority that no row of the sample has. `chances` are those of
+    `segment_estimator` is the estimator of the segments. Of the sample `sample_size` rows are kept, of rows with
+    labels `max_labels`; `priority_bound` is a priority that no row of the sample has. `binned_accuracy` are those of
     rows whose labels are few.
     """
 
-    taken: Taken
-    rows: int
+    schema: ScoreSchema
+    batch_size: int
     temperature: float
-    members: tuple[Summing, ...]
+    estimators: tuple[FittedEstimator, ...]
     seed: int
-    size: int
-    limit: int
-    labels: int
-    chances: Chances
-    segmented: Summing | None = None
+    sample_size: int
+    priority_bound: int
+    max_labels: int
+    binned_accuracy: BinnedAccuracy
+    segment_estimator: FittedEstimator | None = None
 
-    def __call__(self, part: Part, tell: Callable[[int], None] | None = None) -> Tally:
-        """The tally of a part; `tell` hears of rows as they are done."""
-        found, sample, labelled = Tally(), Keeper(self.size, self.limit), Keeper(self.labels)
-        room = self._room()
-        for before, table in tables(self.taken, part, self.rows):
-            with said_of(part.path, part.start + before):
+    def __call__(
+        self, part: FilePartition, report_rows: Callable[[int], None] | None = None
+    ) -> PartialResult:
+        """The tally of a part; `report_rows` hears of rows as they are done."""
+        found, sample, labelled = (
+            PartialResult(),
+            BottomKSampler(self.sample_size, self.priority_bound),
+            BottomKSampler(self.max_labels),
+        )
+        room = self._allocate_score_buffer()
+        for before, table in read_tables(self.schema, part, self.batch_size):
+            with error_context(part.path, part.first_row_in_file + before):
                 rows = self.predictions(table, room)
-                batch = Batch(table, part.place + before, rows, self.seed)
-                self._count(found, batch)
-                batch.keep(sample, labelled, self.taken)
-            if tell is not None:
-                tell(table.num_rows)
-        found.sample, found.labelled = sample.sample(), labelled.sample()
+                batch = ScannedBatch(table, part.first_position + before, rows, self.seed)
+                self._accumulate(found, batch)
+                batch.update_samples(sample, labelled, self.schema)
+            if report_rows is not None:
+                report_rows(table.num_rows)
+        found.sample, found.labelled_sample = sample.sample(), labelled.sample()
         return found
 
-    def _room(self) -> Array:
+    def _allocate_score_buffer(self) -> Array:
         """Where the scores of one batch after another are laid."""
-        wide = any(str(kind) == "double" for _, kind in self.taken.types)
-        shape = len(self.taken.places.columns), self.rows
+        wide = any(str(kind) == "double" for _, kind in self.schema.types)
+        shape = len(self.schema.score_columns.columns), self.batch_size
         return np.empty(shape, dtype=np.float64 if wide else np.float32)
 
-    def predictions(self, table: Any, room: Array | None = None) -> Predictions:
-        """Rows of a table, checked; what is in `room` is theirs until it is used again."""
-        return _fused_softmax.checked(
-            self.taken.scores(table, room),
-            self.taken.places.form,
+    def predictions(self, table: Any, out: Array | None = None) -> Predictions:
+        """Rows of a table, checked; what is in `out` is theirs until it is used again."""
+        return _fused_softmax.validated_predictions(
+            self.schema.scores(table, out),
+            self.schema.score_columns.score_type,
             temperature=self.temperature,
-            names=self.taken.class_names,
+            class_names=self.schema.class_names,
         )
 
-    def _count(self, found: Tally, batch: Batch) -> None:
+    def _accumulate(self, result: PartialResult, batch: ScannedBatch) -> None:
         rows = batch.predictions
-        found.n += rows.n
-        for one in self.members:
-            if one.member.name not in found.refused:
-                _add(found, one, rows)
-        if self.taken.label is not None:
-            found.chances = found.chances + self.chances.counts(rows.confidence)
-            found.blanks += rows.n - len(batch.labelled_rows(self.taken.label))
-        if self.segmented is not None and self.taken.by is not None:
-            for value, segment in _segments(self.segmented, batch, self.taken.by):
-                found.add_segment(value, segment)
-            check_few(len(found.segments), self.taken.by)
+        result.n += rows.n
+        for one in self.estimators:
+            if one.estimator.name not in result.skipped:
+                _accumulate_estimator(result, one, rows)
+        if self.schema.label_column is not None:
+            result.bin_counts = result.bin_counts + self.binned_accuracy.bin_counts(rows.confidence)
+            result.n_unlabelled += rows.n - len(batch.labelled_rows(self.schema.label_column))
+        if self.segment_estimator is not None and self.schema.segment_by is not None:
+            for value, segment in _segment_totals(
+                self.segment_estimator, batch, self.schema.segment_by
+            ):
+                result.merge_segment(value, segment)
+            check_segment_count(len(result.segments), self.schema.segment_by)
 
 
-def _add(found: Tally, one: Summing, rows: Predictions) -> None:
-    name = one.member.name
+def _accumulate_estimator(
+    result: PartialResult, fitted: FittedEstimator, rows: Predictions
+) -> None:
+    name = fitted.estimator.name
     try:
-        total = one.member.summarize(one.learned, rows)
-    except NoAnswer as reason:
-        found.refused[name] = str(reason)
+        total = fitted.estimator.summarize(fitted.learned_state, rows)
+    except NotApplicable as reason:
+        result.skipped[name] = str(reason)
         return
-    found.totals[name] = found.totals[name] + total if name in found.totals else total
+    result.totals[name] = result.totals[name] + total if name in result.totals else total
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class ScannedBatch:
     """Some rows of a file, the place of the first one, and what the model said of them."""
 
     table: Any
-    place: int
+    first_row: int
     predictions: Predictions
     seed: int
 
-    def keep(self, sample: Keeper, labelled: Keeper, taken: Taken) -> None:
+    def update_samples(
+        self, sampler: BottomKSampler, labelled_sampler: BottomKSampler, schema: ScoreSchema
+    ) -> None:
         """Offer the rows to the samples."""
-        draws = priorities(self.seed, self.place, self.predictions.n)
-        sample.offer(draws, lambda index: self._sampled(index, draws, taken.by))
-        if taken.label is not None:
-            known, name = self.labelled_rows(taken.label), taken.label
-            labelled.offer(draws[known], lambda index: self._labels(known[index], draws, name))
+        draws = row_priorities(self.seed, self.first_row, self.predictions.n)
+        sampler.update(draws, lambda index: self._sample_rows(index, draws, schema.segment_by))
+        if schema.label_column is not None:
+            known, name = self.labelled_rows(schema.label_column), schema.label_column
+            labelled_sampler.update(
+                draws[known], lambda index: self._sample_labels(known[index], draws, name)
+            )
 
-    def _sampled(self, index: Ints, draws: Ints, by: str | None) -> Bottom:
+    def _sample_rows(self, index: Ints, draws: Ints, segment_by: str | None) -> BottomKSample:
         assert self.predictions.scores is not None
         kept = {"scores": self.predictions.scores[index]}
-        if by is not None:
-            known, codes = _coded(self.table, by)
+        if segment_by is not None:
+            known, codes = _encode_column(self.table, segment_by)
             kept["by"] = known[codes[index]]
-        return Bottom(self.place + index, draws[index], kept)
+        return BottomKSample(self.first_row + index, draws[index], kept)
 
-    def _labels(self, index: Ints, draws: Ints, name: str) -> Bottom:
+    def _sample_labels(self, index: Ints, draws: Ints, name: str) -> BottomKSample:
         rows = self.predictions
         kept = {
-            "labels": label_values(self.table, name, index),
+            "labels": read_labels(self.table, name, index),
             "classes": rows.classes[index],
             "confidence": rows.confidence[index],
         }
-        return Bottom(self.place + index, draws[index], kept)
+        return BottomKSample(self.first_row + index, draws[index], kept)
 
     def labelled_rows(self, name: str) -> Ints:
         """The rows whose label was not left out."""
@@ -207,44 +221,48 @@ class Batch:
         return np.flatnonzero(~np.asarray(blank))
 
 
-def _coded(table: Any, by: str) -> tuple[Array, Ints]:
+def _encode_column(table: Any, segment_by: str) -> tuple[Array, Ints]:
     """The values of a column, each once and in order, and which of them every row has."""
     import pyarrow as pa
 
-    column = table.column(by)
-    frames.check_no_gaps(column, by)
+    column = table.column(segment_by)
+    frames.check_no_nulls(column, segment_by)
     coded = pa.concat_arrays(column.chunks) if column.num_chunks > 1 else column.chunk(0)
     if not pa.types.is_dictionary(coded.type):
         coded = coded.dictionary_encode()
-    check_few(len(coded.dictionary), by)
-    values = segment_values(frames.values(pa.table({by: coded.dictionary}), by))
+    check_segment_count(len(coded.dictionary), segment_by)
+    values = segment_values(
+        frames.read_column(pa.table({segment_by: coded.dictionary}), segment_by)
+    )
     known, place = np.unique(values, return_inverse=True)
     return known, place[np.asarray(coded.indices)]
 
 
-def _segments(one: Summing, batch: Batch, by: str) -> Iterator[tuple[Any, Segment]]:
+def _segment_totals(
+    fitted: FittedEstimator, batch: ScannedBatch, segment_by: str
+) -> Iterator[tuple[Any, SegmentTotal]]:
     """The rows of a batch, value by value."""
-    values, codes = _coded(batch.table, by)
+    values, codes = _encode_column(batch.table, segment_by)
     names = values.astype(str)
     order = np.argsort(codes.astype(np.uint16), kind="stable")  # of 16 bits: no comparisons
     ends = np.searchsorted(codes[order], np.arange(len(names) + 1))
     for j, value in enumerate(values.tolist()):
         rows = batch.predictions.rows(order[ends[j] : ends[j + 1]])
         if rows.n:
-            yield value, _summed(one, str(names[j]), rows)
+            yield value, _segment_total(fitted, str(names[j]), rows)
 
 
-def _summed(one: Summing, name: str, rows: Predictions) -> Segment:
+def _segment_total(fitted: FittedEstimator, name: str, rows: Predictions) -> SegmentTotal:
     try:
-        return Segment(name, rows.n, one.member.summarize(one.learned, rows))
-    except NoAnswer as reason:
-        return Segment(name, rows.n, None, str(reason))
+        return SegmentTotal(name, rows.n, fitted.estimator.summarize(fitted.learned_state, rows))
+    except NotApplicable as reason:
+        return SegmentTotal(name, rows.n, None, str(reason))
 
 
-def check_few(count: int, by: str) -> None:
+def check_segment_count(count: int, segment_by: str) -> None:
     """Refuse a column that is of no use for segments, and would take all memory."""
-    if count > MOST_SEGMENTS:
+    if count > MAX_SEGMENTS:
         raise InputError(
-            f"The column {by!r} has more than {MOST_SEGMENTS:,} values. Segments are made of a "
+            f"The column {segment_by!r} has more than {MAX_SEGMENTS:,} values. Segments are made of a "
             "column with few of them, such as a site or a day."
         )

@@ -6,26 +6,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from oodometer.assessment.conformal_interval import ShiftInterval
-from oodometer.assessment.diagnostics import Diagnostic, Light
-from oodometer.assessment.ppi import PPI
-from oodometer.core.errors import NoAnswer
+from oodometer.assessment.diagnostics import Diagnostic, Status
+from oodometer.assessment.ppi import PPI_METHOD
+from oodometer.core.errors import NotApplicable
 from oodometer.core.protocols import Estimate
 
 
-def points(fraction: float) -> str:
+def format_percent(fraction: float) -> str:
     """A fraction in percentage points.
 
-    >>> points(0.8125)
+    >>> format_percent(0.8125)
     '81.2'
     """
     return f"{100 * fraction:.1f}"
 
 
-def span(found: Estimate | ShiftInterval) -> str:
+def format_interval(interval: Estimate | ShiftInterval) -> str:
     """An interval in percentage points."""
-    if found.low is None or found.high is None:
+    if interval.low is None or interval.high is None:
         return "unknown"
-    return f"{points(found.low)}–{points(found.high)}"
+    return f"{format_percent(interval.low)}–{format_percent(interval.high)}"
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class Headline:
 
     estimate: Estimate
     why: str
-    light: Light
+    status: Status
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {**self.estimate.to_dict(), "why": self.why, "light": self.light}
+        return {**self.estimate.to_dict(), "why": self.why, "light": self.status}
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Assessment:
     source_interval: tuple[float, float]
     temperature: float | None
     estimates: tuple[Estimate, ...]
-    refused: dict[str, str]
+    skipped: dict[str, str]
     headline: Headline
     diagnostics: tuple[Diagnostic, ...]
     segments: tuple[Segment, ...]
@@ -88,47 +88,47 @@ class Assessment:
         for found in self.estimates:
             if found.method == method.lower():
                 return found
-        if method.lower() in self.refused:
-            raise NoAnswer(f"{method} gave no answer: {self.refused[method.lower()]}")
+        if method.lower() in self.skipped:
+            raise NotApplicable(f"{method} gave no answer: {self.skipped[method.lower()]}")
         raise KeyError(method)
 
     @property
     def verdict(self) -> str:
         """The result in plain words, with what is assumed."""
-        found, lights = self.headline.estimate, self.headline.light
-        names = [d.name for d in self.diagnostics if d.light == lights]
+        found, lights = self.headline.estimate, self.headline.status
+        names = [d.name for d in self.diagnostics if d.status == lights]
         trouble = {
             "green": "No sign of trouble was found.",
             "amber": f"Take care: {', '.join(names)} (amber).",
             "red": f"Do not rely on it before looking into: {', '.join(names)} (red).",
         }[lights]
         return (
-            f"The model is right on about {points(found.value)} % of the target "
-            f"({span(found)} by sampling alone), after {points(self.source_accuracy)} % on the "
+            f"The model is right on about {format_percent(found.value)} % of the target "
+            f"({format_interval(found)} by sampling alone), after {format_percent(self.source_accuracy)} % on the "
             f"source, says {found.method}. That holds if {found.assumes}. {trouble} "
-            f"{self._of_shift}"
+            f"{self._shift_caveat}"
         )
 
     @property
-    def by_labels(self) -> bool:
+    def uses_target_labels(self) -> bool:
         """Whether the headline rests on labels of the target, which no shift deceives."""
-        return self.headline.estimate.method == PPI
+        return self.headline.estimate.method == PPI_METHOD
 
     @property
-    def shift_span(self) -> str:
+    def typical_range_text(self) -> str:
         """The interval for shift in percentage points; where there is none, why."""
-        if self.by_labels:
+        if self.uses_target_labels:
             return "not needed: the labels are of the target itself"
         if self.shift is None:
             return "unknown: no past domains whose truth is known"
         return (
-            f"{span(self.shift)} "
-            f"({100 * self.shift.level:.0f} %, {self.shift.domains} past domains)"
+            f"{format_interval(self.shift)} "
+            f"({100 * self.shift.level:.0f} %, {self.shift.n_domains} past domains)"
         )
 
     @property
-    def _of_shift(self) -> str:
-        if self.by_labels:
+    def _shift_caveat(self) -> str:
+        if self.uses_target_labels:
             return (
                 "The interval holds whatever has shifted, for the labels are of the target itself."
             )
@@ -140,9 +140,9 @@ class Assessment:
             )
         side = "high" if self.shift.bias > 0 else "low"
         return (
-            f"With shift, if this domain is one more like the {self.shift.domains} of the history, it "
-            f"lies in {span(self.shift)} "
-            f"({100 * self.shift.level:.0f} %); there estimates were {points(abs(self.shift.bias))} "
+            f"With shift, if this domain is one more like the {self.shift.n_domains} of the history, it "
+            f"lies in {format_interval(self.shift)} "
+            f"({100 * self.shift.level:.0f} %); there estimates were {format_percent(abs(self.shift.bias))} "
             f"points too {side} on average."
         )
 
@@ -152,27 +152,30 @@ class Assessment:
             self.verdict,
             *self.notes,
             "",
-            f"interval by sampling alone: {span(self.headline.estimate)}",
+            f"interval by sampling alone: {format_interval(self.headline.estimate)}",
         ]
         lines += [
-            f"interval with shift: {self.shift_span}",
+            f"interval with shift: {self.typical_range_text}",
             "",
             f"{'method':<{wide}}  accuracy  95 % interval  assumes",
         ]
         lines += [
-            f"{found.method:<{wide}}  {points(found.value):>7}   {span(found):<13}  {found.assumes}"
+            f"{found.method:<{wide}}  {format_percent(found.value):>7}   {format_interval(found):<13}  {found.assumes}"
             for found in self.estimates
         ]
-        lines += [f"{name:<{wide}}  no answer: {why}" for name, why in self.refused.items()]
+        lines += [f"{name:<{wide}}  no answer: {why}" for name, why in self.skipped.items()]
         lines += ["", "light  diagnostic              value   meaning"]
         lines += [
-            f"{d.light:<5}  {d.name:<22}  {d.shown:<6}  {d.meaning}" for d in self.diagnostics
+            f"{d.status:<5}  {d.name:<22}  {d.formatted_value:<6}  {d.meaning}"
+            for d in self.diagnostics
         ]
         if self.segments:
             lines += ["", "segment               n  accuracy  95 % interval"]
         for s in self.segments:
             shown = (
-                f"{points(s.estimate.value):>7}   {span(s.estimate)}" if s.estimate else s.reason
+                f"{format_percent(s.estimate.value):>7}   {format_interval(s.estimate)}"
+                if s.estimate
+                else s.reason
             )
             lines.append(f"{s.value:<16} {s.n:>6}  {shown}")
         return "\n".join(lines)
@@ -189,7 +192,7 @@ class Assessment:
             "temperature": self.temperature,
             "seed": self.seed,
             "estimates": [found.to_dict() for found in self.estimates],
-            "refused": [{"method": m, "reason": r} for m, r in self.refused.items()],
+            "refused": [{"method": m, "reason": r} for m, r in self.skipped.items()],
             "headline": self.headline.to_dict(),
             "diagnostics": [diagnostic.to_dict() for diagnostic in self.diagnostics],
             "segments": [segment.to_dict() for segment in self.segments],

@@ -15,38 +15,43 @@ from typing import Any, Literal
 import numpy as np
 
 from oodometer.assessment import _estimate, headline
-from oodometer.assessment._estimate import Past
-from oodometer.assessment._streamed_estimators import Summed, passed
-from oodometer.assessment._streamed_source import Source, gathered
-from oodometer.assessment._streamed_target import Target
-from oodometer.assessment.bootstrap import Task, each, tasks_of
-from oodometer.assessment.diagnostics import Evidence
-from oodometer.assessment.partial_sums import Plan, Summing, Tally
-from oodometer.assessment.ppi import Chances, FewLabels, Rest, few_labels
+from oodometer.assessment._estimate import HistoryInput
+from oodometer.assessment._streamed_estimators import SummarizedEstimator, scan
+from oodometer.assessment._streamed_source import StreamedSource, load_source
+from oodometer.assessment._streamed_target import StreamedTarget
+from oodometer.assessment.bootstrap import EstimatorRun, make_runs, run_all
+from oodometer.assessment.diagnostics import DiagnosticContext
+from oodometer.assessment.partial_sums import FittedEstimator, PartialResult, ScanPlan
+from oodometer.assessment.ppi import (
+    BinnedAccuracy,
+    FewLabelsEstimate,
+    UnlabelledMoments,
+    ppi_estimate,
+)
 from oodometer.assessment.result import Assessment, Segment
 from oodometer.core.calibration import Temperature
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, Estimator, Progress, Staged
-from oodometer.core.stats import stream
-from oodometer.data.bottom_k import ceiling
-from oodometer.data.prediction_files import Columns
-from oodometer.parallel._thread_limits import one_thread
+from oodometer.core.protocols import Estimate, Estimator, ProgressCallback, StreamingEstimator
+from oodometer.core.stats import rng_for
+from oodometer.data.bottom_k import priority_bound
+from oodometer.data.prediction_files import PredictionColumns
+from oodometer.parallel._thread_limits import limit_to_one_thread
 from oodometer.parallel.runners import Runner, serial
 
 # Rows of the target that are kept for what needs all rows at once, and cells (rows times classes).
-SAMPLE, SAMPLE_CELLS = 100_000, 16_000_000
+MAX_SAMPLE_ROWS, MAX_SAMPLE_CELLS = 100_000, 16_000_000
 # Labels of the target that are looked at.
-MOST_LABELS = 100_000
+MAX_LABELS = 100_000
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is asked of the files, in the words of `estimate`; `by` is a column of the target."""
+class EstimateOptions:
+    """What is asked of the files, in the words of `estimate`; `segment_by` is a column of the target."""
 
     methods: str | Sequence[str | Estimator] | None = None
     temperature: float | Literal["fit"] | None = "fit"
-    by: str | None = None
+    segment_by: str | None = None
     seed: int = 0
     replicates: int = 200
 
@@ -55,53 +60,53 @@ class Asked:
             raise InputError(f"replicates must be at least 20; got {self.replicates}.")
 
     @cached_property
-    def members(self) -> list[Estimator]:
+    def estimators(self) -> list[Estimator]:
         """The estimators themselves."""
-        return _estimate.members_of(self.methods)
+        return _estimate.resolve_estimators(self.methods)
 
 
 @dataclass(frozen=True, eq=False)
-class Streamed:
-    """What was found, of which source, and the sample of the target; `labels` are the target's."""
+class StreamedAssessment:
+    """What was found, of which source, and the sample of the target; `n_labels` are the target's."""
 
     assessment: Assessment
     source: Predictions
     sample: Predictions
-    labels: int
+    n_labels: int
 
 
 def estimate_files(
     source: str | Path,
     target: str | Path,
     *,
-    columns: Columns | None = None,
-    asked: Asked | None = None,
-    history: Past = None,
+    columns: PredictionColumns | None = None,
+    options: EstimateOptions | None = None,
+    history: HistoryInput = None,
     runner: Runner = serial,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Assessment:
     """How accurate the model is on the target, whose outputs are in files larger than memory.
 
     Both are a file, a folder of files or a pattern such as "scores/*.parquet", of Parquet, CSV or
-    Arrow; `columns` says what their columns are called, and `asked` is what `estimate` is asked.
+    Arrow; `columns` says what their columns are called, and `options` is what `estimate` is asked.
     Methods whose sums add up read every row; the others and the lights see a random sample of the
     target, which the notes tell. `runner` may be `processes(4)` or `distributed(address)`: the
     result is the same.
     """
-    given = Columns() if columns is None else columns
-    wanted = Asked() if asked is None else asked
-    how = How(runner, progress)
-    return streamed(source, target, given, wanted, history=history, how=how).assessment
+    given = PredictionColumns() if columns is None else columns
+    wanted = EstimateOptions() if options is None else options
+    how = ExecutionOptions(runner, progress)
+    return assess_streamed(source, target, given, wanted, history=history, execution=how).assessment
 
 
 @dataclass(frozen=True)
-class How:
+class ExecutionOptions:
     """Who works, and who is told of it."""
 
     runner: Runner = serial
-    progress: Progress | None = None
+    progress: ProgressCallback | None = None
 
-    def teller(self, total: int | None, what: str) -> Callable[[int], None]:
+    def row_reporter(self, total: int | None, unit: str) -> Callable[[int], None]:
         """Counts rows, and tells how many are done."""
         done = 0
 
@@ -109,201 +114,216 @@ class How:
             nonlocal done
             done += more
             if self.progress is not None:
-                shown = what if total is not None else f"{done:,} {what}"
+                shown = unit if total is not None else f"{done:,} {unit}"
                 self.progress(done, total or 0, shown)
 
         return tell
 
 
-@one_thread()
-def streamed(
+@limit_to_one_thread()
+def assess_streamed(
     source: str | Path,
     target: str | Path,
-    columns: Columns,
-    asked: Asked,
+    columns: PredictionColumns,
+    options: EstimateOptions,
     *,
-    history: Past = None,
-    how: How | None = None,
-) -> Streamed:
+    history: HistoryInput = None,
+    execution: ExecutionOptions | None = None,
+) -> StreamedAssessment:
     """The same, with what a page is made of."""
-    how = How() if how is None else how
-    rows = Target.open(target, columns, asked.by)
-    given = gathered(source, columns, asked.seed, how.runner, how.teller(None, "source rows"))
-    ready = _Ready.of(given.predictions, rows, asked)
-    tell = how.teller(rows.total, "rows")
-    tally = passed(ready.plan(), ready.rows.parts, how.runner, tell)
-    seen = _Seen(ready, tally, ready.rows.predictions(tally.sample))
-    assessment = seen.assessment(given, history)
-    labels = tally.n - tally.blanks if rows.taken.label is not None else 0
-    return Streamed(assessment, given.predictions, seen.sample, labels)
+    execution = ExecutionOptions() if execution is None else execution
+    rows = StreamedTarget.open(target, columns, options.segment_by)
+    given = load_source(
+        source, columns, options.seed, execution.runner, execution.row_reporter(None, "source rows")
+    )
+    ready = _Prepared.prepare(given.predictions, rows, options)
+    tell = execution.row_reporter(rows.n_rows, "rows")
+    tally = scan(ready.plan(), ready.target.parts, execution.runner, tell)
+    seen = _Collected(ready, tally, ready.target.predictions(tally.sample))
+    assessment = seen.build_assessment(given, history)
+    labels = tally.n - tally.n_unlabelled if rows.schema.label_column is not None else 0
+    return StreamedAssessment(assessment, given.predictions, seen.sample, labels)
 
 
 @dataclass(frozen=True, eq=False)
-class _Ready:
+class _Prepared:
     """What is known before the pass: the source at its temperature, and what methods learned."""
 
-    rows: Target
-    asked: Asked
+    target: StreamedTarget
+    options: EstimateOptions
     source: Predictions
-    fitted: Temperature | None
+    fitted_temperature: Temperature | None
     temperature: float | None
-    summing: dict[str, Summing]
-    refused: dict[str, str]
+    fitted_estimators: dict[str, FittedEstimator]
+    skipped: dict[str, str]
 
     @classmethod
-    def of(cls, source: Predictions, rows: Target, asked: Asked) -> _Ready:
-        source, first = _estimate.at_the_door(source, rows.first)
-        rows = rows.in_order(source.class_names)
-        fitted, used = _estimate.temperature_of(source, first, asked.temperature)
+    def prepare(
+        cls, source: Predictions, target: StreamedTarget, options: EstimateOptions
+    ) -> _Prepared:
+        source, first = _estimate.validate_inputs(source, target.preview)
+        target = target.reorder_classes(source.class_names)
+        fitted, used = _estimate.resolve_temperature(source, first, options.temperature)
         if used is not None:
             source, first = source.at_temperature(used), first.at_temperature(used)
         summing, refused = {}, {}
-        for member in asked.members:
-            if isinstance(member, Staged) and member.streams:
+        for member in options.estimators:
+            if isinstance(member, StreamingEstimator) and member.is_mergeable:
                 try:
                     learned = member.learn(source)
                     member.summarize(learned, first)  # who can't sum these up can't any
-                    summing[member.name] = Summing(member, learned)
-                except NoAnswer as reason:
+                    summing[member.name] = FittedEstimator(member, learned)
+                except NotApplicable as reason:
                     refused[member.name] = str(reason)
-        return cls(rows, asked, source, fitted, used, summing, refused)
+        return cls(target, options, source, fitted, used, summing, refused)
 
     @cached_property
-    def chances(self) -> Chances:
+    def binned_accuracy(self) -> BinnedAccuracy:
         """How often rows as sure are right on the source."""
-        return Chances.of(self.source)
+        return BinnedAccuracy.fit(self.source)
 
-    def plan(self) -> Plan:
+    def plan(self) -> ScanPlan:
         """What is done with every part of the target."""
-        size = min(SAMPLE, SAMPLE_CELLS // self.rows.k)
-        return Plan(
-            taken=self.rows.taken,
-            rows=self.rows.batch,
+        size = min(MAX_SAMPLE_ROWS, MAX_SAMPLE_CELLS // self.target.k)
+        return ScanPlan(
+            schema=self.target.schema,
+            batch_size=self.target.batch_size,
             temperature=1.0 if self.temperature is None else self.temperature,
-            members=tuple(self.summing.values()),
-            seed=self.asked.seed,
-            size=size,
-            limit=ceiling(size, self.rows.total),
-            labels=MOST_LABELS,
-            chances=self.chances,
-            segmented=self.segmented,
+            estimators=tuple(self.fitted_estimators.values()),
+            seed=self.options.seed,
+            sample_size=size,
+            priority_bound=priority_bound(size, self.target.n_rows),
+            max_labels=MAX_LABELS,
+            binned_accuracy=self.binned_accuracy,
+            segment_estimator=self.segment_estimator,
         )
 
     @property
-    def segmented(self) -> Summing | None:
+    def segment_estimator(self) -> FittedEstimator | None:
         """The method of the segments, where it sums up and there are any."""
-        names = [m.name for m in self.asked.members if m.name not in self.refused]
-        if self.asked.by is None or not names:
+        names = [m.name for m in self.options.estimators if m.name not in self.skipped]
+        if self.options.segment_by is None or not names:
             return None
-        return self.summing.get(headline.for_parts(names, self.source))
+        return self.fitted_estimators.get(headline.select_for_segments(names, self.source))
 
-    def tasks(self, members: Sequence[Estimator]) -> dict[str, Task]:
+    def runs(self, estimators: Sequence[Estimator]) -> dict[str, EstimatorRun]:
         """Estimators with the source."""
-        asked = self.asked
-        return tasks_of(
-            members, self.source, self.temperature, seed=asked.seed, replicates=asked.replicates
+        asked = self.options
+        return make_runs(
+            estimators, self.source, self.temperature, seed=asked.seed, replicates=asked.replicates
         )
 
 
 @dataclass(frozen=True, eq=False)
-class _Seen:
+class _Collected:
     """What is known after the pass."""
 
-    ready: _Ready
-    tally: Tally
+    prepared: _Prepared
+    scan_result: PartialResult
     sample: Predictions
 
-    def assessment(self, given: Source, history: Past) -> Assessment:
+    def build_assessment(self, source: StreamedSource, history: HistoryInput) -> Assessment:
         """The whole of it."""
-        ready = self.ready
-        found, refused = self._estimates()
-        evidence = Evidence(ready.source, self._tempered, tuple(found.values()), ready.fitted)
+        ready = self.prepared
+        found, refused = self._run_estimators()
+        evidence = DiagnosticContext(
+            ready.source, self._calibrated_sample, tuple(found.values()), ready.fitted_temperature
+        )
         # Past domains are read whole, by the methods themselves.
-        tasks = ready.tasks(ready.asked.members)
-        notes = tuple(self._notes(given, list(found)))
-        case = _estimate.Case(evidence, tasks, refused, self._few(), notes)
+        tasks = ready.runs(ready.options.estimators)
+        notes = tuple(self._notes(source, list(found)))
+        case = _estimate.AssessmentBuilder(evidence, tasks, refused, self._label_estimate(), notes)
         segments: tuple[Segment, ...] = ()
-        if ready.asked.by is not None:
-            segments = tuple(self._segments(headline.for_parts(found, ready.source)))
-        return case.concluded(self.tally.n, segments, history)
+        if ready.options.segment_by is not None:
+            segments = tuple(
+                self._segment_estimates(headline.select_for_segments(found, ready.source))
+            )
+        return case.build_assessment(self.scan_result.n, segments, history)
 
     @cached_property
-    def _tempered(self) -> Predictions:
-        used = self.ready.temperature
+    def _calibrated_sample(self) -> Predictions:
+        used = self.prepared.temperature
         return self.sample if used is None else self.sample.at_temperature(used)
 
     @property
-    def _of(self) -> str:
-        return f"a random sample of {self.sample.n:,} of {self.tally.n:,} rows"
+    def _sample_description(self) -> str:
+        return f"a random sample of {self.sample.n:,} of {self.scan_result.n:,} rows"
 
     @property
-    def _in_part(self) -> bool:
-        return self.sample.n < self.tally.n
+    def _is_sampled(self) -> bool:
+        return self.sample.n < self.scan_result.n
 
-    def _summed(self, name: str, total: Any) -> Summed:
-        return Summed(self.ready.summing[name], total)
+    def _summarized(self, name: str, total: Any) -> SummarizedEstimator:
+        return SummarizedEstimator(self.prepared.fitted_estimators[name], total)
 
-    def _estimates(self) -> tuple[dict[str, Estimate], dict[str, str]]:
+    def _run_estimators(self) -> tuple[dict[str, Estimate], dict[str, str]]:
         """What every method says, and why some say nothing; those asked for must all speak."""
-        asked, totals = self.ready.asked, self.tally.totals
-        refused = self.ready.refused | self.tally.refused
+        asked, totals = self.prepared.options, self.scan_result.totals
+        refused = self.prepared.skipped | self.scan_result.skipped
         members: list[Estimator] = [
-            self._summed(m.name, totals[m.name]) if m.name in totals else m
-            for m in asked.members
+            self._summarized(m.name, totals[m.name]) if m.name in totals else m
+            for m in asked.estimators
             if m.name not in refused
         ]
-        found, silent = each(self.ready.tasks(members), self._tempered, None)
-        order = [m.name for m in asked.members if m.name in refused | silent]
+        found, silent = run_all(self.prepared.runs(members), self._calibrated_sample, None)
+        order = [m.name for m in asked.estimators if m.name in refused | silent]
         refused = {name: (refused | silent)[name] for name in order}
-        _estimate.check_spoken(found, refused, asked=bool(asked.methods))
-        if self._in_part:
+        _estimate.require_results(found, refused, all_required=bool(asked.methods))
+        if self._is_sampled:
             for name in found.keys() - totals.keys():
-                notes = (*found[name].notes, f"from {self._of}")
+                notes = (*found[name].notes, f"from {self._sample_description}")
                 found[name] = replace(found[name], notes=notes)
         return found, refused
 
-    def _segments(self, name: str) -> Iterator[Segment]:
+    def _segment_estimates(self, name: str) -> Iterator[Segment]:
         """A method on each part: of its sums, or where it has none of the sample."""
-        plan = self.ready.segmented
-        if plan is None or plan.member.name != name:
+        plan = self.prepared.segment_estimator
+        if plan is None or plan.estimator.name != name:
             yield from self._sampled_segments(name)
             return
-        for _, part in sorted(self.tally.segments.items()):
+        for _, part in sorted(self.scan_result.segments.items()):
             if part.reason:
                 yield Segment(part.name, part.n, None, part.reason)
                 continue
-            task = self.ready.tasks([self._summed(name, part.total)])[name]
-            yield task.segment(part.name, part.n, self._tempered)
+            task = self.prepared.runs([self._summarized(name, part.total)])[name]
+            yield task.estimate_segment(part.name, part.n, self._calibrated_sample)
 
     def _sampled_segments(self, name: str) -> Iterator[Segment]:
-        assert self.tally.sample is not None
-        task = self.ready.tasks(self.ready.asked.members)[name]
-        values = self.tally.sample.rows["by"]
+        assert self.scan_result.sample is not None
+        task = self.prepared.runs(self.prepared.options.estimators)[name]
+        values = self.scan_result.sample.columns["by"]
         for value in np.unique(values):
-            rows = self._tempered.rows(values == value)
-            yield task.segment(str(np.asarray(value).astype(str)), rows.n, rows)
+            rows = self._calibrated_sample.rows(values == value)
+            yield task.estimate_segment(str(np.asarray(value).astype(str)), rows.n, rows)
 
-    def _few(self) -> FewLabels | None:
+    def _label_estimate(self) -> FewLabelsEstimate | None:
         """The accuracy from few labels; where every row has one, nothing was left to tell."""
-        known = self.tally.labelled
-        if known is None or not len(known) or not self.tally.blanks:
+        known = self.scan_result.labelled_sample
+        if known is None or not len(known) or not self.scan_result.n_unlabelled:
             return None
-        right = known.rows["classes"] == self.ready.rows.labels(known)
-        chances = self.ready.chances
-        scores = chances(known.rows["confidence"])
-        rest = Rest.beside(self.tally.chances, chances.shares, scores)
-        return few_labels(right, scores, rest, rng=stream(self.ready.asked.seed, "few labels"))
+        right = known.columns["classes"] == self.prepared.target.labels(known)
+        chances = self.prepared.binned_accuracy
+        scores = chances(known.columns["confidence"])
+        rest = UnlabelledMoments.from_counts(
+            self.scan_result.bin_counts, chances.accuracies, scores
+        )
+        return ppi_estimate(
+            right, scores, rest, rng=rng_for(self.prepared.options.seed, "few labels")
+        )
 
-    def _notes(self, given: Source, names: Sequence[str]) -> Iterator[str]:
+    def _notes(self, source: StreamedSource, names: Sequence[str]) -> Iterator[str]:
         """What a reader must know of samples."""
-        if given.note is not None:
-            yield given.note
-        if self._in_part:
-            whole = [name for name in names if name in self.tally.totals]
+        if source.sampling_note is not None:
+            yield source.sampling_note
+        if self._is_sampled:
+            whole = [name for name in names if name in self.scan_result.totals]
             yield (
                 f"{', '.join(whole) or 'No method'} read all rows of the target; the other "
-                f"methods, the lights and the charts see {self._of}."
+                f"methods, the lights and the charts see {self._sample_description}."
             )
-        labels = self.tally.n - self.tally.blanks
-        if self.ready.rows.taken.label is not None and MOST_LABELS < labels < self.tally.n:
-            yield f"Of {labels:,} labels of the target a random sample of {MOST_LABELS:,} was used."
+        labels = self.scan_result.n - self.scan_result.n_unlabelled
+        if (
+            self.prepared.target.schema.label_column is not None
+            and MAX_LABELS < labels < self.scan_result.n
+        ):
+            yield f"Of {labels:,} labels of the target a random sample of {MAX_LABELS:,} was used."

@@ -35,11 +35,11 @@ from oodometer.cli import (
 from oodometer.core.errors import OodometerError
 
 # Help is no wider than this, for long lines are hard to read.
-WIDEST = 100
+MAX_HELP_WIDTH = 100
 
 app = typer.Typer(
     help="How accurate is a classifier on data that has no labels?",
-    epilog=_runtime.EPILOG,
+    epilog=_runtime.HELP_EPILOG,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -60,40 +60,40 @@ toy_app.command()(toy.hypersphere)
 app.add_typer(pool.app, name="pool")
 app.add_typer(study.app, name="study")
 app.add_typer(toy_app, name="toy")
-_runtime.finish(app)
+_runtime.prepare_commands(app)
 
 
 def main() -> None:
     """Run a command; our own errors become one line and exit code 2, warnings one line each."""
-    warnings.showwarning = _one_line
+    warnings.showwarning = _show_warning
     try:
-        sys.exit(_ran() or 0)
+        sys.exit(_run_app() or 0)
     except OodometerError as error:
-        _runtime.say(str(error))
+        _runtime.print_error(str(error))
     except _runtime.UsageError as error:
-        _show_misuse(error)
+        _show_usage_error(error)
     except OSError as error:
-        _runtime.say(
+        _runtime.print_error(
             f"The system refused to read or write: {error}. Is there room, and is it allowed?"
         )
     sys.exit(2)
 
 
-def _ran() -> Any:
+def _run_app() -> Any:
     """What it ends with: an exit code, or nothing."""
-    width = min(shutil.get_terminal_size().columns, WIDEST)
+    width = min(shutil.get_terminal_size().columns, MAX_HELP_WIDTH)
     return app(prog_name="oodometer", standalone_mode=False, terminal_width=width)
 
 
-def _show_misuse(error: Any) -> None:
+def _show_usage_error(error: Any) -> None:
     """One line; but a command that was given nothing shows its help."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
     else:
-        _runtime.say(_runtime.misused(error))
+        _runtime.print_error(_runtime.format_usage_error(error))
 
 
-def _one_line(
+def _show_warning(
     message: Warning | str,
     category: type[Warning],
     filename: str,
@@ -102,11 +102,11 @@ def _one_line(
     line: str | None = None,
 ) -> None:
     """A warning as users read it; the rest of what Python says of one is for developers."""
-    _runtime.say(f"warning: {message}")
+    _runtime.print_error(f"warning: {message}")
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"oodometer {oodometer.__version__}")
         raise typer.Exit
 
@@ -114,7 +114,8 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which it is.")
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Say which it is."),
     ] = False,
 ) -> None:
     """How accurate is a classifier on data that has no labels?"""

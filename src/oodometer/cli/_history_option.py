@@ -12,9 +12,9 @@ import typer
 from oodometer.assessment.conformal_interval import History
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.data.prediction_files import Columns, Outputs
+from oodometer.data.prediction_files import PredictionColumns, ScoreFile
 
-Past = Annotated[
+HistoryPaths = Annotated[
     list[Path] | None,
     typer.Option(
         "--history",
@@ -22,13 +22,15 @@ Past = Annotated[
         "estimate and truth, or a file of labelled outputs a domain (give it again).",
     ),
 ]
-ESTIMATE, TRUTH, SPREAD = "estimate", "truth", "spread"
+ESTIMATE_COLUMN, TRUTH_COLUMN, SPREAD_COLUMN = "estimate", "truth", "spread"
 
 
-def opened_history(paths: Sequence[Path], columns: Columns) -> History | list[Predictions] | None:
+def load_history(
+    paths: Sequence[Path], columns: PredictionColumns
+) -> History | list[Predictions] | None:
     """A table of estimates and truths, or labelled outputs of several domains."""
-    files = [Outputs.open(path) for path in paths]
-    tables = [file for file in files if {ESTIMATE, TRUTH} <= set(_names(file))]
+    files = [ScoreFile.open(path) for path in paths]
+    tables = [file for file in files if {ESTIMATE_COLUMN, TRUTH_COLUMN} <= set(_column_names(file))]
     if not files:
         return None
     if not tables:
@@ -38,24 +40,28 @@ def opened_history(paths: Sequence[Path], columns: Columns) -> History | list[Pr
             f"{tables[0].path.name} is a table of past estimates, and {len(files)} files were given "
             "for --history. Give one such table, or one file of labelled outputs a domain."
         )
-    return _history(tables[0])
+    return _read_history_table(tables[0])
 
 
-def _names(file: Outputs) -> Sequence[str]:
+def _column_names(file: ScoreFile) -> Sequence[str]:
     content = file.content
     return list(content if isinstance(content, dict) else content.column_names)
 
 
-def _history(table: Outputs) -> History:
-    estimates, truths = (_numbers(table, name) for name in (ESTIMATE, TRUTH))
-    spreads = _numbers(table, SPREAD) if SPREAD in _names(table) else None
+def _read_history_table(table: ScoreFile) -> History:
+    estimates, truths = (
+        _read_float_column(table, name) for name in (ESTIMATE_COLUMN, TRUTH_COLUMN)
+    )
+    spreads = (
+        _read_float_column(table, SPREAD_COLUMN) if SPREAD_COLUMN in _column_names(table) else None
+    )
     try:
         return History(estimates, truths, spreads)
     except InputError as error:
         raise InputError(f"{table.path.name}: {error}") from error
 
 
-def _numbers(table: Outputs, name: str) -> np.ndarray:
+def _read_float_column(table: ScoreFile, name: str) -> np.ndarray:
     values = table.column(name)
     try:
         return np.asarray(values, dtype=np.float64)

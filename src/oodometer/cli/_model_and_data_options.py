@@ -18,11 +18,11 @@ MODEL_HELP = (
 DATA_HELP = "An image folder, an .npz, .npy, .csv, .parquet or .arrow file."
 
 
-def _transforms() -> list[str]:
+def _transform_names() -> list[str]:
     """What a shell completes."""
     from oodometer import transforms
 
-    return [member.name for member in transforms.every()]
+    return [member.name for member in transforms.available()]
 
 
 TransformName = Annotated[
@@ -31,62 +31,64 @@ TransformName = Annotated[
         "--transform",
         "-t",
         help="Its name; see oodometer transforms.",
-        autocompletion=_transforms,
+        autocompletion=_transform_names,
     ),
 ]
 Magnitude = Annotated[float | None, typer.Option(help="The bound of every draw.")]
-Wordnet = Annotated[Path | None, typer.Option(help="Folder of the WordNet files, for eda.")]
-Filler = Annotated[
+WordnetFolder = Annotated[Path | None, typer.Option(help="Folder of the WordNet files, for eda.")]
+FillMaskModelPath = Annotated[
     Path | None, typer.Option(help="Local fill-mask model, for ssmba. [default: learned from DATA]")
 ]
-Translator = Annotated[
+TranslatorPaths = Annotated[
     tuple[Path, Path] | None,
     typer.Option(
         metavar="FORWARD BACKWARD",
         help="Local translation models, for backtranslate. [default: Apertium]",
     ),
 ]
-Draws = Annotated[int, typer.Option("--draws", "-n", help="Transformed copies of every example.")]
-Batch = Annotated[int | None, typer.Option(min=1, help="Inputs shown at a time.")]
-Threads = Annotated[int, typer.Option(min=0, help="Threads that transform beside the models.")]
-Text = Annotated[
+DrawCount = Annotated[
+    int, typer.Option("--draws", "-n", help="Transformed copies of every example.")
+]
+BatchSize = Annotated[int | None, typer.Option(min=1, help="Inputs shown at a time.")]
+ThreadCount = Annotated[int, typer.Option(min=0, help="Threads that transform beside the models.")]
+TextColumns = Annotated[
     str | None, typer.Option(help="Text column of a table, or two between a comma for pairs.")
 ]
-InputsAre = Annotated[
+InputColumns = Annotated[
     str | None,
     typer.Option("--inputs", help="Array of an .npz file, or columns of a table between commas."),
 ]
-Labels = Annotated[str | None, typer.Option(help="Column (or .npz array) of the true classes.")]
-Size = Annotated[int | None, typer.Option(min=1, help="Bring images to this size.")]
-SkipBad = Annotated[
+LabelField = Annotated[str | None, typer.Option(help="Column (or .npz array) of the true classes.")]
+ImageSize = Annotated[int | None, typer.Option(min=1, help="Bring images to this size.")]
+SkipUnreadable = Annotated[
     bool, typer.Option("--skip-bad", help="Leave out unreadable images and empty texts.")
 ]
-Classes = Annotated[str | None, typer.Option(help="Class names in order, between commas.")]
-OutputsAre = Annotated[
+ClassNamesOption = Annotated[str | None, typer.Option(help="Class names in order, between commas.")]
+OutputTypeOption = Annotated[
     str | None, typer.Option("--outputs", help="What the model gives: probs, logits or classes.")
 ]
-Mean = Annotated[
+PixelMean = Annotated[
     str | None, typer.Option(help="Of pixels 0…1 by channel, between commas, for an .onnx file.")
 ]
-Std = Annotated[str | None, typer.Option(help="Of pixels 0…1 by channel, with --mean.")]
-Timeout = Annotated[
+PixelStd = Annotated[str | None, typer.Option(help="Of pixels 0…1 by channel, with --mean.")]
+RequestTimeout = Annotated[
     float | None,
     typer.Option(help="Seconds that a try at an http(s) address may take. [default: 30]"),
 ]
 TrustPickle = Annotated[
     bool, typer.Option("--trust-pickle", help="Load pickles, which can run any code they hold.")
 ]
-Reference = Annotated[
+ReferencePath = Annotated[
     Path | None, typer.Option(help="Data that the transform learns from. [default: DATA]")
 ]
 
 
-def opened_model(
-    thing: str,
+def open_model(
+    location: str,
     classes: str | None,
     outputs: str | None,
     trust_pickle: bool,
-    scaling: tuple[str | None, str | None],
+    mean_and_std: tuple[str | None, str | None],
     timeout: float | None,
 ) -> Model:
     """The model that was named, with the options given for it."""
@@ -97,20 +99,21 @@ def opened_model(
     names = None if classes is None else classes.split(",")
     form = cast('Literal["probs", "logits", "classes"] | None', outputs)
     if timeout is not None:
-        if not thing.startswith(("http://", "https://")):
-            raise InputError(f"--timeout is for an http(s) address; got {thing!r}.")
-        return HttpModel(thing, classes=names, outputs=form, timeout=timeout)
-    if scaling == (None, None):
-        return as_model(thing, classes=names, outputs=form, trust_pickle=trust_pickle)
-    if not thing.endswith(".onnx"):
-        raise InputError(f"--mean and --std are for .onnx files; got {thing!r}.")
+        if not location.startswith(("http://", "https://")):
+            raise InputError(f"--timeout is for an http(s) address; got {location!r}.")
+        return HttpModel(location, classes=names, outputs=form, timeout=timeout)
+    if mean_and_std == (None, None):
+        return as_model(location, classes=names, outputs=form, trust_pickle=trust_pickle)
+    if not location.endswith(".onnx"):
+        raise InputError(f"--mean and --std are for .onnx files; got {location!r}.")
     mean, std = (
-        _numbers(text, name) for text, name in zip(scaling, ("--mean", "--std"), strict=True)
+        _parse_floats(text, name)
+        for text, name in zip(mean_and_std, ("--mean", "--std"), strict=True)
     )
-    return OnnxModel(thing, classes=names, outputs=form, mean=mean, std=std)
+    return OnnxModel(location, classes=names, outputs=form, mean=mean, std=std)
 
 
-def _numbers(text: str | None, option: str) -> tuple[float, ...] | None:
+def _parse_floats(text: str | None, option: str) -> tuple[float, ...] | None:
     try:
         return None if text is None else tuple(float(part) for part in text.split(","))
     except ValueError as error:
@@ -119,8 +122,8 @@ def _numbers(text: str | None, option: str) -> tuple[float, ...] | None:
         ) from error
 
 
-def opened_dataset(
-    thing: str,
+def open_dataset(
+    location: str,
     labels: str | None,
     text: str | None,
     inputs: str | None,
@@ -131,11 +134,11 @@ def opened_dataset(
     from oodometer.data import as_dataset
 
     return as_dataset(
-        Path(thing), labels=labels, text=text, inputs=inputs, size=size, skip_bad=skip_bad
+        Path(location), labels=labels, text=text, inputs=inputs, size=size, skip_bad=skip_bad
     )
 
 
-def chosen_transform(
+def make_transform(
     name: str | None,
     dataset: Dataset,
     magnitude: float | None,
@@ -147,7 +150,7 @@ def chosen_transform(
     from oodometer import transforms as family
     from oodometer.transforms.text.marian import Marian
 
-    chosen = family.named(name or family.USUAL[dataset.kind])
+    chosen = family.get(name or family.DEFAULT_TRANSFORMS[dataset.kind])
     given: dict[str, Any] = {
         "magnitude": magnitude,
         "wordnet": wordnet,
@@ -164,9 +167,9 @@ def chosen_transform(
     return replace(chosen, **settings) if settings else chosen  # type: ignore[type-var]
 
 
-def folder_can_be_made(folder: Path | None) -> None:
+def check_gallery_folder(folder: Path | None) -> None:
     """Refuse before the work what would fail after it."""
     if folder is not None:
-        from oodometer.report._gallery_folder import check_folder
+        from oodometer.report._gallery_folder import check_gallery_folder
 
-        check_folder(folder)
+        check_gallery_folder(folder)

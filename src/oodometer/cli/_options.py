@@ -19,19 +19,19 @@ from oodometer.core.errors import InputError
 from oodometer.report._terminal_layout import printable
 
 # What a shell gives for a program that a closed pipe has ended: 128 and the signal's number.
-BROKEN_PIPE = 141
+BROKEN_PIPE_EXIT_CODE = 141
 
 AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress and no notes, just what was asked for.")
 ]
 Seed = Annotated[int, typer.Option(help="Of every random choice.")]
-Html = Annotated[Path | None, typer.Option(help="Write a report to this file.")]
+HtmlPath = Annotated[Path | None, typer.Option(help="Write a report to this file.")]
 
 _quiet: ContextVar[bool] = ContextVar("quiet", default=False)
 
 
-class Screen(Console):
+class PipeSafeConsole(Console):
     """A console with which a closed pipe is no failure of ours, as with any program."""
 
     def on_broken_pipe(self) -> None:
@@ -41,67 +41,69 @@ class Screen(Console):
 
 def console() -> Console:
     """Where tables go."""
-    return Screen(highlight=False, no_color=_colourless())
+    return PipeSafeConsole(highlight=False, no_color=_is_color_disabled())
 
 
-def errors() -> Console:
+def error_console() -> Console:
     """Where progress and notes go."""
-    return Screen(stderr=True, highlight=False, no_color=_colourless(), quiet=_quiet.get())
+    return PipeSafeConsole(
+        stderr=True, highlight=False, no_color=_is_color_disabled(), quiet=_quiet.get()
+    )
 
 
-def _colourless() -> bool | None:
+def _is_color_disabled() -> bool | None:
     """Whether CLICOLOR forbids colour; rich itself heeds NO_COLOR and TERM."""
     return True if os.environ.get("CLICOLOR") == "0" else None
 
 
 @contextmanager
-def quietly(wanted: bool) -> Iterator[None]:
+def quiet_output(enabled: bool) -> Iterator[None]:
     """Neither progress nor notes, if wanted."""
-    before = _quiet.set(wanted)
+    before = _quiet.set(enabled)
     try:
         yield
     finally:
         _quiet.reset(before)
 
 
-def note(message: str) -> None:
+def print_note(message: str) -> None:
     """A line beside the result: where a file is."""
-    errors().print(Text(printable(message)), soft_wrap=True)
+    error_console().print(Text(printable(message)), soft_wrap=True)
 
 
-def show_json(found: Any) -> None:
+def print_json(result: Any) -> None:
     """A result for machines; what is no number is null, for JSON has no other word for it."""
-    typer.echo(json.dumps(_plain(found), indent=2, allow_nan=False))
+    typer.echo(json.dumps(_json_safe(result), indent=2, allow_nan=False))
 
 
-def _plain(found: Any) -> Any:
+def _json_safe(data: Any) -> Any:
     """Without numbers that JSON lacks.
 
-    >>> _plain({"a": [1.5, float("nan")]})
+    >>> _json_safe({"a": [1.5, float("nan")]})
     {'a': [1.5, None]}
     """
-    if isinstance(found, Mapping):
-        return {key: _plain(value) for key, value in found.items()}
-    if isinstance(found, list | tuple):
-        return [_plain(value) for value in found]
-    return None if isinstance(found, float) and not math.isfinite(found) else found
+    if isinstance(data, Mapping):
+        return {key: _json_safe(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_json_safe(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
-def page_can_be_made(html: Path | None) -> None:
+def check_report_path(html: Path | None) -> None:
     """Refuse what would fail after the work, or destroy: a file that is no page is not replaced."""
     if html is not None:
         from oodometer import report
 
         report.check_available()
         report.check_writable(html)
-        if html.exists() and not _is_page(html):
+        if html.exists() and not _is_report_page(html):
             raise InputError(
                 f"{html} is there already and is no page. Give another name, such as "
                 f"{html.with_suffix('.html').name}, or remove it first."
             )
 
 
-def _is_page(path: Path) -> bool:
+def _is_report_page(path: Path) -> bool:
     """Whether it begins as our pages do, or is empty."""
     with path.open("rb") as stream:
         start = stream.read(64).lstrip().lower()

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import oodometer
-from oodometer.cli._options import note
-from oodometer.cli._streaming_options import told
+from oodometer.cli._options import print_note
+from oodometer.cli._streaming_options import describe_large_files
 
 if TYPE_CHECKING:
-    from oodometer.studies.analysis.evaluation_table import Table
+    from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
 
-def reproduced(files: Iterable[Path], *, seed: int | None = None) -> dict[str, str]:
+def provenance(files: Iterable[Path], *, seed: int | None = None) -> dict[str, str]:
     """The command, versions, the seed and a fingerprint a file, under the names they are shown with."""
     versions = {"oodometer": oodometer.__version__, "Python": platform.python_version()}
     versions["numpy"] = np.__version__
@@ -32,26 +32,26 @@ def reproduced(files: Iterable[Path], *, seed: int | None = None) -> dict[str, s
         facts["Seed"] = str(seed)
     # By the whole path, for files of two folders may have one name.
     for path in files:
-        facts |= told(path) or {f"SHA-256 of {path}": _digest(path)}
+        facts |= describe_large_files(path) or {f"SHA-256 of {path}": _file_sha256(path)}
     return facts
 
 
-def written(page: str, path: Path) -> None:
+def write_report_page(page: str, path: Path) -> None:
     """Write a page, and say so."""
     from oodometer import report
 
     report.write_page(page, path)
-    note(f"Report written to {path}")
+    print_note(f"Report written to {path}")
 
 
-def page_of_study(table: Table, of: Path) -> str:
+def render_study_page(table: EvaluationTable, path: Path) -> str:
     """The report of a table of evaluations that came from a file or a folder."""
     from oodometer.studies.report import study_page
 
-    title = f"{of.resolve().name}: which measure tells accuracy?"
-    return study_page(table, title=title, reproduce=reproduced([of] if of.is_file() else []))
+    title = f"{path.resolve().name}: which measure tells accuracy?"
+    return study_page(table, title=title, reproduce=provenance([path] if path.is_file() else []))
 
 
-def _digest(path: Path) -> str:
+def _file_sha256(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from oodometer.cli._options import console, show_json
-from oodometer.cli._runtime import again
+from oodometer.cli._options import console, print_json
+from oodometer.cli._runtime import command_line
 from oodometer.core.errors import InputError
 from oodometer.report import terminal
 
 if TYPE_CHECKING:
     from oodometer.parallel.runners import Runner
-    from oodometer.studies import Ran as Studies
-    from oodometer.studies.training import Ran as Pools
+    from oodometer.studies import StudyRunResult as Studies
+    from oodometer.studies.training import PoolRunResult as Pools
 
 # So many reasons are shown; all are in the folder.
-SHOWN = 5
+MAX_REASONS_SHOWN = 5
 
-Data = Annotated[
+DataFolder = Annotated[
     Path | None, typer.Option(help="The folder of the domains' files. [default: $OODOMETER_DATA]")
 ]
 Workers = Annotated[
@@ -33,7 +33,7 @@ Workers = Annotated[
 Scheduler = Annotated[str | None, typer.Option(help="Work on a Dask cluster: tcp://host:8786.")]
 
 
-def runner_of(workers: int, scheduler: str | None) -> Runner:
+def make_runner(workers: int, scheduler: str | None) -> Runner:
     """The runner that was asked for."""
     from oodometer.parallel.runners import distributed, processes, serial
 
@@ -48,37 +48,39 @@ def runner_of(workers: int, scheduler: str | None) -> Runner:
     return processes(workers) if workers else serial
 
 
-def runner_beside(workers: int, scheduler: str | None) -> Runner | None:
+def make_optional_runner(workers: int, scheduler: str | None) -> Runner | None:
     """The same for a command that works in this process, with all its threads, if none is asked for."""
-    return runner_of(workers, scheduler) if workers or scheduler is not None else None
+    return make_runner(workers, scheduler) if workers or scheduler is not None else None
 
 
 @contextmanager
-def resumable(kept: str) -> Iterator[None]:
+def resumable(results: str) -> Iterator[None]:
     """Who interrupts is told how to go on."""
     try:
         yield
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(f"{kept} so far are kept; go on with: {again()}") from stop
+        raise KeyboardInterrupt(
+            f"{results} so far are kept; go on with: {command_line()}"
+        ) from stop
 
 
-def show_end(ran: Pools | Studies, what: str, as_json: bool) -> None:
+def show_run_result(result: Pools | Studies, unit: str, as_json: bool) -> None:
     """What a run has done; the exit code is 1 where something failed."""
     if as_json:
-        show_json(ran.to_dict())
+        print_json(result.to_dict())
     else:
-        console().print(Text(ran.told()))
-        show_reasons(ran.failed, what)
-    if ran.failed:
+        console().print(Text(result.summary()))
+        show_failures(result.failed, unit)
+    if result.failed:
         raise typer.Exit(1)
 
 
-def show_reasons(failed: Mapping[str, str], what: str) -> None:
+def show_failures(failures: Mapping[str, str], unit: str) -> None:
     """The most frequent ones, each with one of what failed for it."""
-    if not failed:
+    if not failures:
         return
-    of = {reason: name for name, reason in failed.items()}
-    counts = Counter(failed.values()).most_common(SHOWN)
+    of = {reason: name for name, reason in failures.items()}
+    counts = Counter(failures.values()).most_common(MAX_REASONS_SHOWN)
     rows = [(str(count), of[reason], reason) for reason, count in counts]
     title = "Failed, to be tried again in the next run"
-    console().print(terminal.table(title, (what, "such as", "reason"), rows))
+    console().print(terminal.table(title, (unit, "such as", "reason"), rows))

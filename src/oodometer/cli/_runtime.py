@@ -14,12 +14,12 @@ from typing import Any, get_type_hints
 
 import typer
 
-from oodometer.cli._options import BROKEN_PIPE, Quiet, quietly
+from oodometer.cli._options import BROKEN_PIPE_EXIT_CODE, Quiet, quiet_output
 from oodometer.report._terminal_layout import printable
 
-INTERRUPTED = 130
+INTERRUPTED_EXIT_CODE = 130
 # The epilog of help; \b keeps the lines below it as they are.
-EPILOG = """
+HELP_EPILOG = """
 \b
 Example:
   oodometer demo --html demo.html
@@ -36,41 +36,43 @@ Exit codes:
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 
-def finish(app: typer.Typer) -> None:
+def prepare_commands(app: typer.Typer) -> None:
     """Give every command --quiet, an example that can be copied, and an end of one line."""
-    for info in commands_of(app):
+    for info in iter_commands(app):
         if info.callback is not None:
             told = inspect.cleandoc(info.callback.__doc__ or "")
             info.short_help = " ".join(told.split("\n\n")[0].split())
             info.help = re.sub(r"^Example: ", "\b\nExample:\n  ", told, flags=re.MULTILINE)
-            info.callback = _ending_well(info.callback)
+            info.callback = _with_exit_codes(info.callback)
 
 
-def commands_of(app: typer.Typer) -> Iterator[Any]:
+def iter_commands(app: typer.Typer) -> Iterator[Any]:
     """What is registered, groups within groups too."""
     app.rich_markup_mode = None  # it takes [default: …] for markup, and cuts words
     yield from app.registered_commands
     for group in app.registered_groups:
         if group.typer_instance is not None:
             group.short_help = group.typer_instance.info.help
-            yield from commands_of(group.typer_instance)
+            yield from iter_commands(group.typer_instance)
 
 
-def _ending_well(command: Callable[..., None]) -> Callable[..., None]:
+def _with_exit_codes(command: Callable[..., None]) -> Callable[..., None]:
     """The command with one option more."""
 
     @functools.wraps(command)
     def ending(*, quiet: bool = False, **given: Any) -> None:
         try:
-            with quietly(quiet):
+            with quiet_output(quiet):
                 command(**given)
-            flush()
+            flush_output()
         except KeyboardInterrupt as stop:
-            say(f"Interrupted. {str(stop) or f'Nothing of it is kept; from the start: {again()}'}")
-            raise typer.Exit(INTERRUPTED) from stop
+            print_error(
+                f"Interrupted. {str(stop) or f'Nothing of it is kept; from the start: {command_line()}'}"
+            )
+            raise typer.Exit(INTERRUPTED_EXIT_CODE) from stop
         except BrokenPipeError as gone:
-            _forget_output()
-            raise typer.Exit(BROKEN_PIPE) from gone
+            _discard_output()
+            raise typer.Exit(BROKEN_PIPE_EXIT_CODE) from gone
 
     extra = inspect.Parameter(
         "quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet
@@ -81,29 +83,29 @@ def _ending_well(command: Callable[..., None]) -> Callable[..., None]:
     return ending
 
 
-def flush() -> None:
+def flush_output() -> None:
     """Write now what is to be written, while a failure can still be told."""
     if sys.stdout is not None:
         sys.stdout.flush()
 
 
-def _forget_output() -> None:
+def _discard_output() -> None:
     """Nobody reads on; without this the interpreter would complain when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def again() -> str:
+def command_line() -> str:
     """The command that was given, to give it again."""
     return shlex.join(["oodometer", *sys.argv[1:]])
 
 
-def say(message: str) -> None:
+def print_error(message: str) -> None:
     """One line on the error stream; what a file or a server says can't steer the terminal."""
     if sys.stderr is not None:
         sys.stderr.write(f"oodometer: {printable(' '.join(message.split()))}\n")
 
 
-def misused(error: Any) -> str:
+def format_usage_error(error: Any) -> str:
     """What is wrong with a command line, what may have been meant, and where to look."""
     context = error.ctx
     place = "oodometer" if context is None else context.command_path

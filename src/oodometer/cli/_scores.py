@@ -11,8 +11,8 @@ import typer
 from oodometer.cli._model_and_data_options import (
     MODEL_HELP,
 )
-from oodometer.cli._options import console, show_json
-from oodometer.data.prediction_files import Columns, Outputs
+from oodometer.cli._options import console, print_json
+from oodometer.data.prediction_files import PredictionColumns, ScoreFile
 
 if TYPE_CHECKING:
     from oodometer.measures import Measurements
@@ -25,12 +25,12 @@ MODEL_OR_NONE_HELP = f"{MODEL_HELP} Or none, where the files hold outputs or fea
 
 def show_scores(found: Measurements | Evaluation, as_json: bool) -> None:
     """On the screen or as JSON; with nothing but refusals the command has failed."""
-    from oodometer.report.terminal_measures import show
+    from oodometer.report.terminal_measures import show_scores
 
     if as_json:
-        show_json(found.to_dict())
+        print_json(found.to_dict())
     else:
-        show(console(), found)
+        show_scores(console(), found)
     if not found.scores:
         raise typer.Exit(2)
 
@@ -49,8 +49,8 @@ def read_outputs(path: Path, labels: str | None, classes: str | None, *, labelle
 
     if path.suffix.lower() == ".npy":
         return as_dataset(path).take(slice(None))
-    opened = Outputs.open(path)
+    opened = ScoreFile.open(path)
     if isinstance(opened.content, dict) and not {"probs", "logits"} & set(opened.content):
         return opened.column("features")
     names = None if classes is None else tuple(classes.split(","))
-    return opened.predictions(Columns(labels, classes=names), labelled=labelled)
+    return opened.predictions(PredictionColumns(labels, class_names=names), labelled=labelled)

@@ -8,91 +8,93 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oodometer.cli._options import errors, note
-from oodometer.cli._run_options import runner_of
+from oodometer.cli._options import error_console, print_note
+from oodometer.cli._run_options import make_runner
 from oodometer.core.errors import InputError
 from oodometer.report import terminal
 
 if TYPE_CHECKING:
     from oodometer.assessment.conformal_interval import History
-    from oodometer.assessment.streaming import Asked, Streamed
+    from oodometer.assessment.streaming import EstimateOptions, StreamedAssessment
     from oodometer.core.predictions import Predictions
-    from oodometer.data.prediction_files import Columns
+    from oodometer.data.prediction_files import PredictionColumns
 
-Stream = Annotated[
+StreamFiles = Annotated[
     bool,
     typer.Option(
         "--stream",
         help="Read files in pieces, as is done with folders, patterns and files above 1 GB.",
     ),
 ]
-Workers = Annotated[
+ReaderWorkers = Annotated[
     int, typer.Option(help="Processes that read in pieces, a core each; 0 reads in this one.")
 ]
-Scheduler = Annotated[
+ReaderScheduler = Annotated[
     str | None, typer.Option(help="Read in pieces on a Dask cluster: tcp://host:8786.")
 ]
 
 
 @dataclass(frozen=True)
-class Reading:
+class FileReadOptions:
     """How files are read: whole where they can be, or in pieces, and by whom."""
 
     stream: bool = False
     workers: int = 0
     scheduler: str | None = None
 
-    def in_pieces(self, *paths: Path) -> bool:
+    def should_stream(self, *paths: Path) -> bool:
         """Whether files must be read in pieces, or are wanted to be."""
         asked = self.stream or self.workers or self.scheduler is not None
         return bool(asked) or any(_is_large(path) for path in paths)
 
-    def assessed(
+    def assess(
         self,
         source: Path,
         target: Path,
-        columns: Columns,
-        asked: Asked,
+        columns: PredictionColumns,
+        options: EstimateOptions,
         history: History | list[Predictions] | None,
-    ) -> Streamed:
+    ) -> StreamedAssessment:
         """Read in pieces, and estimate."""
-        from oodometer.assessment.streaming import How, streamed
+        from oodometer.assessment.streaming import ExecutionOptions, assess_streamed
 
-        runner = runner_of(self.workers, self.scheduler)
-        with terminal.progress_bar(errors()) as progress:
-            how = How(runner, progress)
-            found = streamed(source, target, columns, asked, history=history, how=how)
-        if found.labels == found.assessment.n_target:
-            note(f"Every row of {target.name} has a label; they are not looked at.")
+        runner = make_runner(self.workers, self.scheduler)
+        with terminal.progress_bar(error_console()) as progress:
+            how = ExecutionOptions(runner, progress)
+            found = assess_streamed(
+                source, target, columns, options, history=history, execution=how
+            )
+        if found.n_labels == found.assessment.n_target:
+            print_note(f"Every row of {target.name} has a label; they are not looked at.")
         return found
 
 
 # As files are read unless something else is asked for.
-WHOLE = Reading()
+DEFAULT_READ_OPTIONS = FileReadOptions()
 
 
 def _is_large(path: Path) -> bool:
     from oodometer.assessment._streamed_source import is_large
-    from oodometer.data._partitions import is_many
+    from oodometer.data._partitions import is_multi_file
 
-    return is_many(path) or (is_large(path) and path.suffix != ".npz")
+    return is_multi_file(path) or (is_large(path) and path.suffix != ".npz")
 
 
-def no_second(second: tuple[Path, ...]) -> None:
+def reject_other_models(other_models: tuple[Path, ...]) -> None:
     """Refuse what takes the rows of two models side by side."""
-    if second:
+    if other_models:
         raise InputError(
-            f"--second {second[0].name} can't be used where files are read in pieces, for rows of "
+            f"--second {other_models[0].name} can't be used where files are read in pieces, for rows of "
             "two models would have to be read side by side. Leave it out, or give smaller files."
         )
 
 
-def told(path: Path) -> dict[str, str]:
+def describe_large_files(path: Path) -> dict[str, str]:
     """What is told of files that are too many or too large to be fingerprinted; else nothing."""
-    from oodometer.data._partitions import located
+    from oodometer.data._partitions import find_files
 
     if not _is_large(path):
         return {}
-    files = located(path)
+    files = find_files(path)
     size = sum(file.stat().st_size for file in files)
     return {f"Files of {path}": f"{len(files):,}, of {size / 1e6:,.1f} MB together"}

@@ -9,19 +9,19 @@ import typer
 
 from oodometer.cli._options import (
     AsJson,
-    Html,
+    HtmlPath,
     Seed,
+    check_report_path,
     console,
-    errors,
-    note,
-    page_can_be_made,
-    show_json,
+    error_console,
+    print_json,
+    print_note,
 )
 from oodometer.report import terminal
 
 
 def demo(
-    html: Html = None,
+    html: HtmlPath = None,
     save: Annotated[
         Path | None, typer.Option(help="Write the outputs as Parquet files into this folder.")
     ] = None,
@@ -35,11 +35,11 @@ def demo(
     from oodometer import report
     from oodometer.studies import demo as digits
 
-    page_can_be_made(html)
-    with terminal.progress_bar(errors()) as progress:
+    check_report_path(html)
+    with terminal.progress_bar(error_console()) as progress:
         progress(0, 1, "training")
-        suite = digits.digits_suite(seed)
-        rows = digits.compare(suite, seed=seed, progress=progress)
+        suite = digits.make_digits_suite(seed)
+        rows = digits.compare_methods(suite, seed=seed, progress=progress)
     if as_json:
         plain = [
             {
@@ -49,13 +49,13 @@ def demo(
             }
             for r in rows
         ]
-        show_json(plain)
+        print_json(plain)
     else:
         terminal.show_comparison(console(), rows, float(suite.source.correct.mean()))
     if save is not None:
-        written = digits.save(suite, save)
-        note(f"{len(written)} files written to {save}")
+        written = digits.save_suite(suite, save)
+        print_note(f"{len(written)} files written to {save}")
     if html is not None:
         title = "Digits, shifted: estimated against true accuracy"
         report.write_page(report.comparison_page(rows, title=title), html)
-        note(f"Report written to {html}")
+        print_note(f"Report written to {html}")

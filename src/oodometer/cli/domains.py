@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from oodometer.cli._options import AsJson, console, show_json
-from oodometer.parallel.pickling import VARIABLE
+from oodometer.cli._options import AsJson, console, print_json
+from oodometer.parallel.pickling import DATA_FOLDER_VARIABLE
 from oodometer.report import terminal
 
 if TYPE_CHECKING:
-    from oodometer.studies.domains.group import Group
+    from oodometer.studies.domains.group import DomainGroup
 
 
 def domains(
@@ -22,11 +22,11 @@ def domains(
         str | None,
         typer.Option(
             help="The domains of this group: its name, or a TOML file of your own.",
-            autocompletion=lambda: _names(),
+            autocompletion=lambda: _group_names(),
         ),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help=f"Where files are looked for; else ${VARIABLE}.")
+        Path | None, typer.Option(help=f"Where files are looked for; else ${DATA_FOLDER_VARIABLE}.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -34,56 +34,56 @@ def domains(
 
     Example: oodometer domains --group pacs --data ~/data
     """
-    found = _every(data) if group is None else (_opened(group, data),)
+    found = _available_groups(data) if group is None else (_open_group(group, data),)
     if as_json:
-        show_json([_described(one) for one in found])
+        print_json([_describe_group(one) for one in found])
     elif group is None:
-        _show_all(found, data)
+        _show_groups(found, data)
     else:
-        _show_one(found[0])
+        _show_group(found[0])
 
 
-def _names() -> list[str]:
+def _group_names() -> list[str]:
     from oodometer.studies.domains import group as groups
 
-    return list(groups.names())
+    return list(groups.available_names())
 
 
-def _every(data: Path | None) -> tuple[Group, ...]:
+def _available_groups(data: Path | None) -> tuple[DomainGroup, ...]:
     from oodometer.studies.domains import group as groups
     from oodometer.studies.domains.hypersphere_group import hypersphere
 
-    return (*groups.every(root=data), hypersphere())
+    return (*groups.available(root=data), hypersphere())
 
 
-def _opened(name: str, data: Path | None) -> Group:
+def _open_group(name: str, data: Path | None) -> DomainGroup:
     from oodometer.studies.domains import group as groups
-    from oodometer.studies.training.spec import group_of
+    from oodometer.studies.training.spec import resolve_group
 
     if name.lower().endswith(".toml"):
-        return groups.opened(name, root=data)
-    return group_of(name, Path(), data)
+        return groups.open_group(name, root=data)
+    return resolve_group(name, Path(), data)
 
 
-def _described(group: Group) -> dict[str, Any]:
+def _describe_group(group: DomainGroup) -> dict[str, Any]:
     return {
         "name": group.name,
         "kind": group.kind,
         "about": group.about,
         "classes": list(group.classes),
         "root": None if group.root is None else str(group.root),
-        "domains": {name: {"missing": group.missing(name)} for name in group.domains},
+        "domains": {name: {"missing": group.missing_reason(name)} for name in group.domains},
     }
 
 
-def _show_all(found: tuple[Group, ...], data: Path | None) -> None:
+def _show_groups(groups: tuple[DomainGroup, ...], data: Path | None) -> None:
     rows = [
-        (one.name, one.kind, f"{len(one.found)} of {len(one.domains)}", ", ".join(one.domains), one.about)
-        for one in found
+        (one.name, one.kind, f"{len(one.available_domains)} of {len(one.domains)}", ", ".join(one.domains), one.about)
+        for one in groups
     ]  # fmt: skip
-    place = data or os.environ.get(VARIABLE)
+    place = data or os.environ.get(DATA_FOLDER_VARIABLE)
     title = f"Domain groups, and how many of their domains are in {place}" if place else (
-        f"Domain groups; set {VARIABLE}, or say --data, to look for their files"
+        f"Domain groups; set {DATA_FOLDER_VARIABLE}, or say --data, to look for their files"
     )  # fmt: skip
     console().print(terminal.table(title, ("group", "kind", "found", "domains", "about"), rows))
     console().print()
@@ -93,12 +93,12 @@ def _show_all(found: tuple[Group, ...], data: Path | None) -> None:
     console().print(Text(last))
 
 
-def _show_one(group: Group) -> None:
+def _show_group(group: DomainGroup) -> None:
     classes = f"{len(group.classes)} classes" if group.classes else "classes as the folders say"
     title = f"{group.name}: {group.about or group.kind}, {classes}"
     prefix = f"{group.name}/"
     rows = []
     for name in group.domains:
-        why = group.missing(name)
+        why = group.missing_reason(name)
         rows.append((name, "found" if why is None else why.removeprefix(f"{prefix}{name}: ")))
     console().print(terminal.table(title, ("domain", "on this machine"), rows))

@@ -9,48 +9,65 @@ from typing import Annotated, Any
 import typer
 
 import oodometer
-from oodometer.assessment.optional_analyses import Asked, More, more
+from oodometer.assessment.optional_analyses import (
+    AdditionalRequests,
+    AdditionalResults,
+    run_additional,
+)
 from oodometer.assessment.result import Assessment
-from oodometer.cli._history_option import Past, opened_history
+from oodometer.cli._history_option import HistoryPaths, load_history
 from oodometer.cli._options import (
     AsJson,
-    Html,
+    HtmlPath,
     Seed,
+    check_report_path,
     console,
-    errors,
-    note,
-    page_can_be_made,
-    show_json,
+    error_console,
+    print_json,
+    print_note,
 )
-from oodometer.cli._provenance import reproduced, written
-from oodometer.cli._streaming_options import WHOLE, Reading, Scheduler, Stream, Workers, no_second
+from oodometer.cli._provenance import provenance, write_report_page
+from oodometer.cli._streaming_options import (
+    DEFAULT_READ_OPTIONS,
+    FileReadOptions,
+    ReaderScheduler,
+    ReaderWorkers,
+    StreamFiles,
+    reject_other_models,
+)
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
 from oodometer.core.validation import is_blank
-from oodometer.data.prediction_files import Columns, Outputs
+from oodometer.data.prediction_files import PredictionColumns, ScoreFile
 from oodometer.report import terminal
 
-Second = Annotated[
+OtherModelPaths = Annotated[
     list[Path] | None,
     typer.Option(help="Another model's outputs on the target, trained alike (for gde)."),
 ]
-SecondSource = Annotated[
+OtherModelSourcePaths = Annotated[
     list[Path] | None,
     typer.Option(help="The other models' outputs on the source, in the same order (for aline)."),
 ]
-Method = Annotated[list[str] | None, typer.Option(help="Just this method; may be given again.")]
-Labels = Annotated[str | None, typer.Option(help="Column of the true classes. [default: label]")]
-Probs = Annotated[
+MethodNames = Annotated[
+    list[str] | None, typer.Option(help="Just this method; may be given again.")
+]
+LabelColumn = Annotated[
+    str | None, typer.Option(help="Column of the true classes. [default: label]")
+]
+ProbColumns = Annotated[
     str | None, typer.Option(help="List column, or prefix of columns, of probabilities.")
 ]
-Logits = Annotated[str | None, typer.Option(help="List column, or prefix of columns, of logits.")]
-Classes = Annotated[
+LogitColumns = Annotated[
+    str | None, typer.Option(help="List column, or prefix of columns, of logits.")
+]
+ScoreClassNames = Annotated[
     str | None, typer.Option(help="Class names in order, between commas, for a list column.")
 ]
-By = Annotated[
+SegmentColumn = Annotated[
     str | None, typer.Option(help="Also an estimate for every value (or day) of this column.")
 ]
-Heat = Annotated[str, typer.Option("--temperature", help="'fit', 'none' or a number.")]
+TemperatureText = Annotated[str, typer.Option("--temperature", help="'fit', 'none' or a number.")]
 Replicates = Annotated[int, typer.Option(help="Of the bootstrap.")]
 
 
@@ -59,9 +76,9 @@ def estimate(
         Path, typer.Argument(metavar="SOURCE", help="Outputs on labelled validation data.")
     ],
     target: Annotated[Path, typer.Argument(metavar="TARGET", help="Outputs on the new data.")],
-    second: Second = None,
-    second_source: SecondSource = None,
-    history: Past = None,
+    second: OtherModelPaths = None,
+    second_source: OtherModelSourcePaths = None,
+    history: HistoryPaths = None,
     metrics: Annotated[
         bool,
         typer.Option("--metrics", help="Also precision, recall, F1, AUROC and average precision."),
@@ -73,20 +90,20 @@ def estimate(
         float | None,
         typer.Option(help="Also a verdict: is at most this fraction of accuracy lost?"),
     ] = None,
-    method: Method = None,
-    labels: Labels = None,
-    probs: Probs = None,
-    logits: Logits = None,
-    classes: Classes = None,
-    by: By = None,
-    temperature: Heat = "fit",
+    method: MethodNames = None,
+    labels: LabelColumn = None,
+    probs: ProbColumns = None,
+    logits: LogitColumns = None,
+    classes: ScoreClassNames = None,
+    by: SegmentColumn = None,
+    temperature: TemperatureText = "fit",
     seed: Seed = 0,
     replicates: Replicates = 200,
-    stream: Stream = False,
-    workers: Workers = 0,
-    scheduler: Scheduler = None,
+    stream: StreamFiles = False,
+    workers: ReaderWorkers = 0,
+    scheduler: ReaderScheduler = None,
     as_json: AsJson = False,
-    html: Html = None,
+    html: HtmlPath = None,
     fail_below: Annotated[
         float | None, typer.Option(help="Exit with 1 if the headline is under this fraction.")
     ] = None,
@@ -104,113 +121,123 @@ def estimate(
 
     Example: oodometer estimate validation.parquet "scores/*.parquet" --workers 4
     """
-    _fraction(fail_below, "--fail-below")
-    page_can_be_made(html)
-    columns = named_columns(labels, probs, logits, classes)
-    others = Others(tuple(second or ()), tuple(second_source or ()), tuple(history or ()))
-    files = Files(source, target, others, columns, by)
-    reading = Reading(stream, workers, scheduler)
-    asked = Asked(metrics, bound, margin)
-    settings = Settings(method, temperature, seed, replicates, asked, reading)
-    found = assessed(files, settings)
+    _check_fraction(fail_below, "--fail-below")
+    check_report_path(html)
+    columns = parse_columns(labels, probs, logits, classes)
+    others = AdditionalFiles(tuple(second or ()), tuple(second_source or ()), tuple(history or ()))
+    files = AssessmentFiles(source, target, others, columns, by)
+    reading = FileReadOptions(stream, workers, scheduler)
+    asked = AdditionalRequests(metrics, bound, margin)
+    settings = AssessmentSettings(method, temperature, seed, replicates, asked, reading)
+    found = assess_files(files, settings)
     if as_json:
-        beside = {"more": found.more.to_dict()} if settings.asked != Asked() else {}
-        show_json({**found.assessment.to_dict(), **beside})
+        beside = (
+            {"more": found.additional.to_dict()}
+            if settings.requests != AdditionalRequests()
+            else {}
+        )
+        print_json({**found.assessment.to_dict(), **beside})
     else:
         terminal.show_assessment(console(), found.assessment)
-        terminal.show_more(console(), found.more)
+        terminal.show_additional(console(), found.additional)
     if html is not None:
-        written(page_of(files, found), html)
+        write_report_page(render_assessment_page(files, found), html)
     if fail_below is not None and found.assessment.headline.estimate.value < fail_below:
         raise typer.Exit(1)
 
 
 @dataclass(frozen=True)
-class Others:
+class AdditionalFiles:
     """Files beside the two: other models' outputs on either side, and past domains."""
 
-    second: tuple[Path, ...] = ()
-    second_source: tuple[Path, ...] = ()
+    other_models: tuple[Path, ...] = ()
+    other_models_on_source: tuple[Path, ...] = ()
     history: tuple[Path, ...] = ()
 
     @property
     def paths(self) -> tuple[Path, ...]:
         """All of them."""
-        return (*self.second, *self.second_source, *self.history)
+        return (*self.other_models, *self.other_models_on_source, *self.history)
 
 
 @dataclass(frozen=True)
-class Files:
+class AssessmentFiles:
     """Which files are assessed, and what their columns are called."""
 
     source: Path
     target: Path
-    others: Others
-    columns: Columns
-    by: str | None
+    additional: AdditionalFiles
+    columns: PredictionColumns
+    segment_by: str | None
 
 
 @dataclass(frozen=True)
-class Settings:
+class AssessmentSettings:
     """How they are assessed, as the command has it."""
 
     methods: list[str] | None
     temperature: str
     seed: int
     replicates: int
-    asked: Asked = field(default_factory=Asked)
-    reading: Reading = WHOLE
+    requests: AdditionalRequests = field(default_factory=AdditionalRequests)
+    read_options: FileReadOptions = DEFAULT_READ_OPTIONS
 
 
 @dataclass(frozen=True, eq=False)
-class Assessed:
+class FileAssessment:
     """What was found, and of which predictions."""
 
     assessment: Assessment
-    more: More
+    additional: AdditionalResults
     source: Predictions
     target: Predictions
 
 
-def named_columns(
+def parse_columns(
     labels: str | None, probs: str | None, logits: str | None, classes: str | None
-) -> Columns:
+) -> PredictionColumns:
     """What the user calls things."""
-    return Columns(labels, probs, logits, None if classes is None else tuple(classes.split(",")))
+    return PredictionColumns(
+        labels, probs, logits, None if classes is None else tuple(classes.split(","))
+    )
 
 
-def assessed(files: Files, settings: Settings) -> Assessed:
+def assess_files(files: AssessmentFiles, settings: AssessmentSettings) -> FileAssessment:
     """Read the files and estimate."""
-    in_pieces = settings.reading.in_pieces(files.source, files.target)
-    found, source, target = (_in_pieces if in_pieces else _whole)(files, settings)
-    asked = settings.asked
-    beside = more(asked, source, target, temperature=found.temperature, seed=found.seed)
-    if asked != Asked() and target.n < found.n_target:
+    in_pieces = settings.read_options.should_stream(files.source, files.target)
+    found, source, target = (_assess_in_batches if in_pieces else _assess_in_memory)(
+        files, settings
+    )
+    asked = settings.requests
+    beside = run_additional(asked, source, target, temperature=found.temperature, seed=found.seed)
+    if asked != AdditionalRequests() and target.n < found.n_target:
         told = f"All of this is of a random sample of {target.n:,} rows of the target."
         beside = replace(beside, reasons=(*beside.reasons, told))
-    return Assessed(found, beside, source, target)
+    return FileAssessment(found, beside, source, target)
 
 
-Read = tuple[Assessment, Predictions, Predictions]
+AssessmentAndPredictions = tuple[Assessment, Predictions, Predictions]
 
 
-def _whole(files: Files, settings: Settings) -> Read:
+def _assess_in_memory(
+    files: AssessmentFiles, settings: AssessmentSettings
+) -> AssessmentAndPredictions:
     """What was found, and of what rows."""
-    source = Outputs.open(files.source).predictions(files.columns, labelled=True)
-    opened = Outputs.open(files.target)
+    source = ScoreFile.open(files.source).predictions(files.columns, labelled=True)
+    opened = ScoreFile.open(files.target)
     target = opened.predictions(files.columns, labelled=False)
-    others = files.others
-    with terminal.progress_bar(errors()) as progress:
+    others = files.additional
+    with terminal.progress_bar(error_console()) as progress:
         found = oodometer.estimate(
             source,
             target,
-            second=_peers(others.second, files.columns),
-            second_source=_peers(others.second_source, files.columns),
-            labelled=_some_labels(opened, files.columns),
-            history=opened_history(others.history, files.columns),
+            other_models=_load_other_models(others.other_models, files.columns),
+            other_models_on_source=_load_other_models(others.other_models_on_source, files.columns),
+            target_labels=_partial_labels(opened, files.columns),
+            history=load_history(others.history, files.columns),
             methods=settings.methods,
-            temperature=_temperature(settings.temperature),
-            by=None if files.by is None else opened.column(files.by),
+            temperature=_parse_temperature(settings.temperature),
+            segment_by=None if files.segment_by is None else opened.column(files.segment_by),
             seed=settings.seed,
             replicates=settings.replicates,
             progress=progress,
@@ -218,57 +245,61 @@ def _whole(files: Files, settings: Settings) -> Read:
     return found, source, target
 
 
-def _in_pieces(files: Files, settings: Settings) -> Read:
+def _assess_in_batches(
+    files: AssessmentFiles, settings: AssessmentSettings
+) -> AssessmentAndPredictions:
     """The same of files that are not read whole; of the target, a sample."""
-    from oodometer.assessment.streaming import Asked as OfFiles
+    from oodometer.assessment.streaming import EstimateOptions as OfFiles
 
-    no_second((*files.others.second, *files.others.second_source))
-    heat = _temperature(settings.temperature)
-    asked = OfFiles(settings.methods, heat, files.by, settings.seed, settings.replicates)
-    past = opened_history(files.others.history, files.columns)
-    found = settings.reading.assessed(files.source, files.target, files.columns, asked, past)
+    reject_other_models((*files.additional.other_models, *files.additional.other_models_on_source))
+    heat = _parse_temperature(settings.temperature)
+    asked = OfFiles(settings.methods, heat, files.segment_by, settings.seed, settings.replicates)
+    past = load_history(files.additional.history, files.columns)
+    found = settings.read_options.assess(files.source, files.target, files.columns, asked, past)
     return found.assessment, found.source, found.sample
 
 
-def _peers(paths: tuple[Path, ...], columns: Columns) -> list[Predictions] | None:
-    return [Outputs.open(path).predictions(columns, labelled=False) for path in paths] or None
+def _load_other_models(
+    paths: tuple[Path, ...], columns: PredictionColumns
+) -> list[Predictions] | None:
+    return [ScoreFile.open(path).predictions(columns, labelled=False) for path in paths] or None
 
 
-def _some_labels(target: Outputs, columns: Columns) -> list[Any] | None:
+def _partial_labels(target: ScoreFile, columns: PredictionColumns) -> list[Any] | None:
     """The labels of a target that has some; where every row has one, nothing was left to tell."""
-    found = target.some_labels(columns)
+    found = target.partial_labels(columns)
     if found is None or any(is_blank(value) for value in found):
         return found
-    note(
+    print_note(
         f"Every row of {target.path.name} has a label; they are not looked at. "
         f"`oodometer metrics none {target.path.name}` tells the accuracy."
     )
     return None
 
 
-def page_of(files: Files, found: Assessed) -> str:
+def render_assessment_page(files: AssessmentFiles, result: FileAssessment) -> str:
     """The report."""
     from oodometer import report
 
     return report.assessment_page(
-        found.assessment,
-        found.source,
-        found.target,
-        more=found.more,
+        result.assessment,
+        result.source,
+        result.target,
+        additional_results=result.additional,
         title=f"{files.target.name}: how accurate without labels?",
-        reproduce=reproduced(
-            [files.source, files.target, *files.others.paths], seed=found.assessment.seed
+        reproduce=provenance(
+            [files.source, files.target, *files.additional.paths], seed=result.assessment.seed
         ),
     )
 
 
-def _fraction(value: float | None, option: str) -> None:
+def _check_fraction(value: float | None, option: str) -> None:
     if value is not None and not 0.0 <= value <= 1.0:
         hint = f" Did you mean {value / 100:g}?" if 1 < value <= 100 else ""
         raise InputError(f"{option} is a fraction from 0 to 1; got {value:g}.{hint}")
 
 
-def _temperature(text: str) -> Any:
+def _parse_temperature(text: str) -> Any:
     if text in ("fit", "none"):
         return "fit" if text == "fit" else None
     try:

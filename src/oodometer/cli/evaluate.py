@@ -10,21 +10,21 @@ import typer
 
 from oodometer.cli._model_and_data_options import (
     DATA_HELP,
-    Classes,
-    InputsAre,
-    Labels,
-    Mean,
-    OutputsAre,
-    Size,
-    SkipBad,
-    Std,
-    Text,
-    Timeout,
+    ClassNamesOption,
+    ImageSize,
+    InputColumns,
+    LabelField,
+    OutputTypeOption,
+    PixelMean,
+    PixelStd,
+    RequestTimeout,
+    SkipUnreadable,
+    TextColumns,
     TrustPickle,
-    opened_dataset,
-    opened_model,
+    open_dataset,
+    open_model,
 )
-from oodometer.cli._options import AsJson, Seed, errors
+from oodometer.cli._options import AsJson, Seed, error_console
 from oodometer.cli._scores import (
     MODEL_OR_NONE_HELP,
     NO_MODEL,
@@ -51,16 +51,16 @@ def metrics(
             help="Also after corruptions: all, noise, blur, weather, digital, fog, jpeg-3 …"
         ),
     ] = None,
-    labels: Labels = None,
-    text: Text = None,
-    inputs: InputsAre = None,
-    size: Size = None,
-    skip_bad: SkipBad = False,
-    classes: Classes = None,
-    outputs: OutputsAre = None,
-    mean: Mean = None,
-    std: Std = None,
-    timeout: Timeout = None,
+    labels: LabelField = None,
+    text: TextColumns = None,
+    inputs: InputColumns = None,
+    size: ImageSize = None,
+    skip_bad: SkipUnreadable = False,
+    classes: ClassNamesOption = None,
+    outputs: OutputTypeOption = None,
+    mean: PixelMean = None,
+    std: PixelStd = None,
+    timeout: RequestTimeout = None,
     trust_pickle: TrustPickle = False,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -74,9 +74,9 @@ def metrics(
     if model == NO_MODEL:
         network, known = None, read_outputs(Path(data), labels, classes, labelled=True)
     else:
-        network = opened_model(model, classes, outputs, trust_pickle, (mean, std), timeout)
-        known = opened_dataset(data, labels, text, inputs, size, skip_bad)
-    with terminal.progress_bar(errors()) as progress:
+        network = open_model(model, classes, outputs, trust_pickle, (mean, std), timeout)
+        known = open_dataset(data, labels, text, inputs, size, skip_bad)
+    with terminal.progress_bar(error_console()) as progress:
         found = evaluate(
             network,
             known,

@@ -7,46 +7,51 @@ from typing import Annotated
 
 import typer
 
-from oodometer.cli._invariance_provenance import ExamplesOf, remade, shown_again, shown_model
+from oodometer.cli._invariance_provenance import (
+    ExamplesModelName,
+    invariance_provenance,
+    recreate_sampler,
+    validate_model_name,
+)
 from oodometer.cli._model_and_data_options import (
     DATA_HELP,
     MODEL_HELP,
-    Batch,
-    Classes,
-    Draws,
-    Filler,
-    InputsAre,
+    BatchSize,
+    ClassNamesOption,
+    DrawCount,
+    FillMaskModelPath,
+    ImageSize,
+    InputColumns,
     Magnitude,
-    Mean,
-    OutputsAre,
-    Reference,
-    Size,
-    SkipBad,
-    Std,
-    Text,
-    Threads,
-    Timeout,
+    OutputTypeOption,
+    PixelMean,
+    PixelStd,
+    ReferencePath,
+    RequestTimeout,
+    SkipUnreadable,
+    TextColumns,
+    ThreadCount,
     TransformName,
-    Translator,
+    TranslatorPaths,
     TrustPickle,
-    Wordnet,
-    chosen_transform,
-    folder_can_be_made,
-    opened_dataset,
-    opened_model,
+    WordnetFolder,
+    check_gallery_folder,
+    make_transform,
+    open_dataset,
+    open_model,
 )
 from oodometer.cli._options import (
     AsJson,
-    Html,
+    HtmlPath,
     Seed,
+    check_report_path,
     console,
-    errors,
-    note,
-    page_can_be_made,
-    show_json,
+    error_console,
+    print_json,
+    print_note,
 )
-from oodometer.cli._provenance import written
-from oodometer.cli._run_options import Scheduler, Workers, runner_beside
+from oodometer.cli._provenance import write_report_page
+from oodometer.cli._run_options import Scheduler, Workers, make_optional_runner
 from oodometer.report import terminal
 
 
@@ -57,10 +62,10 @@ def invariance(
     data: Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)],
     transform: TransformName = None,
     magnitude: Magnitude = None,
-    wordnet: Wordnet = None,
-    filler: Filler = None,
-    translator: Translator = None,
-    draws: Draws = 10,
+    wordnet: WordnetFolder = None,
+    filler: FillMaskModelPath = None,
+    translator: TranslatorPaths = None,
+    draws: DrawCount = 10,
     no_identity: Annotated[
         bool, typer.Option("--no-identity", help="The example itself has no vote.")
     ] = False,
@@ -70,25 +75,25 @@ def invariance(
     budget: Annotated[
         int | None, typer.Option(help="Show each model at most so many inputs.")
     ] = None,
-    reference: Reference = None,
+    reference: ReferencePath = None,
     save_examples: Annotated[
         Path | None, typer.Option(help="Write the least invariant neighborhoods to this folder.")
     ] = None,
-    html: Html = None,
-    examples_of: ExamplesOf = None,
-    text: Text = None,
-    inputs: InputsAre = None,
-    size: Size = None,
-    skip_bad: SkipBad = False,
-    classes: Classes = None,
-    outputs: OutputsAre = None,
-    mean: Mean = None,
-    std: Std = None,
-    timeout: Timeout = None,
+    html: HtmlPath = None,
+    examples_of: ExamplesModelName = None,
+    text: TextColumns = None,
+    inputs: InputColumns = None,
+    size: ImageSize = None,
+    skip_bad: SkipUnreadable = False,
+    classes: ClassNamesOption = None,
+    outputs: OutputTypeOption = None,
+    mean: PixelMean = None,
+    std: PixelStd = None,
+    timeout: RequestTimeout = None,
     trust_pickle: TrustPickle = False,
     seed: Seed = 0,
-    batch: Batch = None,
-    threads: Threads = 1,
+    batch: BatchSize = None,
+    threads: ThreadCount = 1,
     workers: Workers = 0,
     scheduler: Scheduler = None,
     as_json: AsJson = False,
@@ -97,24 +102,24 @@ def invariance(
 
     Example: oodometer invariance model.onnx photos/ -t randaugment --precision 0.01
     """
+    from oodometer.neighborhood import as_models
     from oodometer.neighborhood import invariance as measured
-    from oodometer.neighborhood import opened_models
 
-    runner = runner_beside(workers, scheduler)
-    page_can_be_made(html)
-    folder_can_be_made(save_examples)
-    models = opened_models(
-        [opened_model(one, classes, outputs, trust_pickle, (mean, std), timeout) for one in model]
+    runner = make_optional_runner(workers, scheduler)
+    check_report_path(html)
+    check_gallery_folder(save_examples)
+    models = as_models(
+        [open_model(one, classes, outputs, trust_pickle, (mean, std), timeout) for one in model]
     )
-    shown = shown_model(examples_of, models)
-    dataset = opened_dataset(data, None, text, inputs, size, skip_bad)
-    chosen = chosen_transform(transform, dataset, magnitude, wordnet, filler, translator)
+    shown = validate_model_name(examples_of, models)
+    dataset = open_dataset(data, None, text, inputs, size, skip_bad)
+    chosen = make_transform(transform, dataset, magnitude, wordnet, filler, translator)
     known = (
         None
         if reference is None
-        else opened_dataset(str(reference), None, text, inputs, size, skip_bad)
+        else open_dataset(str(reference), None, text, inputs, size, skip_bad)
     )
-    with terminal.progress_bar(errors()) as progress:
+    with terminal.progress_bar(error_console()) as progress:
         found = measured(
             models,
             dataset,
@@ -122,30 +127,30 @@ def invariance(
             draws=draws,
             identity=not no_identity,
             precision=precision,
-            budget=budget,
+            max_inputs=budget,
             reference=known,
             seed=seed,
-            batch=batch,
+            batch_size=batch,
             threads=threads,
             runner=runner,
             progress=progress,
         )
     if as_json:
-        show_json(found.to_dict())
+        print_json(found.to_dict())
     else:
         terminal.show_neighborhoods(console(), found, dataset.kind)
     if save_examples is None and html is None:
         return
-    show = shown_again(dataset, chosen, seed, known)
+    show = recreate_sampler(dataset, chosen, seed, known)
     if save_examples is not None:
         from oodometer.report.gallery import write_gallery
 
         count = write_gallery(save_examples, found, show)
-        note(f"Neighborhoods of {count} examples written to {save_examples}")
+        print_note(f"Neighborhoods of {count} examples written to {save_examples}")
     if html is not None:
         from oodometer.report import invariance_page
 
         title = f"{found.data}: how stable are decisions?"
-        facts = remade(model, found.seed, found)
+        facts = invariance_provenance(model, found.seed, found)
         page = invariance_page(found, show, title=title, reproduce=facts, model=shown)
-        written(page, html)
+        write_report_page(page, html)

@@ -11,22 +11,22 @@ import typer
 
 from oodometer.cli._model_and_data_options import (
     DATA_HELP,
-    Classes,
-    InputsAre,
-    Labels,
-    Mean,
-    OutputsAre,
-    Size,
-    SkipBad,
-    Std,
-    Text,
-    Timeout,
+    ClassNamesOption,
+    ImageSize,
+    InputColumns,
+    LabelField,
+    OutputTypeOption,
+    PixelMean,
+    PixelStd,
+    RequestTimeout,
+    SkipUnreadable,
+    TextColumns,
     TrustPickle,
-    opened_dataset,
-    opened_model,
+    open_dataset,
+    open_model,
 )
-from oodometer.cli._options import AsJson, Seed, errors
-from oodometer.cli._run_options import Scheduler, Workers, runner_beside
+from oodometer.cli._options import AsJson, Seed, error_console
+from oodometer.cli._run_options import Scheduler, Workers, make_optional_runner
 from oodometer.cli._scores import (
     MODEL_OR_NONE_HELP,
     NO_MODEL,
@@ -63,16 +63,16 @@ def measure(
     replicates: Annotated[
         int, typer.Option(help="Random 80 % of the rows to measure again, for the noise.")
     ] = 0,
-    labels: Labels = None,
-    text: Text = None,
-    inputs: InputsAre = None,
-    size: Size = None,
-    skip_bad: SkipBad = False,
-    classes: Classes = None,
-    outputs: OutputsAre = None,
-    mean: Mean = None,
-    std: Std = None,
-    timeout: Timeout = None,
+    labels: LabelField = None,
+    text: TextColumns = None,
+    inputs: InputColumns = None,
+    size: ImageSize = None,
+    skip_bad: SkipUnreadable = False,
+    classes: ClassNamesOption = None,
+    outputs: OutputTypeOption = None,
+    mean: PixelMean = None,
+    std: PixelStd = None,
+    timeout: RequestTimeout = None,
     trust_pickle: TrustPickle = False,
     seed: Seed = 0,
     workers: Workers = 0,
@@ -85,31 +85,31 @@ def measure(
     """
     from oodometer.measures import measure as measured
 
-    runner = runner_beside(workers, scheduler)
+    runner = make_optional_runner(workers, scheduler)
 
     def opened(thing: str, *, labelled: bool = True) -> Any:
         if model == NO_MODEL:
             return read_outputs(Path(thing), labels, classes, labelled=labelled)
         try:
-            return opened_dataset(thing, labels, text, inputs, size, skip_bad)
+            return open_dataset(thing, labels, text, inputs, size, skip_bad)
         except InputError:
             # Where the target has the column of labels, it must not be taken for an input.
             if labelled or labels is None:
                 raise
-            return opened_dataset(thing, None, text, inputs, size, skip_bad)
+            return open_dataset(thing, None, text, inputs, size, skip_bad)
 
     network = (
         None
         if model == NO_MODEL
-        else opened_model(model, classes, outputs, trust_pickle, (mean, std), timeout)
+        else open_model(model, classes, outputs, trust_pickle, (mean, std), timeout)
     )
-    with terminal.progress_bar(errors()) as progress:
+    with terminal.progress_bar(error_console()) as progress:
         found = measured(
             split_names(measures),
             network,
-            _domains(source, opened),
+            _open_domains(source, opened),
             opened(target, labelled=False),
-            training=_domains(training or [], opened),
+            training=_open_domains(training or [], opened),
             layer=layer,
             replicates=replicates,
             seed=seed,
@@ -122,14 +122,14 @@ def measure(
     show_scores(found, as_json)
 
 
-def _domains(things: Sequence[str], opened: Any) -> Any:
+def _open_domains(paths: Sequence[str], open_data: Any) -> Any:
     """One dataset, or several by their names."""
-    if len(things) < 2:
-        return opened(things[0]) if things else None
-    names = [Path(thing).stem for thing in things]
+    if len(paths) < 2:
+        return open_data(paths[0]) if paths else None
+    names = [Path(thing).stem for thing in paths]
     if len(set(names)) < len(names):
-        names = [str(thing) for thing in things]
+        names = [str(thing) for thing in paths]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise InputError(f"{twice[0]!r} stands more than once among the domains. Give it once.")
-    return {name: opened(thing) for name, thing in zip(names, things, strict=True)}
+    return {name: open_data(thing) for name, thing in zip(names, paths, strict=True)}

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from oodometer.cli._options import AsJson, console, show_json
+from oodometer.cli._options import AsJson, console, print_json
 from oodometer.core.errors import UnknownName
 from oodometer.report import terminal
 
-TITLES = {
+FAMILY_TITLES = {
     "estimator": "Estimators of accuracy (oodometer estimate)",
     "measure": "Measures that may tell of the error (oodometer measure)",
     "metric": "Metrics on labelled data (oodometer metrics)",
@@ -21,7 +21,8 @@ def methods(
     family: Annotated[
         str | None,
         typer.Option(
-            help="Just these: estimator, measure or metric.", autocompletion=lambda: list(TITLES)
+            help="Just these: estimator, measure or metric.",
+            autocompletion=lambda: list(FAMILY_TITLES),
         ),
     ] = None,
     as_json: AsJson = False,
@@ -32,17 +33,17 @@ def methods(
     """
     from oodometer import estimators, measures, metrics  # many parts, which help has no use for
 
-    if family is not None and family.removesuffix("s") not in TITLES:
-        raise UnknownName("family", family, TITLES)
+    if family is not None and family.removesuffix("s") not in FAMILY_TITLES:
+        raise UnknownName("family", family, FAMILY_TITLES)
     families: dict[str, tuple[Any, ...]] = {
-        "estimator": estimators.every(),
-        "measure": measures.every(),
-        "metric": metrics.every(),
+        "estimator": estimators.available(),
+        "measure": measures.available(),
+        "metric": metrics.available(),
     }
     kept = [name for name in families if family is None or name == family.removesuffix("s")]
-    rows = [_described(member, name) for name in kept for member in families[name]]
+    rows = [_describe_method(member, name) for name in kept for member in families[name]]
     if as_json:
-        show_json(rows)
+        print_json(rows)
         return
     for place, name in enumerate(kept):
         if place:
@@ -53,10 +54,10 @@ def methods(
             if row["family"] == name
         ]
         columns = (name, "needs", "tells" if name == "metric" else "assumes", "paper")
-        console().print(terminal.table(TITLES[name], columns, cells))
+        console().print(terminal.table(FAMILY_TITLES[name], columns, cells))
 
 
-def _described(member: Any, family: str) -> dict[str, Any]:
+def _describe_method(member: Any, family: str) -> dict[str, Any]:
     return {
         "name": member.name,
         "label": getattr(member, "label", member.name),
@@ -64,5 +65,5 @@ def _described(member: Any, family: str) -> dict[str, Any]:
         "needs": list(getattr(member, "needs", ())),
         "assumes": member.assumes,
         "paper": getattr(member, "paper", ""),
-        "streams": bool(getattr(member, "streams", False)),
+        "streams": bool(getattr(member, "is_mergeable", False)),
     }

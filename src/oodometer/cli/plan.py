@@ -7,13 +7,19 @@ from typing import Annotated
 
 import typer
 
-from oodometer.assessment.labeling_plan import Plan, planned_labels
-from oodometer.assessment.ppi import chances
-from oodometer.cli._options import AsJson, Seed, console, note, show_json
-from oodometer.cli.estimate import Classes, Labels, Logits, Probs, named_columns
+from oodometer.assessment.labeling_plan import LabelingPlan, plan_labels
+from oodometer.assessment.ppi import expected_correctness
+from oodometer.cli._options import AsJson, Seed, console, print_json, print_note
+from oodometer.cli.estimate import (
+    LabelColumn,
+    LogitColumns,
+    ProbColumns,
+    ScoreClassNames,
+    parse_columns,
+)
 from oodometer.core.predictions import Predictions
-from oodometer.data.atomic import aside
-from oodometer.data.prediction_files import Outputs
+from oodometer.data.atomic import atomic_write
+from oodometer.data.prediction_files import ScoreFile
 
 
 def plan(
@@ -28,10 +34,10 @@ def plan(
     output: Annotated[
         Path | None, typer.Option(help="A CSV file to write the rows to; else they are printed.")
     ] = None,
-    labels: Labels = None,
-    probs: Probs = None,
-    logits: Logits = None,
-    classes: Classes = None,
+    labels: LabelColumn = None,
+    probs: ProbColumns = None,
+    logits: LogitColumns = None,
+    classes: ScoreClassNames = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -42,36 +48,36 @@ def plan(
 
     Example: oodometer plan new_site.parquet --half-width 0.02 --output to_label.csv
     """
-    columns = named_columns(labels, probs, logits, classes)
-    rows = Outputs.open(target).predictions(columns, labelled=False)
+    columns = parse_columns(labels, probs, logits, classes)
+    rows = ScoreFile.open(target).predictions(columns, labelled=False)
     scores = rows.confidence.astype(float)
     if source is not None:
-        known = Outputs.open(source).predictions(columns, labelled=True)
-        scores = chances(known, rows.in_class_order(known.class_names))
-    found = planned_labels(scores, half_width=half_width, seed=seed)
+        known = ScoreFile.open(source).predictions(columns, labelled=True)
+        scores = expected_correctness(known, rows.reorder_classes(known.class_names))
+    found = plan_labels(scores, half_width=half_width, seed=seed)
     if output is not None:
-        _write(found, rows, output)
+        _write_rows_to_label(found, rows, output)
     if as_json:
-        show_json(found.to_dict())
+        print_json(found.to_dict())
         return
-    console().print(_words(found, rows.n))
+    console().print(_plan_summary(found, rows.n))
     if output is None:
         console().print(", ".join(map(str, found.rows.tolist())), highlight=False)
 
 
-def _words(found: Plan, n: int) -> str:
-    wide = 100 * found.half_width
-    if found.needed == n:
+def _plan_summary(labeling_plan: LabelingPlan, n: int) -> str:
+    wide = 100 * labeling_plan.half_width
+    if labeling_plan.n_labels == n:
         return f"For ± {wide:g} points label all {n:,} rows."
     return (
-        f"For ± {wide:g} points label {found.needed:,} of {n:,} rows, if scores tell the truth; "
-        f"labels alone would take {found.alone:,} ({100 * found.saved:.0f} % are saved)."
+        f"For ± {wide:g} points label {labeling_plan.n_labels:,} of {n:,} rows, if scores tell the truth; "
+        f"labels alone would take {labeling_plan.n_labels_without_scores:,} ({100 * labeling_plan.label_savings:.0f} % are saved)."
     )
 
 
-def _write(found: Plan, rows: Predictions, path: Path) -> None:
+def _write_rows_to_label(labeling_plan: LabelingPlan, rows: Predictions, path: Path) -> None:
     lines = ["row,confidence,label"]
-    lines += [f"{row},{rows.confidence[row]:.4f}," for row in found.rows.tolist()]
-    with aside(path) as partial:
+    lines += [f"{row},{rows.confidence[row]:.4f}," for row in labeling_plan.rows.tolist()]
+    with atomic_write(path) as partial:
         partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    note(f"{found.needed:,} rows to label are in {path}")
+    print_note(f"{labeling_plan.n_labels:,} rows to label are in {path}")

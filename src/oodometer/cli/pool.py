@@ -8,40 +8,40 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from oodometer.cli._options import AsJson, console, errors, show_json
+from oodometer.cli._options import AsJson, console, error_console, print_json
 from oodometer.cli._run_options import (
-    Data,
+    DataFolder,
     Scheduler,
     Workers,
+    make_runner,
     resumable,
-    runner_of,
-    show_end,
-    show_reasons,
+    show_failures,
+    show_run_result,
 )
 from oodometer.report import terminal
 
 if TYPE_CHECKING:
-    from oodometer.studies.training.spec import Spec
+    from oodometer.studies.training.spec import PoolSpec
 
 app = typer.Typer(help="Many models trained in many ways, to judge by.", no_args_is_help=True)
 
 
-def _pools() -> list[str]:
+def _pool_names() -> list[str]:
     """What a shell completes."""
-    from oodometer.studies.training.spec import built_in
+    from oodometer.studies.training.spec import built_in_names
 
-    return list(built_in())
+    return list(built_in_names())
 
 
-Named = Annotated[
+PoolSpecName = Annotated[
     str,
     typer.Argument(
         metavar="SPEC",
         help="Its name (pool list), or a TOML file.",
-        autocompletion=_pools,
+        autocompletion=_pool_names,
     ),
 ]
-Folder = Annotated[
+PoolFolder = Annotated[
     Path | None, typer.Option(help="Where its models are. [default: pools/, and the pool's name]")
 ]
 
@@ -52,11 +52,11 @@ def list_pools(as_json: AsJson = False) -> None:
 
     Example: oodometer pool list
     """
-    from oodometer.studies.training.spec import Spec, built_in
+    from oodometer.studies.training.spec import PoolSpec, built_in_names
 
-    rows = [_described(Spec.open(name)) for name in built_in()]
+    rows = [_describe_pool(PoolSpec.open(name)) for name in built_in_names()]
     if as_json:
-        show_json(rows)
+        print_json(rows)
         return
     cells = [
         (
@@ -72,7 +72,7 @@ def list_pools(as_json: AsJson = False) -> None:
     console().print(terminal.table("Pools (oodometer pool run)", heads, cells))
 
 
-def _described(spec: Spec) -> dict[str, Any]:
+def _describe_pool(spec: PoolSpec) -> dict[str, Any]:
     recipes = spec.recipes()
     return {
         "name": spec.name,
@@ -85,12 +85,12 @@ def _described(spec: Spec) -> dict[str, Any]:
 
 @app.command()
 def run(
-    spec: Named,
-    folder: Folder = None,
+    spec: PoolSpecName,
+    folder: PoolFolder = None,
     workers: Workers = 0,
     scheduler: Scheduler = None,
     limit: Annotated[int | None, typer.Option(help="Train at most so many models now.")] = None,
-    data: Data = None,
+    data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
     """Train the models of SPEC that its folder lacks; killed at any moment, it goes on there.
@@ -100,29 +100,33 @@ def run(
     Example: oodometer pool run toy-mlp --workers 2
     """
     from oodometer.studies.training import run as train
-    from oodometer.studies.training.spec import Spec
+    from oodometer.studies.training.spec import PoolSpec
 
-    runner = runner_of(workers, scheduler)
-    opened = Spec.open(spec, data=data)
-    with resumable("Trained models"), terminal.progress_bar(errors()) as progress:
-        ran = train(opened, _folder(opened, folder), runner=runner, limit=limit, progress=progress)
-    show_end(ran, "models", as_json)
+    runner = make_runner(workers, scheduler)
+    opened = PoolSpec.open(spec, data=data)
+    with resumable("Trained models"), terminal.progress_bar(error_console()) as progress:
+        ran = train(
+            opened, _pool_folder(opened, folder), runner=runner, limit=limit, progress=progress
+        )
+    show_run_result(ran, "models", as_json)
 
 
 @app.command()
-def status(spec: Named, folder: Folder = None, data: Data = None, as_json: AsJson = False) -> None:
+def status(
+    spec: PoolSpecName, folder: PoolFolder = None, data: DataFolder = None, as_json: AsJson = False
+) -> None:
     """How far the pool of SPEC is, by domain and architecture.
 
     Example: oodometer pool status toy-mlp
     """
-    from oodometer.core.format import span
+    from oodometer.core.format import format_duration
     from oodometer.studies.training import status as standing_of
-    from oodometer.studies.training.spec import Spec
+    from oodometer.studies.training.spec import PoolSpec
 
-    opened = Spec.open(spec, data=data)
-    found = standing_of(opened, _folder(opened, folder))
+    opened = PoolSpec.open(spec, data=data)
+    found = standing_of(opened, _pool_folder(opened, folder))
     if as_json:
-        show_json(found.to_dict())
+        print_json(found.to_dict())
         return
     counts = ("done", "converged", "failed", "pending")
     rows = [
@@ -132,9 +136,9 @@ def status(spec: Named, folder: Folder = None, data: Data = None, as_json: AsJso
     rows.append(("all", "", *(str(found.total(name)) for name in counts)))
     console().print(terminal.table(opened.name, ("domains", "architecture", *counts), rows))
     if found.seconds_left:
-        console().print(Text(f"About {span(found.seconds_left)} left for one worker."))
-    show_reasons(found.failed, "models")
+        console().print(Text(f"About {format_duration(found.seconds_left)} left for one worker."))
+    show_failures(found.failed, "models")
 
 
-def _folder(spec: Spec, given: Path | None) -> Path:
-    return Path("pools") / spec.name if given is None else given
+def _pool_folder(spec: PoolSpec, folder: Path | None) -> Path:
+    return Path("pools") / spec.name if folder is None else folder

@@ -7,46 +7,51 @@ from typing import Annotated
 
 import typer
 
-from oodometer.cli._invariance_provenance import ExamplesOf, remade, shown_again, shown_model
+from oodometer.cli._invariance_provenance import (
+    ExamplesModelName,
+    invariance_provenance,
+    recreate_sampler,
+    validate_model_name,
+)
 from oodometer.cli._model_and_data_options import (
     DATA_HELP,
     MODEL_HELP,
-    Batch,
-    Classes,
-    Draws,
-    Filler,
-    InputsAre,
-    Labels,
+    BatchSize,
+    ClassNamesOption,
+    DrawCount,
+    FillMaskModelPath,
+    ImageSize,
+    InputColumns,
+    LabelField,
     Magnitude,
-    Mean,
-    OutputsAre,
-    Size,
-    SkipBad,
-    Std,
-    Text,
-    Threads,
-    Timeout,
+    OutputTypeOption,
+    PixelMean,
+    PixelStd,
+    RequestTimeout,
+    SkipUnreadable,
+    TextColumns,
+    ThreadCount,
     TransformName,
-    Translator,
+    TranslatorPaths,
     TrustPickle,
-    Wordnet,
-    chosen_transform,
-    opened_dataset,
-    opened_model,
+    WordnetFolder,
+    make_transform,
+    open_dataset,
+    open_model,
 )
 from oodometer.cli._options import (
     AsJson,
-    Html,
+    HtmlPath,
     Seed,
+    check_report_path,
     console,
-    errors,
-    page_can_be_made,
-    show_json,
+    error_console,
+    print_json,
 )
-from oodometer.cli._provenance import written
-from oodometer.cli._run_options import Scheduler, Workers, runner_beside
+from oodometer.cli._provenance import write_report_page
+from oodometer.cli._run_options import Scheduler, Workers, make_optional_runner
 from oodometer.core.errors import InputError
-from oodometer.data.prediction_files import Outputs
+from oodometer.data.prediction_files import ScoreFile
 from oodometer.report import terminal
 
 
@@ -56,10 +61,10 @@ def rank(
     by: Annotated[str, typer.Option(help="ni, pa, ne, ei, or an estimator such as atc-mc.")] = "ni",
     transform: TransformName = None,
     magnitude: Magnitude = None,
-    wordnet: Wordnet = None,
-    filler: Filler = None,
-    translator: Translator = None,
-    draws: Draws = 10,
+    wordnet: WordnetFolder = None,
+    filler: FillMaskModelPath = None,
+    translator: TranslatorPaths = None,
+    draws: DrawCount = 10,
     source: Annotated[
         str | None, typer.Option(help="Labelled source data, for an estimator.")
     ] = None,
@@ -67,22 +72,22 @@ def rank(
         Path | None,
         typer.Option(help="CSV of model, accuracy: those known on DATA, to predict the others'."),
     ] = None,
-    html: Html = None,
-    examples_of: ExamplesOf = None,
-    labels: Labels = None,
-    text: Text = None,
-    inputs: InputsAre = None,
-    size: Size = None,
-    skip_bad: SkipBad = False,
-    classes: Classes = None,
-    outputs: OutputsAre = None,
-    mean: Mean = None,
-    std: Std = None,
-    timeout: Timeout = None,
+    html: HtmlPath = None,
+    examples_of: ExamplesModelName = None,
+    labels: LabelField = None,
+    text: TextColumns = None,
+    inputs: InputColumns = None,
+    size: ImageSize = None,
+    skip_bad: SkipUnreadable = False,
+    classes: ClassNamesOption = None,
+    outputs: OutputTypeOption = None,
+    mean: PixelMean = None,
+    std: PixelStd = None,
+    timeout: RequestTimeout = None,
     trust_pickle: TrustPickle = False,
     seed: Seed = 0,
-    batch: Batch = None,
-    threads: Threads = 1,
+    batch: BatchSize = None,
+    threads: ThreadCount = 1,
     workers: Workers = 0,
     scheduler: Scheduler = None,
     as_json: AsJson = False,
@@ -91,41 +96,41 @@ def rank(
 
     Example: oodometer rank a.onnx b.onnx c.onnx --data photos/ -t randaugment
     """
-    from oodometer.neighborhood import opened_models
+    from oodometer.neighborhood import as_models
     from oodometer.neighborhood.ranking import rank as ranked
 
     if len(model) < 2:
         raise InputError(f"There must be two models or more to rank; got {len(model)}.")
-    runner = runner_beside(workers, scheduler)
-    page_can_be_made(html)
-    models = opened_models(
-        [opened_model(one, classes, outputs, trust_pickle, (mean, std), timeout) for one in model]
+    runner = make_optional_runner(workers, scheduler)
+    check_report_path(html)
+    models = as_models(
+        [open_model(one, classes, outputs, trust_pickle, (mean, std), timeout) for one in model]
     )
-    shown = shown_model(examples_of, models)
-    accuracies = None if known is None else _accuracies(known)
+    shown = validate_model_name(examples_of, models)
+    accuracies = None if known is None else _load_accuracies(known)
     # Labels are the source's; without a source they are the data's own, for the report alone.
-    dataset = opened_dataset(data, None if source else labels, text, inputs, size, skip_bad)
+    dataset = open_dataset(data, None if source else labels, text, inputs, size, skip_bad)
     labelled = (
-        None if source is None else opened_dataset(source, labels, text, inputs, size, skip_bad)
+        None if source is None else open_dataset(source, labels, text, inputs, size, skip_bad)
     )
-    chosen = chosen_transform(transform, dataset, magnitude, wordnet, filler, translator)
-    with terminal.progress_bar(errors()) as progress:
+    chosen = make_transform(transform, dataset, magnitude, wordnet, filler, translator)
+    with terminal.progress_bar(error_console()) as progress:
         found = ranked(
             models,
             dataset,
             by=by,
             transform=chosen,
             source=labelled,
-            known=accuracies,
+            known_accuracies=accuracies,
             draws=draws,
             seed=seed,
-            batch=batch,
+            batch_size=batch,
             threads=threads,
             runner=runner,
             progress=progress,
         )
     if as_json:
-        show_json(found.to_dict())
+        print_json(found.to_dict())
     else:
         terminal.show_ranking(console(), found)
     if html is not None:
@@ -133,18 +138,18 @@ def rank(
 
         page = ranking_page(
             found,
-            shown_again(dataset, chosen, seed),
+            recreate_sampler(dataset, chosen, seed),
             title=f"{found.data}: which model is best?",
-            reproduce=remade(model, seed, found.neighborhoods),
-            known=accuracies,
+            reproduce=invariance_provenance(model, seed, found.neighborhoods),
+            known_accuracies=accuracies,
             model=shown,
         )
-        written(page, html)
+        write_report_page(page, html)
 
 
-def _accuracies(path: Path) -> dict[str, float]:
+def _load_accuracies(path: Path) -> dict[str, float]:
     """Accuracy by model, of a table with these two columns."""
-    opened = Outputs.open(path)
+    opened = ScoreFile.open(path)
     names, values = opened.column("model").astype(str), opened.column("accuracy")
     try:
         return dict(zip(names.tolist(), values.astype(float).tolist(), strict=True))

@@ -9,30 +9,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from oodometer.cli._options import AsJson, Seed, console, page_can_be_made, show_json
-from oodometer.cli._provenance import page_of_study
-from oodometer.cli._run_options import Data
+from oodometer.cli._options import AsJson, Seed, check_report_path, console, print_json
+from oodometer.cli._provenance import render_study_page
+from oodometer.cli._run_options import DataFolder
 from oodometer.cli.estimate import (
-    By,
-    Classes,
-    Files,
-    Heat,
-    Labels,
-    Logits,
-    Method,
-    Others,
-    Probs,
+    AdditionalFiles,
+    AssessmentFiles,
+    AssessmentSettings,
+    LabelColumn,
+    LogitColumns,
+    MethodNames,
+    OtherModelPaths,
+    ProbColumns,
     Replicates,
-    Second,
-    Settings,
-    assessed,
-    named_columns,
-    page_of,
+    ScoreClassNames,
+    SegmentColumn,
+    TemperatureText,
+    assess_files,
+    parse_columns,
+    render_assessment_page,
 )
 from oodometer.core.errors import InputError
 
 if TYPE_CHECKING:
-    from oodometer.studies.analysis.evaluation_table import Table
+    from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
 
 def report(
@@ -48,14 +48,14 @@ def report(
         Path | None, typer.Argument(metavar="TARGET", help="Outputs on the new data.")
     ] = None,
     output: Annotated[Path, typer.Option(help="The file to write.")] = Path("report.html"),
-    second: Second = None,
-    method: Method = None,
-    labels: Labels = None,
-    probs: Probs = None,
-    logits: Logits = None,
-    classes: Classes = None,
-    by: By = None,
-    temperature: Heat = "fit",
+    second: OtherModelPaths = None,
+    method: MethodNames = None,
+    labels: LabelColumn = None,
+    probs: ProbColumns = None,
+    logits: LogitColumns = None,
+    classes: ScoreClassNames = None,
+    by: SegmentColumn = None,
+    temperature: TemperatureText = "fit",
     seed: Seed = 0,
     replicates: Replicates = 200,
     reference: Annotated[
@@ -63,7 +63,7 @@ def report(
         typer.Option(help="For a table models × test sets: the set that others are held against."),
     ] = None,
     folder: Annotated[Path | None, typer.Option(help="Where the store of a study is.")] = None,
-    data: Data = None,
+    data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a page to look at: of outputs on two sets of data, or of a study.
@@ -74,61 +74,63 @@ def report(
 
     Example: oodometer report digits.toml --output digits.html
     """
-    page_can_be_made(output)
+    check_report_path(output)
     asked = {"--second": second, "--method": method, "--labels": labels, "--probs": probs,
              "--logits": logits, "--classes": classes, "--by": by}  # fmt: skip
     if target is None:
-        _only("one WHAT, a study", asked, "Give a TARGET too, or leave it out.")
-        page = _study_page(what, reference, folder, data)
+        _reject_options("one WHAT, a study", asked, "Give a TARGET too, or leave it out.")
+        page = _render_study(what, reference, folder, data)
     else:
         of_studies = {"--reference": reference, "--folder": folder, "--data": data}
-        _only("outputs on two sets of data", of_studies, "Leave it out.")
-        columns = named_columns(labels, probs, logits, classes)
-        files = Files(what, target, Others(tuple(second or ())), columns, by)
-        page = page_of(files, assessed(files, Settings(method, temperature, seed, replicates)))
-    _write(page, output, "study" if target is None else "assessment", as_json)
+        _reject_options("outputs on two sets of data", of_studies, "Leave it out.")
+        columns = parse_columns(labels, probs, logits, classes)
+        files = AssessmentFiles(what, target, AdditionalFiles(tuple(second or ())), columns, by)
+        page = render_assessment_page(
+            files, assess_files(files, AssessmentSettings(method, temperature, seed, replicates))
+        )
+    _write_report(page, output, "study" if target is None else "assessment", as_json)
 
 
-def _only(given: str, others: Mapping[str, Any], cure: str) -> None:
+def _reject_options(subject: str, options: Mapping[str, Any], hint: str) -> None:
     """Refuse options that would not be looked at."""
-    for name, value in others.items():
+    for name, value in options.items():
         if value:
-            raise InputError(f"{name} is not for {given}. {cure}")
+            raise InputError(f"{name} is not for {subject}. {hint}")
 
 
-def _write(page: str, output: Path, kind: str, as_json: bool) -> None:
+def _write_report(page: str, output: Path, kind: str, as_json: bool) -> None:
     from oodometer.report import write_page
 
     write_page(page, output)
     size = len(page.encode("utf-8", errors="replace"))
     if as_json:
-        show_json({"report": str(output), "kind": kind, "bytes": size})
+        print_json({"report": str(output), "kind": kind, "bytes": size})
     else:
         console().print(Text(f"Report of the {kind} written to {output} ({size / 1e6:.1f} MB)"))
 
 
-def _study_page(what: Path, reference: str | None, folder: Path | None, data: Path | None) -> str:
-    from oodometer.cli.study import rows_of
-    from oodometer.studies.analysis.evaluation_table import Table
+def _render_study(path: Path, reference: str | None, folder: Path | None, data: Path | None) -> str:
+    from oodometer.cli.study import load_study_rows
+    from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
-    if what.is_dir() or what.suffix == ".toml":
-        _only("a study's own rows", {"--reference": reference}, "Leave it out.")
-        table = Table.read(rows_of(str(what), folder, data))
+    if path.is_dir() or path.suffix == ".toml":
+        _reject_options("a study's own rows", {"--reference": reference}, "Leave it out.")
+        table = EvaluationTable.read(load_study_rows(str(path), folder, data))
     else:
-        _only("a table", {"--folder": folder, "--data": data}, "Leave it out.")
-        table = _table(what, reference)
-    return page_of_study(table, what)
+        _reject_options("a table", {"--folder": folder, "--data": data}, "Leave it out.")
+        table = _load_table(path, reference)
+    return render_study_page(table, path)
 
 
-def _table(path: Path, reference: str | None) -> Table:
+def _load_table(path: Path, reference: str | None) -> EvaluationTable:
     """A table that anyone brings: evaluations, or accuracies of models × test sets."""
-    from oodometer.data.prediction_files import Outputs
-    from oodometer.studies.analysis._evaluation_columns import NEEDED
-    from oodometer.studies.analysis._wide_to_evaluations import held_against
-    from oodometer.studies.analysis.evaluation_table import Table
-    from oodometer.studies.analysis.wide_table import Wide
+    from oodometer.data.prediction_files import ScoreFile
+    from oodometer.studies.analysis._evaluation_columns import REQUIRED_COLUMNS
+    from oodometer.studies.analysis._wide_to_evaluations import to_evaluations
+    from oodometer.studies.analysis.evaluation_table import EvaluationTable
+    from oodometer.studies.analysis.wide_table import AccuracyMatrix
 
-    content = Outputs.open(path).content
+    content = ScoreFile.open(path).content
     columns = content if isinstance(content, dict) else content.column_names
     names = {name.strip().lower() for name in columns}
     if "model" not in names:
@@ -136,12 +138,12 @@ def _table(path: Path, reference: str | None) -> Table:
             f"{path.name} has no column 'model', so it is no table of evaluations. For outputs of "
             "a classifier give two files: on labelled data, and on the new data."
         )
-    if reference is None and names & set(NEEDED[1:]):
-        return Table.read(path)
-    wide = Wide.read(path)
+    if reference is None and names & set(REQUIRED_COLUMNS[1:]):
+        return EvaluationTable.read(path)
+    wide = AccuracyMatrix.read(path)
     if reference is None:
         raise InputError(
-            f"{path.name} has accuracies on {len(wide.sets)} test sets: say with --reference which "
-            f"set others are held against. There are: {', '.join(wide.sets[:12])}."
+            f"{path.name} has accuracies on {len(wide.test_sets)} test sets: say with --reference which "
+            f"set others are held against. There are: {', '.join(wide.test_sets[:12])}."
         )
-    return held_against(wide, reference)
+    return to_evaluations(wide, reference)

@@ -11,47 +11,55 @@ import typer
 from rich.text import Text
 
 from oodometer.cli._model_and_data_options import TrustPickle
-from oodometer.cli._options import AsJson, Html, console, errors, note, page_can_be_made, show_json
-from oodometer.cli._provenance import page_of_study, written
+from oodometer.cli._options import (
+    AsJson,
+    HtmlPath,
+    check_report_path,
+    console,
+    error_console,
+    print_json,
+    print_note,
+)
+from oodometer.cli._provenance import render_study_page, write_report_page
 from oodometer.cli._run_options import (
-    Data,
+    DataFolder,
     Scheduler,
     Workers,
+    make_runner,
     resumable,
-    runner_of,
-    show_end,
-    show_reasons,
+    show_failures,
+    show_run_result,
 )
 from oodometer.core.errors import InputError
 from oodometer.report import terminal
 
 if TYPE_CHECKING:
     from oodometer.studies import Study
-    from oodometer.studies.analysis import Judgement
-    from oodometer.studies.analysis.evaluation_table import Table
-    from oodometer.studies.analysis.robustness import Against
-    from oodometer.studies.analysis.text_tables import Printed
+    from oodometer.studies.analysis import MeasureComparison
+    from oodometer.studies.analysis.evaluation_table import EvaluationTable
+    from oodometer.studies.analysis.robustness import ReferenceComparison
+    from oodometer.studies.analysis.text_tables import TextTable
 
 # So many rows are shown on the screen, and these columns.
-SHOWN = 20
-COLUMNS = ("model", "trained_on", "tested_on", "accuracy", "measure", "value", "reason")
+MAX_ROWS_SHOWN = 20
+SHOWN_COLUMNS = ("model", "trained_on", "tested_on", "accuracy", "measure", "value", "reason")
 
 app = typer.Typer(help="Which measure tells the truth: models by domains.", no_args_is_help=True)
 
-Named = Annotated[str, typer.Argument(metavar="SPEC", help="A TOML file.")]
-Folder = Annotated[
+StudySpecPath = Annotated[str, typer.Argument(metavar="SPEC", help="A TOML file.")]
+StoreFolder = Annotated[
     Path | None, typer.Option(help="Where its store is. [default: studies/, and the study's name]")
 ]
 
 
 @app.command()
 def run(
-    spec: Named,
-    folder: Folder = None,
+    spec: StudySpecPath,
+    folder: StoreFolder = None,
     workers: Workers = 0,
     scheduler: Scheduler = None,
     limit: Annotated[int | None, typer.Option(help="Do at most so many evaluations now.")] = None,
-    data: Data = None,
+    data: DataFolder = None,
     trust_pickle: TrustPickle = False,
     as_json: AsJson = False,
 ) -> None:
@@ -64,28 +72,33 @@ def run(
     from oodometer.studies import Study
     from oodometer.studies import run as run_study
 
-    runner = runner_of(workers, scheduler)
+    runner = make_runner(workers, scheduler)
     study = Study.open(spec, data=data, trust_pickle=trust_pickle)
-    with resumable("Evaluations"), terminal.progress_bar(errors()) as progress:
+    with resumable("Evaluations"), terminal.progress_bar(error_console()) as progress:
         ran = run_study(
-            study, _folder(study, folder), runner=runner, limit=limit, progress=progress
+            study, _store_folder(study, folder), runner=runner, limit=limit, progress=progress
         )
-    show_end(ran, "evaluations", as_json)
+    show_run_result(ran, "evaluations", as_json)
 
 
 @app.command()
-def status(spec: Named, folder: Folder = None, data: Data = None, as_json: AsJson = False) -> None:
+def status(
+    spec: StudySpecPath,
+    folder: StoreFolder = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
     """How far the study of SPEC is, by training domains and architecture.
 
     Example: oodometer study status digits.toml
     """
-    from oodometer.studies import Study, missing_models
+    from oodometer.studies import Study, format_missing_models
     from oodometer.studies import status as standing_of
 
     study = Study.open(spec, data=data)
-    found = standing_of(study, _folder(study, folder))
+    found = standing_of(study, _store_folder(study, folder))
     if as_json:
-        show_json(found.to_dict())
+        print_json(found.to_dict())
         return
     counts = ("models", "done", "failed", "pending")
     rows = [
@@ -94,13 +107,13 @@ def status(spec: Named, folder: Folder = None, data: Data = None, as_json: AsJso
     ]
     rows.append(("all", "", *(str(found.total(name)) for name in counts)))
     console().print(terminal.table(study.name, ("trained on", "architecture", *counts), rows))
-    missing = missing_models(found.left_out, found.untrained).strip()
+    missing = format_missing_models(found.left_out, found.untrained).strip()
     if missing:
         console().print(Text(missing))
-    if found.refused:
-        lacking = [(name, str(count)) for name, count in found.refused.items()]
+    if found.not_applicable:
+        lacking = [(name, str(count)) for name, count in found.not_applicable.items()]
         console().print(terminal.table("No answer", ("measure", "values"), lacking))
-    show_reasons(found.failed, "evaluations")
+    show_failures(found.failed, "evaluations")
 
 
 @app.command()
@@ -111,8 +124,8 @@ def rows(
     output: Annotated[
         Path | None, typer.Option(help="Write all rows to this file: .parquet or .csv.")
     ] = None,
-    folder: Folder = None,
-    data: Data = None,
+    folder: StoreFolder = None,
+    data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
     """The rows of a study, one a measure of a model on a domain; a study may run meanwhile.
@@ -123,68 +136,68 @@ def rows(
     """
     from oodometer.studies.store import Store
 
-    place, keys = asked_of(study, folder, data)
+    place, keys = resolve_store(study, folder, data)
     with Store.open(place) as store:
         if as_json:
-            show_json(store.rows(keys).to_pylist())
+            print_json(store.to_table(keys).to_pylist())
         elif output is None:
-            _show_rows(store.rows(keys))
+            _show_rows(store.to_table(keys))
         if output is None:
             return
         store.export(output, keys)
-        note(f"The rows are in {output}.")
+        print_note(f"The rows are in {output}.")
 
 
-def asked_of(study: str, folder: Path | None, data: Path | None) -> tuple[Path, Any]:
+def resolve_store(study: str, folder: Path | None, data: Path | None) -> tuple[Path, Any]:
     """Where the store is, and which rows of it are meant: of a folder, all."""
     from oodometer.studies import Study
-    from oodometer.studies.plan import planned
+    from oodometer.studies.plan import plan_study
 
     if Path(study).is_dir():
         return Path(study), None
     opened = Study.open(study, data=data)
-    return _folder(opened, folder), planned(opened).keys()
+    return _store_folder(opened, folder), plan_study(opened).result_keys()
 
 
-def _folder(study: Study, given: Path | None) -> Path:
-    return Path("studies") / study.name if given is None else given
+def _store_folder(study: Study, folder: Path | None) -> Path:
+    return Path("studies") / study.name if folder is None else folder
 
 
 def _show_rows(table: Any) -> None:
     """The first ones."""
-    heads = table.select(list(COLUMNS)).slice(0, SHOWN).to_pylist()
-    cells = [[_shown(row[name]) for name in COLUMNS] for row in heads]
+    heads = table.select(list(SHOWN_COLUMNS)).slice(0, MAX_ROWS_SHOWN).to_pylist()
+    cells = [[_format_cell(row[name]) for name in SHOWN_COLUMNS] for row in heads]
     title = f"{len(heads):,} of {table.num_rows:,} rows"
-    console().print(terminal.table(title, COLUMNS, cells))
+    console().print(terminal.table(title, SHOWN_COLUMNS, cells))
     if len(heads) < table.num_rows:
         console().print(Text("All of them: --output rows.parquet, or rows.csv."))
 
 
-def _shown(cell: Any) -> str:
+def _format_cell(cell: Any) -> str:
     if cell is None:
         return ""
-    return terminal.number(cell, ".4g") if isinstance(cell, float) else str(cell)
+    return terminal.format_number(cell, ".4g") if isinstance(cell, float) else str(cell)
 
 
 # So many test sets of a table of accuracies are shown.
-TEST_SETS_SHOWN = 40
+MAX_TEST_SETS_SHOWN = 40
 
-Form = Annotated[
+TableFormatOption = Annotated[
     str, typer.Option("--format", help="text (for the screen), markdown, latex or csv.")
 ]
-Output = Annotated[
+TablePath = Annotated[
     Path | None, typer.Option(help="Write the table here; the format is that of its ending.")
 ]
-Architecture = Annotated[
+ArchitectureName = Annotated[
     str | None, typer.Option(help="Only of models of this architecture. [default: all together]")
 ]
-Spreads = Annotated[
+ShowDeviations = Annotated[
     bool, typer.Option("--sd", help="Show standard deviations over the groups too.")
 ]
-Measures = Annotated[
+MeasureNames = Annotated[
     str | None, typer.Option("--measures", "-m", help="Only these measures, between commas.")
 ]
-ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".txt": "text"}
+FORMAT_BY_EXTENSION = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".txt": "text"}
 
 
 @app.command()
@@ -192,15 +205,15 @@ def table(
     study: Annotated[
         str, typer.Argument(metavar="SPEC|FOLDER", help="A TOML file, or the folder of a store.")
     ],
-    form: Form = "text",
-    output: Output = None,
-    architecture: Architecture = None,
-    spreads: Spreads = False,
-    measures: Measures = None,
+    form: TableFormatOption = "text",
+    output: TablePath = None,
+    architecture: ArchitectureName = None,
+    spreads: ShowDeviations = False,
+    measures: MeasureNames = None,
     folder: Annotated[Path | None, typer.Option(help="Where the store of SPEC is.")] = None,
-    data: Data = None,
+    data: DataFolder = None,
     as_json: AsJson = False,
-    html: Html = None,
+    html: HtmlPath = None,
 ) -> None:
     """How well every measure of a study tells accuracy: R2, MAE and the τ family.
 
@@ -210,11 +223,11 @@ def table(
 
     Example: oodometer study table digits.toml --html digits.html
     """
-    page_can_be_made(html)
-    rows = rows_of(study, folder, data)
-    judged = _judge(rows, form, output, architecture, spreads, measures, as_json)
+    check_report_path(html)
+    rows = load_study_rows(study, folder, data)
+    judged = _show_comparison(rows, form, output, architecture, spreads, measures, as_json)
     if html is not None:
-        written(page_of_study(judged, Path(study)), html)
+        write_report_page(render_study_page(judged, Path(study)), html)
 
 
 @app.command()
@@ -224,13 +237,13 @@ def judge(
         str | None,
         typer.Option(help="For a table models × test sets: the set that others are held against."),
     ] = None,
-    form: Form = "text",
-    output: Output = None,
-    architecture: Architecture = None,
-    spreads: Spreads = False,
-    measures: Measures = None,
+    form: TableFormatOption = "text",
+    output: TablePath = None,
+    architecture: ArchitectureName = None,
+    spreads: ShowDeviations = False,
+    measures: MeasureNames = None,
     as_json: AsJson = False,
-    html: Html = None,
+    html: HtmlPath = None,
 ) -> None:
     """Judge the measures of your own table: which of them tell accuracy, and how well.
 
@@ -242,31 +255,31 @@ def judge(
 
     Example: oodometer study judge accuracies.csv --reference imagenet
     """
-    from oodometer.studies.analysis._evaluation_columns import NEEDED, opened
+    from oodometer.studies.analysis._evaluation_columns import REQUIRED_COLUMNS, as_arrow_table
 
-    page_can_be_made(html)
+    check_report_path(html)
     if output is not None and output.resolve() == table.resolve():
         raise InputError(f"--output {output} is the table itself. Give another name.")
-    found = opened(table)
+    found = as_arrow_table(table)
     names = {name.strip().lower() for name in found.column_names}
-    if reference is not None or not names & set(NEEDED[1:]):
-        judged = _against(found, reference, form, output, as_json)
+    if reference is not None or not names & set(REQUIRED_COLUMNS[1:]):
+        judged = _show_accuracy_matrix(found, reference, form, output, as_json)
     else:
-        judged = _judge(found, form, output, architecture, spreads, measures, as_json)
+        judged = _show_comparison(found, form, output, architecture, spreads, measures, as_json)
     if html is not None:
-        written(page_of_study(judged, table), html)
+        write_report_page(render_study_page(judged, table), html)
 
 
-def rows_of(study: str, folder: Path | None, data: Path | None) -> Any:
+def load_study_rows(study: str, folder: Path | None, data: Path | None) -> Any:
     """The rows of a study; a study may run meanwhile."""
     from oodometer.studies.store import Store
 
-    place, keys = asked_of(study, folder, data)
+    place, keys = resolve_store(study, folder, data)
     with Store.open(place) as store:
-        return store.rows(keys)
+        return store.to_table(keys)
 
 
-def _judge(
+def _show_comparison(
     rows: Any,
     form: str,
     output: Path | None,
@@ -274,99 +287,111 @@ def _judge(
     spreads: bool,
     measures: str | None,
     as_json: bool,
-) -> Table:
+) -> EvaluationTable:
     """Show what every statistic says of every measure; the table that was judged."""
     from oodometer.core.errors import UnknownName
-    from oodometer.studies.analysis import judge as judge_table
+    from oodometer.studies.analysis import compare_measures as judge_table
     from oodometer.studies.analysis import text_tables
-    from oodometer.studies.analysis.evaluation_table import Table
+    from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
     names = None if measures is None else measures.split(",")
-    judged = judge_table(Table.read(rows, measures=names))
+    judged = judge_table(EvaluationTable.read(rows, measures=names))
     kinds = judged.table.architectures
     if architecture is not None and architecture not in kinds:
         raise UnknownName("architecture", architecture, kinds)
     only = None if len(kinds) == 1 else architecture
     if as_json:
-        show_json(judged.to_dict())
+        print_json(judged.to_dict())
         return judged.table
-    made = text_tables.judgement(judged, architecture=only, spreads=spreads)
-    if _written(made, form, output):
+    made = text_tables.comparison_table(judged, architecture=only, show_sd=spreads)
+    if _export_table(made, form, output):
         return judged.table
     title = "All architectures" if architecture is None else architecture
-    if len(made.head) == 1:
+    if len(made.header) == 1:
         console().print(Text("No statistic has an answer, for the reasons below."))
     else:
-        _show(made, f"{title}: {len(judged.table):,} evaluations")
-    for line in (*_remarks(judged, only), *_labelled(judged.table)):
+        _print_table(made, f"{title}: {len(judged.table):,} evaluations")
+    for line in (*_comparison_notes(judged, only), *_label_warnings(judged.table)):
         console().print(Text(line))
     return judged.table
 
 
-def _written(made: Printed, form: str, output: Path | None) -> bool:
+def _export_table(made: TextTable, form: str, output: Path | None) -> bool:
     """Whether the table was asked for in another form than the screen's; then it is given."""
     from oodometer.report.page import write_page
 
     if output is not None:
-        form = ENDINGS.get(output.suffix.lower(), "") if form == "text" else form
+        form = FORMAT_BY_EXTENSION.get(output.suffix.lower(), "") if form == "text" else form
         if form in ("", "text"):
-            known = ", ".join(ending for ending in ENDINGS if ending != ".txt")
+            known = ", ".join(ending for ending in FORMAT_BY_EXTENSION if ending != ".txt")
             raise InputError(f"{str(output)!r} must end in {known}, or say --format.")
-        write_page(made.text(form) + "\n", output)
-        note(f"The table is in {output}.")
+        write_page(made.to_text(form) + "\n", output)
+        print_note(f"The table is in {output}.")
         return True
     if form == "text":
         return False
-    typer.echo(made.text(form))
+    typer.echo(made.to_text(form))
     return True
 
 
-def _show(made: Printed, title: str) -> None:
+def _print_table(made: TextTable, title: str) -> None:
     cells = [
-        [Text(cell, style="bold") if (i, j) in made.best else cell for j, cell in enumerate(row)]
+        [
+            Text(cell, style="bold") if (i, j) in made.best_cells else cell
+            for j, cell in enumerate(row)
+        ]
         for i, row in enumerate(made.rows)
     ]
-    console().print(terminal.table(title, made.head, cells))
+    console().print(terminal.table(title, made.header, cells))
 
 
-def _labelled(table: Table) -> list[str]:
+def _label_warnings(table: EvaluationTable) -> list[str]:
     """A warning of measures that only someone can have who knows the accuracy already."""
-    from oodometer.studies.report.tables import unlabelled
+    from oodometer.studies.report.tables import label_free_measures
 
-    fair = unlabelled(table.measures)
+    fair = label_free_measures(table.measures)
     names = [name for name in table.measures if name not in fair]
     told = "computed with the labels of the target, so just to compare with"
     return [f"{', '.join(names)}: {told}."] if names else []
 
 
-def _remarks(judged: Judgement, architecture: str | None) -> list[str]:
+def _comparison_notes(judged: MeasureComparison, architecture: str | None) -> list[str]:
     """By which rule lines were fitted, over how many groups means are, and what was left out."""
-    from oodometer.studies.analysis import LABELS, REPEATED
+    from oodometer.studies.analysis import SAME_AS_PREFIX, STATISTIC_LABELS
 
     mine = {key: one for key, one in judged.summaries.items() if key[2] == architecture}
     found = []
     rules = Counter(one.rule for key, one in mine.items() if key[1] == "r2" and one.rule)
     found += [f"R2 and MAE: the rule for the line is: {rule}." for rule in rules]
-    repeats = {LABELS[key[1]]: one.rule for key, one in mine.items() if key[1] != "r2" and one.rule}
-    found += [f"{label}: {rule}." for label, rule in repeats.items() if rule.startswith(REPEATED)]
-    if judged.table.own.all():
+    repeats = {
+        STATISTIC_LABELS[key[1]]: one.rule
+        for key, one in mine.items()
+        if key[1] != "r2" and one.rule
+    }
+    found += [
+        f"{label}: {rule}." for label, rule in repeats.items() if rule.startswith(SAME_AS_PREFIX)
+    ]
+    if judged.table.in_distribution.all():
         found.append(
             "No model is tested on a domain that it was not trained on: all but ID τ is of such."
         )
-    counts = _most((LABELS[key[1]], one.groups) for key, one in mine.items())
+    counts = _format_max_counts((STATISTIC_LABELS[key[1]], one.groups) for key, one in mine.items())
     found.append(f"Groups: {counts}.")
     lost: dict[str, list[tuple[str, int]]] = {}
     for key, one in mine.items():
         for reason, count in one.left_out.items():
-            lost.setdefault(reason, []).append((LABELS[key[1]], count))
-    found += [f"Groups without an answer, {why}: {_most(some)}." for why, some in lost.items()]
-    if judged.unknown:
-        found.append(f"{judged.unknown} evaluations have no accuracy.")
+            lost.setdefault(reason, []).append((STATISTIC_LABELS[key[1]], count))
+    found += [
+        f"Groups without an answer, {why}: {_format_max_counts(some)}."
+        for why, some in lost.items()
+    ]
+    if judged.n_unknown_accuracies:
+        found.append(f"{judged.n_unknown_accuracies} evaluations have no accuracy.")
     found += [f"{count} rows left out: {why}." for why, count in judged.table.left_out.items()]
     return found
 
 
-def _most(counts: Iterable[tuple[str, int]]) -> str:
+def _format_max_counts(counts: Iterable[tuple[str, int]]) -> str:
     """The largest count of every statistic, as measures may differ in it."""
     most: dict[str, int] = {}
     for name, count in counts:
@@ -374,67 +399,73 @@ def _most(counts: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{name} {count}" for name, count in most.items())
 
 
-def _against(
-    found: Any, reference: str | None, form: str, output: Path | None, as_json: bool
-) -> Table:
+def _show_accuracy_matrix(
+    content: Any, reference: str | None, form: str, output: Path | None, as_json: bool
+) -> EvaluationTable:
     """Show a table of models × test sets; the same as evaluations."""
-    from oodometer.studies.analysis._wide_to_evaluations import held_against
-    from oodometer.studies.analysis.robustness import against, group_matrix
-    from oodometer.studies.analysis.text_tables import Printed
-    from oodometer.studies.analysis.wide_table import Wide
+    from oodometer.studies.analysis._wide_to_evaluations import to_evaluations
+    from oodometer.studies.analysis.robustness import compare_with_reference, correlate_groups
+    from oodometer.studies.analysis.text_tables import TextTable
+    from oodometer.studies.analysis.wide_table import AccuracyMatrix
 
-    wide = Wide.read(found)
+    wide = AccuracyMatrix.read(content)
     if reference is None:
-        sets = ", ".join(wide.sets[:12])
+        sets = ", ".join(wide.test_sets[:12])
         raise InputError(
             "The table has no column trained_on and tested_on, so it is one of models × test sets: "
             f"say with --reference which set others are held against. There are: {sets}."
         )
-    held = against(wide, reference)
-    matrix, evaluations = group_matrix(wide), held_against(wide, reference)
+    held = compare_with_reference(wide, reference)
+    matrix, evaluations = correlate_groups(wide), to_evaluations(wide, reference)
     if as_json:
         told = {"reference": reference, "models": len(wide.models),
                 "sets": [one.to_dict() for one in held], "matrix": matrix.to_dict()}  # fmt: skip
-        show_json(told)
+        print_json(told)
         return evaluations
-    made = Printed(AGAINST, tuple(_line(one) for one in held))
-    if _written(made, form, output):
+    made = TextTable(REFERENCE_TABLE_COLUMNS, tuple(_reference_table_row(one) for one in held))
+    if _export_table(made, form, output):
         return evaluations
     # Long names of models would leave no room for the rest.
-    few = Printed(AGAINST[:-1], tuple(row[:-1] for row in made.rows[:TEST_SETS_SHOWN]))
-    _show(few, f"{len(held)} test sets against {reference}, over {len(wide.models):,} models")
-    if len(held) > TEST_SETS_SHOWN:
-        console().print(Text(f"{len(held) - TEST_SETS_SHOWN} more: --output table.csv, or --json."))
+    few = TextTable(
+        REFERENCE_TABLE_COLUMNS[:-1], tuple(row[:-1] for row in made.rows[:MAX_TEST_SETS_SHOWN])
+    )
+    _print_table(
+        few, f"{len(held)} test sets against {reference}, over {len(wide.models):,} models"
+    )
+    if len(held) > MAX_TEST_SETS_SHOWN:
+        console().print(
+            Text(f"{len(held) - MAX_TEST_SETS_SHOWN} more: --output table.csv, or --json.")
+        )
     patterns = Counter(one.pattern.name or "none" for one in held)
     words = ", ".join(f"{name} {count}" for name, count in patterns.most_common())
     console().print(Text(f"Patterns: {words}."))
-    _show_matrix(matrix, reference)
+    _show_group_correlations(matrix, reference)
     return evaluations
 
 
-AGAINST = (
+REFERENCE_TABLE_COLUMNS = (
     "test set", "models", "Spearman", "Pearson", "drop", "pattern", "slope", "most above the line",
 )  # fmt: skip
 
 
-def _line(one: Against) -> tuple[str, ...]:
-    from oodometer.studies.analysis.text_tables import NOTHING
+def _reference_table_row(comparison: ReferenceComparison) -> tuple[str, ...]:
+    from oodometer.studies.analysis.text_tables import MISSING_CELL
 
     def number(value: float | None, form: str) -> str:
-        return NOTHING if value is None else format(value, form)
+        return MISSING_CELL if value is None else format(value, form)
 
-    fit = one.fit
+    fit = comparison.fit
     return (
-        one.name, str(one.models), number(one.spearman, ".2f"), number(one.pearson, ".2f"),
-        number(one.gap.value, ".0%"), one.pattern.name or NOTHING,
+        comparison.name, str(comparison.models), number(comparison.spearman, ".2f"), number(comparison.pearson, ".2f"),
+        number(comparison.gap.value, ".0%"), comparison.pattern.name or MISSING_CELL,
         number(None if fit is None else fit.line.slope, ".2f"),
-        NOTHING if fit is None else f"{fit.most_robust} ({100 * fit.most:+.1f})",
+        MISSING_CELL if fit is None else f"{fit.most_robust} ({100 * fit.most:+.1f})",
     )  # fmt: skip
 
 
-def _show_matrix(matrix: Any, reference: str) -> None:
+def _show_group_correlations(matrix: Any, reference: str) -> None:
     """Averaged over sets of one group: each group with the reference and with itself."""
-    if reference not in matrix.second or len(matrix.first) > TEST_SETS_SHOWN:
+    if reference not in matrix.second or len(matrix.first) > MAX_TEST_SETS_SHOWN:
         return
     rows = []
     for name in matrix.first:

@@ -8,13 +8,13 @@ import typer
 
 from oodometer.cli._options import (
     AsJson,
-    Html,
+    HtmlPath,
     Seed,
+    check_report_path,
     console,
-    errors,
-    note,
-    page_can_be_made,
-    show_json,
+    error_console,
+    print_json,
+    print_note,
 )
 from oodometer.report import terminal
 
@@ -39,7 +39,7 @@ def spurious(
     from oodometer.studies.toys import SpuriousToy, spurious_rows
 
     toy = SpuriousToy(p_sp=p_sp, w_inv=w_inv, w_sp=w_sp)
-    with terminal.progress_bar(errors()) as progress:
+    with terminal.progress_bar(error_console()) as progress:
         rows = []
         for row in spurious_rows(toy, n=n, c=c, seed=seed):
             rows.append(row)
@@ -48,11 +48,11 @@ def spurious(
         plain = [
             {"agreement": r.agreement, "truth": r.truth, "estimates": r.estimates} for r in rows
         ]
-        show_json({"bound": toy.bound(n), "rows": plain})
+        print_json({"bound": toy.atc_error_bound(n), "rows": plain})
         return
-    from oodometer.studies.report.toy_tables import show_toy
+    from oodometer.studies.report.toy_tables import show_spurious_toy
 
-    show_toy(console(), toy, rows, n)
+    show_spurious_toy(console(), toy, rows, n)
 
 
 def hypersphere(
@@ -60,7 +60,7 @@ def hypersphere(
     distances: Annotated[int, typer.Option(min=2, help="From 0 to π along the sphere.")] = 40,
     centres: Annotated[int, typer.Option(min=1, help="Datasets at each distance.")] = 5,
     steps: Annotated[int, typer.Option(min=1, help="Of training.")] = 2000,
-    html: Html = None,
+    html: HtmlPath = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -70,23 +70,23 @@ def hypersphere(
     """
     from oodometer.studies.toys import HypersphereToy, hypersphere_rows
 
-    page_can_be_made(html)
+    check_report_path(html)
     toy = HypersphereToy(models=models, distances=distances, centres=centres, steps=steps)
     rows = []
-    with terminal.progress_bar(errors()) as progress:
+    with terminal.progress_bar(error_console()) as progress:
         for row in hypersphere_rows(toy, seed=seed, progress=progress):
             rows.append(row)
             progress(len(rows), distances, f"{row.distance:.2f} rad")
     if as_json:
-        show_json([vars(row) for row in rows])
+        print_json([vars(row) for row in rows])
     else:
-        from oodometer.studies.report.toy_tables import show_sphere
+        from oodometer.studies.report.toy_tables import show_hypersphere_toy
 
-        show_sphere(console(), toy, rows)
+        show_hypersphere_toy(console(), toy, rows)
     if html is not None:
         from oodometer import report
         from oodometer.studies.report import sphere_page
 
         title = "How far from home do NI and ATC still rank models?"
         report.write_page(sphere_page(rows, title=title), html)
-        note(f"Report written to {html}")
+        print_note(f"Report written to {html}")

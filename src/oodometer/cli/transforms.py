@@ -7,26 +7,26 @@ from typing import Annotated, Any
 import typer
 
 from oodometer.cli._model_and_data_options import (
-    Classes,
-    InputsAre,
-    Labels,
-    Mean,
-    OutputsAre,
-    Size,
-    SkipBad,
-    Std,
-    Text,
-    Timeout,
+    ClassNamesOption,
+    ImageSize,
+    InputColumns,
+    LabelField,
+    OutputTypeOption,
+    PixelMean,
+    PixelStd,
+    RequestTimeout,
+    SkipUnreadable,
+    TextColumns,
     TrustPickle,
-    opened_dataset,
-    opened_model,
+    open_dataset,
+    open_model,
 )
 from oodometer.cli._options import (
     AsJson,
     Seed,
     console,
-    errors,
-    show_json,
+    error_console,
+    print_json,
 )
 from oodometer.core.protocols import Transform
 from oodometer.report import terminal
@@ -38,16 +38,16 @@ def transforms(
         typer.Option(metavar="MODEL DATA", help="Which of them are fit for this model and data."),
     ] = None,
     examples: Annotated[int, typer.Option(min=1, help="How many to look at.")] = 500,
-    labels: Labels = None,
-    text: Text = None,
-    inputs: InputsAre = None,
-    size: Size = None,
-    skip_bad: SkipBad = False,
-    classes: Classes = None,
-    outputs: OutputsAre = None,
-    mean: Mean = None,
-    std: Std = None,
-    timeout: Timeout = None,
+    labels: LabelField = None,
+    text: TextColumns = None,
+    inputs: InputColumns = None,
+    size: ImageSize = None,
+    skip_bad: SkipUnreadable = False,
+    classes: ClassNamesOption = None,
+    outputs: OutputTypeOption = None,
+    mean: PixelMean = None,
+    std: PixelStd = None,
+    timeout: RequestTimeout = None,
     trust_pickle: TrustPickle = False,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -59,25 +59,25 @@ def transforms(
     from oodometer import transforms as family
 
     if suggest is None:
-        rows = [_described(member) for member in family.every()]
+        rows = [_describe_transform(member) for member in family.available()]
         if as_json:
-            show_json(rows)
+            print_json(rows)
         else:
             terminal.show_transforms(console(), rows)
         return
     from oodometer.neighborhood.suitability import suggest_transforms
 
-    model = opened_model(suggest[0], classes, outputs, trust_pickle, (mean, std), timeout)
-    dataset = opened_dataset(suggest[1], labels, text, inputs, size, skip_bad)
-    with terminal.progress_bar(errors()) as progress:
+    model = open_model(suggest[0], classes, outputs, trust_pickle, (mean, std), timeout)
+    dataset = open_dataset(suggest[1], labels, text, inputs, size, skip_bad)
+    with terminal.progress_bar(error_console()) as progress:
         found = suggest_transforms(model, dataset, examples=examples, seed=seed, progress=progress)
     if as_json:
-        show_json([one.to_dict() for one in found])
+        print_json([one.to_dict() for one in found])
     else:
         terminal.show_suggestions(console(), found)
 
 
-def _described(member: Transform) -> dict[str, Any]:
+def _describe_transform(member: Transform) -> dict[str, Any]:
     return {
         "name": member.name,
         "label": member.label,

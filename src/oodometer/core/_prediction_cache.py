@@ -8,21 +8,21 @@ from weakref import WeakKeyDictionary
 
 from oodometer.core.predictions import Predictions
 
-Made = TypeVar("Made")
-_MADE: WeakKeyDictionary[Predictions, dict[Hashable, Any]] = WeakKeyDictionary()
+CachedValue = TypeVar("CachedValue")
+_CACHE: WeakKeyDictionary[Predictions, dict[Hashable, Any]] = WeakKeyDictionary()
 
 
-def once(rows: Predictions, key: Hashable, make: Callable[[], Made]) -> Made:
+def cached(predictions: Predictions, key: Hashable, make: Callable[[], CachedValue]) -> CachedValue:
     """What was made of these very rows under that key; made now where nothing was.
 
     Rows never change, so what was made of them stays true. The key tells all else it hangs on.
 
     >>> rows = Predictions.from_probs([[0.9, 0.1]])
-    >>> once(rows, "sum", lambda: 1), once(rows, "sum", lambda: 2), once(rows, "mean", lambda: 3)
+    >>> cached(rows, "sum", lambda: 1), cached(rows, "sum", lambda: 2), cached(rows, "mean", lambda: 3)
     (1, 1, 3)
     """
-    made = _MADE.setdefault(rows, {})
+    made = _CACHE.setdefault(predictions, {})
     if key not in made:
         made[key] = make()
-    found: Made = made[key]
+    found: CachedValue = made[key]
     return found

@@ -7,16 +7,16 @@ from typing import Any
 
 from oodometer.core.softmax_kernels import Bools, Floats, Ints
 
-Index = slice | Ints | Bools
+RowIndex = slice | Ints | Bools
 
 
-def some(part: Any, index: Index) -> Any:
+def select_rows(values: Any, index: RowIndex) -> Any:
     """Some rows of what may not be there."""
-    return None if part is None else part[index]
+    return None if values is None else values[index]
 
 
 @dataclass(frozen=True, eq=False)
-class Signals:
+class RowStatistics:
     """What is known of each row besides its scores; None where it is not known."""
 
     confidence: Floats | None = None
@@ -24,11 +24,11 @@ class Signals:
     classes: Ints | None = None
     correct: Bools | None = None
 
-    def rows(self, index: Index) -> Signals:
+    def rows(self, index: RowIndex) -> RowStatistics:
         """The same of some rows."""
-        return Signals(
-            confidence=some(self.confidence, index),
-            negative_entropy=some(self.negative_entropy, index),
-            classes=some(self.classes, index),
-            correct=some(self.correct, index),
+        return RowStatistics(
+            confidence=select_rows(self.confidence, index),
+            negative_entropy=select_rows(self.negative_entropy, index),
+            classes=select_rows(self.classes, index),
+            correct=select_rows(self.correct, index),
         )

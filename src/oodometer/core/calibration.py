@@ -8,14 +8,14 @@ from typing import cast
 import numpy as np
 
 from oodometer.core import softmax_kernels
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.softmax_kernels import Floats, Ints
 
 # The range that a temperature is looked for in; one that ends at a bound is reported.
-LOWEST, HIGHEST = 0.05, 20.0
+MIN_TEMPERATURE, MAX_TEMPERATURE = 0.05, 20.0
 # Newton's first steps run on this many rows; the last ones on all.
-FIRST_ROWS = 20_000
+WARM_START_ROWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -35,22 +35,24 @@ def fit_temperature(source: Predictions) -> Temperature:
     The likelihood is convex in 1/T: Newton steps, kept inside a shrinking bracket.
     """
     if source.scores is None:
-        raise NoAnswer(f"a temperature needs probabilities or logits, not {source.form}")
+        raise NotApplicable(f"a temperature needs probabilities or logits, not {source.score_type}")
     if source.labels is None:
         raise InputError("A temperature is fitted to labels; the source has none.")
-    small = source.rows(slice(None, None, max(source.n // FIRST_ROWS, 1)))
-    start = 1.0 / LOWEST
-    if _slopes(small, start)[1] > 0:
+    small = source.rows(slice(None, None, max(source.n // WARM_START_ROWS, 1)))
+    start = 1.0 / MIN_TEMPERATURE
+    if _nll_derivatives(small, start)[1] > 0:
         start, _ = _newton(small, 1.0, tolerance=1e-4)
     inverse, converged = _newton(source, start, tolerance=1e-7)
-    before, after = (_slopes(source, b)[0] for b in (1.0, inverse))
-    at_bound = inverse <= 1 / HIGHEST * (1 + 1e-6) or inverse >= 1 / LOWEST * (1 - 1e-6)
+    before, after = (_nll_derivatives(source, b)[0] for b in (1.0, inverse))
+    at_bound = inverse <= 1 / MAX_TEMPERATURE * (1 + 1e-6) or inverse >= 1 / MIN_TEMPERATURE * (
+        1 - 1e-6
+    )
     return Temperature(1.0 / inverse, before, after, converged, at_bound)
 
 
-def _slopes(source: Predictions, inverse: float) -> tuple[float, float, float]:
+def _nll_derivatives(source: Predictions, inverse: float) -> tuple[float, float, float]:
     labels = cast(Ints, source.labels)
-    return softmax_kernels.likelihood_slopes(*source.scored("a temperature"), labels, inverse)
+    return softmax_kernels.nll_derivatives(*source.require_scores("a temperature"), labels, inverse)
 
 
 def _newton(source: Predictions, inverse: float, *, tolerance: float) -> tuple[float, bool]:
@@ -59,9 +61,9 @@ def _newton(source: Predictions, inverse: float, *, tolerance: float) -> tuple[f
     Where every label has the largest score the slope is negative throughout, and so small from
     somewhere on that it is computed as zero: that still points to the lowest temperature.
     """
-    low, high = 1.0 / HIGHEST, 1.0 / LOWEST
+    low, high = 1.0 / MAX_TEMPERATURE, 1.0 / MIN_TEMPERATURE
     for _ in range(60):
-        _, slope, curvature = _slopes(source, inverse)
+        _, slope, curvature = _nll_derivatives(source, inverse)
         low, high = (inverse, high) if slope <= 0 else (low, inverse)
         step = inverse - slope / curvature if curvature > 0 else np.inf * -slope
         following = step if low < step < high else (low + high) / 2
@@ -71,7 +73,7 @@ def _newton(source: Predictions, inverse: float, *, tolerance: float) -> tuple[f
     return inverse, False
 
 
-def reliability(
+def bin_reliability(
     confidence: Floats, correct: Floats, bins: int = 10
 ) -> tuple[Floats, Floats, Floats]:
     """Share of rows, mean confidence and accuracy in equal-width bins; 0 share where empty."""
@@ -89,5 +91,5 @@ def calibration_error(source: Predictions, bins: int = 10) -> float:
     >>> calibration_error(Predictions.from_probs([[0.9, 0.1], [0.1, 0.9]], labels=[0, 0]))
     0.4
     """
-    share, mean, accuracy = reliability(source.confidence, source.correct.astype(float), bins)
+    share, mean, accuracy = bin_reliability(source.confidence, source.correct.astype(float), bins)
     return float(np.dot(share, np.abs(mean - accuracy)))

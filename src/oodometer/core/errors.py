@@ -13,16 +13,16 @@ import difflib
 from collections.abc import Iterable
 
 # So many names are listed at most.
-LISTED = 30
+MAX_LISTED_NAMES = 30
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known_names: Iterable[str]) -> str:
     """What to add to a message on a name that is not known: the nearest that is, or nothing.
 
     >>> did_you_mean("lable", ["label", "site"]), did_you_mean("atc", ["ac", "atc-mc"])
     (" Did you mean 'label'?", " Did you mean 'atc-mc'?")
     """
-    names, meant = list(known), name.lower()
+    names, meant = list(known_names), name.lower()
     longer = [one for one in names if meant and one.startswith(meant)]
     cutoff = 0.0 if longer else 0.5
     near = difflib.get_close_matches(meant, longer or names, n=1, cutoff=cutoff)
@@ -44,21 +44,23 @@ class UnknownName(InputError):
     "No estimator is called 'acc'. Did you mean 'ac'? There are: ac, atc-mc."
     """
 
-    def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
-        names = list(known)
-        self._given = (what, name, names)
+    def __init__(self, kind: str, name: str, known_names: Iterable[str]) -> None:
+        names = list(known_names)
+        self._init_args = (kind, name, names)
         hint = did_you_mean(name, names)
         listed = (
-            names if len(names) <= LISTED else [*names[:LISTED], f"and {len(names) - LISTED} more"]
+            names
+            if len(names) <= MAX_LISTED_NAMES
+            else [*names[:MAX_LISTED_NAMES], f"and {len(names) - MAX_LISTED_NAMES} more"]
         )
-        super().__init__(f"No {what} is called {name!r}.{hint} There are: {', '.join(listed)}.")
+        super().__init__(f"No {kind} is called {name!r}.{hint} There are: {', '.join(listed)}.")
 
     def __reduce__(self) -> tuple[type[UnknownName], tuple[str, str, list[str]]]:
         # An exception is unpickled from its message unless told otherwise, and workers pickle.
-        return UnknownName, self._given
+        return UnknownName, self._init_args
 
 
-class NoAnswer(OodometerError):
+class NotApplicable(OodometerError):
     """The method has no answer for this input; the message is the reason."""
 
 
@@ -66,10 +68,10 @@ class MissingExtra(OodometerError, ImportError):
     """An optional package is not installed; the message says how to get it."""
 
 
-def reason_of(error: Exception) -> str:
+def format_error(error: Exception) -> str:
     """What went wrong, in one line; our own errors say it all.
 
-    >>> reason_of(ValueError("no luck")), reason_of(InputError("Give more rows."))
+    >>> format_error(ValueError("no luck")), format_error(InputError("Give more rows."))
     ('ValueError: no luck', 'Give more rows.')
     """
     own = isinstance(error, OodometerError)

@@ -16,21 +16,21 @@ from typing import Any
 import numpy as np
 
 from oodometer.core.errors import InputError, did_you_mean
-from oodometer.core.softmax_kernels import Array, Floats, Form
+from oodometer.core.softmax_kernels import Array, Floats, ScoreType
 
 # What is looked for when the user names no column: the list column, the prefix, the single number.
-DEFAULTS: dict[Form, tuple[str, ...]] = {
+DEFAULT_SCORE_COLUMNS: dict[ScoreType, tuple[str, ...]] = {
     "probs": ("probs", "prob_", "prob"),
     "logits": ("logits", "logit_", "logit"),
 }
 
 
 @dataclass(frozen=True)
-class Scores:
+class ScoreMatrix:
     """A score array, what it holds, and the class names its columns spell."""
 
     values: Array
-    form: Form
+    score_type: ScoreType
     class_names: tuple[str, ...] | None
 
 
@@ -47,20 +47,20 @@ def as_table(frame: Any) -> Any:
         try:
             frame = pa.table(frame)
         except (pa.ArrowException, ValueError, TypeError) as error:
-            raise _unconvertible(frame, error) from error
-    _each_once(frame.column_names)
+            raise _conversion_error(frame, error) from error
+    _check_unique_columns(frame.column_names)
     return frame
 
 
-def _each_once(names: list[str]) -> None:
+def _check_unique_columns(names: list[str]) -> None:
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise InputError(f"The column {twice[0]!r} stands twice in the table. Rename one of them.")
 
 
-def _unconvertible(frame: Any, error: Exception) -> InputError:
+def _conversion_error(frame: Any, error: Exception) -> InputError:
     """What Arrow can't read of a pandas frame: a column that stands twice, or one of mixed types."""
-    _each_once([str(name) for name in getattr(frame, "columns", ())])
+    _check_unique_columns([str(name) for name in getattr(frame, "columns", ())])
     for name, column in frame.items() if hasattr(frame, "items") else ():
         plain = [isinstance(value, str | int | float) and value == value for value in column]
         known = [(row, value) for row, value in enumerate(column) if plain[row]]
@@ -74,7 +74,7 @@ def _unconvertible(frame: Any, error: Exception) -> InputError:
     return InputError(f"The table can't be read: {str(error).splitlines()[0]}.")
 
 
-def named_scores(probs: str | None, logits: str | None) -> list[tuple[Form, str]]:
+def requested_score_columns(probs: str | None, logits: str | None) -> list[tuple[ScoreType, str]]:
     """The one form and name that the user gave, if any."""
     if probs is not None and logits is not None:
         raise InputError("Both probs and logits were named. Name the one to be used.")
@@ -84,69 +84,77 @@ def named_scores(probs: str | None, logits: str | None) -> list[tuple[Form, str]
 
 
 @dataclass(frozen=True)
-class Places:
+class ScoreColumns:
     """Where scores are: what they hold, their columns in class order, the names those spell.
 
-    A column that stands `alone` holds whole rows, or the second of two classes.
+    A column that stands `is_single_column` holds whole rows, or the second of two classes.
     """
 
-    form: Form
+    score_type: ScoreType
     columns: tuple[str, ...]
     class_names: tuple[str, ...] | None
-    alone: bool
+    is_single_column: bool
 
 
-def scores_of(table: Any, *, probs: str | None = None, logits: str | None = None) -> Scores:
+def extract_scores(
+    table: Any, *, probs: str | None = None, logits: str | None = None
+) -> ScoreMatrix:
     """The scores of a table: the columns named, or else the usual ones."""
-    return scores_at(table, places_of(table, probs=probs, logits=logits))
+    return read_scores(table, find_score_columns(table, probs=probs, logits=logits))
 
 
-def places_of(table: Any, *, probs: str | None = None, logits: str | None = None) -> Places:
+def find_score_columns(
+    table: Any, *, probs: str | None = None, logits: str | None = None
+) -> ScoreColumns:
     """Where the scores of a table are: in the columns named, or else in the usual ones."""
-    named = named_scores(probs, logits)
-    wanted = named or [(form, name) for form, names in DEFAULTS.items() for name in names]
-    found = [(form, name) for form, name in wanted if _has(table, name, bool(named))]
+    named = requested_score_columns(probs, logits)
+    wanted = named or [
+        (form, name) for form, names in DEFAULT_SCORE_COLUMNS.items() for name in names
+    ]
+    found = [(form, name) for form, name in wanted if _has_score_column(table, name, bool(named))]
     if not found:
-        raise InputError(_none_found(table, named))
+        raise InputError(_no_scores_message(table, named))
     if len({form for form, _ in found}) > 1:
         raise InputError(
             "The table has both probabilities and logits. Say which to use: --probs or --logits."
         )
     form, name = found[0]
     if name in table.column_names:
-        return Places(form, (name,), None, alone=True)
-    columns, class_names = _ordered(table, name)
-    return Places(form, tuple(columns), class_names, alone=False)
+        return ScoreColumns(form, (name,), None, is_single_column=True)
+    columns, class_names = _columns_in_class_order(table, name)
+    return ScoreColumns(form, tuple(columns), class_names, is_single_column=False)
 
 
-def scores_at(table: Any, places: Places, room: Array | None = None) -> Scores:
+def read_scores(table: Any, score_columns: ScoreColumns, out: Array | None = None) -> ScoreMatrix:
     """The scores at some places.
 
-    `room`, of a row a class, is where columns are laid side by side: who reads many tables, each
+    `out`, of a row a class, is where columns are laid side by side: who reads many tables, each
     of them once, so spares memory fresh from the system, which costs more than what is done in it.
     """
-    name, form = places.columns[0], places.form
-    if not places.alone:
-        return Scores(_from_columns(table, places.columns, room), form, places.class_names)
+    name, form = score_columns.columns[0], score_columns.score_type
+    if not score_columns.is_single_column:
+        return ScoreMatrix(
+            _read_score_columns(table, score_columns.columns, out), form, score_columns.class_names
+        )
     single = _is_number(table.column(name).type)
-    values = _of_two(table, name, form) if single else _from_lists(table, name)
-    return Scores(values, form, None)
+    values = _read_binary_scores(table, name, form) if single else _read_list_column(table, name)
+    return ScoreMatrix(values, form, None)
 
 
-def _has(table: Any, name: str, named: bool) -> bool:
+def _has_score_column(table: Any, name: str, is_requested: bool) -> bool:
     """Whether a column is called so or starts so; of the usual names, those that end in _ do."""
-    may_start = named or name.endswith("_")
-    return name in table.column_names or (may_start and bool(_prefixed(table, name)))
+    may_start = is_requested or name.endswith("_")
+    return name in table.column_names or (may_start and bool(_columns_with_prefix(table, name)))
 
 
-def _prefixed(table: Any, prefix: str) -> list[str]:
+def _columns_with_prefix(table: Any, prefix: str) -> list[str]:
     return [name for name in table.column_names if name.startswith(prefix) and name != prefix]
 
 
-def _none_found(table: Any, named: list[tuple[Form, str]]) -> str:
+def _no_scores_message(table: Any, requested: list[tuple[ScoreType, str]]) -> str:
     there = ", ".join(table.column_names[:12]) or "none"
-    if named:
-        return f"No column is called {named[0][1]!r} or starts with it. There are: {there}."
+    if requested:
+        return f"No column is called {requested[0][1]!r} or starts with it. There are: {there}."
     return (
         "No scores were found: columns prob_0, prob_1, … or logit_0, logit_1, …, or one list "
         "column probs or logits, or one column prob or logit of two classes, were expected. "
@@ -155,10 +163,10 @@ def _none_found(table: Any, named: list[tuple[Form, str]]) -> str:
     )
 
 
-def _ordered(table: Any, prefix: str) -> tuple[list[str], tuple[str, ...] | None]:
+def _columns_in_class_order(table: Any, prefix: str) -> tuple[list[str], tuple[str, ...] | None]:
     """Columns in class order: 0…k−1 by number, anything else as the table has them."""
-    columns = _prefixed(table, prefix)
-    suffixes = _without_separator([name[len(prefix) :] for name in columns])
+    columns = _columns_with_prefix(table, prefix)
+    suffixes = _strip_separator([name[len(prefix) :] for name in columns])
     if not all(suffix.isdecimal() for suffix in suffixes):
         return columns, tuple(suffixes)
     by_number: dict[int, str] = {}
@@ -179,20 +187,20 @@ def _ordered(table: Any, prefix: str) -> tuple[list[str], tuple[str, ...] | None
     return [by_number[j] for j in sorted(by_number)], tuple(str(j) for j in sorted(by_number))
 
 
-def _without_separator(suffixes: list[str]) -> list[str]:
+def _strip_separator(suffixes: list[str]) -> list[str]:
     """The class of `prob_3` is 3, whether `prob_` or `prob` was named."""
     shared = all(suffix[0] in "_.-" and len(suffix) > 1 for suffix in suffixes)
     return [suffix[1:] for suffix in suffixes] if shared else suffixes
 
 
-def _from_columns(table: Any, columns: Sequence[str], room: Array | None) -> Array:
+def _read_score_columns(table: Any, columns: Sequence[str], out: Array | None) -> Array:
     """Number columns side by side; kept class by class in memory, which is how they are read."""
     dtype = np.result_type(*(_float_type(table.column(name).type) for name in columns))
     shape = len(columns), table.num_rows
-    fits = room is not None and room.dtype == dtype and room.shape[1] >= shape[1]
-    values = room[:, : shape[1]] if room is not None and fits else np.empty(shape, dtype=dtype)
+    fits = out is not None and out.dtype == dtype and out.shape[1] >= shape[1]
+    values = out[:, : shape[1]] if out is not None and fits else np.empty(shape, dtype=dtype)
     for j, name in enumerate(columns):
-        values[j] = numbers(table, name)
+        values[j] = read_numbers(table, name)
     return values.T
 
 
@@ -208,17 +216,17 @@ def _is_number(arrow_type: Any) -> bool:
     return bool(pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type))
 
 
-def _of_two(table: Any, name: str, form: Form) -> Array:
+def _read_binary_scores(table: Any, name: str, score_type: ScoreType) -> Array:
     """Both classes' scores from the second one's: 1 − p and p, or 0 and the logit."""
-    second = numbers(table, name)
+    second = read_numbers(table, name)
     pair = np.zeros((2, len(second)), dtype=np.result_type(second.dtype, np.float32))
     pair[1] = second
-    if form == "probs":
+    if score_type == "probs":
         pair[0] = 1.0 - pair[1]
     return pair.T
 
 
-def _from_lists(table: Any, name: str) -> Array:
+def _read_list_column(table: Any, name: str) -> Array:
     import pyarrow as pa
     import pyarrow.compute
 
@@ -229,7 +237,7 @@ def _from_lists(table: Any, name: str) -> Array:
             f"The column {name!r} holds {column.type}; a list of numbers in every row was "
             "expected. For one column a class, name their common prefix."
         )
-    check_no_gaps(column, name)
+    check_no_nulls(column, name)
     lengths = np.asarray(pa.compute.list_value_length(column))
     if lengths.size == 0:
         return np.empty((0, 0))
@@ -246,23 +254,23 @@ def _from_lists(table: Any, name: str) -> Array:
         )
     if not _is_number(flat.type):
         raise InputError(f"The lists of column {name!r} hold {flat.type}; numbers were expected.")
-    return _plain(flat, name).reshape(lengths.size, int(lengths[0]))
+    return _to_numpy(flat, name).reshape(lengths.size, int(lengths[0]))
 
 
-def numbers(table: Any, name: str) -> Array:
+def read_numbers(table: Any, name: str) -> Array:
     """A column of numbers; text or an empty place is an error that names the row."""
-    column = _number_column(table, name)
-    check_no_gaps(column, name)
-    return _plain(column, name)
+    column = _numeric_column(table, name)
+    check_no_nulls(column, name)
+    return _to_numpy(column, name)
 
 
-def numbers_with_gaps(table: Any, name: str) -> Floats:
+def read_nullable_floats(table: Any, name: str) -> Floats:
     """A column of numbers as float64, NaN where it is empty; text is an error."""
-    column = _number_column(table, name).cast("float64")
-    return np.array(_plain(column, name), dtype=np.float64)
+    column = _numeric_column(table, name).cast("float64")
+    return np.array(_to_numpy(column, name), dtype=np.float64)
 
 
-def _number_column(table: Any, name: str) -> Any:
+def _numeric_column(table: Any, name: str) -> Any:
     import pyarrow as pa
 
     column = table.column(name)
@@ -278,17 +286,17 @@ def _number_column(table: Any, name: str) -> Any:
     return column
 
 
-def texts(table: Any, name: str) -> list[str]:
+def read_texts(table: Any, name: str) -> list[str]:
     """A column as text, whatever it holds; an empty place is an error that names the row."""
     column = table.column(name)
-    check_no_gaps(column, name)
+    check_no_nulls(column, name)
     found = [str(cell) for cell in column.to_pylist()]
     if "" in found:
         raise InputError(f"The column {name!r} has no value in row {found.index('')}.")
     return found
 
 
-def without_index(table: Any) -> Any:
+def drop_pandas_index(table: Any) -> Any:
     """The table without the row names that pandas writes as columns of their own."""
     written = (table.schema.metadata or {}).get(b"pandas")
     index = json.loads(written).get("index_columns", []) if written else []
@@ -296,7 +304,7 @@ def without_index(table: Any) -> Any:
     return table.drop_columns(names).replace_schema_metadata(None)
 
 
-def values(table: Any, name: str) -> Array:
+def read_column(table: Any, name: str) -> Array:
     """A column as it is: numbers, text, dates."""
     import pyarrow as pa
 
@@ -305,13 +313,13 @@ def values(table: Any, name: str) -> Array:
         hint = did_you_mean(name, table.column_names)
         raise InputError(f"No column is called {name!r}.{hint} There are: {there}.")
     column = table.column(name)
-    check_no_gaps(column, name)
+    check_no_nulls(column, name)
     if pa.types.is_dictionary(column.type):
         return np.asarray(column.to_numpy())
-    return _plain(column, name)
+    return _to_numpy(column, name)
 
 
-def _plain(column: Any, name: str) -> Array:
+def _to_numpy(column: Any, name: str) -> Array:
     import pyarrow as pa
 
     try:
@@ -328,7 +336,7 @@ def _plain(column: Any, name: str) -> Array:
         raise InputError(f"The column {name!r} can't be read: {error}") from error
 
 
-def check_no_gaps(column: Any, name: str) -> None:
+def check_no_nulls(column: Any, name: str) -> None:
     """Refuse a column with an empty place."""
     if column.null_count:
         raise InputError(f"The column {name!r} has no value in row {_first_null(column)}.")

@@ -22,20 +22,23 @@ import numpy.typing as npt
 from oodometer.core.errors import InputError
 from oodometer.core.softmax_kernels import Array, Ints
 
-Kind = Literal["images", "text", "pairs", "vectors", "table"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+InputKind = Literal["images", "text", "pairs", "vectors", "table"]
+INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
 Inputs = Any
-Keys = npt.NDArray[np.uint64]
+RowHashes = npt.NDArray[np.uint64]
 
 # The increment of a Weyl sequence and the multipliers of a 64-bit finalizer (Steele et al. 2014).
-STEP = np.uint64(0x9E3779B97F4A7C15)
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+SPLITMIX_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
+_SPLITMIX_MULTIPLIER_1, _SPLITMIX_MULTIPLIER_2 = (
+    np.uint64(0xBF58476D1CE4E5B9),
+    np.uint64(0x94D049BB133111EB),
+)
 
 
-def kind_of(inputs: Inputs) -> Kind:
+def infer_kind(inputs: Inputs) -> InputKind:
     """Which of the kinds a batch is.
 
-    >>> kind_of(np.zeros((2, 8, 8), dtype=np.uint8)), kind_of(["a text"])
+    >>> infer_kind(np.zeros((2, 8, 8), dtype=np.uint8)), infer_kind(["a text"])
     ('images', 'text')
     """
     if isinstance(inputs, np.ndarray):
@@ -50,7 +53,7 @@ def kind_of(inputs: Inputs) -> Kind:
     )
 
 
-def _kind_of_array(inputs: Array) -> Kind:
+def _kind_of_array(inputs: Array) -> InputKind:
     if inputs.dtype == np.uint8 and inputs.ndim in (3, 4):
         if inputs.ndim == 4 and inputs.shape[3] not in (1, 3):
             raise InputError(
@@ -66,7 +69,7 @@ def _kind_of_array(inputs: Array) -> Kind:
     )
 
 
-def _kind_of_list(inputs: list[Any]) -> Kind:
+def _kind_of_list(inputs: list[Any]) -> InputKind:
     if all(isinstance(row, str) for row in inputs):
         return "text"
     if all(_is_pair(row) for row in inputs):
@@ -104,7 +107,7 @@ def take(inputs: Inputs, index: Ints | slice) -> Inputs:
     return inputs[index]
 
 
-def join(parts: Sequence[Inputs]) -> Inputs:
+def concat_batches(parts: Sequence[Inputs]) -> Inputs:
     """One batch of several of one kind."""
     if isinstance(parts[0], list):
         return [row for part in parts for row in part]
@@ -115,14 +118,14 @@ def join(parts: Sequence[Inputs]) -> Inputs:
     return np.concatenate(parts)
 
 
-def same(first: Inputs, second: Inputs) -> bool:
+def batches_equal(first: Inputs, other: Inputs) -> bool:
     """Whether two batches hold the same rows."""
     if isinstance(first, np.ndarray):
-        return isinstance(second, np.ndarray) and np.array_equal(first, second, equal_nan=True)
-    return bool(first == second) if isinstance(first, list) else bool(first.equals(second))
+        return isinstance(other, np.ndarray) and np.array_equal(first, other, equal_nan=True)
+    return bool(first == other) if isinstance(first, list) else bool(first.equals(other))
 
 
-def row_bytes(inputs: Inputs) -> Iterator[bytes]:
+def iter_row_bytes(inputs: Inputs) -> Iterator[bytes]:
     """Every row's content as bytes; equal rows of one batch give equal bytes."""
     if isinstance(inputs, np.ndarray):
         yield from (row.tobytes() for row in inputs)
@@ -135,31 +138,31 @@ def row_bytes(inputs: Inputs) -> Iterator[bytes]:
         yield from (repr(row).encode() for row in zip(*columns, strict=True))
 
 
-def keys(inputs: Inputs) -> Keys:
+def hash_rows(inputs: Inputs) -> RowHashes:
     """A number a row, made of its content: what an example's random draws hang on.
 
-    >>> bool(keys(["a", "b", "a"])[0] == keys(["c", "a"])[1])
+    >>> bool(hash_rows(["a", "b", "a"])[0] == hash_rows(["c", "a"])[1])
     True
     """
-    return _table_keys(inputs) if is_table(inputs) else _hashed(row_bytes(inputs))
+    return _hash_table_rows(inputs) if is_table(inputs) else _hash_bytes(iter_row_bytes(inputs))
 
 
-def _hashed(rows: Iterable[bytes]) -> Keys:
+def _hash_bytes(rows: Iterable[bytes]) -> RowHashes:
     digests = (hashlib.blake2b(row, digest_size=8).digest() for row in rows)
     return np.frombuffer(b"".join(digests), dtype=np.uint64)
 
 
-def _table_keys(table: Any) -> Keys:
+def _hash_table_rows(table: Any) -> RowHashes:
     """Column by column, every value hashed once: tables have many rows and few values."""
-    found: Keys = np.zeros(len(table), dtype=np.uint64)
+    found: RowHashes = np.zeros(len(table), dtype=np.uint64)
     for column in table.combine_chunks().columns:
-        coded = _plain(column).dictionary_encode(null_encoding="encode")
-        hashes = _hashed(repr(value).encode() for value in coded.dictionary.to_pylist())
-        found = mixed(found ^ hashes[coded.indices.to_numpy()])
+        coded = _decode_column(column).dictionary_encode(null_encoding="encode")
+        hashes = _hash_bytes(repr(value).encode() for value in coded.dictionary.to_pylist())
+        found = splitmix64(found ^ hashes[coded.indices.to_numpy()])
     return found
 
 
-def _plain(column: Any) -> Any:
+def _decode_column(column: Any) -> Any:
     """A column's values in one piece, whatever dictionary they were written with."""
     import pyarrow as pa
 
@@ -167,10 +170,10 @@ def _plain(column: Any) -> Any:
     return whole.dictionary_decode() if pa.types.is_dictionary(whole.type) else whole
 
 
-def mixed(values: Keys) -> Keys:
+def splitmix64(values: RowHashes) -> RowHashes:
     """64 bits to 64 bits, one to one, every bit hanging on every other."""
     with np.errstate(over="ignore"):
-        values = values + STEP
-        values = (values ^ (values >> np.uint64(30))) * _FIRST
-        values = (values ^ (values >> np.uint64(27))) * _SECOND
+        values = values + SPLITMIX_INCREMENT
+        values = (values ^ (values >> np.uint64(30))) * _SPLITMIX_MULTIPLIER_1
+        values = (values ^ (values >> np.uint64(27))) * _SPLITMIX_MULTIPLIER_2
     return values ^ (values >> np.uint64(31))

@@ -11,7 +11,7 @@ from typing import Any
 from oodometer.core.errors import MissingExtra
 
 # How the files of tokenizers begin or end.
-_TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "*.spm")
+_TOKENIZER_FILE_PATTERNS = ("tokenizer*", "vocab*", "*.model", "*.spm")
 
 
 def require(module: str, *, extra: str, purpose: str) -> Any:
@@ -31,7 +31,7 @@ def require(module: str, *, extra: str, purpose: str) -> Any:
 
 def has_tokenizer(folder: Path) -> bool:
     """Whether a folder has a tokenizer's files; without any, transformers makes up an empty one."""
-    return any(next(folder.glob(pattern), None) for pattern in _TOKENIZERS)
+    return any(next(folder.glob(pattern), None) for pattern in _TOKENIZER_FILE_PATTERNS)
 
 
 @contextmanager

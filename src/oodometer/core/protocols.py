@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_c
 
 import numpy as np
 
-from oodometer.core.errors import NoAnswer
-from oodometer.core.inputs import Inputs, Keys, Kind
+from oodometer.core.errors import NotApplicable
+from oodometer.core.inputs import InputKind, Inputs, RowHashes
 from oodometer.core.predictions import Predictions
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import Array, Floats, Ints
 
 # What a measure or a metric may need.
@@ -27,7 +27,7 @@ Need = Literal[
     "source domains",
 ]
 # Told what is done, of how much, and what it is.
-Progress = Callable[[int, int, str], None]
+ProgressCallback = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Estimate:
     def __post_init__(self) -> None:
         value = float(self.value)
         if not np.isfinite(value):
-            raise NoAnswer(f"the estimate is {value}")
+            raise NotApplicable(f"the estimate is {value}")
         clipped = min(max(value, 0.0), 1.0)
         if abs(clipped - value) > 1e-9:
             note = f"the raw value {value:.3f} was clipped to [0, 1]"
@@ -95,7 +95,7 @@ class Score:
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", float(self.value))
         if not np.isfinite(self.value):
-            raise NoAnswer(f"the value is {self.value}")
+            raise NotApplicable(f"the value is {self.value}")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -129,20 +129,20 @@ Learned = TypeVar("Learned")
 Summary = TypeVar("Summary")
 
 
-class Staged(ABC, Generic[Learned, Summary]):
+class StreamingEstimator(ABC, Generic[Learned, Summary]):
     """An estimator in steps: learn from the source, summarize the target, finish.
 
-    Where `streams` is true, summaries are arrays of sums: those of two batches add up to the one
+    Where `is_mergeable` is true, summaries are arrays of sums: those of two batches add up to the one
     of both, so that arrays, files and clusters share the code. `resample` gives replicates of the
     estimate under a bootstrap of both sides, from what was learned and summed alone. One that
-    `believes_scores` takes confidences for chances without looking whether they are: how far the
+    `assumes_calibrated` takes confidences for chances without looking whether they are: how far the
     source can tell that they are is then added to its interval.
     """
 
-    streams: ClassVar[bool] = True
+    is_mergeable: ClassVar[bool] = True
 
     @property
-    def believes_scores(self) -> bool:
+    def assumes_calibrated(self) -> bool:
         """Whether it takes scores for chances."""
         return False
 
@@ -211,7 +211,7 @@ class Dataset(Protocol):
         """How it is called in tables."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> InputKind:
         """Images, text, pairs, vectors or a table."""
 
     @property
@@ -219,7 +219,7 @@ class Dataset(Protocol):
         """The true class of every row, by number or by name, where it is known."""
 
     @property
-    def keys(self) -> Keys:
+    def keys(self) -> RowHashes:
         """A number a row, made of the row's content; random draws hang on it."""
 
     @property
@@ -238,7 +238,7 @@ class Dataset(Protocol):
         """A dataset of some of the rows."""
 
 
-class Described(Protocol):
+class FamilyMember(Protocol):
     """What every measure and every metric says of itself."""
 
     @property
@@ -263,7 +263,7 @@ class Described(Protocol):
 
 
 @runtime_checkable
-class Measure(Described, Protocol):
+class Measure(FamilyMember, Protocol):
     """A score of a subject in its own unit, which may tell of the error on the target."""
 
     def measure(self, subject: Any) -> Score | float:
@@ -271,7 +271,7 @@ class Measure(Described, Protocol):
 
 
 @runtime_checkable
-class Metric(Described, Protocol):
+class Metric(FamilyMember, Protocol):
     """A score of a model on labelled data."""
 
     def score(self, view: Any) -> Score:
@@ -296,7 +296,7 @@ class Transform(ABC):
 
     @property
     @abstractmethod
-    def kinds(self) -> tuple[Kind, ...]:
+    def kinds(self) -> tuple[InputKind, ...]:
         """The kinds of inputs it can change."""
 
     @property
@@ -314,5 +314,5 @@ class Transform(ABC):
         return self
 
     @abstractmethod
-    def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
+    def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
         """One changed copy of every row, its type and shape kept, by that row's own draw."""

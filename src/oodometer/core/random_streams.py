@@ -13,53 +13,53 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from oodometer.core.inputs import STEP, Keys, mixed
+from oodometer.core.inputs import SPLITMIX_INCREMENT, RowHashes, splitmix64
 from oodometer.core.softmax_kernels import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
-class Draws:
+class RowStreams:
     """Which member of whose neighborhood each row of a batch is to become.
 
-    `examples` has a key a row (see `inputs.keys`), `numbers` the draw's number, from 1.
+    `row_keys` has a key a row (see `inputs.keys`), `draw_index` the draw's number, from 1.
 
-    >>> draws = Draws(seed=0, examples=np.array([7, 7, 8], dtype=np.uint64), numbers=np.array([1, 2, 1]))
+    >>> draws = RowStreams(seed=0, row_keys=np.array([7, 7, 8], dtype=np.uint64), draw_index=np.array([1, 2, 1]))
     >>> draws.uniforms(2).shape
     (3, 2)
     """
 
     seed: int
-    examples: Keys
-    numbers: Ints
-    part: str = ""
+    row_keys: RowHashes
+    draw_index: Ints
+    namespace: str = ""
 
     def __len__(self) -> int:
-        return len(self.examples)
+        return len(self.row_keys)
 
     @property
-    def states(self) -> Keys:
+    def initial_states(self) -> RowHashes:
         """The start of every row's stream."""
-        seed = np.array([self.seed % 2**64, zlib.crc32(self.part.encode())], dtype=np.uint64)
-        start = mixed(mixed(seed[:1]) ^ seed[1:])
-        return mixed(mixed(self.examples ^ start) ^ self.numbers.astype(np.uint64))
+        seed = np.array([self.seed % 2**64, zlib.crc32(self.namespace.encode())], dtype=np.uint64)
+        start = splitmix64(splitmix64(seed[:1]) ^ seed[1:])
+        return splitmix64(splitmix64(self.row_keys ^ start) ^ self.draw_index.astype(np.uint64))
 
     def uniforms(self, count: int) -> Floats:
         """`count` independent numbers in [0, 1) a row."""
         with np.errstate(over="ignore"):
-            steps = np.arange(1, count + 1, dtype=np.uint64) * STEP
-            bits = mixed(self.states[:, None] + steps)
+            steps = np.arange(1, count + 1, dtype=np.uint64) * SPLITMIX_INCREMENT
+            bits = splitmix64(self.initial_states[:, None] + steps)
         result: Floats = (bits >> np.uint64(11)) * 2.0**-53
         return result
 
     def generators(self) -> Iterator[np.random.Generator]:
         """A generator a row, where how many numbers are needed is not known beforehand."""
-        for state in self.states:
+        for state in self.initial_states:
             yield np.random.Generator(np.random.Philox(key=int(state)))
 
-    def rows(self, index: Ints | slice) -> Draws:
+    def rows(self, index: Ints | slice) -> RowStreams:
         """The draws of some rows."""
-        return replace(self, examples=self.examples[index], numbers=self.numbers[index])
+        return replace(self, row_keys=self.row_keys[index], draw_index=self.draw_index[index])
 
-    def of(self, part: str) -> Draws:
+    def substream(self, name: str) -> RowStreams:
         """Streams of their own for a part of each input, such as one side of a pair."""
-        return replace(self, part=f"{self.part}/{part}")
+        return replace(self, namespace=f"{self.namespace}/{name}")

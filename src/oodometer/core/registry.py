@@ -10,38 +10,42 @@ from oodometer.core.errors import InputError
 Member = TypeVar("Member")
 
 
-def added(group: str, member: type[Member], *, else_say: str) -> tuple[Member, ...]:
+def load_entry_points(
+    group: str, member_type: type[Member], *, requirements: str
+) -> tuple[Member, ...]:
     """What installed packages add to a group; one that is no such member is refused by name."""
     from importlib.metadata import entry_points  # slow to import, and not always needed
 
     found = []
     for entry in entry_points(group=group):
         made = entry.load()()
-        if not isinstance(made, member):
+        if not isinstance(made, member_type):
             raise InputError(
                 f"The entry point {entry.name!r} gives a {type(made).__name__}, which is no "
-                f"{else_say}."
+                f"{requirements}."
             )
         found.append(made)
     return tuple(found)
 
 
-def asked_for(
-    names: Any, member: type[Member], *, what: str, named: Callable[[str], Member]
+def resolve_members(
+    members: Any, member_type: type[Member], *, family: str, get: Callable[[str], Member]
 ) -> list[Member]:
     """One or several members, by name or as they are, each once."""
-    alone = isinstance(names, str | type | member) or not isinstance(names, Iterable)
+    alone = isinstance(members, str | type | member_type) or not isinstance(members, Iterable)
     found: list[Any] = [
-        named(one) if isinstance(one, str) else one for one in ([names] if alone else names)
+        get(one) if isinstance(one, str) else one for one in ([members] if alone else members)
     ]
     if not found:
-        raise InputError(f"No {what} was named. Name one or more, or give None for all.")
+        raise InputError(f"No {family} was named. Name one or more, or give None for all.")
     for one in found:
-        if isinstance(one, type) or not isinstance(one, member):
+        if isinstance(one, type) or not isinstance(one, member_type):
             given = f"the class {one.__name__}" if isinstance(one, type) else repr(one)
-            lacking = ", ".join(_lacking(one, member))
+            lacking = ", ".join(_missing_attributes(one, member_type))
             cure = f" It lacks: {lacking}." if lacking and not isinstance(one, type) else ""
-            raise InputError(f"A {what} is given by its name or as an instance; got {given}.{cure}")
+            raise InputError(
+                f"A {family} is given by its name or as an instance; got {given}.{cure}"
+            )
     once: dict[str, Any] = {}
     for one in found:
         if once.setdefault(one.name, one) != one:
@@ -49,8 +53,10 @@ def asked_for(
     return list(once.values())
 
 
-def _lacking(thing: Any, member: type) -> list[str]:
+def _missing_attributes(candidate: Any, member_type: type) -> list[str]:
     """What a member of a family has and a thing has not."""
-    declared = [vars(base) for base in member.__mro__ if getattr(base, "_is_protocol", False)]
+    declared = [vars(base) for base in member_type.__mro__ if getattr(base, "_is_protocol", False)]
     names = {name for one in declared for name in (*one, *one.get("__annotations__", ()))}
-    return sorted(name for name in names if not name.startswith("_") and not hasattr(thing, name))
+    return sorted(
+        name for name in names if not name.startswith("_") and not hasattr(candidate, name)
+    )

@@ -15,15 +15,15 @@ from oodometer.core.errors import InputError
 from oodometer.core.softmax_kernels import Array, Bools, Floats, Ints
 
 # Up to so many edges, rows are counted edge by edge.
-FEW_EDGES = 24
+MAX_SCAN_EDGES = 24
 # The standard normal's 97.5 % point, for 95 % intervals.
 Z95 = 1.959963984540054
 
 
-def stream(seed: int, *path: object) -> np.random.Generator:
+def rng_for(seed: int, *path: object) -> np.random.Generator:
     """The random stream of one task: the same whatever else is drawn, and in whatever order.
 
-    >>> a, b = stream(0, "atc-mc"), stream(0, "atc-mc")
+    >>> a, b = rng_for(0, "atc-mc"), rng_for(0, "atc-mc")
     >>> a.random() == b.random()
     True
     """
@@ -32,18 +32,18 @@ def stream(seed: int, *path: object) -> np.random.Generator:
     return np.random.default_rng(np.frombuffer(digest, dtype=np.uint32))
 
 
-def counts_between(edges: Floats, values: Floats, where: Bools | None = None) -> Ints:
+def histogram(edges: Floats, values: Floats, where: Bools | None = None) -> Ints:
     """How many values lie below the first edge, in [edge, next edge), …, from the last edge on.
 
     With `where`, only the values marked there are counted.
 
-    >>> counts_between(np.array([1.0, 2.0]), np.array([0.5, 1.0, 1.5, 2.0, 9.0]))
+    >>> histogram(np.array([1.0, 2.0]), np.array([0.5, 1.0, 1.5, 2.0, 9.0]))
     array([1, 2, 2])
     """
     if where is not None:
         values = np.compress(where, values)  # four times as fast as values[where]
-    if len(edges) <= FEW_EDGES:
-        above = [np.count_nonzero(values >= edge) for edge in _raised(edges, values.dtype)]
+    if len(edges) <= MAX_SCAN_EDGES:
+        above = [np.count_nonzero(values >= edge) for edge in _round_edges_up(edges, values.dtype)]
         return -np.diff([len(values), *above, 0])
     # Only what lies between the outer edges needs to be sorted; often that is little.
     between = np.sort(np.compress((values >= edges[0]) & (values < edges[-1]), values))
@@ -63,16 +63,16 @@ def equal_mass_edges(values: Floats, bins: int) -> Floats:
     return np.unique(np.quantile(values, np.arange(1, bins) / bins))
 
 
-def _raised(edges: Floats, dtype: npt.DTypeLike) -> Floats:
+def _round_edges_up(edges: Floats, dtype: npt.DTypeLike) -> Floats:
     """Edges as the next number of a type, so that numbers of it are compared as they are."""
     near = edges.astype(dtype)
     return np.where(near < edges, np.nextafter(near, np.asarray(np.inf, dtype)), near)
 
 
-def wilson(successes: float, n: float) -> tuple[float, float]:
+def wilson_interval(successes: float, n: float) -> tuple[float, float]:
     """Wilson's 95 % interval of a proportion.
 
-    >>> tuple(round(end, 4) for end in wilson(8, 10))
+    >>> tuple(round(end, 4) for end in wilson_interval(8, 10))
     (0.4902, 0.9433)
     """
     share, z2 = successes / n, Z95 * Z95
@@ -81,7 +81,7 @@ def wilson(successes: float, n: float) -> tuple[float, float]:
     return max(0.0, float(centre - half)), min(1.0, float(centre + half))
 
 
-def draw_counts(rng: np.random.Generator, counts: Ints, size: int) -> Ints:
+def bootstrap_counts(rng: np.random.Generator, counts: Ints, size: int) -> Ints:
     """Counts after drawing as many rows again with replacement, `size` times: (size, …)."""
     flat = counts.ravel()
     filled, total = np.flatnonzero(flat), int(flat.sum())
@@ -90,7 +90,7 @@ def draw_counts(rng: np.random.Generator, counts: Ints, size: int) -> Ints:
     return drawn.reshape(size, *counts.shape)
 
 
-def draw_means(rng: np.random.Generator, sums: Floats, size: int) -> Floats:
+def bootstrap_means(rng: np.random.Generator, sums: Floats, size: int) -> Floats:
     """Means after drawing n rows again, from (n, Σx, Σx²), by the central limit theorem."""
     n, total, squares = sums
     mean = total / n
@@ -98,47 +98,47 @@ def draw_means(rng: np.random.Generator, sums: Floats, size: int) -> Floats:
     return np.asarray(rng.normal(mean, spread, size=size))
 
 
-def draw_by_few(
-    draw: Callable[[int], Floats], rng: np.random.Generator, count: int, few: int
+def bootstrap_normal_approx(
+    draw: Callable[[int], Floats], rng: np.random.Generator, count: int, max_draws: int
 ) -> Floats:
-    """Replicates of which each is costly: `few` of them, the others by the normal law of these.
+    """Replicates of which each is costly: `max_draws` of them, the others by the normal law of these.
 
     >>> rng = np.random.default_rng(0)
-    >>> draw_by_few(np.zeros, rng, 3, 5).tolist(), draw_by_few(np.ones, rng, 3, 2).tolist()
+    >>> bootstrap_normal_approx(np.zeros, rng, 3, 5).tolist(), bootstrap_normal_approx(np.ones, rng, 3, 2).tolist()
     ([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
     """
-    if count <= few:
+    if count <= max_draws:
         return draw(count)
-    drawn = draw(few)
+    drawn = draw(max_draws)
     return np.asarray(rng.normal(drawn.mean(), drawn.std(ddof=1), size=count))
 
 
 @cache
-def _poisson_values() -> Array:
+def _poisson_quantile_table() -> Array:
     """As many equally likely numbers as 16 bits can tell: to that fineness Poisson's, of mean 1."""
     chances = [math.exp(-1) / math.factorial(number) for number in range(12)]
     middles = (np.arange(2**16) + 0.5) / 2**16
     return np.searchsorted(np.cumsum(chances), middles, side="right").astype(np.uint8)
 
 
-def draw_weights(rng: np.random.Generator, size: tuple[int, ...]) -> Array:
+def poisson_bootstrap_weights(rng: np.random.Generator, size: tuple[int, ...]) -> Array:
     """How often each of some rows is drawn, each by itself: Poisson's numbers of mean 1, as bytes.
 
     Ten times as fast as numpy's; their mean is 1 and their variance 1 to five digits.
 
-    >>> drawn = draw_weights(np.random.default_rng(0), (1000, 1000))
+    >>> drawn = poisson_bootstrap_weights(np.random.default_rng(0), (1000, 1000))
     >>> round(float(drawn.mean()), 2), round(float(drawn.var()), 2)
     (1.0, 1.0)
     """
-    return np.asarray(_poisson_values()[rng.integers(0, 2**16, size=size, dtype=np.uint16)])
+    return np.asarray(_poisson_quantile_table()[rng.integers(0, 2**16, size=size, dtype=np.uint16)])
 
 
-def redrawn_means(rng: np.random.Generator, values: Floats, size: int) -> Floats:
+def paired_bootstrap_means(rng: np.random.Generator, values: Floats, size: int) -> Floats:
     """Means of the rows of (m, n) values after drawing the n columns again, `size` times: (size, m).
 
     All rows share the draws, so that their means can be compared draw by draw.
 
-    >>> redrawn_means(np.random.default_rng(0), np.array([[1.0, 1.0], [2.0, 2.0]]), 3)
+    >>> paired_bootstrap_means(np.random.default_rng(0), np.array([[1.0, 1.0], [2.0, 2.0]]), 3)
     array([[1., 2.], [1., 2.], [1., 2.]])
     """
     n = values.shape[1]
@@ -150,13 +150,13 @@ def redrawn_means(rng: np.random.Generator, values: Floats, size: int) -> Floats
     return np.concatenate(means)
 
 
-def beats(first: Floats, second: Floats) -> float:
+def win_probability(first: Floats, other: Floats) -> float:
     """How often the first is larger than the second beside it; where both are equal, half.
 
-    >>> beats(np.array([3.0, 1.0]), np.array([2.0, 1.0]))
+    >>> win_probability(np.array([3.0, 1.0]), np.array([2.0, 1.0]))
     0.75
     """
-    return float((first > second).mean() + 0.5 * (first == second).mean())
+    return float((first > other).mean() + 0.5 * (first == other).mean())
 
 
 def moments(values: Floats) -> Floats:
@@ -166,16 +166,16 @@ def moments(values: Floats) -> Floats:
     return np.array([len(wide), wide.sum(), np.einsum("i,i", wide, wide)])
 
 
-def effective_share(weights: Floats) -> float:
+def effective_sample_fraction(weights: Floats) -> float:
     """Kish's effective sample size as a share of the rows.
 
-    >>> effective_share(np.array([1.0, 1.0, 0.0, 0.0]))
+    >>> effective_sample_fraction(np.array([1.0, 1.0, 0.0, 0.0]))
     0.5
     """
     return float(weights.sum() ** 2 / (len(weights) * np.dot(weights, weights)))
 
 
-def ks_distance(first: Floats, second: Floats) -> float:
+def ks_distance(first: Floats, other: Floats) -> float:
     """The largest gap between two empirical distribution functions.
 
     Beyond 20,000 rows a side it is looked for at that many evenly ranked rows of each, which
@@ -184,7 +184,7 @@ def ks_distance(first: Floats, second: Floats) -> float:
     >>> ks_distance(np.array([0.0, 1.0]), np.array([1.0, 2.0]))
     0.5
     """
-    a, b = np.sort(first), np.sort(second)
+    a, b = np.sort(first), np.sort(other)
     points = np.concatenate([a[:: -(-len(a) // 20_000)], b[:: -(-len(b) // 20_000)]])
     share_a = np.searchsorted(a, points, side="right") / len(a)
     share_b = np.searchsorted(b, points, side="right") / len(b)
@@ -220,7 +220,7 @@ class Line:
         return self.slope * x + self.intercept
 
 
-def _points(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Floats, Floats]:
+def _check_line_points(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Floats, Floats]:
     """Points that a line can be fitted to."""
     x, y = np.array(x, dtype=np.float64), np.array(y, dtype=np.float64)
     if x.shape != y.shape or x.ndim != 1:
@@ -241,7 +241,7 @@ def least_squares_line(x: npt.ArrayLike, y: npt.ArrayLike) -> Line:
     >>> least_squares_line([0.0, 1.0, 2.0], [0.5, 1.0, 1.5])
     Line(slope=0.5, intercept=0.5)
     """
-    x, y = _points(x, y)
+    x, y = _check_line_points(x, y)
     centred = x - x.mean()
     slope = float(centred @ y / (centred @ centred))
     return Line(slope, float(y.mean() - slope * x.mean()))
@@ -255,7 +255,7 @@ def repeated_median_line(x: npt.ArrayLike, y: npt.ArrayLike) -> Line:
     >>> repeated_median_line([0.0, 1.0, 2.0, 3.0, 4.0], [0.0, 2.0, 4.0, 6.0, -90.0])
     Line(slope=2.0, intercept=0.0)
     """
-    x, y = _points(x, y)
+    x, y = _check_line_points(x, y)
     with np.errstate(divide="ignore", invalid="ignore"):
         slopes = (y[:, None] - y) / (x[:, None] - x)
     slopes[x[:, None] == x] = np.nan

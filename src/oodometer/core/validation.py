@@ -20,7 +20,7 @@ SUM_TOLERANCE = 1e-3
 RANGE_TOLERANCE = 1e-6
 
 
-class Extras(NamedTuple):
+class PredictionExtras(NamedTuple):
     """What may come with scores."""
 
     labels: Any = None
@@ -29,7 +29,7 @@ class Extras(NamedTuple):
     class_names: Sequence[str] | None = None
 
 
-def _array(values: Any, what: str) -> Array:
+def _to_array(values: Any, argument: str) -> Array:
     """An array, not copied where it is one already; rows of different lengths are none."""
     try:
         return np.asarray(values)
@@ -37,37 +37,37 @@ def _array(values: Any, what: str) -> Array:
         lengths = [len(row) if hasattr(row, "__len__") else 1 for row in values]
         odd = next((row for row, length in enumerate(lengths) if length != lengths[0]), None)
         where = "" if odd is None else f"; row 0 has {lengths[0]}, row {odd} has {lengths[odd]}"
-        raise InputError(f"{what} must have as many values in every row{where}.") from error
+        raise InputError(f"{argument} must have as many values in every row{where}.") from error
 
 
-def matrix(values: Any, what: str) -> Array:
+def validate_score_matrix(values: Any, argument: str) -> Array:
     """An (n, k) array of numbers, not copied where it is one already."""
-    array = _array(values, what)
+    array = _to_array(values, argument)
     if array.dtype.kind not in "fiub":
-        raise InputError(f"{what} must be numbers; got an array of {array.dtype}.")
+        raise InputError(f"{argument} must be numbers; got an array of {array.dtype}.")
     if array.ndim != 2:
         raise InputError(
-            f"{what} must be a table of n rows and k classes; got an array of shape {array.shape}."
+            f"{argument} must be a table of n rows and k classes; got an array of shape {array.shape}."
         )
     if array.shape[0] == 0:
-        raise InputError(f"{what} has no rows; at least one was expected.")
+        raise InputError(f"{argument} has no rows; at least one was expected.")
     if array.shape[1] < 2:
         raise InputError(
-            f"{what} must have a column a class, at least two; got {array.shape[1]}. "
+            f"{argument} must have a column a class, at least two; got {array.shape[1]}. "
             "For a single probability p of the second class give the two columns 1 - p and p."
         )
     return array
 
 
-def are_probs(probs: Array, *, classes: bool) -> tuple[Floats, Ints | None]:
+def validate_probs(probs: Array, *, with_classes: bool) -> tuple[Floats, Ints | None]:
     """Every row in [0, 1] and of sum 1; gives the largest of each row, and its class if wanted.
 
     Those come with the check, for the pass over the rows costs more than what is done in it.
     """
     n, _ = probs.shape
-    peaks: Floats = np.empty(n, dtype=softmax_kernels.peak_dtype(probs))
-    picks: Ints | None = np.empty(n, dtype=np.int32) if classes else None
-    for rows, block, axis in softmax_kernels.copies(probs):
+    peaks: Floats = np.empty(n, dtype=softmax_kernels.confidence_dtype(probs))
+    picks: Ints | None = np.empty(n, dtype=np.int32) if with_classes else None
+    for rows, block, axis in softmax_kernels.block_copies(probs):
         with np.errstate(invalid="ignore", over="ignore"):
             if picks is None:
                 best = block.max(axis=axis)
@@ -76,22 +76,22 @@ def are_probs(probs: Array, *, classes: bool) -> tuple[Floats, Ints | None]:
             off = block.sum(axis=axis) - 1.0
             inside = block.min() >= -RANGE_TOLERANCE and best.max() <= 1.0 + RANGE_TOLERANCE
             if not (inside and off.min() >= -SUM_TOLERANCE and off.max() <= SUM_TOLERANCE):
-                _refuse_probs(block if axis == 1 else block.T, off, rows.start)
+                _raise_invalid_probs(block if axis == 1 else block.T, off, rows.start)
         peaks[rows] = best
     return peaks, picks
 
 
-def _outside(probs: Array) -> Bools:
+def _out_of_range(probs: Array) -> Bools:
     return np.asarray((probs < -RANGE_TOLERANCE) | (probs > 1.0 + RANGE_TOLERANCE))
 
 
-def _refuse_probs(block: Array, off: Floats, start: int) -> NoReturn:
+def _raise_invalid_probs(block: Array, off: Floats, start: int) -> NoReturn:
     """Say what is wrong with the first row that is."""
-    wrong = ~(np.abs(off) <= SUM_TOLERANCE) | _outside(block).any(axis=1)
+    wrong = ~(np.abs(off) <= SUM_TOLERANCE) | _out_of_range(block).any(axis=1)
     row = int(np.flatnonzero(wrong)[0])
     probs, row = block[row], start + row
-    _finite(probs[None], "probs", row)
-    outside = np.flatnonzero(_outside(probs))
+    _check_finite(probs[None], "probs", row)
+    outside = np.flatnonzero(_out_of_range(probs))
     if outside.size:
         raise InputError(
             f"probs must lie in [0, 1]; row {row}, class {outside[0]} is "
@@ -103,18 +103,18 @@ def _refuse_probs(block: Array, off: Floats, start: int) -> NoReturn:
     )
 
 
-def all_finite(logits: Array) -> None:
+def check_finite_logits(logits: Array) -> None:
     """Every value finite."""
-    for rows in softmax_kernels.blocks(*logits.shape):
-        _finite(logits[rows], "logits", rows.start)
+    for rows in softmax_kernels.row_blocks(*logits.shape):
+        _check_finite(logits[rows], "logits", rows.start)
 
 
-def are_logits(logits: Array) -> None:
+def check_logits(logits: Array) -> None:
     """Every value finite; a warning where they look like probabilities."""
     looks_like_probs = True
-    for rows in softmax_kernels.blocks(*logits.shape):
+    for rows in softmax_kernels.row_blocks(*logits.shape):
         block = logits[rows]
-        _finite(block, "logits", rows.start)
+        _check_finite(block, "logits", rows.start)
         if looks_like_probs:
             inside = float(block.min()) >= 0.0 and float(block.max()) <= 1.0
             looks_like_probs = inside and bool((abs(block.sum(axis=1) - 1.0) < SUM_TOLERANCE).all())
@@ -127,28 +127,28 @@ def are_logits(logits: Array) -> None:
         )
 
 
-def _finite(block: Array, what: str, start: int, *, unit: str = "class") -> None:
+def _check_finite(block: Array, argument: str, start: int, *, unit: str = "class") -> None:
     bad = ~np.isfinite(block)
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
         raise InputError(
-            f"{what} must be finite; row {start + row}, {unit} {column} is {block[row, column]}. "
+            f"{argument} must be finite; row {start + row}, {unit} {column} is {block[row, column]}. "
             "Drop or mend such rows first."
         )
 
 
-def class_count(k: int) -> int:
+def validate_class_count(k: int) -> int:
     """At least two classes."""
     if k < 2:
         raise InputError(f"k must be at least 2; got {k}. A classifier has two classes or more.")
     return k
 
 
-def names(given: Sequence[str] | None, k: int) -> tuple[str, ...] | None:
+def validate_class_names(class_names: Sequence[str] | None, k: int) -> tuple[str, ...] | None:
     """Class names, one a class, none twice."""
-    if given is None:
+    if class_names is None:
         return None
-    result = tuple(str(name) for name in given)
+    result = tuple(str(name) for name in class_names)
     if len(result) != k:
         raise InputError(f"There are {k} classes but {len(result)} class names.")
     if len(set(result)) != k:
@@ -157,107 +157,115 @@ def names(given: Sequence[str] | None, k: int) -> tuple[str, ...] | None:
     return result
 
 
-def per_row(values: Any, n: int | None, what: str) -> Array | None:
+def validate_row_values(values: Any, n: int | None, argument: str) -> Array | None:
     """One value a row."""
     if values is None:
         return None
-    array = _array(values, what)
+    array = _to_array(values, argument)
     if array.ndim != 1:
-        raise InputError(f"{what} must have one value a row; got an array of shape {array.shape}.")
+        raise InputError(
+            f"{argument} must have one value a row; got an array of shape {array.shape}."
+        )
     if n is not None and len(array) != n:
-        raise InputError(f"There are {n} rows but {len(array)} {what}.")
+        raise InputError(f"There are {n} rows but {len(array)} {argument}.")
     return array
 
 
-def signal(values: Any, n: int | None, what: str, *, bounds: tuple[float, float]) -> Floats:
+def validate_bounded_values(
+    values: Any, n: int | None, argument: str, *, bounds: tuple[float, float]
+) -> Floats:
     """One number a row within bounds."""
-    array = per_row(values, n, what)
+    array = validate_row_values(values, n, argument)
     if array is None or not array.size or array.dtype.kind not in "fiub":
-        raise InputError(f"{what} must be numbers, one a row, at least one.")
+        raise InputError(f"{argument} must be numbers, one a row, at least one.")
     low, high = bounds
     with np.errstate(invalid="ignore"):
         good = (array >= low - SUM_TOLERANCE) & (array <= high + SUM_TOLERANCE)
     if not good.all():
         row = int(np.flatnonzero(~good)[0])
-        raise InputError(f"{what} must lie in [{low:.4g}, {high:.4g}]; row {row} is {array[row]}.")
+        raise InputError(
+            f"{argument} must lie in [{low:.4g}, {high:.4g}]; row {row} is {array[row]}."
+        )
     return array if array.dtype.kind == "f" else array.astype(np.float64)
 
 
-def marks(values: Any, n: int, what: str) -> Bools:
+def validate_flags(values: Any, n: int, argument: str) -> Bools:
     """True or False a row, or 1 and 0."""
-    array = signal(values, n, what, bounds=(0.0, 1.0))
+    array = validate_bounded_values(values, n, argument, bounds=(0.0, 1.0))
     if not np.isin(array, (0.0, 1.0)).all():
         row = int(np.flatnonzero(~np.isin(array, (0.0, 1.0)))[0])
-        raise InputError(f"{what} must be True or False in every row; row {row} is {array[row]}.")
+        raise InputError(
+            f"{argument} must be True or False in every row; row {row} is {array[row]}."
+        )
     return array.astype(bool)
 
 
-def features(values: Any, n: int) -> Array | None:
+def validate_features(values: Any, n: int) -> Array | None:
     """An (n, d) array of finite numbers."""
     if values is None:
         return None
-    array = _array(values, "features")
+    array = _to_array(values, "features")
     if array.ndim != 2 or array.dtype.kind not in "fiu" or len(array) != n:
         raise InputError(
             f"features must be numbers, {n} rows by d columns; got an array of {array.dtype} "
             f"of shape {array.shape}."
         )
-    for rows in softmax_kernels.blocks(n, max(array.shape[1], 1)):
-        _finite(array[rows], "features", rows.start, unit="column")
+    for rows in softmax_kernels.row_blocks(n, max(array.shape[1], 1)):
+        _check_finite(array[rows], "features", rows.start, unit="column")
     return array
 
 
-def labels(
-    values: Any, n: int, k: int, class_names: tuple[str, ...] | None, what: str = "labels"
+def encode_labels(
+    values: Any, n: int, k: int, class_names: tuple[str, ...] | None, argument: str = "labels"
 ) -> Ints | None:
     """Class numbers 0…k−1 of labels that are numbers or class names."""
-    array = per_row(values, n, what)
+    array = validate_row_values(values, n, argument)
     if array is None:
         return None
-    array = _plain(array, class_names, what)
+    array = _to_integers_or_text(array, class_names, argument)
     if class_names is not None and (
         array.dtype.kind not in "iu" or _names_are_numbers(class_names)
     ):
-        return _by_name(array, class_names, what)
+        return _encode_class_names(array, class_names, argument)
     if array.dtype.kind not in "iu":
         raise InputError(
-            f"{what} are text ({array[:1].tolist()[0]!r} in row 0) but the classes have no names. "
+            f"{argument} are text ({array[:1].tolist()[0]!r} in row 0) but the classes have no names. "
             "Give class_names, or name the score columns after the classes (prob_cat, prob_dog); of a "
             "model, give classes=[…] (--classes)."
         )
     outside = (array < 0) | (array >= k)
     if outside.any():
         row = int(np.flatnonzero(outside)[0])
-        raise InputError(f"{what} must lie in 0…{k - 1}; row {row} is {array[row]}.")
+        raise InputError(f"{argument} must lie in 0…{k - 1}; row {row} is {array[row]}.")
     return array.astype(np.int64, copy=False)
 
 
-def _plain(array: Array, class_names: tuple[str, ...] | None, what: str) -> Array:
+def _to_integers_or_text(array: Array, class_names: tuple[str, ...] | None, argument: str) -> Array:
     """Labels as whole numbers or as text."""
     if array.dtype.kind == "O":
-        array = _unboxed(array, what)
+        array = _unbox_objects(array, argument)
     if array.dtype.kind == "b":
         spelled = {name.lower(): name for name in class_names or ()}
         if set(spelled) == {"true", "false"}:
             return np.where(array, spelled["true"], spelled["false"])
         return array.astype(np.int64)
-    return _whole(array, what) if array.dtype.kind == "f" else array
+    return _to_integers(array, argument) if array.dtype.kind == "f" else array
 
 
-def _unboxed(array: Array, what: str) -> Array:
+def _unbox_objects(array: Array, argument: str) -> Array:
     """Python objects as plain numbers or text."""
     for row, value in enumerate(array):
         if not isinstance(value, str | bytes | int | float | np.generic):
-            raise InputError(f"{what} must be class numbers or names; row {row} is {value!r}.")
+            raise InputError(f"{argument} must be class numbers or names; row {row} is {value!r}.")
     return np.asarray(array.tolist())
 
 
-def _whole(array: Array, what: str) -> Array:
+def _to_integers(array: Array, argument: str) -> Array:
     wide = array.astype(np.float64)
     good = (np.abs(wide) < 2.0**53) & (np.floor(wide) == wide)
     if not good.all():
         row = int(np.flatnonzero(~good)[0])
-        raise InputError(f"{what} must be class numbers or names; row {row} is {array[row]}.")
+        raise InputError(f"{argument} must be class numbers or names; row {row} is {array[row]}.")
     return wide.astype(np.int64)
 
 
@@ -265,7 +273,7 @@ def _names_are_numbers(class_names: tuple[str, ...]) -> bool:
     return all(name.lstrip("-").isdecimal() for name in class_names)
 
 
-def _by_name(array: Array, class_names: tuple[str, ...], what: str) -> Ints:
+def _encode_class_names(array: Array, class_names: tuple[str, ...], argument: str) -> Ints:
     found, inverse = np.unique(array.astype(str), return_inverse=True)
     index = {name: j for j, name in enumerate(class_names)}
     numbers = np.array([index.get(str(name), -1) for name in found], dtype=np.int64)[inverse]
@@ -274,21 +282,21 @@ def _by_name(array: Array, class_names: tuple[str, ...], what: str) -> Ints:
         row, name = int(unknown[0]), str(found[inverse[unknown[0]]])
         shown = ", ".join(class_names[:8]) + (", …" if len(class_names) > 8 else "")
         raise InputError(
-            f"{what} has {name!r} in row {row}, which is no class. Classes are: {shown}."
+            f"{argument} has {name!r} in row {row}, which is no class. Classes are: {shown}."
         )
     return numbers
 
 
-def same_classes(k: int, other: int, first: str, second: str) -> None:
+def check_same_class_count(k: int, other_k: int, name: str, other_name: str) -> None:
     """Both sides have as many classes."""
-    if k != other:
+    if k != other_k:
         raise InputError(
-            f"{first} has {k} classes, {second} has {other}. "
+            f"{name} has {k} classes, {other_name} has {other_k}. "
             "Both must be outputs of one and the same set of classes."
         )
 
 
-def same_width(source: Array, target: Array) -> None:
+def check_same_feature_count(source: Array, target: Array) -> None:
     """Both sides have as many features."""
     if source.shape[1] != target.shape[1]:
         raise InputError(
@@ -297,14 +305,14 @@ def same_width(source: Array, target: Array) -> None:
         )
 
 
-def same_ids(ids: Array, other: Array) -> None:
+def check_same_ids(ids: Array, other_ids: Array) -> None:
     """Both sides are of the same rows in the same order."""
-    differ = np.flatnonzero(ids != other)
+    differ = np.flatnonzero(ids != other_ids)
     if differ.size:
         row = int(differ[0])
         raise InputError(
             f"The ids of the two models differ: row {row} is {ids[row : row + 1].tolist()[0]!r} "
-            f"in one and {other[row : row + 1].tolist()[0]!r} in the other. Sort both by id."
+            f"in one and {other_ids[row : row + 1].tolist()[0]!r} in the other. Sort both by id."
         )
 
 

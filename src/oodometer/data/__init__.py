@@ -8,13 +8,13 @@ from oodometer.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from oodometer.data._open import as_dataset
-    from oodometer.data.dataset import InMemory
+    from oodometer.data.dataset import InMemoryDataset
     from oodometer.data.image_folder import ImageFolder
     from oodometer.data.prediction_files import read_predictions
 
 __all__ = [
     "ImageFolder",
-    "InMemory",
+    "InMemoryDataset",
     "as_dataset",
     "read_predictions",
 ]
@@ -23,7 +23,7 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "ImageFolder": "image_folder",
-        "InMemory": "dataset",
+        "InMemoryDataset": "dataset",
         "as_dataset": "_open",
         "read_predictions": "prediction_files",
     },

@@ -10,20 +10,20 @@ import numpy as np
 
 from oodometer.core import inputs as batches_of
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Inputs, Keys, Kind
+from oodometer.core.inputs import InputKind, Inputs, RowHashes
 from oodometer.core.protocols import Dataset
 from oodometer.core.softmax_kernels import Array, Ints
-from oodometer.data.dataset import Index, Rows, hashed, numbered
+from oodometer.data.dataset import BaseDataset, RowSelection, fingerprint_rows, to_row_numbers
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Joined(Rows):
+class ConcatDataset(BaseDataset):
     """The rows of several datasets of one kind, one after the other.
 
     >>> from oodometer.data import as_dataset
-    >>> both = Joined("both", (as_dataset(["a", "b"]), as_dataset(["c"])))
+    >>> both = ConcatDataset("both", (as_dataset(["a", "b"]), as_dataset(["c"])))
     >>> both, both.take(np.array([2, 0]))
-    (Joined('both', 3 rows of text, unlabelled), ['c', 'a'])
+    (ConcatDataset('both', 3 rows of text, unlabelled), ['c', 'a'])
     """
 
     name: str
@@ -42,10 +42,10 @@ class Joined(Rows):
 
     def __repr__(self) -> str:
         labelled = "unlabelled" if self.labels is None else "labelled"
-        return f"Joined({self.name!r}, {len(self)} rows of {self.kind}, {labelled})"
+        return f"ConcatDataset({self.name!r}, {len(self)} rows of {self.kind}, {labelled})"
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> InputKind:
         """Images, text, pairs, vectors or a table."""
         return self.parts[0].kind
 
@@ -63,24 +63,26 @@ class Joined(Rows):
         return np.concatenate(known)
 
     @cached_property
-    def keys(self) -> Keys:
+    def keys(self) -> RowHashes:
         """A number a row, made of the row's content."""
         return np.concatenate([part.keys for part in self.parts])
 
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the content of all rows, in order."""
-        return hashed("joined " + " ".join(part.fingerprint for part in self.parts), self.keys)
+        return fingerprint_rows(
+            "joined " + " ".join(part.fingerprint for part in self.parts), self.keys
+        )
 
     @cached_property
     def skipped(self) -> tuple[str, ...]:
         """The bad rows that were left out, of all parts."""
         return tuple(row for part in self.parts for row in getattr(part, "skipped", ()))
 
-    def take(self, index: Index) -> Inputs:
+    def take(self, index: RowSelection) -> Inputs:
         """Some rows, in that order."""
-        rows = np.arange(len(self))[numbered(index, len(self))]
-        which, within = self._places(rows)
+        rows = np.arange(len(self))[to_row_numbers(index, len(self))]
+        which, within = self._locate_rows(rows)
         order = np.argsort(which, kind="stable")
         taken = [
             part.take(within[which == number])
@@ -91,24 +93,24 @@ class Joined(Rows):
             return self.parts[0].take(slice(0, 0))
         back = np.argsort(order, kind="stable")
         try:
-            return batches_of.take(batches_of.join(taken), back)
+            return batches_of.take(batches_of.concat_batches(taken), back)
         except ValueError as error:
             raise InputError(
                 f"Rows of {self.name} can't be put side by side: {str(error).splitlines()[0]}. "
                 "Give images of one size (size=…), vectors of one width, tables of one schema."
             ) from error
 
-    def rows(self, index: Index) -> Self:
+    def rows(self, index: RowSelection) -> Self:
         """The dataset of some rows, part by part; the order within each part is kept."""
-        rows = np.arange(len(self))[numbered(index, len(self))]
-        which, within = self._places(rows)
+        rows = np.arange(len(self))[to_row_numbers(index, len(self))]
+        which, within = self._locate_rows(rows)
         if (np.diff(which) < 0).any():
             raise InputError(f"{self.name}: rows of a joined dataset must come part by part.")
         numbers = np.unique(which)
         some = tuple(self.parts[number].rows(within[which == number]) for number in numbers)
         return type(self)(self.name, some)
 
-    def _places(self, rows: Ints) -> tuple[Ints, Ints]:
+    def _locate_rows(self, rows: Ints) -> tuple[Ints, Ints]:
         """Which part each row is of, and its place there."""
         starts = np.cumsum([0, *(len(part) for part in self.parts)])
         which = np.searchsorted(starts, rows, side="right") - 1

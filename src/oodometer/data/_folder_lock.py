@@ -13,20 +13,20 @@ from typing import IO
 from oodometer.core.errors import InputError
 
 # Out of the way of pool/*, which names its models.
-LOCK = ".lock"
+LOCK_FILE_NAME = ".lock"
 # Windows locks bytes, which nobody can read then: one far behind the words.
-_FAR = 2**30
+_LOCK_BYTE_OFFSET = 2**30
 
 
 @contextmanager
-def held(folder: Path, what: str = "pool", done: str = "trained") -> Iterator[None]:
+def lock_folder(folder: Path, noun: str = "pool", activity: str = "trained") -> Iterator[None]:
     """A folder for this process alone; another one is told who has it, and what is done there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / LOCK).open("a+", encoding="utf-8")
+        file = (folder / LOCK_FILE_NAME).open("a+", encoding="utf-8")
     except OSError as error:
         raise InputError(
-            f"The {what}'s folder {str(folder)!r} can't be written: {error.strerror}. Give another "
+            f"The {noun}'s folder {str(folder)!r} can't be written: {error.strerror}. Give another "
             "one."
         ) from error
     with file:
@@ -35,7 +35,7 @@ def held(folder: Path, what: str = "pool", done: str = "trained") -> Iterator[No
         except OSError as error:
             file.seek(0)
             raise InputError(
-                f"The {what} {str(folder)!r} is being {done} by {file.read() or 'another process'}."
+                f"The {noun} {str(folder)!r} is being {activity} by {file.read() or 'another process'}."
                 " It has one writer at a time: wait for that one, or give another folder."
             ) from error
         file.truncate(0)
@@ -49,7 +49,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def _lock(file: IO[str]) -> None:
-        file.seek(_FAR)
+        file.seek(_LOCK_BYTE_OFFSET)
         msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
 
 else:

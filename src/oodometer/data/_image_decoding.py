@@ -20,7 +20,7 @@ def opencv() -> Any:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def silence_opencv() -> Iterator[None]:
     """OpenCV writes nothing of a broken file on the screen: we say it ourselves."""
     log = opencv().utils.logging
     before = log.getLogLevel()
@@ -31,7 +31,7 @@ def quiet() -> Iterator[None]:
         log.setLogLevel(before)
 
 
-def decoded(content: bytes) -> Pixels | None:
+def decode_image(content: bytes) -> Pixels | None:
     """(height, width) of a grey image, (height, width, RGB) of any other; None if it is broken.
 
     The camera's orientation is followed, 16 bits become 8, transparency is dropped.
@@ -48,12 +48,12 @@ def decoded(content: bytes) -> Pixels | None:
     return cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB)  # type: ignore[no-any-return]
 
 
-def colored(pixels: Pixels) -> Pixels:
+def to_rgb(pixels: Pixels) -> Pixels:
     """(height, width, 3), grey three times over if it has no colour."""
     return pixels if pixels.ndim == 3 else np.repeat(pixels[:, :, None], 3, axis=2)
 
 
-def fitted(pixels: Pixels, size: tuple[int, int]) -> Pixels:
+def resize_and_crop(pixels: Pixels, size: tuple[int, int]) -> Pixels:
     """Scaled until it just covers the size, and cut around the centre."""
     cv2 = opencv()
     height, width = pixels.shape[:2]

@@ -14,19 +14,19 @@ from oodometer.core.errors import InputError
 from oodometer.core.protocols import Dataset
 from oodometer.data._array_rows import read_array, read_list, read_npy, read_npz
 from oodometer.data._table_rows import read_frame
-from oodometer.data.dataset import InMemory
-from oodometer.data.image_folder import ENDINGS, ImageFolder, read_folder
-from oodometer.data.options import Asked, Names, Read
-from oodometer.data.prediction_files import Outputs
-from oodometer.parallel.pickling import Place, placed
+from oodometer.data.dataset import InMemoryDataset
+from oodometer.data.image_folder import IMAGE_EXTENSIONS, ImageFolder, read_image_folder
+from oodometer.data.options import ColumnNames, DatasetOptions, RawRows
+from oodometer.data.prediction_files import ScoreFile
+from oodometer.parallel.pickling import ReopenSpec, with_reopen_spec
 
-CAN = (
+SUPPORTED_DATA = (
     "a folder of images; a .npz, .npy, .csv, .parquet, .arrow or .feather file; an array of "
     "images or vectors; a list of texts or pairs of texts; a pandas, polars or pyarrow table"
 )
 
 # By which door a worker opens a file that was opened here.
-DOOR = "oodometer.data:as_dataset"
+DATASET_OPENER = "oodometer.data:as_dataset"
 
 
 def as_dataset(
@@ -34,8 +34,8 @@ def as_dataset(
     *,
     name: str | None = None,
     labels: Any = None,
-    text: Names | None = None,
-    inputs: Names | None = None,
+    text: ColumnNames | None = None,
+    inputs: ColumnNames | None = None,
     size: int | tuple[int, int] | None = None,
     skip_bad: bool = False,
 ) -> Dataset:
@@ -48,30 +48,32 @@ def as_dataset(
     mapped and images decoded when they are asked for.
 
     >>> as_dataset([[1, 2], [3, 4]], labels=["a", "b"])
-    InMemory('vectors', 2 rows of vectors, labelled)
+    InMemoryDataset('vectors', 2 rows of vectors, labelled)
     >>> as_dataset(["fine", " "], skip_bad=True).skipped
     ('row 1',)
     """
-    asked = Asked(name, labels, text, inputs, size, skip_bad)
-    if isinstance(thing, InMemory | ImageFolder):
+    asked = DatasetOptions(name, labels, text, inputs, size, skip_bad)
+    if isinstance(thing, InMemoryDataset | ImageFolder):
         return thing
     if isinstance(thing, str | os.PathLike):
-        return _opened(Path(thing), asked)
+        return _open_path(Path(thing), asked)
     if isinstance(thing, Dataset):
         return thing
-    return _made(_read(thing, asked), asked)
+    return _build_dataset(_read_object(thing, asked), asked)
 
 
-def _read(thing: Any, asked: Asked) -> Read:
+def _read_object(thing: Any, options: DatasetOptions) -> RawRows:
     if _is_frame(thing):
-        asked.refuse("a table", "size")
-        return read_frame(thing, asked)
-    asked.refuse(f"a {type(thing).__name__}", "text", "inputs", "size")
+        options.reject_options("a table", "size")
+        return read_frame(thing, options)
+    options.reject_options(f"a {type(thing).__name__}", "text", "inputs", "size")
     if isinstance(thing, list | tuple):
-        return read_list(list(thing), asked.labels)
+        return read_list(list(thing), options.labels)
     if hasattr(thing, "__array__"):
-        return read_array(np.asarray(thing), asked.labels)
-    raise InputError(f"A {type(thing).__name__} is no dataset. What can be opened: {CAN}.")
+        return read_array(np.asarray(thing), options.labels)
+    raise InputError(
+        f"A {type(thing).__name__} is no dataset. What can be opened: {SUPPORTED_DATA}."
+    )
 
 
 def _is_frame(thing: Any) -> bool:
@@ -80,53 +82,53 @@ def _is_frame(thing: Any) -> bool:
     return speaks and (hasattr(thing, "columns") or hasattr(thing, "column_names"))
 
 
-def _made(read: Read, asked: Asked) -> InMemory:
-    whole = read.dataset(asked.name or "The data", asked.skip_bad)
-    return whole if asked.name else replace(whole, name=whole.kind)
+def _build_dataset(raw: RawRows, options: DatasetOptions) -> InMemoryDataset:
+    whole = raw.to_dataset(options.name or "The data", options.skip_bad)
+    return whole if options.name else replace(whole, name=whole.kind)
 
 
-def _opened(path: Path, asked: Asked) -> Dataset:
+def _open_path(path: Path, options: DatasetOptions) -> Dataset:
     # Not Path's own tests, which raise where a name is too long to be one.
     if os.path.isdir(path):
-        asked.refuse("a folder", "text", "inputs")
-        return read_folder(path, asked)
-    reader = FILES.get(path.suffix.lower())
+        options.reject_options("a folder", "text", "inputs")
+        return read_image_folder(path, options)
+    reader = FILE_READERS.get(path.suffix.lower())
     if not os.path.exists(path):
         raise InputError(
-            f"There is no file or folder {str(path)!r:.300}. What can be opened: {CAN}."
+            f"There is no file or folder {str(path)!r:.300}. What can be opened: {SUPPORTED_DATA}."
         )
     if reader is None:
-        alone = path.suffix.lower() in ENDINGS
+        alone = path.suffix.lower() in IMAGE_EXTENSIONS
         what = "is one image; give its folder" if alone else "has an ending that is not known"
-        raise InputError(f"{path.name} {what}. What can be opened: {CAN}.")
+        raise InputError(f"{path.name} {what}. What can be opened: {SUPPORTED_DATA}.")
     arrays = path.suffix.lower() in (".npy", ".npz")
-    asked.refuse(f"a {path.suffix} file", "size", *(["text"] if arrays else []))
+    options.reject_options(f"a {path.suffix} file", "size", *(["text"] if arrays else []))
     try:
-        read = reader(path, asked)
+        read = reader(path, options)
     except InputError as error:
         if str(error).startswith(path.name):
             raise
         raise InputError(f"{path.name}: {error}") from error
-    whole = read.dataset(asked.name or path.stem, asked.skip_bad)
-    return placed(whole, Place.of(DOOR, path, vars(asked)))
+    whole = read.to_dataset(options.name or path.stem, options.skip_bad)
+    return with_reopen_spec(whole, ReopenSpec.create(DATASET_OPENER, path, vars(options)))
 
 
-def _frame_file(path: Path, asked: Asked) -> Read:
-    frame = Outputs.open(path).content
+def _read_table_file(path: Path, options: DatasetOptions) -> RawRows:
+    frame = ScoreFile.open(path).content
     only = frame.column_names[0] if frame.num_columns == 1 else ""
     if path.suffix.lower() == ".csv" and any(mark in only for mark in ";\t|"):
         raise InputError(
             f"It has one column, called {only!r:.80}; commas were expected between columns. Save "
             "it again with commas."
         )
-    return read_frame(frame, asked)
+    return read_frame(frame, options)
 
 
-FILES: dict[str, Callable[[Path, Asked], Read]] = {
+FILE_READERS: dict[str, Callable[[Path, DatasetOptions], RawRows]] = {
     ".npy": read_npy,
     ".npz": read_npz,
-    ".csv": _frame_file,
-    ".parquet": _frame_file,
-    ".arrow": _frame_file,
-    ".feather": _frame_file,
+    ".csv": _read_table_file,
+    ".parquet": _read_table_file,
+    ".arrow": _read_table_file,
+    ".feather": _read_table_file,
 }

@@ -10,38 +10,52 @@ from oodometer.core import frames
 from oodometer.core.errors import InputError, did_you_mean
 from oodometer.core.softmax_kernels import Array, Bools
 from oodometer.data._text_rows import read_texts
-from oodometer.data.options import Asked, Names, Read, labels_of, plain_labels
+from oodometer.data.options import (
+    ColumnNames,
+    DatasetOptions,
+    RawRows,
+    normalize_labels,
+    validate_labels,
+)
 
-PAIR = ("premise", "hypothesis")
+PAIR_COLUMNS = ("premise", "hypothesis")
 
 
-def read_frame(frame: Any, asked: Asked) -> Read:
+def read_frame(frame: Any, options: DatasetOptions) -> RawRows:
     """The text, the pair of texts or the table that a data frame holds, and its labels.
 
     Without `text` or `inputs`: the columns `premise` and `hypothesis`, or the column `text`, or
     the only column if that holds text; else all columns are a table. The label is no input.
     """
-    table = frames.without_index(frames.as_table(frame))
-    label, labels = _labels(table, asked.labels)
+    table = frames.drop_pandas_index(frames.as_table(frame))
+    label, labels = _find_labels(table, options.labels)
     there = [name for name in table.column_names if name != label]
-    texts = _named(table, asked.text) if asked.text is not None else _usual_texts(table, there)
-    if asked.inputs is not None and asked.text is None:
-        texts, there = [], _named(table, asked.inputs)
+    texts = (
+        _resolve_columns(table, options.text)
+        if options.text is not None
+        else _default_text_columns(table, there)
+    )
+    if options.inputs is not None and options.text is None:
+        texts, there = [], _resolve_columns(table, options.inputs)
     if not table.num_rows:  # columns without rows have no type either
-        return Read([], None, np.zeros(0, dtype=np.bool_))
-    return _texts(table, texts, labels) if texts else _table(table.select(there), labels)
+        return RawRows([], None, np.zeros(0, dtype=np.bool_))
+    return (
+        _read_text_columns(table, texts, labels)
+        if texts
+        else _read_feature_table(table.select(there), labels)
+    )
 
 
-def _labels(table: Any, given: Any) -> tuple[str | None, Array | None]:
+def _find_labels(table: Any, labels: Any) -> tuple[str | None, Array | None]:
     """The name of the label column, if there is one, and the labels."""
     usual = "label" if "label" in table.column_names else None
-    if given is not None and not isinstance(given, str):
-        return usual, labels_of(given, table.num_rows)
-    name = given if given is not None else usual
-    return name, None if name is None else plain_labels(frames.values(table, name))
+    if labels is not None and not isinstance(labels, str):
+        return usual, validate_labels(labels, table.num_rows)
+    name = labels if labels is not None else usual
+    return name, None if name is None else normalize_labels(frames.read_column(table, name))
 
 
-def _named(table: Any, names: Names) -> list[str]:
+def _resolve_columns(table: Any, names: ColumnNames) -> list[str]:
     """Column names as they were given: one, several between commas, or a sequence."""
     if isinstance(names, str):
         known = names in table.column_names
@@ -56,16 +70,16 @@ def _named(table: Any, names: Names) -> list[str]:
     return list(names)
 
 
-def _usual_texts(table: Any, there: list[str]) -> list[str]:
-    texts = [name for name in there if _is_text(table.column(name).type)]
-    if all(side in texts for side in PAIR):
-        return list(PAIR)
+def _default_text_columns(table: Any, input_columns: list[str]) -> list[str]:
+    texts = [name for name in input_columns if _is_text(table.column(name).type)]
+    if all(side in texts for side in PAIR_COLUMNS):
+        return list(PAIR_COLUMNS)
     if "text" in texts:
         return ["text"]
-    return texts if len(there) == 1 else []
+    return texts if len(input_columns) == 1 else []
 
 
-def _texts(table: Any, names: list[str], labels: Array | None) -> Read:
+def _read_text_columns(table: Any, names: list[str], labels: Array | None) -> RawRows:
     if len(names) > 2:
         raise InputError(
             f"text names {len(names)} columns; one was expected, or two for pairs. There are: "
@@ -82,23 +96,23 @@ def _texts(table: Any, names: list[str], labels: Array | None) -> Read:
     return read_texts(rows, labels)
 
 
-def _table(table: Any, labels: Array | None) -> Read:
+def _read_feature_table(table: Any, labels: Array | None) -> RawRows:
     """Numbers and categories; a row without one of its numbers is bad, a category may be missing."""
     if not table.num_columns:
         raise InputError("There is no column but the label. Give the inputs as columns too.")
     bad, why = np.zeros(table.num_rows, dtype=np.bool_), ""
     for at, name in enumerate(table.column_names):
-        table = table.set_column(at, name, _plain(table.column(name), name))
-        missing = _not_finite(table.column(name))
+        table = table.set_column(at, name, _check_column(table.column(name), name))
+        missing = _find_nonfinite_rows(table.column(name))
         if missing.any() and (not why or np.argmax(missing) < np.argmax(bad)):
             row = int(np.argmax(missing))
             value = table.column(name)[row].as_py()
             why = f"the column {name!r} has {'nothing' if value is None else value} in row {row}"
         bad |= missing
-    return Read(table.unify_dictionaries().combine_chunks(), labels, bad, why)
+    return RawRows(table.unify_dictionaries().combine_chunks(), labels, bad, why)
 
 
-def _plain(column: Any, name: str) -> Any:
+def _check_column(column: Any, name: str) -> Any:
     """A column of numbers or of categories; dates, lists and the like are refused."""
     import pyarrow as pa
 
@@ -131,7 +145,7 @@ def _is_number(kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
-def _not_finite(column: Any) -> Bools:
+def _find_nonfinite_rows(column: Any) -> Bools:
     """Where a column of numbers has none; categories may be missing."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -7,28 +7,28 @@ from typing import Any
 import numpy as np
 
 from oodometer.core.errors import InputError
-from oodometer.data.options import Read, labels_of
+from oodometer.data.options import RawRows, validate_labels
 
-Sides = tuple[str | None, ...]
+TextFields = tuple[str | None, ...]
 
 
 def are_texts(rows: list[Any]) -> bool:
     """Whether the first row that holds anything holds a text, or two."""
-    return _width(rows) > 0
+    return _texts_per_row(rows) > 0
 
 
-def read_texts(rows: list[Any], labels: Any) -> Read:
+def read_texts(rows: list[Any], labels: Any) -> RawRows:
     """Texts, or pairs of texts; those that are missing or blank are bad rows."""
-    width = _width(rows)
-    sides = [_sides(row, at, width) for at, row in enumerate(rows)]
+    width = _texts_per_row(rows)
+    sides = [_row_texts(row, at, width) for at, row in enumerate(rows)]
     bad = np.array([not all(side and side.strip() for side in row) for row in sides], np.bool_)
     texts = [row[0] for row in sides] if width == 1 else sides
     first = int(np.argmax(bad)) if bad.any() else 0
     lacks = "no text" if None in sides[first] else "an empty text"
-    return Read(texts, labels_of(labels, len(rows)), bad, f"row {first} has {lacks}")
+    return RawRows(texts, validate_labels(labels, len(rows)), bad, f"row {first} has {lacks}")
 
 
-def _width(rows: list[Any]) -> int:
+def _texts_per_row(rows: list[Any]) -> int:
     """1 of texts, 2 of pairs, 0 of anything else, by the first row that holds anything."""
     for row in rows:
         if isinstance(row, str):
@@ -38,7 +38,7 @@ def _width(rows: list[Any]) -> int:
     return 0
 
 
-def _sides(row: Any, at: int, width: int) -> Sides:
+def _row_texts(row: Any, row_number: int, width: int) -> TextFields:
     if _is_missing(row):
         return (None,) * width
     if width == 1 and isinstance(row, str):
@@ -47,7 +47,7 @@ def _sides(row: Any, at: int, width: int) -> Sides:
         return tuple(side if isinstance(side, str) else None for side in row)
     what = "a text" if width == 1 else "a pair of texts"
     raise InputError(
-        f"Row {at} is not {what}, as those before it are, but {type(row).__name__} {row!r:.40}. "
+        f"Row {row_number} is not {what}, as those before it are, but {type(row).__name__} {row!r:.40}. "
         "Give strings only, or pairs of strings only."
     )
 

@@ -9,22 +9,22 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 # What killed writers left ends so.
-PARTIAL = ".partial"
+PARTIAL_SUFFIX = ".partial"
 
 
 @contextmanager
-def aside(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """A name beside a file, to write to; it becomes the file's if all goes well, or is gone.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with aside(Path(folder) / "told.txt") as partial:
+    ...     with atomic_write(Path(folder) / "told.txt") as partial:
     ...         _ = partial.write_text("all of it")
     ...     [file.name for file in Path(folder).iterdir()]
     ['told.txt']
     """
     # Not tempfile: its files are for their owner's eyes only, and a report is to be shared.
-    partial = path.with_name(f".oodometer-{secrets.token_hex(8)}{PARTIAL}")
+    partial = path.with_name(f".oodometer-{secrets.token_hex(8)}{PARTIAL_SUFFIX}")
     try:
         yield partial
         os.replace(partial, path)
@@ -34,7 +34,7 @@ def aside(path: Path) -> Iterator[Path]:
             partial.unlink()
 
 
-def to_disk(folder: Path) -> None:
+def fsync_folder(folder: Path) -> None:
     """What names a folder has is on the disk, where the system can be asked for it."""
     if os.name == "posix":
         opened = os.open(folder, os.O_RDONLY)

@@ -13,47 +13,49 @@ from pathlib import Path
 from typing import Any
 
 from oodometer.core.errors import InputError
-from oodometer.data.prediction_files import check_signs, ending_of, unreadable
+from oodometer.data.prediction_files import check_delimiter, file_extension, unreadable_file_error
 
 # Bytes of text that are parsed together.
-BLOCK = 1 << 21
+CSV_BLOCK_BYTES = 1 << 21
 # Bytes of a compressed column that are read at a time.
-BUFFER = 1 << 20
+PARQUET_BUFFER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Wanted:
+class BatchReadSpec:
     """Which columns to read, how many rows at a time, and of text what the columns hold."""
 
     columns: tuple[str, ...]
-    rows: int
-    types: tuple[tuple[str, Any], ...] = ()
+    max_rows: int
+    column_types: tuple[tuple[str, Any], ...] = ()
 
 
-def schema_of(path: Path) -> Any:
+def read_schema(path: Path) -> Any:
     """The Arrow schema of a file."""
-    with _told(path):
-        found = _kind(path).schema(path)
+    with _wrap_read_errors(path):
+        found = _format_of(path).schema(path)
         _ = found.names  # names that are not UTF-8 are found out only here
         return found
 
 
-def group_rows(path: Path) -> tuple[int, ...] | None:
+def row_group_sizes(path: Path) -> tuple[int, ...] | None:
     """Rows of each row group; None where only reading tells."""
-    with _told(path):
-        return _kind(path).group_rows(path)
+    with _wrap_read_errors(path):
+        return _format_of(path).row_group_sizes(path)
 
 
-def batches(path: Path, groups: Sequence[int] | None, wanted: Wanted) -> Iterator[Any]:
+def read_batches(
+    path: Path, row_groups: Sequence[int] | None, spec: BatchReadSpec
+) -> Iterator[Any]:
     """Record batches of some row groups (None for all), none of more rows than wanted."""
-    with _told(path):
-        for batch in _kind(path).read(path, groups, wanted):
-            for start in range(0, batch.num_rows, wanted.rows):
-                yield batch.slice(start, wanted.rows)
+    with _wrap_read_errors(path):
+        for batch in _format_of(path).read(path, row_groups, spec):
+            for start in range(0, batch.num_rows, spec.max_rows):
+                yield batch.slice(start, spec.max_rows)
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _wrap_read_errors(path: Path) -> Iterator[None]:
     """Whatever is wrong with a file is said in one line."""
     import pyarrow as pa
 
@@ -64,36 +66,40 @@ def _told(path: Path) -> Iterator[None]:
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
         if not path.exists():
             raise InputError(f"There is no file {str(path)!r}.") from error
-        raise unreadable(path, _kind(path).name, error) from error
+        raise unreadable_file_error(path, _format_of(path).name, error) from error
 
 
 # Parquet ----------------------------------------------------------------------------------------
 
 
-def _parquet(path: Path) -> Any:
+def _open_parquet(path: Path) -> Any:
     import pyarrow.parquet as pq
 
     # Not memory-mapped, for what is mapped counts as memory of this process.
-    return pq.ParquetFile(path, memory_map=False, buffer_size=BUFFER, pre_buffer=False)
+    return pq.ParquetFile(
+        path, memory_map=False, buffer_size=PARQUET_BUFFER_BYTES, pre_buffer=False
+    )
 
 
 def _parquet_schema(path: Path) -> Any:
-    with _parquet(path) as file:
+    with _open_parquet(path) as file:
         return file.schema_arrow
 
 
-def _parquet_rows(path: Path) -> tuple[int, ...] | None:
-    with _parquet(path) as file:
+def _parquet_row_group_sizes(path: Path) -> tuple[int, ...] | None:
+    with _open_parquet(path) as file:
         facts = file.metadata
         return tuple(facts.row_group(number).num_rows for number in range(facts.num_row_groups))
 
 
-def _read_parquet(path: Path, groups: Sequence[int] | None, wanted: Wanted) -> Iterator[Any]:
-    with _parquet(path) as file:
+def _read_parquet(
+    path: Path, row_groups: Sequence[int] | None, spec: BatchReadSpec
+) -> Iterator[Any]:
+    with _open_parquet(path) as file:
         yield from file.iter_batches(
-            batch_size=wanted.rows,
-            row_groups=None if groups is None else list(groups),
-            columns=list(wanted.columns),
+            batch_size=spec.max_rows,
+            row_groups=None if row_groups is None else list(row_groups),
+            columns=list(spec.columns),
             use_threads=False,
         )
 
@@ -102,7 +108,7 @@ def _read_parquet(path: Path, groups: Sequence[int] | None, wanted: Wanted) -> I
 
 
 @contextmanager
-def _ipc(path: Path, options: Any = None) -> Iterator[Any]:
+def _open_ipc(path: Path, options: Any = None) -> Iterator[Any]:
     """A reader of either of the two formats of Arrow files."""
     import pyarrow as pa
 
@@ -116,28 +122,28 @@ def _ipc(path: Path, options: Any = None) -> Iterator[Any]:
 
 
 def _ipc_schema(path: Path) -> Any:
-    with _ipc(path) as reader:
+    with _open_ipc(path) as reader:
         return reader.schema
 
 
-def _ipc_rows(path: Path) -> tuple[int, ...] | None:
+def _ipc_row_counts(path: Path) -> tuple[int, ...] | None:
     import pyarrow as pa
     from pyarrow import dataset
 
-    with _ipc(path) as reader:
+    with _open_ipc(path) as reader:
         if not isinstance(reader, pa.ipc.RecordBatchFileReader):
             return None
     # One part a file: where its batches begin is not written down.
     return (dataset.dataset(path, format="ipc").count_rows(),)
 
 
-def _read_ipc(path: Path, groups: Sequence[int] | None, wanted: Wanted) -> Iterator[Any]:
+def _read_ipc(path: Path, row_groups: Sequence[int] | None, spec: BatchReadSpec) -> Iterator[Any]:
     import pyarrow as pa
 
     names = _ipc_schema(path).names
-    places = sorted(names.index(name) for name in wanted.columns)
+    places = sorted(names.index(name) for name in spec.columns)
     options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=places)
-    with _ipc(path, options) as reader:
+    with _open_ipc(path, options) as reader:
         if isinstance(reader, pa.ipc.RecordBatchFileReader):
             yield from (reader.get_batch(number) for number in range(reader.num_record_batches))
         else:
@@ -147,15 +153,15 @@ def _read_ipc(path: Path, groups: Sequence[int] | None, wanted: Wanted) -> Itera
 # CSV --------------------------------------------------------------------------------------------
 
 
-def _csv(path: Path, wanted: Wanted | None = None) -> Any:
+def _open_csv(path: Path, spec: BatchReadSpec | None = None) -> Any:
     from pyarrow import csv
 
-    check_signs(path)
-    chosen = None if wanted is None else list(wanted.columns)
-    types = {} if wanted is None else dict(wanted.types)
+    check_delimiter(path)
+    chosen = None if spec is None else list(spec.columns)
+    types = {} if spec is None else dict(spec.column_types)
     return csv.open_csv(
         path,
-        read_options=csv.ReadOptions(block_size=BLOCK, use_threads=False),
+        read_options=csv.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False),
         # Texts in quotes may run over several lines.
         parse_options=csv.ParseOptions(newlines_in_values=True),
         convert_options=csv.ConvertOptions(include_columns=chosen, column_types=types),
@@ -163,16 +169,16 @@ def _csv(path: Path, wanted: Wanted | None = None) -> Any:
 
 
 def _csv_schema(path: Path) -> Any:
-    with _csv(path) as reader:
+    with _open_csv(path) as reader:
         return reader.schema
 
 
-def _no_rows(path: Path) -> None:
+def _unknown_row_counts(path: Path) -> None:
     """Of text nobody has counted the rows."""
 
 
-def _read_csv(path: Path, groups: Sequence[int] | None, wanted: Wanted) -> Iterator[Any]:
-    with _csv(path, wanted) as reader:
+def _read_csv(path: Path, row_groups: Sequence[int] | None, spec: BatchReadSpec) -> Iterator[Any]:
+    with _open_csv(path, spec) as reader:
         yield from reader
 
 
@@ -180,19 +186,19 @@ def _read_csv(path: Path, groups: Sequence[int] | None, wanted: Wanted) -> Itera
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _FileFormat:
     """How one kind of file is read."""
 
     name: str
     schema: Callable[[Path], Any]
-    group_rows: Callable[[Path], tuple[int, ...] | None]
-    read: Callable[[Path, Sequence[int] | None, Wanted], Iterator[Any]]
+    row_group_sizes: Callable[[Path], tuple[int, ...] | None]
+    read: Callable[[Path, Sequence[int] | None, BatchReadSpec], Iterator[Any]]
 
 
-_PARQUET = _Kind("Parquet", _parquet_schema, _parquet_rows, _read_parquet)
-_ARROW = _Kind("Arrow", _ipc_schema, _ipc_rows, _read_ipc)
-_CSV = _Kind("CSV", _csv_schema, _no_rows, _read_csv)
-KINDS: dict[str, _Kind] = {
+_PARQUET = _FileFormat("Parquet", _parquet_schema, _parquet_row_group_sizes, _read_parquet)
+_ARROW = _FileFormat("Arrow", _ipc_schema, _ipc_row_counts, _read_ipc)
+_CSV = _FileFormat("CSV", _csv_schema, _unknown_row_counts, _read_csv)
+FILE_FORMATS: dict[str, _FileFormat] = {
     ".parquet": _PARQUET,
     ".csv": _CSV,
     ".csv.gz": _CSV,
@@ -201,5 +207,5 @@ KINDS: dict[str, _Kind] = {
 }
 
 
-def _kind(path: Path) -> _Kind:
-    return KINDS[ending_of(path)]
+def _format_of(path: Path) -> _FileFormat:
+    return FILE_FORMATS[file_extension(path)]

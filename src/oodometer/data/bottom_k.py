@@ -15,105 +15,106 @@ import numpy as np
 
 from oodometer.core.errors import InputError
 from oodometer.core.softmax_kernels import Array, Ints
-from oodometer.core.stats import stream
+from oodometer.core.stats import rng_for
 
 
-def priorities(seed: int, first: int, n: int) -> Ints:
+def row_priorities(seed: int, first_row: int, n_rows: int) -> Ints:
     """The priorities of n rows, the first of which has that place: 32 random bits a row.
 
-    >>> whole = priorities(0, 0, 10)
-    >>> bool((priorities(0, 3, 4) == whole[3:7]).all())
+    >>> whole = row_priorities(0, 0, 10)
+    >>> bool((row_priorities(0, 3, 4) == whole[3:7]).all())
     True
     """
-    bits: Any = stream(seed, "sample").bit_generator
+    bits: Any = rng_for(seed, "sample").bit_generator
     # One draw of 64 bits serves two rows; a generator can be moved to any of its draws at once.
-    bits.advance(first // 2)
-    drawn: Ints = bits.random_raw(n // 2 + 1).astype(np.uint64, copy=False).view(np.uint32)
-    return drawn[first % 2 : first % 2 + n]
+    bits.advance(first_row // 2)
+    drawn: Ints = bits.random_raw(n_rows // 2 + 1).astype(np.uint64, copy=False).view(np.uint32)
+    return drawn[first_row % 2 : first_row % 2 + n_rows]
 
 
 @dataclass(frozen=True, eq=False)
-class Bottom:
+class BottomKSample:
     """Sampled rows in the order of their places, with their priorities and what is kept of them."""
 
-    places: Ints
+    positions: Ints
     priorities: Ints
-    rows: Mapping[str, Array]
+    columns: Mapping[str, Array]
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.positions)
 
-    def cut(self, size: int) -> Bottom:
+    def truncate(self, size: int) -> BottomKSample:
         """The rows of the lowest priorities, `size` of them; of like ones those that come first."""
         if len(self) <= size:
             return self
-        kept = np.sort(np.lexsort((self.places, self.priorities))[:size])
+        kept = np.sort(np.lexsort((self.positions, self.priorities))[:size])
         return self.take(kept)
 
-    def take(self, index: Array) -> Bottom:
+    def take(self, index: Array) -> BottomKSample:
         """Some of the rows."""
-        some = {name: values[index] for name, values in self.rows.items()}
-        return Bottom(self.places[index], self.priorities[index], some)
+        some = {name: values[index] for name, values in self.columns.items()}
+        return BottomKSample(self.positions[index], self.priorities[index], some)
 
 
-def joined(parts: Sequence[Bottom], size: int) -> Bottom:
+def merge_samples(samples: Sequence[BottomKSample], size: int) -> BottomKSample:
     """The sample of all parts together.
 
-    >>> draws = priorities(0, 0, 6)
+    >>> draws = row_priorities(0, 0, 6)
     >>> def part(some):
-    ...     return Bottom(np.arange(6)[some], draws[some], {"x": np.arange(6)[some]})
-    >>> both = joined([part(slice(4, 6)), part(slice(0, 4))], 3)
-    >>> both.places.tolist() == part(slice(0, 6)).cut(3).places.tolist()
+    ...     return BottomKSample(np.arange(6)[some], draws[some], {"x": np.arange(6)[some]})
+    >>> both = merge_samples([part(slice(4, 6)), part(slice(0, 4))], 3)
+    >>> both.positions.tolist() == part(slice(0, 6)).truncate(3).positions.tolist()
     True
     """
-    some = [part for part in parts if len(part)] or list(parts[:1])
+    some = [part for part in samples if len(part)] or list(samples[:1])
     if not some:
         raise InputError("A sample is made of at least one part; got none.")
-    places = np.concatenate([part.places for part in some])
+    places = np.concatenate([part.positions for part in some])
     order = np.argsort(places, kind="stable")
     rows = {
-        name: np.concatenate([part.rows[name] for part in some])[order] for name in some[0].rows
+        name: np.concatenate([part.columns[name] for part in some])[order]
+        for name in some[0].columns
     }
     draws = np.concatenate([part.priorities for part in some])
-    return Bottom(places[order], draws[order], rows).cut(size)
+    return BottomKSample(places[order], draws[order], rows).truncate(size)
 
 
-def ceiling(size: int, n: int | None) -> int:
+def priority_bound(size: int, n_rows: int | None) -> int:
     """A priority that no row of the sample of n rows has, but once in far more than all trials.
 
     Where n is not known it is above all of them. Eight deviations above what is expected.
     """
-    if n is None or n <= size:
+    if n_rows is None or n_rows <= size:
         return 2**32
-    share = (size + 8 * np.sqrt(size) + 64) / n
+    share = (size + 8 * np.sqrt(size) + 64) / n_rows
     return min(2**32, int(share * 2**32) + 1)
 
 
-class Keeper:
+class BottomKSampler:
     """Keeps the sample of rows that are offered batch by batch."""
 
     def __init__(self, size: int, limit: int = 2**32) -> None:
         self._size, self._limit = size, limit
-        self._parts: list[Bottom] = []
+        self._parts: list[BottomKSample] = []
         self._held = 0
 
-    def offer(self, draws: Ints, take: Callable[[Ints], Bottom]) -> None:
+    def update(self, batch_priorities: Ints, take: Callable[[Ints], BottomKSample]) -> None:
         """Rows with their priorities; those that may be of the sample are taken."""
-        chosen = np.flatnonzero(draws < self._limit)
+        chosen = np.flatnonzero(batch_priorities < self._limit)
         if not len(chosen) and self._parts:
             return
         self._parts.append(take(chosen))
         self._held += len(chosen)
         if self._held > 2 * self._size:
-            whole = joined(self._parts, self._size)
+            whole = merge_samples(self._parts, self._size)
             self._parts, self._held = [whole], len(whole)
             # Of like priorities the first row is kept, and rows may come in any order.
             self._limit = min(self._limit, int(whole.priorities.max()) + 1)
 
-    def add(self, other: Bottom) -> None:
+    def merge(self, other: BottomKSample) -> None:
         """The sample of another part."""
-        self.offer(other.priorities, other.take)
+        self.update(other.priorities, other.take)
 
-    def sample(self) -> Bottom | None:
+    def sample(self) -> BottomKSample | None:
         """The sample of all that was offered; None if nothing was."""
-        return joined(self._parts, self._size) if self._parts else None
+        return merge_samples(self._parts, self._size) if self._parts else None

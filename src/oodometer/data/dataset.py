@@ -13,25 +13,25 @@ import numpy as np
 
 from oodometer.core import inputs as batches_of
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Inputs, Keys, Kind
+from oodometer.core.inputs import InputKind, Inputs, RowHashes
 from oodometer.core.softmax_kernels import Array, Bools, Ints
-from oodometer.parallel.pickling import Placed
+from oodometer.parallel.pickling import ReopenOnUnpickle
 
-Index = Ints | Bools | slice
+RowSelection = Ints | Bools | slice
 
 
-class Rows(Placed, ABC):
+class BaseDataset(ReopenOnUnpickle, ABC):
     """Rows that can be taken some at a time."""
 
     @abstractmethod
     def __len__(self) -> int: ...
 
     @abstractmethod
-    def take(self, index: Index) -> Inputs:
+    def take(self, index: RowSelection) -> Inputs:
         """Some rows, in that order."""
 
     @abstractmethod
-    def rows(self, index: Index) -> Self:
+    def rows(self, index: RowSelection) -> Self:
         """The dataset of some rows, which keep their keys and labels."""
 
     def batches(self, size: int) -> Iterator[Inputs]:
@@ -42,10 +42,10 @@ class Rows(Placed, ABC):
             yield self.take(slice(start, start + size))
 
 
-def numbered(index: Index, n: int) -> Ints | slice:
+def to_row_numbers(index: RowSelection, n: int) -> Ints | slice:
     """Row numbers of marks (True and False); row numbers and slices as they are.
 
-    >>> numbered(np.array([True, False, True]), 3)
+    >>> to_row_numbers(np.array([True, False, True]), 3)
     array([0, 2])
     """
     if isinstance(index, slice):
@@ -60,22 +60,22 @@ def numbered(index: Index, n: int) -> Ints | slice:
     return np.flatnonzero(given)
 
 
-def hashed(head: str, keys: Keys) -> str:
+def fingerprint_rows(header: str, keys: RowHashes) -> str:
     """A fingerprint of rows: of what they are, and of every row's content, in order."""
-    digest = hashlib.blake2b(head.encode("utf-8", "surrogatepass"), digest_size=16)
+    digest = hashlib.blake2b(header.encode("utf-8", "surrogatepass"), digest_size=16)
     digest.update(b"\0" + keys.tobytes())
     return digest.hexdigest()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class InMemory(Rows):
+class InMemoryDataset(BaseDataset):
     """A dataset whose rows are held in memory, or mapped from one `.npy` file.
 
     `skipped` names the bad rows that were left out because `skip_bad` was asked for.
 
-    >>> reviews = InMemory("reviews", ["good", "bad"], labels=np.array([1, 0]))
+    >>> reviews = InMemoryDataset("reviews", ["good", "bad"], labels=np.array([1, 0]))
     >>> reviews, reviews.take(slice(1, 2))
-    (InMemory('reviews', 2 rows of text, labelled), ['bad'])
+    (InMemoryDataset('reviews', 2 rows of text, labelled), ['bad'])
     """
 
     name: str
@@ -88,24 +88,24 @@ class InMemory(Rows):
 
     def __repr__(self) -> str:
         labelled = "unlabelled" if self.labels is None else "labelled"
-        return f"InMemory({self.name!r}, {len(self)} rows of {self.kind}, {labelled})"
+        return f"InMemoryDataset({self.name!r}, {len(self)} rows of {self.kind}, {labelled})"
 
     @cached_property
-    def kind(self) -> Kind:
+    def kind(self) -> InputKind:
         """Images, text, pairs, vectors or a table."""
-        return batches_of.kind_of(self.inputs)
+        return batches_of.infer_kind(self.inputs)
 
     @cached_property
-    def keys(self) -> Keys:
+    def keys(self) -> RowHashes:
         """A number a row, made of the row's content."""
-        return batches_of.keys(self.inputs)
+        return batches_of.hash_rows(self.inputs)
 
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the content of all rows, in order; neither of the name nor of the labels."""
-        return hashed(self._head(), self.keys)
+        return fingerprint_rows(self._fingerprint_header(), self.keys)
 
-    def _head(self) -> str:
+    def _fingerprint_header(self) -> str:
         """What the bytes of a row do not say: the type and shape, or the columns."""
         if isinstance(self.inputs, np.ndarray):
             return f"{self.kind} {self.inputs.dtype.str} {self.inputs.shape[1:]}"
@@ -113,12 +113,12 @@ class InMemory(Rows):
             return f"table {[(column.name, str(column.type)) for column in self.inputs.schema]}"
         return self.kind
 
-    def take(self, index: Index) -> Inputs:
+    def take(self, index: RowSelection) -> Inputs:
         """Some rows, in that order."""
-        return batches_of.take(self.inputs, numbered(index, len(self)))
+        return batches_of.take(self.inputs, to_row_numbers(index, len(self)))
 
-    def rows(self, index: Index) -> InMemory:
+    def rows(self, index: RowSelection) -> InMemoryDataset:
         """The dataset of some rows, which keep their keys and labels."""
-        chosen = numbered(index, len(self))
+        chosen = to_row_numbers(index, len(self))
         labels = None if self.labels is None else self.labels[chosen]
         return replace(self, inputs=batches_of.take(self.inputs, chosen), labels=labels)

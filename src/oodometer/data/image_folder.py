@@ -16,29 +16,35 @@ from typing import Any, ClassVar
 import numpy as np
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Keys, Kind
+from oodometer.core.inputs import InputKind, RowHashes
 from oodometer.core.softmax_kernels import Array
-from oodometer.data._image_decoding import Pixels, colored, decoded, fitted, quiet
-from oodometer.data.dataset import Index, Rows, hashed, numbered
-from oodometer.data.options import Asked, check_bad, labels_of
+from oodometer.data._image_decoding import (
+    Pixels,
+    decode_image,
+    resize_and_crop,
+    silence_opencv,
+    to_rgb,
+)
+from oodometer.data.dataset import BaseDataset, RowSelection, fingerprint_rows, to_row_numbers
+from oodometer.data.options import DatasetOptions, check_bad_rows, validate_labels
 
-ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff")
+IMAGE_EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ImageFolder(Rows):
+class ImageFolder(BaseDataset):
     """Images in files, in the order of their names, decoded when they are asked for.
 
     `shape` is (height, width), or (height, width, 3) if any of the images has colour; `skipped`
     names the files that could not be read and were left out because `skip_bad` was asked for.
     """
 
-    kind: ClassVar[Kind] = "images"
+    kind: ClassVar[InputKind] = "images"
 
     name: str
     folder: Path
     files: tuple[str, ...]
-    keys: Keys
+    keys: RowHashes
     shape: tuple[int, ...]
     labels: Array | None = None
     skipped: tuple[str, ...] = ()
@@ -57,20 +63,20 @@ class ImageFolder(Rows):
     @cached_property
     def fingerprint(self) -> str:
         """A hash of all files' bytes, in order, and of the shape they are brought to."""
-        return hashed(f"files {self.shape}", self.keys)
+        return fingerprint_rows(f"files {self.shape}", self.keys)
 
-    def take(self, index: Index) -> Pixels:
+    def take(self, index: RowSelection) -> Pixels:
         """Some images, in that order: uint8 (n, *shape)."""
-        chosen = np.arange(len(self))[numbered(index, len(self))]
+        chosen = np.arange(len(self))[to_row_numbers(index, len(self))]
         images = np.empty((len(chosen), *self.shape), dtype=np.uint8)
-        with quiet():
+        with silence_opencv():
             for at, row in enumerate(chosen):
-                images[at] = self._image(row)
+                images[at] = self._load_image(row)
         return images
 
-    def rows(self, index: Index) -> ImageFolder:
+    def rows(self, index: RowSelection) -> ImageFolder:
         """The dataset of some images, which keep their keys and labels."""
-        chosen = np.arange(len(self))[numbered(index, len(self))]
+        chosen = np.arange(len(self))[to_row_numbers(index, len(self))]
         return replace(
             self,
             files=tuple(self.files[row] for row in chosen),
@@ -78,51 +84,51 @@ class ImageFolder(Rows):
             labels=None if self.labels is None else self.labels[chosen],
         )
 
-    def _image(self, row: int) -> Pixels:
+    def _load_image(self, row: int) -> Pixels:
         file = self.files[row]
         path = self.folder / file
         content = path.read_bytes() if path.is_file() else b""
-        pixels = decoded(content)
+        pixels = decode_image(content)
         if pixels is None:
             raise InputError(f"{file} can't be read any more. Open {self.folder} again.")
-        if _key(content) != self.keys[row].tobytes():
+        if _hash_content(content) != self.keys[row].tobytes():
             raise InputError(
                 f"{file} is not what it was when {self.folder} was opened. Open it again, and give "
                 "every worker the same files."
             )
-        return fitted(colored(pixels) if len(self.shape) == 3 else pixels, self.shape[:2])  # type: ignore[arg-type]
+        return resize_and_crop(to_rgb(pixels) if len(self.shape) == 3 else pixels, self.shape[:2])  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
-class Seen:
+class ImageFileInfo:
     """What the first reading of a file found; no shape if it can't be decoded."""
 
     key: bytes
     shape: tuple[int, ...] | None
 
 
-def read_folder(folder: Path, asked: Asked) -> ImageFolder:
+def read_image_folder(folder: Path, options: DatasetOptions) -> ImageFolder:
     """The images of a folder, the names of its sub-folders being their labels."""
-    name = asked.name or folder.resolve().name
-    files, labels = _listed(folder)
-    labels = labels if asked.labels is None else labels_of(asked.labels, len(files))
-    seen = [_look(folder / file) for file in files]
+    name = options.name or folder.resolve().name
+    files, labels = _list_images(folder)
+    labels = labels if options.labels is None else validate_labels(options.labels, len(files))
+    seen = [_inspect_file(folder / file) for file in files]
     bad = np.array([one.shape is None for one in seen])
     broken = [file for file, one in zip(files, seen, strict=True) if one.shape is None]
-    check_bad(f"{name}: {''.join(broken[:1])} can't be read", "images", bad, asked.skip_bad)
+    check_bad_rows(f"{name}: {''.join(broken[:1])} can't be read", "images", bad, options.skip_bad)
     good = {file: one for file, one in zip(files, seen, strict=True) if one.shape is not None}
     return ImageFolder(
         name=name,
         folder=folder,
         files=tuple(good),
         keys=np.frombuffer(b"".join(one.key for one in good.values()), dtype=np.uint64),
-        shape=_common_shape(good, asked.size),
+        shape=_common_shape(good, options.size),
         labels=None if labels is None else labels[~bad],
         skipped=tuple(broken),
     )
 
 
-def _listed(folder: Path) -> tuple[list[str], Array | None]:
+def _list_images(folder: Path) -> tuple[list[str], Array | None]:
     """The image files in the order of their names, and their sub-folders if they are in such."""
     found = [path for pattern in ("*", "*/*") for path in folder.glob(pattern) if _is_image(path)]
     parts = sorted(path.relative_to(folder).parts for path in found)
@@ -130,7 +136,7 @@ def _listed(folder: Path) -> tuple[list[str], Array | None]:
     if not files:
         raise InputError(
             f"{folder} has no images, nor have the folders in it. Files with these endings are "
-            f"read: {', '.join(ENDINGS)}. Give the folder that holds the images."
+            f"read: {', '.join(IMAGE_EXTENSIONS)}. Give the folder that holds the images."
         )
     if not deep:
         return files, None
@@ -145,29 +151,31 @@ def _listed(folder: Path) -> tuple[list[str], Array | None]:
 
 def _is_image(path: Path) -> bool:
     hidden = path.name.startswith(".") or path.parent.name.startswith(".")
-    return path.suffix.lower() in ENDINGS and not hidden and path.is_file()
+    return path.suffix.lower() in IMAGE_EXTENSIONS and not hidden and path.is_file()
 
 
-def _look(path: Path) -> Seen:
+def _inspect_file(path: Path) -> ImageFileInfo:
     try:
         content = path.read_bytes()
     except OSError:
         content = b""
-    with quiet():
-        pixels = decoded(content)
-    return Seen(_key(content), None if pixels is None else pixels.shape)
+    with silence_opencv():
+        pixels = decode_image(content)
+    return ImageFileInfo(_hash_content(content), None if pixels is None else pixels.shape)
 
 
-def _key(content: bytes) -> bytes:
+def _hash_content(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=8).digest()
 
 
-def _common_shape(seen: dict[str, Seen], size: int | Sequence[int] | None) -> tuple[int, ...]:
+def _common_shape(
+    infos: dict[str, ImageFileInfo], size: int | Sequence[int] | None
+) -> tuple[int, ...]:
     """The shape that all images are brought to: the size asked for, or the one they all have."""
-    shapes = {file: one.shape or () for file, one in seen.items()}
+    shapes = {file: one.shape or () for file, one in infos.items()}
     color = (3,) if any(len(shape) == 3 for shape in shapes.values()) else ()
     if size is not None:
-        return (*_checked(size), *color)
+        return (*_validate_size(size), *color)
     first, shape = next(iter(shapes.items()))
     for file, other in shapes.items():
         if other[:2] != shape[:2]:
@@ -178,7 +186,7 @@ def _common_shape(seen: dict[str, Seen], size: int | Sequence[int] | None) -> tu
     return (*shape[:2], *color)
 
 
-def _checked(size: int | Sequence[int]) -> tuple[int, int]:
+def _validate_size(size: int | Sequence[int]) -> tuple[int, int]:
     sides = tuple(size) if isinstance(size, Sequence) else (size, size)
     if len(sides) != 2 or not all(isinstance(n, int | np.integer) and n > 0 for n in sides):
         raise InputError(

@@ -19,13 +19,13 @@ from oodometer.core.validation import is_blank
 
 
 @dataclass(frozen=True)
-class Columns:
+class PredictionColumns:
     """What the user calls things; None for the usual names."""
 
     labels: str | None = None
     probs: str | None = None
     logits: str | None = None
-    classes: tuple[str, ...] | None = None
+    class_names: tuple[str, ...] | None = None
 
 
 def read_predictions(
@@ -43,22 +43,22 @@ def read_predictions(
     where columns don't say so.
     """
     names = None if class_names is None else tuple(class_names)
-    columns = Columns(labels, probs, logits, names)
-    return Outputs.open(path).predictions(columns, labelled=True)
+    columns = PredictionColumns(labels, probs, logits, names)
+    return ScoreFile.open(path).predictions(columns, labelled=True)
 
 
 @dataclass(frozen=True)
-class Outputs:
+class ScoreFile:
     """An opened file of outputs: named columns, not yet taken for anything."""
 
     path: Path
     content: Any
 
     @classmethod
-    def open(cls, path: str | Path) -> Outputs:
+    def open(cls, path: str | Path) -> ScoreFile:
         """Read a file; everything that can be wrong with it is said in one line."""
         path = Path(path)
-        reader = _READERS.get(ending_of(path))
+        reader = _READERS.get(file_extension(path))
         if reader is None and not path.is_dir():
             raise InputError(
                 f"{path.name} has an ending that is not known. There are: {', '.join(_READERS)}."
@@ -67,7 +67,7 @@ class Outputs:
             raise InputError(f"There is no file {str(path)!r}.")
         return cls(path, reader(path))
 
-    def predictions(self, columns: Columns, *, labelled: bool) -> Predictions:
+    def predictions(self, columns: PredictionColumns, *, labelled: bool) -> Predictions:
         """The predictions; without `labelled`, labels are not even looked at."""
         try:
             if isinstance(self.content, dict):
@@ -76,7 +76,7 @@ class Outputs:
         except InputError as error:
             raise InputError(f"{self.path.name}: {error}") from error
 
-    def some_labels(self, columns: Columns) -> list[Any] | None:
+    def partial_labels(self, columns: PredictionColumns) -> list[Any] | None:
         """Labels of some rows and blanks of the others; None where no row has one.
 
         Where every row has one, that is no matter of a few labels, and they are all given.
@@ -94,13 +94,13 @@ class Outputs:
         """One column, for `--by`."""
         try:
             if not isinstance(self.content, dict):
-                return frames.values(frames.as_table(self.content), name)
-            return np.asarray(_key(self.content, name))
+                return frames.read_column(frames.as_table(self.content), name)
+            return np.asarray(_get_array(self.content, name))
         except InputError as error:
             raise InputError(f"{self.path.name}: {error}") from error
 
 
-def _from_table(table: Any, columns: Columns, labelled: bool) -> Predictions:
+def _from_table(table: Any, columns: PredictionColumns, labelled: bool) -> Predictions:
     table = frames.as_table(table)
     if not labelled:
         unwanted = [name for name in table.column_names if name in ("label", columns.labels)]
@@ -110,13 +110,15 @@ def _from_table(table: Any, columns: Columns, labelled: bool) -> Predictions:
         labels=columns.labels if labelled else None,
         probs=columns.probs,
         logits=columns.logits,
-        class_names=columns.classes,
+        class_names=columns.class_names,
     )
 
 
-def _from_arrays(arrays: dict[str, Array], columns: Columns, labelled: bool) -> Predictions:
-    named = frames.named_scores(columns.probs, columns.logits)
-    found = named or [(form, form) for form in frames.DEFAULTS if form in arrays]
+def _from_arrays(
+    arrays: dict[str, Array], columns: PredictionColumns, labelled: bool
+) -> Predictions:
+    named = frames.requested_score_columns(columns.probs, columns.logits)
+    found = named or [(form, form) for form in frames.DEFAULT_SCORE_COLUMNS if form in arrays]
     if len(found) != 1:
         what = "both of the arrays" if found else "neither of the arrays"
         raise InputError(
@@ -126,38 +128,38 @@ def _from_arrays(arrays: dict[str, Array], columns: Columns, labelled: bool) -> 
     form, name = found[0]
     door = Predictions.from_probs if form == "probs" else Predictions.from_logits
     label_key = columns.labels or ("labels" if "labels" in arrays else None)
-    names = columns.classes if columns.classes is not None else arrays.get("class_names")
+    names = columns.class_names if columns.class_names is not None else arrays.get("class_names")
     return door(
-        _key(arrays, name),
-        labels=_key(arrays, label_key) if labelled and label_key else None,
+        _get_array(arrays, name),
+        labels=_get_array(arrays, label_key) if labelled and label_key else None,
         features=arrays.get("features"),
         ids=arrays.get("ids"),
         class_names=None if names is None else [str(name) for name in np.atleast_1d(names)],
     )
 
 
-def _key(arrays: dict[str, Array], name: str) -> Array:
+def _get_array(arrays: dict[str, Array], name: str) -> Array:
     if name not in arrays:
         raise InputError(f"No array is called {name!r}. There are: {', '.join(arrays)}.")
     return arrays[name]
 
 
-def ending_of(path: Path) -> str:
+def file_extension(path: Path) -> str:
     """What the file is by its name; packed text has two endings."""
     packed = path.suffix.lower() == ".gz"
     return "".join(path.suffixes[-2:] if packed else path.suffixes[-1:]).lower()
 
 
-def unreadable(path: Path, kind: str, error: Exception) -> InputError:
+def unreadable_file_error(path: Path, kind: str, error: Exception) -> InputError:
     """What to say of a file that can't be read."""
     first = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
     cure = "Save it as UTF-8." if isinstance(error, UnicodeDecodeError) else "Is the file whole?"
     return InputError(f"{path.name} can't be read as {kind}: {first}. {cure}")
 
 
-def _npz(path: Path) -> dict[str, Array]:
+def _read_npz(path: Path) -> dict[str, Array]:
     if not zipfile.is_zipfile(path):
-        raise unreadable(path, "npz", zipfile.BadZipFile("File is not a zip file"))
+        raise unreadable_file_error(path, "npz", zipfile.BadZipFile("File is not a zip file"))
     try:
         # Opened here, for numpy leaves a broken archive open.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
@@ -168,7 +170,7 @@ def _npz(path: Path) -> dict[str, Array]:
                 f"{path.name} holds Python objects, which are not loaded because loading them can "
                 "run code. Save plain arrays: numbers, or text as fixed-width strings."
             ) from error
-        raise unreadable(path, "npz", error) from error
+        raise unreadable_file_error(path, "npz", error) from error
 
 
 def _arrow_reader(kind: str, read: Callable[[Path], Any]) -> Callable[[Path], Any]:
@@ -180,12 +182,12 @@ def _arrow_reader(kind: str, read: Callable[[Path], Any]) -> Callable[[Path], An
             _ = table.column_names  # names that are not UTF-8 are found out only here
             return table
         except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
-            raise unreadable(path, kind, error) from error
+            raise unreadable_file_error(path, kind, error) from error
 
     return reader
 
 
-def _parquet(path: Path) -> Any:
+def _read_parquet(path: Path) -> Any:
     import pyarrow.parquet as pq
 
     # pq.read_table would import pandas, which takes longer than most files do.
@@ -193,10 +195,10 @@ def _parquet(path: Path) -> Any:
         return file.read()
 
 
-def _csv(path: Path) -> Any:
+def _read_csv(path: Path) -> Any:
     from pyarrow import csv, types
 
-    check_signs(path)
+    check_delimiter(path)
     # Texts in quotes may run over several lines.
     found = csv.read_csv(path, parse_options=csv.ParseOptions(newlines_in_values=True))
     for column in found.schema:
@@ -207,7 +209,7 @@ def _csv(path: Path) -> Any:
     return found
 
 
-def check_signs(path: Path) -> None:
+def check_delimiter(path: Path) -> None:
     """Refuse what spreadsheets write in some countries: it would be one column, or rubbish."""
     with path.open("rb") as file:
         head = file.readline(2**16)
@@ -221,7 +223,7 @@ def check_signs(path: Path) -> None:
             )
 
 
-def _ipc(path: Path) -> Any:
+def _read_ipc(path: Path) -> Any:
     import pyarrow as pa
 
     with pa.memory_map(str(path)) as source:
@@ -233,10 +235,10 @@ def _ipc(path: Path) -> Any:
 
 
 _READERS: dict[str, Callable[[Path], Any]] = {
-    ".parquet": _arrow_reader("Parquet", _parquet),
-    ".csv": _arrow_reader("CSV", _csv),
-    ".csv.gz": _arrow_reader("CSV", _csv),
-    ".arrow": _arrow_reader("Arrow", _ipc),
-    ".feather": _arrow_reader("Arrow", _ipc),
-    ".npz": _npz,
+    ".parquet": _arrow_reader("Parquet", _read_parquet),
+    ".csv": _arrow_reader("CSV", _read_csv),
+    ".csv.gz": _arrow_reader("CSV", _read_csv),
+    ".arrow": _arrow_reader("Arrow", _read_ipc),
+    ".feather": _arrow_reader("Arrow", _read_ipc),
+    ".npz": _read_npz,
 }

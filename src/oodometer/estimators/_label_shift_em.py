@@ -8,56 +8,58 @@ from __future__ import annotations
 
 import numpy as np
 
-from oodometer.core.softmax_kernels import Floats, blocks
-from oodometer.core.stats import draw_weights
+from oodometer.core.softmax_kernels import Floats, row_blocks
+from oodometer.core.stats import poisson_bootstrap_weights
 
 TOLERANCE = 1e-7
-TINY = 1e-30
+EPSILON = 1e-30
 # A first solution from this many rows starts the one on all.
-FIRST_ROWS = 20_000
+WARM_START_ROWS = 20_000
 
 
-def sample_rows(k: int) -> int:
+def max_bootstrap_rows(k: int) -> int:
     """How many target rows the bootstrap of the shares looks at."""
     return max(2_000, min(10_000, 1_000_000 // k))
 
 
-def shares(probs: Floats, prior: Floats, max_iterations: int) -> tuple[Floats, bool]:
+def fit_class_shares(probs: Floats, prior: Floats, max_iterations: int) -> tuple[Floats, bool]:
     """The likeliest class shares, and whether the iteration settled."""
     start: Floats = prior.astype(np.float64)
-    stride = len(probs) // FIRST_ROWS
+    stride = len(probs) // WARM_START_ROWS
     if stride > 1:
-        start, _ = _climb(probs[::stride], prior, start, max_iterations)
+        start, _ = _accelerated_em(probs[::stride], prior, start, max_iterations)
         # A share of exactly 0 could never grow again.
         start = np.where(prior > 0, np.maximum(start, 1e-9), 0.0)
-    return _climb(probs, prior, start / start.sum(), max_iterations)
+    return _accelerated_em(probs, prior, start / start.sum(), max_iterations)
 
 
-def _step(probs: Floats, prior: Floats, q: Floats) -> tuple[Floats, float]:
+def _em_step(probs: Floats, prior: Floats, q: Floats) -> tuple[Floats, float]:
     """One EM step, and the log-likelihood before it.
 
     In float64, block by block: sums of a million float32 terms are too rough to converge on.
     """
     inverse = np.divide(1.0, prior, out=np.zeros(len(prior)), where=prior > 0)
     pull, likelihood = np.zeros(len(prior)), 0.0
-    for rows in blocks(*probs.shape):
+    for rows in row_blocks(*probs.shape):
         block = probs[rows].astype(np.float64, copy=False)
-        density = np.maximum(block @ (q * inverse), TINY)
+        density = np.maximum(block @ (q * inverse), EPSILON)
         likelihood += float(np.log(density).sum())
         pull += (1.0 / density) @ block
     following = q * inverse * pull
     return following / following.sum(), likelihood / len(probs)
 
 
-def _climb(probs: Floats, prior: Floats, q: Floats, max_iterations: int) -> tuple[Floats, bool]:
+def _accelerated_em(
+    probs: Floats, prior: Floats, q: Floats, max_iterations: int
+) -> tuple[Floats, bool]:
     """EM with extrapolation, until a step moves less than the tolerance."""
     for _ in range(max_iterations):
-        first, _ = _step(probs, prior, q)
+        first, _ = _em_step(probs, prior, q)
         if np.abs(first - q).sum() < TOLERANCE:
             return first, True
-        second, before = _step(probs, prior, first)
+        second, before = _em_step(probs, prior, first)
         ahead = _extrapolate(q, first, second)
-        q, after = _step(probs, prior, ahead)
+        q, after = _em_step(probs, prior, ahead)
         if after < before:
             q = second
     return q, False
@@ -66,7 +68,7 @@ def _climb(probs: Floats, prior: Floats, q: Floats, max_iterations: int) -> tupl
 def _extrapolate(q: Floats, first: Floats, second: Floats) -> Floats:
     """As far along the path of two steps as its curvature suggests, inside the simplex."""
     change, bend = first - q, second - 2 * first + q
-    length = float(np.linalg.norm(change)) / max(float(np.linalg.norm(bend)), TINY)
+    length = float(np.linalg.norm(change)) / max(float(np.linalg.norm(bend)), EPSILON)
     while length > 1.0:
         ahead = q + 2 * length * change + length * length * bend
         if (ahead >= 0).all():
@@ -75,10 +77,10 @@ def _extrapolate(q: Floats, first: Floats, second: Floats) -> Floats:
     return second
 
 
-def resampled_shares(
+def resample_class_shares(
     sample: Floats,
     n: int,
-    found: Floats,
+    solution: Floats,
     prior: Floats,
     priors: Floats,
     rng: np.random.Generator,
@@ -88,24 +90,24 @@ def resampled_shares(
     `sample` are target rows, of n in all; what they vary by is scaled to n. `priors` are the
     source's class shares in each replicate. Shares of 0 stay 0.
     """
-    active = (found > 1e-9) & (prior > 0)
-    rows, q = sample[:, active].astype(np.float64), found[active]
+    active = (solution > 1e-9) & (prior > 0)
+    rows, q = sample[:, active].astype(np.float64), solution[active]
     before = prior[active]
     after = np.maximum(priors[:, active], before / (2 * n))
-    density = np.maximum(rows @ (q / before), TINY)
+    density = np.maximum(rows @ (q / before), EPSILON)
     ratios = rows / before / density[:, None]
-    draws = draw_weights(rng, (len(priors), len(rows))).astype(np.float64)
+    draws = poisson_bootstrap_weights(rng, (len(priors), len(rows))).astype(np.float64)
     total = np.maximum(draws.sum(axis=1, keepdims=True), 1)
     level = ratios.mean(axis=0)
     by_target = (draws @ ratios / total - level) * np.sqrt(len(rows) / n)
-    densities = np.maximum(rows @ (q / after).T, TINY)
+    densities = np.maximum(rows @ (q / after).T, EPSILON)
     by_source = ((1.0 / densities).T @ rows) / after / len(rows) - level
-    result = np.zeros((len(priors), len(found)))
-    result[:, active] = np.maximum(q + _newton(ratios, by_target + by_source), 0.0)
+    result = np.zeros((len(priors), len(solution)))
+    result[:, active] = np.maximum(q + _newton_moves(ratios, by_target + by_source), 0.0)
     return np.asarray(result / result.sum(axis=1, keepdims=True))
 
 
-def _newton(ratios: Floats, slopes: Floats) -> Floats:
+def _newton_moves(ratios: Floats, slopes: Floats) -> Floats:
     """Moves d that keep Σ d = 0 and undo the slopes: H d + λ1 = slope, for many slopes."""
     k = ratios.shape[1]
     bordered = np.zeros((k + 1, k + 1))

@@ -16,25 +16,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oodometer.core.softmax_kernels import Floats, Ints, copies, first_maximum
+from oodometer.core.softmax_kernels import Floats, Ints, block_copies, first_maximum
 
 # Each row is one among many of a large table, and its corner is blunt already.
 SMOOTHINGS = (0.1, 0.02, 4e-3, 8e-4, 2e-4)
-FINER, FEW = (5e-5, 1e-5), 1_000_000
+FINE_SMOOTHINGS, MAX_FINE_CELLS = (5e-5, 1e-5), 1_000_000
 # How far the share of a class may be from the one asked for, in parts of 1 / classes.
-ROUGHLY, CLOSELY = 1e-3, 1e-4
+ROUGH_TOLERANCE, FINE_TOLERANCE = 1e-3, 1e-4
 # Prices are found on a part of the rows. With r rows a class they lose about 0.1 / r of the cost.
-MOST_ROWS, ROWS_A_CLASS, MOST_NUMBERS = 20_000, 1000, 20_000_000
-ROUNDING = 1e-9
+MIN_DUAL_ROWS, DUAL_ROWS_PER_CLASS, MAX_DUAL_CELLS = 20_000, 1000, 20_000_000
+ROUNDING_TOLERANCE = 1e-9
 # Prices move the plan of a sample by steps; smoothed by this much, they move it evenly.
-SMOOTH, MOST_PRODUCTS, CURVED_ROWS = 0.05, 2_000_000_000, 200_000
+CURVATURE_SMOOTHING, MAX_CURVATURE_PRODUCTS, MAX_CURVATURE_ROWS = 0.05, 2_000_000_000, 200_000
 
 
 @dataclass(frozen=True)
-class Transport:
+class TransportResult:
     """The least cost, which is at most `gap` above `cost`, and where it comes from.
 
-    `prices` are the dual variables. Of every row, `to` is the class that it goes to, and `reduced`
+    `prices` are the dual variables. Of every row, `assigned_classes` is the class that it goes to, and `reduced_costs`
     its part of the dual, min_c (1 − p_ic − v_c): their mean plus π·v is the cost. Where prices were
     found on a part of the rows, the gap is not known.
     """
@@ -42,47 +42,49 @@ class Transport:
     cost: float
     gap: float | None
     prices: Floats
-    reduced: Floats
-    to: Ints
+    reduced_costs: Floats
+    assigned_classes: Ints
 
 
 @dataclass(frozen=True, eq=False)
-class Priced:
+class DualSolution:
     """The best dual variables found, and the smoothing that they were found at."""
 
     prices: Floats
     smoothing: float
 
 
-def transported(probs: Floats, shares: Floats, found: Priced | None = None) -> Transport:
+def solve_transport(
+    probs: Floats, shares: Floats, dual: DualSolution | None = None
+) -> TransportResult:
     """The cheapest way to give each class its share of the rows.
 
     >>> rows = np.array([[0.9, 0.1], [0.8, 0.2]])
-    >>> found = transported(rows, np.array([0.5, 0.5]))
-    >>> round(found.cost, 4), found.to.tolist()
+    >>> found = solve_transport(rows, np.array([0.5, 0.5]))
+    >>> round(found.cost, 4), found.assigned_classes.tolist()
     (0.45, [0, 1])
     """
-    known = priced(probs, shares) if found is None else found
-    reduced, to = _reduced(probs, known.prices)
+    known = solve_dual(probs, shares) if dual is None else dual
+    reduced, to = _reduced_costs(probs, known.prices)
     cost, gap = float(reduced.mean() + shares @ known.prices), None
-    if step_of(*probs.shape) == 1:
-        paid, taken = _plan(probs, known)
+    if subsample_stride(*probs.shape) == 1:
+        paid, taken = _smoothed_plan(probs, known)
         # Rows that a class has too many of can go to another at a cost of 1 at most.
         above = paid.mean() + np.abs(taken - shares).sum() / 2
         gap = float(max(above - cost, 0.0))
-    return Transport(cost, gap, known.prices, reduced, to)
+    return TransportResult(cost, gap, known.prices, reduced, to)
 
 
-def payments(probs: Floats, shares: Floats, found: Priced | None = None) -> Floats:
+def row_costs(probs: Floats, shares: Floats, dual: DualSolution | None = None) -> Floats:
     """What the cheapest plan pays to move every row.
 
-    >>> payments(np.array([[0.9, 0.1], [0.8, 0.2]]), np.array([0.5, 0.5])).round(3).tolist()
+    >>> row_costs(np.array([[0.9, 0.1], [0.8, 0.2]]), np.array([0.5, 0.5])).round(3).tolist()
     [0.1, 0.8]
     """
-    return _plan(probs, priced(probs, shares) if found is None else found)[0]
+    return _smoothed_plan(probs, solve_dual(probs, shares) if dual is None else dual)[0]
 
 
-def priced(probs: Floats, shares: Floats) -> Priced:
+def solve_dual(probs: Floats, shares: Floats) -> DualSolution:
     """The best prices found.
 
     They are no worse than none at all, so that COT's error is at least AC's.
@@ -90,66 +92,66 @@ def priced(probs: Floats, shares: Floats) -> Priced:
     from scipy.optimize import minimize
 
     n, k = probs.shape
-    some = probs[:: step_of(n, k)]
-    some = some.astype(np.float64) if some.size < FEW else some.copy()
-    steps = SMOOTHINGS + FINER if some.size < FEW else SMOOTHINGS
+    some = probs[:: subsample_stride(n, k)]
+    some = some.astype(np.float64) if some.size < MAX_FINE_CELLS else some.copy()
+    steps = SMOOTHINGS + FINE_SMOOTHINGS if some.size < MAX_FINE_CELLS else SMOOTHINGS
     best = found = np.zeros(k)
-    highest, at = _reduced(some, best)[0].mean(), steps[-1]
+    highest, at = _reduced_costs(some, best)[0].mean(), steps[-1]
     for smoothing in steps:
-        near = ROUGHLY if smoothing > SMOOTHINGS[-1] else CLOSELY
+        near = ROUGH_TOLERANCE if smoothing > SMOOTHINGS[-1] else FINE_TOLERANCE
         options = {"maxiter": 200, "ftol": 1e-9, "gtol": near / len(found)}
         found = minimize(
-            _smoothed, found, (some, shares, smoothing), "L-BFGS-B", jac=True, options=options
+            _smoothed_dual, found, (some, shares, smoothing), "L-BFGS-B", jac=True, options=options
         ).x
-        value = _reduced(some, found)[0].mean() + shares @ found
+        value = _reduced_costs(some, found)[0].mean() + shares @ found
         # Of equals the last, whose plan is the sharpest.
-        if value >= highest - ROUNDING:
+        if value >= highest - ROUNDING_TOLERANCE:
             highest, best, at = max(value, highest), found, smoothing
-    return Priced(best, at)
+    return DualSolution(best, at)
 
 
 def curvature(probs: Floats, prices: Floats) -> Floats:
     """How the shares that classes take move with their prices: (k, k), of the smoothed plan."""
     n, k = probs.shape
-    some = probs[:: max(-(-n * k * k // MOST_PRODUCTS), -(-n // CURVED_ROWS))]
+    some = probs[:: max(-(-n * k * k // MAX_CURVATURE_PRODUCTS), -(-n // MAX_CURVATURE_ROWS))]
     total = np.zeros((k, k))
-    for _, block, axis in copies(some):
-        parts, sums, _ = _parts(block, prices, SMOOTH, axis)
+    for _, block, axis in block_copies(some):
+        parts, sums, _ = _soft_assignment(block, prices, CURVATURE_SMOOTHING, axis)
         parts = (parts / np.expand_dims(sums, axis)).astype(np.float64)
         by_class = parts if axis == 0 else parts.T
         total += np.diag(by_class.sum(axis=1)) - by_class @ by_class.T
-    return np.asarray(total / (len(some) * SMOOTH))
+    return np.asarray(total / (len(some) * CURVATURE_SMOOTHING))
 
 
-def step_of(n: int, k: int) -> int:
+def subsample_stride(n: int, k: int) -> int:
     """Every so-manieth row is looked at for the prices."""
-    rows = min(max(MOST_ROWS, ROWS_A_CLASS * k), max(MOST_NUMBERS // k, 1))
+    rows = min(max(MIN_DUAL_ROWS, DUAL_ROWS_PER_CLASS * k), max(MAX_DUAL_CELLS // k, 1))
     return -(-n // rows)
 
 
-def _reduced(probs: Floats, prices: Floats) -> tuple[Floats, Ints]:
+def _reduced_costs(probs: Floats, prices: Floats) -> tuple[Floats, Ints]:
     """min_c (1 − p_ic − v_c) of every row, and the class where it is reached."""
     values, to = np.empty(len(probs)), np.empty(len(probs), dtype=np.int32)
-    for rows, block, axis in copies(probs):
-        best, to[rows] = first_maximum(_raised(block, prices, axis), axis)
+    for rows, block, axis in block_copies(probs):
+        best, to[rows] = first_maximum(_add_prices(block, prices, axis), axis)
         values[rows] = 1.0 - best
     return values, to
 
 
-def _raised(block: Floats, prices: Floats, axis: int) -> Floats:
+def _add_prices(block: Floats, prices: Floats, axis: int) -> Floats:
     """p + v, in place."""
     block += np.expand_dims(prices.astype(block.dtype), 1 - axis)
     return block
 
 
-def _parts(
+def _soft_assignment(
     block: Floats, prices: Floats, smoothing: float, axis: int
 ) -> tuple[Floats, Floats, Floats]:
     """Unscaled parts of every row that go to each class, their sums, and the row's largest.
 
     The block becomes the parts.
     """
-    raised = _raised(block, prices, axis)
+    raised = _add_prices(block, prices, axis)
     top = raised.max(axis=axis)
     raised -= np.expand_dims(top, axis)
     raised *= raised.dtype.type(1 / smoothing)
@@ -157,29 +159,29 @@ def _parts(
     return raised, raised.sum(axis=axis), top
 
 
-def _taken(parts: Floats, sums: Floats, axis: int) -> Floats:
+def _class_totals(parts: Floats, sums: Floats, axis: int) -> Floats:
     """What each class takes of all rows of a block."""
     return np.asarray(parts @ (1 / sums) if axis == 0 else (1 / sums) @ parts)
 
 
-def _smoothed(
+def _smoothed_dual(
     prices: Floats, probs: Floats, shares: Floats, smoothing: float
 ) -> tuple[float, Floats]:
     """The smoothed dual and its slope, with the sign that minimisers want."""
     total, taken = 0.0, np.zeros(len(prices))
-    for _, block, axis in copies(probs):
-        parts, sums, top = _parts(block, prices, smoothing, axis)
+    for _, block, axis in block_copies(probs):
+        parts, sums, top = _soft_assignment(block, prices, smoothing, axis)
         total += float(top.sum(dtype=np.float64) + smoothing * np.log(sums).sum(dtype=np.float64))
-        taken += _taken(parts, sums, axis)
+        taken += _class_totals(parts, sums, axis)
     return total / len(probs) - float(shares @ prices), taken / len(probs) - shares
 
 
-def _plan(probs: Floats, known: Priced) -> tuple[Floats, Floats]:
+def _smoothed_plan(probs: Floats, dual: DualSolution) -> tuple[Floats, Floats]:
     """What every row pays in the smoothed plan, and the share of rows each class takes."""
-    paid, taken = np.empty(len(probs)), np.zeros(len(known.prices))
-    for rows, block, axis in copies(probs):
+    paid, taken = np.empty(len(probs)), np.zeros(len(dual.prices))
+    for rows, block, axis in block_copies(probs):
         own = block.copy()
-        parts, sums, _ = _parts(block, known.prices, known.smoothing, axis)
-        taken += _taken(parts, sums, axis)
+        parts, sums, _ = _soft_assignment(block, dual.prices, dual.smoothing, axis)
+        taken += _class_totals(parts, sums, axis)
         paid[rows] = 1.0 - np.multiply(parts, own, out=own).sum(axis=axis) / sums
     return paid, taken / len(probs)

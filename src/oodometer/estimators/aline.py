@@ -12,22 +12,22 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, Staged
+from oodometer.core.protocols import Estimate, StreamingEstimator
 from oodometer.core.softmax_kernels import Bools, Floats, Ints
-from oodometer.core.stats import draw_weights
-from oodometer.estimators.label_shift import true_classes
+from oodometer.core.stats import poisson_bootstrap_weights
+from oodometer.estimators.label_shift import require_labels
 
 # Pairs that agree on less or more than this have no say: probits run off to infinity.
-LEAST, MOST = 0.05, 0.98
-FEWEST_MODELS = 3
+MIN_AGREEMENT, MAX_AGREEMENT = 0.05, 0.98
+MIN_MODELS = 3
 # Below this the agreements lie on no line, and nor may the accuracies.
-ON_A_LINE = 0.95
+MIN_AGREEMENT_R2 = 0.95
 # Rows that the bootstrap draws again; of more, every second, third, … is taken.
-REDRAWN = 20_000
+MAX_BOOTSTRAP_ROWS = 20_000
 # An accuracy of 0 or 1 has no probit; this one is near enough.
-EDGE = 1e-4
+ACCURACY_MARGIN = 1e-4
 
 
 @dataclass(frozen=True)
@@ -37,35 +37,44 @@ class AgreementLine:
     slope: float
     intercept: float
     r2: float
-    pairs: int
-    s: Floats
-    d: Floats
+    n_pairs: int
+    aline_s: Floats
+    aline_d: Floats
 
 
-def agreement_line(accuracy: Floats, source: Floats, target: Floats) -> AgreementLine:
-    """The line through agreements of all pairs (in the order of `pairs_of`), and what it says.
+def fit_agreement_line(
+    accuracy: Floats, source_agreements: Floats, target_agreements: Floats
+) -> AgreementLine:
+    """The line through agreements of all pairs (in the order of `model_pairs`), and what it says.
 
     S: acc_t = Φ(s · Φ⁻¹(acc_s) + c). D: the least-squares solution w of
     ½(w_i + w_j) = Φ⁻¹(b_ij) + s · (½(Φ⁻¹ acc_i + Φ⁻¹ acc_j) − Φ⁻¹(a_ij)), acc_t = Φ(w).
     """
     from scipy.special import ndtr, ndtri
 
-    kept = (source >= LEAST) & (source <= MOST) & (target >= LEAST) & (target <= MOST)
-    if np.count_nonzero(kept) < FEWEST_MODELS:
-        raise NoAnswer(
-            f"{np.count_nonzero(kept)} pairs of models agree on {LEAST:.0%} to {MOST:.0%} of both "
-            f"sides; a line needs {FEWEST_MODELS}"
+    kept = (
+        (source_agreements >= MIN_AGREEMENT)
+        & (source_agreements <= MAX_AGREEMENT)
+        & (target_agreements >= MIN_AGREEMENT)
+        & (target_agreements <= MAX_AGREEMENT)
+    )
+    if np.count_nonzero(kept) < MIN_MODELS:
+        raise NotApplicable(
+            f"{np.count_nonzero(kept)} pairs of models agree on {MIN_AGREEMENT:.0%} to {MAX_AGREEMENT:.0%} of both "
+            f"sides; a line needs {MIN_MODELS}"
         )
-    first, second = (side[kept] for side in pairs_of(len(accuracy)))
-    a, b = ndtri(source[kept]), ndtri(target[kept])
+    first, second = (side[kept] for side in model_pairs(len(accuracy)))
+    a, b = ndtri(source_agreements[kept]), ndtri(target_agreements[kept])
     around = a - a.mean()
     if not around.any():
-        raise NoAnswer("all pairs of models agree alike on the source; no line goes through that")
+        raise NotApplicable(
+            "all pairs of models agree alike on the source; no line goes through that"
+        )
     slope = float(around @ b / (around @ around))
     intercept = float(b.mean() - slope * a.mean())
     spread = float(((b - b.mean()) ** 2).sum())
     r2 = 1 - float(((b - slope * a - intercept) ** 2).sum()) / spread if spread else 1.0
-    known = ndtri(np.clip(accuracy, EDGE, 1 - EDGE))
+    known = ndtri(np.clip(accuracy, ACCURACY_MARGIN, 1 - ACCURACY_MARGIN))
     design = np.zeros((len(a), len(accuracy)))
     design[np.arange(len(a)), first] = design[np.arange(len(a)), second] = 0.5
     wanted = b + slope * ((known[first] + known[second]) / 2 - a)
@@ -75,9 +84,9 @@ def agreement_line(accuracy: Floats, source: Floats, target: Floats) -> Agreemen
     return AgreementLine(slope, intercept, r2, len(a), ndtr(on_line), ndtr(on_line + moved))
 
 
-def pairs_of(models: int) -> tuple[Ints, Ints]:
+def model_pairs(n_models: int) -> tuple[Ints, Ints]:
     """First and second of every pair of models."""
-    pairs = np.array(list(combinations(range(models), 2)), dtype=np.int64).reshape(-1, 2)
+    pairs = np.array(list(combinations(range(n_models), 2)), dtype=np.int64).reshape(-1, 2)
     return pairs[:, 0], pairs[:, 1]
 
 
@@ -97,7 +106,7 @@ def agreements(classes: Ints, weights: Floats | None = None) -> Floats:
 
 
 @dataclass(frozen=True)
-class Answers:
+class ModelClasses:
     """Classes by model (the judged one first), and where they are right, of a labelled source."""
 
     classes: Ints
@@ -105,7 +114,7 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class AgreementOnTheLine(Staged[Answers, Answers]):
+class AgreementOnTheLine(StreamingEstimator[ModelClasses, ModelClasses]):
     """The source accuracy, carried over by the line that agreements of models lie on.
 
     It takes at least three models' answers on both sides, given as peers. `s` reads every accuracy
@@ -116,7 +125,7 @@ class AgreementOnTheLine(Staged[Answers, Answers]):
     >>> def answers(right):
     ...     models = [np.where(rng.random(4000) < p, labels, rng.integers(0, 5, 4000)) for p in right]
     ...     one, *others = [Predictions.from_classes(m, k=5, labels=labels) for m in models]
-    ...     return one.with_peers(*others)
+    ...     return one.with_other_models(*others)
     >>> source, target = answers([0.9, 0.8, 0.7, 0.6]), answers([0.8, 0.7, 0.6, 0.5])
     >>> found = AgreementOnTheLine("s").estimate(source, target).value
     >>> bool(abs(found - target.correct.mean()) < 0.05)
@@ -130,7 +139,7 @@ class AgreementOnTheLine(Staged[Answers, Answers]):
     )
     needs: ClassVar[tuple[str, ...]] = ("classes", "source labels", "two more models on both sides")
     paper: ClassVar[str] = "Baek et al., NeurIPS 2022"
-    streams: ClassVar[bool] = False
+    is_mergeable: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.reading not in ("s", "d"):
@@ -141,68 +150,72 @@ class AgreementOnTheLine(Staged[Answers, Answers]):
         """`aline-s` or `aline-d`."""
         return f"aline-{self.reading}"
 
-    def learn(self, source: Predictions) -> Answers:
+    def learn(self, source: Predictions) -> ModelClasses:
         """The classes that all models gave, and where they are right."""
-        found = _classes(source, "source")
-        return Answers(found, found == true_classes(source))
+        found = _stack_classes(source, "source")
+        return ModelClasses(found, found == require_labels(source))
 
-    def summarize(self, learned: Answers, batch: Predictions) -> Answers:
+    def summarize(self, learned: ModelClasses, batch: Predictions) -> ModelClasses:
         """The classes that all models gave."""
-        found = _classes(batch, "target")
+        found = _stack_classes(batch, "target")
         if len(found) != len(learned.classes):
-            raise NoAnswer(
+            raise NotApplicable(
                 f"{len(learned.classes)} models answered on the source and {len(found)} on the "
                 "target; the same are needed on both"
             )
-        return Answers(found, None)
+        return ModelClasses(found, None)
 
-    def finish(self, learned: Answers, total: Answers) -> Estimate:
+    def finish(self, learned: ModelClasses, total: ModelClasses) -> Estimate:
         """The first model's accuracy by the line."""
         assert learned.correct is not None
-        line = agreement_line(
+        line = fit_agreement_line(
             learned.correct.mean(axis=1), agreements(learned.classes), agreements(total.classes)
         )
         notes: tuple[str, ...] = ()
-        if line.r2 < ON_A_LINE:
+        if line.r2 < MIN_AGREEMENT_R2:
             notes = (f"agreements are off the line (R² {line.r2:.2f}): accuracies may be too",)
-        facts = {"agreement_r2": line.r2, "slope": line.slope, "pairs": line.pairs}
-        return Estimate(float(self._read(line)), notes=notes, facts=facts)
+        facts = {"agreement_r2": line.r2, "slope": line.slope, "pairs": line.n_pairs}
+        return Estimate(float(self._read_accuracy(line)), notes=notes, facts=facts)
 
-    def _read(self, line: AgreementLine) -> float:
-        return float((line.s if self.reading == "s" else line.d)[0])
+    def _read_accuracy(self, line: AgreementLine) -> float:
+        return float((line.aline_s if self.reading == "s" else line.aline_d)[0])
 
     def resample(
-        self, learned: Answers, total: Answers, rng: np.random.Generator, count: int
+        self, learned: ModelClasses, total: ModelClasses, rng: np.random.Generator, count: int
     ) -> Floats:
         """Rows of both sides drawn again; the line fitted again."""
         assert learned.correct is not None
-        source, known, shrunk = _drawn(rng, learned.classes, count)
-        target, _, _ = _drawn(rng, total.classes, count)
+        source, known, shrunk = _resample_agreements(rng, learned.classes, count)
+        target, _, _ = _resample_agreements(rng, total.classes, count)
         accuracy = known @ learned.correct[:, shrunk].T
         whole = self.finish(learned, total).value
         values = np.full(count, whole)
         for j in range(count):
             try:
-                values[j] = self._read(agreement_line(accuracy[j], source[j], target[j]))
-            except NoAnswer:
+                values[j] = self._read_accuracy(
+                    fit_agreement_line(accuracy[j], source[j], target[j])
+                )
+            except NotApplicable:
                 continue
         # Of a part of the rows the spread is too wide by the root of that part.
         step = shrunk.step or 1
         return np.asarray(values.mean() + (values - values.mean()) / np.sqrt(step))
 
 
-def _drawn(rng: np.random.Generator, classes: Ints, count: int) -> tuple[Floats, Floats, slice]:
+def _resample_agreements(
+    rng: np.random.Generator, classes: Ints, count: int
+) -> tuple[Floats, Floats, slice]:
     """Agreements by draw, the weights of the rows, and which rows those are."""
-    some = slice(None, None, -(-classes.shape[1] // REDRAWN))
+    some = slice(None, None, -(-classes.shape[1] // MAX_BOOTSTRAP_ROWS))
     part = classes[:, some]
-    weights = draw_weights(rng, (count, part.shape[1])).astype(np.float32)
+    weights = poisson_bootstrap_weights(rng, (count, part.shape[1])).astype(np.float32)
     weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1)
     return agreements(part, weights), weights, some
 
 
-def _classes(rows: Predictions, side: str) -> Ints:
-    if len(rows.peers) < FEWEST_MODELS - 1:
-        raise NoAnswer(
-            f"it compares {FEWEST_MODELS} or more models; give the others' predictions of the {side}"
+def _stack_classes(rows: Predictions, side: str) -> Ints:
+    if len(rows.other_models) < MIN_MODELS - 1:
+        raise NotApplicable(
+            f"it compares {MIN_MODELS} or more models; give the others' predictions of the {side}"
         )
-    return np.stack([rows.classes, *(peer.classes for peer in rows.peers)])
+    return np.stack([rows.classes, *(peer.classes for peer in rows.other_models)])

@@ -14,87 +14,93 @@ import numpy as np
 
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, Staged
+from oodometer.core.protocols import Estimate, StreamingEstimator
 from oodometer.core.softmax_kernels import Bools, Floats, Ints
-from oodometer.core.stats import counts_between, draw_counts
+from oodometer.core.stats import bootstrap_counts, histogram
 
 # At most about this many edges around the threshold; below it the bootstrap is exact.
-EDGES = 1024
+MAX_EDGES = 1024
 
 
-def threshold(scores: Floats, errors: int) -> float:
+def threshold_value(scores: Floats, n_errors: int) -> float:
     """The score that as many rows lie below as there are errors.
 
     On ties, the score that comes nearest to that, the lower one on a draw. Without errors −∞,
     with nothing but errors +∞.
 
-    >>> threshold(np.array([0.9, 0.5, 0.7, 0.8]), 1)
+    >>> threshold_value(np.array([0.9, 0.5, 0.7, 0.8]), 1)
     0.7
-    >>> threshold(np.array([0.5, 0.5, 0.5, 0.8]), 2)
+    >>> threshold_value(np.array([0.5, 0.5, 0.5, 0.8]), 2)
     0.8
     """
-    if errors <= 0:
+    if n_errors <= 0:
         return -math.inf
-    if errors >= len(scores):
+    if n_errors >= len(scores):
         return math.inf
     ranked = scores if scores.flags.c_contiguous else np.ascontiguousarray(scores)
-    at = np.partition(ranked, errors)[errors]
+    at = np.partition(ranked, n_errors)[n_errors]
     below, up_to = np.count_nonzero(ranked < at), np.count_nonzero(ranked <= at)
-    if errors - below <= up_to - errors:
+    if n_errors - below <= up_to - n_errors:
         return float(at)
     return float(np.min(ranked, where=ranked > at, initial=np.inf))
 
 
 @dataclass(frozen=True)
-class Cut:
+class Threshold:
     """The threshold, and the source counted around it: (cells, [wrong, right])."""
 
-    threshold: float
+    value: float
     edges: Floats
     counts: Ints
 
 
-def _edges_around(scores: Floats, errors: int, at: float, most: int) -> Floats:
+def _edges_around(scores: Floats, n_errors: int, center: float, max_edges: int) -> Floats:
     """Source scores whose rank a resampled threshold may have: six deviations to each side."""
-    reach = 6 * math.sqrt(2 * min(errors, len(scores) - errors)) + 2
-    first, last = max(0, int(errors - reach)), min(len(scores) - 1, int(errors + reach))
+    reach = 6 * math.sqrt(2 * min(n_errors, len(scores) - n_errors)) + 2
+    first, last = max(0, int(n_errors - reach)), min(len(scores) - 1, int(n_errors + reach))
     # Two partitions at one place each are many times faster than one at two places.
     upper = np.partition(scores, first)[first:]
     near = np.sort(np.partition(upper, last - first)[: last - first + 1])
-    step = max(1, len(near) // most)
-    chosen = near[::step] if not math.isfinite(at) else np.append(near[::step], near.dtype.type(at))
+    step = max(1, len(near) // max_edges)
+    chosen = (
+        near[::step]
+        if not math.isfinite(center)
+        else np.append(near[::step], near.dtype.type(center))
+    )
     return np.asarray(np.unique(chosen))
 
 
-def cut(scores: Floats, correct: Bools, most: int = EDGES) -> Cut:
-    """The threshold of scores of right and wrong answers, with at most about `most` edges."""
+def fit_threshold(scores: Floats, correct: Bools, max_edges: int = MAX_EDGES) -> Threshold:
+    """The threshold of scores of right and wrong answers, with at most about `max_edges` edges."""
     errors = int(len(scores) - np.count_nonzero(correct))
-    at = threshold(scores, errors)
-    edges = _edges_around(scores, errors, at, most)
-    wrong = counts_between(edges, scores, where=~correct)
-    right = counts_between(edges, scores) - wrong
-    return Cut(at, edges, np.stack([wrong, right], axis=1))
+    at = threshold_value(scores, errors)
+    edges = _edges_around(scores, errors, at, max_edges)
+    wrong = histogram(edges, scores, where=~correct)
+    right = histogram(edges, scores) - wrong
+    return Threshold(at, edges, np.stack([wrong, right], axis=1))
 
 
-def share_above(learned: Cut, total: Ints) -> Estimate:
+def share_above(learned: Threshold, total: Ints) -> Estimate:
     """The share of rows, counted between the edges, at or above the threshold."""
-    facts = {"threshold": learned.threshold, "source_errors": int(learned.counts[:, 0].sum())}
-    if not math.isfinite(learned.threshold):
-        lacking = "errors" if learned.threshold < 0 else "right answers"
-        note = f"the source has no {lacking}: the threshold is at its limit, {learned.threshold}"
+    facts = {"threshold": learned.value, "source_errors": int(learned.counts[:, 0].sum())}
+    if not math.isfinite(learned.value):
+        lacking = "errors" if learned.value < 0 else "right answers"
+        note = f"the source has no {lacking}: the threshold is at its limit, {learned.value}"
         del facts["threshold"]
-        return Estimate(float(learned.threshold < 0), notes=(note,), facts=facts)
-    first = int(np.searchsorted(learned.edges, learned.threshold, side="right"))
+        return Estimate(float(learned.value < 0), notes=(note,), facts=facts)
+    first = int(np.searchsorted(learned.edges, learned.value, side="right"))
     return Estimate(total[first:].sum() / total.sum(), facts=facts)
 
 
-def redrawn_above(learned: Cut, total: Ints, rng: np.random.Generator, count: int) -> Floats:
+def resample_share_above(
+    learned: Threshold, total: Ints, rng: np.random.Generator, count: int
+) -> Floats:
     """The threshold found again in every resampled source, applied to a resampled target."""
-    source = draw_counts(rng, learned.counts, count)
+    source = bootstrap_counts(rng, learned.counts, count)
     errors = source[:, :, 0].sum(axis=1)
     below = np.cumsum(source.sum(axis=2), axis=1)[:, :-1]
     chosen = np.abs(below - errors[:, None]).argmin(axis=1)
-    target = draw_counts(rng, total, count)
+    target = bootstrap_counts(rng, total, count)
     above = np.cumsum(target[:, ::-1], axis=1)[:, ::-1]
     values = above[np.arange(count), chosen + 1] / total.sum()
     n = learned.counts.sum()
@@ -102,7 +108,7 @@ def redrawn_above(learned: Cut, total: Ints, rng: np.random.Generator, count: in
 
 
 @dataclass(frozen=True)
-class AverageThresholdedConfidence(Staged[Cut, Ints]):
+class ATC(StreamingEstimator[Threshold, Ints]):
     """The share of the target whose score reaches the source's threshold.
 
     The score is the confidence (`mc`) or the negative entropy (`ne`); for two classes both order
@@ -110,7 +116,7 @@ class AverageThresholdedConfidence(Staged[Cut, Ints]):
 
     >>> source = Predictions.from_probs([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]], labels=[0, 1, 1])
     >>> target = Predictions.from_probs([[0.7, 0.3], [0.1, 0.9]])
-    >>> AverageThresholdedConfidence("mc").estimate(source, target).value
+    >>> ATC("mc").estimate(source, target).value
     0.5
     """
 
@@ -139,18 +145,20 @@ class AverageThresholdedConfidence(Staged[Cut, Ints]):
         # Of two classes the negative entropy grows with the confidence: the same order, one score.
         return rows.confidence if self.score == "mc" or rows.k == 2 else rows.negative_entropy
 
-    def learn(self, source: Predictions) -> Cut:
+    def learn(self, source: Predictions) -> Threshold:
         """The threshold and the source's counts around it."""
-        return cut(self._score(source), source.correct)
+        return fit_threshold(self._score(source), source.correct)
 
-    def summarize(self, learned: Cut, batch: Predictions) -> Ints:
+    def summarize(self, learned: Threshold, batch: Predictions) -> Ints:
         """Target rows counted between the edges, the threshold being one of them."""
-        return counts_between(learned.edges, self._score(batch))
+        return histogram(learned.edges, self._score(batch))
 
-    def finish(self, learned: Cut, total: Ints) -> Estimate:
+    def finish(self, learned: Threshold, total: Ints) -> Estimate:
         """The share of rows at or above the threshold."""
         return share_above(learned, total)
 
-    def resample(self, learned: Cut, total: Ints, rng: np.random.Generator, count: int) -> Floats:
+    def resample(
+        self, learned: Threshold, total: Ints, rng: np.random.Generator, count: int
+    ) -> Floats:
         """The threshold found again in every resampled source, applied to a resampled target."""
-        return redrawn_above(learned, total, rng, count)
+        return resample_share_above(learned, total, rng, count)

@@ -8,27 +8,27 @@ from typing import ClassVar
 import numpy as np
 
 from oodometer.core import validation
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, Staged
+from oodometer.core.protocols import Estimate, StreamingEstimator
 from oodometer.core.softmax_kernels import Floats, Ints
-from oodometer.core.stats import counts_between, draw_counts
-from oodometer.estimators._knn import mean_distances, own_distances
-from oodometer.estimators.atc import Cut, cut, redrawn_above, share_above
-from oodometer.estimators.importance_weighting import thinned
+from oodometer.core.stats import bootstrap_counts, histogram
+from oodometer.estimators._knn import leave_one_out_distances, mean_distances
+from oodometer.estimators.atc import Threshold, fit_threshold, resample_share_above, share_above
+from oodometer.estimators.importance_weighting import subsample_rows
 
 
 @dataclass(frozen=True)
-class Reach:
+class SourceSupport:
     """The threshold of confidence, the source's features, and how far from them is too far."""
 
-    cut: Cut
+    threshold: Threshold
     features: Floats
-    farthest: float
+    max_distance: float
 
 
 @dataclass(frozen=True)
-class ThresholdWithDistance(Staged[Reach, Ints]):
+class ATCDistance(StreamingEstimator[SourceSupport, Ints]):
     """The share of the target that is sure enough and near enough to the source.
 
     Near is a mean distance to the `nearest` source rows up to the `within` quantile of the source
@@ -37,7 +37,7 @@ class ThresholdWithDistance(Staged[Reach, Ints]):
     >>> rows = [[0.9, 0.1], [0.8, 0.2], [0.6, 0.4]]
     >>> source = Predictions.from_probs(rows, labels=[0, 0, 1], features=[[0.0], [1.0], [2.0]])
     >>> target = Predictions.from_probs(rows, features=[[0.0], [9.0], [2.0]])
-    >>> round(ThresholdWithDistance(nearest=1).estimate(source, target).value, 3)
+    >>> round(ATCDistance(nearest=1).estimate(source, target).value, 3)
     0.333
     """
 
@@ -52,7 +52,7 @@ class ThresholdWithDistance(Staged[Reach, Ints]):
     )
     needs: ClassVar[tuple[str, ...]] = ("confidence", "features", "source labels")
     paper: ClassVar[str] = "after Garg et al., ICLR 2022"
-    streams: ClassVar[bool] = False
+    is_mergeable: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.nearest < 1 or self.max_rows < 2:
@@ -62,45 +62,47 @@ class ThresholdWithDistance(Staged[Reach, Ints]):
         if not 0 < self.within <= 1:
             raise InputError(f"within must be above 0 and at most 1; got {self.within}.")
 
-    def learn(self, source: Predictions) -> Reach:
+    def learn(self, source: Predictions) -> SourceSupport:
         """The threshold, and how far from one another source rows are."""
-        known = _features(thinned(source, self.max_rows))
+        known = _require_features(subsample_rows(source, self.max_rows))
         if len(known) < 2:
-            raise NoAnswer("distances need at least two source rows")
-        own = own_distances(known, self.nearest)
+            raise NotApplicable("distances need at least two source rows")
+        own = leave_one_out_distances(known, self.nearest)
         farthest = float(np.quantile(own, self.within, method="higher"))
-        return Reach(cut(source.confidence, source.correct), known, farthest)
+        return SourceSupport(fit_threshold(source.confidence, source.correct), known, farthest)
 
-    def summarize(self, learned: Reach, batch: Predictions) -> Ints:
+    def summarize(self, learned: SourceSupport, batch: Predictions) -> Ints:
         """Target rows counted between the edges, far and near apart: (cells, [far, near])."""
-        some = thinned(batch, self.max_rows)
-        features = _features(some)
-        validation.same_width(learned.features, features)
-        near = mean_distances(features, learned.features, self.nearest) <= learned.farthest
-        edges, scores = learned.cut.edges, some.confidence
-        counts = [counts_between(edges, scores, where=part) for part in (~near, near)]
+        some = subsample_rows(batch, self.max_rows)
+        features = _require_features(some)
+        validation.check_same_feature_count(learned.features, features)
+        near = mean_distances(features, learned.features, self.nearest) <= learned.max_distance
+        edges, scores = learned.threshold.edges, some.confidence
+        counts = [histogram(edges, scores, where=part) for part in (~near, near)]
         return np.stack(counts, axis=1)
 
-    def finish(self, learned: Reach, total: Ints) -> Estimate:
+    def finish(self, learned: SourceSupport, total: Ints) -> Estimate:
         """The share of rows that are near and at or above the threshold."""
         near = float(total[:, 1].sum() / total.sum())
         facts = {"beyond_support": 1 - near}
         if not near:
             return Estimate(0.0, notes=("all of the target is far from the source",), facts=facts)
-        found = share_above(learned.cut, total[:, 1])
+        found = share_above(learned.threshold, total[:, 1])
         facts |= found.facts
         return Estimate(near * found.value, notes=found.notes, facts=facts)
 
-    def resample(self, learned: Reach, total: Ints, rng: np.random.Generator, count: int) -> Floats:
+    def resample(
+        self, learned: SourceSupport, total: Ints, rng: np.random.Generator, count: int
+    ) -> Floats:
         """How many rows are near, and which share of them is above the threshold, drawn again."""
         far, near = total.sum(axis=0)
         if not near:
             return np.zeros(count)
-        shares = draw_counts(rng, np.array([far, near]), count)[:, 1] / total.sum()
-        return np.asarray(shares * redrawn_above(learned.cut, total[:, 1], rng, count))
+        shares = bootstrap_counts(rng, np.array([far, near]), count)[:, 1] / total.sum()
+        return np.asarray(shares * resample_share_above(learned.threshold, total[:, 1], rng, count))
 
 
-def _features(rows: Predictions) -> Floats:
+def _require_features(rows: Predictions) -> Floats:
     if rows.features is None:
-        raise NoAnswer("it needs features of both sides")
+        raise NotApplicable("it needs features of both sides")
     return rows.features.astype(np.float64)

@@ -8,13 +8,13 @@ from typing import ClassVar
 import numpy as np
 
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, Staged
+from oodometer.core.protocols import Estimate, StreamingEstimator
 from oodometer.core.softmax_kernels import Floats
-from oodometer.core.stats import draw_means, moments
+from oodometer.core.stats import bootstrap_means, moments
 
 
 @dataclass(frozen=True)
-class AverageConfidence(Staged[None, Floats]):
+class AverageConfidence(StreamingEstimator[None, Floats]):
     """The mean confidence on the target, mean_t max_j p_j.
 
     >>> target = Predictions.from_probs([[0.9, 0.1], [0.3, 0.7]])
@@ -26,7 +26,7 @@ class AverageConfidence(Staged[None, Floats]):
     assumes: ClassVar[str] = "the model is calibrated on the target"
     needs: ClassVar[tuple[str, ...]] = ("confidence",)
     paper: ClassVar[str] = "Hendrycks & Gimpel, ICLR 2017"
-    believes_scores: ClassVar[bool] = True
+    assumes_calibrated: ClassVar[bool] = True
 
     def learn(self, source: Predictions) -> None:
         """Nothing of the source is needed."""
@@ -43,4 +43,4 @@ class AverageConfidence(Staged[None, Floats]):
         self, learned: None, total: Floats, rng: np.random.Generator, count: int
     ) -> Floats:
         """Means of the target drawn again."""
-        return draw_means(rng, total, count)
+        return bootstrap_means(rng, total, count)

@@ -11,44 +11,44 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from oodometer.core._prediction_cache import once
+from oodometer.core._prediction_cache import cached
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, Staged
+from oodometer.core.protocols import Estimate, StreamingEstimator
 from oodometer.core.softmax_kernels import Floats, Ints
-from oodometer.core.stats import counts_between, draw_counts
+from oodometer.core.stats import bootstrap_counts, histogram
 from oodometer.estimators import _label_shift_em
 from oodometer.estimators._optimal_transport import (
-    Priced,
-    Transport,
+    DualSolution,
+    TransportResult,
     curvature,
-    payments,
-    priced,
-    step_of,
-    transported,
+    row_costs,
+    solve_dual,
+    solve_transport,
+    subsample_stride,
 )
-from oodometer.estimators.atc import Cut, cut, redrawn_above, share_above
-from oodometer.estimators.label_shift import true_classes
+from oodometer.estimators.atc import Threshold, fit_threshold, resample_share_above, share_above
+from oodometer.estimators.label_shift import require_labels
 
-ITERATIONS = 1000
+MAX_EM_ITERATIONS = 1000
 
 
 def label_counts(source: Predictions) -> Ints:
     """Source rows of each class."""
-    return np.bincount(true_classes(source), minlength=source.k)
+    return np.bincount(require_labels(source), minlength=source.k)
 
 
 @dataclass(frozen=True)
-class Moved:
+class TransportSummary:
     """A target that was moved, and the class shares that it was moved to."""
 
     shares: Floats
-    transport: Transport
+    transport: TransportResult
     curvature: Floats
 
 
 @dataclass(frozen=True)
-class ConfidenceTransport(Staged[Ints, Moved]):
+class COT(StreamingEstimator[Ints, TransportSummary]):
     """One less the cost of moving the target's probabilities to the source's labels.
 
     With the `prior` "mlls" the class shares are those that the target makes likeliest, not the
@@ -56,7 +56,7 @@ class ConfidenceTransport(Staged[Ints, Moved]):
 
     >>> source = Predictions.from_probs([[1, 0], [0, 1]], labels=[0, 1])
     >>> target = Predictions.from_probs([[0.9, 0.1], [0.8, 0.2]])
-    >>> round(ConfidenceTransport().estimate(source, target).value, 3)
+    >>> round(COT().estimate(source, target).value, 3)
     0.55
     """
 
@@ -67,8 +67,8 @@ class ConfidenceTransport(Staged[Ints, Moved]):
     )
     needs: ClassVar[tuple[str, ...]] = ("probabilities", "source labels")
     paper: ClassVar[str] = "Lu et al., NeurIPS 2023"
-    streams: ClassVar[bool] = False
-    believes_scores: ClassVar[bool] = True
+    is_mergeable: ClassVar[bool] = False
+    assumes_calibrated: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.prior not in ("source", "mlls"):
@@ -83,73 +83,84 @@ class ConfidenceTransport(Staged[Ints, Moved]):
         """How many rows each class has."""
         return label_counts(source)
 
-    def summarize(self, learned: Ints, batch: Predictions) -> Moved:
+    def summarize(self, learned: Ints, batch: Predictions) -> TransportSummary:
         """The whole target, moved."""
         shares, probs = learned / learned.sum(), batch.probs
         if self.prior == "mlls":
-            shares, _ = _label_shift_em.shares(probs, shares, ITERATIONS)
-        moved = transported(probs, shares, _priced(batch, probs, shares))
-        return Moved(shares, moved, curvature(probs, moved.prices))
+            shares, _ = _label_shift_em.fit_class_shares(probs, shares, MAX_EM_ITERATIONS)
+        moved = solve_transport(probs, shares, _cached_dual(batch, probs, shares))
+        return TransportSummary(shares, moved, curvature(probs, moved.prices))
 
-    def finish(self, learned: Ints, total: Moved) -> Estimate:
+    def finish(self, learned: Ints, total: TransportSummary) -> Estimate:
         """One less the cost."""
         moved = total.transport
         if moved.gap is None:
-            every = step_of(len(moved.to), len(total.shares))
+            every = subsample_stride(len(moved.assigned_classes), len(total.shares))
             note = f"prices were found on one row in {every}, the cost on all"
             return Estimate(1 - moved.cost, notes=(note,))
         return Estimate(1 - moved.cost, facts={"gap": moved.gap})
 
-    def resample(self, learned: Ints, total: Moved, rng: np.random.Generator, count: int) -> Floats:
+    def resample(
+        self, learned: Ints, total: TransportSummary, rng: np.random.Generator, count: int
+    ) -> Floats:
         """Rows and class shares drawn again; prices moved by one Newton step."""
         moved, k = total.transport, len(learned)
         shares = np.broadcast_to(total.shares, (count, k))
         if self.prior == "source":
-            shares = draw_counts(rng, learned, count) / learned.sum()
-        here = np.bincount(moved.to, minlength=k)
-        again = draw_counts(rng, here, count)
-        reduced = _class_means(moved, here, again, rng)
+            shares = bootstrap_counts(rng, learned, count) / learned.sum()
+        here = np.bincount(moved.assigned_classes, minlength=k)
+        again = bootstrap_counts(rng, here, count)
+        reduced = _resample_reduced_costs(moved, here, again, rng)
         # The dual's slope was 0, and is now what shares and rows differ by.
         slope = (shares - total.shares) - (again - here) / here.sum()
         gained = (slope * (slope @ np.linalg.pinv(total.curvature))).sum(axis=1) / 2
         return np.asarray(1 - reduced - shares @ moved.prices - gained)
 
 
-def _class_means(moved: Transport, here: Ints, again: Ints, rng: np.random.Generator) -> Floats:
+def _resample_reduced_costs(
+    moved: TransportResult, here: Ints, again: Ints, rng: np.random.Generator
+) -> Floats:
     """The mean reduced cost of rows drawn again, `again` of each class that they go to."""
     some = np.maximum(here, 1)
-    means = np.bincount(moved.to, moved.reduced, len(here)) / some
-    squares = np.bincount(moved.to, (moved.reduced - means[moved.to]) ** 2, len(here)) / some
+    means = np.bincount(moved.assigned_classes, moved.reduced_costs, len(here)) / some
+    squares = (
+        np.bincount(
+            moved.assigned_classes,
+            (moved.reduced_costs - means[moved.assigned_classes]) ** 2,
+            len(here),
+        )
+        / some
+    )
     spread = np.sqrt(squares / np.maximum(again, 1))
     drawn = rng.normal(means, spread, size=again.shape)
     return np.asarray((again * drawn).sum(axis=1) / here.sum())
 
 
-def _priced(rows: Predictions, probs: Floats, shares: Floats) -> Priced:
+def _cached_dual(rows: Predictions, probs: Floats, shares: Floats) -> DualSolution:
     """The prices, which COT and COTT have in common."""
-    return once(rows, ("prices", shares.tobytes()), lambda: priced(probs, shares))
+    return cached(rows, ("prices", shares.tobytes()), lambda: solve_dual(probs, shares))
 
 
-def _paid(rows: Predictions, shares: Floats) -> Floats:
+def _cached_row_costs(rows: Predictions, shares: Floats) -> Floats:
     probs = rows.probs
-    return payments(probs, shares, _priced(rows, probs, shares))
+    return row_costs(probs, shares, _cached_dual(rows, probs, shares))
 
 
 @dataclass(frozen=True)
-class Limits:
+class CostThreshold:
     """The source's threshold of what a row pays, and its class shares."""
 
-    cut: Cut
+    threshold: Threshold
     shares: Floats
 
 
 @dataclass(frozen=True)
-class TransportThreshold(Staged[Limits, Ints]):
+class COTT(StreamingEstimator[CostThreshold, Ints]):
     """The share of the target that pays no more for its move than the source's threshold.
 
     >>> source = Predictions.from_probs([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]], labels=[0, 1, 1])
     >>> target = Predictions.from_probs([[0.7, 0.3], [0.1, 0.9]])
-    >>> TransportThreshold().estimate(source, target).value
+    >>> COTT().estimate(source, target).value
     0.5
     """
 
@@ -160,24 +171,26 @@ class TransportThreshold(Staged[Limits, Ints]):
     )
     needs: ClassVar[tuple[str, ...]] = ("probabilities", "source labels")
     paper: ClassVar[str] = "Lu et al., NeurIPS 2023"
-    streams: ClassVar[bool] = False
+    is_mergeable: ClassVar[bool] = False
 
-    def learn(self, source: Predictions) -> Limits:
+    def learn(self, source: Predictions) -> CostThreshold:
         """What the source's rows pay for being moved to their own labels' shares, and the threshold."""
         counts = label_counts(source)
         shares = counts / counts.sum()
-        return Limits(cut(-_paid(source, shares), source.correct), shares)
+        return CostThreshold(
+            fit_threshold(-_cached_row_costs(source, shares), source.correct), shares
+        )
 
-    def summarize(self, learned: Limits, batch: Predictions) -> Ints:
+    def summarize(self, learned: CostThreshold, batch: Predictions) -> Ints:
         """Target rows counted by what they pay."""
-        return counts_between(learned.cut.edges, -_paid(batch, learned.shares))
+        return histogram(learned.threshold.edges, -_cached_row_costs(batch, learned.shares))
 
-    def finish(self, learned: Limits, total: Ints) -> Estimate:
+    def finish(self, learned: CostThreshold, total: Ints) -> Estimate:
         """The share of rows that pay no more than the threshold."""
-        return share_above(learned.cut, total)
+        return share_above(learned.threshold, total)
 
     def resample(
-        self, learned: Limits, total: Ints, rng: np.random.Generator, count: int
+        self, learned: CostThreshold, total: Ints, rng: np.random.Generator, count: int
     ) -> Floats:
         """The threshold found again in every resampled source; prices stay."""
-        return redrawn_above(learned.cut, total, rng, count)
+        return resample_share_above(learned.threshold, total, rng, count)

@@ -8,13 +8,13 @@ from typing import ClassVar
 import numpy as np
 
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, Staged
+from oodometer.core.protocols import Estimate, StreamingEstimator
 from oodometer.core.softmax_kernels import Floats
-from oodometer.core.stats import draw_means, moments
+from oodometer.core.stats import bootstrap_means, moments
 
 
 @dataclass(frozen=True)
-class DifferenceOfConfidences(Staged[Floats, Floats]):
+class DifferenceOfConfidences(StreamingEstimator[Floats, Floats]):
     """Source accuracy, less the drop in mean confidence: acc_s + mean_t conf − mean_s conf.
 
     >>> source = Predictions.from_probs([[0.9, 0.1], [0.3, 0.7]], labels=[0, 1])
@@ -44,4 +44,4 @@ class DifferenceOfConfidences(Staged[Floats, Floats]):
         self, learned: Floats, total: Floats, rng: np.random.Generator, count: int
     ) -> Floats:
         """Both means drawn again."""
-        return draw_means(rng, learned, count) + draw_means(rng, total, count)
+        return bootstrap_means(rng, learned, count) + bootstrap_means(rng, total, count)

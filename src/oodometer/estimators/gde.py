@@ -8,20 +8,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.core.errors import NoAnswer
+from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, Staged
+from oodometer.core.protocols import Estimate, StreamingEstimator
 from oodometer.core.softmax_kernels import Floats, Ints
-from oodometer.core.stats import draw_counts
+from oodometer.core.stats import bootstrap_counts
 
 
 @dataclass(frozen=True)
-class Agreement(Staged[None, Ints]):
+class GDE(StreamingEstimator[None, Ints]):
     """How often models trained alike on the same data agree on the target; mean over pairs.
 
     >>> one = Predictions.from_classes([0, 1, 2, 2], k=3)
     >>> two = Predictions.from_classes([0, 1, 1, 2], k=3)
-    >>> Agreement().estimate(one, one.with_peers(two)).value
+    >>> GDE().estimate(one, one.with_other_models(two)).value
     0.75
     """
 
@@ -37,9 +37,9 @@ class Agreement(Staged[None, Ints]):
 
     def summarize(self, learned: None, batch: Predictions) -> Ints:
         """Rows by how many of the pairs agree on them: 0, 1, …, all."""
-        if not batch.peers:
-            raise NoAnswer("it compares two models; give the second one's predictions")
-        models = [batch.classes, *(peer.classes for peer in batch.peers)]
+        if not batch.other_models:
+            raise NotApplicable("it compares two models; give the second one's predictions")
+        models = [batch.classes, *(peer.classes for peer in batch.other_models)]
         pairs = list(combinations(models, 2))
         agreeing = np.zeros(batch.n, dtype=np.int64)
         for one, other in pairs:
@@ -48,13 +48,13 @@ class Agreement(Staged[None, Ints]):
 
     def finish(self, learned: None, total: Ints) -> Estimate:
         """The share of agreement."""
-        return Estimate(float(_mean_share(total[None])[0]))
+        return Estimate(float(_mean_agreement(total[None])[0]))
 
     def resample(self, learned: None, total: Ints, rng: np.random.Generator, count: int) -> Floats:
         """The target drawn again."""
-        return _mean_share(draw_counts(rng, total, count))
+        return _mean_agreement(bootstrap_counts(rng, total, count))
 
 
-def _mean_share(counts: Ints) -> Floats:
+def _mean_agreement(counts: Ints) -> Floats:
     pairs = counts.shape[1] - 1
     return np.asarray(counts @ np.arange(pairs + 1) / (pairs * counts.sum(axis=1)))

@@ -13,39 +13,45 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.core._prediction_cache import once
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core._prediction_cache import cached
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, Staged
+from oodometer.core.protocols import Estimate, StreamingEstimator
 from oodometer.core.softmax_kernels import Floats, Ints
-from oodometer.core.stats import draw_by_few, draw_counts, effective_share
+from oodometer.core.stats import (
+    bootstrap_counts,
+    bootstrap_normal_approx,
+    effective_sample_fraction,
+)
 from oodometer.estimators import _label_shift_em
 
 # Above this condition number the confusion matrix is solved with a pull towards the source's shares.
 ILL_CONDITIONED = 1e3
-PULL, NO_PULL = 1e-2, 1e-12
+RIDGE, MIN_RIDGE = 1e-2, 1e-12
 # Cells of all matrices that are drawn again, and how many of them there are at least.
-MOST_CELLS, FEWEST = 400_000, 50
+MAX_BOOTSTRAP_CELLS, MIN_BOOTSTRAP_MATRICES = 400_000, 50
 
 
-def true_classes(source: Predictions) -> Ints:
+def require_labels(source: Predictions) -> Ints:
     """The label of every source row; signals may know no more than whether it is right."""
     if source.labels is None:
-        raise NoAnswer("it needs the class of every source row, not just whether it is right")
+        raise NotApplicable("it needs the class of every source row, not just whether it is right")
     return source.labels
 
 
-def confusion(source: Predictions) -> Ints:
+def confusion_counts(source: Predictions) -> Ints:
     """Counts (predicted, label) of the source."""
-    labels = true_classes(source)
+    labels = require_labels(source)
     cells = source.classes.astype(np.int64) * source.k + labels
     counts = np.bincount(cells, minlength=source.k**2).reshape(source.k, source.k)
     if np.count_nonzero(counts.sum(axis=0)) < 2:
-        raise NoAnswer("the source has labels of one class only; label shift needs two or more")
+        raise NotApplicable(
+            "the source has labels of one class only; label shift needs two or more"
+        )
     return counts
 
 
-def by_class(counts: Ints) -> Ints:
+def counts_by_class(counts: Ints) -> Ints:
     """Rows of each class, (…, k, [wrong, right]), of confusion counts (…, k, k)."""
     right = np.diagonal(counts, axis1=-2, axis2=-1)
     return np.stack([counts.sum(axis=-2) - right, right], axis=-1)
@@ -60,7 +66,7 @@ def weighted_recall(shares: Floats, rows: Ints) -> Floats:
 def _facts(shares: Floats, rows: Ints) -> dict[str, float]:
     labelled = rows.sum(axis=1)
     weights = shares / np.maximum(labelled, 1)
-    return {"effective_share": effective_share(np.repeat(weights, labelled))}
+    return {"effective_share": effective_sample_fraction(np.repeat(weights, labelled))}
 
 
 def _notes(rows: Ints) -> tuple[str, ...]:
@@ -70,7 +76,7 @@ def _notes(rows: Ints) -> tuple[str, ...]:
     return (f"{missing.size} classes have no source row and are taken as absent",)
 
 
-def solve_shares(counts: Ints, predicted: Ints, pull: float) -> Floats:
+def solve_class_shares(counts: Ints, predicted: Ints, ridge: float) -> Floats:
     """Class shares q with P_s(predicted | label) q = predicted shares, for many at once.
 
     Least squares with a pull towards the source's shares; then clipped at 0 and made to sum to 1.
@@ -80,8 +86,8 @@ def solve_shares(counts: Ints, predicted: Ints, pull: float) -> Floats:
     prior = labelled[..., 0, :] / labelled.sum(axis=(-2, -1))[..., None]
     rates = predicted / predicted.sum(axis=-1, keepdims=True)
     turned = np.swapaxes(given, -1, -2)
-    left = turned @ given + pull * np.eye(counts.shape[-1])
-    right = (turned @ rates[..., None])[..., 0] + pull * prior
+    left = turned @ given + ridge * np.eye(counts.shape[-1])
+    right = (turned @ rates[..., None])[..., 0] + ridge * prior
     shares = np.linalg.solve(left, right[..., None])[..., 0]
     shares = np.where(labelled[..., 0, :] > 0, np.maximum(shares, 0.0), 0.0)
     total = shares.sum(axis=-1, keepdims=True)
@@ -89,12 +95,12 @@ def solve_shares(counts: Ints, predicted: Ints, pull: float) -> Floats:
 
 
 @dataclass(frozen=True)
-class BlackBoxShift(Staged[Ints, Ints]):
+class BBSE(StreamingEstimator[Ints, Ints]):
     """Recall of each class on the source, weighted by target shares from the confusion matrix.
 
     >>> source = Predictions.from_classes([0, 0, 1, 1], k=2, labels=[0, 0, 1, 0])
     >>> target = Predictions.from_classes([0, 1, 1, 1], k=2)
-    >>> round(BlackBoxShift().estimate(source, target).value, 4)
+    >>> round(BBSE().estimate(source, target).value, 4)
     0.875
     """
 
@@ -105,7 +111,7 @@ class BlackBoxShift(Staged[Ints, Ints]):
 
     def learn(self, source: Predictions) -> Ints:
         """The confusion counts."""
-        return confusion(source)
+        return confusion_counts(source)
 
     def summarize(self, learned: Ints, batch: Predictions) -> Ints:
         """How often each class is predicted."""
@@ -113,8 +119,8 @@ class BlackBoxShift(Staged[Ints, Ints]):
 
     def finish(self, learned: Ints, total: Ints) -> Estimate:
         """The weighted recall."""
-        condition, rows = _condition(learned), by_class(learned)
-        shares = solve_shares(learned, total, _pull(condition))
+        condition, rows = _condition_number(learned), counts_by_class(learned)
+        shares = solve_class_shares(learned, total, _ridge_for(condition))
         notes = _notes(rows)
         if condition > ILL_CONDITIONED:
             notes += ("the confusion matrix is ill-conditioned; a regularised solution was taken",)
@@ -126,37 +132,43 @@ class BlackBoxShift(Staged[Ints, Ints]):
 
         Of many classes few are, and the others follow the normal law of these.
         """
-        few = max(MOST_CELLS // learned.size, FEWEST)
-        return draw_by_few(lambda some: self._redrawn(learned, total, rng, some), rng, count, few)
+        few = max(MAX_BOOTSTRAP_CELLS // learned.size, MIN_BOOTSTRAP_MATRICES)
+        return bootstrap_normal_approx(
+            lambda some: self._resample_exactly(learned, total, rng, some), rng, count, few
+        )
 
-    def _redrawn(self, learned: Ints, total: Ints, rng: np.random.Generator, count: int) -> Floats:
-        pull = _pull(_condition(learned))
+    def _resample_exactly(
+        self, learned: Ints, total: Ints, rng: np.random.Generator, count: int
+    ) -> Floats:
+        pull = _ridge_for(_condition_number(learned))
         values = np.empty(count)
-        for rows in chunks(count, learned.size):
-            source = draw_counts(rng, learned, rows.stop - rows.start)
-            target = draw_counts(rng, total, rows.stop - rows.start)
-            values[rows] = weighted_recall(solve_shares(source, target, pull), by_class(source))
+        for rows in replicate_chunks(count, learned.size):
+            source = bootstrap_counts(rng, learned, rows.stop - rows.start)
+            target = bootstrap_counts(rng, total, rows.stop - rows.start)
+            values[rows] = weighted_recall(
+                solve_class_shares(source, target, pull), counts_by_class(source)
+            )
         return values
 
 
-def _condition(counts: Ints) -> float:
+def _condition_number(counts: Ints) -> float:
     present = counts[:, counts.sum(axis=0) > 0]
     values = np.linalg.svd(present / present.sum(axis=0), compute_uv=False)
     return float(values[0] / values[-1]) if values[-1] > values[0] * 1e-15 else float("inf")
 
 
-def _pull(condition: float) -> float:
-    return PULL if condition > ILL_CONDITIONED else NO_PULL
+def _ridge_for(condition: float) -> float:
+    return RIDGE if condition > ILL_CONDITIONED else MIN_RIDGE
 
 
-def chunks(count: int, cells: int) -> list[slice]:
+def replicate_chunks(count: int, cells: int) -> list[slice]:
     """Slices of the replicates whose matrices stay below some 4 million cells together."""
     step = max(1, 4_000_000 // cells)
     return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
 
 @dataclass(frozen=True)
-class Seen:
+class LabelShiftSummary:
     """What MLLS saw of a target: its rows (or a sample of them) and the shares they make likely."""
 
     sample: Floats
@@ -166,12 +178,12 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class MaximumLikelihoodShift(Staged[Ints, Seen]):
+class MLLS(StreamingEstimator[Ints, LabelShiftSummary]):
     """Recall of each class on the source, weighted by the target shares of highest likelihood.
 
     >>> source = Predictions.from_probs([[1, 0], [0, 1], [0, 1]], labels=[0, 1, 1])
     >>> target = Predictions.from_probs([[1, 0], [1, 0], [0, 1]])
-    >>> round(MaximumLikelihoodShift().estimate(source, target).value, 4)
+    >>> round(MLLS().estimate(source, target).value, 4)
     1.0
     """
 
@@ -184,7 +196,7 @@ class MaximumLikelihoodShift(Staged[Ints, Seen]):
     )
     needs: ClassVar[tuple[str, ...]] = ("probabilities", "source labels")
     paper: ClassVar[str] = "Saerens et al., 2002; Garg et al., NeurIPS 2020"
-    streams: ClassVar[bool] = False
+    is_mergeable: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.max_iterations < 1:
@@ -192,21 +204,21 @@ class MaximumLikelihoodShift(Staged[Ints, Seen]):
 
     def learn(self, source: Predictions) -> Ints:
         """Rows of each class, wrong and right."""
-        return by_class(confusion(source))
+        return counts_by_class(confusion_counts(source))
 
-    def summarize(self, learned: Ints, batch: Predictions) -> Seen:
+    def summarize(self, learned: Ints, batch: Predictions) -> LabelShiftSummary:
         """The likeliest shares of the whole target."""
         prior = _prior(learned)
 
-        def seen() -> Seen:
+        def seen() -> LabelShiftSummary:
             probs = batch.probs
-            found, converged = _label_shift_em.shares(probs, prior, self.max_iterations)
-            step = -(-batch.n // _label_shift_em.sample_rows(batch.k))
-            return Seen(probs[::step].copy(), batch.n, found, converged)
+            found, converged = _label_shift_em.fit_class_shares(probs, prior, self.max_iterations)
+            step = -(-batch.n // _label_shift_em.max_bootstrap_rows(batch.k))
+            return LabelShiftSummary(probs[::step].copy(), batch.n, found, converged)
 
-        return once(batch, ("mlls", prior.tobytes(), self.max_iterations), seen)
+        return cached(batch, ("mlls", prior.tobytes(), self.max_iterations), seen)
 
-    def finish(self, learned: Ints, total: Seen) -> Estimate:
+    def finish(self, learned: Ints, total: LabelShiftSummary) -> Estimate:
         """The weighted recall."""
         notes = _notes(learned)
         if not total.converged:
@@ -214,10 +226,12 @@ class MaximumLikelihoodShift(Staged[Ints, Seen]):
         value = float(weighted_recall(total.shares, learned))
         return Estimate(value, notes=notes, facts=_facts(total.shares, learned))
 
-    def resample(self, learned: Ints, total: Seen, rng: np.random.Generator, count: int) -> Floats:
+    def resample(
+        self, learned: Ints, total: LabelShiftSummary, rng: np.random.Generator, count: int
+    ) -> Floats:
         """Source counts drawn again; shares moved by the likelihood of resampled target rows."""
-        source = draw_counts(rng, learned, count)
-        moved = _label_shift_em.resampled_shares(
+        source = bootstrap_counts(rng, learned, count)
+        moved = _label_shift_em.resample_class_shares(
             total.sample, total.n, total.shares, _prior(learned), _prior(source), rng
         )
         return weighted_recall(moved, source)

@@ -11,12 +11,12 @@ from oodometer.core.stats import Line, repeated_median_line
 
 
 @dataclass(frozen=True)
-class FineTuned:
+class LinearCorrection:
     """accuracy = slope · estimate + intercept, by Siegel's repeated medians.
 
     >>> from oodometer.estimators.average_confidence import AverageConfidence
     >>> target = Predictions.from_probs([[0.9, 0.1], [0.3, 0.7]])
-    >>> tuned = FineTuned(AverageConfidence(), Line(slope=0.5, intercept=0.1))
+    >>> tuned = LinearCorrection(AverageConfidence(), Line(slope=0.5, intercept=0.1))
     >>> tuned.name, tuned.estimate(target, target).value
     ('ac+line', 0.5)
     """
@@ -25,7 +25,9 @@ class FineTuned:
     line: Line
 
     @classmethod
-    def fit(cls, base: Estimator, source: Predictions, domains: Sequence[Predictions]) -> FineTuned:
+    def fit(
+        cls, base: Estimator, source: Predictions, domains: Sequence[Predictions]
+    ) -> LinearCorrection:
         """Fit the line on target domains whose labels are known."""
         estimates = [base.estimate(source, domain.without_labels()).value for domain in domains]
         truths = [float(domain.correct.mean()) for domain in domains]

@@ -9,13 +9,18 @@ import numpy as np
 
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, Staged
+from oodometer.core.protocols import Estimate, StreamingEstimator
 from oodometer.core.softmax_kernels import Array, Floats, Ints
-from oodometer.core.stats import counts_between, draw_counts, effective_share, equal_mass_edges
+from oodometer.core.stats import (
+    bootstrap_counts,
+    effective_sample_fraction,
+    equal_mass_edges,
+    histogram,
+)
 
 
 @dataclass(frozen=True)
-class Bins:
+class ConfidenceBins:
     """Inner edges of the bins, and the source counted in them: (bins, [wrong, right])."""
 
     edges: Floats
@@ -23,14 +28,14 @@ class Bins:
 
 
 @dataclass(frozen=True)
-class ImportanceReweighting(Staged[Bins, Ints]):
+class Mandoline(StreamingEstimator[ConfidenceBins, Ints]):
     """The source's accuracy in each bin of confidence, weighted by the target's share of the bin.
 
     A bin with target rows but no source row takes the accuracy of the nearest one that has some.
 
     >>> source = Predictions.from_probs([[0.9, 0.1], [0.6, 0.4], [0.6, 0.4]], labels=[0, 0, 1])
     >>> target = Predictions.from_probs([[0.9, 0.1], [0.6, 0.4]])
-    >>> ImportanceReweighting().estimate(source, target).value
+    >>> Mandoline().estimate(source, target).value
     0.75
     """
 
@@ -50,37 +55,41 @@ class ImportanceReweighting(Staged[Bins, Ints]):
                 f"binning must be 'equal-width' or 'equal-mass'; got {self.binning!r}."
             )
 
-    def learn(self, source: Predictions) -> Bins:
+    def learn(self, source: Predictions) -> ConfidenceBins:
         """The edges and the source's counts between them."""
         inner: Floats = np.arange(1, self.bins) / self.bins
         if self.binning == "equal-mass":
             inner = equal_mass_edges(source.confidence, self.bins)
         sides = (~source.correct, source.correct)
-        counts = [counts_between(inner, source.confidence, where=side) for side in sides]
-        return Bins(inner, np.stack(counts, axis=1))
+        counts = [histogram(inner, source.confidence, where=side) for side in sides]
+        return ConfidenceBins(inner, np.stack(counts, axis=1))
 
-    def summarize(self, learned: Bins, batch: Predictions) -> Ints:
+    def summarize(self, learned: ConfidenceBins, batch: Predictions) -> Ints:
         """The target counted in the bins."""
-        return counts_between(learned.edges, batch.confidence)
+        return histogram(learned.edges, batch.confidence)
 
-    def finish(self, learned: Bins, total: Ints) -> Estimate:
+    def finish(self, learned: ConfidenceBins, total: Ints) -> Estimate:
         """The weighted mean of the bins' accuracies."""
         in_source = learned.counts.sum(axis=1)
         alone = int(total[in_source == 0].sum())
         weights = np.divide(total, in_source, out=np.zeros(len(total)), where=in_source > 0)
         facts = {"borrowed_share": alone / total.sum()}
         if weights.any():
-            facts["effective_share"] = effective_share(np.repeat(weights, in_source))
+            facts["effective_share"] = effective_sample_fraction(np.repeat(weights, in_source))
         notes = (f"{alone} target rows lie in bins that the source has no row in",) if alone else ()
-        value = _weighted(learned.counts[None], total[None])[0]
+        value = _weighted_accuracy(learned.counts[None], total[None])[0]
         return Estimate(value, notes=notes, facts=facts)
 
-    def resample(self, learned: Bins, total: Ints, rng: np.random.Generator, count: int) -> Floats:
+    def resample(
+        self, learned: ConfidenceBins, total: Ints, rng: np.random.Generator, count: int
+    ) -> Floats:
         """Both histograms drawn again; the edges stay."""
-        return _weighted(draw_counts(rng, learned.counts, count), draw_counts(rng, total, count))
+        return _weighted_accuracy(
+            bootstrap_counts(rng, learned.counts, count), bootstrap_counts(rng, total, count)
+        )
 
 
-def _weighted(source: Ints, target: Ints) -> Floats:
+def _weighted_accuracy(source: Ints, target: Ints) -> Floats:
     """Σ_b share_t(b) · accuracy_s(b) for many histograms at once; empty bins take the nearest."""
     in_bin = source.sum(axis=2)
     accuracy = source[:, :, 1] / np.maximum(in_bin, 1)

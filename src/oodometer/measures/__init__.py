@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from oodometer.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from oodometer.measures._measure import Measurements, Noise, measure, subject_of
+    from oodometer.measures._measure import Measurements, SubsetNoise, build_subject, measure
     from oodometer.measures.registry import (
         MEMBERS,
         Dispersion,
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
         SoftmaxCorrelation,
         SourceError,
         SpectralNorm,
-        chosen,
-        every,
-        named,
+        available,
+        get,
+        resolve_measures,
     )
 
 __all__ = [
@@ -64,7 +64,6 @@ __all__ = [
     "MmdRandomFeatures",
     "MultiSource",
     "MutualInformation",
-    "Noise",
     "NuclearNorm",
     "PathNorm",
     "PlusSourceError",
@@ -72,11 +71,12 @@ __all__ = [
     "SoftmaxCorrelation",
     "SourceError",
     "SpectralNorm",
-    "chosen",
-    "every",
+    "SubsetNoise",
+    "available",
+    "build_subject",
+    "get",
     "measure",
-    "named",
-    "subject_of",
+    "resolve_measures",
 ]
 
 __getattr__, __dir__ = lazy_exports(
@@ -101,7 +101,7 @@ __getattr__, __dir__ = lazy_exports(
         "MmdRandomFeatures": "registry",
         "MultiSource": "registry",
         "MutualInformation": "registry",
-        "Noise": "_measure",
+        "SubsetNoise": "_measure",
         "NuclearNorm": "registry",
         "PathNorm": "registry",
         "PlusSourceError": "registry",
@@ -109,10 +109,10 @@ __getattr__, __dir__ = lazy_exports(
         "SoftmaxCorrelation": "registry",
         "SourceError": "registry",
         "SpectralNorm": "registry",
-        "chosen": "registry",
-        "every": "registry",
+        "resolve_measures": "registry",
+        "available": "registry",
         "measure": "_measure",
-        "named": "registry",
-        "subject_of": "_measure",
+        "get": "registry",
+        "build_subject": "_measure",
     },
 )

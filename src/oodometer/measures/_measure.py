@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oodometer.core.errors import InputError, NoAnswer
-from oodometer.core.protocols import Measure, Progress, Score
+from oodometer.core.errors import InputError, NotApplicable
+from oodometer.core.protocols import Measure, ProgressCallback, Score
 from oodometer.core.softmax_kernels import Floats
-from oodometer.measures._shared_work import families
-from oodometer.measures.registry import chosen
-from oodometer.measures.subject import Found, Subject, subset, taken
+from oodometer.measures._shared_work import group_by_shared_work
+from oodometer.measures.registry import resolve_measures
+from oodometer.measures.subject import MeasureOutcomes, Subject, measure_all, random_subset
 from oodometer.models import as_model
-from oodometer.models._view_factory import Looking, alike
+from oodometer.models._view_factory import ViewFactory, align_classes
 
 if TYPE_CHECKING:
     from oodometer.parallel.runners import Runner
 
-__all__ = ["Measurements", "Noise", "measure", "subject_of"]
+__all__ = ["Measurements", "SubsetNoise", "build_subject", "measure"]
 
 
 @dataclass(frozen=True)
-class Noise:
+class SubsetNoise:
     """Mean and standard deviation of a measure over random subsets of the rows."""
 
     mean: float
@@ -36,13 +36,18 @@ class Noise:
     replicates: int
 
     @property
-    def ratio(self) -> float | None:
+    def signal_to_noise(self) -> float | None:
         """Signal to noise, mean / sd; None where no replicate differs from another."""
         return abs(self.mean) / self.sd if self.sd > 0 else None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {"mean": self.mean, "sd": self.sd, "snr": self.ratio, "replicates": self.replicates}
+        return {
+            "mean": self.mean,
+            "sd": self.sd,
+            "snr": self.signal_to_noise,
+            "replicates": self.replicates,
+        }
 
 
 @dataclass(frozen=True)
@@ -56,14 +61,14 @@ class Measurements(Mapping[str, Score]):
     n_target: int
     n_training: int | None
     scores: Mapping[str, Score]
-    refused: Mapping[str, str]
-    noise: Mapping[str, Noise]
+    skipped: Mapping[str, str]
+    noise: Mapping[str, SubsetNoise]
     seed: int
 
     def __getitem__(self, name: str) -> Score:
         """The score of one measure, by its name."""
-        if name in self.refused:
-            raise NoAnswer(f"{name} gave no answer: {self.refused[name]}")
+        if name in self.skipped:
+            raise NotApplicable(f"{name} gave no answer: {self.skipped[name]}")
         return self.scores[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -73,12 +78,12 @@ class Measurements(Mapping[str, Score]):
         return len(self.scores)
 
     def __str__(self) -> str:
-        wide = max((len(name) for name in (*self.scores, *self.refused)), default=0)
+        wide = max((len(name) for name in (*self.scores, *self.skipped)), default=0)
         lines = [
             "  ".join([f"{name:<{wide}}  {one.value:>12.6g}", *one.notes])
             for name, one in self.scores.items()
         ]
-        lines += [f"{name:<{wide}}  no answer: {why}" for name, why in self.refused.items()]
+        lines += [f"{name:<{wide}}  no answer: {why}" for name, why in self.skipped.items()]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -92,13 +97,13 @@ class Measurements(Mapping[str, Score]):
             "n_training": self.n_training,
             "seed": self.seed,
             "measures": [
-                {"measure": name, **one.to_dict(), "noise": self._noise(name)}
+                {"measure": name, **one.to_dict(), "noise": self._noise_dict(name)}
                 for name, one in self.scores.items()
             ],
-            "refused": [{"measure": name, "reason": why} for name, why in self.refused.items()],
+            "refused": [{"measure": name, "reason": why} for name, why in self.skipped.items()],
         }
 
-    def _noise(self, name: str) -> dict[str, Any] | None:
+    def _noise_dict(self, name: str) -> dict[str, Any] | None:
         return self.noise[name].to_dict() if name in self.noise else None
 
 
@@ -114,7 +119,7 @@ def measure(  # noqa: PLR0913 - the main door; all but the data are options
     replicates: int = 0,
     seed: int = 0,
     runner: Runner | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Measurements:
     """Scores that may tell of the error on the target, of a model, its source and its target.
 
@@ -138,35 +143,39 @@ def measure(  # noqa: PLR0913 - the main door; all but the data are options
     >>> found["h-divergence"].value
     1.0
     """
-    members = chosen(names)
+    members = resolve_measures(names)
     if not isinstance(replicates, int | np.integer) or replicates < 0 or replicates == 1:
         raise InputError(f"replicates must be 0, or 2 or more; got {replicates!r}. 20 is usual.")
-    subject = subject_of(
+    subject = build_subject(
         model, source, target, training=training, features=features, layer=layer, seed=seed,
         progress=progress,
     )  # fmt: skip
     if runner is not None:
-        subject = _looked_at(runner, members, subject, progress)
-    found, refused = _each(members, subject, runner, progress)
+        subject = _with_outputs(runner, members, subject, progress)
+    found, refused = _measure_members(members, subject, runner, progress)
     if isinstance(names, str | Measure) and refused:
-        raise NoAnswer("; ".join(f"{name} has no answer: {why}" for name, why in refused.items()))
+        raise NotApplicable(
+            "; ".join(f"{name} has no answer: {why}" for name, why in refused.items())
+        )
     able = [one for one in members if one.name in found]
-    noise = _noises(_subsets(able, subject, replicates, runner, progress), able)
+    noise = _noise_by_measure(_measure_subsets(able, subject, replicates, runner, progress), able)
     return Measurements(
-        model=None if subject.target.given.model is None else subject.target.given.model.name,
+        model=None
+        if subject.target.view_source.model is None
+        else subject.target.view_source.model.name,
         source=subject.source.name,
         target=subject.target.name,
         n_source=subject.source.n,
         n_target=subject.target.n,
         n_training=None if subject.training is None else subject.training.n,
         scores=found,
-        refused=refused,
+        skipped=refused,
         noise=noise,
         seed=seed,
     )
 
 
-def subject_of(
+def build_subject(
     model: Any,
     source: Any,
     target: Any,
@@ -175,10 +184,10 @@ def subject_of(
     features: tuple[Any, Any] | None = None,
     layer: str | None = None,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Subject:
     """A model with its source and target data, opened and not yet looked at."""
-    looking = Looking(None if model is None else as_model(model), layer, seed, progress)
+    looking = ViewFactory(None if model is None else as_model(model), layer, seed, progress)
     if features is not None and (len(features) != 2 or any(part is None for part in features)):
         count = sum(part is not None for part in features)
         raise InputError(f"features are those of the source and of the target; got {count}.")
@@ -190,91 +199,100 @@ def subject_of(
     first = looking.view(source, "source", features=known)
     return Subject(
         first,
-        alike(looking.view(target, "target", labelled=False, features=new), first, "target"),
+        align_classes(
+            looking.view(target, "target", labelled=False, features=new), first, "target"
+        ),
         None
         if training is None
-        else alike(looking.view(training, "training data"), first, "training data"),
+        else align_classes(looking.view(training, "training data"), first, "training data"),
         seed,
     )
 
 
-def _looked_at(
-    runner: Runner, members: Sequence[Measure], subject: Subject, progress: Progress | None
+def _with_outputs(
+    runner: Runner, members: Sequence[Measure], subject: Subject, progress: ProgressCallback | None
 ) -> Subject:
     """The same; if a measure reads them, outputs and features of all rows are known."""
-    from oodometer.measures.distributed import passed
+    from oodometer.measures.distributed import precompute_outputs
 
     read = any({"outputs", "features"} & set(member.needs) for member in members)
-    return passed(runner, subject, progress) if read else subject
+    return precompute_outputs(runner, subject, progress) if read else subject
 
 
-def _each(
+def _measure_members(
     members: Sequence[Measure],
     subject: Subject,
     runner: Runner | None,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
 ) -> tuple[dict[str, Score], dict[str, str]]:
     """Scores, and reasons of those that have none."""
     if runner is None:
-        whole = _here(members, subject, progress)
+        whole = _measure_serially(members, subject, progress)
     else:
-        from oodometer.measures.distributed import Wanted, measured
+        from oodometer.measures.distributed import MeasureRequest, run_requests
 
-        wanted = [Wanted(tuple(one.name for one in some)) for some in families(members)]
-        parts = measured(runner, members, subject, wanted, progress)
+        wanted = [
+            MeasureRequest(tuple(one.name for one in some))
+            for some in group_by_shared_work(members)
+        ]
+        parts = run_requests(runner, members, subject, wanted, progress)
         whole = {name: one for part in parts for name, one in part.items()}
     ranked = [(member.name, whole[member.name]) for member in members]
     found = {name: one for name, one in ranked if isinstance(one, Score)}
-    return found, {name: str(one) for name, one in ranked if isinstance(one, NoAnswer)}
+    return found, {name: str(one) for name, one in ranked if isinstance(one, NotApplicable)}
 
 
-def _here(members: Sequence[Measure], subject: Subject, progress: Progress | None) -> Found:
-    found: Found = {}
+def _measure_serially(
+    members: Sequence[Measure], subject: Subject, progress: ProgressCallback | None
+) -> MeasureOutcomes:
+    found: MeasureOutcomes = {}
     for done, member in enumerate(members):
         if progress:
             progress(done, len(members), f"measuring {member.name}")
-        found.update(taken([member], subject))
+        found.update(measure_all([member], subject))
     if progress:
         progress(len(members), len(members), "measured")
     return found
 
 
-def _subsets(
+def _measure_subsets(
     members: Sequence[Measure],
     subject: Subject,
     replicates: int,
     runner: Runner | None,
-    progress: Progress | None,
-) -> list[Found]:
+    progress: ProgressCallback | None,
+) -> list[MeasureOutcomes]:
     """What measures say of random subsets of the rows."""
     if not members:
         return []
     if runner is not None:
-        from oodometer.measures.distributed import Wanted, measured
+        from oodometer.measures.distributed import MeasureRequest, run_requests
 
         names = tuple(member.name for member in members)
-        wanted = [Wanted(names, number) for number in range(replicates)]
-        return measured(runner, members, subject, wanted, progress)
+        wanted = [MeasureRequest(names, number) for number in range(replicates)]
+        return run_requests(runner, members, subject, wanted, progress)
     found = []
     for number in range(replicates):
-        found.append(taken(members, subset(subject, number)))
+        found.append(measure_all(members, random_subset(subject, number)))
         if progress:
             progress(number + 1, replicates, f"subset {number + 1} of {replicates}")
     return found
 
 
-def _noises(subsets: Sequence[Found], members: Sequence[Measure]) -> dict[str, Noise]:
+def _noise_by_measure(
+    subsets: Sequence[MeasureOutcomes], members: Sequence[Measure]
+) -> dict[str, SubsetNoise]:
     """How much measures vary over subsets; one that fails on a subset has no noise to show."""
     found = {}
     for member in members:
         scores = [some[member.name] for some in subsets]
         values = [one.value for one in scores if isinstance(one, Score)]
         if values and len(values) == len(scores):
-            found[member.name] = _noise(np.array(values))
+            found[member.name] = _subset_noise(np.array(values))
     return found
 
 
-def _noise(values: Floats) -> Noise:
+def _subset_noise(values: Floats) -> SubsetNoise:
     """Values that are all alike have no deviation, whatever rounding makes of their mean."""
     spread = float(values.std(ddof=1)) if np.ptp(values) > 0 else 0.0
-    return Noise(float(values.mean()), spread, len(values))
+    return SubsetNoise(float(values.mean()), spread, len(values))

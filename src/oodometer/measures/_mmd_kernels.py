@@ -18,41 +18,41 @@ from typing import Final
 
 import numpy as np
 
-from oodometer.core.softmax_kernels import Array, Floats, Ints, blocks
-from oodometer.parallel._thread_limits import one_thread
+from oodometer.core.softmax_kernels import Array, Floats, Ints, row_blocks
+from oodometer.parallel._thread_limits import limit_to_one_thread
 
 # The γ of exp(−γ‖a−b‖²), from the widest kernel to the narrowest.
-WIDTHS: Final = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
+GAMMAS: Final = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 # Rows and columns of a block: a megabyte of float32, which stays in cache from pass to pass.
-BLOCK = 512
+BLOCK_ROWS = 512
 # Distances below this share of a row's squared length are done again in float64 …
-CLOSE = 1e-3
+CLOSE_DISTANCE_SHARE = 1e-3
 # … and so are blocks of fewer pairs than this, too few for their rounding to even out.
-FEW = 2**14
+MIN_FLOAT32_PAIRS = 2**14
 # A float64 distance below this share is 0.
-SAME = 1e-14
+ZERO_DISTANCE_SHARE = 1e-14
 # Where all of a block has γ‖a−b‖² above this, the kernel is below 1e-13, and 0 for narrower ones.
-GONE = 30.0
+MAX_KERNEL_EXPONENT = 30.0
 # Where all of a block has γ‖a−b‖² below this, three terms of the series are as exact as float32.
-FLAT = 0.01
+MAX_SERIES_EXPONENT = 0.01
 # exp of less than this is a denormal, with which many processors are slow.
-LOWEST = -80.0
+MIN_EXP_ARGUMENT = -80.0
 # Rows, and cells, of features that are made float64 at once; columns of a covariance at once.
-ROWS, CELLS, COLUMNS = 4096, 2**23, 1024
+FLOAT64_BLOCK_ROWS, FLOAT64_BLOCK_CELLS, COVARIANCE_BLOCK_COLUMNS = 4096, 2**23, 1024
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
+class _RowBlock:
     """Some rows of one sample: as given, and centred in float32 with their squared lengths."""
 
-    given: Array
+    raw: Array
     centre: Floats
     centred: Floats
     lengths: Floats
 
-    def exact(self, index: Ints | slice) -> Floats:
+    def centred_float64(self, index: Ints | slice) -> Floats:
         """Some of them, centred in float64."""
-        return np.asarray(self.given[index] - self.centre)
+        return np.asarray(self.raw[index] - self.centre)
 
 
 def gaussian_mmd(first: Array, second: Array) -> float:
@@ -61,14 +61,14 @@ def gaussian_mmd(first: Array, second: Array) -> float:
     mean k(S, S) + mean k(T, T) − 2 mean k(S, T), all pairs, a row with itself among them. It is
     off by some 1e-7 of its value, at worst by 1e-4 of it, or by some 1e-9.
 
-    >>> k = sum(np.exp(-γ) for γ in WIDTHS)
+    >>> k = sum(np.exp(-γ) for γ in GAMMAS)
     >>> bool(np.isclose(gaussian_mmd(np.array([[0.0]]), np.array([[1.0]])), 7 + 7 - 2 * k))
     True
     """
     centre = _centre(first, second)
-    one, other = _parts(first, centre), _parts(second, centre)
+    one, other = _row_blocks(first, centre), _row_blocks(second, centre)
     # Others would wait in a loop for the next block, which is no rest.
-    with one_thread():
+    with limit_to_one_thread():
         own = _mean_kernel(one, one) + _mean_kernel(other, other)
         return max(own - 2.0 * _mean_kernel(one, other), 0.0)
 
@@ -79,23 +79,23 @@ def _centre(first: Array, second: Array) -> Floats:
     return np.asarray(total / (len(first) + len(second)))
 
 
-def _parts(rows: Array, centre: Floats) -> list[_Rows]:
+def _row_blocks(rows: Array, centre: Floats) -> list[_RowBlock]:
     """A sample, block by block."""
     found = []
-    for start in range(0, len(rows), BLOCK):
-        given = rows[start : start + BLOCK]
+    for start in range(0, len(rows), BLOCK_ROWS):
+        given = rows[start : start + BLOCK_ROWS]
         centred = (given - centre).astype(np.float32)
         lengths = np.einsum("ij,ij->i", centred, centred, dtype=np.float64)
-        found.append(_Rows(given, centre, centred, lengths.astype(np.float32)))
+        found.append(_RowBlock(given, centre, centred, lengths.astype(np.float32)))
     return found
 
 
-def _mean_kernel(first: Sequence[_Rows], second: Sequence[_Rows]) -> float:
+def _mean_kernel(first: Sequence[_RowBlock], second: Sequence[_RowBlock]) -> float:
     """The mean of k over all pairs."""
-    buffers = np.empty((2, BLOCK * BLOCK), dtype=np.float32)
+    buffers = np.empty((2, BLOCK_ROWS * BLOCK_ROWS), dtype=np.float32)
     total, count = 0.0, 0
-    for left, right, times in _pairs(first, second):
-        shape = len(left.given), len(right.given)
+    for left, right, times in _block_pairs(first, second):
+        shape = len(left.raw), len(right.raw)
         cells = shape[0] * shape[1]
         distances, room = (buffer[:cells].reshape(shape) for buffer in buffers)
         _fill_distances(left, right, distances)
@@ -104,14 +104,16 @@ def _mean_kernel(first: Sequence[_Rows], second: Sequence[_Rows]) -> float:
     return total / count
 
 
-def _pairs(first: Sequence[_Rows], second: Sequence[_Rows]) -> Iterator[tuple[_Rows, _Rows, int]]:
+def _block_pairs(
+    first: Sequence[_RowBlock], second: Sequence[_RowBlock]
+) -> Iterator[tuple[_RowBlock, _RowBlock, int]]:
     """Pairs of blocks and how often each counts: of a sample with itself, just one half."""
     for place, left in enumerate(first):
         for right in second[place:] if first is second else second:
             yield left, right, 2 if first is second and left is not right else 1
 
 
-def _fill_distances(left: _Rows, right: _Rows, out: Floats) -> None:
+def _fill_distances(left: _RowBlock, right: _RowBlock, out: Floats) -> None:
     """Squared distances of every row on the left to every one on the right."""
     np.matmul(left.centred, right.centred.T, out=out)
     out *= -2.0
@@ -120,10 +122,12 @@ def _fill_distances(left: _Rows, right: _Rows, out: Floats) -> None:
     if left is right:
         np.fill_diagonal(out, np.inf)
     # Rows that near are as long, so that the length on the left stands for both.
-    near = out.min(axis=1) < CLOSE * left.lengths
-    close = np.flatnonzero(near | (out.size < FEW))
+    near = out.min(axis=1) < CLOSE_DISTANCE_SHARE * left.lengths
+    close = np.flatnonzero(near | (out.size < MIN_FLOAT32_PAIRS))
     if len(close):
-        out[close] = _exact_distances(left.exact(close), right.exact(slice(None)))
+        out[close] = _exact_distances(
+            left.centred_float64(close), right.centred_float64(slice(None))
+        )
     if left is right:
         np.fill_diagonal(out, 0.0)
 
@@ -132,38 +136,38 @@ def _exact_distances(left: Floats, right: Floats) -> Floats:
     """Squared distances in float64."""
     lengths = np.einsum("ij,ij->i", left, left)[:, None]
     found = lengths + np.einsum("ij,ij->i", right, right) - 2.0 * (left @ right.T)
-    found[found < SAME * lengths] = 0.0
+    found[found < ZERO_DISTANCE_SHARE * lengths] = 0.0
     return np.asarray(found)
 
 
-def _kernel_sum(distances: Floats, room: Floats) -> float:
-    """The sum of k over a block; `room` is overwritten."""
+def _kernel_sum(distances: Floats, scratch: Floats) -> float:
+    """The sum of k over a block; `scratch` is overwritten."""
     nearest, farthest = float(distances.min()), float(distances.max())
-    flat = sum(γ * farthest <= FLAT for γ in WIDTHS)
-    total = _flat_sum(distances, WIDTHS[:flat], room) if flat else 0.0
-    for γ in WIDTHS[flat:]:
-        if γ * nearest > GONE:
+    flat = sum(γ * farthest <= MAX_SERIES_EXPONENT for γ in GAMMAS)
+    total = _series_sum(distances, GAMMAS[:flat], scratch) if flat else 0.0
+    for γ in GAMMAS[flat:]:
+        if γ * nearest > MAX_KERNEL_EXPONENT:
             break
         # The tenth power of the last one would save 5 % of the time, and cost a digit.
-        np.multiply(distances, np.float32(-γ), out=room)
-        np.clip(room, LOWEST, 0.0, out=room)
-        np.exp(room, out=room)
-        total += float(room.sum(dtype=np.float64))
+        np.multiply(distances, np.float32(-γ), out=scratch)
+        np.clip(scratch, MIN_EXP_ARGUMENT, 0.0, out=scratch)
+        np.exp(scratch, out=scratch)
+        total += float(scratch.sum(dtype=np.float64))
     return total
 
 
-def _flat_sum(distances: Floats, widths: Sequence[float], room: Floats) -> float:
+def _series_sum(distances: Floats, gammas: Sequence[float], scratch: Floats) -> float:
     """Σ exp(−x) as Σ 1 − x + x²/2 − x³/6: one exponential less a width, and none near 1.
 
     A float32 near 1 is coarse, and features that lie close together have all their kernels there.
     """
     sums = [float(distances.sum(dtype=np.float64))]
-    np.multiply(distances, distances, out=room)
-    sums.append(float(room.sum(dtype=np.float64)))
-    room *= distances
-    sums.append(float(room.sum(dtype=np.float64)))
+    np.multiply(distances, distances, out=scratch)
+    sums.append(float(scratch.sum(dtype=np.float64)))
+    scratch *= distances
+    sums.append(float(scratch.sum(dtype=np.float64)))
     once, squares, cubes = sums
-    return sum(distances.size - γ * once + γ**2 * squares / 2 - γ**3 * cubes / 6 for γ in widths)
+    return sum(distances.size - γ * once + γ**2 * squares / 2 - γ**3 * cubes / 6 for γ in gammas)
 
 
 def random_feature_mmd(
@@ -182,19 +186,19 @@ def random_feature_mmd(
     """
     centre = _centre(first, second)
     directions = rng.standard_normal((first.shape[1], count), dtype=np.float32)
-    with one_thread():
-        gaps = _waves(first, centre, directions) - _waves(second, centre, directions)
+    with limit_to_one_thread():
+        gaps = _mean_cos_sin(first, centre, directions) - _mean_cos_sin(second, centre, directions)
     values = (gaps**2).sum(axis=(0, 1))
     return float(values.mean()), float(values.std(ddof=1) / np.sqrt(count))
 
 
-def _waves(rows: Array, centre: Floats, directions: Floats) -> Floats:
+def _mean_cos_sin(rows: Array, centre: Floats, directions: Floats) -> Floats:
     """Means of cos and sin of √(2γ) x·direction over a sample: (2, widths, directions)."""
     count = directions.shape[1]
-    totals = np.zeros((2, len(WIDTHS), count))
-    for part in blocks(len(rows), count):
+    totals = np.zeros((2, len(GAMMAS), count))
+    for part in row_blocks(len(rows), count):
         along = (rows[part] - centre).astype(np.float32) @ directions
-        for place, γ in enumerate(WIDTHS):
+        for place, γ in enumerate(GAMMAS):
             angles = along * np.float32(np.sqrt(2.0 * γ))
             totals[0, place] += np.cos(angles).sum(axis=0, dtype=np.float64)
             totals[1, place] += np.sin(angles).sum(axis=0, dtype=np.float64)
@@ -210,8 +214,8 @@ def mean_covariance_distance(first: Array, second: Array) -> float:
     means = [rows.mean(axis=0, dtype=np.float64) for rows in (first, second)]
     total = float(((means[0] - means[1]) ** 2).sum())
     # Some columns at a time: all of them are as many as the width squared.
-    for start in range(0, len(means[0]), COLUMNS):
-        some = slice(start, start + COLUMNS)
+    for start in range(0, len(means[0]), COVARIANCE_BLOCK_COLUMNS):
+        some = slice(start, start + COVARIANCE_BLOCK_COLUMNS)
         gap = _covariance(first, means[0], some) - _covariance(second, means[1], some)
         total += float((gap**2).sum())
     return total
@@ -219,7 +223,7 @@ def mean_covariance_distance(first: Array, second: Array) -> float:
 
 def _covariance(rows: Array, mean: Floats, columns: slice) -> Floats:
     """Some columns of the covariance."""
-    step = max(min(ROWS, CELLS // len(mean)), 1)
+    step = max(min(FLOAT64_BLOCK_ROWS, FLOAT64_BLOCK_CELLS // len(mean)), 1)
     total = np.zeros((len(mean), len(mean[columns])))
     for start in range(0, len(rows), step):
         centred = rows[start : start + step] - mean

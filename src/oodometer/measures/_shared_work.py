@@ -11,20 +11,20 @@ from oodometer.measures.h_divergence import HDivergence
 from oodometer.measures.hdh_divergence import HDeltaHDivergence
 
 
-def families(members: Sequence[Measure]) -> list[list[Measure]]:
+def group_by_shared_work(members: Sequence[Measure]) -> list[list[Measure]]:
     """Measures that share a classifier, gradients or passes side by side, in order.
 
-    >>> from oodometer.measures import every
-    >>> [[one.name for one in some][:2] for some in families(every())][:2]
+    >>> from oodometer.measures import available
+    >>> [[one.name for one in some][:2] for some in group_by_shared_work(available())][:2]
     [['entropy-source', 'entropy-target'], ['h-divergence', 'h-divergence+source-error']]
     """
     found: dict[Hashable, list[Measure]] = {}
     for member in members:
-        found.setdefault(_root(member), []).append(member)
+        found.setdefault(_shared_work_key(member), []).append(member)
     return list(found.values())
 
 
-def _root(member: Any) -> Hashable:
+def _shared_work_key(member: Any) -> Hashable:
     """The classifier that a divergence, and what is made of it, comes from; or what it `shares`."""
     while hasattr(member, "base"):
         member = member.base

@@ -7,12 +7,12 @@ from itertools import product
 from statistics import fmean
 from typing import get_args
 
-from oodometer.core.errors import NoAnswer
+from oodometer.core.errors import NotApplicable
 from oodometer.core.protocols import Measure, Need, Score
 from oodometer.measures.entropy import SourceError
 from oodometer.measures.h_divergence import Divergence, Half, HDivergence
 from oodometer.measures.hdh_divergence import HDeltaHDivergence
-from oodometer.measures.subject import Subject, scored
+from oodometer.measures.subject import Subject, measure_one
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,11 @@ class MultiSource:
 
     def measure(self, subject: Subject) -> Score:
         """The mean over domains; their values are facts."""
-        if not subject.known.domain_names:
-            raise NoAnswer("it needs source domains: it is not known which domain a row is of")
-        scores = {name: self._of(subject, name) for name in subject.known.domain_names}
+        if not subject.reference.domain_names:
+            raise NotApplicable("it needs source domains: it is not known which domain a row is of")
+        scores = {
+            name: self._measure_domain(subject, name) for name in subject.reference.domain_names
+        }
         notes = (f"{name}: {note}" for name, score in scores.items() for note in score.notes)
         return Score(
             fmean(score.value for score in scores.values()),
@@ -62,11 +64,11 @@ class MultiSource:
             facts={f"domain_{name}": score.value for name, score in scores.items()},
         )
 
-    def _of(self, subject: Subject, name: str) -> Score:
+    def _measure_domain(self, subject: Subject, name: str) -> Score:
         try:
-            return scored(self.base, subject.of_domain(name))
-        except NoAnswer as refusal:
-            raise NoAnswer(f"of the source domain {name!r}: {refusal}") from refusal
+            return measure_one(self.base, subject.of_domain(name))
+        except NotApplicable as refusal:
+            raise NotApplicable(f"of the source domain {name!r}: {refusal}") from refusal
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ class PlusSourceError:
 
     def measure(self, subject: Subject) -> Score:
         """The sum; the error is a fact."""
-        found, error = scored(self.base, subject), SourceError().measure(subject).value
+        found, error = measure_one(self.base, subject), SourceError().measure(subject).value
         facts = {**found.facts, "source_error": error}
         return replace(found, value=found.value + error, low=None, high=None, facts=facts)
 
@@ -117,7 +119,7 @@ def _variants(divergence: Divergence) -> tuple[Measure, ...]:
     return divergence, PlusSourceError(divergence), several, PlusSourceError(several)
 
 
-_FITS: tuple[Divergence, ...] = (
+_BASE_DIVERGENCES: tuple[Divergence, ...] = (
     HDivergence("linear"),
     HDivergence("larger"),
     HDeltaHDivergence("linear"),
@@ -125,6 +127,6 @@ _FITS: tuple[Divergence, ...] = (
 )
 DIVERGENCES: tuple[Measure, ...] = tuple(
     member
-    for fit, half in product(_FITS, get_args(Half))
+    for fit, half in product(_BASE_DIVERGENCES, get_args(Half))
     for member in _variants(replace(fit, half=half))
 )

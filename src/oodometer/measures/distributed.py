@@ -14,88 +14,90 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.core.errors import NoAnswer, OodometerError
-from oodometer.core.protocols import Measure, Progress
-from oodometer.measures.subject import Found, Subject, subset, taken
-from oodometer.models._feature_passes import Part, Passed, together
-from oodometer.models.inference import ROWS, check_alike, said
-from oodometer.models.introspection.network import LAST, Network
-from oodometer.models.model_view import Given, View
-from oodometer.parallel._ordered_map import blocks, named, ordered
-from oodometer.parallel._thread_limits import one_thread
+from oodometer.core.errors import NotApplicable, OodometerError
+from oodometer.core.protocols import Measure, ProgressCallback
+from oodometer.measures.subject import MeasureOutcomes, Subject, measure_all, random_subset
+from oodometer.models._feature_passes import BatchForwardPass, DatasetForwardPass, concat_passes
+from oodometer.models.inference import DEFAULT_BATCH_ROWS, check_consistent_outputs, predict_batch
+from oodometer.models.introspection.network import LAST_LINEAR_INPUT, Network
+from oodometer.models.model_view import ModelView, ViewSource
+from oodometer.parallel._ordered_map import group_batches, label_payload, ordered_map
+from oodometer.parallel._thread_limits import limit_to_one_thread
 from oodometer.parallel.runners import Runner
 
 # Measures ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Wanted:
+class MeasureRequest:
     """Measures of all rows, or of the subset of a number."""
 
     names: tuple[str, ...]
-    number: int | None = None
+    replicate: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Measuring:
+class MeasureWorker:
     """Takes measures of a subject, told by what there is to look at."""
 
     members: Mapping[str, Measure]
-    source: Given
-    target: Given
-    training: Given | None
+    source: ViewSource
+    target: ViewSource
+    training: ViewSource | None
     seed: int
 
     @classmethod
-    def of(cls, members: Sequence[Measure], subject: Subject) -> Measuring:
+    def from_subject(cls, members: Sequence[Measure], subject: Subject) -> MeasureWorker:
         """Of a subject whose progress nobody hears of."""
         by_name = {member.name: member for member in members}
         views = (subject.source, subject.target, subject.training)
-        sides = [None if one is None else replace(one.given, progress=None) for one in views]
+        sides = [None if one is None else replace(one.view_source, progress=None) for one in views]
         return cls(by_name, sides[0], sides[1], sides[2], subject.seed)  # type: ignore[arg-type]
 
     @cached_property
     def subject(self) -> Subject:
         """The subject, which keeps what measures share from one task to the next."""
-        training = None if self.training is None else View(self.training)
-        return Subject(View(self.source), View(self.target), training, self.seed)
+        training = None if self.training is None else ModelView(self.training)
+        return Subject(ModelView(self.source), ModelView(self.target), training, self.seed)
 
-    def __call__(self, wanted: Wanted) -> Found:
+    def __call__(self, request: MeasureRequest) -> MeasureOutcomes:
         """Scores, or why there are none."""
-        with one_thread():
+        with limit_to_one_thread():
             whole = self.subject
-            some = whole if wanted.number is None else subset(whole, wanted.number)
-            return taken([self.members[name] for name in wanted.names], some)
+            some = whole if request.replicate is None else random_subset(whole, request.replicate)
+            return measure_all([self.members[name] for name in request.names], some)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: part for name, part in vars(self).items() if name != "subject"}
 
-    def sent(self) -> dict[str, Any]:
+    def payload(self) -> dict[str, Any]:
         """Measures, the model and the data."""
         sides = [side for side in (self.source, self.target, self.training) if side is not None]
         model = self.target.model
         return {
-            **named("measure", self.members),
-            **named("model", {} if model is None else {model.name: model}),
-            **named("data", {side.name: replace(side, model=None) for side in sides}),
+            **label_payload("measure", self.members),
+            **label_payload("model", {} if model is None else {model.name: model}),
+            **label_payload("data", {side.name: replace(side, model=None) for side in sides}),
         }
 
 
-def measured(
+def run_requests(
     runner: Runner,
     members: Sequence[Measure],
     subject: Subject,
-    wanted: Sequence[Wanted],
-    progress: Progress | None,
-) -> list[Found]:
+    requests: Sequence[MeasureRequest],
+    progress: ProgressCallback | None,
+) -> list[MeasureOutcomes]:
     """What came of every wish, in order."""
-    total, done, found = sum(len(one.names) for one in wanted), 0, []
-    with closing(ordered(runner, Measuring.of(members, subject), wanted)) as results:
-        for wish, some in zip(wanted, results, strict=True):
+    total, done, found = sum(len(one.names) for one in requests), 0, []
+    with closing(
+        ordered_map(runner, MeasureWorker.from_subject(members, subject), requests)
+    ) as results:
+        for wish, some in zip(requests, results, strict=True):
             done += len(some)
             found.append(some)
             if progress:
-                what = "" if wish.number is None else f", subset {wish.number + 1}"
+                what = "" if wish.replicate is None else f", subset {wish.replicate + 1}"
                 progress(done, total, f"measured {wish.names[-1]}{what}")
     return found
 
@@ -104,78 +106,82 @@ def measured(
 
 
 @dataclass(frozen=True)
-class Refused:
+class FailedBlock:
     """Why a block can't be looked at. As an error it would be raised, and end the work on all."""
 
     error: OodometerError
 
 
 @dataclass(frozen=True, eq=False)
-class Looking:
+class FeaturePassWorker:
     """Shows batches of rows to the model: of what, and at which layer; at none, it is just asked."""
 
-    sides: tuple[tuple[Given, str | None], ...]
+    sides: tuple[tuple[ViewSource, str | None], ...]
 
     @cached_property
     def networks(self) -> list[Network | None]:
         """The open network of every side, where it is looked into."""
-        return [None if layer is None else View(given).network for given, layer in self.sides]
+        return [None if layer is None else ModelView(given).network for given, layer in self.sides]
 
-    def __call__(self, task: tuple[int, Sequence[slice]]) -> list[Part] | Refused:
+    def __call__(self, task: tuple[int, Sequence[slice]]) -> list[BatchForwardPass] | FailedBlock:
         """Outputs and features of some batches of a side, or why there are none."""
         side, batches = task
         try:
-            with one_thread():
-                return [self._part(side, batch) for batch in batches]
+            with limit_to_one_thread():
+                return [self._pass_batch(side, batch) for batch in batches]
         except OodometerError as error:
-            return Refused(error)
+            return FailedBlock(error)
 
-    def _part(self, side: int, batch: slice) -> Part:
+    def _pass_batch(self, side: int, batch: slice) -> BatchForwardPass:
         (given, layer), network = self.sides[side], self.networks[side]
         assert given.dataset is not None
         assert given.model is not None
         inputs = given.dataset.take(batch)
         if network is not None and layer is not None:
-            return network.look(inputs, layer)
-        return said(given.model, inputs, given.model.name), np.empty((len(inputs), 0))
+            return network.forward_with_features(inputs, layer)
+        return predict_batch(given.model, inputs, given.model.name), np.empty((len(inputs), 0))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: part for name, part in vars(self).items() if name != "networks"}
 
-    def sent(self) -> dict[str, Any]:
+    def payload(self) -> dict[str, Any]:
         """The model and the data."""
         models = {given.model.name: given.model for given, _ in self.sides if given.model}
         data = {given.name: given.dataset for given, _ in self.sides}
-        return {**named("model", models), **named("data", data)}
+        return {**label_payload("model", models), **label_payload("data", data)}
 
 
-def passed(runner: Runner, subject: Subject, progress: Progress | None) -> Subject:
+def precompute_outputs(
+    runner: Runner, subject: Subject, progress: ProgressCallback | None
+) -> Subject:
     """The same, whose outputs and features are known already; where there are none, as it was."""
     views = [subject.source, subject.target, subject.training]
     known = {
-        place: _Side(replace(view.given, progress=None), view.featureless())
+        place: _PassSide(replace(view.view_source, progress=None), view.features_missing_reason())
         for place, view in enumerate(views)
-        if view is not None and view.given.dataset is not None and view.given.outputs is None
+        if view is not None
+        and view.view_source.dataset is not None
+        and view.view_source.outputs is None
     }
     for _ in range(2):  # what could not be looked into is asked, in a second round
-        _look(runner, [one for one in known.values() if one.unknown], progress)
+        _run_passes(runner, [one for one in known.values() if one.is_pending], progress)
     for place, one in known.items():
         # A side on which the model fails is left to the measures, some of which may not need it.
         if isinstance(one.result, tuple):
-            views[place] = View(replace(one.given, passed=one.result))
+            views[place] = ModelView(replace(one.given, precomputed=one.result))
     return Subject(views[0], views[1], views[2], subject.seed)  # type: ignore[arg-type]
 
 
 @dataclass
-class _Side:
+class _PassSide:
     """A side, why it is not looked into, and what came of it."""
 
-    given: Given
+    given: ViewSource
     reason: str | None
-    result: Passed | OodometerError | None = None
+    result: DatasetForwardPass | OodometerError | None = None
 
     @property
-    def unknown(self) -> bool:
+    def is_pending(self) -> bool:
         return self.result is None
 
     @property
@@ -184,42 +190,53 @@ class _Side:
 
     @property
     def batches(self) -> list[slice]:
-        n = View(self.given).n
-        return [slice(start, min(start + ROWS, n)) for start in range(0, n, ROWS)]
+        n = ModelView(self.given).n
+        return [
+            slice(start, min(start + DEFAULT_BATCH_ROWS, n))
+            for start in range(0, n, DEFAULT_BATCH_ROWS)
+        ]
 
-    def add(self, parts: Sequence[list[Part] | Refused]) -> None:
+    def add_results(self, parts: Sequence[list[BatchForwardPass] | FailedBlock]) -> None:
         """What came of its blocks."""
-        failed = next((part.error for part in parts if isinstance(part, Refused)), None)
-        if isinstance(failed, NoAnswer) and self.layer is not None:
+        failed = next((part.error for part in parts if isinstance(part, FailedBlock)), None)
+        if isinstance(failed, NotApplicable) and self.layer is not None:
             self.reason = str(failed)  # there may be outputs nevertheless
             return
         self.result = failed
         if failed is None:
-            self._put_together([one for part in parts if isinstance(part, list) for one in part])
+            self._concat_parts([one for part in parts if isinstance(part, list) for one in part])
 
-    def _put_together(self, parts: list[Part]) -> None:
+    def _concat_parts(self, parts: list[BatchForwardPass]) -> None:
         dataset = self.given.dataset
         labels = dataset.labels if dataset is not None and self.given.labelled else None
         try:
             for outputs, _ in parts:
-                check_alike(parts[0][0], outputs, self.given.model.name if self.given.model else "")
-            outputs, features = together(parts, self.layer or LAST, labels)
+                check_consistent_outputs(
+                    parts[0][0], outputs, self.given.model.name if self.given.model else ""
+                )
+            outputs, features = concat_passes(parts, self.layer or LAST_LINEAR_INPUT, labels)
             self.result = outputs, features if self.reason is None else self.reason
-        except NoAnswer as refusal:
+        except NotApplicable as refusal:
             self.reason = str(refusal)
         except OodometerError as error:
             self.result = error
 
 
-def _look(runner: Runner, sides: Sequence[_Side], progress: Progress | None) -> None:
+def _run_passes(
+    runner: Runner, sides: Sequence[_PassSide], progress: ProgressCallback | None
+) -> None:
     """Have all blocks of some sides looked at."""
-    work = Looking(tuple((one.given, one.layer) for one in sides))
-    tasks = [(at, part) for at, one in enumerate(sides) for part in blocks(one.batches, ROWS)]
-    found: list[list[list[Part] | Refused]] = [[] for _ in sides]
-    with closing(ordered(runner, work, tasks)) as results:
+    work = FeaturePassWorker(tuple((one.given, one.layer) for one in sides))
+    tasks = [
+        (at, part)
+        for at, one in enumerate(sides)
+        for part in group_batches(one.batches, DEFAULT_BATCH_ROWS)
+    ]
+    found: list[list[list[BatchForwardPass] | FailedBlock]] = [[] for _ in sides]
+    with closing(ordered_map(runner, work, tasks)) as results:
         for done, ((at, _), part) in enumerate(zip(tasks, results, strict=True), start=1):
             found[at].append(part)
             if progress:
                 progress(done, len(tasks), f"looking at {sides[at].given.name}")
     for one, parts in zip(sides, found, strict=True):
-        one.add(parts)
+        one.add_results(parts)

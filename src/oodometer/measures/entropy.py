@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from oodometer.core.protocols import Need, Score
-from oodometer.measures.subject import DG, Subject
+from oodometer.measures.subject import VEDANTAM_2021, Subject
 
 
 @dataclass(frozen=True)
@@ -17,12 +17,12 @@ class EntropySource:
     label: ClassVar[str] = "Entropy-Source"
     needs: ClassVar[tuple[Need, ...]] = ("outputs",)
     assumes: ClassVar[str] = "a model that is unsure where it was trained errs more elsewhere"
-    paper: ClassVar[str] = DG
+    paper: ClassVar[str] = VEDANTAM_2021
     shares: ClassVar[str] = "entropy"
 
     def measure(self, subject: Subject) -> Score:
         """−Σ p log p, the mean over S."""
-        return Score(-float(subject.known.outputs.negative_entropy.mean(dtype=float)))
+        return Score(-float(subject.reference.outputs.negative_entropy.mean(dtype=float)))
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class EntropyTarget:
     label: ClassVar[str] = "Entropy-Target"
     needs: ClassVar[tuple[Need, ...]] = ("outputs",)
     assumes: ClassVar[str] = "a model that is unsure on the target errs more there"
-    paper: ClassVar[str] = DG
+    paper: ClassVar[str] = VEDANTAM_2021
     shares: ClassVar[str] = "entropy"
 
     def measure(self, subject: Subject) -> Score:
@@ -49,7 +49,7 @@ class SourceError:
     label: ClassVar[str] = "Source-Error"
     needs: ClassVar[tuple[Need, ...]] = ("outputs", "labels")
     assumes: ClassVar[str] = "what is hard on the source is hard on the target"
-    paper: ClassVar[str] = DG
+    paper: ClassVar[str] = VEDANTAM_2021
     shares: ClassVar[str] = "entropy"
 
     def measure(self, subject: Subject) -> Score:

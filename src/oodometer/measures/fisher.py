@@ -13,23 +13,28 @@ from typing import ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.protocols import Need, Score
 from oodometer.core.softmax_kernels import Floats
-from oodometer.measures._difference_and_ratio import compared
-from oodometer.measures.subject import DG, Subject
-from oodometer.models.introspection.derivatives import MEMORY, Side, gradient_gram, sampled_classes
+from oodometer.measures._difference_and_ratio import compare
+from oodometer.measures.subject import VEDANTAM_2021, Subject
+from oodometer.models.introspection.derivatives import (
+    MEMORY_BYTES,
+    InputsWithClasses,
+    gradient_gram,
+    sample_classes,
+)
 from oodometer.models.introspection.network import Network
-from oodometer.models.model_view import View, left_out
+from oodometer.models.model_view import ModelView, subsample_note
 
 EigenvalueForm = Literal["diff", "ratio"]
 # Rows a side of a network of at most so many weights, and of a larger one.
-SMALL, ROWS_OF_SMALL, ROWS_OF_LARGE = 500_000, 1000, 75
+MAX_SMALL_NETWORK_WEIGHTS, SMALL_NETWORK_ROWS, LARGE_NETWORK_ROWS = 500_000, 1000, 75
 # Gradients have 32 bits: a direction of a smaller share of the first eigenvalue is rounding.
-NEGLIGIBLE = 1e-8
+MIN_EIGENVALUE_SHARE = 1e-8
 
 
-class Products(NamedTuple):
+class GradientProducts(NamedTuple):
     """Inner products of gradients: of the source, of the target, and of one with the other."""
 
     source: Floats
@@ -37,10 +42,10 @@ class Products(NamedTuple):
     cross: Floats
 
 
-class Gradients(NamedTuple):
+class FisherGradients(NamedTuple):
     """The products of a subject, and what must be said beside them."""
 
-    products: Products
+    products: GradientProducts
     notes: tuple[str, ...]
     facts: Mapping[str, float]
 
@@ -56,19 +61,19 @@ class FisherEigenvalues:
 
     form: EigenvalueForm = "diff"
     rows: int | None = None
-    memory: int = MEMORY
+    memory: int = MEMORY_BYTES
 
     needs: ClassVar[tuple[Need, ...]] = ("gradients",)
     assumes: ClassVar[str] = (
         "a model whose weights matter more on the target than on the source errs"
     )
-    paper: ClassVar[str] = DG
+    paper: ClassVar[str] = VEDANTAM_2021
     shares: ClassVar[str] = "gradients"
 
     def __post_init__(self) -> None:
         if self.form not in get_args(EigenvalueForm):
             raise InputError(f"form must be diff or ratio; got {self.form!r}. Name one of them.")
-        _check(self.rows, self.memory)
+        _validate_settings(self.rows, self.memory)
 
     @property
     def name(self) -> str:
@@ -82,10 +87,10 @@ class FisherEigenvalues:
 
     def measure(self, subject: Subject) -> Score:
         """Σα_T − Σα_S, or Σα_T / Σα_S."""
-        products, notes, facts = gradients(subject, self.rows, self.memory)
+        products, notes, facts = gradient_products(subject, self.rows, self.memory)
         source = np.trace(products.source) / len(products.source)
         target = np.trace(products.target) / len(products.target)
-        value = compared(float(target), float(source), self.form)
+        value = compare(float(target), float(source), self.form)
         return Score(value, notes=notes, facts={**facts, "source": source, "target": target})
 
 
@@ -100,7 +105,7 @@ class FisherAlignment:
     """
 
     rows: int | None = None
-    memory: int = MEMORY
+    memory: int = MEMORY_BYTES
 
     name: ClassVar[str] = "fisher-align"
     label: ClassVar[str] = "Fisher-Align"
@@ -108,41 +113,41 @@ class FisherAlignment:
     assumes: ClassVar[str] = (
         "a model errs less where the weights that matter are those of the source"
     )
-    paper: ClassVar[str] = DG
+    paper: ClassVar[str] = VEDANTAM_2021
     shares: ClassVar[str] = "gradients"
 
     def __post_init__(self) -> None:
-        _check(self.rows, self.memory)
+        _validate_settings(self.rows, self.memory)
 
     def measure(self, subject: Subject) -> Score:
         """The best pairing's sum, by the Hungarian algorithm."""
-        products, notes, facts = gradients(subject, self.rows, self.memory)
-        found = np.abs(cosines(products))
+        products, notes, facts = gradient_products(subject, self.rows, self.memory)
+        found = np.abs(eigenvector_cosines(products))
         if not found.size:
-            raise NoAnswer("all gradients of a side are 0, and have no direction")
+            raise NotApplicable("all gradients of a side are 0, and have no direction")
         counts = {"source_directions": found.shape[0], "target_directions": found.shape[1]}
         return Score(best_pairing(found), notes=notes, facts={**facts, **counts})
 
 
-def cosines(products: Products) -> Floats:
+def eigenvector_cosines(products: GradientProducts) -> Floats:
     """Cosines of the Fisher eigenvectors of the source (rows) with those of the target.
 
     With G = Σ_i √μ_i u_i v_iᵀ the gradients, a row an example, GGᵀ has eigenvalues μ and eigenvectors
     u, and v_i = Gᵀu_i / √μ_i; so v_i · w_j = u_iᵀ (G_S G_Tᵀ) u_j / √(μ_i μ_j).
 
-    >>> turned = Products(np.diag([4.0, 1.0]), np.diag([9.0, 1.0]), np.array([[0, 2], [3, 0]]))
-    >>> np.abs(cosines(turned)).round(6)
+    >>> turned = GradientProducts(np.diag([4.0, 1.0]), np.diag([9.0, 1.0]), np.array([[0, 2], [3, 0]]))
+    >>> np.abs(eigenvector_cosines(turned)).round(6)
     array([[0., 1.],
            [1., 0.]])
     """
-    source, target = _whitened(products.source), _whitened(products.target)
+    source, target = _whitening_vectors(products.source), _whitening_vectors(products.target)
     return np.clip(source.T @ products.cross @ target, -1.0, 1.0)
 
 
-def _whitened(gram: Floats) -> Floats:
+def _whitening_vectors(gram: Floats) -> Floats:
     """u_i / √μ_i in columns, the largest μ first, without those next to 0."""
     values, vectors = np.linalg.eigh(gram)
-    keep = np.flatnonzero(values > NEGLIGIBLE * values[-1])[::-1]
+    keep = np.flatnonzero(values > MIN_EIGENVALUE_SHARE * values[-1])[::-1]
     return np.asarray(vectors[:, keep] / np.sqrt(values[keep]))
 
 
@@ -157,41 +162,47 @@ def best_pairing(similarities: Floats) -> float:
     return float(similarities[linear_sum_assignment(similarities, maximize=True)].sum())
 
 
-def gradients(subject: Subject, rows: int | None, memory: int) -> Gradients:
+def gradient_products(subject: Subject, rows: int | None, memory: int) -> FisherGradients:
     """The inner products of both sides' gradients, computed once for all Fisher measures."""
-    return subject.once(("fisher", rows), lambda: _gradients(subject, rows, memory))
-
-
-def _gradients(subject: Subject, rows: int | None, memory: int) -> Gradients:
-    network = subject.network
-    most = rows or rows_of(network)
-    whole = subject.known, subject.target
-    known, target = (view.first(most, "fisher rows") for view in whole)
-    found = gradient_gram(
-        network, [_side(network, view) for view in (known, target)], memory=memory
+    return subject.cached(
+        ("fisher", rows), lambda: _compute_gradient_products(subject, rows, memory)
     )
-    notes = [note for pair in zip((known, target), whole, strict=True) for note in left_out(*pair)]
-    if found.looped:
+
+
+def _compute_gradient_products(subject: Subject, rows: int | None, memory: int) -> FisherGradients:
+    network = subject.network
+    most = rows or default_rows(network)
+    whole = subject.reference, subject.target
+    known, target = (view.subsample(most, "fisher rows") for view in whole)
+    found = gradient_gram(
+        network, [_build_side(network, view) for view in (known, target)], memory_bytes=memory
+    )
+    notes = [
+        note for pair in zip((known, target), whole, strict=True) for note in subsample_note(*pair)
+    ]
+    if found.used_loop:
         notes.append("gradients were computed one row after the other: the network can't do more")
     gram, n = found.values, known.n
-    products = Products(gram[:n, :n], gram[n:, n:], gram[:n, n:])
-    return Gradients(products, tuple(notes), {"source_rows": known.n, "target_rows": target.n})
+    products = GradientProducts(gram[:n, :n], gram[n:, n:], gram[:n, n:])
+    return FisherGradients(
+        products, tuple(notes), {"source_rows": known.n, "target_rows": target.n}
+    )
 
 
-def rows_of(network: Network) -> int:
+def default_rows(network: Network) -> int:
     """How many rows a side are drawn where nobody says: those of the paper."""
     size = sum(part.numel() for part in network.weights.values())
-    return ROWS_OF_SMALL if size <= SMALL else ROWS_OF_LARGE
+    return SMALL_NETWORK_ROWS if size <= MAX_SMALL_NETWORK_WEIGHTS else LARGE_NETWORK_ROWS
 
 
-def _side(network: Network, view: View) -> Side:
+def _build_side(network: Network, view: ModelView) -> InputsWithClasses:
     inputs = view.inputs()
     # One purpose for both sides: a row that is on both has one class.
-    uniforms = view.draws("fisher classes").uniforms(1)[:, 0]
-    return Side(inputs, sampled_classes(network, inputs, uniforms))
+    uniforms = view.row_streams("fisher classes").uniforms(1)[:, 0]
+    return InputsWithClasses(inputs, sample_classes(network, inputs, uniforms))
 
 
-def _check(rows: int | None, memory: int) -> None:
+def _validate_settings(rows: int | None, memory: int) -> None:
     if rows is not None and rows < 1:
         raise InputError(f"rows must be 1 or more; got {rows}. Leave it out for the paper's.")
     if memory < 1:

@@ -13,24 +13,24 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.protocols import Need, Score
 from oodometer.core.softmax_kernels import Floats
-from oodometer.measures._domain_classifiers import HeadName, fit
-from oodometer.measures.subject import DG, Subject
-from oodometer.models.model_view import View
+from oodometer.measures._domain_classifiers import HeadName, fit_head
+from oodometer.measures.subject import VEDANTAM_2021, Subject
+from oodometer.models.model_view import ModelView
 
 Half = Literal["test", "train"]
 # Rows a side; 512 features then take the larger heads some seconds.
-ROWS = 2000
+MAX_SIDE_ROWS = 2000
 # Wider features would take a larger head gigabytes and hours.
-WIDEST = 8192
+MAX_FEATURES = 8192
 # Two rows a side to learn from, two to be tested on.
-FEWEST = 4
+MIN_SIDE_ROWS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Halves:
+class SplitFeatures:
     """Standardised features to learn from and to be tested on, (side, rows, d), source first.
 
     `source` is the source's rows in that order, those to learn from first.
@@ -38,43 +38,43 @@ class Halves:
 
     train: Floats
     test: Floats
-    source: View
+    source: ModelView
     notes: tuple[str, ...]
     facts: Mapping[str, float]
 
 
-def halves(subject: Subject, rows: int) -> Halves:
+def split_features(subject: Subject, rows: int) -> SplitFeatures:
     """At most so many rows of S, as many of T, drawn and split by their content."""
-    return subject.once(("halves", rows), lambda: _halves(subject, rows))
+    return subject.cached(("halves", rows), lambda: _split_features(subject, rows))
 
 
-def _halves(subject: Subject, rows: int) -> Halves:
+def _split_features(subject: Subject, rows: int) -> SplitFeatures:
     _ = subject.features  # refused there, if they can't be compared
-    sides = (subject.known, subject.target)
+    sides = (subject.reference, subject.target)
     there = min(side.n for side in sides)
-    if there < FEWEST:
-        raise NoAnswer(
-            f"it splits both sides in two, and {there} rows a side are less than {FEWEST}"
+    if there < MIN_SIDE_ROWS:
+        raise NotApplicable(
+            f"it splits both sides in two, and {there} rows a side are less than {MIN_SIDE_ROWS}"
         )
     used = min(there, rows)
     # One purpose for both: a row that is on both sides falls into one half, not into both.
-    drawn = [side.rows(side.order("divergence")[:used]) for side in sides]
+    drawn = [side.rows(side.random_order("divergence")[:used]) for side in sides]
     both = np.stack([side.features for side in drawn]).astype(np.float64)
     cut = (used + 1) // 2
-    train, test = _standardised(both[:, :cut], both[:, cut:])
+    train, test = _standardize(both[:, :cut], both[:, cut:])
     notes = (
         (f"only {used:,} of {there:,} rows a side were used, drawn at random",)
         if used < there
         else ()
     )
-    return Halves(train, test, drawn[0], notes, {"rows": used, "width": both.shape[2]})
+    return SplitFeatures(train, test, drawn[0], notes, {"rows": used, "width": both.shape[2]})
 
 
-def _standardised(train: Floats, test: Floats) -> tuple[Floats, Floats]:
+def _standardize(train: Floats, test: Floats) -> tuple[Floats, Floats]:
     low, high = train.min(axis=(0, 1)), train.max(axis=(0, 1))
     varying = low < high
     if not varying.any():
-        raise NoAnswer("no feature varies over both sides: there is nothing to tell apart")
+        raise NotApplicable("no feature varies over both sides: there is nothing to tell apart")
     # By the largest first: squares of what is very large or very small are out of range.
     scale = np.where(varying, np.maximum(np.abs(low), np.abs(high)), np.inf)
     train, test = train / scale, test / scale
@@ -84,7 +84,7 @@ def _standardised(train: Floats, test: Floats) -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True)
-class Found:
+class DivergenceByHalf:
     """A divergence on either half."""
 
     train: float
@@ -102,20 +102,22 @@ class Divergence(ABC):
 
     head: HeadName = "linear"
     half: Half = "test"
-    rows: int = ROWS
+    rows: int = MAX_SIDE_ROWS
 
     symbols: ClassVar[dict[HeadName, tuple[str, str]]]
     assumes: ClassVar[str]
     needs: ClassVar[tuple[Need, ...]] = ("features",)
-    paper: ClassVar[str] = DG
+    paper: ClassVar[str] = VEDANTAM_2021
 
     def __post_init__(self) -> None:
         if self.head not in get_args(HeadName):
             raise InputError(f"head must be 'linear' or 'larger'; got {self.head!r}.")
         if self.half not in get_args(Half):
             raise InputError(f"half must be 'test' or 'train'; got {self.half!r}.")
-        if self.rows < FEWEST:
-            raise InputError(f"rows must be at least {FEWEST}; got {self.rows}. 2000 is usual.")
+        if self.rows < MIN_SIDE_ROWS:
+            raise InputError(
+                f"rows must be at least {MIN_SIDE_ROWS}; got {self.rows}. 2000 is usual."
+            )
 
     @property
     def name(self) -> str:
@@ -129,27 +131,27 @@ class Divergence(ABC):
 
     def measure(self, subject: Subject) -> Score:
         """The divergence on the half asked for."""
-        found = subject.once(replace(self, half="test"), lambda: self._found(subject))
+        found = subject.cached(replace(self, half="test"), lambda: self._compute_checked(subject))
         value = found.test if self.half == "test" else found.train
         return Score(value, notes=found.notes, facts=found.facts)
 
-    def _found(self, subject: Subject) -> Found:
+    def _compute_checked(self, subject: Subject) -> DivergenceByHalf:
         from threadpoolctl import threadpool_limits
 
         width = subject.features[0].shape[1]
-        if self.head == "larger" and width > WIDEST:
-            raise NoAnswer(
-                f"features are {width:,} wide, and a larger head is put on {WIDEST:,} at most, for "
+        if self.head == "larger" and width > MAX_FEATURES:
+            raise NotApplicable(
+                f"features are {width:,} wide, and a larger head is put on {MAX_FEATURES:,} at most, for "
                 "its weights grow by the square; name a narrower layer (layer=…)"
             )
-        parts = halves(subject, self.rows)
+        parts = split_features(subject, self.rows)
         # Sums in another order may end in another head: a result must not hang on the cores there
         # are. The matrices are small, and threads of several processes would only fight.
         with threadpool_limits(1, user_api="blas"):
-            return self.found(subject, parts)
+            return self.compute(subject, parts)
 
     @abstractmethod
-    def found(self, subject: Subject, parts: Halves) -> Found:
+    def compute(self, subject: Subject, split: SplitFeatures) -> DivergenceByHalf:
         """The divergence on both halves."""
 
 
@@ -157,9 +159,9 @@ class Divergence(ABC):
 class HDivergence(Divergence):
     """The accuracy of a head that was taught which features are the source's: ½ … 1.
 
-    >>> from oodometer.models.model_view import Given
+    >>> from oodometer.models.model_view import ViewSource
     >>> near, far = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([[6.0], [7.0], [8.0], [9.0]])
-    >>> source, target = View(Given("source", features=near)), View(Given("target", features=far))
+    >>> source, target = ModelView(ViewSource("source", features=near)), ModelView(ViewSource("target", features=far))
     >>> HDivergence().measure(Subject(source, target)).value
     1.0
     """
@@ -172,23 +174,25 @@ class HDivergence(Divergence):
         "the easier the target's features are told from the source's, the more the model errs there"
     )
 
-    def found(self, subject: Subject, parts: Halves) -> Found:
+    def compute(self, subject: Subject, split: SplitFeatures) -> DivergenceByHalf:
         """Its accuracy on both halves."""
-        train, test = (_in_rows(half, self.head) for half in (parts.train, parts.test))
+        train, test = (_stack_sides(half, self.head) for half in (split.train, split.test))
         origins = [np.repeat([0, 1], len(half) // 2) for half in (train, test)]
-        head = fit(self.head, train, origins[0], seed=subject.seed)
+        head = fit_head(self.head, train, origins[0], seed=subject.seed)
         notes = (
-            () if head.settled else (f"the head was not done learning after {head.steps:,} steps",)
+            ()
+            if head.converged
+            else (f"the head was not done learning after {head.steps:,} steps",)
         )
-        return Found(
+        return DivergenceByHalf(
             head.accuracy(train, origins[0]),
             head.accuracy(test, origins[1]),
-            notes=(*parts.notes, *notes),
-            facts={**parts.facts, "steps": head.steps, "settled": float(head.settled)},
+            notes=(*split.notes, *notes),
+            facts={**split.facts, "steps": head.steps, "settled": float(head.converged)},
         )
 
 
-def _in_rows(half: Floats, head: HeadName) -> Floats:
+def _stack_sides(half: Floats, head: HeadName) -> Floats:
     """Both sides under one another; the larger head, the slow one, in single precision."""
     dtype = np.float64 if head == "linear" else np.float32
     return half.reshape(-1, half.shape[2]).astype(dtype)

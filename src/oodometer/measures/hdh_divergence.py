@@ -14,19 +14,19 @@ import numpy as np
 
 from oodometer.core.errors import InputError
 from oodometer.core.softmax_kernels import Floats, Ints
-from oodometer.core.stats import stream
-from oodometer.measures._domain_classifiers import BATCH, HeadName, SoftmaxHead
-from oodometer.measures.h_divergence import Divergence, Found, Halves
+from oodometer.core.stats import rng_for
+from oodometer.measures._domain_classifiers import STEP_ROWS, HeadName, SoftmaxHead
+from oodometer.measures.h_divergence import Divergence, DivergenceByHalf, SplitFeatures
 from oodometer.measures.subject import Subject
-from oodometer.models.model_view import View
+from oodometer.models.model_view import ModelView
 
 # Losses have settled when their mean over a window differs from that over the window before by
 # less than so many nats; a window is as many whole passes as make so many steps.
-TOLERANCE, WINDOW = 0.005, 100
+LOSS_TOLERANCE, WINDOW_STEPS = 0.005, 100
 # Steps of each head that are taken at most.
-STEPS = 3000
+MAX_STEPS = 3000
 
-Pair = tuple[SoftmaxHead, SoftmaxHead]
+HeadPair = tuple[SoftmaxHead, SoftmaxHead]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class HDeltaHDivergence(Divergence):
     on which the heads agree. `steps` is how many steps each head takes at most.
     """
 
-    steps: int = STEPS
+    steps: int = MAX_STEPS
 
     symbols: ClassVar[dict[HeadName, tuple[str, str]]] = {
         "linear": ("hdh", "HΔH"),
@@ -51,71 +51,73 @@ class HDeltaHDivergence(Divergence):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.steps < 1:
-            raise InputError(f"steps must be at least 1; got {self.steps}. {STEPS} is usual.")
+            raise InputError(f"steps must be at least 1; got {self.steps}. {MAX_STEPS} is usual.")
 
-    def found(self, subject: Subject, parts: Halves) -> Found:
+    def compute(self, subject: Subject, split: SplitFeatures) -> DivergenceByHalf:
         """The sum of accuracies on both halves."""
         k = subject.k
-        train, test = parts.train.astype(np.float32), parts.test.astype(np.float32)
-        labels = random_labels(parts.source, k)
+        train, test = split.train.astype(np.float32), split.test.astype(np.float32)
+        labels = random_labels(split.source, k)
         known, unknown = np.split(labels, [train.shape[1]], axis=1)
-        first, second = (stream(subject.seed, "head", number) for number in (1, 2))
+        first, second = (rng_for(subject.seed, "head", number) for number in (1, 2))
         heads = (
             SoftmaxHead(self.head, train.shape[2], k, first),
             SoftmaxHead(self.head, train.shape[2], k, second),
         )
-        steps, settled = teach(heads, train, known, steps=self.steps)
-        return Found(
+        steps, settled = train_heads(heads, train, known, max_steps=self.steps)
+        return DivergenceByHalf(
             summed_accuracy(heads, train, known),
             summed_accuracy(heads, test, unknown),
-            notes=(*parts.notes, *_notes(subject, steps, settled)),
-            facts={**parts.facts, "classes": k, "steps": steps, "settled": float(settled)},
+            notes=(*split.notes, *_notes(subject, steps, settled)),
+            facts={**split.facts, "classes": k, "steps": steps, "settled": float(settled)},
         )
 
 
 def _notes(subject: Subject, steps: int, settled: bool) -> list[str]:
     notes = []
-    if subject.target.lacks("outputs"):
+    if subject.target.missing("outputs"):
         notes.append("how many classes there are is not known: the random labels are of 2")
     if not settled:
         notes.append(f"the losses had not settled after {steps:,} steps")
     return notes
 
 
-def random_labels(source: View, k: int) -> Ints:
+def random_labels(source: ModelView, k: int) -> Ints:
     """A class a row for each head, (2, n): by the row's content."""
-    return np.asarray((source.draws("random labels").uniforms(2).T * k).astype(np.int64))
+    return np.asarray((source.row_streams("random labels").uniforms(2).T * k).astype(np.int64))
 
 
-def teach(heads: Pair, sides: Floats, labels: Ints, *, steps: int) -> tuple[int, bool]:
+def train_heads(
+    heads: HeadPair, sides: Floats, labels: Ints, *, max_steps: int
+) -> tuple[int, bool]:
     """Steps in turns until both losses settle; how many each head took, and whether they did."""
     n = sides.shape[1]
-    batches = np.array_split(np.arange(n), math.ceil(2 * n / BATCH))
-    window = len(batches) * math.ceil(WINDOW / len(batches))
+    batches = np.array_split(np.arange(n), math.ceil(2 * n / STEP_ROWS))
+    window = len(batches) * math.ceil(WINDOW_STEPS / len(batches))
     losses: list[tuple[float, float]] = []
-    while len(losses) < steps:
+    while len(losses) < max_steps:
         losses += [
-            _one_step_each(heads, sides[:, rows], labels[:, rows])
-            for rows in batches[: steps - len(losses)]
+            _step_both(heads, sides[:, rows], labels[:, rows])
+            for rows in batches[: max_steps - len(losses)]
         ]
-        if len(losses) >= 2 * window and _settled(losses, window):
+        if len(losses) >= 2 * window and _losses_converged(losses, window):
             return len(losses), True
     return len(losses), False
 
 
-def _one_step_each(heads: Pair, sides: Floats, labels: Ints) -> tuple[float, float]:
+def _step_both(heads: HeadPair, sides: Floats, labels: Ints) -> tuple[float, float]:
     both, target = np.concatenate(sides), sides[1]
     first = heads[0].step(both, np.concatenate([labels[0], heads[1].classes(target)]))
     second = heads[1].step(both, np.concatenate([labels[1], heads[0].classes(target)]))
     return first, second
 
 
-def _settled(losses: list[tuple[float, float]], window: int) -> bool:
+def _losses_converged(losses: list[tuple[float, float]], window: int) -> bool:
     last, before = np.mean(losses[-window:], axis=0), np.mean(losses[-2 * window : -window], axis=0)
-    return bool(np.all(np.abs(last - before) < TOLERANCE))
+    return bool(np.all(np.abs(last - before) < LOSS_TOLERANCE))
 
 
-def summed_accuracy(heads: Pair, sides: Floats, labels: Ints) -> float:
+def summed_accuracy(heads: HeadPair, sides: Floats, labels: Ints) -> float:
     """Both heads' accuracies, summed: half of either's rows are the source, half the target."""
     source, target = sides
     right = [float((h.classes(source) == own).mean()) for h, own in zip(heads, labels, strict=True)]

@@ -11,11 +11,11 @@ from typing import ClassVar
 from oodometer.core.errors import InputError
 from oodometer.core.protocols import Need, Score
 from oodometer.core.softmax_kernels import Floats
-from oodometer.measures._difference_and_ratio import FORMS, Form, means_compared
-from oodometer.measures.subject import DG, Subject
-from oodometer.models.introspection.derivatives import MEMORY, jacobian_norms
+from oodometer.measures._difference_and_ratio import COMPARISON_FORMS, ComparisonForm, compare_means
+from oodometer.measures.subject import VEDANTAM_2021, Subject
+from oodometer.models.introspection.derivatives import MEMORY_BYTES, jacobian_norms
 from oodometer.models.introspection.network import Network
-from oodometer.models.model_view import View
+from oodometer.models.model_view import ModelView
 
 
 @dataclass(frozen=True)
@@ -26,19 +26,19 @@ class Jacobian:
     `memory` bounds the bytes at work.
     """
 
-    form: Form = "plain"
+    form: ComparisonForm = "plain"
     rows: int = 1000
-    memory: int = MEMORY
+    memory: int = MEMORY_BYTES
 
     needs: ClassVar[tuple[Need, ...]] = ("gradients",)
     assumes: ClassVar[str] = "a model that small changes of target rows sway errs more there"
-    paper: ClassVar[str] = DG
+    paper: ClassVar[str] = VEDANTAM_2021
     shares: ClassVar[str] = "jacobian"
 
     def __post_init__(self) -> None:
-        if self.form not in FORMS:
+        if self.form not in COMPARISON_FORMS:
             raise InputError(
-                f"form must be one of {', '.join(FORMS)}; got {self.form!r}. Name one of them."
+                f"form must be one of {', '.join(COMPARISON_FORMS)}; got {self.form!r}. Name one of them."
             )
         if self.rows < 1:
             raise InputError(f"rows must be 1 or more; got {self.rows}. 1000 is usual.")
@@ -58,18 +58,18 @@ class Jacobian:
     def measure(self, subject: Subject) -> Score:
         """The mean on T, or compared with that on S."""
         network, memory = subject.network, self.memory
-        return means_compared(
+        return compare_means(
             subject,
             self.form,
-            lambda view: norms(view, network, memory=memory),
-            rows=self.rows,
+            lambda view: row_jacobian_norms(view, network, memory=memory),
+            max_rows=self.rows,
             purpose="jacobian rows",
         )
 
 
-def norms(view: View, network: Network, *, memory: int) -> Floats:
+def row_jacobian_norms(view: ModelView, network: Network, *, memory: int) -> Floats:
     """The norm of every row; each row is computed once for all views."""
-    return view.per_row(
+    return view.per_row_cached(
         ("jacobian", network.module),
-        lambda missing: jacobian_norms(network, missing.inputs(), memory=memory),
+        lambda missing: jacobian_norms(network, missing.inputs(), memory_bytes=memory),
     )

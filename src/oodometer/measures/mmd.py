@@ -7,20 +7,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.protocols import Need, Score
 from oodometer.core.softmax_kernels import Floats
-from oodometer.core.stats import Z95, stream
+from oodometer.core.stats import Z95, rng_for
 from oodometer.measures._mmd_kernels import (
     gaussian_mmd,
     mean_covariance_distance,
     random_feature_mmd,
 )
-from oodometer.measures.subject import DG, Subject
-from oodometer.models.model_view import left_out
+from oodometer.measures.subject import VEDANTAM_2021, Subject
+from oodometer.models.model_view import subsample_note
 
 # Squares of larger features are beyond what float32 distances hold.
-LARGEST = 1e12
+MAX_ABS_FEATURE = 1e12
 _ASSUMES = "a model errs more where its features are unlike those it was trained on"
 
 
@@ -38,7 +38,7 @@ class MmdGaussian:
     label: ClassVar[str] = "MMD-Gaussian"
     needs: ClassVar[tuple[Need, ...]] = ("features",)
     assumes: ClassVar[str] = _ASSUMES
-    paper: ClassVar[str] = DG
+    paper: ClassVar[str] = VEDANTAM_2021
     shares: ClassVar[str] = "kernels"
 
     def __post_init__(self) -> None:
@@ -47,10 +47,10 @@ class MmdGaussian:
 
     def measure(self, subject: Subject) -> Score:
         """mean k(S, S) + mean k(T, T) − 2 mean k(S, T)."""
-        _features(subject)
-        views = subject.known, subject.target
-        some = [view.first(self.rows, "mmd rows") for view in views]
-        notes = [note for pair in zip(some, views, strict=True) for note in left_out(*pair)]
+        _checked_features(subject)
+        views = subject.reference, subject.target
+        some = [view.subsample(self.rows, "mmd rows") for view in views]
+        notes = [note for pair in zip(some, views, strict=True) for note in subsample_note(*pair)]
         return Score(
             gaussian_mmd(some[0].features, some[1].features),
             notes=tuple(notes),
@@ -71,7 +71,7 @@ class MmdRandomFeatures:
     label: ClassVar[str] = "MMD-Random-Features"
     needs: ClassVar[tuple[Need, ...]] = ("features",)
     assumes: ClassVar[str] = _ASSUMES
-    paper: ClassVar[str] = f"Rahimi & Recht, NeurIPS 2007; {DG}"
+    paper: ClassVar[str] = f"Rahimi & Recht, NeurIPS 2007; {VEDANTAM_2021}"
     shares: ClassVar[str] = "kernels"
 
     def __post_init__(self) -> None:
@@ -80,8 +80,8 @@ class MmdRandomFeatures:
 
     def measure(self, subject: Subject) -> Score:
         """The mean of |φ_S(ω) − φ_T(ω)|² over random ω."""
-        rng = stream(subject.seed, "mmd random features")
-        value, error = random_feature_mmd(*_features(subject), rng=rng, count=self.count)
+        rng = rng_for(subject.seed, "mmd random features")
+        value, error = random_feature_mmd(*_checked_features(subject), rng=rng, count=self.count)
         return Score(
             value,
             low=max(value - Z95 * error, 0.0),
@@ -98,21 +98,23 @@ class MmdMeanCov:
     label: ClassVar[str] = "MMD-Mean-Cov"
     needs: ClassVar[tuple[Need, ...]] = ("features",)
     assumes: ClassVar[str] = _ASSUMES
-    paper: ClassVar[str] = DG
+    paper: ClassVar[str] = VEDANTAM_2021
     shares: ClassVar[str] = "kernels"
 
     def measure(self, subject: Subject) -> Score:
         """The distance of both moments, all rows counted."""
-        for view in (subject.known, subject.target):
+        for view in (subject.reference, subject.target):
             if view.n < 2:
-                raise NoAnswer(f"{view.name!r} has a single row, which has no covariance")
-        return Score(mean_covariance_distance(*_features(subject)))
+                raise NotApplicable(f"{view.name!r} has a single row, which has no covariance")
+        return Score(mean_covariance_distance(*_checked_features(subject)))
 
 
-def _features(subject: Subject) -> tuple[Floats, Floats]:
+def _checked_features(subject: Subject) -> tuple[Floats, Floats]:
     """Features of S and T, none of them too large to be squared."""
     found = subject.features
     largest = max(float(np.abs(side).max(initial=0.0)) for side in found)
-    if largest > LARGEST:
-        raise NoAnswer(f"features reach {largest:.1e}, and can't be squared beyond {LARGEST:.0e}")
+    if largest > MAX_ABS_FEATURE:
+        raise NotApplicable(
+            f"features reach {largest:.1e}, and can't be squared beyond {MAX_ABS_FEATURE:.0e}"
+        )
     return found

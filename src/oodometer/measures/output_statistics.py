@@ -11,14 +11,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.core.errors import NoAnswer
+from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Need, Score
-from oodometer.core.softmax_kernels import Floats, blocks
+from oodometer.core.softmax_kernels import Floats, row_blocks
 from oodometer.measures.subject import Subject
 
 # Above this mean surprise logits are believed as they are.
-SURE = 5.0
+MAX_TAYLOR_SURPRISE = 5.0
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class MatrixNorm:
         top = centred.max(axis=1, keepdims=True)
         grown = np.exp(centred - top)
         surprise = float((top + np.log(grown.sum(axis=1, keepdims=True)) - centred).mean())
-        if surprise <= SURE:
+        if surprise <= MAX_TAYLOR_SURPRISE:
             grown = 1 + centred + centred**2 / 2
             grown -= grown.min(axis=1, keepdims=True)
         sums = grown.sum(axis=1, keepdims=True)
@@ -133,7 +133,7 @@ class Dispersion:
         apart = ((means - features.mean(axis=0)) ** 2).sum(axis=1)
         value = float(counts[counts > 0] @ apart / len(features) / (k - 1))
         if value <= 0:
-            raise NoAnswer("all rows are called one class, or their features are all alike")
+            raise NotApplicable("all rows are called one class, or their features are all alike")
         return Score(float(np.log(value)))
 
 
@@ -164,13 +164,13 @@ def _probs(subject: Subject) -> Floats:
 def _gram(probs: Floats) -> Floats:
     """PᵀP, in double precision, a block of rows at a time."""
     total = np.zeros((probs.shape[1], probs.shape[1]))
-    for rows in blocks(*probs.shape):
+    for rows in row_blocks(*probs.shape):
         block = probs[rows].astype(np.float64)
         total += block.T @ block
     return total
 
 
 def _logits(rows: Predictions) -> Floats:
-    if rows.form != "logits" or rows.scores is None:
-        raise NoAnswer("it needs logits; probabilities have lost how large they were")
+    if rows.score_type != "logits" or rows.scores is None:
+        raise NotApplicable("it needs logits; probabilities have lost how large they were")
     return rows.scores.astype(np.float64) / rows.temperature

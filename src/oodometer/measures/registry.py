@@ -1,4 +1,4 @@
-"""Registry of measures: the list of members, `every()` and `named()`.
+"""Registry of measures: the list of members, `available()` and `get()`.
 
 DG in the files beside this one is Vedantam, Lopez-Paz & Schwab, "An Empirical Investigation of
 Domain Generalization with Empirical Risk Minimizers", NeurIPS 2021, and its appendix.
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from oodometer.core.errors import UnknownName
 from oodometer.core.protocols import Measure
-from oodometer.core.registry import added, asked_for
-from oodometer.measures._difference_and_ratio import FORMS
+from oodometer.core.registry import load_entry_points, resolve_members
+from oodometer.measures._difference_and_ratio import COMPARISON_FORMS
 from oodometer.measures.combined import DIVERGENCES, MultiSource, PlusSourceError
 from oodometer.measures.entropy import EntropySource, EntropyTarget, SourceError
 from oodometer.measures.fisher import FisherAlignment, FisherEigenvalues
@@ -57,9 +57,9 @@ __all__ = [
     "SoftmaxCorrelation",
     "SourceError",
     "SpectralNorm",
-    "chosen",
-    "every",
-    "named",
+    "available",
+    "get",
+    "resolve_measures",
 ]
 
 MEMBERS: tuple[Measure, ...] = (
@@ -73,8 +73,8 @@ MEMBERS: tuple[Measure, ...] = (
     FisherEigenvalues("diff"),
     FisherEigenvalues("ratio"),
     FisherAlignment(),
-    *(Jacobian(form) for form in FORMS),
-    *(Mixup(form, alpha) for alpha in (0.1, 0.3) for form in FORMS),
+    *(Jacobian(form) for form in COMPARISON_FORMS),
+    *(Mixup(form, alpha) for alpha in (0.1, 0.3) for form in COMPARISON_FORMS),
     PathNorm(),
     Sharpness(),
     SpectralNorm(),
@@ -88,28 +88,28 @@ MEMBERS: tuple[Measure, ...] = (
 )
 
 
-def every() -> tuple[Measure, ...]:
+def available() -> tuple[Measure, ...]:
     """All measures: ours, and those that installed packages add."""
     needs = "measure: it needs name, label, needs, assumes, paper and measure(subject)"
-    others = added("oodometer.measures", Measure, else_say=needs)  # type: ignore[type-abstract]
+    others = load_entry_points("oodometer.measures", Measure, requirements=needs)  # type: ignore[type-abstract]
     return (*MEMBERS, *others)
 
 
-def named(name: str) -> Measure:
+def get(name: str) -> Measure:
     """The measure of that name, or of the papers' name for it.
 
-    >>> named("Entropy-Source")
+    >>> get("Entropy-Source")
     EntropySource()
     """
-    members = every()
+    members = available()
     for member in members:
         if name.lower() in (member.name, member.label.lower()):
             return member
     raise UnknownName("measure", name, [member.name for member in members])
 
 
-def chosen(names: str | Measure | Sequence[str | Measure] | None) -> list[Measure]:
+def resolve_measures(names: str | Measure | Sequence[str | Measure] | None) -> list[Measure]:
     """The measures asked for, each once."""
     if names is None:
-        return list(every())
-    return asked_for(names, Measure, what="measure", named=named)  # type: ignore[type-abstract]
+        return list(available())
+    return resolve_members(names, Measure, family="measure", get=get)  # type: ignore[type-abstract]

@@ -16,24 +16,24 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.inputs import Inputs, take
 from oodometer.core.protocols import Need, Score
 from oodometer.core.softmax_kernels import Ints
-from oodometer.core.stats import stream
-from oodometer.measures.subject import DG, Subject
-from oodometer.models.introspection.derivatives import derivable
+from oodometer.core.stats import rng_for
+from oodometer.measures.subject import VEDANTAM_2021, Subject
+from oodometer.models.introspection.derivatives import enable_gradients
 from oodometer.models.introspection.network import Network, torch_package
-from oodometer.models.model_view import View
+from oodometer.models.model_view import ModelView
 
 # α is looked for from the cap halved so many times, and no further down than so many.
-FIRST, LAST = 10, 40
+FIRST_HALVINGS, MAX_HALVINGS = 10, 40
 # About so many are tried.
-TRIES = 18
-Slope = Callable[[Any, int], Any]
+EXPECTED_TRIES = 18
+SlopeFunction = Callable[[Any, int], Any]
 
 
-class Bracket(NamedTuple):
+class AlphaBracket(NamedTuple):
     """The largest α that holds is not below `low`, and below `high` unless both are the cap."""
 
     low: float
@@ -65,7 +65,7 @@ class Sharpness:
     label: ClassVar[str] = "Sharpness"
     needs: ClassVar[tuple[Need, ...]] = ("weights", "gradients", "training data")
     assumes: ClassVar[str] = "a model that lies in a sharp minimum errs more elsewhere"
-    paper: ClassVar[str] = DG
+    paper: ClassVar[str] = VEDANTAM_2021
     shares: ClassVar[str] = "sharpness"
 
     def __post_init__(self) -> None:
@@ -78,45 +78,54 @@ class Sharpness:
 
     def measure(self, subject: Subject) -> Score:
         """1/α², with both ends of α's bracket as facts."""
-        task = self._task(subject)
-        starts = [self._start(subject.seed, number, task) for number in range(self.starts)]
+        task = self._perturbation(subject)
+        starts = [self._random_start(subject.seed, number, task) for number in range(self.starts)]
 
-        progress, tried = subject.target.given.progress, count()
+        progress, tried = subject.target.view_source.progress, count()
 
         def keeps(alpha: float) -> bool:
             if progress:
-                progress(min(next(tried), TRIES), TRIES, f"changing weights by {alpha:.2g}")
-            return all(task.keeps(self._worst(task, alpha, start), alpha) for start in starts)
+                progress(
+                    min(next(tried), EXPECTED_TRIES),
+                    EXPECTED_TRIES,
+                    f"changing weights by {alpha:.2g}",
+                )
+            return all(
+                task.keeps_accuracy(self._worst_change(task, alpha, start), alpha)
+                for start in starts
+            )
 
-        with derivable("loss under changed weights"):
-            low, high = largest(keeps, cap=self.cap, tolerance=self.tolerance)
+        with enable_gradients("loss under changed weights"):
+            low, high = bracket_largest(keeps, cap=self.cap, tolerance=self.tolerance)
         facts = {"alpha_low": low, "alpha_high": high, "rows": len(task.labels)}
         return Score(1 / (low * high), notes=self._notes(subject, low), facts=facts)
 
-    def _task(self, subject: Subject) -> Task:
+    def _perturbation(self, subject: Subject) -> WeightPerturbation:
         training = subject.training
-        if training is None or training.lacks("labels"):
-            raise NoAnswer("it needs labels of the training data, and there are none")
-        some = training.first(self.rows, "sharpness")
+        if training is None or training.missing("labels"):
+            raise NotApplicable("it needs labels of the training data, and there are none")
+        some = training.subsample(self.rows, "sharpness")
         # In the order of their content, so that mini-batches are the same however rows lie.
-        return Task.of(some.rows(some.order("sharpness")), self.deviation)
+        return WeightPerturbation.from_view(
+            some.rows(some.random_order("sharpness")), self.deviation
+        )
 
-    def _start(self, seed: int, number: int, task: Task) -> Any:
+    def _random_start(self, seed: int, number: int, task: WeightPerturbation) -> Any:
         """A change within half of the box, which leaves the ascent room to either side."""
         torch = torch_package()
-        state = int(stream(seed, self.name, number).integers(2**63))
+        state = int(rng_for(seed, self.name, number).integers(2**63))
         drawn = torch.rand(len(task.center), generator=torch.Generator().manual_seed(state))
         return (drawn - 0.5).to(task.center)
 
-    def _worst(self, task: Task, alpha: float, start: Any) -> Any:
+    def _worst_change(self, task: WeightPerturbation, alpha: float, start: Any) -> Any:
         def slope(change: Any, step: int) -> Any:
             first = step * self.batch
-            return task.slope(change, alpha, np.arange(first, first + self.batch))
+            return task.loss_gradient(change, alpha, np.arange(first, first + self.batch))
 
-        return ascended(slope, start, steps=self.steps)
+        return ascend(slope, start, steps=self.steps)
 
     def _notes(self, subject: Subject, low: float) -> tuple[str, ...]:
-        n = subject.known.n
+        n = subject.reference.n
         notes = []
         if n > self.rows:
             notes.append(f"only {self.rows:,} of {n:,} training rows were used, drawn at random")
@@ -127,45 +136,47 @@ class Sharpness:
         return tuple(notes)
 
 
-def largest(keeps: Callable[[float], bool], *, cap: float, tolerance: float) -> Bracket:
+def bracket_largest(
+    keeps: Callable[[float], bool], *, cap: float, tolerance: float
+) -> AlphaBracket:
     """Two ends of the largest number that something keeps at, the upper larger by `tolerance`.
 
-    >>> low, high = largest(lambda alpha: alpha <= 0.3, cap=2.0, tolerance=0.01)
+    >>> low, high = bracket_largest(lambda alpha: alpha <= 0.3, cap=2.0, tolerance=0.01)
     >>> low <= 0.3 < high <= 1.01 * low
     True
     """
-    low, high = _doubled(keeps, cap)
+    low, high = _bracket_by_doubling(keeps, cap)
     while high > (1 + tolerance) * low:
         middle = sqrt(low * high)
         low, high = (middle, high) if keeps(middle) else (low, middle)
-    return Bracket(low, high)
+    return AlphaBracket(low, high)
 
 
-def _doubled(keeps: Callable[[float], bool], cap: float) -> Bracket:
+def _bracket_by_doubling(keeps: Callable[[float], bool], cap: float) -> AlphaBracket:
     """A number that it keeps at, and twice that, which it does not; or the cap twice.
 
     The small ones come first: what breaks in a box breaks in every larger one, but there the ascent
     may miss it, for the loss then grows by a few rows alone.
     """
-    low = cap * 2.0**-FIRST
+    low = cap * 2.0**-FIRST_HALVINGS
     if keeps(low):
         while low < cap and keeps(2 * low):
             low *= 2
-        return Bracket(low, low if low == cap else 2 * low)
-    for _ in range(FIRST, LAST):
+        return AlphaBracket(low, low if low == cap else 2 * low)
+    for _ in range(FIRST_HALVINGS, MAX_HALVINGS):
         low /= 2
         if keeps(low):
-            return Bracket(low, 2 * low)
-    raise NoAnswer(f"changes of {low:.1g} of the weights cost too much accuracy already")
+            return AlphaBracket(low, 2 * low)
+    raise NotApplicable(f"changes of {low:.1g} of the weights cost too much accuracy already")
 
 
-def ascended(slope: Slope, start: Any, *, steps: int) -> Any:
+def ascend(slope: SlopeFunction, start: Any, *, steps: int) -> Any:
     """Where signed steps up a slope lead within the box [−1, 1].
 
     All steps together are as long as the box is wide, so that every corner can be reached.
 
     >>> import torch
-    >>> ascended(lambda u, step: torch.tensor([3.0, -1.0]), torch.zeros(2), steps=4)
+    >>> ascend(lambda u, step: torch.tensor([3.0, -1.0]), torch.zeros(2), steps=4)
     tensor([ 1., -1.])
     """
     change = start
@@ -175,39 +186,41 @@ def ascended(slope: Slope, start: Any, *, steps: int) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class WeightPerturbation:
     """Labelled rows, the network, and its weights as one vector: center + α · scale · change."""
 
     network: Network
     inputs: Inputs
     labels: Any
-    spared: int
+    min_correct: int
     center: Any
     scale: Any
 
     @classmethod
-    def of(cls, view: View, deviation: float) -> Task:
+    def from_view(cls, view: ModelView, deviation: float) -> WeightPerturbation:
         """That of some training rows; `spared` of them must stay right."""
         network, torch = view.network, torch_package()
         if not network.weights:
-            raise NoAnswer(f"{network.name!r} has no weights")
+            raise NotApplicable(f"{network.name!r} has no weights")
         center = torch.cat([part.reshape(-1) for part in network.weights.values()])
-        labels = torch.from_numpy(network.columns(view.outputs.k)[view.labels]).to(center.device)
+        labels = torch.from_numpy(network.class_columns(view.outputs.k)[view.labels]).to(
+            center.device
+        )
         right = int(view.outputs.correct.sum())
         spared = right - floor(deviation * view.n + 1e-9)
         if spared <= 0:
-            raise NoAnswer(
+            raise NotApplicable(
                 f"the training accuracy is {right / view.n:.3f}, and can't fall by {deviation:g}"
             )
         return cls(network, view.inputs(), labels, spared, center, center.abs() + 1)
 
-    def keeps(self, change: Any, alpha: float) -> bool:
+    def keeps_accuracy(self, change: Any, alpha: float) -> bool:
         """Whether enough rows stay right; it is known before all are looked at."""
         torch = torch_package()
-        left = len(self.labels) - self.spared
+        left = len(self.labels) - self.min_correct
         with torch.no_grad():
-            weights = self.weights(change, alpha)
-            for rows in self.parts(np.arange(len(self.labels))):
+            weights = self.changed_weights(change, alpha)
+            for rows in self.row_batches(np.arange(len(self.labels))):
                 logits = self.logits(rows, weights)
                 right = (logits.argmax(dim=1) == self.labels[rows]) & logits.isfinite().all(dim=1)
                 left -= len(rows) - int(right.sum())
@@ -215,19 +228,19 @@ class Task:
                     return False
         return True
 
-    def slope(self, change: Any, alpha: float, rows: Ints) -> Any:
+    def loss_gradient(self, change: Any, alpha: float, rows: Ints) -> Any:
         """The gradient of the loss of some rows by the change; rows are counted round."""
         torch = torch_package()
         total = torch.zeros_like(change)
-        for part in self.parts(np.unique(rows % len(self.labels))):
+        for part in self.row_batches(np.unique(rows % len(self.labels))):
             with torch.enable_grad():
                 moved = change.detach().requires_grad_()
-                logits = self.logits(part, self.weights(moved, alpha))
+                logits = self.logits(part, self.changed_weights(moved, alpha))
                 loss = torch.nn.functional.cross_entropy(logits, self.labels[part], reduction="sum")
                 total += torch.autograd.grad(loss, moved)[0]
         return total.nan_to_num()
 
-    def weights(self, change: Any, alpha: float) -> dict[str, Any]:
+    def changed_weights(self, change: Any, alpha: float) -> dict[str, Any]:
         """The changed weights by name."""
         own = self.network.weights
         moved = self.center + alpha * self.scale * change
@@ -237,10 +250,10 @@ class Task:
 
     def logits(self, rows: Ints, weights: dict[str, Any]) -> Any:
         """Those of some rows."""
-        shown = self.network.tensors(take(self.inputs, rows))
+        shown = self.network.to_arguments(take(self.inputs, rows))
         return self.network.logits(shown, weights)
 
-    def parts(self, rows: Ints) -> list[Ints]:
+    def row_batches(self, rows: Ints) -> list[Ints]:
         """As many rows at once as the network is shown."""
-        step = max(self.network.rows(self.inputs), 1)
+        step = max(self.network.rows_per_batch(self.inputs), 1)
         return [rows[start : start + step] for start in range(0, len(rows), step)]

@@ -12,20 +12,20 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.protocols import Measure, Need, Score
 from oodometer.core.softmax_kernels import Floats
-from oodometer.core.stats import stream
+from oodometer.core.stats import rng_for
 from oodometer.models.introspection.network import Network
-from oodometer.models.model_view import View
+from oodometer.models.model_view import ModelView
 
 Made = TypeVar("Made")
 # Where most measures come from.
-DG = "Vedantam et al., NeurIPS 2021"
+VEDANTAM_2021 = "Vedantam et al., NeurIPS 2021"
 # The share of rows that a replicate is measured on. DG §2.
-SHARE = 0.8
+SUBSET_SHARE = 0.8
 
-Found = dict[str, Score | NoAnswer]
+MeasureOutcomes = dict[str, Score | NotApplicable]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,14 +35,14 @@ class Subject:
     The papers' S is the training data where they are given, and else the source.
     """
 
-    source: View
-    target: View
-    training: View | None = None
+    source: ModelView
+    target: ModelView
+    training: ModelView | None = None
     seed: int = 0
     _memo: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     @property
-    def known(self) -> View:
+    def reference(self) -> ModelView:
         """The papers' S: the training data, or the source where they are not given."""
         return self.source if self.training is None else self.training
 
@@ -54,22 +54,22 @@ class Subject:
     @property
     def k(self) -> int:
         """How many classes there are; two where only features are known."""
-        return 2 if self.target.lacks("outputs") else self.target.outputs.k
+        return 2 if self.target.missing("outputs") else self.target.outputs.k
 
     @property
     def features(self) -> tuple[Floats, Floats]:
         """Features of S and of the target: finite, as wide, and not all one and the same."""
-        return self.once("features", self._features)
+        return self.cached("features", self._features)
 
     def _features(self) -> tuple[Floats, Floats]:
-        known, new = self.known.features, self.target.features
+        known, new = self.reference.features, self.target.features
         if known.shape[1] != new.shape[1]:
             raise InputError(
-                f"Features of {self.known.name!r} are {known.shape[1]} wide, those of "
+                f"Features of {self.reference.name!r} are {known.shape[1]} wide, those of "
                 f"{self.target.name!r} {new.shape[1]}; both must come from one layer. Give features "
                 "of equal width."
             )
-        for side in (self.known, self.target):
+        for side in (self.reference, self.target):
             odd = np.argwhere(~np.isfinite(side.features))
             if len(odd):
                 row, column = (int(place) for place in odd[0])
@@ -78,59 +78,59 @@ class Subject:
                     f"{side.features[row, column]} in column {column}. Leave such rows out."
                 )
         if not any((side != known[0]).any() for side in (known, new)):
-            raise NoAnswer("no feature varies over both sides: there is nothing to tell apart")
+            raise NotApplicable("no feature varies over both sides: there is nothing to tell apart")
         return known, new
 
-    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+    def cached(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """What `make` gives, made at the first asking; a refusal too is kept."""
         if key not in self._memo:
             try:
                 self._memo[key] = make()
-            except NoAnswer as refusal:
+            except NotApplicable as refusal:
                 self._memo[key] = refusal
         found = self._memo[key]
-        if isinstance(found, NoAnswer):
-            raise NoAnswer(*found.args)
+        if isinstance(found, NotApplicable):
+            raise NotApplicable(*found.args)
         kept: Made = found
         return kept
 
-    def lacks(self, need: Need) -> str | None:
+    def missing(self, need: Need) -> str | None:
         """Why it can't give what a measure needs; None where it can."""
         if need == "training data":
             return None if self.training is not None else "no training data were given"
         if need == "labels":
-            return self.source.lacks(need)
+            return self.source.missing(need)
         if need == "source domains":
-            return _too_few(self.known.domain_names)
+            return _too_few_domains(self.reference.domain_names)
         if need in ("gradients", "weights"):
-            return self.target.lacks(need)
-        return self.known.lacks(need) or self.target.lacks(need)
+            return self.target.missing(need)
+        return self.reference.missing(need) or self.target.missing(need)
 
     def of_domain(self, name: str) -> Subject:
         """The same with one source domain alone; what it computes is kept."""
-        return self.once(("domain", name), lambda: self._of_domain(name))
+        return self.cached(("domain", name), lambda: self._of_domain(name))
 
     def _of_domain(self, name: str) -> Subject:
-        training = None if self.training is None else self.training.of_domain(name)
-        source = self.source.of_domain(name) if training is None else self.source
+        training = None if self.training is None else self.training.select_domain(name)
+        source = self.source.select_domain(name) if training is None else self.source
         return Subject(source, self.target, training, self.seed)
 
-    def sampled(self, share: float, rng: np.random.Generator) -> Subject:
+    def subsample(self, share: float, rng: np.random.Generator) -> Subject:
         """The same on a share of every side's rows, drawn without replacement."""
         if not 0 < share < 1:
             raise InputError(f"share must be between 0 and 1; got {share:g}. 0.8 is usual.")
         sides = [
-            None if view is None else view.rows(_some(rng, view.n, share))
+            None if view is None else view.rows(_random_rows(rng, view.n, share))
             for view in (self.source, self.target, self.training)
         ]
         return Subject(sides[0], sides[1], sides[2], self.seed)  # type: ignore[arg-type]
 
 
-def _some(rng: np.random.Generator, n: int, share: float) -> Any:
+def _random_rows(rng: np.random.Generator, n: int, share: float) -> Any:
     return np.sort(rng.permutation(n)[: max(round(share * n), 1)])
 
 
-def _too_few(domains: tuple[str, ...]) -> str | None:
+def _too_few_domains(domains: tuple[str, ...]) -> str | None:
     if len(domains) >= 2:
         return None
     return (
@@ -139,12 +139,12 @@ def _too_few(domains: tuple[str, ...]) -> str | None:
     )
 
 
-def scored(member: Measure, subject: Subject) -> Score:
+def measure_one(member: Measure, subject: Subject) -> Score:
     """The score of a subject, or NoAnswer with what the measure lacks."""
     for need in member.needs:
-        reason = subject.lacks(need)
+        reason = subject.missing(need)
         if reason is not None:
-            raise NoAnswer(f"it needs {need}: {reason}")
+            raise NotApplicable(f"it needs {need}: {reason}")
     found = member.measure(subject)
     try:
         return found if isinstance(found, Score) else Score(float(found))
@@ -154,17 +154,17 @@ def scored(member: Measure, subject: Subject) -> Score:
         ) from error
 
 
-def taken(members: Iterable[Measure], subject: Subject) -> Found:
+def measure_all(members: Iterable[Measure], subject: Subject) -> MeasureOutcomes:
     """Scores by the names of their measures, or why there is none."""
-    found: Found = {}
+    found: MeasureOutcomes = {}
     for member in members:
         try:
-            found[member.name] = scored(member, subject)
-        except NoAnswer as refusal:
+            found[member.name] = measure_one(member, subject)
+        except NotApplicable as refusal:
             found[member.name] = refusal
     return found
 
 
-def subset(subject: Subject, number: int) -> Subject:
+def random_subset(subject: Subject, replicate: int) -> Subject:
     """The same on a random share of the rows, another for every number."""
-    return subject.sampled(SHARE, stream(subject.seed, "subset of rows", number))
+    return subject.subsample(SUBSET_SHARE, rng_for(subject.seed, "subset of rows", replicate))

@@ -14,15 +14,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oodometer.core.errors import NoAnswer
+from oodometer.core.errors import NotApplicable
 from oodometer.core.protocols import Need, Score
 from oodometer.core.softmax_kernels import Floats
-from oodometer.measures.subject import DG, Subject
-from oodometer.models.introspection.network import Arguments, Network, told, torch_package
+from oodometer.measures.subject import VEDANTAM_2021, Subject
+from oodometer.models.introspection.network import (
+    ForwardArguments,
+    Network,
+    not_applicable_on_error,
+    torch_package,
+)
 
-NI = "Ng et al., TMLR 2023"
+NG_2023 = "Ng et al., TMLR 2023"
 # How torch calls the parts of a weight that its older hooks put together: weight norm, pruning.
-PARTS = ("_g", "_v", "_orig")
+HOOK_SUFFIXES = ("_g", "_v", "_orig")
 
 
 @dataclass(frozen=True)
@@ -33,12 +38,12 @@ class SpectralNorm:
     label: ClassVar[str] = "Spectral-Norm"
     needs: ClassVar[tuple[Need, ...]] = ("weights",)
     assumes: ClassVar[str] = "a network that can stretch its inputs further errs more"
-    paper: ClassVar[str] = NI
+    paper: ClassVar[str] = NG_2023
     shares: ClassVar[str] = "weights"
 
     def measure(self, subject: Subject) -> Score:
         """Σ 2 log of the largest singular value."""
-        return _log_product(subject.network, spectral)
+        return _log_product(subject.network, spectral_norm)
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ class FrobeniusNorm:
     label: ClassVar[str] = "Frobenius-Norm"
     needs: ClassVar[tuple[Need, ...]] = ("weights",)
     assumes: ClassVar[str] = "a network of larger weights errs more"
-    paper: ClassVar[str] = NI
+    paper: ClassVar[str] = NG_2023
     shares: ClassVar[str] = "weights"
 
     def measure(self, subject: Subject) -> Score:
@@ -59,20 +64,22 @@ class FrobeniusNorm:
 
 def _log_product(network: Network, norm: Callable[[Floats], float]) -> Score:
     total, layers = 0.0, 0
-    for name, matrix in matrices(network.module):
+    for name, matrix in weight_matrices(network.module):
         size = norm(matrix) if np.isfinite(matrix).all() else np.nan
         if not (isfinite(size) and size > 0):
-            raise NoAnswer(f"the weights {name!r} have the norm {size:g}, which has no logarithm")
+            raise NotApplicable(
+                f"the weights {name!r} have the norm {size:g}, which has no logarithm"
+            )
         total, layers = total + 2 * log(size), layers + 1
     if not layers:
-        raise NoAnswer(f"{network.name!r} has no weights of two or more axes")
+        raise NotApplicable(f"{network.name!r} has no weights of two or more axes")
     return Score(total, facts={"layers": layers})
 
 
-def spectral(matrix: Floats) -> float:
+def spectral_norm(matrix: Floats) -> float:
     """The largest singular value.
 
-    >>> round(spectral(np.array([[3.0, 0.0], [0.0, 4.0]])), 6)
+    >>> round(spectral_norm(np.array([[3.0, 0.0], [0.0, 4.0]])), 6)
     4.0
     """
     from scipy.linalg import eigvalsh
@@ -84,37 +91,37 @@ def spectral(matrix: Floats) -> float:
     return sqrt(max(eigvalsh(small @ small.T, subset_by_index=(last, last))[0], 0.0))
 
 
-def matrices(module: Any) -> Iterator[tuple[str, Floats]]:
+def weight_matrices(module: Any) -> Iterator[tuple[str, Floats]]:
     """The weight layers by name, each as a matrix (out, …) of doubles."""
     norms = (torch_package().nn.LayerNorm, torch_package().nn.RMSNorm)
     seen: dict[int, Any] = {}  # held, for the identity of what is gone may be given anew
     for path, part in module.named_modules():
         if "parametrizations" in path.split(".") or isinstance(part, norms):
             continue
-        for name in _names(part):
+        for name in _weight_names(part):
             weight = getattr(part, name)
             if weight.ndim >= 2 and id(weight) not in seen:
                 seen[id(weight)] = weight
-                yield f"{path}.{name}".lstrip("."), _matrix(part, weight.detach())
+                yield f"{path}.{name}".lstrip("."), _as_matrix(part, weight.detach())
 
 
-def _names(part: Any) -> Iterator[str]:
+def _weight_names(part: Any) -> Iterator[str]:
     """What a module's own weights are called, those made of several parameters by what they make."""
     yield from getattr(part, "parametrizations", ())
     own = dict(part.named_parameters(recurse=False))
     for name in own:
         stem = name.rsplit("_", 1)[0]
         made = stem not in own and isinstance(getattr(part, stem, None), torch_package().Tensor)
-        if made and name.endswith(PARTS):
+        if made and name.endswith(HOOK_SUFFIXES):
             # What such a hook put there last may be of other weights than the module's own.
-            raise NoAnswer(
+            raise NotApplicable(
                 f"the weights {stem!r} are put together anew in every pass, by pruning or the older "
                 "weight norm; make them permanent first (torch.nn.utils.prune.remove)"
             )
         yield name
 
 
-def _matrix(part: Any, weight: Any) -> Floats:
+def _as_matrix(part: Any, weight: Any) -> Floats:
     """A row an output; a transposed convolution has its inputs first, group by group."""
     if getattr(part, "transposed", False):
         groups = weight.unflatten(0, (part.groups, -1)).transpose(1, 2)
@@ -135,31 +142,33 @@ class PathNorm:
     label: ClassVar[str] = "L2-Path-Norm"
     needs: ClassVar[tuple[Need, ...]] = ("weights",)
     assumes: ClassVar[str] = "a network of larger weights along its paths errs more"
-    paper: ClassVar[str] = DG
+    paper: ClassVar[str] = VEDANTAM_2021
     shares: ClassVar[str] = "weights"
 
     def measure(self, subject: Subject) -> Score:
         """√Σ of the logits; the input has the shape of the target's."""
         network = subject.network
-        if network.form != "logits":
-            raise NoAnswer(f"{network.name!r} gives {network.form}, and logits are summed")
-        shown = network.tensors(subject.target.inputs(slice(0, 1)))
+        if network.score_type != "logits":
+            raise NotApplicable(
+                f"{network.name!r} gives {network.score_type}, and logits are summed"
+            )
+        shown = network.to_arguments(subject.target.inputs(slice(0, 1)))
         squares = {name: part.square() for name, part in network.weights.items()}
-        total = _summed(network, _numbers(shown), squares)
+        total = _logit_sum(network, _only_tensor(shown), squares)
         if not isfinite(total):  # the range of floats is soon left, that of doubles is not
-            total = _summed(network, _numbers(shown).double(), _doubled(network))
-        return Score(_root(total), notes=_kept_in_parts(network.weights))
+            total = _logit_sum(network, _only_tensor(shown).double(), _squared_in_double(network))
+        return Score(_checked_sqrt(total), notes=_parametrization_notes(network.weights))
 
 
-def _summed(network: Network, shown: Any, weights: Mapping[str, Any]) -> float:
+def _logit_sum(network: Network, tensor: Any, weights: Mapping[str, Any]) -> float:
     torch = torch_package()
     # They are no pixels, so nothing is scaled: ones are what the module itself is given.
-    ones = Arguments((torch.ones_like(shown),), {})
-    with told("logits with squared weights"), torch.no_grad():
+    ones = ForwardArguments((torch.ones_like(tensor),), {})
+    with not_applicable_on_error("logits with squared weights"), torch.no_grad():
         return float(network.logits(ones, weights).sum())
 
 
-def _doubled(network: Network) -> dict[str, Any]:
+def _squared_in_double(network: Network) -> dict[str, Any]:
     """Squared parameters and plain buffers, all numbers in double precision."""
     buffers = dict(network.module.named_buffers())
     squares = {name: part.double().square() for name, part in network.weights.items()}
@@ -169,28 +178,28 @@ def _doubled(network: Network) -> dict[str, Any]:
     return squares | plain
 
 
-def _numbers(shown: Arguments) -> Any:
+def _only_tensor(arguments: ForwardArguments) -> Any:
     """The one tensor of numbers that the network takes."""
     try:
-        return shown.only
-    except NoAnswer:
-        raise NoAnswer(
+        return arguments.single_tensor
+    except NotApplicable:
+        raise NotApplicable(
             "the model takes words or several tensors, and it is shown one tensor of ones"
         ) from None
 
 
-def _root(total: float) -> float:
+def _checked_sqrt(total: float) -> float:
     if not isfinite(total):
-        raise NoAnswer("the sum of the logits leaves the range of numbers")
+        raise NotApplicable("the sum of the logits leaves the range of numbers")
     if total < 0:
-        raise NoAnswer(
+        raise NotApplicable(
             f"the sum of the logits is {total:g}, which has no root; running means that are "
             "subtracted can make it so"
         )
     return sqrt(total)
 
 
-def _kept_in_parts(weights: Mapping[str, Any]) -> tuple[str, ...]:
+def _parametrization_notes(weights: Mapping[str, Any]) -> tuple[str, ...]:
     if not any("parametrizations" in name.split(".") for name in weights):
         return ()
     return ("parametrized weights were squared as they are kept, not as they are used",)

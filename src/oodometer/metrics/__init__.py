@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from oodometer.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from oodometer.metrics._evaluate import Evaluation, evaluate, scored
+    from oodometer.metrics._evaluate import Evaluation, evaluate, score_metric
     from oodometer.metrics.registry import (
         F1,
         MEMBERS,
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
         DemographicDisparity,
         Error,
         NegativeLogLikelihood,
-        chosen,
-        every,
-        named,
+        available,
+        get,
+        resolve_metrics,
     )
 
 __all__ = [
@@ -39,11 +39,11 @@ __all__ = [
     "Error",
     "Evaluation",
     "NegativeLogLikelihood",
-    "chosen",
+    "available",
     "evaluate",
-    "every",
-    "named",
-    "scored",
+    "get",
+    "resolve_metrics",
+    "score_metric",
 ]
 
 __getattr__, __dir__ = lazy_exports(
@@ -59,10 +59,10 @@ __getattr__, __dir__ = lazy_exports(
         "F1": "registry",
         "MEMBERS": "registry",
         "NegativeLogLikelihood": "registry",
-        "chosen": "registry",
+        "resolve_metrics": "registry",
         "evaluate": "_evaluate",
-        "every": "registry",
-        "named": "registry",
-        "scored": "_evaluate",
+        "available": "registry",
+        "get": "registry",
+        "score_metric": "_evaluate",
     },
 )

@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.core.errors import InputError, NoAnswer
-from oodometer.core.protocols import Metric, Progress, Score
-from oodometer.data._transformed_dataset import Changed
-from oodometer.metrics.registry import chosen
+from oodometer.core.errors import InputError, NotApplicable
+from oodometer.core.protocols import Metric, ProgressCallback, Score
+from oodometer.data._transformed_dataset import TransformedDataset
+from oodometer.metrics.registry import resolve_metrics
 from oodometer.models import as_model
-from oodometer.models._view_factory import Looking
-from oodometer.models.model_view import View
+from oodometer.models._view_factory import ViewFactory
+from oodometer.models.model_view import ModelView
 from oodometer.transforms.corruptions import Corruption
 
 
 @dataclass(frozen=True)
-class Corrupted:
+class CorruptionScores:
     """Scores on data after one corruption."""
 
     corruption: Corruption
@@ -47,34 +47,34 @@ class Evaluation:
     data: str
     n: int
     scores: Mapping[str, Score]
-    refused: Mapping[str, str]
-    corrupted: tuple[Corrupted, ...]
+    skipped: Mapping[str, str]
+    by_corruption: tuple[CorruptionScores, ...]
     seed: int
 
     def __getitem__(self, name: str) -> Score:
         """The score of one metric on the data as they are."""
-        if name in self.refused:
-            raise NoAnswer(f"{name} gave no answer: {self.refused[name]}")
+        if name in self.skipped:
+            raise NotApplicable(f"{name} gave no answer: {self.skipped[name]}")
         return self.scores[name]
 
     @property
-    def under_corruption(self) -> dict[str, float]:
+    def mean_under_corruption(self) -> dict[str, float]:
         """The mean of each metric over all corruptions that were asked for."""
-        names = self.corrupted[0].scores if self.corrupted else ()
+        names = self.by_corruption[0].scores if self.by_corruption else ()
         return {
-            name: float(np.mean([one.scores[name].value for one in self.corrupted]))
+            name: float(np.mean([one.scores[name].value for one in self.by_corruption]))
             for name in names
-            if all(name in one.scores for one in self.corrupted)
+            if all(name in one.scores for one in self.by_corruption)
         }
 
     def __str__(self) -> str:
-        mean = self.under_corruption
-        wide = max(len(name) for name in (*self.scores, *self.refused))
+        mean = self.mean_under_corruption
+        wide = max(len(name) for name in (*self.scores, *self.skipped))
         lines = []
         for name, one in self.scores.items():
             after = f"  corrupted {mean[name]:.4f}" if name in mean else ""
             lines.append(f"{name:<{wide}}  {one.value:>8.4f}{after}")
-        lines += [f"{name:<{wide}}  no answer: {why}" for name, why in self.refused.items()]
+        lines += [f"{name:<{wide}}  no answer: {why}" for name, why in self.skipped.items()]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -85,9 +85,9 @@ class Evaluation:
             "n": self.n,
             "seed": self.seed,
             "metrics": [{"metric": name, **one.to_dict()} for name, one in self.scores.items()],
-            "refused": [{"metric": name, "reason": why} for name, why in self.refused.items()],
-            "under_corruption": self.under_corruption,
-            "corrupted": [one.to_dict() for one in self.corrupted],
+            "refused": [{"metric": name, "reason": why} for name, why in self.skipped.items()],
+            "under_corruption": self.mean_under_corruption,
+            "corrupted": [one.to_dict() for one in self.by_corruption],
         }
 
 
@@ -98,7 +98,7 @@ def evaluate(
     metrics: str | Metric | Sequence[str | Metric] | None = None,
     corrupt: str | Sequence[str] | None = None,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Evaluation:
     """How good a model is on labelled data, by every metric that applies.
 
@@ -112,72 +112,78 @@ def evaluate(
     >>> evaluate(None, said)["error"].value
     0.25
     """
-    members = chosen(metrics)
-    corruptions = _corruptions(corrupt)
-    looking = Looking(None if model is None else as_model(model), seed=seed, progress=progress)
+    members = resolve_metrics(metrics)
+    corruptions = _resolve_corruptions(corrupt)
+    looking = ViewFactory(None if model is None else as_model(model), seed=seed, progress=progress)
     view = looking.view(data, "data")
     if not any("features" in member.needs for member in members):
-        view = View(replace(view.given, layer=None))
-    if corruptions and (view.given.dataset is None or view.given.dataset.kind != "images"):
+        view = ModelView(replace(view.view_source, layer=None))
+    if corruptions and (
+        view.view_source.dataset is None or view.view_source.dataset.kind != "images"
+    ):
         raise InputError(
             "Corruptions are of images, and these data are "
-            f"{'outputs' if view.given.dataset is None else view.given.dataset.kind}. "
+            f"{'outputs' if view.view_source.dataset is None else view.view_source.dataset.kind}. "
             "Leave out corrupt=… (--corrupt)."
         )
-    found, refused = _each(members, view)
+    found, refused = _score_all(members, view)
     if isinstance(metrics, str | Metric) and refused:
-        raise NoAnswer("; ".join(f"{name} has no answer: {why}" for name, why in refused.items()))
+        raise NotApplicable(
+            "; ".join(f"{name} has no answer: {why}" for name, why in refused.items())
+        )
     plain = [one for one in members if one.name in found and "gradients" not in one.needs]
     return Evaluation(
-        model=None if view.given.model is None else view.given.model.name,
+        model=None if view.view_source.model is None else view.view_source.model.name,
         data=view.name,
         n=view.n,
         scores=found,
-        refused=refused,
-        corrupted=tuple(_corrupted(plain, view, corruptions)),
+        skipped=refused,
+        by_corruption=tuple(_score_corruptions(plain, view, corruptions)),
         seed=seed,
     )
 
 
-def _corruptions(asked: str | Sequence[str] | None) -> list[Corruption]:
-    from oodometer.transforms.corruptions import named
+def _resolve_corruptions(requested: str | Sequence[str] | None) -> list[Corruption]:
+    from oodometer.transforms.corruptions import parse_corruptions
 
-    if asked is not None and not asked:
+    if requested is not None and not requested:
         raise InputError("No corruption was named. Name one, such as fog, a group, or all.")
-    texts = [asked] if isinstance(asked, str) else asked or ()
-    return list(dict.fromkeys(one for text in texts for one in named(text)))
+    texts = [requested] if isinstance(requested, str) else requested or ()
+    return list(dict.fromkeys(one for text in texts for one in parse_corruptions(text)))
 
 
-def _each(members: Sequence[Metric], view: View) -> tuple[dict[str, Score], dict[str, str]]:
+def _score_all(
+    members: Sequence[Metric], view: ModelView
+) -> tuple[dict[str, Score], dict[str, str]]:
     found: dict[str, Score] = {}
     refused: dict[str, str] = {}
     for member in members:
         try:
-            found[member.name] = scored(member, view)
-        except NoAnswer as refusal:
+            found[member.name] = score_metric(member, view)
+        except NotApplicable as refusal:
             refused[member.name] = str(refusal)
     return found, refused
 
 
-def scored(member: Metric, view: View) -> Score:
+def score_metric(metric: Metric, view: ModelView) -> Score:
     """The score of a metric, or NoAnswer with what it lacks."""
-    for need in member.needs:
-        reason = view.lacks(need)
+    for need in metric.needs:
+        reason = view.missing(need)
         if reason is not None:
-            raise NoAnswer(f"it needs {need}: {reason}")
-    return member.score(view)
+            raise NotApplicable(f"it needs {need}: {reason}")
+    return metric.score(view)
 
 
-def _corrupted(
-    members: Sequence[Metric], view: View, corruptions: Sequence[Corruption]
-) -> list[Corrupted]:
-    given, found = view.given, []
+def _score_corruptions(
+    members: Sequence[Metric], view: ModelView, corruptions: Sequence[Corruption]
+) -> list[CorruptionScores]:
+    given, found = view.view_source, []
     for done, corruption in enumerate(corruptions):
         assert given.dataset is not None
         if given.progress:
             what = f"{corruption.name} {corruption.severity}"
             given.progress(done, len(corruptions), what)
-        changed = Changed(given.dataset, corruption, given.seed)
-        scores, _ = _each(members, View(replace(given, dataset=changed, progress=None)))
-        found.append(Corrupted(corruption, scores))
+        changed = TransformedDataset(given.dataset, corruption, given.seed)
+        scores, _ = _score_all(members, ModelView(replace(given, dataset=changed, progress=None)))
+        found.append(CorruptionScores(corruption, scores))
     return found

@@ -15,12 +15,12 @@ import numpy as np
 from oodometer.core.errors import InputError
 from oodometer.core.protocols import Need, Score
 from oodometer.core.softmax_kernels import Bools, Ints
-from oodometer.core.stats import wilson
+from oodometer.core.stats import wilson_interval
 from oodometer.metrics._apgd import Box, apgd
-from oodometer.models.inference import ROWS
-from oodometer.models.introspection.derivatives import derivable
-from oodometer.models.introspection.network import Arguments, Network, torch_package
-from oodometer.models.model_view import View
+from oodometer.models.inference import DEFAULT_BATCH_ROWS
+from oodometer.models.introspection.derivatives import enable_gradients
+from oodometer.models.introspection.network import ForwardArguments, Network, torch_package
+from oodometer.models.model_view import ModelView
 
 
 @dataclass(frozen=True)
@@ -62,46 +62,48 @@ class AdversarialError:
         if self.unit not in ("rms", "l2"):
             raise InputError(f"unit must be 'rms' or 'l2'; got {self.unit!r}. 'rms' is usual.")
 
-    def score(self, view: View) -> Score:
+    def score(self, view: ModelView) -> Score:
         """The mean over sizes; the error without an attack and at each size are facts."""
-        some = view.first(self.rows, self.name)
-        with derivable("gradients by its inputs"):
-            parts = [self._attacked(batch) for batch in _batches(some)]
+        some = view.subsample(self.rows, self.name)
+        with enable_gradients("gradients by its inputs"):
+            parts = [self._attack_batch(batch) for batch in _iter_attack_batches(some)]
         wrong = np.concatenate([part.wrong for part in parts], axis=1)
-        names = "error", *(f"error_at_{size:g}" for size in self._sizes)
+        names = "error", *(f"error_at_{size:g}" for size in self._sorted_sizes)
         after = wrong[1:].mean(axis=0)
         return Score(
             float(after.mean()),
-            *wilson(float(after.sum()), some.n),
+            *wilson_interval(float(after.sum()), some.n),
             notes=_notes(parts, some.n, view.n),
             facts={"rows": some.n, **dict(zip(names, wrong.mean(axis=1).tolist(), strict=True))},
         )
 
     @property
-    def _sizes(self) -> list[float]:
+    def _sorted_sizes(self) -> list[float]:
         return sorted(self.sizes)
 
-    def _attacked(self, batch: _Batch) -> _Outcome:
+    def _attack_batch(self, batch: _AttackBatch) -> _AttackOutcome:
         """What comes of a batch; only rows still right are attacked at the next size."""
         wrong, stuck = [batch.wrong], 0
-        for size in self._sizes:
+        for size in self._sorted_sizes:
             left, stuck = np.flatnonzero(~wrong[-1]), 0
             wrong.append(wrong[-1].copy())
             if len(left):
-                wrong[-1][left], stuck = self._attack(batch, left, size)
-        return _Outcome(np.stack(wrong), stuck, batch.box)
+                wrong[-1][left], stuck = self._attack_rows(batch, left, size)
+        return _AttackOutcome(np.stack(wrong), stuck, batch.box)
 
-    def _attack(self, batch: _Batch, left: Ints, size: float) -> tuple[Bools, int]:
+    def _attack_rows(self, batch: _AttackBatch, left: Ints, size: float) -> tuple[Bools, int]:
         inputs, labels = batch.inputs[left], batch.labels[left]
         radius = size * math.sqrt(inputs[0].numel()) if self.unit == "rms" else size
-        points = apgd(batch.logits_of, inputs, labels, size=radius, steps=self.steps, box=batch.box)
+        points = apgd(
+            batch.logits_of, inputs, labels, radius=radius, steps=self.steps, box=batch.box
+        )
         with torch_package().no_grad():
             fooled = batch.logits_of(points).argmax(dim=1) != labels
             stuck = ~fooled & (points == inputs).flatten(1).all(dim=1)
         return fooled.cpu().numpy(), int(stuck.sum())
 
 
-class _Outcome(NamedTuple):
+class _AttackOutcome(NamedTuple):
     """Which rows are wrong before and at each size; how many the largest size could not move."""
 
     wrong: Bools
@@ -109,7 +111,7 @@ class _Outcome(NamedTuple):
     box: Box | None
 
 
-class _Batch(NamedTuple):
+class _AttackBatch(NamedTuple):
     """Some rows as they are attacked, and which of them are wrong already."""
 
     logits_of: Callable[[Any], Any]
@@ -119,31 +121,37 @@ class _Batch(NamedTuple):
     box: Box | None
 
 
-def _batches(view: View) -> Iterator[_Batch]:
+def _iter_attack_batches(view: ModelView) -> Iterator[_AttackBatch]:
     """As many rows at once as the network is shown."""
     network, n, start = view.network, view.n, 0
     wrong = view.labels != view.outputs.classes
-    labels = network.columns(view.outputs.k)[view.labels]
-    for first in range(0, n, ROWS):
-        for inputs in network.batches(view.inputs(slice(first, first + ROWS))):
+    labels = network.class_columns(view.outputs.k)[view.labels]
+    for first in range(0, n, DEFAULT_BATCH_ROWS):
+        for inputs in network.batches(view.inputs(slice(first, first + DEFAULT_BATCH_ROWS))):
             rows = slice(start, start + len(inputs))
-            yield _batch(network, network.tensors(inputs), labels[rows], wrong[rows])
+            yield _make_attack_batch(
+                network, network.to_arguments(inputs), labels[rows], wrong[rows]
+            )
             start = rows.stop
-            if view.given.progress:
-                view.given.progress(start, n, f"attacking {view.name}")
+            if view.view_source.progress:
+                view.view_source.progress(start, n, f"attacking {view.name}")
 
 
-def _batch(network: Network, shown: Arguments, labels: Ints, wrong: Bools) -> _Batch:
-    inputs = shown.only
+def _make_attack_batch(
+    network: Network, arguments: ForwardArguments, labels: Ints, wrong: Bools
+) -> _AttackBatch:
+    inputs = arguments.single_tensor
 
     def logits_of(points: Any) -> Any:
-        return network.logits(shown._replace(placed=(points,)))
+        return network.logits(arguments._replace(args=(points,)))
 
     known = torch_package().as_tensor(labels, device=inputs.device)
-    return _Batch(logits_of, inputs, known, wrong, (0.0, 1.0) if shown.pixels else None)
+    return _AttackBatch(
+        logits_of, inputs, known, wrong, (0.0, 1.0) if arguments.is_pixels else None
+    )
 
 
-def _notes(parts: list[_Outcome], attacked: int, n: int) -> tuple[str, ...]:
+def _notes(parts: list[_AttackOutcome], attacked: int, n: int) -> tuple[str, ...]:
     """What must be known of an attack to believe it."""
     stuck = sum(part.stuck for part in parts)
     told = {

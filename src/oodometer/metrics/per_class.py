@@ -12,19 +12,23 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.core._metric_intervals import REPLICATES, between, of_replicates
-from oodometer.core.errors import NoAnswer
+from oodometer.core._metric_intervals import (
+    N_REPLICATES,
+    interval_from_replicates,
+    score_with_interval,
+)
+from oodometer.core.errors import NotApplicable
 from oodometer.core.protocols import Need, Score
 from oodometer.core.softmax_kernels import Bools, Floats, Ints
-from oodometer.core.stats import Z95, draw_counts, stream
-from oodometer.models.model_view import View
+from oodometer.core.stats import Z95, bootstrap_counts, rng_for
+from oodometer.models.model_view import ModelView
 
 # Of a class's hits, decisions and rows: what is divided, and what by.
 Ratio = Callable[[Ints, Ints, Ints], tuple[Ints, Ints]]
 # At most so many counts are held at once: a thousand classes may have a million pairs.
-CELLS = 2_000_000
+MAX_HELD_COUNTS = 2_000_000
 # Of fewer rows than this, neither a class's value nor an interval says much.
-FEW = 10
+MIN_CLASS_ROWS = 10
 
 
 @dataclass(frozen=True)
@@ -32,9 +36,9 @@ class F1:
     """The mean over classes of 2 · hits / (rows said to be of the class + rows that are).
 
     >>> from oodometer.core.predictions import Predictions
-    >>> from oodometer.models.model_view import Given
+    >>> from oodometer.models.model_view import ViewSource
     >>> said = Predictions.from_classes([0, 0, 0, 1], k=2, labels=[0, 0, 1, 1])
-    >>> F1().score(View(Given("toy", outputs=said))).by_class
+    >>> F1().score(ModelView(ViewSource("toy", outputs=said))).by_class
     {'0': 0.8, '1': 0.6666666666666666}
     """
 
@@ -44,9 +48,11 @@ class F1:
     assumes: ClassVar[str] = "how well rows of a class are found, and no others taken for them"
     paper: ClassVar[str] = "van Rijsbergen 1979"
 
-    def score(self, view: View) -> Score:
+    def score(self, view: ModelView) -> Score:
         """The mean, and the value of every class."""
-        return _drawn_again(view, self.name, lambda hits, said, true: (2 * hits, said + true))
+        return _bootstrap_class_mean(
+            view, self.name, lambda hits, said, true: (2 * hits, said + true)
+        )
 
 
 @dataclass(frozen=True)
@@ -54,9 +60,9 @@ class BalancedAccuracy:
     """The mean over classes of the accuracy on the rows of a class: hits / rows that are of it.
 
     >>> from oodometer.core.predictions import Predictions
-    >>> from oodometer.models.model_view import Given
+    >>> from oodometer.models.model_view import ViewSource
     >>> said = Predictions.from_classes([0, 0, 0, 1], k=2, labels=[0, 0, 0, 0])
-    >>> BalancedAccuracy().score(View(Given("toy", outputs=said))).value
+    >>> BalancedAccuracy().score(ModelView(ViewSource("toy", outputs=said))).value
     0.75
     """
 
@@ -66,9 +72,9 @@ class BalancedAccuracy:
     assumes: ClassVar[str] = "how often decisions are right where every class counts the same"
     paper: ClassVar[str] = "Brodersen et al., ICPR 2010"
 
-    def score(self, view: View) -> Score:
+    def score(self, view: ModelView) -> Score:
         """The mean, and the value of every class."""
-        return _drawn_again(view, self.name, lambda hits, said, true: (hits, true))
+        return _bootstrap_class_mean(view, self.name, lambda hits, said, true: (hits, true))
 
 
 @dataclass(frozen=True)
@@ -85,29 +91,29 @@ class Auroc:
     assumes: ClassVar[str] = "how well the probability of a class puts its rows before others"
     paper: ClassVar[str] = "DeLong et al., Biometrics 1988"
 
-    def score(self, view: View) -> Score:
+    def score(self, view: ModelView) -> Score:
         """The mean, and the value of every class."""
         labels, probs = view.labels, view.outputs.probs
         counts = np.bincount(labels, minlength=view.outputs.k)
         if counts.max() == view.n:
-            raise NoAnswer("all rows are of one class, and rows of two are compared")
+            raise NotApplicable("all rows are of one class, and rows of two are compared")
         present = counts > 0
         areas, errors = [], np.zeros(view.n)
         for j in np.flatnonzero(present):
             own = labels == j
-            wins = winning(np.ascontiguousarray(probs[:, j]), own)
+            wins = win_shares(np.ascontiguousarray(probs[:, j]), own)
             areas.append(wins[own].mean())
             side = np.where(own, counts[j], view.n - counts[j])
             # A side of one row does not differ from itself: its error is not known, and 0 here.
             errors += (wins - areas[-1]) / np.sqrt(side * np.maximum(side - 1, 1))
-        ends = _on_log_odds(float(np.mean(areas)), math.sqrt(errors @ errors) / len(areas))
-        return _of_classes(view, np.array(areas), present, ends=ends)
+        ends = _log_odds_interval(float(np.mean(areas)), math.sqrt(errors @ errors) / len(areas))
+        return _class_mean_score(view, np.array(areas), present, ends=ends)
 
 
-def winning(scores: Floats, positive: Bools) -> Floats:
+def win_shares(scores: Floats, positive: Bools) -> Floats:
     """The share of the other side that a row is rightly above, or rightly below; ties by half.
 
-    >>> winning(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
+    >>> win_shares(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
     array([1.  , 0.75, 0.75, 1.  ])
     """
     order = np.argsort(scores)
@@ -122,7 +128,7 @@ def winning(scores: Floats, positive: Bools) -> Floats:
     return wins
 
 
-def _on_log_odds(share: float, deviation: float) -> tuple[float, float]:
+def _log_odds_interval(share: float, deviation: float) -> tuple[float, float]:
     """The normal interval of log (share / (1 − share)), turned back: it stays between 0 and 1."""
     if not deviation or not 0 < share < 1:
         return share, share
@@ -131,30 +137,32 @@ def _on_log_odds(share: float, deviation: float) -> tuple[float, float]:
     return odds / (odds + far), odds / (odds + 1 / far)
 
 
-def _drawn_again(view: View, name: str, ratio: Ratio) -> Score:
+def _bootstrap_class_mean(view: ModelView, name: str, ratio: Ratio) -> Score:
     """The mean of a ratio a class, and its interval by the means of rows drawn again."""
     labels, k = view.labels.astype(np.int64), view.outputs.k
     pairs, counts = np.unique(labels * k + view.outputs.classes, return_counts=True)
-    rng, most = stream(view.given.seed, name), max(CELLS // len(pairs), 1)
+    rng, most = rng_for(view.view_source.seed, name), max(MAX_HELD_COUNTS // len(pairs), 1)
     means: list[float] = []
-    while len(means) < REPLICATES:
-        drawn = draw_counts(rng, counts, min(most, REPLICATES - len(means)))
-        means += np.nanmean(_ratios(drawn, pairs, k, ratio), axis=1).tolist()
-    values = _ratios(counts[None], pairs, k, ratio)[0]
+    while len(means) < N_REPLICATES:
+        drawn = bootstrap_counts(rng, counts, min(most, N_REPLICATES - len(means)))
+        means += np.nanmean(_class_ratios(drawn, pairs, k, ratio), axis=1).tolist()
+    values = _class_ratios(counts[None], pairs, k, ratio)[0]
     present = ~np.isnan(values)
-    ends = of_replicates(float(values[present].mean()), np.array(means))
-    return _of_classes(view, values[present], present, ends=ends)
+    ends = interval_from_replicates(float(values[present].mean()), np.array(means))
+    return _class_mean_score(view, values[present], present, ends=ends)
 
 
-def _ratios(rows: Ints, pairs: Ints, k: int, ratio: Ratio) -> Floats:
+def _class_ratios(rows: Ints, pairs: Ints, k: int, ratio: Ratio) -> Floats:
     """(replicates, k) of counts of pairs of label and decision; NaN where no row is of a class."""
     true, said = np.divmod(pairs, k)
-    real = _totals(rows, true, k)
-    above, below = ratio(_totals(rows * (true == said), true, k), _totals(rows, said, k), real)
+    real = _sum_by_class(rows, true, k)
+    above, below = ratio(
+        _sum_by_class(rows * (true == said), true, k), _sum_by_class(rows, said, k), real
+    )
     return np.where(real > 0, above / np.maximum(below, 1), np.nan)
 
 
-def _totals(rows: Ints, classes: Ints, k: int) -> Ints:
+def _sum_by_class(rows: Ints, classes: Ints, k: int) -> Ints:
     """Counts of pairs summed by class, (replicates, k)."""
     order = np.argsort(classes, kind="stable")
     found, starts = np.unique(classes[order], return_index=True)
@@ -163,16 +171,19 @@ def _totals(rows: Ints, classes: Ints, k: int) -> Ints:
     return totals
 
 
-def _of_classes(view: View, values: Floats, present: Bools, *, ends: tuple[float, float]) -> Score:
+def _class_mean_score(
+    view: ModelView, values: Floats, present: Bools, *, ends: tuple[float, float]
+) -> Score:
     """The mean of values of the classes present, and each by its name."""
     k, absent = len(present), len(present) - len(values)
     names = view.outputs.class_names or tuple(map(str, range(k)))
-    few = np.count_nonzero(np.bincount(view.labels, minlength=k)[present] < FEW)
+    few = np.count_nonzero(np.bincount(view.labels, minlength=k)[present] < MIN_CLASS_ROWS)
     told = {
         f"{absent:,} of {k:,} classes are left out, for no row is of them": absent > 0,
-        f"{few:,} of {k:,} classes have fewer than {FEW} rows, so this is rough": few > 0,
+        f"{few:,} of {k:,} classes have fewer than {MIN_CLASS_ROWS} rows, so this is rough": few
+        > 0,
     }
-    made = between(
+    made = score_with_interval(
         float(values.mean()), ends, notes=tuple(note for note, holds in told.items() if holds)
     )
     named = zip(np.flatnonzero(present), values, strict=True)

@@ -1,4 +1,4 @@
-"""Registry of metrics: the list of members, `every()` and `named()`."""
+"""Registry of metrics: the list of members, `available()` and `get()`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from oodometer.core.errors import UnknownName
 from oodometer.core.protocols import Metric
-from oodometer.core.registry import added, asked_for
+from oodometer.core.registry import load_entry_points, resolve_members
 from oodometer.metrics.adversarial import AdversarialError
 from oodometer.metrics.basic import CalibrationError, Error, NegativeLogLikelihood
 from oodometer.metrics.disparity import DemographicDisparity
@@ -22,9 +22,9 @@ __all__ = [
     "DemographicDisparity",
     "Error",
     "NegativeLogLikelihood",
-    "chosen",
-    "every",
-    "named",
+    "available",
+    "get",
+    "resolve_metrics",
 ]
 
 MEMBERS: tuple[Metric, ...] = (
@@ -39,20 +39,20 @@ MEMBERS: tuple[Metric, ...] = (
 )
 
 
-def every() -> tuple[Metric, ...]:
+def available() -> tuple[Metric, ...]:
     """All metrics: ours, and those that installed packages add."""
     needs = "metric: it needs name, label, needs, assumes, paper and score(view)"
-    others = added("oodometer.metrics", Metric, else_say=needs)  # type: ignore[type-abstract]
+    others = load_entry_points("oodometer.metrics", Metric, requirements=needs)  # type: ignore[type-abstract]
     return (*MEMBERS, *others)
 
 
-def named(name: str) -> Metric:
+def get(name: str) -> Metric:
     """The metric of that name.
 
-    >>> named("NLL")
+    >>> get("NLL")
     NegativeLogLikelihood()
     """
-    members = every()
+    members = available()
     plain = name.lower().replace("-", "_").replace(" ", "_")
     for member in members:
         if plain == member.name:
@@ -60,8 +60,8 @@ def named(name: str) -> Metric:
     raise UnknownName("metric", name, [member.name for member in members])
 
 
-def chosen(names: str | Metric | Sequence[str | Metric] | None) -> list[Metric]:
+def resolve_metrics(metrics: str | Metric | Sequence[str | Metric] | None) -> list[Metric]:
     """The metrics asked for, each once."""
-    if names is None:
-        return list(every())
-    return asked_for(names, Metric, what="metric", named=named)  # type: ignore[type-abstract]
+    if metrics is None:
+        return list(available())
+    return resolve_members(metrics, Metric, family="metric", get=get)  # type: ignore[type-abstract]

@@ -11,25 +11,25 @@ from typing import Any
 from oodometer.core.errors import InputError
 from oodometer.core.protocols import Model
 from oodometer.models import pickles
-from oodometer.models._raw_outputs import Form
+from oodometer.models._raw_outputs import OutputType
 from oodometer.models.base import Prepare
-from oodometer.models.function import FunctionModel, is_place, named_object
+from oodometer.models.function import FunctionModel, import_object, is_import_path
 from oodometer.models.http_endpoint import HttpModel
 from oodometer.models.huggingface import HuggingFaceModel
 from oodometer.models.onnx import OnnxModel
 from oodometer.models.sklearn import SklearnModel
 from oodometer.models.torch import TorchModel
-from oodometer.parallel.pickling import Place, placed
+from oodometer.parallel.pickling import ReopenSpec, with_reopen_spec
 
 # How files of data end.
-DATA = (".npz", ".npy", ".csv", ".parquet", ".arrow", ".feather")
+DATA_EXTENSIONS = (".npz", ".npy", ".csv", ".parquet", ".arrow", ".feather")
 # What all adapters take, by name.
-Settings = dict[str, Any]
+AdapterSettings = dict[str, Any]
 # Entry points that open folders: the name is that of the file that marks a folder of the format.
 FORMATS = "oodometer.model_formats"
 # By which door a worker opens a model that was opened here.
-DOOR = "oodometer.models:as_model"
-OPENS = (
+MODEL_OPENER = "oodometer.models:as_model"
+SUPPORTED_MODELS = (
     "an .onnx file, a Hugging Face folder, a model's folder of a pool, a .skops file, an http:// address, "
     "package.module:function, or with trust a pickle"
 )
@@ -40,9 +40,9 @@ def as_model(
     *,
     name: str | None = None,
     classes: Sequence[str] | None = None,
-    outputs: Form | None = None,
+    outputs: OutputType | None = None,
     prepare: Prepare | None = None,
-    batch: int | None = None,
+    batch_size: int | None = None,
     trust_pickle: bool = False,
 ) -> Model:
     """Whatever classifies, as a model.
@@ -54,41 +54,41 @@ def as_model(
     >>> as_model(lambda texts: [len(t) > 5 for t in texts], name="long").classify(["a text"]).classes
     array([1])
     """
-    shared: Settings = {
+    shared: AdapterSettings = {
         "name": name or "",
         "classes": classes,
         "outputs": outputs,
         "prepare": prepare,
-        "batch": batch,
+        "batch_size": batch_size,
     }
     if isinstance(thing, str | Path):
-        place = Place.of(DOOR, thing, {**shared, "trust_pickle": trust_pickle})
-        return placed(_open(thing, shared, trust_pickle=trust_pickle), place)
+        place = ReopenSpec.create(MODEL_OPENER, thing, {**shared, "trust_pickle": trust_pickle})
+        return with_reopen_spec(_open_location(thing, shared, trust_pickle=trust_pickle), place)
     return _adapt(thing, shared)
 
 
-def _adapt(thing: Any, shared: Settings) -> Model:
+def _adapt(thing: Any, settings: AdapterSettings) -> Model:
     """An object as a model, recognised without importing what it may come from."""
     if isinstance(thing, type):
         raise InputError(
             f"{thing.__name__} is a class, not a model. Give one of its objects, made and trained."
         )
     if isinstance(thing, Model):
-        return _as_it_is(thing, shared)
+        return _check_no_settings(thing, settings)
     if _is_torch(thing):
-        return TorchModel(thing, **shared)
+        return TorchModel(thing, **settings)
     if _is_estimator(thing):
-        return SklearnModel(thing, **shared)
+        return SklearnModel(thing, **settings)
     if callable(thing):
-        return FunctionModel(thing, **shared)
+        return FunctionModel(thing, **settings)
     raise InputError(
         f"A {type(thing).__name__} is no model. Give a callable, a scikit-learn estimator, a torch "
-        f"module, or {OPENS}."
+        f"module, or {SUPPORTED_MODELS}."
     )
 
 
-def _as_it_is(model: Model, shared: Settings) -> Model:
-    given = [setting for setting, value in shared.items() if value not in (None, "")]
+def _check_no_settings(model: Model, settings: AdapterSettings) -> Model:
+    given = [setting for setting, value in settings.items() if value not in (None, "")]
     if given:
         raise InputError(
             f"{model.name!r} is a model already, so {given[0]}= can't be set. "
@@ -112,29 +112,31 @@ def _is_estimator(thing: Any) -> bool:
     return hasattr(thing, "predict_proba") and hasattr(thing, "classes_")
 
 
-def _open(place: str | Path, shared: Settings, *, trust_pickle: bool) -> Model:
-    text, path = str(place), Path(place)
+def _open_location(location: str | Path, settings: AdapterSettings, *, trust_pickle: bool) -> Model:
+    text, path = str(location), Path(location)
     if text.startswith(("http://", "https://")):
-        return HttpModel(text, **shared)
+        return HttpModel(text, **settings)
     if path.is_dir():
         if load := _format_of(path):
-            return _loaded(load, path, shared)
-        return HuggingFaceModel(path, trust_pickle=trust_pickle, **shared)
+            return _loaded(load, path, settings)
+        return HuggingFaceModel(path, trust_pickle=trust_pickle, **settings)
     suffix = path.suffix.lower()
-    if suffix in _FILES:
+    if suffix in _FILE_OPENERS:
         if not path.is_file():
             raise InputError(f"There is no file {text!r}. Give the path of a file that is there.")
-        return _FILES[suffix](path, shared, trust_pickle)
-    if is_place(text):
-        name = shared["name"] or text.rpartition(":")[2]
-        return _adapt(named_object(text), {**shared, "name": name})
+        return _FILE_OPENERS[suffix](path, settings, trust_pickle)
+    if is_import_path(text):
+        name = settings["name"] or text.rpartition(":")[2]
+        return _adapt(import_object(text), {**settings, "name": name})
     what = "can't be opened" if path.exists() else "is no file or folder that is there"
-    raise InputError(f"{text!r} {what} as a model.{_hint(path)} What can be opened: {OPENS}.")
+    raise InputError(
+        f"{text!r} {what} as a model.{_hint(path)} What can be opened: {SUPPORTED_MODELS}."
+    )
 
 
 def _hint(path: Path) -> str:
     """What was probably meant."""
-    if path.suffix.lower() in DATA:
+    if path.suffix.lower() in DATA_EXTENSIONS:
         return " It looks like data: the model comes first, and the data after it."
     return f" Name its function: {path.stem}:classify, say." if path.suffix == ".py" else ""
 
@@ -150,28 +152,28 @@ def _format_of(folder: Path) -> Callable[[Path], Model] | None:
     return None
 
 
-def _loaded(load: Callable[[Path], Model], folder: Path, shared: Settings) -> Model:
+def _loaded(load: Callable[[Path], Model], folder: Path, shared: AdapterSettings) -> Model:
     name = shared.pop("name")
-    model: Any = _as_it_is(load(folder), shared)
+    model: Any = _check_no_settings(load(folder), shared)
     return replace(model, name=name) if name else model  # type: ignore[no-any-return]
 
 
-def _onnx(path: Path, shared: Settings, trust_pickle: bool) -> Model:
-    return OnnxModel(path, **shared)
+def _open_onnx(path: Path, settings: AdapterSettings, trust_pickle: bool) -> Model:
+    return OnnxModel(path, **settings)
 
 
-def _skops(path: Path, shared: Settings, trust_pickle: bool) -> Model:
+def _open_skops(path: Path, settings: AdapterSettings, trust_pickle: bool) -> Model:
     found = pickles.open_skops(path, trust_pickle=trust_pickle)
-    return _adapt(found, {**shared, "name": shared["name"] or path.stem})
+    return _adapt(found, {**settings, "name": settings["name"] or path.stem})
 
 
-def _pickle(path: Path, shared: Settings, trust_pickle: bool) -> Model:
+def _open_pickle(path: Path, settings: AdapterSettings, trust_pickle: bool) -> Model:
     found = pickles.open_pickle(path, trust_pickle=trust_pickle)
-    return _adapt(found, {**shared, "name": shared["name"] or path.stem})
+    return _adapt(found, {**settings, "name": settings["name"] or path.stem})
 
 
-_FILES: dict[str, Callable[[Path, Settings, bool], Model]] = {
-    ".onnx": _onnx,
-    ".skops": _skops,
-    **dict.fromkeys(pickles.SUFFIXES, _pickle),
+_FILE_OPENERS: dict[str, Callable[[Path, AdapterSettings, bool], Model]] = {
+    ".onnx": _open_onnx,
+    ".skops": _open_skops,
+    **dict.fromkeys(pickles.PICKLE_SUFFIXES, _open_pickle),
 }

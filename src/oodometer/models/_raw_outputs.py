@@ -12,26 +12,26 @@ from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
 from oodometer.core.softmax_kernels import Array
 
-Form = Literal["probs", "logits", "classes"]
-FORMS: tuple[Form, ...] = get_args(Form)
-Names = tuple[str, ...]
+OutputType = Literal["probs", "logits", "classes"]
+OUTPUT_TYPES: tuple[OutputType, ...] = get_args(OutputType)
+ClassNames = tuple[str, ...]
 
 
-class Answer(NamedTuple):
+class RawOutputs(NamedTuple):
     """Values as the model gave them, what they are, and the class names that the model knows.
 
     A form of None is told from the shape: (n,) is classes, (n, k) is probabilities.
     """
 
     values: Any
-    form: Form | None = None
-    names: Names | None = None
+    output_type: OutputType | None = None
+    class_names: ClassNames | None = None
 
 
-def one_line(error: BaseException) -> str:
+def exception_summary(error: BaseException) -> str:
     """The type of an exception and its message, on one short line.
 
-    >>> one_line(KeyError("age"))
+    >>> exception_summary(KeyError("age"))
     "KeyError: 'age'"
     """
     words = " ".join(str(error).split()).rstrip(". ")
@@ -39,18 +39,18 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {shown}" if shown else type(error).__name__
 
 
-def checked(answer: Answer, n: int, name: str) -> Answer:
+def check_row_count(raw: RawOutputs, n: int, name: str) -> RawOutputs:
     """The same with its values as an array that has one row an input."""
-    values = _array(answer.values, name)
+    values = _to_array(raw.values, name)
     if values.ndim == 0 or len(values) != n:
         rows = "a single value" if values.ndim == 0 else f"{len(values)} rows"
         raise InputError(
             f"The model {name!r} gave {rows} for {n} inputs. It must give one row an input."
         )
-    return answer._replace(values=values)
+    return raw._replace(values=values)
 
 
-def _array(values: Any, name: str) -> Array:
+def _to_array(values: Any, name: str) -> Array:
     if hasattr(values, "detach"):
         values = values.detach().cpu().numpy()
     try:
@@ -62,38 +62,38 @@ def _array(values: Any, name: str) -> Array:
         ) from error
 
 
-def joined(answers: Sequence[Answer], name: str) -> Answer:
+def concat_outputs(batches: Sequence[RawOutputs], name: str) -> RawOutputs:
     """One answer of those to successive batches."""
-    if len(answers) == 1:
-        return answers[0]
-    shapes = {answer.values.shape[1:] for answer in answers}
+    if len(batches) == 1:
+        return batches[0]
+    shapes = {answer.values.shape[1:] for answer in batches}
     if len(shapes) > 1:
         first, second = sorted(shapes)[:2]
         raise InputError(
             f"The model {name!r} gave rows of shape {first} for one batch and {second} for "
             "another. All rows must have as many classes."
         )
-    return answers[0]._replace(values=np.concatenate([answer.values for answer in answers]))
+    return batches[0]._replace(values=np.concatenate([answer.values for answer in batches]))
 
 
-def as_predictions(answer: Answer, name: str, classes: Names | None) -> Predictions:
+def as_predictions(raw: RawOutputs, name: str, classes: ClassNames | None) -> Predictions:
     """Predictions of a checked answer; a refusal names the model.
 
-    >>> as_predictions(Answer(np.array([[0.2, 0.8]])), "toy", ("cat", "dog")).class_names
+    >>> as_predictions(RawOutputs(np.array([[0.2, 0.8]])), "toy", ("cat", "dog")).class_names
     ('cat', 'dog')
     """
     try:
-        return _renamed(_through_the_door(answer, classes), classes)
+        return _apply_class_names(_build_predictions(raw, classes), classes)
     except InputError as error:
         words = str(error).replace("Predictions.from_logits", 'outputs="logits"')
         raise InputError(f"The model {name!r} gave what can't be used: {words}") from error
 
 
-def _through_the_door(answer: Answer, classes: Names | None) -> Predictions:
-    values, form, names = answer.values, answer.form, answer.names or classes
+def _build_predictions(raw: RawOutputs, classes: ClassNames | None) -> Predictions:
+    values, form, names = raw.values, raw.output_type, raw.class_names or classes
     form = form or ("classes" if values.ndim == 1 else "probs")
     if form == "classes":
-        return _hard(values, names)
+        return _from_hard_classes(values, names)
     if values.ndim == 1:
         raise InputError(
             f"{form} must have a column a class; got one value a row. "
@@ -103,7 +103,7 @@ def _through_the_door(answer: Answer, classes: Names | None) -> Predictions:
     return door(values, class_names=names)
 
 
-def _hard(values: Array, names: Names | None) -> Predictions:
+def _from_hard_classes(values: Array, names: ClassNames | None) -> Predictions:
     if values.dtype.kind == "O":
         values = np.asarray(values.tolist())
     if names is None and values.dtype.kind in "US":
@@ -112,13 +112,13 @@ def _hard(values: Array, names: Names | None) -> Predictions:
             "Pass their names, as classes=[…] or --classes."
         )
     if values.dtype.kind == "f":
-        _are_whole(values.ravel())
+        _check_whole_numbers(values.ravel())
     counted = values.dtype.kind in "iufb"
     k = len(names) if names is not None else max(2, int(values.max()) + 1) if counted else 2
     return Predictions.from_classes(values, k=k, class_names=names)
 
 
-def _are_whole(values: Array) -> None:
+def _check_whole_numbers(values: Array) -> None:
     wrong = np.flatnonzero(~(np.isfinite(values) & (np.floor(values) == values)))
     if wrong.size:
         raise InputError(
@@ -127,17 +127,17 @@ def _are_whole(values: Array) -> None:
         )
 
 
-def _renamed(made: Predictions, classes: Names | None) -> Predictions:
+def _apply_class_names(predictions: Predictions, classes: ClassNames | None) -> Predictions:
     """In the order of the classes where the model knows them, else with these as new names."""
-    known = made.class_names
+    known = predictions.class_names
     if classes is None or known is None or known == classes:
-        return made
+        return predictions
     shared = set(known) & set(classes)
     if shared and len(shared) == len(known) == len(classes):
-        return made.in_class_order(classes)
+        return predictions.reorder_classes(classes)
     if shared or len(known) != len(classes):
         raise InputError(
             f"its classes are {', '.join(known[:8])}, but classes= says {', '.join(classes[:8])}. "
             "Give the same names in any order, or a new name for each in the model's order."
         )
-    return replace(made, class_names=classes)
+    return replace(predictions, class_names=classes)

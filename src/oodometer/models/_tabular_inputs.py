@@ -10,11 +10,11 @@ from oodometer.core.errors import InputError
 from oodometer.core.softmax_kernels import Array
 
 
-def matrix(table: Any, name: str) -> Array:
-    """The columns side by side, as floats; `name` is the model that asks.
+def to_matrix(table: Any, model_name: str) -> Array:
+    """The columns side by side, as floats; `model_name` is the model that asks.
 
     >>> import pyarrow
-    >>> matrix(pyarrow.table({"age": [40, 50], "dose": [0.5, 1.5]}), "toy")
+    >>> to_matrix(pyarrow.table({"age": [40, 50], "dose": [0.5, 1.5]}), "toy")
     array([[40. ,  0.5],
            [50. ,  1.5]])
     """
@@ -22,7 +22,7 @@ def matrix(table: Any, name: str) -> Array:
     for column, values in columns.items():
         if values.dtype.kind not in "fiub":
             raise InputError(
-                f"The model {name!r} takes numbers without names, and the column {column!r} holds "
+                f"The model {model_name!r} takes numbers without names, and the column {column!r} holds "
                 "none. Give a model that was fitted on a data frame, or pass prepare=…."
             )
     return np.column_stack([values.astype(np.float64) for values in columns.values()])

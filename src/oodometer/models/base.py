@@ -9,27 +9,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from oodometer.core.errors import InputError, OodometerError, UnknownName
-from oodometer.core.inputs import Inputs, kind_of, take
+from oodometer.core.inputs import Inputs, infer_kind, take
 from oodometer.core.predictions import Predictions
 from oodometer.models._raw_outputs import (
-    FORMS,
-    Answer,
-    Form,
+    OUTPUT_TYPES,
+    OutputType,
+    RawOutputs,
     as_predictions,
-    checked,
-    joined,
-    one_line,
+    check_row_count,
+    concat_outputs,
+    exception_summary,
 )
-from oodometer.parallel.pickling import Placed
+from oodometer.parallel.pickling import ReopenOnUnpickle
 
 Prepare = Callable[[Inputs], Any]
 # As many images at once as have so many pixels, within these bounds: what a network makes of a
 # batch then stays in cache. Of 32 by 32 pixels 64 are a fifth faster than 256 on two cores.
-PIXELS, LEAST, MOST = 64 * 32 * 32, 16, 256
+BATCH_PIXELS, MIN_BATCH_ROWS, MAX_BATCH_ROWS = 64 * 32 * 32, 16, 256
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Adapter(Placed, ABC):
+class ModelAdapter(ReopenOnUnpickle, ABC):
     """A foreign classifier as a model.
 
     name      how it is called in tables; told from the thing where it is not given
@@ -41,15 +41,15 @@ class Adapter(Placed, ABC):
 
     name: str = ""
     classes: Sequence[str] | None = None
-    outputs: Form | None = None
+    outputs: OutputType | None = None
     prepare: Prepare | None = None
-    batch: int | None = None
+    batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        if self.outputs is not None and self.outputs not in FORMS:
-            raise UnknownName("kind of outputs", str(self.outputs), FORMS)
-        if self.batch is not None and self.batch < 1:
-            raise InputError(f"batch must be 1 or more; got {self.batch}. It counts rows.")
+        if self.outputs is not None and self.outputs not in OUTPUT_TYPES:
+            raise UnknownName("kind of outputs", str(self.outputs), OUTPUT_TYPES)
+        if self.batch_size is not None and self.batch_size < 1:
+            raise InputError(f"batch must be 1 or more; got {self.batch_size}. It counts rows.")
         if isinstance(self.classes, str):
             raise InputError(
                 f"classes must be a list of names; got the text {self.classes!r}. "
@@ -57,7 +57,7 @@ class Adapter(Placed, ABC):
             )
         if self.classes is not None:
             self._set("classes", tuple(str(name) for name in self.classes))
-        self._set("name", self.name or self.given_name())
+        self._set("name", self.name or self.default_name())
 
     def _set(self, field: str, value: Any) -> None:
         # Settings are frozen; what is opened at the door is put beside them once.
@@ -67,46 +67,46 @@ class Adapter(Placed, ABC):
         return f"{type(self).__name__}({self.name!r})"
 
     @abstractmethod
-    def given_name(self) -> str:
+    def default_name(self) -> str:
         """The name where the user gives none."""
 
     @abstractmethod
-    def answer(self, inputs: Inputs) -> Answer:
+    def raw_outputs(self, inputs: Inputs) -> RawOutputs:
         """What the thing says of some rows."""
 
-    def rows_at_once(self, inputs: Inputs) -> int:
+    def rows_per_batch(self, inputs: Inputs) -> int:
         """How many rows are shown at once: all, unless `batch` says otherwise."""
-        return self.batch or len(inputs)
+        return self.batch_size or len(inputs)
 
     def classify(self, inputs: Inputs) -> Predictions:
         """What it says of every input of a batch, in order."""
-        kind_of(inputs)
+        infer_kind(inputs)
         n = len(inputs)
         if n == 0:
             raise InputError(
                 f"The model {self.name!r} was shown no rows. A batch has one row or more."
             )
-        step = min(self.rows_at_once(inputs), n)
+        step = min(self.rows_per_batch(inputs), n)
         parts = (take(inputs, slice(i, i + step)) for i in range(0, n, step))
-        answers = [self._asked(part) for part in ([inputs] if step == n else parts)]
-        return self.named(joined(answers, self.name))
+        answers = [self._run_batch(part) for part in ([inputs] if step == n else parts)]
+        return self.to_predictions(concat_outputs(answers, self.name))
 
-    def named(self, answer: Answer) -> Predictions:
+    def to_predictions(self, raw: RawOutputs) -> Predictions:
         """What it said, with the names of the classes."""
         classes = None if self.classes is None else tuple(self.classes)
-        return as_predictions(answer, self.name, classes)
+        return as_predictions(raw, self.name, classes)
 
-    def _asked(self, inputs: Inputs) -> Answer:
+    def _run_batch(self, inputs: Inputs) -> RawOutputs:
         try:
-            answer = self.answer(inputs)
+            answer = self.raw_outputs(inputs)
         except OodometerError:
             raise
         except (Exception, SystemExit) as error:
             raise InputError(
-                f"The model {self.name!r} failed on {described(inputs)}: {one_line(error)}. "
+                f"The model {self.name!r} failed on {describe_inputs(inputs)}: {exception_summary(error)}. "
                 "Pass prepare=… to make of a batch what the model takes."
             ) from error
-        return checked(answer, len(inputs), self.name)
+        return check_row_count(answer, len(inputs), self.name)
 
 
 def check_scaling(mean: Sequence[float] | None, std: Sequence[float] | None) -> None:
@@ -117,24 +117,24 @@ def check_scaling(mean: Sequence[float] | None, std: Sequence[float] | None) -> 
         raise InputError(f"std must be above 0 in every channel; got {list(std)}.")
 
 
-def rows_that_fit(inputs: Inputs) -> int:
+def default_batch_size(inputs: Inputs) -> int:
     """How many rows a network is shown at once: 256, or fewer large images.
 
     >>> import numpy as np
-    >>> rows_that_fit(np.zeros((1000, 32, 32, 3), dtype=np.uint8))
+    >>> default_batch_size(np.zeros((1000, 32, 32, 3), dtype=np.uint8))
     64
     """
-    pixels = math.prod(inputs.shape[1:3]) if kind_of(inputs) == "images" else 1
-    return max(LEAST, min(MOST, PIXELS // pixels))
+    pixels = math.prod(inputs.shape[1:3]) if infer_kind(inputs) == "images" else 1
+    return max(MIN_BATCH_ROWS, min(MAX_BATCH_ROWS, BATCH_PIXELS // pixels))
 
 
-def described(inputs: Inputs) -> str:
+def describe_inputs(inputs: Inputs) -> str:
     """A batch in a few words.
 
-    >>> described(["a", "b"])
+    >>> describe_inputs(["a", "b"])
     '2 rows of text'
     """
-    kind = kind_of(inputs)
+    kind = infer_kind(inputs)
     if kind in ("images", "vectors"):
         return f"{len(inputs)} {kind} of shape {inputs.shape[1:]}"
     words = {"text": "rows of text", "pairs": "pairs of texts", "table": "rows of a table"}

@@ -15,14 +15,14 @@ from typing import Any
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import Inputs, is_table
 from oodometer.core.optional_imports import require
-from oodometer.models._raw_outputs import Answer, one_line
-from oodometer.models.base import Adapter
+from oodometer.models._raw_outputs import RawOutputs, exception_summary
+from oodometer.models.base import ModelAdapter
 
-_PLACE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+_IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FunctionModel(Adapter):
+class FunctionModel(ModelAdapter):
     """A callable from a batch to classes (n,), or to probabilities (n, k).
 
     Images come as uint8 arrays, vectors as float arrays, text and pairs as lists, tables as
@@ -42,52 +42,52 @@ class FunctionModel(Adapter):
                 f"{self.function!r} can't be called on a batch. Give a function, or an object "
                 "that can be called."
             )
-        if _takes_nothing(self.function):
+        if _takes_no_arguments(self.function):
             raise InputError(
                 f"The function {self.name!r} takes no inputs, so it is no model. "
                 f"If it makes one, give what it makes: {self.name}()."
             )
 
-    def given_name(self) -> str:
+    def default_name(self) -> str:
         """The function's own name, or its class's."""
         return str(getattr(self.function, "__name__", type(self.function).__name__))
 
-    def answer(self, inputs: Inputs) -> Answer:
+    def raw_outputs(self, inputs: Inputs) -> RawOutputs:
         """What the function gives."""
-        return Answer(self.function((self.prepare or _plain)(inputs)), self.outputs)
+        return RawOutputs(self.function((self.prepare or _to_function_input)(inputs)), self.outputs)
 
 
-def _plain(inputs: Inputs) -> Any:
+def _to_function_input(inputs: Inputs) -> Any:
     if not is_table(inputs):
         return inputs
     require("pandas", extra="tables", purpose="Showing a table to a function")
     return inputs.to_pandas()
 
 
-def _takes_nothing(function: Callable[[Any], Any]) -> bool:
+def _takes_no_arguments(function: Callable[[Any], Any]) -> bool:
     try:
         return not inspect.signature(function).parameters
     except (TypeError, ValueError):  # some compiled callables don't say
         return False
 
 
-def is_place(text: str) -> bool:
+def is_import_path(text: str) -> bool:
     """Whether a text reads like `package.module:function`.
 
-    >>> is_place("my.scores:classify"), is_place("model.onnx")
+    >>> is_import_path("my.scores:classify"), is_import_path("model.onnx")
     (True, False)
     """
-    return _PLACE.fullmatch(text) is not None
+    return _IMPORT_PATH.fullmatch(text) is not None
 
 
-def named_object(place: str) -> Any:
+def import_object(import_path: str) -> Any:
     """What `package.module:function` points to; the current folder is searched first.
 
-    >>> named_object("math:sqrt")(4.0)
+    >>> import_object("math:sqrt")(4.0)
     2.0
     """
-    module_name, _, path = place.partition(":")
-    found = _module(module_name)
+    module_name, _, path = import_path.partition(":")
+    found = _import_module(module_name)
     for part in path.split("."):
         if not hasattr(found, part):
             public = [name for name in vars(found) if not name.startswith("_")]
@@ -98,24 +98,24 @@ def named_object(place: str) -> Any:
     return found
 
 
-def _module(name: str) -> Any:
+def _import_module(name: str) -> Any:
     with _current_folder_first():
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-                raise _failed(name, error) from error
+                raise _import_failure(name, error) from error
             raise InputError(
                 f"There is no module {error.name!r}. It is looked for in the current folder and "
                 "among the installed packages; write package.module:function."
             ) from error
         except (Exception, SystemExit) as error:
-            raise _failed(name, error) from error
+            raise _import_failure(name, error) from error
 
 
-def _failed(name: str, error: BaseException) -> InputError:
+def _import_failure(name: str, error: BaseException) -> InputError:
     return InputError(
-        f"Importing {name!r} failed: {one_line(error)}. "
+        f"Importing {name!r} failed: {exception_summary(error)}. "
         f"It must be possible to import it: try python -c 'import {name}'."
     )
 

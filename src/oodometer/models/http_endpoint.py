@@ -22,21 +22,21 @@ import numpy as np
 
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import Inputs, is_table
-from oodometer.models._raw_outputs import FORMS, Answer, one_line
-from oodometer.models.base import Adapter
+from oodometer.models._raw_outputs import OUTPUT_TYPES, RawOutputs, exception_summary
+from oodometer.models.base import ModelAdapter
 
-ROWS = 64
-LARGEST = 256 * 1024 * 1024
+DEFAULT_REQUEST_ROWS = 64
+MAX_RESPONSE_BYTES = 256 * 1024 * 1024
 # No wait between two tries is longer than this, whatever the server asks for.
-LONGEST_WAIT = 60.0
+MAX_WAIT_SECONDS = 60.0
 
 
-class _Failure(NamedTuple):
+class _RequestFailure(NamedTuple):
     """Why a try failed, whether another may do better, and how long the server says to wait."""
 
-    why: str
-    again: bool
-    wait: float | None = None
+    reason: str
+    is_retryable: bool
+    retry_after_seconds: float | None = None
 
 
 class _NoRedirects(request.HTTPRedirectHandler):
@@ -47,7 +47,7 @@ class _NoRedirects(request.HTTPRedirectHandler):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class HttpModel(Adapter):
+class HttpModel(ModelAdapter):
     """A classifier behind an address; the format is above.
 
     A try ends after `timeout` seconds. Time-outs, lost connections and the answers 429 and 5xx are
@@ -77,21 +77,21 @@ class HttpModel(Adapter):
                 f"{self.retries} and {self.pause}."
             )
 
-    def given_name(self) -> str:
+    def default_name(self) -> str:
         """The host and the path, without a password."""
         parts = urlsplit(self.url)
         return parts.netloc.rpartition("@")[2] + parts.path.rstrip("/")
 
-    def rows_at_once(self, inputs: Inputs) -> int:
+    def rows_per_batch(self, inputs: Inputs) -> int:
         """64 rows a request."""
-        return self.batch or ROWS
+        return self.batch_size or DEFAULT_REQUEST_ROWS
 
-    def answer(self, inputs: Inputs) -> Answer:
+    def raw_outputs(self, inputs: Inputs) -> RawOutputs:
         """What the server says."""
-        rows = (self.prepare or _plain)(inputs)
-        reply = self._reply(json.dumps({"inputs": rows}).encode())
-        given = [form for form in FORMS if isinstance(reply, dict) and form in reply]
-        wanted = [self.outputs] if self.outputs else list(FORMS)
+        rows = (self.prepare or _to_json_rows)(inputs)
+        reply = self._post_with_retries(json.dumps({"inputs": rows}).encode())
+        given = [form for form in OUTPUT_TYPES if isinstance(reply, dict) and form in reply]
+        wanted = [self.outputs] if self.outputs else list(OUTPUT_TYPES)
         found = [form for form in wanted if form in given]
         if len(found) != 1:
             said = f"the keys {sorted(reply)}" if isinstance(reply, dict) else "no object"
@@ -99,80 +99,90 @@ class HttpModel(Adapter):
                 f"The model {self.name!r} answered with {said[:200]}. It must answer with one of "
                 f"the keys {', '.join(wanted)}."
             )
-        return Answer(reply[found[0]], found[0])
+        return RawOutputs(reply[found[0]], found[0])
 
-    def _reply(self, body: bytes) -> Any:
+    def _post_with_retries(self, body: bytes) -> Any:
         tries = 0
         while True:
-            reply = self._tried(body)
+            reply = self._post_once(body)
             tries += 1
             if isinstance(reply, bytes):
-                return _parsed(reply, self.name)
-            if not reply.again or tries > self.retries:
+                return _parse_json(reply, self.name)
+            if not reply.is_retryable or tries > self.retries:
                 break
-            wait = self.pause * 2 ** (tries - 1) if reply.wait is None else reply.wait
-            time.sleep(min(wait, LONGEST_WAIT))
+            wait = (
+                self.pause * 2 ** (tries - 1)
+                if reply.retry_after_seconds is None
+                else reply.retry_after_seconds
+            )
+            time.sleep(min(wait, MAX_WAIT_SECONDS))
         times = "" if tries == 1 else f" after {tries} tries"
         raise InputError(
-            f"The model at {self.url} did not answer{times}: {reply.why}. "
+            f"The model at {self.url} did not answer{times}: {reply.reason}. "
             "See that it runs and takes the format that oodometer.models.http_endpoint describes."
         )
 
-    def _tried(self, body: bytes) -> bytes | _Failure:
+    def _post_once(self, body: bytes) -> bytes | _RequestFailure:
         # An empty table of proxies is none at all, whatever the environment says.
         opener = request.build_opener(request.ProxyHandler({}), _NoRedirects())
         headers = {"Content-Type": "application/json", **self.headers}
         asked = request.Request(self.url, data=body, headers=headers, method="POST")
         try:
             with opener.open(asked, timeout=self.timeout) as response:
-                return _read(response, time.monotonic() + self.timeout)
+                return _read_body(response, time.monotonic() + self.timeout)
         except error.HTTPError as refusal:
             with refusal:
-                return _refused(refusal)
+                return _failure_from_status(refusal)
         except TimeoutError:
-            return _Failure(f"no answer within {self.timeout:g} seconds", again=True)
+            return _RequestFailure(f"no answer within {self.timeout:g} seconds", is_retryable=True)
         except (OSError, http.client.HTTPException) as lost:
             cause = lost.reason if isinstance(lost, error.URLError) else lost
             if isinstance(cause, TimeoutError):
-                return _Failure(f"no answer within {self.timeout:g} seconds", again=True)
-            shown = one_line(cause) if isinstance(cause, BaseException) else str(cause)
-            return _Failure(shown, again=True)
+                return _RequestFailure(
+                    f"no answer within {self.timeout:g} seconds", is_retryable=True
+                )
+            shown = exception_summary(cause) if isinstance(cause, BaseException) else str(cause)
+            return _RequestFailure(shown, is_retryable=True)
 
 
-def _plain(inputs: Inputs) -> Any:
+def _to_json_rows(inputs: Inputs) -> Any:
     if is_table(inputs):
         return inputs.to_pylist()
     return inputs.tolist() if isinstance(inputs, np.ndarray) else inputs
 
 
-def _read(response: Any, deadline: float) -> bytes | _Failure:
+def _read_body(response: Any, deadline: float) -> bytes | _RequestFailure:
     """The body, unless it is too long in size or in time."""
     parts, size = [], 0
     while part := response.read1(1 << 20):
         parts.append(part)
         size += len(part)
-        if size > LARGEST:
-            return _Failure(f"its answer is larger than {LARGEST >> 20} MB", again=False)
+        if size > MAX_RESPONSE_BYTES:
+            return _RequestFailure(
+                f"its answer is larger than {MAX_RESPONSE_BYTES >> 20} MB", is_retryable=False
+            )
         if time.monotonic() > deadline:
             raise TimeoutError
     return b"".join(parts)
 
 
-def _refused(refusal: error.HTTPError) -> _Failure:
+def _failure_from_status(refusal: error.HTTPError) -> _RequestFailure:
     code, place = refusal.code, refusal.headers.get("Location")
     if 300 <= code < 400:
         why = f"it redirects to {place}, and inputs go to the given address alone"
-        return _Failure(why, again=False)
+        return _RequestFailure(why, is_retryable=False)
     try:
         body = " ".join(refusal.read(1000).decode("utf-8", "replace").split())[:200]
     except (OSError, http.client.HTTPException):
         body = ""
     why = f"{code} {refusal.reason}" + (f": {body}" if body else "")
     after = refusal.headers.get("Retry-After", "")
-    return _Failure(why, code == 429 or code >= 500, float(after) if after.isdecimal() else None)
+    return _RequestFailure(
+        why, code == 429 or code >= 500, float(after) if after.isdecimal() else None
+    )
 
 
-def _parsed(body: bytes, name: str) -> Any:
+def _parse_json(body: bytes, name: str) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as problem:

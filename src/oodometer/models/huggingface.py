@@ -11,25 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.core.errors import InputError, MissingExtra, NoAnswer
-from oodometer.core.inputs import Inputs, Kind, kind_of
+from oodometer.core.errors import InputError, MissingExtra, NotApplicable
+from oodometer.core.inputs import InputKind, Inputs, infer_kind
 from oodometer.core.optional_imports import has_tokenizer, quiet_transformers, require
 from oodometer.core.softmax_kernels import Array
-from oodometer.models._raw_outputs import Answer, Names, one_line
-from oodometer.models.base import Adapter
-from oodometer.models.introspection.network import Arguments, Network
-from oodometer.models.pickles import refuse
-from oodometer.models.torch import best_device, first_tensor, torch_package
+from oodometer.models._raw_outputs import ClassNames, RawOutputs, exception_summary
+from oodometer.models.base import ModelAdapter
+from oodometer.models.introspection.network import ForwardArguments, Network
+from oodometer.models.pickles import untrusted_pickle_error
+from oodometer.models.torch import best_device, extract_scores, torch_package
 
-TEXTS, IMAGES = 64, 32
-TASKS: dict[str, tuple[Kind, ...]] = {
+TEXT_BATCH_ROWS, IMAGE_BATCH_ROWS = 64, 32
+TASK_INPUT_KINDS: dict[str, tuple[InputKind, ...]] = {
     "SequenceClassification": ("text", "pairs"),
     "ImageClassification": ("images",),
 }
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class HuggingFaceModel(Adapter):
+class HuggingFaceModel(ModelAdapter):
     """A folder with config.json, safetensors, and a tokenizer or an image processor.
 
     Texts and pairs are cut to what the network can take, and shown in order of length so that
@@ -42,90 +42,94 @@ class HuggingFaceModel(Adapter):
     _: KW_ONLY
     device: str = ""
     trust_pickle: bool = False
-    network: Any = field(default=None, init=False)
+    module: Any = field(default=None, init=False)
     reader: Any = field(default=None, init=False)
-    kinds: tuple[Kind, ...] = field(default=(), init=False)
+    kinds: tuple[InputKind, ...] = field(default=(), init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         folder = Path(self.folder)
         self._set("device", self.device or best_device())
-        task, weights = _task(folder), _weights(folder, trust_pickle=self.trust_pickle)
-        network, missing = _opened(folder, f"AutoModelFor{task}", use_safetensors=weights)
+        task, weights = _task(folder), _has_safetensors(folder, trust_pickle=self.trust_pickle)
+        network, missing = _load_network(folder, f"AutoModelFor{task}", use_safetensors=weights)
         if missing:
             raise InputError(
                 f"{str(folder)!r} lacks weights that its classifier needs: {missing[0]}. "
                 "Save the whole fine-tuned classifier with save_pretrained."
             )
-        self._set("kinds", TASKS[task])
-        self._set("network", network.to(self.device).eval())
-        self._set("reader", _reader(folder, task) if self.prepare is None else None)
+        self._set("kinds", TASK_INPUT_KINDS[task])
+        self._set("module", network.to(self.device).eval())
+        self._set("reader", _load_reader(folder, task) if self.prepare is None else None)
 
-    def given_name(self) -> str:
+    def default_name(self) -> str:
         """The folder's name."""
         return Path(self.folder).resolve().name
 
     @property
-    def names(self) -> Names | None:
+    def class_names(self) -> ClassNames | None:
         """What id2label calls the classes, unless it just counts them."""
-        labels = self.network.config.id2label
+        labels = self.module.config.id2label
         names = tuple(str(labels[j]) for j in sorted(labels))
         return None if all(name == f"LABEL_{j}" for j, name in enumerate(names)) else names
 
-    def rows_at_once(self, inputs: Inputs) -> int:
+    def rows_per_batch(self, inputs: Inputs) -> int:
         """Texts are batched by length, so all of them are looked at; images by 32."""
-        if self.prepare is None and kind_of(inputs) != "images":
+        if self.prepare is None and infer_kind(inputs) != "images":
             return len(inputs)
-        return self.batch or IMAGES
+        return self.batch_size or IMAGE_BATCH_ROWS
 
-    def answer(self, inputs: Inputs) -> Answer:
+    def raw_outputs(self, inputs: Inputs) -> RawOutputs:
         """Logits, in the order of the inputs."""
         if self.prepare is not None:
             logits = self._logits(self.prepare(inputs))
-        elif self._checked(inputs) == "images":
-            logits = self._logits(self._pixels(inputs))
+        elif self._validate_kind(inputs) == "images":
+            logits = self._logits(self._image_arguments(inputs))
         else:
-            logits = self._of_texts(inputs)
-        return Answer(logits, self.outputs or "logits", self.names)
+            logits = self._text_logits(inputs)
+        return RawOutputs(logits, self.outputs or "logits", self.class_names)
 
-    def opened(self) -> Network:
+    def network(self) -> Network:
         """Its network, for measures that look into it."""
         form = self.outputs or "logits"
         if form == "classes":
-            raise NoAnswer(f"{self.name!r} gives classes alone")
+            raise NotApplicable(f"{self.name!r} gives classes alone")
         return Network(
             name=self.name,
-            module=self.network,
-            tensors=self._shown,
-            scaled=lambda shown: shown,
-            scores=first_tensor,
-            form=form,
-            predictions=lambda values: self.named(Answer(values, form, self.names)),
-            rows=lambda inputs: 1 if self._alone else self.batch or IMAGES,
+            module=self.module,
+            to_arguments=self._to_arguments,
+            normalize=lambda shown: shown,
+            extract_scores=extract_scores,
+            score_type=form,
+            to_predictions=lambda values: self.to_predictions(
+                RawOutputs(values, form, self.class_names)
+            ),
+            rows_per_batch=lambda inputs: (
+                1 if self._cannot_pad else self.batch_size or IMAGE_BATCH_ROWS
+            ),
         )
 
     @property
-    def _alone(self) -> bool:
+    def _cannot_pad(self) -> bool:
         """Whether texts are shown one by one, for there is no token to pad with."""
         return hasattr(self.reader, "pad_token") and self.reader.pad_token is None
 
-    def _shown(self, inputs: Inputs) -> Arguments:
+    def _to_arguments(self, inputs: Inputs) -> ForwardArguments:
         """What the network is called with, for all inputs at once."""
         if self.prepare is not None:
             named = self.prepare(inputs)
-        elif self._checked(inputs) == "images":
-            named = self._pixels(inputs)
+        elif self._validate_kind(inputs) == "images":
+            named = self._image_arguments(inputs)
         else:
-            named = self._padded(self._tokens(inputs), range(len(inputs)))
+            named = self._pad_tokens(self._tokenize(inputs), range(len(inputs)))
         if set(named) == {"pixel_values"}:  # images are the first argument of every such network
-            return Arguments((self._moved(named["pixel_values"]),), {})
-        return Arguments((), {key: self._moved(values) for key, values in named.items()})
+            return ForwardArguments((self._to_device(named["pixel_values"]),), {})
+        return ForwardArguments((), {key: self._to_device(values) for key, values in named.items()})
 
-    def _moved(self, values: Any) -> Any:
+    def _to_device(self, values: Any) -> Any:
         return torch_package().as_tensor(values).to(self.device)
 
-    def _checked(self, inputs: Inputs) -> Kind:
-        kind = kind_of(inputs)
+    def _validate_kind(self, inputs: Inputs) -> InputKind:
+        kind = infer_kind(inputs)
         if kind not in self.kinds:
             raise InputError(
                 f"The model {self.name!r} takes {' and '.join(self.kinds)}, not {kind}. "
@@ -133,39 +137,41 @@ class HuggingFaceModel(Adapter):
             )
         return kind
 
-    def _pixels(self, inputs: Inputs) -> Any:
-        return self.reader(images=_coloured(inputs), return_tensors="pt")
+    def _image_arguments(self, inputs: Inputs) -> Any:
+        return self.reader(images=_to_rgb_images(inputs), return_tensors="pt")
 
-    def _tokens(self, inputs: Inputs) -> Any:
+    def _tokenize(self, inputs: Inputs) -> Any:
         sides = (
-            [inputs] if kind_of(inputs) == "text" else [list(s) for s in zip(*inputs, strict=True)]
+            [inputs]
+            if infer_kind(inputs) == "text"
+            else [list(s) for s in zip(*inputs, strict=True)]
         )
-        return self.reader(*sides, truncation=True, max_length=self._longest())
+        return self.reader(*sides, truncation=True, max_length=self._max_tokens())
 
-    def _of_texts(self, inputs: Inputs) -> Array:
-        tokens = self._tokens(inputs)
+    def _text_logits(self, inputs: Inputs) -> Array:
+        tokens = self._tokenize(inputs)
         order = np.argsort([len(ids) for ids in tokens["input_ids"]], kind="stable")
-        step = 1 if self._alone else self.batch or TEXTS
+        step = 1 if self._cannot_pad else self.batch_size or TEXT_BATCH_ROWS
         parts = [order[start : start + step] for start in range(0, len(order), step)]
-        logits = np.concatenate([self._logits(self._padded(tokens, part)) for part in parts])
+        logits = np.concatenate([self._logits(self._pad_tokens(tokens, part)) for part in parts])
         return logits[np.argsort(order)]
 
-    def _padded(self, tokens: Any, rows: Any) -> Any:
+    def _pad_tokens(self, tokens: Any, rows: Any) -> Any:
         some = {key: [values[i] for i in rows] for key, values in tokens.items()}
         if len(rows) == 1:
             return {key: torch_package().tensor(values) for key, values in some.items()}
         with quiet_transformers():
             return self.reader.pad(some, return_tensors="pt")
 
-    def _longest(self) -> int:
-        places = getattr(self.network.config, "max_position_embeddings", None)
+    def _max_tokens(self) -> int:
+        places = getattr(self.module.config, "max_position_embeddings", None)
         return min(int(self.reader.model_max_length), int(places or 2**31), 2**31)
 
     def _logits(self, arguments: Any) -> Array:
         torch = torch_package()
-        named = {key: self._moved(values) for key, values in arguments.items()}
+        named = {key: self._to_device(values) for key, values in arguments.items()}
         with torch.inference_mode():
-            logits: Array = self.network(**named).logits.float().cpu().numpy()
+            logits: Array = self.module(**named).logits.float().cpu().numpy()
         return logits
 
 
@@ -180,16 +186,16 @@ def _task(folder: Path) -> str:
             "model comes first and the data after it."
         ) from error
     built = [str(name) for name in config.get("architectures") or []]
-    for task in TASKS:
+    for task in TASK_INPUT_KINDS:
         if any(name.endswith(f"For{task}") for name in built):
             return task
     raise InputError(
         f"{str(folder)!r} holds {', '.join(built) or 'no named architecture'}, which is no "
-        f"classifier here. It must end in {' or '.join(f'For{task}' for task in TASKS)}."
+        f"classifier here. It must end in {' or '.join(f'For{task}' for task in TASK_INPUT_KINDS)}."
     )
 
 
-def _weights(folder: Path, *, trust_pickle: bool) -> bool:
+def _has_safetensors(folder: Path, *, trust_pickle: bool) -> bool:
     """Whether weights are safetensors; pickled ones must be trusted."""
     if any(folder.glob("*.safetensors")):
         return True
@@ -197,13 +203,13 @@ def _weights(folder: Path, *, trust_pickle: bool) -> bool:
     if pickled is None:
         raise InputError(f"{str(folder)!r} has no weights. There must be a *.safetensors file.")
     if not trust_pickle:
-        raise refuse(pickled)
+        raise untrusted_pickle_error(pickled)
     return False
 
 
-def _opened(folder: Path, door: str, *, use_safetensors: bool) -> tuple[Any, list[str]]:
-    with _opening(folder) as transformers:
-        network, told = getattr(transformers, door).from_pretrained(
+def _load_network(folder: Path, auto_class: str, *, use_safetensors: bool) -> tuple[Any, list[str]]:
+    with _wrap_loading_errors(folder) as transformers:
+        network, told = getattr(transformers, auto_class).from_pretrained(
             folder,
             local_files_only=True,
             trust_remote_code=False,
@@ -213,12 +219,12 @@ def _opened(folder: Path, door: str, *, use_safetensors: bool) -> tuple[Any, lis
     return network, sorted(str(key) for key in told["missing_keys"])
 
 
-def _reader(folder: Path, task: str) -> Any:
+def _load_reader(folder: Path, task: str) -> Any:
     """The tokenizer, or the image processor that needs no torchvision."""
     safe = {"local_files_only": True, "trust_remote_code": False}
     if task == "SequenceClassification":
         _check_tokenizer(folder)
-    with _opening(folder) as transformers:
+    with _wrap_loading_errors(folder) as transformers:
         if task == "SequenceClassification":
             return transformers.AutoTokenizer.from_pretrained(folder, **safe)
         require("PIL", extra="images", purpose="Reading images for a Hugging Face model")
@@ -235,7 +241,7 @@ def _check_tokenizer(folder: Path) -> None:
 
 
 @contextmanager
-def _opening(folder: Path) -> Iterator[Any]:
+def _wrap_loading_errors(folder: Path) -> Iterator[Any]:
     transformers = require("transformers", extra="hf", purpose="Opening a Hugging Face folder")
     torch_package()
     try:
@@ -245,12 +251,12 @@ def _opening(folder: Path) -> Iterator[Any]:
         raise
     except Exception as error:  # broken files raise whatever their reader does
         raise InputError(
-            f"{str(folder)!r} can't be opened: {one_line(error)}. It must hold a model and its "
+            f"{str(folder)!r} can't be opened: {exception_summary(error)}. It must hold a model and its "
             "tokenizer or image processor, as save_pretrained writes them."
         ) from error
 
 
-def _coloured(images: Array) -> list[Array]:
+def _to_rgb_images(images: Array) -> list[Array]:
     """Three channels, for that is what image processors take."""
     images = images[..., None] if images.ndim == 3 else images
     return list(np.repeat(images, 3, axis=3) if images.shape[3] == 1 else images)

@@ -9,34 +9,34 @@ import numpy as np
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import Inputs
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Dataset, Model, Progress
+from oodometer.core.protocols import Dataset, Model, ProgressCallback
 from oodometer.core.softmax_kernels import Array
 
 # Inputs shown at a time where nobody says how many.
-ROWS = 512
+DEFAULT_BATCH_ROWS = 512
 
 
-def classify_all(
+def predict_dataset(
     model: Model,
     dataset: Dataset,
     *,
     labelled: bool = True,
-    batch: int | None = None,
-    progress: Progress | None = None,
+    batch_size: int | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Predictions:
     """Predictions of every row; without `labelled`, the dataset's labels are not even looked at."""
     parts: list[Predictions] = []
     done = 0
-    for inputs in dataset.batches(batch or ROWS):
-        parts.append(said(model, inputs, model.name))
-        check_alike(parts[0], parts[-1], model.name)
+    for inputs in dataset.batches(batch_size or DEFAULT_BATCH_ROWS):
+        parts.append(predict_batch(model, inputs, model.name))
+        check_consistent_outputs(parts[0], parts[-1], model.name)
         done += len(inputs)
         if progress:
             progress(done, len(dataset), f"classifying {dataset.name}")
-    return joined(parts, dataset.labels if labelled else None)
+    return concat_predictions(parts, dataset.labels if labelled else None)
 
 
-def said(model: Model, inputs: Inputs, name: str) -> Predictions:
+def predict_batch(model: Model, inputs: Inputs, name: str) -> Predictions:
     """What a model says of a batch: one row an input, or it is named and refused."""
     found = model.classify(inputs)
     if found.n != len(inputs):
@@ -47,7 +47,7 @@ def said(model: Model, inputs: Inputs, name: str) -> Predictions:
     return found
 
 
-class Said(Protocol):
+class OutputSignature(Protocol):
     """An answer, of which it is known whether it has probabilities, and of how many classes."""
 
     @property
@@ -59,7 +59,7 @@ class Said(Protocol):
         """The number of classes."""
 
 
-def check_alike(first: Said, later: Said, name: str) -> None:
+def check_consistent_outputs(first: OutputSignature, later: OutputSignature, name: str) -> None:
     """Refuse a model that answers one batch otherwise than another."""
     if first.has_probs != later.has_probs or (first.has_probs and first.k != later.k):
         one, other = (
@@ -72,7 +72,7 @@ def check_alike(first: Said, later: Said, name: str) -> None:
         )
 
 
-def joined(parts: list[Predictions], labels: Array | None = None) -> Predictions:
+def concat_predictions(parts: list[Predictions], labels: Array | None = None) -> Predictions:
     """The predictions of several batches as one, labelled anew."""
     names = parts[0].class_names
     if parts[0].scores is None:
@@ -83,5 +83,5 @@ def joined(parts: list[Predictions], labels: Array | None = None) -> Predictions
             k = max(k, int(np.max(labels)) + 1)
         return Predictions.from_classes(classes, k=k, labels=labels, class_names=names)
     scores = np.concatenate([np.asarray(part.scores) for part in parts])
-    door = Predictions.from_probs if parts[0].form == "probs" else Predictions.from_logits
+    door = Predictions.from_probs if parts[0].score_type == "probs" else Predictions.from_logits
     return door(scores, labels=labels, class_names=names).at_temperature(parts[0].temperature)

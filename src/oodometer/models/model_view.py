@@ -14,66 +14,66 @@ from typing import Any, cast, get_args
 import numpy as np
 
 from oodometer.core import inputs as batches_of
-from oodometer.core.errors import InputError, NoAnswer, UnknownName
-from oodometer.core.inputs import Inputs, Keys, Kind
+from oodometer.core.errors import InputError, NotApplicable, UnknownName
+from oodometer.core.inputs import InputKind, Inputs, RowHashes
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Dataset, Model, Need, Progress
-from oodometer.core.random_streams import Draws
+from oodometer.core.protocols import Dataset, Model, Need, ProgressCallback
+from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import Array, Bools, Floats, Ints
-from oodometer.models._feature_passes import Passed, looked, together
-from oodometer.models.inference import check_alike, classify_all, said
-from oodometer.models.introspection.network import LAST, Network, Opened
+from oodometer.models._feature_passes import DatasetForwardPass, concat_passes, forward_batches
+from oodometer.models.inference import check_consistent_outputs, predict_batch, predict_dataset
+from oodometer.models.introspection.network import LAST_LINEAR_INPUT, HasNetwork, Network
 
 NEEDS: tuple[Need, ...] = get_args(Need)
 # What can be mixed: a share of one row and the rest of another make a row.
-MIXABLE: tuple[Kind, ...] = ("images", "vectors")
+MIXABLE_KINDS: tuple[InputKind, ...] = ("images", "vectors")
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class ViewSource:
     """What there is to look at: a dataset and a model, or just arrays of outputs and features.
 
     `labelled` says whether the dataset's labels may be looked at; `layer` is where features are
-    taken (None: they are not wanted), `domains` has a domain's name a row. `passed` is what the
+    taken (None: they are not wanted), `domains` has a domain's name a row. `precomputed` is what the
     model makes of all rows, where it was asked already: outputs, and features or why there are none.
     """
 
     name: str
     dataset: Dataset | None = None
     model: Model | None = None
-    layer: str | None = LAST
+    layer: str | None = LAST_LINEAR_INPUT
     outputs: Predictions | None = None
     features: Floats | None = None
     domains: Array | None = None
     labelled: bool = True
     seed: int = 0
-    progress: Progress | None = None
-    passed: Passed | None = None
+    progress: ProgressCallback | None = None
+    precomputed: DatasetForwardPass | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class View:
+class ModelView:
     """Some rows of what is given; those of all rows are computed once and shared by all views."""
 
-    given: Given
+    view_source: ViewSource
     index: Ints | None = None
-    whole: View | None = None
+    parent: ModelView | None = None
     _memo: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     def __repr__(self) -> str:
-        return f"View({self.given.name!r}, {self.n} rows)"
+        return f"ModelView({self.view_source.name!r}, {self.n} rows)"
 
     @property
     def name(self) -> str:
         """What the data are called."""
-        return self.given.name
+        return self.view_source.name
 
     @cached_property
     def n(self) -> int:
         """How many rows there are."""
         if self.index is not None:
             return len(self.index)
-        found = (self.given.dataset, self.given.outputs, self.given.features)
+        found = (self.view_source.dataset, self.view_source.outputs, self.view_source.features)
         return next(len(part) for part in found if part is not None)
 
     def __len__(self) -> int:
@@ -84,24 +84,24 @@ class View:
     @cached_property
     def outputs(self) -> Predictions:
         """What the model says of every row."""
-        if self.whole is not None:
-            return self.whole.outputs.rows(self._rows)
-        if self.given.outputs is not None:
-            return self.given.outputs
+        if self.parent is not None:
+            return self.parent.outputs.rows(self._row_index)
+        if self.view_source.outputs is not None:
+            return self.view_source.outputs
         self._require("outputs")
-        return self._pass[0]
+        return self._forward_pass[0]
 
     @cached_property
     def features(self) -> Floats:
         """What goes into the head, (n, d)."""
-        if self.whole is not None:
-            return np.asarray(self.whole.features[self._rows])
-        if self.given.features is not None:
-            return self.given.features
+        if self.parent is not None:
+            return np.asarray(self.parent.features[self._row_index])
+        if self.view_source.features is not None:
+            return self.view_source.features
         self._require("features")
-        found = self._pass[1]
+        found = self._forward_pass[1]
         if isinstance(found, str):
-            raise NoAnswer(f"it needs features: {found}")
+            raise NotApplicable(f"it needs features: {found}")
         return found
 
     @property
@@ -120,138 +120,144 @@ class View:
 
     def inputs(self, index: Ints | slice = slice(None)) -> Inputs:
         """Some of its rows as the model is shown them."""
-        if self.given.dataset is None:
-            raise NoAnswer("only outputs or features were given, and it looks at the inputs")
-        return self.given.dataset.take(self._rows[index])
+        if self.view_source.dataset is None:
+            raise NotApplicable("only outputs or features were given, and it looks at the inputs")
+        return self.view_source.dataset.take(self._row_index[index])
 
-    def classified(self, inputs: Inputs) -> Predictions:
+    def classify_inputs(self, inputs: Inputs) -> Predictions:
         """What the model says of other inputs."""
-        if self.given.model is None:
-            raise NoAnswer("only outputs or features were given, and it asks the model anew")
-        found = said(self.given.model, inputs, self.given.model.name)
-        check_alike(self.outputs, found, self.given.model.name)
+        if self.view_source.model is None:
+            raise NotApplicable("only outputs or features were given, and it asks the model anew")
+        found = predict_batch(self.view_source.model, inputs, self.view_source.model.name)
+        check_consistent_outputs(self.outputs, found, self.view_source.model.name)
         return found
 
-    def lacks(self, need: Need) -> str | None:
+    def missing(self, need: Need) -> str | None:
         """Why it can't give what is needed; None where it can."""
-        if need not in _LACKS:
+        if need not in _MISSING_REASONS:
             raise UnknownName("need", need, NEEDS)
-        return _LACKS[need](self._root)
+        return _MISSING_REASONS[need](self._root)
 
     # Rows -----------------------------------------------------------------------------------
 
-    def rows(self, index: Ints | Bools | slice) -> View:
+    def rows(self, index: Ints | Bools | slice) -> ModelView:
         """Some of the rows."""
-        return View(self.given, self._rows[index], self._root)
+        return ModelView(self.view_source, self._row_index[index], self._root)
 
-    def first(self, count: int, purpose: str) -> View:
+    def subsample(self, max_rows: int, purpose: str) -> ModelView:
         """At most so many rows, drawn at random by their content."""
-        return self if self.n <= count else self.rows(np.sort(self.order(purpose)[:count]))
+        return (
+            self
+            if self.n <= max_rows
+            else self.rows(np.sort(self.random_order(purpose)[:max_rows]))
+        )
 
-    def order(self, purpose: str) -> Ints:
+    def random_order(self, purpose: str) -> Ints:
         """All rows in a random order that hangs on their content alone."""
-        return np.argsort(self.draws(purpose).states, kind="stable")
+        return np.argsort(self.row_streams(purpose).initial_states, kind="stable")
 
-    def draws(self, purpose: str) -> Draws:
+    def row_streams(self, purpose: str) -> RowStreams:
         """A stream of random numbers a row; copies of a row have streams of their own."""
-        copies = self._root._copies[self._rows]
-        return Draws(self.given.seed, self.keys, copies).of(purpose)
+        copies = self._root._duplicate_indices[self._row_index]
+        return RowStreams(self.view_source.seed, self.keys, copies).substream(purpose)
 
     @property
-    def keys(self) -> Keys:
+    def keys(self) -> RowHashes:
         """A number a row, made of its content."""
-        return self._root._all_keys[self._rows]
+        return self._root._row_hashes[self._row_index]
 
     @property
     def domain_names(self) -> tuple[str, ...]:
         """The domains that rows come from, where that is known."""
-        domains = self.given.domains
-        return () if domains is None else tuple(sorted({str(d) for d in domains[self._rows]}))
+        domains = self.view_source.domains
+        return () if domains is None else tuple(sorted({str(d) for d in domains[self._row_index]}))
 
-    def of_domain(self, name: str) -> View:
+    def select_domain(self, name: str) -> ModelView:
         """The rows of one domain."""
-        domains = self.given.domains
+        domains = self.view_source.domains
         if domains is None or name not in self.domain_names:
             raise InputError(f"{self.name!r} has no domain {name!r}: {self.domain_names}.")
-        return self.rows(domains[self._rows].astype(str) == name)
+        return self.rows(domains[self._row_index].astype(str) == name)
 
-    def per_row(self, key: Hashable, make: Callable[[View], Floats]) -> Floats:
-        """A value a row, which `make` gives for some rows; each row is computed once for all views."""
+    def per_row_cached(self, key: Hashable, compute: Callable[[ModelView], Floats]) -> Floats:
+        """A value a row, which `compute` gives for some rows; each row is computed once for all views."""
         kept = self._root._memo.setdefault(key, np.full(self._root.n, np.nan))
-        missing = self._rows[np.isnan(kept[self._rows])]
+        missing = self._row_index[np.isnan(kept[self._row_index])]
         if len(missing):
-            kept[missing] = make(View(self.given, missing, self._root))
-        return np.asarray(kept[self._rows])
+            kept[missing] = compute(ModelView(self.view_source, missing, self._root))
+        return np.asarray(kept[self._row_index])
 
     # Once for all rows ----------------------------------------------------------------------
 
     @property
-    def _root(self) -> View:
-        return self if self.whole is None else self.whole
+    def _root(self) -> ModelView:
+        return self if self.parent is None else self.parent
 
     @cached_property
-    def _rows(self) -> Ints:
+    def _row_index(self) -> Ints:
         return np.arange(self.n) if self.index is None else self.index
 
     @cached_property
     def _network(self) -> Network:
-        return cast(Opened, self.given.model).opened()
+        return cast(HasNetwork, self.view_source.model).network()
 
     @cached_property
-    def _all_keys(self) -> Keys:
-        if self.given.dataset is not None:
-            return self.given.dataset.keys
-        if self.given.features is not None:
-            return batches_of.keys(self.given.features)
-        scores, _ = self.outputs.scored("a random choice of rows")
-        return batches_of.keys(scores)
+    def _row_hashes(self) -> RowHashes:
+        if self.view_source.dataset is not None:
+            return self.view_source.dataset.keys
+        if self.view_source.features is not None:
+            return batches_of.hash_rows(self.view_source.features)
+        scores, _ = self.outputs.require_scores("a random choice of rows")
+        return batches_of.hash_rows(scores)
 
     @cached_property
-    def _copies(self) -> Ints:
-        return copies_before(self._all_keys)
+    def _duplicate_indices(self) -> Ints:
+        return duplicate_index(self._row_hashes)
 
     @cached_property
-    def _pass(self) -> Passed:
+    def _forward_pass(self) -> DatasetForwardPass:
         """Outputs of one pass over the data, and features of the same pass or why there are none."""
-        given, reason = self.given, self.featureless()
-        if given.passed is not None:
-            return given.passed
+        given, reason = self.view_source, self.features_missing_reason()
+        if given.precomputed is not None:
+            return given.precomputed
         assert given.dataset is not None
         assert given.model is not None
         if reason is None and given.layer is not None:
             try:
-                parts = looked(self._network, given.dataset, given.layer, name=self.name,
+                parts = forward_batches(self._network, given.dataset, given.layer, name=self.name,
                                progress=given.progress)  # fmt: skip
                 labels = given.dataset.labels if given.labelled else None
-                return together(parts, given.layer, labels)
-            except NoAnswer as refusal:  # there may be outputs nevertheless
+                return concat_passes(parts, given.layer, labels)
+            except NotApplicable as refusal:  # there may be outputs nevertheless
                 reason = str(refusal)
-        found = classify_all(
+        found = predict_dataset(
             given.model, given.dataset, labelled=given.labelled, progress=given.progress
         )
         return found, str(reason)
 
-    def featureless(self) -> str | None:
+    def features_missing_reason(self) -> str | None:
         """Why a pass over the data does not look for features; None where it does."""
-        return "they are given" if self.given.features is not None else self.lacks("features")
+        return (
+            "they are given" if self.view_source.features is not None else self.missing("features")
+        )
 
     def _require(self, need: Need) -> None:
-        reason = self.lacks(need)
+        reason = self.missing(need)
         if reason is not None:
-            raise NoAnswer(f"it needs {need}: {reason}")
+            raise NotApplicable(f"it needs {need}: {reason}")
 
 
-def left_out(some: View, whole: View) -> tuple[str, ...]:
+def subsample_note(sample: ModelView, full: ModelView) -> tuple[str, ...]:
     """A note on rows that were not looked at, where there are any."""
-    if some.n == whole.n:
+    if sample.n == full.n:
         return ()
-    return (f"only {some.n:,} of {whole.n:,} rows of {whole.name!r} were used, drawn at random",)
+    return (f"only {sample.n:,} of {full.n:,} rows of {full.name!r} were used, drawn at random",)
 
 
-def copies_before(keys: Keys) -> Ints:
+def duplicate_index(keys: RowHashes) -> Ints:
     """How many rows of the same content come before each.
 
-    >>> copies_before(np.array([7, 5, 7, 7], dtype=np.uint64))
+    >>> duplicate_index(np.array([7, 5, 7, 7], dtype=np.uint64))
     array([0, 0, 1, 2])
     """
     order = np.argsort(keys, kind="stable")
@@ -261,15 +267,15 @@ def copies_before(keys: Keys) -> Ints:
     return found
 
 
-def _no_outputs(view: View) -> str | None:
-    given = view.given
+def _no_outputs(view: ModelView) -> str | None:
+    given = view.view_source
     if given.outputs is None and (given.model is None or given.dataset is None):
         return f"there are neither outputs of {view.name!r} nor a model"
     return None
 
 
-def _no_labels(view: View) -> str | None:
-    given = view.given
+def _no_labels(view: ModelView) -> str | None:
+    given = view.view_source
     known = given.dataset.labels is not None if given.dataset is not None else None
     if given.outputs is not None:
         known = given.outputs.labels is not None
@@ -278,55 +284,59 @@ def _no_labels(view: View) -> str | None:
     return _no_outputs(view)
 
 
-def _no_features(view: View) -> str | None:
-    if view.given.features is not None:
+def _no_features(view: ModelView) -> str | None:
+    if view.view_source.features is not None:
         return None
     closed = _no_gradients(view)
     if closed is not None:
         return (
-            closed if view.given.model is not None else f"no features of {view.name!r} were given"
+            closed
+            if view.view_source.model is not None
+            else f"no features of {view.name!r} were given"
         )
-    if view.given.layer is None:
+    if view.view_source.layer is None:
         return "nothing that was asked for looks at features"
-    if view.given.layer != LAST:
+    if view.view_source.layer != LAST_LINEAR_INPUT:
         return None
     try:
-        _ = view._network.linears
-    except NoAnswer as refusal:
+        _ = view._network.linear_layers
+    except NotApplicable as refusal:
         return str(refusal)
     return None
 
 
-def _no_gradients(view: View) -> str | None:
-    model = view.given.model
+def _no_gradients(view: ModelView) -> str | None:
+    model = view.view_source.model
     if model is None:
         return "no model was given"
-    if not isinstance(model, Opened):
+    if not isinstance(model, HasNetwork):
         return (
             f"{model.name!r} is a {type(model).__name__}, and only torch modules and Hugging Face "
             "folders can be looked into"
         )
     try:
         _ = view._network
-    except NoAnswer as refusal:
+    except NotApplicable as refusal:
         return str(refusal)
     return None
 
 
-def _not_mixable(view: View) -> str | None:
-    dataset = view.given.dataset
-    if dataset is None or view.given.model is None:
+def _not_mixable(view: ModelView) -> str | None:
+    dataset = view.view_source.dataset
+    if dataset is None or view.view_source.model is None:
         return "no model was given with its inputs"
-    if dataset.kind not in MIXABLE:
+    if dataset.kind not in MIXABLE_KINDS:
         return f"{view.name!r} are {dataset.kind}, of which two can't be mixed"
     return None
 
 
-def _no_domains(view: View) -> str | None:
-    return None if view.given.domains is not None else "it is not known which domain a row is of"
+def _no_domains(view: ModelView) -> str | None:
+    return (
+        None if view.view_source.domains is not None else "it is not known which domain a row is of"
+    )
 
 
-_LACKS: dict[Need, Callable[[View], str | None]] = {
+_MISSING_REASONS: dict[Need, Callable[[ModelView], str | None]] = {
     "outputs": _no_outputs,
     "labels": _no_labels,
     "features": _no_features,

@@ -15,13 +15,13 @@ from oodometer.core.errors import InputError, UnknownName
 from oodometer.core.inputs import Inputs
 from oodometer.core.optional_imports import require
 from oodometer.core.softmax_kernels import Array
-from oodometer.models._onnx_inputs import Feed
-from oodometer.models._raw_outputs import Answer, Form, one_line
-from oodometer.models.base import Adapter, check_scaling, rows_that_fit
+from oodometer.models._onnx_inputs import OnnxInputSpec
+from oodometer.models._raw_outputs import OutputType, RawOutputs, exception_summary
+from oodometer.models.base import ModelAdapter, check_scaling, default_batch_size
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OnnxModel(Adapter):
+class OnnxModel(ModelAdapter):
     """A network in an `.onnx` file.
 
     Images are laid out as the declared shape says, (n, c, h, w) or (n, h, w, c), as they are where
@@ -57,41 +57,41 @@ class OnnxModel(Adapter):
         options = runtime.SessionOptions()
         options.log_severity_level = 3
         # Workers are told to have one thread each, as programs of linear algebra are.
-        options.intra_op_num_threads = _threads()
+        options.intra_op_num_threads = _thread_count()
         try:
             return runtime.InferenceSession(
                 str(self.path), options, providers=["CPUExecutionProvider"]
             )
         except Exception as error:
             raise InputError(
-                f"{str(self.path)!r} can't be opened: {one_line(error)}. It must be a whole ONNX "
+                f"{str(self.path)!r} can't be opened: {exception_summary(error)}. It must be a whole ONNX "
                 "file of a version that the installed onnxruntime knows."
             ) from error
 
-    def given_name(self) -> str:
+    def default_name(self) -> str:
         """The file's name."""
         return Path(self.path).stem
 
     @property
-    def fixed_rows(self) -> int | None:
+    def fixed_batch_size(self) -> int | None:
         """How many rows it takes, where it takes no other number."""
         shape = self.session.get_inputs()[0].shape
         return shape[0] if shape and isinstance(shape[0], int) else None
 
-    def rows_at_once(self, inputs: Inputs) -> int:
+    def rows_per_batch(self, inputs: Inputs) -> int:
         """As many as it is fixed to, else as many as memory holds, unless `batch` says otherwise."""
-        return self.fixed_rows or self.batch or rows_that_fit(inputs)
+        return self.fixed_batch_size or self.batch_size or default_batch_size(inputs)
 
-    def answer(self, inputs: Inputs) -> Answer:
+    def raw_outputs(self, inputs: Inputs) -> RawOutputs:
         """What the network says, short batches padded where it takes no other."""
-        n, rows, feeds = len(inputs), self.fixed_rows or 0, self._feeds(inputs)
+        n, rows, feeds = len(inputs), self.fixed_batch_size or 0, self._session_inputs(inputs)
         if n < rows:
-            feeds = {key: _padded(values, rows) for key, values in feeds.items()}
-        wanted = self._wanted()
+            feeds = {key: _pad_rows(values, rows) for key, values in feeds.items()}
+        wanted = self._select_output()
         (values,) = self.session.run([wanted.name], feeds)
-        return self._read(wanted, values[:n] if n < rows else values)
+        return self._parse_output(wanted, values[:n] if n < rows else values)
 
-    def _feeds(self, inputs: Inputs) -> dict[str, Array]:
+    def _session_inputs(self, inputs: Inputs) -> dict[str, Array]:
         declared = self.session.get_inputs()
         if self.prepare is not None:
             prepared = self.prepare(inputs)
@@ -105,15 +105,17 @@ class OnnxModel(Adapter):
                 "Pass prepare=…, a function from the batch to a dict of arrays by input."
             )
         return {
-            declared[0].name: Feed.of(declared[0], self.name, self.mean, self.std).values(inputs)
+            declared[0].name: OnnxInputSpec.from_declaration(
+                declared[0], self.name, self.mean, self.std
+            ).to_array(inputs)
         }
 
-    def _wanted(self) -> Any:
+    def _select_output(self) -> Any:
         """The output to read."""
         found = self.session.get_outputs()
         if self.output is not None:
             return next(part for part in found if part.name == self.output)
-        for fits in (_is_by_class, _is_scores, _is_classes):
+        for fits in (_is_probability_map, _is_scores, _is_classes):
             for part in found:
                 if fits(part):
                     return part
@@ -123,22 +125,22 @@ class OnnxModel(Adapter):
             "One must be floats (n, k) or classes (n,)."
         )
 
-    def _read(self, wanted: Any, values: Any) -> Answer:
-        if _is_by_class(wanted):
+    def _parse_output(self, declared: Any, values: Any) -> RawOutputs:
+        if _is_probability_map(declared):
             names = tuple(values[0])
             rows = np.array([[row[name] for name in names] for row in values])
-            return Answer(rows, self.outputs or "probs", tuple(str(name) for name in names))
-        form: Form = "probs" if "prob" in wanted.name.lower() else "logits"
-        return Answer(values, self.outputs or ("classes" if _is_classes(wanted) else form))
+            return RawOutputs(rows, self.outputs or "probs", tuple(str(name) for name in names))
+        form: OutputType = "probs" if "prob" in declared.name.lower() else "logits"
+        return RawOutputs(values, self.outputs or ("classes" if _is_classes(declared) else form))
 
 
-def _threads() -> int:
+def _thread_count() -> int:
     """How many the environment asks for; 0 is as many as there are cores."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
     return int(asked) if asked.isdecimal() else 0
 
 
-def _is_by_class(part: Any) -> bool:
+def _is_probability_map(part: Any) -> bool:
     return str(part.type).startswith("seq(map(")
 
 
@@ -151,5 +153,5 @@ def _is_classes(part: Any) -> bool:
     return part.type in ("tensor(int64)", "tensor(int32)", "tensor(string)") and len(part.shape) < 2
 
 
-def _padded(values: Array, rows: int) -> Array:
+def _pad_rows(values: Array, rows: int) -> Array:
     return np.concatenate([values, np.repeat(values[-1:], rows - len(values), axis=0)])

@@ -8,12 +8,12 @@ from typing import Any
 
 from oodometer.core.errors import InputError
 from oodometer.core.optional_imports import require
-from oodometer.models._raw_outputs import one_line
+from oodometer.models._raw_outputs import exception_summary
 
-SUFFIXES = (".pt", ".pth", ".pt2", ".pkl", ".pickle", ".joblib")
+PICKLE_SUFFIXES = (".pt", ".pth", ".pt2", ".pkl", ".pickle", ".joblib")
 
 
-def refuse(path: Path) -> InputError:
+def untrusted_pickle_error(path: Path) -> InputError:
     """Why a file is not opened, and what would be."""
     return InputError(
         f"{str(path)!r} is a pickle, or holds one, and loading it can run any code. Give ONNX, a "
@@ -25,12 +25,12 @@ def refuse(path: Path) -> InputError:
 def open_pickle(path: Path, *, trust_pickle: bool) -> Any:
     """What is pickled in a file, if it is trusted."""
     if not trust_pickle:
-        raise refuse(path)
+        raise untrusted_pickle_error(path)
     try:
         found = _load(path)
     except Exception as error:
         raise InputError(
-            f"{str(path)!r} can't be loaded: {one_line(error)}. It must be a whole {path.suffix} "
+            f"{str(path)!r} can't be loaded: {exception_summary(error)}. It must be a whole {path.suffix} "
             "file, and the packages that its objects come from must be installed."
         ) from error
     if isinstance(found, dict):
@@ -68,7 +68,7 @@ def open_skops(path: Path, *, trust_pickle: bool) -> Any:
         unknown = skops.get_untrusted_types(file=path)
     except Exception as error:
         raise InputError(
-            f"{str(path)!r} can't be loaded: {one_line(error)}. It must be a file that "
+            f"{str(path)!r} can't be loaded: {exception_summary(error)}. It must be a file that "
             "skops.io.dump wrote."
         ) from error
     if unknown and not trust_pickle:

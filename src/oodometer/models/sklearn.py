@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Inputs, kind_of
+from oodometer.core.inputs import Inputs, infer_kind
 from oodometer.core.optional_imports import require
 from oodometer.core.softmax_kernels import Array
-from oodometer.models._raw_outputs import Answer, Names
-from oodometer.models._tabular_inputs import matrix
-from oodometer.models.base import Adapter
+from oodometer.models._raw_outputs import ClassNames, RawOutputs
+from oodometer.models._tabular_inputs import to_matrix
+from oodometer.models.base import ModelAdapter
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SklearnModel(Adapter):
+class SklearnModel(ModelAdapter):
     """A fitted estimator: `predict_proba` where it has one, else `predict`.
 
     Images are flattened to rows of the numbers 0…255 that they are: what scales them belongs in
@@ -36,7 +36,7 @@ class SklearnModel(Adapter):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not hasattr(self.estimator, "classes_"):
-            _refuse(self.estimator, self.name)
+            _raise_not_classifier(self.estimator, self.name)
         gives = ("probs", "classes") if hasattr(self.estimator, "predict_proba") else ("classes",)
         if self.outputs is not None and self.outputs not in gives:
             raise InputError(
@@ -45,36 +45,38 @@ class SklearnModel(Adapter):
             )
         self._set("outputs", self.outputs or gives[0])
 
-    def given_name(self) -> str:
+    def default_name(self) -> str:
         """The class of the estimator, or of a pipeline's last step."""
         steps = getattr(self.estimator, "steps", None)
         return type(steps[-1][1] if steps else self.estimator).__name__
 
-    def answer(self, inputs: Inputs) -> Answer:
+    def raw_outputs(self, inputs: Inputs) -> RawOutputs:
         """Probabilities, or classes where the estimator has no probabilities."""
-        rows = (self.prepare or self._rows)(inputs)
-        names = _names(self.estimator.classes_)
+        rows = (self.prepare or self._to_estimator_input)(inputs)
+        names = _class_names(self.estimator.classes_)
         if self.outputs == "probs":
-            return Answer(self.estimator.predict_proba(rows), "probs", names)
-        return Answer(_spelled(self.estimator.predict(rows)), "classes", names)
+            return RawOutputs(self.estimator.predict_proba(rows), "probs", names)
+        return RawOutputs(_whole_floats_to_ints(self.estimator.predict(rows)), "classes", names)
 
-    def _rows(self, inputs: Inputs) -> Any:
-        kind = kind_of(inputs)
+    def _to_estimator_input(self, inputs: Inputs) -> Any:
+        kind = infer_kind(inputs)
         if kind in ("text", "pairs"):
             return inputs
         fitted_on = getattr(self.estimator, "feature_names_in_", None)
         if kind == "table":
             return (
-                matrix(inputs, self.name) if fitted_on is None else _frame(inputs, list(fitted_on))
+                to_matrix(inputs, self.name)
+                if fitted_on is None
+                else _to_data_frame(inputs, list(fitted_on))
             )
-        rows = self._flat(inputs) if kind == "images" else inputs
+        rows = self._flatten_images(inputs) if kind == "images" else inputs
         if fitted_on is None or rows.shape[1:] != (len(fitted_on),):
             return rows
         # Names that it was fitted on and does not see would make it warn.
         pandas = require("pandas", extra="tables", purpose="Naming the columns of an array")
         return pandas.DataFrame(rows, columns=list(fitted_on))
 
-    def _flat(self, images: Array) -> Array:
+    def _flatten_images(self, images: Array) -> Array:
         """Rows of numbers, unless the first step takes images as they are."""
         wanted, d = getattr(self.estimator, "n_features_in_", None), math.prod(images.shape[1:])
         if wanted == d:
@@ -87,7 +89,7 @@ class SklearnModel(Adapter):
         )
 
 
-def _refuse(estimator: Any, name: str) -> None:
+def _raise_not_classifier(estimator: Any, name: str) -> None:
     from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import check_is_fitted
 
@@ -104,19 +106,23 @@ def _refuse(estimator: Any, name: str) -> None:
     )
 
 
-def _spelled(classes: Array) -> Array:
+def _whole_floats_to_ints(classes: Array) -> Array:
     """Whole floats as whole numbers: class 1.0 is called 1."""
     classes = np.asarray(classes)
     whole = classes.dtype.kind == "f" and np.array_equal(classes, np.floor(classes))
     return classes.astype(np.int64) if whole else classes
 
 
-def _names(classes: Any) -> Names | None:
+def _class_names(classes: Any) -> ClassNames | None:
     """Names of the classes; a list of several targets' classes has none."""
-    return None if isinstance(classes, list) else tuple(str(name) for name in _spelled(classes))
+    return (
+        None
+        if isinstance(classes, list)
+        else tuple(str(name) for name in _whole_floats_to_ints(classes))
+    )
 
 
-def _frame(table: Any, columns: list[str]) -> Any:
+def _to_data_frame(table: Any, columns: list[str]) -> Any:
     missing = [column for column in columns if column not in table.column_names]
     if missing:
         raise InputError(

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.core.errors import InputError, NoAnswer
-from oodometer.core.inputs import Inputs, kind_of
+from oodometer.core.errors import InputError, NotApplicable
+from oodometer.core.inputs import Inputs, infer_kind
 from oodometer.core.optional_imports import require
 from oodometer.core.softmax_kernels import Array
-from oodometer.models._batchnorm_fusion import fused
-from oodometer.models._raw_outputs import Answer, one_line
-from oodometer.models.base import Adapter, check_scaling, rows_that_fit
-from oodometer.models.introspection.network import Arguments, Network
+from oodometer.models._batchnorm_fusion import fuse_batchnorm
+from oodometer.models._raw_outputs import RawOutputs, exception_summary
+from oodometer.models.base import ModelAdapter, check_scaling, default_batch_size
+from oodometer.models.introspection.network import ForwardArguments, Network
 
 # The fast form of a network must give the plain form's logits within this.
-AGREE = 1e-4
+LOGIT_TOLERANCE = 1e-4
 
 
 def torch_package() -> Any:
@@ -36,7 +36,7 @@ def best_device() -> str:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TorchModel(Adapter):
+class TorchModel(ModelAdapter):
     """A torch.nn.Module, or an exported program, that gives logits (n, k).
 
     The module is copied at the door, once, and the copy is set to evaluation mode: the module
@@ -61,7 +61,7 @@ class TorchModel(Adapter):
         super().__post_init__()
         check_scaling(self.mean, self.std)
         self._set("device", self.device or best_device())
-        self._set("module", _own_copy(self.module, self.name).to(self.device))
+        self._set("module", _copy_module(self.module, self.name).to(self.device))
         if any(isinstance(part, torch_package().nn.Conv2d) for part in self.module.modules()):
             self.module.to(memory_format=torch_package().channels_last)
 
@@ -69,60 +69,66 @@ class TorchModel(Adapter):
         # The fast form is not sent to a worker, which makes its own.
         return {field: value for field, value in vars(self).items() if field != "_fast"}
 
-    def given_name(self) -> str:
+    def default_name(self) -> str:
         """The class of the module."""
         return type(self.module).__name__
 
-    def rows_at_once(self, inputs: Inputs) -> int:
+    def rows_per_batch(self, inputs: Inputs) -> int:
         """As many as memory holds, unless `batch` says otherwise."""
-        return self.batch or rows_that_fit(inputs)
+        return self.batch_size or default_batch_size(inputs)
 
-    def answer(self, inputs: Inputs) -> Answer:
+    def raw_outputs(self, inputs: Inputs) -> RawOutputs:
         """Logits, unless `outputs` says otherwise."""
         torch = torch_package()
         with torch.inference_mode():
-            arguments, named, _ = self._scaled(self._shown(inputs))
+            arguments, named, _ = self._normalize(self._to_arguments(inputs))
             if self._fast is None:
-                self._set("_fast", self._fastest(arguments, named))
-            values = first_tensor(self._fast(*arguments, **named))
+                self._set("_fast", self._choose_module(arguments, named))
+            values = extract_scores(self._fast(*arguments, **named))
         values = values.float() if values.is_floating_point() else values
-        return Answer(values, self.outputs or "logits")
+        return RawOutputs(values, self.outputs or "logits")
 
-    def opened(self) -> Network:
+    def network(self) -> Network:
         """Its network, for measures that look into it."""
         if self.outputs == "classes":
-            raise NoAnswer(f"{self.name!r} gives classes alone")
+            raise NotApplicable(f"{self.name!r} gives classes alone")
         return Network(
             name=self.name,
             module=self.module,
-            tensors=self._shown,
-            scaled=self._scaled,
-            scores=first_tensor,
-            form="probs" if self.outputs == "probs" else "logits",
-            predictions=lambda values: self.named(Answer(values, self.outputs or "logits")),
-            rows=self.rows_at_once,
+            to_arguments=self._to_arguments,
+            normalize=self._normalize,
+            extract_scores=extract_scores,
+            score_type="probs" if self.outputs == "probs" else "logits",
+            to_predictions=lambda values: self.to_predictions(
+                RawOutputs(values, self.outputs or "logits")
+            ),
+            rows_per_batch=self.rows_per_batch,
         )
 
-    def _fastest(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+    def _choose_module(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         """The fused form, if there is one and it says the same of the first two rows."""
-        quick = fused(self.module)
+        quick = fuse_batchnorm(self.module)
         if quick is None:
             return self.module
-        few = Arguments(arguments, named).rows(slice(0, 2))
+        few = ForwardArguments(arguments, named).rows(slice(0, 2))
         try:
-            one, other = (first_tensor(_called(form, few)) for form in (self.module, quick))
-            alike = torch_package().allclose(one, other, rtol=AGREE, atol=AGREE)
+            one, other = (
+                extract_scores(_call_on_copies(form, few)) for form in (self.module, quick)
+            )
+            alike = torch_package().allclose(one, other, rtol=LOGIT_TOLERANCE, atol=LOGIT_TOLERANCE)
         except Exception:  # what can't be compared is not used
             alike = False
         return quick if alike else self.module
 
-    def _shown(self, inputs: Inputs) -> Arguments:
+    def _to_arguments(self, inputs: Inputs) -> ForwardArguments:
         """What the module is called with, images 0…1 and not yet scaled."""
-        pixels = self.prepare is None and kind_of(inputs) == "images"
-        return self._arguments((self.prepare or self._tensor)(inputs))._replace(pixels=pixels)
+        pixels = self.prepare is None and infer_kind(inputs) == "images"
+        return self._pack_arguments((self.prepare or self._to_tensor)(inputs))._replace(
+            is_pixels=pixels
+        )
 
-    def _tensor(self, inputs: Inputs) -> Any:
-        kind = kind_of(inputs)
+    def _to_tensor(self, inputs: Inputs) -> Any:
+        kind = infer_kind(inputs)
         if kind not in ("images", "vectors"):
             raise InputError(
                 f"The model {self.name!r} is a torch module and takes tensors, not {kind}. "
@@ -136,54 +142,56 @@ class TorchModel(Adapter):
         # The permuted view lies in memory as channels_last does.
         return images.permute(0, 3, 1, 2).to(self._dtype()).div_(255)
 
-    def _scaled(self, shown: Arguments) -> Arguments:
+    def _normalize(self, arguments: ForwardArguments) -> ForwardArguments:
         """The same less the mean and divided by the standard deviation of pixels."""
-        if self.mean is None or not shown.pixels:
-            return shown
-        images = shown.placed[0]
+        if self.mean is None or not arguments.is_pixels:
+            return arguments
+        images = arguments.args[0]
         mean, std = (torch_package().tensor(list(part or ()), device=self.device, dtype=images.dtype)
                      for part in (self.mean, self.std))  # fmt: skip
-        return shown._replace(placed=((images - mean[:, None, None]) / std[:, None, None],))
+        return arguments._replace(args=((images - mean[:, None, None]) / std[:, None, None],))
 
     def _dtype(self) -> Any:
         """The type of its weights."""
         kinds = (part.dtype for part in self.module.parameters() if part.is_floating_point())
         return next(kinds, torch_package().float32)
 
-    def _arguments(self, prepared: Any) -> Arguments:
+    def _pack_arguments(self, prepared: Any) -> ForwardArguments:
         if isinstance(prepared, Mapping):
-            return Arguments((), {name: self._moved(part) for name, part in prepared.items()})
+            return ForwardArguments(
+                (), {name: self._to_device(part) for name, part in prepared.items()}
+            )
         parts = prepared if isinstance(prepared, tuple) else (prepared,)
-        return Arguments(tuple(self._moved(part) for part in parts), {})
+        return ForwardArguments(tuple(self._to_device(part) for part in parts), {})
 
-    def _moved(self, part: Array | Any) -> Any:
+    def _to_device(self, part: Array | Any) -> Any:
         # A copy, for a module may change in place what it is given, and it is the user's.
         return torch_package().as_tensor(part).to(self.device, copy=True)
 
 
-def _called(module: Any, arguments: Arguments) -> Any:
+def _call_on_copies(module: Any, arguments: ForwardArguments) -> Any:
     """What a module says of copies, which it may change."""
-    placed = (part.clone() for part in arguments.placed)
-    return module(*placed, **{name: part.clone() for name, part in arguments.named.items()})
+    placed = (part.clone() for part in arguments.args)
+    return module(*placed, **{name: part.clone() for name, part in arguments.kwargs.items()})
 
 
-def _own_copy(module: Any, name: str) -> Any:
+def _copy_module(module: Any, name: str) -> Any:
     if isinstance(module, torch_package().export.ExportedProgram):
-        return _exported(module, name)
+        return _exported_module(module, name)
     try:
         # Copying a scripted module is a computation, which no gradient should follow.
         with torch_package().no_grad():
             return copy.deepcopy(module).eval()
     except Exception as error:
         raise InputError(
-            f"The module {name!r} can't be copied: {one_line(error)}. "
+            f"The module {name!r} can't be copied: {exception_summary(error)}. "
             "A module is scored on a copy; give a function that calls it instead."
         ) from error
 
 
-def _exported(program: Any, name: str) -> Any:
+def _exported_module(program: Any, name: str) -> Any:
     """Its graph as a module; the mode that it was exported in is part of the graph."""
-    training = any(_trains(node) for node in program.graph.nodes)
+    training = any(_is_training_node(node) for node in program.graph.nodes)
     if training or program.graph_signature.buffers_to_mutate:
         raise InputError(
             f"The program {name!r} was exported in training mode. A network is scored in "
@@ -192,7 +200,7 @@ def _exported(program: Any, name: str) -> Any:
     return program.module()
 
 
-def _trains(node: Any) -> bool:
+def _is_training_node(node: Any) -> bool:
     """Whether a step of the graph draws at random, or norms by the batch."""
     step = str(node.target)
     if "batch_norm" in step:
@@ -200,7 +208,7 @@ def _trains(node: Any) -> bool:
     return "dropout" in step and any(part is True for part in node.args)
 
 
-def first_tensor(output: Any) -> Any:
+def extract_scores(output: Any) -> Any:
     """The scores in whatever a module gives."""
     if hasattr(output, "logits"):
         return output.logits

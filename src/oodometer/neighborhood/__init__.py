@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from oodometer.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from oodometer.neighborhood._invariance import invariance, opened_models, ready_transform
+    from oodometer.neighborhood._invariance import as_models, invariance, prepare_transform
     from oodometer.neighborhood.ranking import rank
     from oodometer.neighborhood.suitability import suggest_transforms
 
 __all__ = [
+    "as_models",
     "invariance",
-    "opened_models",
+    "prepare_transform",
     "rank",
-    "ready_transform",
     "suggest_transforms",
 ]
 
@@ -23,9 +23,9 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "invariance": "_invariance",
-        "opened_models": "_invariance",
+        "as_models": "_invariance",
         "rank": "ranking",
-        "ready_transform": "_invariance",
+        "prepare_transform": "_invariance",
         "suggest_transforms": "suitability",
     },
 )

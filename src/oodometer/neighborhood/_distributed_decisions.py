@@ -15,53 +15,53 @@ from itertools import chain
 from typing import Any
 
 from oodometer.core.protocols import Model
-from oodometer.neighborhood._decisions import Answered, asked
-from oodometer.neighborhood._neighborhood_sampler import Show
-from oodometer.neighborhood.sampling import Round, Step
-from oodometer.parallel._ordered_map import blocks, named, ordered
-from oodometer.parallel._thread_limits import one_thread
+from oodometer.neighborhood._decisions import BatchResult, classify_batch
+from oodometer.neighborhood._neighborhood_sampler import NeighborhoodSampler
+from oodometer.neighborhood.sampling import SamplingRound, SamplingStep
+from oodometer.parallel._ordered_map import group_batches, label_payload, ordered_map
+from oodometer.parallel._thread_limits import limit_to_one_thread
 from oodometer.parallel.runners import Runner
 
-Block = Sequence[Round]
+RoundBlock = Sequence[SamplingRound]
 
 
 @dataclass(frozen=True, eq=False)
-class Showing:
+class _SampleAndClassify:
     """Shows blocks of examples to models."""
 
     models: Mapping[str, Model]
-    show: Show
+    sampler: NeighborhoodSampler
 
-    def __call__(self, block: Block) -> list[Answered]:
+    def __call__(self, block: RoundBlock) -> list[BatchResult]:
         """What all models say of a block."""
-        with one_thread():
-            return [asked(self.models, self.show.make(portion)) for portion in block]
+        with limit_to_one_thread():
+            return [classify_batch(self.models, self.sampler.sample(portion)) for portion in block]
 
-    def sent(self) -> dict[str, Any]:
+    def payload(self) -> dict[str, Any]:
         """Models, data and transform."""
-        dataset, transform = self.show.dataset, self.show.transform
+        dataset, transform = self.sampler.dataset, self.sampler.transform
         return {
-            **named("model", self.models),
-            **named("data", {dataset.name: dataset}),
-            **named("transform", {transform.name: transform}),
+            **label_payload("model", self.models),
+            **label_payload("data", {dataset.name: dataset}),
+            **label_payload("transform", {transform.name: transform}),
         }
 
 
 @contextmanager
-def asking(
-    runner: Runner, work: Showing, steps: Sequence[Step]
-) -> Iterator[Callable[[Step], Generator[Answered, None, None]]]:
+def distributed_batches(
+    runner: Runner, task: _SampleAndClassify, steps: Sequence[SamplingStep]
+) -> Iterator[Callable[[SamplingStep], Generator[BatchResult, None, None]]]:
     """A function that gives what models say in one step after another."""
-    cut = [_blocks(step) for step in steps]
+    cut = [_step_blocks(step) for step in steps]
     counts = iter([len(some) for some in cut])
-    with closing(ordered(runner, work, list(chain.from_iterable(cut)))) as results:
+    with closing(ordered_map(runner, task, list(chain.from_iterable(cut)))) as results:
 
-        def answers(step: Step) -> Generator[Answered, None, None]:
+        def answers(step: SamplingStep) -> Generator[BatchResult, None, None]:
             for _ in range(next(counts)):
                 yield from next(results)
 
         yield answers
 
 
-def _blocks(step: Step) -> list[Block]:
-    return blocks(step.portions, max((portion.size for portion in step.portions), default=1))
+def _step_blocks(step: SamplingStep) -> list[RoundBlock]:
+    return group_batches(step.batches, max((portion.size for portion in step.batches), default=1))

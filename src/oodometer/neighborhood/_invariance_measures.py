@@ -13,36 +13,36 @@ import numpy as np
 
 from oodometer.core.softmax_kernels import Floats, Ints
 
-MISSING = -1
+MISSING_CLASS = -1
 # Comparing all members of a neighborhood with each other takes N² cells a row; so many at a time.
-CELLS = 2_000_000
+MAX_BLOCK_CELLS = 2_000_000
 
 
-def _blocks(m: int, members: int) -> Iterator[slice]:
-    step = max(CELLS // max(members * members, 1), 1)
+def _row_slices(m: int, members: int) -> Iterator[slice]:
+    step = max(MAX_BLOCK_CELLS // max(members * members, 1), 1)
     return (slice(start, start + step) for start in range(0, m, step))
 
 
-def sharing(classes: Ints) -> Ints:
+def same_class_counts(classes: Ints) -> Ints:
     """For every member: how many of its neighborhood are in its class, itself included.
 
-    >>> sharing(np.array([[4, 4, 7]]))
+    >>> same_class_counts(np.array([[4, 4, 7]]))
     array([[2, 2, 1]], dtype=int32)
     """
     counts = np.empty(classes.shape, dtype=np.int32)
-    for rows in _blocks(*classes.shape):
+    for rows in _row_slices(*classes.shape):
         block = classes[rows]
         counts[rows] = (block[:, :, None] == block[:, None, :]).sum(axis=2)
     return counts
 
 
-def invariance(classes: Ints) -> Floats:
+def neighborhood_invariance(classes: Ints) -> Floats:
     """NI: the share of the neighborhood's own most frequent class.
 
-    >>> invariance(np.array([[4, 4, 7, 4]]))
+    >>> neighborhood_invariance(np.array([[4, 4, 7, 4]]))
     array([0.75])
     """
-    return np.asarray(sharing(classes).max(axis=1) / classes.shape[1])
+    return np.asarray(same_class_counts(classes).max(axis=1) / classes.shape[1])
 
 
 def negative_entropy(classes: Ints) -> Floats:
@@ -51,25 +51,25 @@ def negative_entropy(classes: Ints) -> Floats:
     >>> negative_entropy(np.array([[4, 4, 4], [4, 4, 4]]))
     array([0., 0.])
     """
-    return np.asarray(np.log(sharing(classes) / classes.shape[1]).mean(axis=1))
+    return np.asarray(np.log(same_class_counts(classes) / classes.shape[1]).mean(axis=1))
 
 
-def pairs_alike(classes: Ints) -> Floats:
+def pair_agreement(classes: Ints) -> Floats:
     """The share of pairs of two different members that are in one class; −1 is left out.
 
     Σ_j n_j (n_j − 1) / (N (N − 1)); NaN where there are fewer than two members.
 
-    >>> pairs_alike(np.array([[4, 4, 7], [4, -1, 4]]))
+    >>> pair_agreement(np.array([[4, 4, 7], [4, -1, 4]]))
     array([0.33333333, 1.        ])
     """
-    drawn = classes != MISSING
+    drawn = classes != MISSING_CLASS
     n = drawn.sum(axis=1)
-    alike = (sharing(classes) * drawn).sum(axis=1) - n
+    alike = (same_class_counts(classes) * drawn).sum(axis=1) - n
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(alike / (n * (n - 1)))
 
 
-def agreement(classes: Ints, *, identity: bool) -> Floats:
+def pairwise_agreement(classes: Ints, *, identity: bool) -> Floats:
     """PA of the whole neighborhood, unbiased already when a part of its draws is there.
 
     Column 0 is the identity, the others are draws. The neighborhood of N members has one identity,
@@ -77,16 +77,16 @@ def agreement(classes: Ints, *, identity: bool) -> Floats:
     draws at hand. When all of them are there this is Σ_j n_j (n_j − 1) / (N (N − 1)). Without the
     identity as a member it is the second share alone.
 
-    >>> agreement(np.array([[4, 4, 7, 4]]), identity=True)
+    >>> pairwise_agreement(np.array([[4, 4, 7, 4]]), identity=True)
     array([0.5])
     """
     draws = classes[:, 1:]
     if not identity:
-        return pairs_alike(draws)
-    drawn = (draws != MISSING).sum(axis=1)
+        return pair_agreement(draws)
+    drawn = (draws != MISSING_CLASS).sum(axis=1)
     weight = 2.0 / classes.shape[1]
     with np.errstate(invalid="ignore", divide="ignore"):
         with_identity = (draws == classes[:, :1]).sum(axis=1) / drawn
     if weight == 1.0:
         return np.asarray(with_identity)
-    return np.asarray(weight * with_identity + (1.0 - weight) * pairs_alike(draws))
+    return np.asarray(weight * with_identity + (1.0 - weight) * pair_agreement(draws))

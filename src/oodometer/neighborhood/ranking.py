@@ -9,28 +9,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oodometer import estimators
-from oodometer.core.errors import InputError, NoAnswer, UnknownName
+from oodometer.core.errors import InputError, NotApplicable, UnknownName
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Dataset, Estimator, Model, Progress, Transform
+from oodometer.core.protocols import Dataset, Estimator, Model, ProgressCallback, Transform
 from oodometer.core.softmax_kernels import Array, Floats
-from oodometer.core.stats import beats, least_squares_line, redrawn_means, stream
+from oodometer.core.stats import (
+    least_squares_line,
+    paired_bootstrap_means,
+    rng_for,
+    win_probability,
+)
 from oodometer.data import as_dataset
-from oodometer.models._parallel_inference import Asking
-from oodometer.neighborhood._invariance import invariance, opened_models
-from oodometer.neighborhood.results import MEASURES, Neighborhoods
-from oodometer.neighborhood.sampling import visiting_order
+from oodometer.models._parallel_inference import BatchPredictor
+from oodometer.neighborhood._invariance import as_models, invariance
+from oodometer.neighborhood.results import MEASURES, InvarianceResult
+from oodometer.neighborhood.sampling import shuffled_order
 
 if TYPE_CHECKING:
     from oodometer.parallel.runners import Runner
 
 # Means are drawn again in one product; an estimator has to be asked again every time.
-REPLICATES, SLOW_REPLICATES = 1000, 200
+MEAN_REPLICATES, ESTIMATOR_REPLICATES = 1000, 200
 
-Score = Callable[[Predictions], Array]
+RowScorer = Callable[[Predictions], Array]
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedModel:
     """One model's place: its value, a 95 % interval, the probability that it beats the next.
 
     `accuracy` is what a line fitted to models of known accuracy predicts, where there is one; it
@@ -59,10 +64,10 @@ class Ranking:
     data: str
     n: int
     seed: int
-    models: tuple[Ranked, ...]
-    neighborhoods: Neighborhoods | None = field(default=None, repr=False, compare=False)
+    models: tuple[RankedModel, ...]
+    neighborhoods: InvarianceResult | None = field(default=None, repr=False, compare=False)
 
-    def __iter__(self) -> Iterator[Ranked]:
+    def __iter__(self) -> Iterator[RankedModel]:
         return iter(self.models)
 
     def __len__(self) -> int:
@@ -91,16 +96,16 @@ def rank(  # noqa: PLR0913 - the main door; all but the data are options
     models: Any,
     data: Any,
     *,
-    by: str | Estimator | Score = "ni",
+    by: str | Estimator | RowScorer = "ni",
     transform: str | Transform | None = None,
     source: Any = None,
-    known: Mapping[str, float] | None = None,
+    known_accuracies: Mapping[str, float] | None = None,
     draws: int = 10,
     seed: int = 0,
-    batch: int | None = None,
+    batch_size: int | None = None,
     threads: int = 1,
     runner: Runner | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Ranking:
     """Order models by how well they should do on unlabelled data, best first.
 
@@ -109,48 +114,52 @@ def rank(  # noqa: PLR0913 - the main door; all but the data are options
     Predictions to one number a row, the larger the better. The probability that a model beats the
     next comes from a paired bootstrap: examples are drawn again, the same for every model.
 
-    `known` has the accuracy, on these data, of three models or more: a line through them then
+    `known_accuracies` has the accuracy, on these data, of three models or more: a line through them then
     predicts the accuracy of every model from the measure.
 
     `threads` transform beside the models, or all is done by the workers of a `runner`, with one
-    thread each; neither they nor `batch` change the result.
+    thread each; neither they nor `batch_size` change the result.
     """
-    opened, dataset = opened_models(models), as_dataset(data)
-    _check_known(known, opened)
-    asking = Asking(opened, batch, runner, progress)
+    opened, dataset = as_models(models), as_dataset(data)
+    _check_known_accuracies(known_accuracies, opened)
+    asking = BatchPredictor(opened, batch_size, runner, progress)
     if isinstance(by, str) and by.lower() in MEASURES:
-        measured = invariance(opened, dataset, transform, draws=draws, seed=seed, batch=batch,
+        measured = invariance(opened, dataset, transform, draws=draws, seed=seed, batch_size=batch_size,
                               threads=threads, runner=runner, progress=progress)  # fmt: skip
-        found = _of_measure(measured, by, dataset)
+        found = _rank_by_measure(measured, by, dataset)
     elif callable(by):
-        found = _of_scores(by, dataset, asking.of(dataset, labelled=False), seed)
+        found = _rank_by_scores(by, dataset, asking.predict(dataset, labelled=False), seed)
     else:
         # What is wrong with the wish or the source is said before the work on the target.
-        estimator = _estimator(by)
-        sources = _sources(estimator, asking, source)
-        said = asking.of(dataset, labelled=False)
-        found = _of_estimates(estimator, dataset, (sources, said), seed, progress)
-    return found if known is None else _with_accuracies(found, known)
+        estimator = _resolve_estimator(by)
+        sources = _predict_source(estimator, asking, source)
+        said = asking.predict(dataset, labelled=False)
+        found = _rank_by_estimates(estimator, dataset, (sources, said), seed, progress)
+    return found if known_accuracies is None else _add_predicted_accuracies(found, known_accuracies)
 
 
-def _of_measure(measured: Neighborhoods, by: str, dataset: Dataset) -> Ranking:
+def _rank_by_measure(result: InvarianceResult, by: str, dataset: Dataset) -> Ranking:
     # Drawn again in an order of their content, so that where rows stand changes nothing.
-    order = visiting_order(dataset.keys, measured.seed)
-    values = np.stack([one.by_example(by)[order] for one in measured])
-    notes = tuple(one.notes() for one in measured)
-    name, seed = measured.named(by), measured.seed
-    found = _of_means(name, dataset, measured.models, values, notes, seed)
-    return replace(found, neighborhoods=measured)
+    order = shuffled_order(dataset.keys, result.seed)
+    values = np.stack([one.by_example(by)[order] for one in result])
+    notes = tuple(one.warnings() for one in result)
+    name, seed = result.measure_label(by), result.seed
+    found = _rank_by_means(name, dataset, result.models, values, notes, seed)
+    return replace(found, neighborhoods=result)
 
 
-def _of_scores(score: Score, dataset: Dataset, said: dict[str, Predictions], seed: int) -> Ranking:
-    values = np.stack([_per_row(score, rows) for rows in said.values()])
+def _rank_by_scores(
+    score: RowScorer, dataset: Dataset, predictions: dict[str, Predictions], seed: int
+) -> Ranking:
+    values = np.stack([_score_rows(score, rows) for rows in predictions.values()])
     name = getattr(score, "__name__", "score")
-    return _of_means(name, dataset, tuple(said), values, ((),) * len(said), seed)
+    return _rank_by_means(name, dataset, tuple(predictions), values, ((),) * len(predictions), seed)
 
 
-def _check_known(known: Mapping[str, float] | None, models: Mapping[str, Model]) -> None:
-    for name, accuracy in (known or {}).items():
+def _check_known_accuracies(
+    known_accuracies: Mapping[str, float] | None, models: Mapping[str, Model]
+) -> None:
+    for name, accuracy in (known_accuracies or {}).items():
         if name not in models:
             raise UnknownName("model", name, models)
         if not 0.0 <= accuracy <= 1.0:
@@ -159,23 +168,25 @@ def _check_known(known: Mapping[str, float] | None, models: Mapping[str, Model])
             )
 
 
-def _with_accuracies(found: Ranking, known: Mapping[str, float]) -> Ranking:
+def _add_predicted_accuracies(ranking: Ranking, known_accuracies: Mapping[str, float]) -> Ranking:
     """What the least-squares line through the known models says of all (Ng et al. 2023, §4.3)."""
-    values = {one.model: one.value for one in found}
-    line = least_squares_line([values[name] for name in known], list(known.values()))
-    return replace(found, models=tuple(replace(one, accuracy=line(one.value)) for one in found))
+    values = {one.model: one.value for one in ranking}
+    line = least_squares_line(
+        [values[name] for name in known_accuracies], list(known_accuracies.values())
+    )
+    return replace(ranking, models=tuple(replace(one, accuracy=line(one.value)) for one in ranking))
 
 
-def _estimator(by: str | Estimator) -> Estimator:
+def _resolve_estimator(by: str | Estimator) -> Estimator:
     if not isinstance(by, str):
         return by
-    names = [member.name for member in estimators.every()]
+    names = [member.name for member in estimators.available()]
     if by.lower() not in names:
         raise UnknownName("measure or estimator", by, [*MEASURES, *names])
-    return estimators.named(by)
+    return estimators.get(by)
 
 
-def _per_row(score: Score, rows: Predictions) -> Floats:
+def _score_rows(score: RowScorer, rows: Predictions) -> Floats:
     values = np.asarray(score(rows), dtype=np.float64)
     if values.shape != (rows.n,) or not np.isfinite(values).all():
         raise InputError(
@@ -184,7 +195,7 @@ def _per_row(score: Score, rows: Predictions) -> Floats:
     return values
 
 
-def _sources(by: Estimator, asking: Asking, source: Any) -> dict[str, Predictions]:
+def _predict_source(by: Estimator, asking: BatchPredictor, source: Any) -> dict[str, Predictions]:
     """Every model's predictions of the labelled source."""
     known = None if source is None else as_dataset(source)
     if known is None or known.labels is None:
@@ -193,44 +204,46 @@ def _sources(by: Estimator, asking: Asking, source: Any) -> dict[str, Prediction
             f"{'none' if known is None else 'data without labels'}. Give source=…, or rank by "
             "ni, which needs no labels at all."
         )
-    return asking.of(known, labelled=True)
+    return asking.predict(known, labelled=True)
 
 
-def _of_means(
+def _rank_by_means(
     measure: str, dataset: Dataset, names: tuple[str, ...], values: Floats, notes: Any, seed: int
 ) -> Ranking:
     """A ranking by means of per-example values, (models, n)."""
-    drawn = redrawn_means(stream(seed, "rank", measure), values, REPLICATES)
-    return _ranking(measure, dataset, names, values.mean(axis=1), drawn, notes, seed)
+    drawn = paired_bootstrap_means(rng_for(seed, "rank", measure), values, MEAN_REPLICATES)
+    return _build_ranking(measure, dataset, names, values.mean(axis=1), drawn, notes, seed)
 
 
-def _of_estimates(
+def _rank_by_estimates(
     by: Estimator,
     dataset: Dataset,
-    said: tuple[dict[str, Predictions], dict[str, Predictions]],
+    predictions: tuple[dict[str, Predictions], dict[str, Predictions]],
     seed: int,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
 ) -> Ranking:
     """A ranking by estimates, both sides drawn again by rows."""
-    known, new = said
-    names, rng = tuple(new), stream(seed, "rank", by.name)
+    known, new = predictions
+    names, rng = tuple(new), rng_for(seed, "rank", by.name)
     n_source, n = next(iter(known.values())).n, len(dataset)
     values = np.array([by.estimate(known[name], new[name]).value for name in names])
     drawn, reason = [], ""
-    for done in range(SLOW_REPLICATES):
+    for done in range(ESTIMATOR_REPLICATES):
         one, other = rng.integers(0, n_source, n_source), rng.integers(0, n, n)
         try:
             drawn.append([by.estimate(known[m].rows(one), new[m].rows(other)).value for m in names])
-        except NoAnswer as refusal:
+        except NotApplicable as refusal:
             reason = str(refusal)
         if progress:
-            progress(done + 1, SLOW_REPLICATES, "drawing again")
-    if 2 * len(drawn) < SLOW_REPLICATES:
-        raise NoAnswer(f"{by.name} has no answer for most draws of the examples: {reason}")
-    return _ranking(by.name, dataset, names, values, np.array(drawn), ((),) * len(names), seed)
+            progress(done + 1, ESTIMATOR_REPLICATES, "drawing again")
+    if 2 * len(drawn) < ESTIMATOR_REPLICATES:
+        raise NotApplicable(f"{by.name} has no answer for most draws of the examples: {reason}")
+    return _build_ranking(
+        by.name, dataset, names, values, np.array(drawn), ((),) * len(names), seed
+    )
 
 
-def _ranking(
+def _build_ranking(
     measure: str,
     dataset: Dataset,
     names: tuple[str, ...],
@@ -244,7 +257,7 @@ def _ranking(
     rows = []
     for place, j in enumerate(order):
         following = order[place + 1] if place + 1 < len(order) else None
-        sure = None if following is None else beats(drawn[:, j], drawn[:, following])
+        sure = None if following is None else win_probability(drawn[:, j], drawn[:, following])
         ends = min(float(low[j]), float(values[j])), max(float(high[j]), float(values[j]))
-        rows.append(Ranked(names[j], float(values[j]), *ends, sure, tuple(notes[j])))
+        rows.append(RankedModel(names[j], float(values[j]), *ends, sure, tuple(notes[j])))
     return Ranking(measure, dataset.name, len(dataset), seed, tuple(rows))

@@ -8,21 +8,21 @@ from typing import Any, Literal
 
 import numpy as np
 
-from oodometer.core.errors import InputError, NoAnswer, UnknownName
+from oodometer.core.errors import InputError, NotApplicable, UnknownName
 from oodometer.core.softmax_kernels import Bools, Floats, Ints
-from oodometer.core.stats import wilson
+from oodometer.core.stats import wilson_interval
 from oodometer.neighborhood import _invariance_measures
 
-Measure = Literal["ni", "ne", "ei", "pa"]
-MEASURES: tuple[Measure, ...] = ("ni", "ne", "ei", "pa")
+InvarianceMeasure = Literal["ni", "ne", "ei", "pa"]
+MEASURES: tuple[InvarianceMeasure, ...] = ("ni", "ne", "ei", "pa")
 # Above this mean rise of the prediction's entropy a transform destroys classes (Ng et al., §5.4).
 ENTROPY_LIMIT = 0.1
 # A model that puts nearly all in one class, whatever is done to them, is invariant for nothing.
-NEARLY_ALL = 0.95
+DEGENERATE_SHARE = 0.95
 
 
 @dataclass(frozen=True)
-class Reading:
+class MeanWithInterval:
     """The mean of a measure over examples, its standard error and 95 % interval.
 
     Both are of the luck of which examples were drawn: another set of the same kind would differ.
@@ -34,14 +34,16 @@ class Reading:
     high: float
 
     @classmethod
-    def of(cls, values: Floats, floor: float = 0.0, ceiling: float = 1.0) -> Reading:
+    def from_values(
+        cls, values: Floats, floor: float = 0.0, ceiling: float = 1.0
+    ) -> MeanWithInterval:
         """Of per-example values that lie between a floor and a ceiling.
 
         The interval is Wilson's for as many yes-or-no examples as would tell the mean as well.
         The variance is taken with one more example at either end, so that a hundred examples
         that are all alike do not pass for certainty.
 
-        >>> Reading.of(np.array([1.0, 0.5, 1.0, 0.5])).value
+        >>> MeanWithInterval.from_values(np.array([1.0, 0.5, 1.0, 0.5])).value
         0.75
         """
         n, width = len(values), ceiling - floor
@@ -50,7 +52,7 @@ class Reading:
         shares = np.concatenate([(values - floor) / width, [0.0, 1.0]])
         middle = float(shares.mean())
         worth = n * middle * (1.0 - middle) / float(shares.var())
-        low, high = wilson(worth * (mean - floor) / width, worth)
+        low, high = wilson_interval(worth * (mean - floor) / width, worth)
         return cls(mean, spread / float(np.sqrt(n)), floor + width * low, floor + width * high)
 
     @property
@@ -69,53 +71,55 @@ class Reading:
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
+class DecisionCounts:
     """One model's decisions: column 0 on the examples themselves, the others on their draws.
 
-    `gap` has H(p(g(x))) − H(p(x)) and `even` the effective invariance, each summed over the draws
+    `entropy_gap` has H(p(g(x))) − H(p(x)) and `effective_invariance` the effective invariance, each summed over the draws
     of an example; both are NaN where the model gives no probabilities.
     """
 
     classes: Ints
     confidence: Floats
     entropy: Floats
-    even: Floats
-    gap: Floats
+    effective_invariance: Floats
+    entropy_gap: Floats
 
     @classmethod
-    def empty(cls, n: int, draws: int) -> Tally:
+    def empty(cls, n: int, draws: int) -> DecisionCounts:
         """Nothing decided yet."""
-        classes = np.full((n, 1 + draws), _invariance_measures.MISSING, dtype=np.int32)
+        classes = np.full((n, 1 + draws), _invariance_measures.MISSING_CLASS, dtype=np.int32)
         return cls(classes, np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n))
 
-    def widened(self, draws: int) -> Tally:
+    def widen(self, draws: int) -> DecisionCounts:
         """A copy with room for more draws."""
         n, have = self.classes.shape
-        wide = np.full((n, max(1 + draws, have)), _invariance_measures.MISSING, dtype=np.int32)
+        wide = np.full(
+            (n, max(1 + draws, have)), _invariance_measures.MISSING_CLASS, dtype=np.int32
+        )
         wide[:, :have] = self.classes
-        rest = (self.confidence, self.entropy, self.even, self.gap)
-        return Tally(wide, *(part.copy() for part in rest))
+        rest = (self.confidence, self.entropy, self.effective_invariance, self.entropy_gap)
+        return DecisionCounts(wide, *(part.copy() for part in rest))
 
     @property
-    def drawn(self) -> Ints:
+    def n_draws(self) -> Ints:
         """How many draws of each example were classified."""
-        return np.asarray((self.classes[:, 1:] != _invariance_measures.MISSING).sum(axis=1))
+        return np.asarray((self.classes[:, 1:] != _invariance_measures.MISSING_CLASS).sum(axis=1))
 
-    def rows(self, where: Bools | Ints) -> Tally:
+    def rows(self, where: Bools | Ints) -> DecisionCounts:
         """Of some examples."""
-        rest = (self.confidence, self.entropy, self.even, self.gap)
-        return Tally(self.classes[where], *(part[where] for part in rest))
+        rest = (self.confidence, self.entropy, self.effective_invariance, self.entropy_gap)
+        return DecisionCounts(self.classes[where], *(part[where] for part in rest))
 
 
 @dataclass(frozen=True, eq=False)
-class Invariance:
+class ModelInvariance:
     """How invariant one model's decisions are in the neighborhoods of a dataset.
 
-    `tally` has the examples looked at, in the dataset's order, and `positions` where they stand.
+    `counts` has the examples looked at, in the dataset's order, and `positions` where they stand.
     """
 
     model: str
-    tally: Tally
+    counts: DecisionCounts
     positions: Ints
     identity: bool = True
     class_names: tuple[str, ...] | None = None
@@ -123,75 +127,79 @@ class Invariance:
     @property
     def complete(self) -> bool:
         """Whether every example has all of its draws."""
-        return bool((self.tally.drawn == self.tally.classes.shape[1] - 1).all())
+        return bool((self.counts.n_draws == self.counts.classes.shape[1] - 1).all())
 
     def by_example(self, measure: str) -> Floats:
         """The measure of every example, in the order of `positions`."""
         name = measure.lower()
         if name == "pa":
-            return _invariance_measures.agreement(self.tally.classes, identity=self.identity)
+            return _invariance_measures.pairwise_agreement(
+                self.counts.classes, identity=self.identity
+            )
         if name == "ei":
-            return self._effective()
+            return self._effective_invariance()
         if name not in MEASURES:
             raise UnknownName("measure", measure, MEASURES)
         if not self.complete:
-            raise NoAnswer(
+            raise NotApplicable(
                 f"{name} hangs on the number of draws, and examples have but a part of theirs; "
                 "pa does not"
             )
-        members = self.tally.classes if self.identity else self.tally.classes[:, 1:]
+        members = self.counts.classes if self.identity else self.counts.classes[:, 1:]
         return (
-            _invariance_measures.invariance(members)
+            _invariance_measures.neighborhood_invariance(members)
             if name == "ni"
             else _invariance_measures.negative_entropy(members)
         )
 
-    def _effective(self) -> Floats:
-        if np.isnan(self.tally.even).any():
-            raise NoAnswer("ei needs probabilities; the model gives classes only")
-        return np.asarray(self.tally.even / self.tally.drawn)
+    def _effective_invariance(self) -> Floats:
+        if np.isnan(self.counts.effective_invariance).any():
+            raise NotApplicable("ei needs probabilities; the model gives classes only")
+        return np.asarray(self.counts.effective_invariance / self.counts.n_draws)
 
-    def reading(self, measure: str) -> Reading:
+    def mean_with_interval(self, measure: str) -> MeanWithInterval:
         """The mean of a measure over the examples; NoAnswer where there is none."""
-        members = self.tally.classes.shape[1] - (not self.identity)
+        members = self.counts.classes.shape[1] - (not self.identity)
         floor = -float(np.log(members)) if measure.lower() == "ne" else 0.0
-        return Reading.of(self.by_example(measure), floor, 0.0 if floor < 0.0 else 1.0)
+        return MeanWithInterval.from_values(
+            self.by_example(measure), floor, 0.0 if floor < 0.0 else 1.0
+        )
 
-    def readings(self) -> Iterator[tuple[str, Reading]]:
+    def all_measures(self) -> Iterator[tuple[str, MeanWithInterval]]:
         """Every measure that has an answer."""
         for name in MEASURES:
             try:
-                yield name, self.reading(name)
-            except NoAnswer:
+                yield name, self.mean_with_interval(name)
+            except NotApplicable:
                 continue
 
     @property
     def entropy_difference(self) -> float | None:
         """The mean rise of the prediction's entropy under the transform; None without probs."""
-        if np.isnan(self.tally.gap).any():
+        if np.isnan(self.counts.entropy_gap).any():
             return None
-        return float(self.tally.gap.sum() / self.tally.drawn.sum())
+        return float(self.counts.entropy_gap.sum() / self.counts.n_draws.sum())
 
     @property
     def top_class(self) -> tuple[int, float]:
         """The class most examples are put in, and their share."""
-        found, counts = np.unique(self.tally.classes[:, 0], return_counts=True)
+        found, counts = np.unique(self.counts.classes[:, 0], return_counts=True)
         most = int(counts.argmax())
         return int(found[most]), float(counts[most] / counts.sum())
 
     @property
     def constant_share(self) -> float:
         """The share of examples that no draw moves to another class."""
-        classes = self.tally.classes
-        still = (classes == classes[:, :1]) | (classes == _invariance_measures.MISSING)
+        classes = self.counts.classes
+        still = (classes == classes[:, :1]) | (classes == _invariance_measures.MISSING_CLASS)
         return float(still.all(axis=1).mean())
 
     @property
     def degenerate(self) -> bool:
         """Whether the model is (nearly) the constant one, for which invariance means nothing."""
-        return min(self.constant_share, self.top_class[1]) >= NEARLY_ALL
+        return min(self.constant_share, self.top_class[1]) >= DEGENERATE_SHARE
 
-    def notes(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """When not to believe it."""
         rise, (top, share) = self.entropy_difference, self.top_class
         found = []
@@ -221,18 +229,18 @@ class Invariance:
         top, share = self.top_class
         return {
             "model": self.model,
-            **{name: reading.to_dict() for name, reading in self.readings()},
+            **{name: reading.to_dict() for name, reading in self.all_measures()},
             "entropy_difference": self.entropy_difference,
             "constant_share": self.constant_share,
             "top_class": top,
             "top_class_share": share,
             "degenerate": self.degenerate,
-            "notes": list(self.notes()),
+            "notes": list(self.warnings()),
         }
 
 
 @dataclass(frozen=True)
-class Effort:
+class SamplingCost:
     """What was spent: inputs drawn, and inputs each model classified (identical ones once)."""
 
     examples: int
@@ -243,7 +251,7 @@ class Effort:
 
 
 @dataclass(frozen=True, eq=False)
-class Neighborhoods:
+class InvarianceResult:
     """Models beside one another in the same neighborhoods of one dataset.
 
     `settings` are all of the transform's, and what it learned from.
@@ -258,12 +266,12 @@ class Neighborhoods:
     draws: int
     identity: bool
     seed: int
-    effort: Effort
+    effort: SamplingCost
     skipped: int
-    results: tuple[Invariance, ...] = field(repr=False)
+    results: tuple[ModelInvariance, ...] = field(repr=False)
     settings: str = ""
 
-    def __iter__(self) -> Iterator[Invariance]:
+    def __iter__(self) -> Iterator[ModelInvariance]:
         return iter(self.results)
 
     def __len__(self) -> int:
@@ -274,7 +282,7 @@ class Neighborhoods:
         """The models' names."""
         return tuple(one.model for one in self.results)
 
-    def __getitem__(self, model: str | int) -> Invariance:
+    def __getitem__(self, model: str | int) -> ModelInvariance:
         if isinstance(model, int):
             return self.results[model]
         found = {one.model: one for one in self.results}
@@ -282,15 +290,17 @@ class Neighborhoods:
             raise UnknownName("model", model, found)
         return found[model]
 
-    def named(self, measure: str) -> str:
+    def measure_label(self, measure: str) -> str:
         """A measure's name in tables: NI-RandAug."""
         return f"{measure.upper()}-{self.label}"
 
     def __str__(self) -> str:
         lines = [
             f"{one.model}: "
-            + ", ".join(f"{self.named(name)} {r.value:.3f}" for name, r in one.readings())
-            + "".join(f"\n  {note}" for note in one.notes())
+            + ", ".join(
+                f"{self.measure_label(name)} {r.value:.3f}" for name, r in one.all_measures()
+            )
+            + "".join(f"\n  {note}" for note in one.warnings())
             for one in self.results
         ]
         return "\n".join(lines)
@@ -302,33 +312,39 @@ class Neighborhoods:
             for name in ("data", "fingerprint", "n", "transform", "label", "magnitude", "draws",
                          "identity", "seed", "skipped", "settings")
         }  # fmt: skip
-        spent = {name: getattr(self.effort, name) for name in Effort.__dataclass_fields__}
+        spent = {name: getattr(self.effort, name) for name in SamplingCost.__dataclass_fields__}
         return {**plain, "effort": spent, "models": [one.to_dict() for one in self.results]}
 
-    def tallies(self, draws: int) -> list[Tally]:
+    def full_counts(self, draws: int) -> list[DecisionCounts]:
         """What later work can go on from: whole-dataset tallies with room for so many draws."""
         whole = []
         for one in self.results:
-            tally = Tally.empty(self.n, max(draws, self.draws))
-            have = one.tally.widened(draws)
-            for part, known in zip(_parts(tally), _parts(have), strict=True):
+            tally = DecisionCounts.empty(self.n, max(draws, self.draws))
+            have = one.counts.widen(draws)
+            for part, known in zip(_arrays(tally), _arrays(have), strict=True):
                 part[one.positions] = known
             whole.append(tally)
         return whole
 
-    def differing(self, now: Mapping[str, object]) -> str | None:
+    def first_difference(self, current: Mapping[str, object]) -> str | None:
         """The first of these settings in which this run was another."""
-        return next((name for name, value in now.items() if getattr(self, name) != value), None)
+        return next((name for name, value in current.items() if getattr(self, name) != value), None)
 
-    def check_same(self, now: Mapping[str, object]) -> None:
+    def check_resumable(self, current: Mapping[str, object]) -> None:
         """Refuse to go on with a run of something else."""
-        name = self.differing(now)
+        name = self.first_difference(current)
         if name is not None:
             raise InputError(
-                f"The earlier run had {name} {getattr(self, name)!r}, this one has {now[name]!r}. "
+                f"The earlier run had {name} {getattr(self, name)!r}, this one has {current[name]!r}. "
                 "Only the same run can be gone on with: leave resume out to start anew."
             )
 
 
-def _parts(tally: Tally) -> tuple[Any, ...]:
-    return tally.classes, tally.confidence, tally.entropy, tally.even, tally.gap
+def _arrays(counts: DecisionCounts) -> tuple[Any, ...]:
+    return (
+        counts.classes,
+        counts.confidence,
+        counts.entropy,
+        counts.effective_invariance,
+        counts.entropy_gap,
+    )

@@ -14,18 +14,18 @@ from typing import NamedTuple
 import numpy as np
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Keys, mixed
+from oodometer.core.inputs import RowHashes, splitmix64
 from oodometer.core.softmax_kernels import Ints
 
 # Two draws tell both shares that pairwise agreement is made of.
 FIRST_DRAWS = 2
 # Fewer examples than this are no ground for an interval, let alone for stopping.
 FIRST_EXAMPLES = 200
-GROWTH = 1.25
+ROUND_GROWTH = 1.25
 
 
 @dataclass(frozen=True, eq=False)
-class Round:
+class SamplingRound:
     """Members of the neighborhoods of some examples; member 0 is the example itself."""
 
     examples: Ints
@@ -36,97 +36,99 @@ class Round:
         """How many inputs that is."""
         return len(self.examples) * len(self.members)
 
-    def within(self, budget: int) -> Round:
+    def limit_to(self, max_inputs: int) -> SamplingRound:
         """As many of its examples as can be paid for."""
-        return replace(self, examples=self.examples[: budget // len(self.members)])
+        return replace(self, examples=self.examples[: max_inputs // len(self.members)])
 
-    def beyond(self, seen: Ints) -> Iterator[Round]:
+    def skip_seen(self, seen: Ints) -> Iterator[SamplingRound]:
         """What of it is new, where the first `seen` members of every example are known."""
         counts = seen[self.examples]
         for count in np.unique(counts):
             rest = range(max(self.members.start, int(count)), self.members.stop)
             if rest:
-                yield Round(self.examples[counts == count], rest)
+                yield SamplingRound(self.examples[counts == count], rest)
 
-    def portions(self, rows: int) -> Iterator[Round]:
+    def batches(self, batch_size: int) -> Iterator[SamplingRound]:
         """Cut into batches of at most so many inputs, the members of an example side by side."""
-        step = max(rows // len(self.members), 1)
+        step = max(batch_size // len(self.members), 1)
         for start in range(0, len(self.examples), step):
             some = self.examples[start : start + step]
-            for first in range(0, len(self.members), rows):
-                yield Round(some, self.members[first : first + rows])
+            for first in range(0, len(self.members), batch_size):
+                yield SamplingRound(some, self.members[first : first + batch_size])
 
 
-class Step(NamedTuple):
+class SamplingStep(NamedTuple):
     """What of a round was not seen yet, in batches; and whether the budget ends with it."""
 
-    portions: list[Round]
-    last: bool
+    batches: list[SamplingRound]
+    is_last: bool
 
 
-def steps(rounds: Iterable[Round], budget: int, seen: Ints, batch: int) -> Iterator[Step]:
+def plan_steps(
+    rounds: Iterable[SamplingRound], max_inputs: int, seen: Ints, batch_size: int
+) -> Iterator[SamplingStep]:
     """What there is to do, as far as it can be paid for.
 
     `seen` is how many members of every example are known beforehand.
 
-    >>> plan = steps([Round(np.arange(4), range(3))], budget=9, seen=np.array([3, 0, 0, 0]), batch=6)
-    >>> [([len(part.examples) for part in step.portions], step.last) for step in plan]
+    >>> plan = plan_steps([SamplingRound(np.arange(4), range(3))], max_inputs=9, seen=np.array([3, 0, 0, 0]), batch_size=6)
+    >>> [([len(part.examples) for part in step.batches], step.is_last) for step in plan]
     [([2], True)]
     """
     known = seen.copy()
     for planned in rounds:
-        part = planned.within(budget)
-        budget -= part.size
-        new = [one for some in part.beyond(known) for one in some.portions(batch)]
+        part = planned.limit_to(max_inputs)
+        max_inputs -= part.size
+        new = [one for some in part.skip_seen(known) for one in some.batches(batch_size)]
         known[part.examples] = np.maximum(known[part.examples], part.members.stop)
         last = part.size < planned.size
-        yield Step(new, last)
+        yield SamplingStep(new, last)
         if last:
             return
 
 
-def everything(n: int, draws: int) -> Iterator[Round]:
+def full_pass(n: int, draws: int) -> Iterator[SamplingRound]:
     """All members of all neighborhoods, in the order of the data."""
-    yield Round(np.arange(n), range(draws + 1))
+    yield SamplingRound(np.arange(n), range(draws + 1))
 
 
-def by_rounds(keys: Keys, draws: int, seed: int) -> Iterator[Round]:
+def progressive_rounds(keys: RowHashes, draws: int, seed: int) -> Iterator[SamplingRound]:
     """All members of all neighborhoods, in the order in which they tell most.
 
-    >>> [r.size for r in by_rounds(np.arange(220, dtype=np.uint64), draws=3, seed=0)]
+    >>> [r.size for r in progressive_rounds(np.arange(220, dtype=np.uint64), draws=3, seed=0)]
     [600, 60, 200, 20]
     """
     first = min(FIRST_DRAWS, draws)
-    order = visiting_order(keys, seed)
+    order = shuffled_order(keys, seed)
     done = 0
     while done < len(order):
-        until = max(int(done * GROWTH), FIRST_EXAMPLES)
-        yield Round(order[done:until], range(first + 1))
+        until = max(int(done * ROUND_GROWTH), FIRST_EXAMPLES)
+        yield SamplingRound(order[done:until], range(first + 1))
         done = until
     step = max(-(-len(order) // 8), FIRST_EXAMPLES)
     for number in range(first + 1, draws + 1):
         for start in range(0, len(order), step):
-            yield Round(order[start : start + step], range(number, number + 1))
+            yield SamplingRound(order[start : start + step], range(number, number + 1))
 
 
-def visiting_order(keys: Keys, seed: int) -> Ints:
+def shuffled_order(keys: RowHashes, seed: int) -> Ints:
     """A random order that hangs on the seed and the examples' content, not on where they stand."""
-    start = mixed(np.array([seed % 2**64], dtype=np.uint64))
-    return np.asarray(np.argsort(mixed(keys ^ start), kind="stable"))
+    start = splitmix64(np.array([seed % 2**64], dtype=np.uint64))
+    return np.asarray(np.argsort(splitmix64(keys ^ start), kind="stable"))
 
 
-def check_wishes(
+def validate_sampling_options(
     draws: int,
     precision: float | None,
-    budget: int | None,
+    max_inputs: int | None,
     *,
     identity: bool,
-    batch: int | None = None,
+    batch_size: int | None = None,
 ) -> None:
     """Refuse what can't be met."""
     least = 1 if identity else 2
-    if batch is not None and batch < 1:
-        raise InputError(f"batch must be 1 or more; got {batch}. It counts inputs.")
+    if batch_size is not None and batch_size < 1:
+        raise InputError(f"batch_size must be 1 or more; got {batch_size}. It counts inputs.")
     if not isinstance(draws, int) or draws < least:
         raise InputError(f"draws must be a whole number of at least {least}; got {draws}.")
     if precision is not None and not 0.0 < precision < 0.5:
@@ -134,8 +136,8 @@ def check_wishes(
             f"precision is the half-width wanted, between 0 and 0.5 (0.005, say); got {precision}."
         )
     smallest = 2 * (min(FIRST_DRAWS, draws) + 1)
-    if budget is not None and budget < smallest:
+    if max_inputs is not None and max_inputs < smallest:
         raise InputError(
-            f"budget must pay for two examples with their first draws, {smallest} inputs at least; "
-            f"got {budget}."
+            f"max_inputs must pay for two examples with their first draws, {smallest} inputs at least; "
+            f"got {max_inputs}."
         )

@@ -9,7 +9,7 @@ from typing import Any
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def limit_to_one_thread() -> Iterator[None]:
     """Sums by several threads differ in their last bits; and workers have a core each anyway.
 
     On small matrices several threads wait for each other more than they work: tenfold the time.

@@ -17,48 +17,50 @@ from typing import Any, TypeVar
 
 from oodometer.core.errors import InputError
 
-Thing = TypeVar("Thing")
+Instance = TypeVar("Instance")
 # Names the folder of research data.
-VARIABLE = "OODOMETER_DATA"
+DATA_FOLDER_VARIABLE = "OODOMETER_DATA"
 
 
 @dataclass(frozen=True)
-class Place:
+class ReopenSpec:
     """A door, as package.module:function, what was opened through it, and with which settings.
 
-    `folder` is where modules were looked for first.
+    `import_folder` is where modules were looked for first.
     """
 
-    door: str
-    thing: str
+    opener: str
+    target: str
     settings: tuple[tuple[str, Any], ...] = ()
-    folder: str = ""
+    import_folder: str = ""
 
     @classmethod
-    def of(cls, door: str, thing: str | Path, settings: Mapping[str, Any]) -> Place | None:
+    def create(
+        cls, opener: str, target: str | Path, settings: Mapping[str, Any]
+    ) -> ReopenSpec | None:
         """Where a thing is found from any folder; None where its settings are no plain values."""
-        path = os.path.abspath(thing) if os.path.exists(thing) else str(thing)
-        plain = tuple((name, _plain(value)) for name, value in settings.items())
-        place = cls(door, path, plain, os.getcwd())
+        path = os.path.abspath(target) if os.path.exists(target) else str(target)
+        plain = tuple((name, _to_hashable(value)) for name, value in settings.items())
+        place = cls(opener, path, plain, os.getcwd())
         try:
             hash(place)
         except TypeError:  # arrays of labels, and the like
             return None
         return place
 
-    def opened(self) -> Any:
+    def load(self) -> Any:
         """What is there now."""
-        module, _, name = self.door.partition(":")
-        with _first(self.folder):
-            return getattr(import_module(module), name)(self.thing, **dict(self.settings))
+        module, _, name = self.opener.partition(":")
+        with _import_folder_first(self.import_folder):
+            return getattr(import_module(module), name)(self.target, **dict(self.settings))
 
 
-def _plain(value: Any) -> Any:
+def _to_hashable(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
 @contextmanager
-def _first(folder: str) -> Iterator[None]:
+def _import_folder_first(folder: str) -> Iterator[None]:
     """Modules are looked for in a folder first: a worker's own may be another."""
     sys.path.insert(0, folder)
     try:
@@ -67,30 +69,30 @@ def _first(folder: str) -> Iterator[None]:
         sys.path.remove(folder)
 
 
-class Placed:
+class ReopenOnUnpickle:
     """What is sent to another process as the place where it was opened, if it knows one."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         place = vars(self).get("_place")
         if place is None:
             return super().__reduce_ex__(protocol)
-        return reopened, (place, getattr(self, "fingerprint", None))
+        return reopen, (place, getattr(self, "fingerprint", None))
 
 
-def placed(opened: Thing, place: Place | None) -> Thing:
+def with_reopen_spec(instance: Instance, reopen_spec: ReopenSpec | None) -> Instance:
     """The same, which knows from now on where it was opened."""
-    if isinstance(opened, Placed):
+    if isinstance(instance, ReopenOnUnpickle):
         # It may be frozen; this is no setting of it, and a changed copy does not have it.
-        vars(opened)["_place"] = place
-    return opened
+        vars(instance)["_place"] = reopen_spec
+    return instance
 
 
-def reopened(place: Place, fingerprint: str | None) -> Any:
+def reopen(reopen_spec: ReopenSpec, fingerprint: str | None) -> Any:
     """What is at a place, if it is what was there; of a model that can't be told."""
-    found = place.opened()
+    found = reopen_spec.load()
     if fingerprint is not None and found.fingerprint != fingerprint:
         raise InputError(
-            f"The rows of {place.thing!r} are not the same here as where the work was begun. Give "
+            f"The rows of {reopen_spec.target!r} are not the same here as where the work was begun. Give "
             "every worker the same files."
         )
     return found

@@ -20,13 +20,13 @@ from urllib.parse import urlsplit
 
 from oodometer.core.errors import InputError, OodometerError
 from oodometer.core.optional_imports import require
-from oodometer.parallel.worker_pool import Crew, Result, Task, outcome
+from oodometer.parallel.worker_pool import Result, Task, WorkerPool, capture_outcome
 
 Outcomes = Generator[tuple[Task, Result | Exception], None, None]
 # Seconds that a cluster may take to answer, and to have a worker.
-PATIENCE = 20.0
+CONNECT_TIMEOUT_SECONDS = 20.0
 # One task at a time in a process: torch's random state is the process's own.
-_ALONE = threading.Lock()
+_TASK_LOCK = threading.Lock()
 
 
 class Runner(Protocol):
@@ -45,7 +45,7 @@ def serial(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Outcomes[Ta
     {-1: 1, 2: 2}
     """
     for task in tasks:
-        yield task, outcome(work, task)
+        yield task, capture_outcome(work, task)
 
 
 def threads(count: int) -> Runner:
@@ -58,7 +58,7 @@ def threads(count: int) -> Runner:
     def run(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Outcomes[Task, Result]:
         hands = ThreadPoolExecutor(count)
         try:
-            futures = {hands.submit(outcome, work, task): task for task in tasks}
+            futures = {hands.submit(capture_outcome, work, task): task for task in tasks}
             for done in as_completed(list(futures)):
                 yield futures.pop(done), done.result()
         finally:
@@ -77,7 +77,7 @@ def processes(workers: int) -> Runner:
         raise InputError(f"workers must be 1 or more; got {workers}. Each takes one core.")
 
     def run(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Outcomes[Task, Result]:
-        with closing(Crew(work, min(workers, len(tasks)))) as crew:
+        with closing(WorkerPool(work, min(workers, len(tasks)))) as crew:
             yield from crew.outcomes(tasks)
 
     return run
@@ -91,9 +91,11 @@ def distributed(address: str) -> Runner:
     dask = require("distributed", extra="scale", purpose="A Dask cluster")
 
     def run(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Outcomes[Task, Result]:
-        with _quiet(), _client(dask, address) as client:
-            sent = _sent(client, work)
-            futures = {client.submit(_alone, sent, task, pure=False): task for task in tasks}
+        with _silence_dask_log(), _connect(dask, address) as client:
+            sent = _submit_work(client, work)
+            futures = {
+                client.submit(_run_exclusively, sent, task, pure=False): task for task in tasks
+            }
             for future in dask.as_completed(list(futures), loop=client.loop):
                 task = futures.pop(future)
                 if future.cancelled():
@@ -109,7 +111,7 @@ def distributed(address: str) -> Runner:
     return run
 
 
-def _sent(client: Any, work: Callable[[Task], Result]) -> Any:
+def _submit_work(client: Any, work: Callable[[Task], Result]) -> Any:
     """A function as it is; what carries data is sent once, and not with every task.
 
     It is the result of a task of its own, which the cluster makes anew where it is lost.
@@ -119,11 +121,11 @@ def _sent(client: Any, work: Callable[[Task], Result]) -> Any:
     with warnings.catch_warnings():
         # Dask would have users change what they have no hand in.
         warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
-        return client.submit(_itself, work, pure=False)
+        return client.submit(_identity, work, pure=False)
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _silence_dask_log() -> Iterator[None]:
     """Dask writes nothing on the screen of a scheduler that has gone: we say it ourselves."""
     log = logging.getLogger("distributed.client")
     before = log.level
@@ -134,18 +136,20 @@ def _quiet() -> Iterator[None]:
         log.setLevel(before)
 
 
-def _client(dask: Any, address: str) -> Any:
+def _connect(dask: Any, address: str) -> Any:
     """A client of a cluster that has a worker, and this package everywhere."""
     try:
         place = urlsplit(address)
         # Dask itself asks again and again, and a client that has found nobody is slow to go.
-        socket.create_connection((place.hostname, place.port or 0), timeout=PATIENCE).close()
-        kind = _kind_of(dask, address)
+        socket.create_connection(
+            (place.hostname, place.port or 0), timeout=CONNECT_TIMEOUT_SECONDS
+        ).close()
+        kind = _server_type(dask, address)
     except (OSError, ValueError) as error:
-        raise _unanswered(address, str(error)) from error
+        raise _no_scheduler_error(address, str(error)) from error
     if kind != "Scheduler":
-        raise _unanswered(address, f"what is there is {kind}")
-    client = dask.Client(address, timeout=PATIENCE, set_as_default=False)
+        raise _no_scheduler_error(address, f"what is there is {kind}")
+    client = dask.Client(address, timeout=CONNECT_TIMEOUT_SECONDS, set_as_default=False)
     try:
         _check_workers(client, address)
     except BaseException:
@@ -154,7 +158,7 @@ def _client(dask: Any, address: str) -> Any:
     return client
 
 
-def _kind_of(dask: Any, address: str) -> str:
+def _server_type(dask: Any, address: str) -> str:
     """What answers at an address: Scheduler, Worker, or nothing of Dask's, such as a page's server.
 
     A client that is given such an address waits for ever, or fails in words of its own.
@@ -162,7 +166,7 @@ def _kind_of(dask: Any, address: str) -> str:
 
     async def asked() -> Any:
         async with dask.rpc(address) as server:
-            return await asyncio.wait_for(server.identity(), PATIENCE)
+            return await asyncio.wait_for(server.identity(), CONNECT_TIMEOUT_SECONDS)
 
     # In a thread, for the caller's may run a loop of its own, as notebooks do.
     with ThreadPoolExecutor(1) as thread:
@@ -172,16 +176,16 @@ def _kind_of(dask: Any, address: str) -> str:
             return "no server of Dask's; is this the port of a page?"
 
 
-def _unanswered(address: str, why: str) -> InputError:
+def _no_scheduler_error(address: str, reason: str) -> InputError:
     return InputError(
-        f"No Dask scheduler answers at {address!r} ({why}). Give the address that `dask scheduler` "
+        f"No Dask scheduler answers at {address!r} ({reason}). Give the address that `dask scheduler` "
         "says, such as tcp://host:8786."
     )
 
 
 def _check_workers(client: Any, address: str) -> None:
     try:
-        client.wait_for_workers(1, timeout=PATIENCE)
+        client.wait_for_workers(1, timeout=CONNECT_TIMEOUT_SECONDS)
     except TimeoutError as error:
         raise InputError(
             f"The Dask scheduler at {address!r} has no worker. Start one or more: "
@@ -198,11 +202,11 @@ def _check_workers(client: Any, address: str) -> None:
             )
 
 
-def _itself(work: Callable[[Task], Result]) -> Callable[[Task], Result]:
+def _identity(work: Callable[[Task], Result]) -> Callable[[Task], Result]:
     return work
 
 
-def _alone(work: Callable[[Task], Result], task: Task) -> Result:
+def _run_exclusively(work: Callable[[Task], Result], task: Task) -> Result:
     """Workers of a cluster may have many threads; one works at a time."""
-    with _ALONE:
+    with _TASK_LOCK:
         return work(task)

@@ -21,14 +21,14 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 # A task whose worker dies is given to another, until so many have died of it.
-TRIES = 3
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+MAX_ATTEMPTS = 3
+_THREAD_COUNT_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def outcome(work: Callable[[Task], Result], task: Task) -> Result | Exception:
+def capture_outcome(work: Callable[[Task], Result], task: Task) -> Result | Exception:
     """The result of a task, or the exception that it ended in.
 
-    >>> outcome(abs, -1), outcome(int, "one")
+    >>> capture_outcome(abs, -1), capture_outcome(int, "one")
     (1, ValueError("invalid literal for int() with base 10: 'one'"))
     """
     try:
@@ -37,21 +37,21 @@ def outcome(work: Callable[[Task], Result], task: Task) -> Result | Exception:
         return error
 
 
-class Crew:
+class WorkerPool:
     """So many processes, which do one kind of work until they are closed."""
 
     def __init__(self, work: Callable[[Any], Any], size: int) -> None:
         self._work = work
         self._workers: list[_Worker] = []
-        self._stillborn = 0
+        self._failed_starts = 0
         for _ in range(size):
-            self._hire()
+            self._spawn_worker()
 
     def close(self) -> None:
         """End every process, at once: what they have not sent is lost."""
         for worker in self._workers:
             worker.process.kill()
-            worker.leave()
+            worker.join_and_close()
 
     def outcomes(self, tasks: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
         """Every task with what came of it, as it comes."""
@@ -59,61 +59,63 @@ class Crew:
         waiting, left = deque(jobs), len(jobs)
         while left:
             for worker in self._workers:
-                if worker.free and waiting:
-                    worker.take(waiting.popleft())
-            for worker in self._heard():
-                job, said = self._news(worker)
+                if worker.is_idle and waiting:
+                    worker.assign(waiting.popleft())
+            for worker in self._ready_workers():
+                job, said = self._collect(worker)
                 if job is None:
                     continue
-                if said is _AGAIN:
+                if said is _RETRY:
                     waiting.appendleft(job)
                     continue
                 left -= 1
                 yield job.task, said
 
-    def _hire(self) -> None:
+    def _spawn_worker(self) -> None:
         context = get_context("spawn")
         here, there = context.Pipe()
-        process = context.Process(target=_serve, args=(self._work, there), daemon=True)
-        with _single_threads(), _deaf_to_interrupts():
+        process = context.Process(target=_worker_main, args=(self._work, there), daemon=True)
+        with _limit_child_threads(), _block_interrupts():
             process.start()
         there.close()
         self._workers.append(_Worker(process, here))
 
-    def _heard(self) -> list[_Worker]:
+    def _ready_workers(self) -> list[_Worker]:
         """Those that have sent something or have died: a dead one's line is at its end."""
-        lines = connection.wait([worker.line for worker in self._workers])
-        return [worker for worker in self._workers if worker.line in lines]
+        lines = connection.wait([worker.connection for worker in self._workers])
+        return [worker for worker in self._workers if worker.connection in lines]
 
-    def _news(self, worker: _Worker) -> tuple[_Job | None, Any]:
+    def _collect(self, worker: _Worker) -> tuple[_Job | None, Any]:
         """The job that a worker had, if it had one, and what came of it."""
         job, worker.job = worker.job, None
         try:
-            said = worker.line.recv()
+            said = worker.connection.recv()
         except (EOFError, OSError):
-            return job, self._replaced(worker, job)
-        worker.ready, self._stillborn = True, 0
+            return job, self._respawn(worker, job)
+        worker.ready, self._failed_starts = True, 0
         return job, said
 
-    def _replaced(self, worker: _Worker, job: _Job | None) -> Any:
+    def _respawn(self, worker: _Worker, job: _Job | None) -> Any:
         """Another worker for a dead one, whose job is done again, or has failed."""
         self._workers.remove(worker)
-        code = worker.leave()
-        self._stillborn += not worker.ready
-        if self._stillborn >= TRIES:
+        code = worker.join_and_close()
+        self._failed_starts += not worker.ready
+        if self._failed_starts >= MAX_ATTEMPTS:
             raise OodometerError(
                 f"Workers die before they have a task (exit code {code}). A script that starts "
                 'workers does so under: if __name__ == "__main__".'
             )
-        self._hire()
+        self._spawn_worker()
         if job is None:
             return None
-        job.deaths += 1
-        return _AGAIN if job.deaths < TRIES else OodometerError(_died(code))
+        job.attempts += 1
+        return (
+            _RETRY if job.attempts < MAX_ATTEMPTS else OodometerError(_worker_death_message(code))
+        )
 
 
 # What a worker that died leaves of its job.
-_AGAIN = object()
+_RETRY = object()
 
 
 @dataclass
@@ -121,7 +123,7 @@ class _Job:
     """A task, and how many workers have died of it."""
 
     task: Any
-    deaths: int = 0
+    attempts: int = 0
 
 
 @dataclass
@@ -129,39 +131,39 @@ class _Worker:
     """A process, the line to it, and the job that it has."""
 
     process: Any
-    line: Connection
+    connection: Connection
     ready: bool = False
     job: _Job | None = None
 
     @property
-    def free(self) -> bool:
+    def is_idle(self) -> bool:
         return self.ready and self.job is None
 
-    def take(self, job: _Job) -> None:
+    def assign(self, job: _Job) -> None:
         self.job = job
         with suppress(OSError):  # it has died, which is seen when it is heard
-            self.line.send(job.task)
+            self.connection.send(job.task)
 
-    def leave(self) -> int | None:
+    def join_and_close(self) -> int | None:
         """The exit code of a process that has ended, or is about to."""
         self.process.join()
-        self.line.close()
+        self.connection.close()
         code: int | None = self.process.exitcode
         return code
 
 
-def _died(code: int | None) -> str:
+def _worker_death_message(exit_code: int | None) -> str:
     return (
-        f"Its worker died {TRIES} times, at last with exit code {code} (-9 is killed, as for want "
+        f"Its worker died {MAX_ATTEMPTS} times, at last with exit code {exit_code} (-9 is killed, as for want "
         "of memory). Use fewer workers, or a smaller batch."
     )
 
 
 @contextmanager
-def _single_threads() -> Iterator[None]:
+def _limit_child_threads() -> Iterator[None]:
     """Processes started meanwhile have one thread each for linear algebra."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    before = {name: os.environ.get(name) for name in _THREAD_COUNT_VARIABLES}
+    os.environ.update(dict.fromkeys(_THREAD_COUNT_VARIABLES, "1"))
     try:
         yield
     finally:
@@ -173,7 +175,7 @@ def _single_threads() -> Iterator[None]:
 
 
 @contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
+def _block_interrupts() -> Iterator[None]:
     """Processes started meanwhile never see Ctrl-C, not even while they import; we do, after it."""
     if sys.platform == "win32":
         yield
@@ -190,30 +192,30 @@ def _deaf_to_interrupts() -> Iterator[None]:
 # In the process ---------------------------------------------------------------------------------
 
 
-def _serve(work: Callable[[Any], Any], line: Connection) -> None:
+def _worker_main(work: Callable[[Any], Any], pipe: Connection) -> None:
     """Say that it is there, then answer tasks until the line is cut."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, who ends us
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
     with suppress(EOFError, OSError):
-        line.send(None)
+        pipe.send(None)
         while True:
-            line.send_bytes(_packed(outcome(work, line.recv())))
+            pipe.send_bytes(_pickle_outcome(capture_outcome(work, pipe.recv())))
 
 
-def _end_with_parent() -> None:
+def _exit_with_parent() -> None:
     parent = parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])
         os._exit(1)
 
 
-def _packed(said: Any) -> bytes:
+def _pickle_outcome(message: Any) -> bytes:
     """An outcome as bytes; one that can't be sent, or not be read again, is told in words."""
     try:
-        data = pickle.dumps(said)
-        if isinstance(said, Exception):
+        data = pickle.dumps(message)
+        if isinstance(message, Exception):
             pickle.loads(data)
     except Exception as error:
-        told = said if isinstance(said, Exception) else error
+        told = message if isinstance(message, Exception) else error
         return pickle.dumps(OodometerError(f"{type(told).__name__}: {told}"))
     return data

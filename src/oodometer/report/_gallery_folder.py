@@ -12,13 +12,13 @@ from pathlib import Path
 
 from oodometer.core.errors import InputError
 
-INDEX = "index.html"
+INDEX_FILE = "index.html"
 # By this a page of ours is known again, and by their names the pictures that it shows.
-MARK = '<div class="oodometer-gallery">'
-_PICTURE = re.compile(r"example_\d{4,}\.png")
+GALLERY_MARKER = '<div class="oodometer-gallery">'
+_PICTURE_PATTERN = re.compile(r"example_\d{4,}\.png")
 
 
-def check_folder(folder: str | Path) -> None:
+def check_gallery_folder(folder: str | Path) -> None:
     """Refuse a folder that a gallery can't be written to without touching another's files."""
     path = Path(folder)
     if os.path.lexists(path) and not path.is_dir():
@@ -29,22 +29,22 @@ def check_folder(folder: str | Path) -> None:
         )
     if not os.access(path if path.is_dir() else path.resolve().parent, os.R_OK | os.W_OK | os.X_OK):
         raise InputError(f"{path} can't be written: Permission denied. Choose another place.")
-    own = _own(path)
-    strangers = _names(path) - own
-    if strangers and (not own or any(map(_PICTURE.fullmatch, strangers))):
+    own = _gallery_files(path)
+    strangers = _file_names(path) - own
+    if strangers and (not own or any(map(_PICTURE_PATTERN.fullmatch, strangers))):
         raise InputError(
             f"{path} is not empty: {min(strangers)} in it is of no earlier gallery. "
             "Give the name of a new or an empty folder."
         )
 
 
-def put_files(folder: str | Path, files: Mapping[str, bytes]) -> None:
+def write_gallery_files(folder: str | Path, files: Mapping[str, bytes]) -> None:
     """Write all files aside, then move them into place, the last one last; drop an earlier gallery's.
 
     Where that fails, a new folder is gone again, and an earlier gallery has its page.
     """
     folder = Path(folder)
-    old, made = _own(folder), not folder.is_dir()
+    old, made = _gallery_files(folder), not folder.is_dir()
     # Inside the folder, as what is beside it may be another disk, or not ours to write to.
     aside = folder / f".oodometer-{secrets.token_hex(8)}.tmp"
     superfluous = set(files) - old
@@ -67,16 +67,16 @@ def put_files(folder: str | Path, files: Mapping[str, bytes]) -> None:
                 folder.rmdir()
 
 
-def _names(folder: Path) -> set[str]:
+def _file_names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
 
 
-def _own(folder: Path) -> set[str]:
+def _gallery_files(folder: Path) -> set[str]:
     """The files of an earlier gallery: its page, and the pictures that the page shows."""
-    index = folder / INDEX
+    index = folder / INDEX_FILE
     if not index.is_file():
         return set()
     text = index.read_text(encoding="utf-8", errors="replace")
-    if MARK not in text:
+    if GALLERY_MARKER not in text:
         return set()
-    return {INDEX, *re.findall(rf'<img src="({_PICTURE.pattern})"', text)}
+    return {INDEX_FILE, *re.findall(rf'<img src="({_PICTURE_PATTERN.pattern})"', text)}

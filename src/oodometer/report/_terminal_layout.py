@@ -11,37 +11,37 @@ from rich.console import Console, ConsoleOptions
 from rich.text import Text
 
 # Between columns.
-GAP = 2
+COLUMN_GAP = 2
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
-    """A heading and what stands below it; its parts of a line are `least` to `most` wide."""
+class TerminalColumn:
+    """A heading and what stands below it; its parts of a line are `min_width` to `natural_width` wide."""
 
     head: Text
     cells: tuple[Text, ...]
     numeric: bool
 
     @property
-    def most(self) -> int:
+    def natural_width(self) -> int:
         """The width at which nothing is wrapped."""
         return max(cell.cell_len for cell in (self.head, *self.cells))
 
-    def least(self, room: int) -> int:
+    def min_width(self, available_width: int) -> int:
         """The width at which no number is broken, and no word but one that is very long."""
         whole = [cell for cell in self.cells if self.numeric or cell.no_wrap]
         words = [word for cell in (self.head, *self.cells) for word in cell.plain.split()]
         longest = max(map(cell_len, words), default=1)
         kept = max((cell.cell_len for cell in whole), default=1)
-        return min(max(min(longest, max(room // 3, 8)), kept), room)
+        return min(max(min(longest, max(available_width // 3, 8)), kept), available_width)
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class TerminalTable:
     """A table that is laid out when the width of the console is known."""
 
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[TerminalColumn, ...]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         """The title, then all columns side by side, or as many at a time as there is room for."""
@@ -49,23 +49,32 @@ class Grid:
             for line in Text(self.title, style="bold").wrap(console, options.max_width):
                 line.rstrip()
                 yield line
-        for number, part in enumerate(_parts(self.columns, options.max_width)):
+        for number, part in enumerate(_split_columns(self.columns, options.max_width)):
             if number:
                 yield Text()
-            yield from _lines(console, part, options.max_width)
+            yield from _render_lines(console, part, options.max_width)
 
 
-def _parts(columns: Sequence[Column], room: int) -> list[list[Column]]:
+def _split_columns(
+    columns: Sequence[TerminalColumn], available_width: int
+) -> list[list[TerminalColumn]]:
     """Columns that stand side by side; the first, which names the rows, stands in every part."""
-    if sum(column.least(room) + GAP for column in columns) - GAP <= room:
+    if (
+        sum(column.min_width(available_width) + COLUMN_GAP for column in columns) - COLUMN_GAP
+        <= available_width
+    ):
         return [list(columns)]
     first, *others = columns
     # A column of text that is as narrow as its longest word is tiring to read.
-    wide = [max(one.least(room), min(one.most, room // 3)) + GAP for one in columns]
-    parts: list[list[Column]] = []
-    taken = room + 1
+    wide = [
+        max(one.min_width(available_width), min(one.natural_width, available_width // 3))
+        + COLUMN_GAP
+        for one in columns
+    ]
+    parts: list[list[TerminalColumn]] = []
+    taken = available_width + 1
     for one, width in zip(others, wide[1:], strict=True):
-        if taken + width - GAP > room:
+        if taken + width - COLUMN_GAP > available_width:
             parts.append([first])
             taken = wide[0]
         parts[-1].append(one)
@@ -73,31 +82,35 @@ def _parts(columns: Sequence[Column], room: int) -> list[list[Column]]:
     return parts
 
 
-def _widths(part: Sequence[Column], room: int) -> list[int]:
+def _column_widths(columns: Sequence[TerminalColumn], available_width: int) -> list[int]:
     """As wide as there is room: what is short in one line, then what would be the tallest.
 
-    >>> short, long = (Column(Text(""), (Text(words),), False) for words in ("a b", "a b c d e f"))
-    >>> _widths([short, long], 12)
+    >>> short, long = (TerminalColumn(Text(""), (Text(words),), False) for words in ("a b", "a b c d e f"))
+    >>> _column_widths([short, long], 12)
     [3, 7]
     """
-    widths = [column.least(room) for column in part]
-    free = room - GAP * (len(part) - 1) - sum(widths)
+    widths = [column.min_width(available_width) for column in columns]
+    free = available_width - COLUMN_GAP * (len(columns) - 1) - sum(widths)
     while free < 0:  # a number as wide as the room
         widths[widths.index(max(widths))] -= 1
         free += 1
     for _ in range(free):
-        growing = [place for place, one in enumerate(part) if widths[place] < one.most]
+        growing = [place for place, one in enumerate(columns) if widths[place] < one.natural_width]
         if not growing:
             break
-        short = [place for place in growing if part[place].most <= room // 3]
-        widths[max(short or growing, key=lambda place: part[place].most / widths[place])] += 1
+        short = [place for place in growing if columns[place].natural_width <= available_width // 3]
+        widths[
+            max(short or growing, key=lambda place: columns[place].natural_width / widths[place])
+        ] += 1
     return widths
 
 
-def _lines(console: Console, part: Sequence[Column], room: int) -> Iterator[Text]:
+def _render_lines(
+    console: Console, columns: Sequence[TerminalColumn], available_width: int
+) -> Iterator[Text]:
     """The headings and the rows, with nothing after the last sign of a line."""
-    widths = _widths(part, room)
-    rows = zip(*((column.head, *column.cells) for column in part), strict=True)
+    widths = _column_widths(columns, available_width)
+    rows = zip(*((column.head, *column.cells) for column in columns), strict=True)
     for row in rows:
         wrapped = [
             cell.wrap(console, width, overflow="fold")
@@ -105,31 +118,33 @@ def _lines(console: Console, part: Sequence[Column], room: int) -> Iterator[Text
         ]
         for number in range(max(map(len, wrapped))):
             line = Text(no_wrap=True, overflow="ignore")
-            for column, lines, width in zip(part, wrapped, widths, strict=True):
+            for column, lines, width in zip(columns, wrapped, widths, strict=True):
                 piece = lines[number] if number < len(lines) else Text()
                 piece.rstrip()
                 piece.align("right" if column.numeric else "left", width)
-                line.append_text(piece).append(" " * GAP)
+                line.append_text(piece).append(" " * COLUMN_GAP)
             line.rstrip()
             yield line
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> Grid:
+def table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text]]
+) -> TerminalTable:
     """A table whose cells are never read as markup; columns of numbers are set to the right."""
     made = []
     for place, head in enumerate(columns):
-        cells = tuple(_cell(row[place]) for row in rows)
+        cells = tuple(_to_text(row[place]) for row in rows)
         filled = [cell.plain for cell in cells if cell.plain]
         numeric = bool(filled) and all(map(_is_number, filled))
-        made.append(Column(Text(head, style="bold"), cells, numeric))
-    return Grid(title, tuple(made))
+        made.append(TerminalColumn(Text(head, style="bold"), cells, numeric))
+    return TerminalTable(title, tuple(made))
 
 
-def _cell(given: str | Text) -> Text:
+def _to_text(value: str | Text) -> Text:
     """What a name of a file or a class holds can neither steer the terminal nor break a line."""
-    if isinstance(given, str):
-        return Text(printable(given))
-    cell = given.copy()
+    if isinstance(value, str):
+        return Text(printable(value))
+    cell = value.copy()
     cell.plain = printable(cell.plain)
     return cell
 

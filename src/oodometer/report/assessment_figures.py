@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oodometer.assessment.result import Assessment, points
+from oodometer.assessment.result import Assessment, format_percent
 from oodometer.core.calibration import calibration_error
-from oodometer.core.errors import NoAnswer
+from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimate
 from oodometer.report import charts, histograms
@@ -17,7 +17,7 @@ from oodometer.report.histograms import ClassShare
 
 
 @dataclass(frozen=True)
-class Table:
+class FigureTable:
     """Numbers in rows, under their heads."""
 
     heads: tuple[str, ...]
@@ -32,13 +32,13 @@ class Figure:
     title: str
     caption: str
     alt: str
-    spec: charts.Spec
-    table: Table | None = None
+    spec: charts.ChartSpec
+    table: FigureTable | None = None
     wide: bool = False
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class FigureInput:
     """What the figures are drawn from: predictions at the assessment's temperature."""
 
     assessment: Assessment
@@ -46,80 +46,87 @@ class Shown:
     target: Predictions
 
     @classmethod
-    def of(cls, assessment: Assessment, source: Predictions, target: Predictions) -> Shown:
+    def from_assessment(
+        cls, assessment: Assessment, source: Predictions, target: Predictions
+    ) -> FigureInput:
         """The user's predictions, calibrated and ordered as the assessment had them."""
-        target = target.in_class_order(source.class_names)
+        target = target.reorder_classes(source.class_names)
         if assessment.temperature is not None:
             source = source.at_temperature(assessment.temperature)
             target = target.at_temperature(assessment.temperature)
         return cls(assessment, source, target)
 
 
-def figures(shown: Shown) -> tuple[list[Figure], list[str]]:
+def draw_assessment_figures(inputs: FigureInput) -> tuple[list[Figure], list[str]]:
     """Every figure that can be drawn, and a sentence for each that can't."""
     found, lacking = [], []
-    for what, draw in EVERY.items():
+    for what, draw in FIGURE_BUILDERS.items():
         try:
-            found.append(draw(shown))
-        except NoAnswer as reason:
+            found.append(draw(inputs))
+        except NotApplicable as reason:
             lacking.append(f"{what} are left out: {reason}.")
     return found, lacking
 
 
-def in_points(found: Estimate) -> tuple[float, float, float]:
+def estimate_in_percent(estimate: Estimate) -> tuple[float, float, float]:
     """Value, low and high end as they are drawn; one without an interval is a point."""
-    low = found.value if found.low is None else found.low
-    high = found.value if found.high is None else found.high
-    return round(100 * found.value, 2), round(100 * low, 2), round(100 * high, 2)
+    low = estimate.value if estimate.low is None else estimate.low
+    high = estimate.value if estimate.high is None else estimate.high
+    return round(100 * estimate.value, 2), round(100 * low, 2), round(100 * high, 2)
 
 
-def _methods(shown: Shown) -> Figure:
+def _methods_figure(inputs: FigureInput) -> Figure:
     """All methods side by side."""
-    of, main = shown.assessment, shown.assessment.headline.estimate.method
-    marks = [charts.Mark(e.method, *in_points(e), e.method == main) for e in of.estimates]
+    of, main = inputs.assessment, inputs.assessment.headline.estimate.method
+    marks = [
+        charts.AccuracyMark(e.method, *estimate_in_percent(e), e.method == main)
+        for e in of.estimates
+    ]
     values = [e.value for e in of.estimates]
     return Figure(
         key="methods",
         title="All methods",
         caption=f"Each point is one method's estimate of the accuracy on the target, its line the "
         f"95 % interval of sampling; the diamond is the headline ({main}), the dashed rule the "
-        f"accuracy on the source ({points(of.source_accuracy)} %). Methods assume different "
+        f"accuracy on the source ({format_percent(of.source_accuracy)} %). Methods assume different "
         "things: the more they agree, the better.",
-        alt=f"{len(marks)} estimates of the accuracy on the target, from {points(min(values))} % "
-        f"to {points(max(values))} %, beside {points(of.source_accuracy)} % on the source.",
-        spec=charts.intervals(marks, round(100 * of.source_accuracy, 2)),
+        alt=f"{len(marks)} estimates of the accuracy on the target, from {format_percent(min(values))} % "
+        f"to {format_percent(max(values))} %, beside {format_percent(of.source_accuracy)} % on the source.",
+        spec=charts.interval_chart(marks, round(100 * of.source_accuracy, 2)),
         wide=True,
     )
 
 
-def _confidence(shown: Shown) -> Figure:
+def _confidence_figure(inputs: FigureInput) -> Figure:
     """Confidence on source and target."""
-    found = histograms.confidences(shown.source, shown.target)
-    mean = [float(np.mean(rows.confidence)) for rows in (shown.source, shown.target)]
-    threshold = _threshold(shown.assessment)
+    found = histograms.confidence_histogram(inputs.source, inputs.target)
+    mean = [float(np.mean(rows.confidence)) for rows in (inputs.source, inputs.target)]
+    threshold = _atc_threshold(inputs.assessment)
     cells = zip(found.edges, found.edges[1:], found.source, found.target, strict=False)
     return Figure(
         key="confidence",
         title="Confidence",
         caption="How sure the model is of its answers: the share of rows at each confidence. A "
-        f"target that has moved left is one the model finds harder.{_cut(threshold)}",
+        f"target that has moved left is one the model finds harder.{_threshold_caption(threshold)}",
         alt=f"Distributions of confidence; mean {mean[0]:.3f} on the source, {mean[1]:.3f} on the "
         "target.",
-        spec=charts.confidence(found, threshold),
-        table=Table(
+        spec=charts.confidence_chart(found, threshold),
+        table=FigureTable(
             ("confidence", "source, %", "target, %"),
-            tuple((f"{a:.3f}–{b:.3f}", points(s), points(t)) for a, b, s, t in cells),
+            tuple(
+                (f"{a:.3f}–{b:.3f}", format_percent(s), format_percent(t)) for a, b, s, t in cells
+            ),
         ),
     )
 
 
-def _threshold(assessment: Assessment) -> float | None:
+def _atc_threshold(assessment: Assessment) -> float | None:
     """The confidence that ATC-MC cuts at, if it was asked and could tell."""
     facts = (e.facts for e in assessment.estimates if e.method == "atc-mc")
     return next((float(f["threshold"]) for f in facts if "threshold" in f), None)
 
 
-def _cut(threshold: float | None) -> str:
+def _threshold_caption(threshold: float | None) -> str:
     """How to read the rule of the threshold, if it is drawn."""
     if threshold is None:
         return ""
@@ -129,12 +136,17 @@ def _cut(threshold: float | None) -> str:
     )
 
 
-def _reliability(shown: Shown) -> Figure:
+def _reliability_figure(inputs: FigureInput) -> Figure:
     """Whether confidence means what it says, on the source."""
-    bins = histograms.reliability_bins(shown.source)
-    error = points(calibration_error(shown.source))
+    bins = histograms.reliability_bins(inputs.source)
+    error = format_percent(calibration_error(inputs.source))
     rows = [
-        (str(b.n), f"{b.confidence:.3f}", points(b.accuracy), f"{points(b.low)}–{points(b.high)}")
+        (
+            str(b.n),
+            f"{b.confidence:.3f}",
+            format_percent(b.accuracy),
+            f"{format_percent(b.low)}–{format_percent(b.high)}",
+        )
         for b in bins
     ]
     return Figure(
@@ -144,50 +156,54 @@ def _reliability(shown: Shown) -> Figure:
         "more rows. On the dashed line, confidence is accuracy; below it the model is too sure. "
         f"The mean gap is {error} points.",
         alt=f"Accuracy against confidence on the source; the mean gap is {error} points.",
-        spec=charts.reliability(bins),
-        table=Table(("rows", "mean confidence", "accuracy, %", "95 % interval, %"), tuple(rows)),
+        spec=charts.reliability_chart(bins),
+        table=FigureTable(
+            ("rows", "mean confidence", "accuracy, %", "95 % interval, %"), tuple(rows)
+        ),
     )
 
 
-def _classes(shown: Shown) -> Figure:
+def _classes_figure(inputs: FigureInput) -> Figure:
     """Which classes are predicted."""
-    if "signals" in (shown.source.form, shown.target.form):
-        raise NoAnswer("from confidences alone it is not known which they are")
-    shares = histograms.class_shares(shown.source, shown.target)
+    if "signals" in (inputs.source.score_type, inputs.target.score_type):
+        raise NotApplicable("from confidences alone it is not known which they are")
+    shares = histograms.class_shares(inputs.source, inputs.target)
     moved = max(shares, key=lambda one: abs(one.target - one.source))
-    drawn, rest = _without_giant(shares)
+    drawn, rest = _drop_dominant_other(shares)
     return Figure(
         key="classes",
         title="Predicted classes",
         caption="How often each class is predicted. Bars of unequal length: the class has become "
         f"more or less frequent, or others are now taken for it.{rest}",
         alt=f"Shares of the predicted classes; the largest change is in {moved.name}, from "
-        f"{points(moved.source)} % of the source to {points(moved.target)} % of the target.",
-        spec=charts.classes(drawn),
-        table=Table(
+        f"{format_percent(moved.source)} % of the source to {format_percent(moved.target)} % of the target.",
+        spec=charts.class_share_chart(drawn),
+        table=FigureTable(
             ("class", "source, %", "target, %"),
-            tuple((one.name, points(one.source), points(one.target)) for one in shares),
+            tuple(
+                (one.name, format_percent(one.source), format_percent(one.target)) for one in shares
+            ),
         ),
         wide=True,
     )
 
 
-def _without_giant(shares: list[ClassShare]) -> tuple[list[ClassShare], str]:
+def _drop_dominant_other(shares: list[ClassShare]) -> tuple[list[ClassShare], str]:
     """The classes to draw and what to say of the others, which drawn may dwarf all bars."""
-    most = histograms.MOST_CLASSES
+    most = histograms.MAX_CLASSES
     if len(shares) <= most:
         return shares, ""
     other, longest = shares[-1], max(max(one.source, one.target) for one in shares[:-1])
     said = (
-        f" The {most} most predicted are shown; {other.name} are {points(other.source)} % of the "
-        f"source and {points(other.target)} % of the target."
+        f" The {most} most predicted are shown; {other.name} are {format_percent(other.source)} % of the "
+        f"source and {format_percent(other.target)} % of the target."
     )
     return (shares[:-1] if max(other.source, other.target) > 2 * longest else shares), said
 
 
-EVERY: dict[str, Callable[[Shown], Figure]] = {
-    "All methods": _methods,
-    "The distributions of confidence": _confidence,
-    "The bins of the reliability diagram": _reliability,
-    "The predicted classes": _classes,
+FIGURE_BUILDERS: dict[str, Callable[[FigureInput], Figure]] = {
+    "All methods": _methods_figure,
+    "The distributions of confidence": _confidence_figure,
+    "The bins of the reliability diagram": _reliability_figure,
+    "The predicted classes": _classes_figure,
 }

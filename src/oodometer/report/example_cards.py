@@ -10,77 +10,83 @@ import numpy as np
 
 from oodometer.core import inputs as batches
 from oodometer.core.softmax_kernels import Floats, Ints
-from oodometer.neighborhood._neighborhood_sampler import Show
-from oodometer.neighborhood.results import Invariance
-from oodometer.neighborhood.sampling import visiting_order
+from oodometer.neighborhood._neighborhood_sampler import NeighborhoodSampler
+from oodometer.neighborhood.results import ModelInvariance
+from oodometer.neighborhood.sampling import shuffled_order
 from oodometer.report.image_grid import thumbnail
-from oodometer.report.input_diff import Piece, Sheet, written
-from oodometer.report.neighborhood_view import Example, Member, example_of
+from oodometer.report.input_diff import DiffPiece, DiffTable, diff_against_first
+from oodometer.report.neighborhood_view import (
+    NeighborhoodExample,
+    NeighborhoodMember,
+    build_example,
+)
 
 # So many of the least invariant examples are shown, and as many of the most.
-COUNT = 6
+N_EXAMPLES = 6
 # So many different inputs of a neighborhood are shown.
-MOST_MEMBERS = 11
+MAX_MEMBERS = 11
 # So many letters of a text are shown, and so many beside a change.
-LETTERS, BESIDE = 1200, 70
+MAX_TEXT_CHARS, CONTEXT_CHARS = 1200, 70
 
 
 @dataclass(frozen=True, eq=False)
-class Exhibit:
+class ExampleCard:
     """An example with those of its members that are shown: as pictures, or written out."""
 
-    example: Example
-    members: tuple[Member, ...]
+    example: NeighborhoodExample
+    members: tuple[NeighborhoodMember, ...]
     pictures: tuple[str, ...]
-    sheet: Sheet
+    diff: DiffTable
 
     @classmethod
-    def of(cls, example: Example) -> Exhibit:
+    def from_example(cls, example: NeighborhoodExample) -> ExampleCard:
         """As its kind of inputs is shown."""
-        inputs = batches.take(example.inputs, slice(0, MOST_MEMBERS))
-        images = batches.kind_of(inputs) == "images"
-        pictures = tuple(_address(thumbnail(image)) for image in inputs) if images else ()
-        members = example.members[:MOST_MEMBERS]
-        return cls(example, members, pictures, abridged(written(inputs)))
+        inputs = batches.take(example.inputs, slice(0, MAX_MEMBERS))
+        images = batches.infer_kind(inputs) == "images"
+        pictures = tuple(_png_data_url(thumbnail(image)) for image in inputs) if images else ()
+        members = example.members[:MAX_MEMBERS]
+        return cls(example, members, pictures, abridge_diff(diff_against_first(inputs)))
 
     @property
-    def left_out(self) -> int:
+    def n_hidden_members(self) -> int:
         """How many different inputs are not shown."""
         return len(self.example.members) - len(self.members)
 
 
 @dataclass(frozen=True, eq=False)
-class Wall:
+class ExampleRow:
     """Examples of one end, and how many there are that have the value of the last of them."""
 
     title: str
-    exhibits: tuple[Exhibit, ...]
-    alike: int
+    cards: tuple[ExampleCard, ...]
+    n_tied: int
 
     @property
-    def shown(self) -> int:
+    def n_tied_shown(self) -> int:
         """How many of these are shown."""
-        last = self.exhibits[-1].example.value
-        return sum(one.example.value == last for one in self.exhibits)
+        last = self.cards[-1].example.value
+        return sum(one.example.value == last for one in self.cards)
 
 
-def walls(found: Invariance, show: Show, measure: str, *, count: int = COUNT) -> list[Wall]:
+def build_card_groups(
+    result: ModelInvariance, sampler: NeighborhoodSampler, measure: str, *, count: int = N_EXAMPLES
+) -> list[ExampleRow]:
     """The least and the most invariant examples; where all are equal, some of them."""
-    values = found.by_example(measure)
-    order = _order(found, show)
+    values = result.by_example(measure)
+    order = _shuffled_unique_rows(result, sampler)
     if len(np.unique(values[order])) == 1:
-        return [_wall("Equally invariant examples", found, show, values, order[:count])]
-    lowest, highest = ends(values, order, count)
+        return [_card_group("Equally invariant examples", result, sampler, values, order[:count])]
+    lowest, highest = lowest_and_highest(values, order, count)
     made = [("The least invariant examples", lowest), ("The most invariant examples", highest)]
-    return [_wall(title, found, show, values, rows) for title, rows in made]
+    return [_card_group(title, result, sampler, values, rows) for title, rows in made]
 
 
-def ends(values: Floats, order: Ints, count: int) -> tuple[Ints, Ints]:
+def lowest_and_highest(values: Floats, order: Ints, count: int) -> tuple[Ints, Ints]:
     """Where the lowest and the highest values are, outermost first; equal ones in that order.
 
     None is in both.
 
-    >>> ends(np.array([0.5, 1.0, 1.0, 0.2]), np.array([3, 2, 1, 0]), 1)
+    >>> lowest_and_highest(np.array([0.5, 1.0, 1.0, 0.2]), np.array([3, 2, 1, 0]), 1)
     (array([3]), array([2]))
     """
     some = min(count, -(-len(order) // 2))
@@ -89,60 +95,69 @@ def ends(values: Floats, order: Ints, count: int) -> tuple[Ints, Ints]:
     return lowest, rest[np.argsort(-values[rest], kind="stable")][:count]
 
 
-def abridged(sheet: Sheet) -> Sheet:
+def abridge_diff(diff_table: DiffTable) -> DiffTable:
     """Long texts cut down to what changed, and what stands beside it."""
-    if sheet.form != "words":
-        return sheet
-    return replace(sheet, rows=tuple(tuple(map(shorter, row)) for row in sheet.rows))
+    if diff_table.cell_kind != "words":
+        return diff_table
+    return replace(
+        diff_table, rows=tuple(tuple(map(abridge_pieces, row)) for row in diff_table.rows)
+    )
 
 
-def shorter(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+def abridge_pieces(pieces: Sequence[DiffPiece]) -> tuple[DiffPiece, ...]:
     """A text whose long unchanged parts are left out between changes, and the rest of which is cut.
 
     >>> kept = "all of this is as it was " * 10
-    >>> [piece.text for piece in shorter([Piece(kept), Piece(" new", "new")])][:2]
+    >>> [piece.text for piece in abridge_pieces([DiffPiece(kept), DiffPiece(" new", "new")])][:2]
     ['… ', 'this is as it was all of this is as it was all of this is as it was ']
     """
     last = len(pieces) - 1
     parts = [
         part
         for place, piece in enumerate(pieces)
-        for part in ([piece] if piece.change or not last else _beside(piece, place, last))
+        for part in ([piece] if piece.change or not last else _keep_context(piece, place, last))
     ]
-    found, room = [], LETTERS
+    found, room = [], MAX_TEXT_CHARS
     for part in parts:
         found.append(replace(part, text=part.text[: max(room, 0)]))
         room -= len(part.text)
     if room < 0:
-        found.append(Piece(f" … and {-room:,} more letters", "aside"))
+        found.append(DiffPiece(f" … and {-room:,} more letters", "aside"))
     return tuple(part for part in found if part.text)
 
 
-def _beside(piece: Piece, place: int, last: int) -> list[Piece]:
+def _keep_context(piece: DiffPiece, index: int, last: int) -> list[DiffPiece]:
     """Of an unchanged part, what stands beside the changes before and after it."""
     text = piece.text
-    if len(text) <= 2 * BESIDE:
+    if len(text) <= 2 * CONTEXT_CHARS:
         return [piece]
-    before = "" if place == 0 else text[:BESIDE].rpartition(" ")[0] or text[:BESIDE]
-    after = "" if place == last else text[-BESIDE:].partition(" ")[2] or text[-BESIDE:]
+    before = "" if index == 0 else text[:CONTEXT_CHARS].rpartition(" ")[0] or text[:CONTEXT_CHARS]
+    after = (
+        "" if index == last else text[-CONTEXT_CHARS:].partition(" ")[2] or text[-CONTEXT_CHARS:]
+    )
     gap = " … " if before and after else " …" if before else "… "
-    return [Piece(before), Piece(gap, "aside"), Piece(after)]
+    return [DiffPiece(before), DiffPiece(gap, "aside"), DiffPiece(after)]
 
 
-def _wall(title: str, found: Invariance, show: Show, values: Floats, rows: Ints) -> Wall:
-    exhibits = tuple(Exhibit.of(example_of([found], show, row, [values[row]])) for row in rows)
-    return Wall(title, exhibits, int((values == values[rows[-1]]).sum()))
+def _card_group(
+    title: str, result: ModelInvariance, sampler: NeighborhoodSampler, values: Floats, rows: Ints
+) -> ExampleRow:
+    exhibits = tuple(
+        ExampleCard.from_example(build_example([result], sampler, row, [values[row]]))
+        for row in rows
+    )
+    return ExampleRow(title, exhibits, int((values == values[rows[-1]]).sum()))
 
 
-def _order(found: Invariance, show: Show) -> Ints:
+def _shuffled_unique_rows(result: ModelInvariance, sampler: NeighborhoodSampler) -> Ints:
     """Rows of the results in a random order, so that equal examples are not all neighbors.
 
     Of rows that have the same content, and so the same neighborhood, there is one.
     """
-    keys = show.dataset.keys[found.positions]
-    order = visiting_order(keys, show.seed)
+    keys = sampler.dataset.keys[result.positions]
+    order = shuffled_order(keys, sampler.seed)
     return order[np.sort(np.unique(keys[order], return_index=True)[1])]
 
 
-def _address(png: bytes) -> str:
+def _png_data_url(png: bytes) -> str:
     return f"data:image/png;base64,{base64.b64encode(png).decode()}"

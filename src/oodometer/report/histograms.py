@@ -7,33 +7,33 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oodometer.core.calibration import reliability
+from oodometer.core.calibration import bin_reliability
 from oodometer.core.predictions import Predictions
 from oodometer.core.softmax_kernels import Floats
-from oodometer.core.stats import wilson
+from oodometer.core.stats import wilson_interval
 
-BINS = 40
-MOST_CLASSES = 30
-LONGEST_NAME = 60
+N_CONFIDENCE_BINS = 40
+MAX_CLASSES = 30
+MAX_NAME_CHARS = 60
 
 
-def shortened(name: str) -> str:
+def truncate_name(name: str) -> str:
     """A name that fits a table.
 
-    >>> len(shortened("a" * 1000))
+    >>> len(truncate_name("a" * 1000))
     60
     """
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+    return name if len(name) <= MAX_NAME_CHARS else name[: MAX_NAME_CHARS - 1] + "…"
 
 
-def labels(names: Sequence[str]) -> list[str]:
+def unique_labels(names: Sequence[str]) -> list[str]:
     """Names that fit an axis and are still distinct, as two of one name would share a place.
 
-    >>> labels(["cat", "other", "other"])
+    >>> unique_labels(["cat", "other", "other"])
     ['cat', 'other', 'other (2)']
     """
     seen: dict[str, None] = {}
-    for name in map(shortened, names):
+    for name in map(truncate_name, names):
         label, count = name, 1
         while label in seen:
             count += 1
@@ -43,7 +43,7 @@ def labels(names: Sequence[str]) -> list[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Confidences:
+class ConfidenceHistogram:
     """The share of rows between each two edges of confidence."""
 
     edges: Floats
@@ -51,15 +51,15 @@ class Confidences:
     target: Floats
 
 
-def confidences(source: Predictions, target: Predictions) -> Confidences:
+def confidence_histogram(source: Predictions, target: Predictions) -> ConfidenceHistogram:
     """Both distributions of confidence, in equal bins from 1/k to 1."""
-    edges = np.linspace(1 / source.k, 1.0, BINS + 1)
+    edges = np.linspace(1 / source.k, 1.0, N_CONFIDENCE_BINS + 1)
     shares = [
         # Rounding may put a confidence a hair outside; the last bin includes its upper edge.
         np.histogram(np.clip(rows.confidence, edges[0], edges[-1]), edges)[0] / rows.n
         for rows in (source, target)
     ]
-    return Confidences(edges, *shares)
+    return ConfidenceHistogram(edges, *shares)
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ class ReliabilityBin:
 def reliability_bins(source: Predictions) -> list[ReliabilityBin]:
     """The filled bins of the reliability diagram, with Wilson's interval of the accuracy."""
     found = []
-    shares, means, accuracies = reliability(source.confidence, source.correct.astype(float))
+    shares, means, accuracies = bin_reliability(source.confidence, source.correct.astype(float))
     for share, mean, accuracy in zip(shares, means, accuracies, strict=True):
         n = round(share * source.n)
         if n:
-            low, high = wilson(float(accuracy) * n, n)
+            low, high = wilson_interval(float(accuracy) * n, n)
             found.append(ReliabilityBin(n, float(mean), float(accuracy), low, high))
     return found
 
@@ -99,7 +99,7 @@ def class_shares(source: Predictions, target: Predictions) -> list[ClassShare]:
     names = source.class_names or target.class_names or tuple(map(str, range(source.k)))
     shares = [rows.class_counts / rows.n for rows in (source, target)]
     by_size = np.argsort(-(shares[0] + shares[1]), kind="stable")
-    kept, rest = np.sort(by_size[:MOST_CLASSES]), by_size[MOST_CLASSES:]
+    kept, rest = np.sort(by_size[:MAX_CLASSES]), by_size[MAX_CLASSES:]
     shown = [names[j] for j in kept] + ([f"other ({len(rest)} classes)"] if len(rest) else [])
     values = [np.append(share[kept], share[rest].sum())[: len(shown)].tolist() for share in shares]
-    return [ClassShare(*row) for row in zip(labels(shown), *values, strict=True)]
+    return [ClassShare(*row) for row in zip(unique_labels(shown), *values, strict=True)]

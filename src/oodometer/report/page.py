@@ -8,24 +8,24 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oodometer.assessment.diagnostics import SHAPES
-from oodometer.assessment.result import points, span
+from oodometer.assessment.diagnostics import STATUS_SHAPES
+from oodometer.assessment.result import format_interval, format_percent
 from oodometer.core.errors import InputError
 from oodometer.core.optional_imports import require
-from oodometer.data.atomic import aside
-from oodometer.report.histograms import shortened
+from oodometer.data.atomic import atomic_write
+from oodometer.report.histograms import truncate_name
 
 if TYPE_CHECKING:
     import jinja2
 
-FOLDER = Path(__file__).parent
-PURPOSE = "The HTML report"
+TEMPLATE_FOLDER = Path(__file__).parent
+REPORT_PURPOSE = "The HTML report"
 
 
 def check_available() -> None:
     """Raise MissingExtra where a package of the report is not installed."""
     for module in ("altair", "vl_convert"):
-        require(module, extra="report", purpose=PURPOSE)
+        require(module, extra="report", purpose=REPORT_PURPOSE)
 
 
 def render(template: str, context: Mapping[str, Any]) -> str:
@@ -34,51 +34,56 @@ def render(template: str, context: Mapping[str, Any]) -> str:
     from markupsafe import Markup
 
     check_available()
-    scripts = [_bundle(), (FOLDER / "embed.js").read_text(encoding="utf-8")]
+    scripts = [_vega_bundle(), (TEMPLATE_FOLDER / "embed.js").read_text(encoding="utf-8")]
     return (
-        environment()
+        jinja_environment()
         .get_template(template)
         .render(
             context,
-            style=Markup((FOLDER / "page.css").read_text(encoding="utf-8")),
+            style=Markup((TEMPLATE_FOLDER / "page.css").read_text(encoding="utf-8")),
             scripts=[Markup(script) for script in scripts],
-            allowed=" ".join(_fingerprint(script) for script in scripts),
+            allowed=" ".join(_csp_hash(script) for script in scripts),
         )
     )
 
 
-def tied(text: str) -> str:
+def use_nonbreaking_percent(text: str) -> str:
     """Text whose percent signs stay with their numbers at the end of a line."""
     return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
-def environment() -> jinja2.Environment:
+def jinja_environment() -> jinja2.Environment:
     """Templates that escape all they are given and know how numbers are shown."""
     import jinja2
 
     made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(FOLDER),
+        loader=jinja2.FileSystemLoader(TEMPLATE_FOLDER),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"points": points, "span": span, "shortened": shortened, "tied": tied}
-    made.globals["shapes"] = SHAPES
+    made.filters |= {
+        "points": format_percent,
+        "span": format_interval,
+        "shortened": truncate_name,
+        "tied": use_nonbreaking_percent,
+    }
+    made.globals["shapes"] = STATUS_SHAPES
     # `tojson` escapes <, >, & and ', and json.dumps all that is not ASCII, U+2028 among it; a NaN
     # would be no JSON, and is better found here than in the browser.
     made.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     return made
 
 
-def _bundle() -> str:
+def _vega_bundle() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script."""
-    text: str = require("vl_convert", extra="report", purpose=PURPOSE).javascript_bundle()
+    text: str = require("vl_convert", extra="report", purpose=REPORT_PURPOSE).javascript_bundle()
     # The one thing that can end a script element early; `\/` is `/` wherever it could stand.
     return text.replace("</script", "<\\/script")
 
 
-def _fingerprint(script: str) -> str:
+def _csp_hash(script: str) -> str:
     """How the page's security policy names a script that may run; no other may."""
     digest = hashlib.sha256(script.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
@@ -89,7 +94,7 @@ def write_page(text: str, path: str | Path) -> None:
     path = Path(path).resolve()
     check_writable(path)
     try:
-        with aside(path) as partial:
+        with atomic_write(path) as partial:
             partial.write_bytes(text.encode("utf-8", errors="replace"))
     except OSError as error:
         why = error.strerror or error

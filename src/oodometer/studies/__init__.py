@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from oodometer.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from oodometer.studies._run import Ran, missing_models, run
-    from oodometer.studies._status import Standing, status
+    from oodometer.studies._run import StudyRunResult, format_missing_models, run
+    from oodometer.studies._status import StudyStatus, status
     from oodometer.studies.spec import Study
 
 __all__ = [
-    "Ran",
-    "Standing",
     "Study",
-    "missing_models",
+    "StudyRunResult",
+    "StudyStatus",
+    "format_missing_models",
     "run",
     "status",
 ]
@@ -23,10 +23,10 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "Ran": "_run",
-        "Standing": "_status",
+        "StudyRunResult": "_run",
+        "StudyStatus": "_status",
         "Study": "spec",
-        "missing_models": "_run",
+        "format_missing_models": "_run",
         "run": "_run",
         "status": "_status",
     },

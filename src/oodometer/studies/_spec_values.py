@@ -10,13 +10,18 @@ from typing import Any, TypeVar
 
 from oodometer import estimators, measures, metrics, transforms
 from oodometer.core.errors import InputError, UnknownName
-from oodometer.core.inputs import Kind
+from oodometer.core.inputs import InputKind
 from oodometer.core.protocols import Estimator, Transform
-from oodometer.core.registry import asked_for
-from oodometer.studies.requested_values import Stir, Temperature, Wanted, all_wanted
+from oodometer.core.registry import resolve_members
+from oodometer.studies.requested_values import (
+    RequestedValue,
+    TemperatureMode,
+    TransformRequest,
+    build_requests,
+)
 
 ALL, NONE, BOTH = "all", "none", "both"
-_TEMPERATURES: dict[str, tuple[Temperature, ...]] = {
+_TEMPERATURES: dict[str, tuple[TemperatureMode, ...]] = {
     "fit": ("fit",),
     "none": ("none",),
     BOTH: ("fit", "none"),
@@ -24,23 +29,27 @@ _TEMPERATURES: dict[str, tuple[Temperature, ...]] = {
 Member = TypeVar("Member")
 
 
-def wanted_of(table: Mapping[str, Any], kind: Kind, folder: Path) -> tuple[Wanted, ...]:
+def parse_requested_values(
+    table: Mapping[str, Any], kind: InputKind, folder: Path
+) -> tuple[RequestedValue, ...]:
     """All values that a spec asks for, of data of a kind; its paths are seen from a folder."""
-    draws, seed = (whole(table, *given) for given in (("draws", 10, 1), ("seed", 0, None)))
-    with naming("estimators"):
-        direct = _chosen(table.get("estimators", ALL), _estimators)
-    with naming("metrics"):
-        scores = _chosen(table.get("metrics"), metrics.chosen)
-    with naming("measures"):
-        inner = _chosen(table.get("measures"), measures.chosen)
-    with naming("invariance"):
-        stirs = [_stir(one, draws, folder) for one in _listed(table.get("invariance", ()))]
+    draws, seed = (parse_int(table, *given) for given in (("draws", 10, 1), ("seed", 0, None)))
+    with prefix_errors("estimators"):
+        direct = _select_members(table.get("estimators", ALL), _select_estimators)
+    with prefix_errors("metrics"):
+        scores = _select_members(table.get("metrics"), metrics.resolve_metrics)
+    with prefix_errors("measures"):
+        inner = _select_members(table.get("measures"), measures.resolve_measures)
+    with prefix_errors("invariance"):
+        stirs = [
+            _parse_transform(one, draws, folder) for one in _as_list(table.get("invariance", ()))
+        ]
         for stir in stirs:
             _check_kind(stir.transform, kind)
-    return all_wanted(
+    return build_requests(
         metrics=scores,
         estimators=direct,
-        temperatures=_temperatures(table.get("temperature", "fit")),
+        temperatures=_parse_temperatures(table.get("temperature", "fit")),
         invariance=stirs,
         measures=inner,
         seed=seed,
@@ -48,7 +57,7 @@ def wanted_of(table: Mapping[str, Any], kind: Kind, folder: Path) -> tuple[Wante
 
 
 @contextmanager
-def naming(key: str) -> Iterator[None]:
+def prefix_errors(key: str) -> Iterator[None]:
     """What is wrong is told with the key that it stands under."""
     try:
         yield
@@ -56,48 +65,48 @@ def naming(key: str) -> Iterator[None]:
         raise InputError(f"{key}: {error}") from error
 
 
-def whole(table: Mapping[str, Any], key: str, default: int, least: int | None) -> int:
+def parse_int(table: Mapping[str, Any], key: str, default: int, minimum: int | None) -> int:
     """A whole number of a spec, or its default."""
     found = table.get(key, default)
-    if type(found) is not int or (least is not None and found < least):
-        bound = "" if least is None else f" of {least} or more"
+    if type(found) is not int or (minimum is not None and found < minimum):
+        bound = "" if minimum is None else f" of {minimum} or more"
         raise InputError(f"{key} must be a whole number{bound}; got {found!r}.")
     return found
 
 
-def _chosen(told: Any, pick: Callable[[Any], list[Member]]) -> list[Member]:
+def _select_members(told: Any, pick: Callable[[Any], list[Member]]) -> list[Member]:
     """Members by name; all of them, or none, by these words."""
     if told is None or told == NONE or told in ([], ()):
         return []
     return pick(None if told == ALL else told)
 
 
-def _estimators(names: Any) -> list[Estimator]:
+def _select_estimators(names: Any) -> list[Estimator]:
     if names is None:
-        return list(estimators.every())
-    return asked_for(names, Estimator, what="estimator", named=estimators.named)  # type: ignore[type-abstract]
+        return list(estimators.available())
+    return resolve_members(names, Estimator, family="estimator", get=estimators.get)  # type: ignore[type-abstract]
 
 
-def _temperatures(told: Any) -> tuple[Temperature, ...]:
+def _parse_temperatures(told: Any) -> tuple[TemperatureMode, ...]:
     if isinstance(told, list | tuple) and set(told) == set(_TEMPERATURES[BOTH]):
         told = BOTH
     if not isinstance(told, str) or told not in _TEMPERATURES:
-        raise InputError(f"temperature must be {_either(_TEMPERATURES)}; got {told!r}.")
+        raise InputError(f"temperature must be {_join_alternatives(_TEMPERATURES)}; got {told!r}.")
     return _TEMPERATURES[told]
 
 
-def _either(words: Mapping[str, Any] | Sequence[str]) -> str:
+def _join_alternatives(words: Mapping[str, Any] | Sequence[str]) -> str:
     return " or ".join(f'"{word}"' for word in words)
 
 
-def _listed(told: Any) -> Sequence[Any]:
+def _as_list(told: Any) -> Sequence[Any]:
     if told == NONE:
         return ()
     alone = isinstance(told, str | Transform | Mapping)
     return [told] if alone or not isinstance(told, Sequence) else told
 
 
-def _stir(told: Any, draws: int, folder: Path) -> Stir:
+def _parse_transform(told: Any, draws: int, folder: Path) -> TransformRequest:
     """A transform by name, as it is, or a table of its name and settings."""
     if not isinstance(told, Mapping):
         told = {"transform": told}
@@ -107,19 +116,19 @@ def _stir(told: Any, draws: int, folder: Path) -> Stir:
     plain = told["transform"]
     if not isinstance(plain, str | Transform):
         raise InputError(f"A transform is given by its name or as it is; got {plain!r}.")
-    found = transforms.named(plain) if isinstance(plain, str) else plain
-    made = _with_settings(found, given, folder)
-    own = {"draws": whole(told, "draws", draws, 1)} if "draws" in told else {}
-    usual = {one.name: one for one in transforms.every()}.get(made.name, made)
-    return Stir(made, own.get("draws", draws), _called(made, usual, own))
+    found = transforms.get(plain) if isinstance(plain, str) else plain
+    made = _apply_settings(found, given, folder)
+    own = {"draws": parse_int(told, "draws", draws, 1)} if "draws" in told else {}
+    usual = {one.name: one for one in transforms.available()}.get(made.name, made)
+    return TransformRequest(made, own.get("draws", draws), _transform_label(made, usual, own))
 
 
-def _with_settings(transform: Any, given: Mapping[str, Any], folder: Path) -> Transform:
+def _apply_settings(transform: Any, given: Mapping[str, Any], folder: Path) -> Transform:
     known = {one.name: one for one in fields(transform) if one.init}
     for key in given:
         if key not in known:
             raise UnknownName(f"setting of {transform.name}", key, ["draws", *known])
-    values = {key: _value(known[key], value, folder) for key, value in given.items()}
+    values = {key: _convert_setting(known[key], value, folder) for key, value in given.items()}
     try:
         made: Transform = replace(transform, **values)
     except TypeError as error:
@@ -127,7 +136,7 @@ def _with_settings(transform: Any, given: Mapping[str, Any], folder: Path) -> Tr
     return made
 
 
-def _value(setting: Field[Any], value: Any, folder: Path) -> Any:
+def _convert_setting(setting: Field[Any], value: Any, folder: Path) -> Any:
     """A setting as the transform has it: TOML has no paths, and 1 is not written 1.0 there."""
     kind = str(setting.type)
     if kind == "float" and type(value) is int:
@@ -141,26 +150,26 @@ def _value(setting: Field[Any], value: Any, folder: Path) -> Any:
     return value
 
 
-def _called(made: Any, usual: Any, own: Mapping[str, Any]) -> str:
+def _transform_label(made: Any, usual: Any, own: Mapping[str, Any]) -> str:
     """The transform's name, and what is not as usual: `gaussian magnitude=0.5`."""
     changed = {
         one.name: getattr(made, one.name)
         for one in fields(made)
         if one.init and one.repr and getattr(made, one.name) != getattr(usual, one.name, None)
     }
-    words = [f"{key}={_shown(value)}" for key, value in sorted({**changed, **own}.items())]
+    words = [f"{key}={_format_setting(value)}" for key, value in sorted({**changed, **own}.items())]
     return " ".join([made.name, *words])
 
 
-def _shown(value: Any) -> str:
+def _format_setting(value: Any) -> str:
     if isinstance(value, Path):
         return value.name
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _check_kind(transform: Transform, kind: Kind) -> None:
+def _check_kind(transform: Transform, kind: InputKind) -> None:
     if kind not in transform.kinds:
-        fit = ", ".join(one.name for one in transforms.fitting(kind))
+        fit = ", ".join(one.name for one in transforms.available_for_kind(kind))
         raise InputError(
             f"{transform.name!r} changes {' and '.join(transform.kinds)}, and the domains are of "
             f"{kind}. For {kind} there are: {fit}."

@@ -8,16 +8,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from oodometer.studies.plan import Evaluation, planned
+from oodometer.studies.plan import StudyEvaluation, plan_study
 from oodometer.studies.spec import Study
 from oodometer.studies.store import Store
-from oodometer.studies.store.sqlite import FILE
+from oodometer.studies.store.sqlite import STORE_FILE
 
-COLUMNS = ("done", "failed", "pending")
+STATE_COLUMNS = ("done", "failed", "pending")
 
 
 @dataclass(frozen=True)
-class Row:
+class StudyStatusRow:
     """The evaluations of the models of one training and one architecture."""
 
     trained_on: tuple[str, ...]
@@ -29,7 +29,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Standing:
+class StudyStatus:
     """How far a study is.
 
     failed     the reasons of what is not there, by model and domain
@@ -37,9 +37,9 @@ class Standing:
     left_out   models that did not converge; `untrained`: those that their pool lacks
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[StudyStatusRow, ...]
     failed: Mapping[str, str] = field(default_factory=dict)
-    refused: Mapping[str, int] = field(default_factory=dict)
+    not_applicable: Mapping[str, int] = field(default_factory=dict)
     left_out: int = 0
     untrained: int = 0
 
@@ -50,45 +50,52 @@ class Standing:
     def to_dict(self) -> dict[str, Any]:
         """Plain values with stable keys, for JSON."""
         return {
-            **{column: self.total(column) for column in ("models", *COLUMNS)},
+            **{column: self.total(column) for column in ("models", *STATE_COLUMNS)},
             "left_out": self.left_out,
             "untrained": self.untrained,
             "rows": [asdict(row) for row in self.rows],
             "reasons": dict(self.failed),
-            "no_answers": dict(self.refused),
+            "no_answers": dict(self.not_applicable),
         }
 
 
-def status(study: Study, folder: str | Path) -> Standing:
+def status(study: Study, folder: str | Path) -> StudyStatus:
     """How far a study is, in its folder; nothing is changed, and a run may go on."""
-    plan = planned(study)
+    plan = plan_study(study)
     pending = plan.evaluations
     failures: Mapping[tuple[str, str], str] = {}
     refused: Counter[str] = Counter()
-    if (Path(folder) / FILE).is_file():
+    if (Path(folder) / STORE_FILE).is_file():
         with Store.open(folder) as store:
-            pending, failures = tuple(plan.pending(store.known())), store.failures()
-            wanted = plan.keys()
-            refused.update(key.measure for key in store.reasons() if key in wanted)
-    left = {each.unit.pair: each for each in pending}
-    failed = {pair: why for pair, each in left.items() if (why := _failure(each, failures))}
+            pending, failures = tuple(plan.pending(store.result_keys())), store.failures()
+            wanted = plan.result_keys()
+            refused.update(key.measure for key in store.missing_reasons() if key in wanted)
+    left = {each.unit.key_pair: each for each in pending}
+    failed = {pair: why for pair, each in left.items() if (why := _failure_reason(each, failures))}
     counts: dict[tuple[tuple[str, ...], str], Counter[str]] = {}
     models: dict[tuple[tuple[str, ...], str], set[str]] = {}
     for each in plan.evaluations:
-        place = each.unit.member.trained_on, each.unit.member.architecture
-        state = "failed" if each.unit.pair in failed else "pending"
-        state = state if each.unit.pair in left else "done"
+        place = each.unit.model.trained_on, each.unit.model.architecture
+        state = "failed" if each.unit.key_pair in failed else "pending"
+        state = state if each.unit.key_pair in left else "done"
         counts.setdefault(place, Counter())[state] += 1
-        models.setdefault(place, set()).add(each.unit.member.key)
+        models.setdefault(place, set()).add(each.unit.model.key)
     found = [
-        Row(*place, len(models[place]), *(some[name] for name in COLUMNS))
+        StudyStatusRow(*place, len(models[place]), *(some[name] for name in STATE_COLUMNS))
         for place, some in counts.items()
     ]
     reasons = {left[pair].name: why for pair, why in failed.items()}
-    return Standing(
+    return StudyStatus(
         tuple(found), reasons, dict(sorted(refused.items())), plan.left_out, plan.untrained
     )
 
 
-def _failure(each: Evaluation, failures: Mapping[tuple[str, str], str]) -> str | None:
-    return next((failures[unit.pair] for unit in each.units() if unit.pair in failures), None)
+def _failure_reason(each: StudyEvaluation, failures: Mapping[tuple[str, str], str]) -> str | None:
+    return next(
+        (
+            failures[unit.key_pair]
+            for unit in each.required_predictions()
+            if unit.key_pair in failures
+        ),
+        None,
+    )

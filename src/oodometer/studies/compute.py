@@ -10,32 +10,32 @@ from typing import Any
 import numpy as np
 
 from oodometer.assessment import estimates
-from oodometer.core.errors import NoAnswer
+from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Dataset, Estimate, Model, Score
 from oodometer.core.softmax_kernels import Array
-from oodometer.core.stats import wilson
-from oodometer.data._concat_dataset import Joined
-from oodometer.measures.subject import Subject, scored
-from oodometer.metrics import scored as metric_scored
-from oodometer.models.inference import ROWS, joined, said
-from oodometer.models.model_view import Given, View
-from oodometer.neighborhood.results import MEASURES, Invariance
-from oodometer.studies.plan import Job, Unit
-from oodometer.studies.requested_values import Wanted
+from oodometer.core.stats import wilson_interval
+from oodometer.data._concat_dataset import ConcatDataset
+from oodometer.measures.subject import Subject, measure_one
+from oodometer.metrics import score_metric as metric_scored
+from oodometer.models.inference import DEFAULT_BATCH_ROWS, concat_predictions, predict_batch
+from oodometer.models.model_view import ModelView, ViewSource
+from oodometer.neighborhood.results import MEASURES, ModelInvariance
+from oodometer.studies.plan import EvaluationJob, ModelOnRows
+from oodometer.studies.requested_values import RequestedValue
 from oodometer.studies.splits import training_rows
-from oodometer.studies.store import Result
-from oodometer.studies.store.array_store import Shelf
-from oodometer.studies.store.records import labels_of
-from oodometer.studies.study_models import OPEN
+from oodometer.studies.store import ResultRecord
+from oodometer.studies.store.array_store import ArrayStore
+from oodometer.studies.store.records import labels_for_model
+from oodometer.studies.study_models import MAX_OPEN_MODELS
 
 # What a measure of the training data is given of them.
-LEARNED = 5000
-NO_PEER = "no model of the study differs from it in the seed alone"
+MAX_TRAINING_ROWS = 5000
+NO_OTHER_MODEL = "no model of the study differs from it in the seed alone"
 
 
 @dataclass(frozen=True)
-class Found:
+class ComputedValue:
     """A value with its interval, or the reason why there is none."""
 
     value: float | None
@@ -45,65 +45,69 @@ class Found:
     facts: Mapping[str, Any] | None = None
 
     @classmethod
-    def of(cls, one: Estimate | Score, facts: Mapping[str, Any] | None = None) -> Found:
+    def from_score(
+        cls, score: Estimate | Score, facts: Mapping[str, Any] | None = None
+    ) -> ComputedValue:
         """What an estimator, a metric or a measure gave, and other facts of it."""
-        told: dict[str, Any] = {**(facts or {}), **one.facts}
-        by_class = getattr(one, "by_class", {})
-        told |= {"notes": list(one.notes)} if one.notes else {}
+        told: dict[str, Any] = {**(facts or {}), **score.facts}
+        by_class = getattr(score, "by_class", {})
+        told |= {"notes": list(score.notes)} if score.notes else {}
         told |= {"by_class": dict(by_class)} if by_class else {}
-        return cls(one.value, one.low, one.high, facts=told)
+        return cls(score.value, score.low, score.high, facts=told)
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class EvaluationContext:
     """One model on the rows of a task, and all that is known of both; made as it is asked for."""
 
-    job: Job
-    shelf: Shelf
+    job: EvaluationJob
+    array_store: ArrayStore
     dataset: Dataset
     seed: int
 
     @property
     def name(self) -> str:
         """The model's."""
-        return self.job.unit.member.name
+        return self.job.unit.model.name
 
     @property
     def model(self) -> Model:
         """The model itself."""
-        return self.job.unit.member.opened()
+        return self.job.unit.model.load()
 
     @cached_property
     def outputs(self) -> Predictions:
         """What it says of the rows, labelled."""
-        return self._read(self.job.unit)
+        return self._read_predictions(self.job.unit)
 
     @cached_property
     def source(self) -> Predictions:
         """What it says of its source, labelled."""
-        parts = [self._read(unit) for unit in self.job.evaluation.sources]
+        parts = [self._read_predictions(unit) for unit in self.job.evaluation.sources]
         labels: list[Array] = [part.labels for part in parts if part.labels is not None]
-        return joined(parts, np.concatenate(labels))
+        return concat_predictions(parts, np.concatenate(labels))
 
     @property
-    def peer(self) -> Predictions | None:
+    def other_model(self) -> Predictions | None:
         """What the second model says of the rows, if there is one."""
-        second = self.job.evaluation.peer
-        return None if second is None else self._read(second)
+        second = self.job.evaluation.other_model
+        return None if second is None else self._read_predictions(second)
 
     @cached_property
-    def outer(self) -> Subject:
+    def prediction_subject(self) -> Subject:
         """It with its source and its target as outputs alone; the target's labels can't be read."""
-        source = Given("source", outputs=self.source, domains=self.domains, seed=self.seed)
+        source = ViewSource("source", outputs=self.source, domains=self.domains, seed=self.seed)
         target = self.outputs.without_labels()
-        new = Given(self.job.unit.rows.name, outputs=target, labelled=False, seed=self.seed)
-        return Subject(View(source), View(new), None, self.seed)
+        new = ViewSource(self.job.unit.rows.name, outputs=target, labelled=False, seed=self.seed)
+        return Subject(ModelView(source), ModelView(new), None, self.seed)
 
     @cached_property
-    def inner(self) -> Subject:
+    def model_subject(self) -> Subject:
         """The same, to be looked into."""
-        new = replace(self.outer.target.given, dataset=self.dataset, model=self.model)
-        return Subject(_source_view(_Looked.of(self)), View(new), None, self.seed)
+        new = replace(
+            self.prediction_subject.target.view_source, dataset=self.dataset, model=self.model
+        )
+        return Subject(_source_view(_SourceViewKey.for_case(self)), ModelView(new), None, self.seed)
 
     @property
     def domains(self) -> Array:
@@ -112,24 +116,26 @@ class Case:
         sizes = [len(unit.rows.dataset()) for unit in units]
         return np.repeat([unit.rows.domain.name for unit in units], sizes)
 
-    def _read(self, unit: Unit) -> Predictions:
-        return self.job.references[unit.pair].read(self.shelf)
+    def _read_predictions(self, unit: ModelOnRows) -> Predictions:
+        return self.job.references[unit.key_pair].read(self.array_store)
 
-    def result(self, wanted: Wanted, name: str, found: Found, seconds: float) -> Result:
+    def to_result(
+        self, request: RequestedValue, name: str, computed: ComputedValue, seconds: float
+    ) -> ResultRecord:
         """What is written down of a value."""
-        evaluation, (model, dataset) = self.job.evaluation, self.job.unit.pair
-        return Result(
+        evaluation, (model, dataset) = self.job.evaluation, self.job.unit.key_pair
+        return ResultRecord(
             model=model,
-            source=evaluation.source if wanted.sourced else "",
+            source=evaluation.source_key if request.needs_source else "",
             dataset=dataset,
             tested_on=self.job.unit.rows.name,
             measure=name,
-            settings=evaluation.settings(wanted),
-            value=found.value,
-            low=found.low,
-            high=found.high,
-            reason=found.reason,
-            facts=found.facts or {},
+            settings=evaluation.settings_key(request),
+            value=computed.value,
+            low=computed.low,
+            high=computed.high,
+            reason=computed.reason,
+            facts=computed.facts or {},
             seconds=seconds,
         )
 
@@ -137,97 +143,116 @@ class Case:
 # Of one model -----------------------------------------------------------------------------------
 
 
-def accuracy(case: Case) -> Found:
+def compute_accuracy(case: EvaluationContext) -> ComputedValue:
     """The share of right answers, with Wilson's interval."""
     right, n = int(np.count_nonzero(case.outputs.correct)), case.outputs.n
-    return Found(right / n, *wilson(right, n))
+    return ComputedValue(right / n, *wilson_interval(right, n))
 
 
-def metric(case: Case, wanted: Wanted) -> Found:
+def compute_metric(case: EvaluationContext, request: RequestedValue) -> ComputedValue:
     """A metric, of kept predictions alone where these are enough."""
-    given = Given(case.job.unit.rows.name, outputs=case.outputs, seed=case.seed)
-    if not wanted.light:
-        given = Given(given.name, case.dataset, case.model, outputs=case.outputs, seed=case.seed)
+    given = ViewSource(case.job.unit.rows.name, outputs=case.outputs, seed=case.seed)
+    if not request.needs_only_predictions:
+        given = ViewSource(
+            given.name, case.dataset, case.model, outputs=case.outputs, seed=case.seed
+        )
     try:
-        return Found.of(metric_scored(wanted.thing, View(given)))
-    except NoAnswer as refusal:
-        return Found(None, reason=str(refusal))
+        return ComputedValue.from_score(metric_scored(request.component, ModelView(given)))
+    except NotApplicable as refusal:
+        return ComputedValue(None, reason=str(refusal))
 
 
-def estimated(case: Case, wanted: Sequence[Wanted]) -> Iterator[tuple[Wanted, Found]]:
+def compute_estimates(
+    case: EvaluationContext, requests: Sequence[RequestedValue]
+) -> Iterator[tuple[RequestedValue, ComputedValue]]:
     """What estimators of one temperature say."""
     target, peer = case.outputs, None
-    if any(one.compares for one in wanted):
-        peer = case.peer
-        target = target if peer is None else target.with_peers(peer)
+    if any(one.needs_other_model for one in requests):
+        peer = case.other_model
+        target = target if peer is None else target.with_other_models(peer)
     found, refused = estimates(
-        [one.thing for one in wanted],
+        [one.component for one in requests],
         case.source,
         target,
-        temperature="fit" if wanted[0].option == "fit" else None,
+        temperature="fit" if requests[0].option == "fit" else None,
         seed=case.seed,
     )
-    for one in wanted:
-        name = one.thing.name
+    for one in requests:
+        name = one.component.name
         if name in found:
-            yield one, Found.of(found[name], {"temperature": found[name].temperature})
+            yield (
+                one,
+                ComputedValue.from_score(found[name], {"temperature": found[name].temperature}),
+            )
         else:
-            lone = one.compares and peer is None
-            yield one, Found(None, reason=NO_PEER if lone else refused[name])
+            lone = one.needs_other_model and peer is None
+            yield one, ComputedValue(None, reason=NO_OTHER_MODEL if lone else refused[name])
 
 
-def measured(case: Case, wanted: Wanted) -> Found:
+def compute_measure(case: EvaluationContext, request: RequestedValue) -> ComputedValue:
     """What a measure says of a model with its source and its target.
 
     The training data are given only to who needs them: the papers' S is the source here.
     """
-    subject = case.outer if wanted.light else case.inner
+    subject = case.prediction_subject if request.needs_only_predictions else case.model_subject
     try:
-        if "training data" in wanted.thing.needs:
-            subject = replace(subject, training=_training(case))
-        return Found.of(scored(wanted.thing, subject))
-    except NoAnswer as refusal:
-        return Found(None, reason=str(refusal))
+        if "training data" in request.component.needs:
+            subject = replace(subject, training=_training_view(case))
+        return ComputedValue.from_score(measure_one(request.component, subject))
+    except NotApplicable as refusal:
+        return ComputedValue(None, reason=str(refusal))
 
 
 @dataclass(frozen=True)
-class _Looked:
+class _SourceViewKey:
     """A source as a model looks at it: one of all its test domains."""
 
     key: tuple[str, str, int]
-    case: Case
+    case: EvaluationContext
 
     @classmethod
-    def of(cls, case: Case) -> _Looked:
-        return cls((case.job.unit.member.key, case.job.evaluation.source, case.seed), case)
+    def for_case(cls, case: EvaluationContext) -> _SourceViewKey:
+        return cls((case.job.unit.model.key, case.job.evaluation.source_key, case.seed), case)
 
     def __hash__(self) -> int:
         return hash(self.key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Looked) and self.key == other.key
+        return isinstance(other, _SourceViewKey) and self.key == other.key
 
 
-@lru_cache(maxsize=OPEN)
-def _source_view(looked: _Looked) -> View:
+@lru_cache(maxsize=MAX_OPEN_MODELS)
+def _source_view(looked: _SourceViewKey) -> ModelView:
     """The source of a model; what is computed of it serves all test domains."""
     case = looked.case
     parts = tuple(unit.rows.dataset() for unit in case.job.evaluation.sources)
-    whole = parts[0] if len(parts) == 1 else Joined("source", parts)
-    return View(replace(case.outer.source.given, dataset=whole, model=case.model))
-
-
-def _training(case: Case) -> View:
-    trained = case.job.unit.member.trained
-    rows = training_rows(trained, LEARNED, case.seed)
-    parts = [said(case.model, inputs, case.name) for inputs in rows.batches(ROWS)]
-    labels = labels_of(np.asarray(rows.labels), trained[0].group.classes, parts[0].class_names)
-    return View(
-        Given("training data", rows, case.model, outputs=joined(parts, labels), seed=case.seed)
+    whole = parts[0] if len(parts) == 1 else ConcatDataset("source", parts)
+    return ModelView(
+        replace(case.prediction_subject.source.view_source, dataset=whole, model=case.model)
     )
 
 
-def forget() -> None:
+def _training_view(case: EvaluationContext) -> ModelView:
+    trained = case.job.unit.model.training_domains
+    rows = training_rows(trained, MAX_TRAINING_ROWS, case.seed)
+    parts = [
+        predict_batch(case.model, inputs, case.name) for inputs in rows.batches(DEFAULT_BATCH_ROWS)
+    ]
+    labels = labels_for_model(
+        np.asarray(rows.labels), trained[0].group.classes, parts[0].class_names
+    )
+    return ModelView(
+        ViewSource(
+            "training data",
+            rows,
+            case.model,
+            outputs=concat_predictions(parts, labels),
+            seed=case.seed,
+        )
+    )
+
+
+def clear_cache() -> None:
     """Let go of what models were looking at."""
     _source_view.cache_clear()
 
@@ -235,19 +260,19 @@ def forget() -> None:
 # Of several models ------------------------------------------------------------------------------
 
 
-def readings(one: Invariance) -> Iterator[Found]:
+def invariance_values(model_invariance: ModelInvariance) -> Iterator[ComputedValue]:
     """Every reading of one model's neighborhoods, in the order of MEASURES."""
-    top, share = one.top_class
+    top, share = model_invariance.top_class
     facts = {
-        "entropy_difference": one.entropy_difference,
-        "constant_share": one.constant_share,
+        "entropy_difference": model_invariance.entropy_difference,
+        "constant_share": model_invariance.constant_share,
         "top_class": top,
         "top_class_share": share,
     }
     for name in MEASURES:
         try:
-            reading = one.reading(name)
-        except NoAnswer as refusal:
-            yield Found(None, reason=str(refusal), facts=facts)
+            reading = model_invariance.mean_with_interval(name)
+        except NotApplicable as refusal:
+            yield ComputedValue(None, reason=str(refusal), facts=facts)
         else:
-            yield Found(reading.value, reading.low, reading.high, facts=facts)
+            yield ComputedValue(reading.value, reading.low, reading.high, facts=facts)

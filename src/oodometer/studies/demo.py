@@ -14,15 +14,15 @@ from oodometer.assessment import estimate
 from oodometer.core.errors import InputError
 from oodometer.core.optional_imports import require
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Progress
+from oodometer.core.protocols import ProgressCallback
 from oodometer.core.softmax_kernels import Array, Ints
-from oodometer.core.stats import stream
+from oodometer.core.stats import rng_for
 from oodometer.report.demo_page import Comparison
 
 # Few training rows, so that the model errs often enough on the source to learn from.
 TRAIN_ROWS, SOURCE_ROWS = 250, 800
 # Shifts are made on images enlarged this many times, then reduced again: 8x8 pixels are few.
-ENLARGED = 4
+ENLARGEMENT_FACTOR = 4
 
 Images = Array
 Shift = Callable[[Any, Images, np.random.Generator], Images]
@@ -33,19 +33,19 @@ class ShiftedTarget:
     """One target: what was done to it, and what two models say of it, truth included."""
 
     name: str
-    rows: Predictions
-    second: Predictions
+    predictions: Predictions
+    other_models: Predictions
 
 
 @dataclass(frozen=True)
-class Suite:
+class DigitsSuite:
     """A labelled source and a dozen targets."""
 
     source: Predictions
     targets: tuple[ShiftedTarget, ...]
 
 
-def _rotated(degrees: float) -> Shift:
+def _rotate(degrees: float) -> Shift:
     def turn(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
         size = images.shape[1]
         move = cv2.getRotationMatrix2D(((size - 1) / 2, (size - 1) / 2), degrees, 1.0)
@@ -54,7 +54,7 @@ def _rotated(degrees: float) -> Shift:
     return turn
 
 
-def _moved(matrix: list[list[float]]) -> Shift:
+def _warp(matrix: list[list[float]]) -> Shift:
     def move(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
         size = images.shape[1]
         steps = np.array(matrix, dtype=np.float32)
@@ -63,20 +63,24 @@ def _moved(matrix: list[list[float]]) -> Shift:
     return move
 
 
-def _blurred(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+def _blur(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
     return np.stack([cv2.GaussianBlur(image, (0, 0), 3.0) for image in images])
 
 
-def _noisy(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+def _add_noise(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
     return np.asarray(images + rng.normal(0, 14.0, images.shape).astype(np.float32))
 
 
-def _speckled(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
-    hit = rng.random((len(images), 8, 8)).repeat(ENLARGED, axis=1).repeat(ENLARGED, axis=2)
+def _add_speckles(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+    hit = (
+        rng.random((len(images), 8, 8))
+        .repeat(ENLARGEMENT_FACTOR, axis=1)
+        .repeat(ENLARGEMENT_FACTOR, axis=2)
+    )
     return np.where(hit < 0.03, 0.0, np.where(hit > 0.97, 16.0, images)).astype(np.float32)
 
 
-def _occluded(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+def _occlude(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
     result, size = images.copy(), images.shape[1]
     width = size // 4
     for image, (top, left) in zip(
@@ -86,48 +90,48 @@ def _occluded(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
     return result
 
 
-def _faded(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+def _reduce_contrast(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
     return images * np.float32(0.6)
 
 
-def _bright(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+def _brighten(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
     return images + np.float32(2.0)
 
 
-def _thick(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+def _thicken_strokes(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
     return np.stack([cv2.dilate(image, np.ones((4, 4), np.uint8)) for image in images])
 
 
-def _thin(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+def _thin_strokes(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
     return np.stack([cv2.erode(image, np.ones((4, 4), np.uint8)) for image in images])
 
 
-def _as_they_are(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+def _keep_unchanged(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
     return images
 
 
 SHIFTS: dict[str, Shift] = {
-    "no shift": _as_they_are,
-    "rotated 10°": _rotated(10),
-    "rotated 25°": _rotated(25),
-    "sheared": _moved([[1, 0.2, -3.1], [0, 1, 0]]),
-    "moved right": _moved([[1, 0, 2], [0, 1, 0]]),
-    "smaller": _moved([[0.88, 0, 1.9], [0, 0.88, 1.9]]),
-    "blurred": _blurred,
-    "noisy": _noisy,
-    "speckled": _speckled,
-    "occluded": _occluded,
-    "low contrast": _faded,
-    "bright": _bright,
-    "thick strokes": _thick,
-    "thin strokes": _thin,
+    "no shift": _keep_unchanged,
+    "rotated 10°": _rotate(10),
+    "rotated 25°": _rotate(25),
+    "sheared": _warp([[1, 0.2, -3.1], [0, 1, 0]]),
+    "moved right": _warp([[1, 0, 2], [0, 1, 0]]),
+    "smaller": _warp([[0.88, 0, 1.9], [0, 0.88, 1.9]]),
+    "blurred": _blur,
+    "noisy": _add_noise,
+    "speckled": _add_speckles,
+    "occluded": _occlude,
+    "low contrast": _reduce_contrast,
+    "bright": _brighten,
+    "thick strokes": _thicken_strokes,
+    "thin strokes": _thin_strokes,
 }
 
 
-def _shifted(images: Images, shift: Shift, rng: np.random.Generator) -> Array:
+def _apply_shift(images: Images, shift: Shift, rng: np.random.Generator) -> Array:
     """Flat 8x8 images after a shift, grey values 0…16."""
     cv2 = require("cv2", extra="images", purpose="The demo")
-    size = 8 * ENLARGED
+    size = 8 * ENLARGEMENT_FACTOR
     large = np.stack([cv2.resize(image, (size, size), interpolation=cv2.INTER_CUBIC)
                       for image in images])  # fmt: skip
     changed = shift(cv2, large, rng).astype(np.float32)
@@ -135,7 +139,7 @@ def _shifted(images: Images, shift: Shift, rng: np.random.Generator) -> Array:
     return np.asarray(np.clip(np.stack(small), 0.0, 16.0).reshape(len(images), 64))
 
 
-def _trained(inputs: Array, labels: Ints, seed: int) -> Any:
+def _train_model(inputs: Array, labels: Ints, seed: int) -> Any:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.neural_network import MLPClassifier
 
@@ -144,16 +148,16 @@ def _trained(inputs: Array, labels: Ints, seed: int) -> Any:
         return MLPClassifier((64,), max_iter=400, random_state=seed).fit(inputs / 16.0, labels)
 
 
-def digits_suite(seed: int = 0) -> Suite:
+def make_digits_suite(seed: int = 0) -> DigitsSuite:
     """Train two small networks on some digits; the rest are the source and the shifted targets."""
     from sklearn.datasets import load_digits
 
     require("cv2", extra="images", purpose="The demo")
     digits = load_digits()
-    order = stream(seed, "split").permutation(len(digits.target))
+    order = rng_for(seed, "split").permutation(len(digits.target))
     images, labels = digits.images[order].astype(np.float32), digits.target[order]
     flat = images.reshape(-1, 64)
-    models = [_trained(flat[:TRAIN_ROWS], labels[:TRAIN_ROWS], seed + j) for j in (0, 1)]
+    models = [_train_model(flat[:TRAIN_ROWS], labels[:TRAIN_ROWS], seed + j) for j in (0, 1)]
 
     def said(j: int, inputs: Array, truth: Ints) -> Predictions:
         return Predictions.from_probs(models[j].predict_proba(inputs / 16.0), labels=truth)
@@ -163,33 +167,37 @@ def digits_suite(seed: int = 0) -> Suite:
     images, labels = images[source_end:], labels[source_end:]
     targets = []
     for name, shift in SHIFTS.items():
-        inputs = _shifted(images, shift, stream(seed, "shift", name))
+        inputs = _apply_shift(images, shift, rng_for(seed, "shift", name))
         targets.append(ShiftedTarget(name, said(0, inputs, labels), said(1, inputs, labels)))
-    return Suite(source, (*targets, _label_shifted(targets[0], seed)))
+    return DigitsSuite(source, (*targets, _apply_label_shift(targets[0], seed)))
 
 
-def _label_shifted(plain: ShiftedTarget, seed: int) -> ShiftedTarget:
+def _apply_label_shift(plain: ShiftedTarget, seed: int) -> ShiftedTarget:
     """The unshifted target, drawn so that the classes 8 and 9 make up most of it."""
-    labels = plain.rows.labels
+    labels = plain.predictions.labels
     assert labels is not None
     weights = np.where(labels >= 8, 12.0, 1.0)
-    rows = stream(seed, "labels").choice(len(labels), len(labels), p=weights / weights.sum())
-    return ShiftedTarget("label shift", plain.rows.rows(rows), plain.second.rows(rows))
+    rows = rng_for(seed, "labels").choice(len(labels), len(labels), p=weights / weights.sum())
+    return ShiftedTarget("label shift", plain.predictions.rows(rows), plain.other_models.rows(rows))
 
 
-def compare(suite: Suite, *, seed: int = 0, progress: Progress | None = None) -> list[Comparison]:
+def compare_methods(
+    suite: DigitsSuite, *, seed: int = 0, progress: ProgressCallback | None = None
+) -> list[Comparison]:
     """Every method on every target, beside the truth."""
     rows = []
     for done, target in enumerate(suite.targets):
         if progress:
             progress(done, len(suite.targets), target.name)
-        found = estimate(suite.source, target.rows, second=target.second, seed=seed)
+        found = estimate(
+            suite.source, target.predictions, other_models=target.other_models, seed=seed
+        )
         values = {one.method: one for one in found.estimates}
-        rows.append(Comparison(target.name, float(target.rows.correct.mean()), values))
+        rows.append(Comparison(target.name, float(target.predictions.correct.mean()), values))
     return rows
 
 
-def save(suite: Suite, folder: Path) -> list[Path]:
+def save_suite(suite: DigitsSuite, folder: Path) -> list[Path]:
     """Write the source (with labels) and every target (without) as Parquet files."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -199,7 +207,7 @@ def save(suite: Suite, folder: Path) -> list[Path]:
     except OSError as error:
         raise InputError(f"The folder {str(folder)!r} can't be made: {error.strerror}.") from error
     named = {"source": suite.source}
-    named |= {t.name.replace("°", "").replace(" ", "_"): t.rows for t in suite.targets}
+    named |= {t.name.replace("°", "").replace(" ", "_"): t.predictions for t in suite.targets}
     written = []
     for name, rows in named.items():
         columns = {f"prob_{j}": column for j, column in enumerate(rows.probs.T)}

@@ -10,17 +10,17 @@ from oodometer.core.errors import InputError
 from oodometer.core.keys import settings_key
 from oodometer.core.protocols import Estimator, Measure, Metric, Transform
 from oodometer.neighborhood.results import MEASURES
-from oodometer.studies.analysis._evaluation_columns import PRE
+from oodometer.studies.analysis._evaluation_columns import PRE_CALIBRATION_SUFFIX
 from oodometer.studies.store.export import ACCURACY
 
 Family = Literal["accuracy", "metric", "estimator", "invariance", "measure"]
-Temperature = Literal["fit", "none"]
+TemperatureMode = Literal["fit", "none"]
 # What can be had from kept predictions alone.
-LIGHT = ("outputs", "labels", "source domains")
+NEEDS_MET_BY_PREDICTIONS = ("outputs", "labels", "source domains")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RequestedValue:
     """One thing to be computed, which gives one value or several.
 
     names      of the values, in tables
@@ -32,54 +32,56 @@ class Wanted:
     family: Family
     names: tuple[str, ...]
     settings: str
-    thing: Any = None
+    component: Any = None
     option: Any = None
 
     @property
-    def sourced(self) -> bool:
+    def needs_source(self) -> bool:
         """Whether it hangs on the source."""
         return self.family in ("estimator", "measure")
 
     @property
-    def light(self) -> bool:
+    def needs_only_predictions(self) -> bool:
         """Whether kept predictions are enough, and the model need not be asked."""
         if self.family in ("metric", "measure"):
-            return set(self.thing.needs) <= set(LIGHT)
+            return set(self.component.needs) <= set(NEEDS_MET_BY_PREDICTIONS)
         return self.family != "invariance"
 
     @property
-    def compares(self) -> bool:
+    def needs_other_model(self) -> bool:
         """Whether it needs a second model."""
-        needs = getattr(self.thing, "needs", ())
+        needs = getattr(self.component, "needs", ())
         return self.family == "estimator" and "second model" in needs
 
 
 @dataclass(frozen=True)
-class Stir:
+class TransformRequest:
     """A transform, with how many draws of each example, and what its values are called after."""
 
     transform: Transform
     draws: int
-    called: str
+    display_name: str
 
 
-def all_wanted(
+def build_requests(
     *,
     metrics: Sequence[Metric],
     estimators: Sequence[Estimator],
-    temperatures: Sequence[Temperature],
-    invariance: Sequence[Stir],
+    temperatures: Sequence[TemperatureMode],
+    invariance: Sequence[TransformRequest],
     measures: Sequence[Measure],
     seed: int,
-) -> tuple[Wanted, ...]:
+) -> tuple[RequestedValue, ...]:
     """Accuracy, and all that was asked for; no two values have one name."""
     random = f"seed {seed}"
-    found = [Wanted("accuracy", (ACCURACY,), "")]
-    found += [Wanted("metric", (m.name,), f"{settings_key(m)}, {random}", m) for m in metrics]
+    found = [RequestedValue("accuracy", (ACCURACY,), "")]
     found += [
-        Wanted(
+        RequestedValue("metric", (m.name,), f"{settings_key(m)}, {random}", m) for m in metrics
+    ]
+    found += [
+        RequestedValue(
             "estimator",
-            (m.name if temperature == "fit" else f"{m.name}{PRE}",),
+            (m.name if temperature == "fit" else f"{m.name}{PRE_CALIBRATION_SUFFIX}",),
             f"{settings_key(m)}, temperature {temperature}, {random}",
             m,
             temperature,
@@ -88,21 +90,23 @@ def all_wanted(
         for temperature in temperatures
     ]
     found += [
-        Wanted(
+        RequestedValue(
             "invariance",
-            tuple(f"{name}-{stir.called}" for name in MEASURES),
+            tuple(f"{name}-{stir.display_name}" for name in MEASURES),
             f"{settings_key(stir.transform)}, {stir.draws} draws, {random}",
             stir.transform,
             stir.draws,
         )
         for stir in invariance
     ]
-    found += [Wanted("measure", (m.name,), f"{settings_key(m)}, {random}", m) for m in measures]
-    _check_once(name for one in found for name in one.names)
+    found += [
+        RequestedValue("measure", (m.name,), f"{settings_key(m)}, {random}", m) for m in measures
+    ]
+    _check_unique(name for one in found for name in one.names)
     return tuple(found)
 
 
-def _check_once(names: Iterable[str]) -> None:
+def _check_unique(names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:

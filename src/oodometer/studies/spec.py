@@ -36,22 +36,22 @@ from pathlib import Path
 from typing import Any, Literal
 
 from oodometer.core.errors import InputError, UnknownName
-from oodometer.studies._spec_values import ALL, naming, wanted_of, whole
-from oodometer.studies._toml import known
-from oodometer.studies.domains.group import Group
-from oodometer.studies.requested_values import Wanted
+from oodometer.studies._spec_values import ALL, parse_int, parse_requested_values, prefix_errors
+from oodometer.studies._toml import check_keys
+from oodometer.studies.domains.group import DomainGroup
+from oodometer.studies.requested_values import RequestedValue
 from oodometer.studies.splits import Domain
-from oodometer.studies.study_models import Members, Own, Pool, members_of
-from oodometer.studies.training.spec import Spec, group_of
+from oodometer.studies.study_models import Pool, StudyModels, UserModel, collect_models
+from oodometer.studies.training.spec import PoolSpec, resolve_group
 
-KEYS = (
+STUDY_KEYS = (
     "name", "about", "pools", "models", "group", "domains", "split", "rows", "source_rows",
     "converged", "estimators", "temperature", "invariance", "measures", "metrics", "draws", "seed",
 )  # fmt: skip
-_OF_A_POOL = ("spec", "folder")
-_OF_A_MODEL = ("name", "path", "architecture", "trained_on")
+_POOL_KEYS = ("spec", "folder")
+_MODEL_KEYS = ("name", "path", "architecture", "trained_on")
 # The architecture of models of which none is named.
-UNNAMED = "unnamed"
+UNNAMED_ARCHITECTURE = "unnamed"
 
 
 @dataclass(frozen=True)
@@ -61,20 +61,20 @@ class Study:
     name: str
     about: str
     pools: tuple[Pool, ...]
-    models: tuple[Own, ...]
-    groups: tuple[Group, ...]
+    models: tuple[UserModel, ...]
+    groups: tuple[DomainGroup, ...]
     domains: Mapping[str, Domain]
     split: Literal["test", "all"]
     rows: int | None
     source_rows: int | None
     converged: bool
-    wanted: tuple[Wanted, ...]
+    requests: tuple[RequestedValue, ...]
     seed: int
 
     @classmethod
     def open(
         cls,
-        thing: str | Path | Mapping[str, Any],
+        path_or_table: str | Path | Mapping[str, Any],
         *,
         data: str | Path | None = None,
         trust_pickle: bool = False,
@@ -84,15 +84,17 @@ class Study:
         `data` is the folder of the domains' files, or else $OODOMETER_DATA. `trust_pickle` opens
         models of the user's that are pickles too, which can run any code; a spec can't say so.
         """
-        made = _opened(thing, data)
+        made = _read_study(path_or_table, data)
         own = tuple(replace(one, trust_pickle=trust_pickle) for one in made.models)
         return replace(made, models=own)
 
-    def members(self) -> Members:
+    def available_models(self) -> StudyModels:
         """The models that are there now."""
         groups = (*self.groups, *(pool.spec.group for pool in self.pools))
-        shown = {(one.group.name, one.name): name for name, one in _domains(groups).items()}
-        found = members_of(self.pools, self.models, converged=self.converged, shown=shown)
+        shown = {(one.group.name, one.name): name for name, one in _label_domains(groups).items()}
+        found = collect_models(
+            self.pools, self.models, only_converged=self.converged, domain_labels=shown
+        )
         if found.models:
             return found
         if found.left_out:
@@ -107,9 +109,9 @@ class Study:
         )
 
 
-def _opened(thing: str | Path | Mapping[str, Any], data: str | Path | None) -> Study:
+def _read_study(thing: str | Path | Mapping[str, Any], data: str | Path | None) -> Study:
     if isinstance(thing, Mapping):
-        return _study(thing, "study", Path(), data)
+        return _parse_study(thing, "study", Path(), data)
     path = Path(thing)
     if not path.is_file():
         raise InputError(f"There is no file {str(path)!r}. Give the path of a TOML file.")
@@ -117,80 +119,82 @@ def _opened(thing: str | Path | Mapping[str, Any], data: str | Path | None) -> S
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{str(path)!r} is no TOML: {error}. Correct it there.") from error
-    return _study(table, path.stem, path.parent, data)
+    return _parse_study(table, path.stem, path.parent, data)
 
 
-def _study(table: Mapping[str, Any], name: str, folder: Path, data: str | Path | None) -> Study:
-    known(table, KEYS, "key of a study")
-    pools = tuple(_pool(one, folder, data) for one in _list(table, "pools"))
-    groups = _groups(table.get("group"), pools, folder, data)
-    domains = _domains(groups)
-    own = tuple(_own(one, domains, folder) for one in _list(table, "models"))
+def _parse_study(
+    table: Mapping[str, Any], name: str, folder: Path, data: str | Path | None
+) -> Study:
+    check_keys(table, STUDY_KEYS, "key of a study")
+    pools = tuple(_parse_pool(one, folder, data) for one in _get_list(table, "pools"))
+    groups = _parse_groups(table.get("group"), pools, folder, data)
+    domains = _label_domains(groups)
+    own = tuple(_parse_user_model(one, domains, folder) for one in _get_list(table, "models"))
     if not pools and not own:
         raise InputError("pools and models are both missing. Name a pool or a model to look at.")
-    _check_alike(groups, [pool.spec.group for pool in pools])
+    _check_compatible(groups, [pool.spec.group for pool in pools])
     return Study(
-        name=_text(table, "name", name),
-        about=_text(table, "about", ""),
+        name=_get_text(table, "name", name),
+        about=_get_text(table, "about", ""),
         pools=pools,
         models=own,
         groups=groups,
-        domains=_chosen(table.get("domains", ALL), domains),
-        split=_split(table.get("split", "test")),
-        rows=_at_most(table, "rows"),
-        source_rows=_at_most(table, "source_rows"),
-        converged=_truth(table, "converged"),
-        wanted=wanted_of(table, groups[0].kind, folder),
-        seed=whole(table, "seed", 0, None),
+        domains=_select_domains(table.get("domains", ALL), domains),
+        split=_parse_split(table.get("split", "test")),
+        rows=_get_limit(table, "rows"),
+        source_rows=_get_limit(table, "source_rows"),
+        converged=_get_bool(table, "converged"),
+        requests=parse_requested_values(table, groups[0].kind, folder),
+        seed=parse_int(table, "seed", 0, None),
     )
 
 
 # How a spec is read -----------------------------------------------------------------------------
 
 
-def _list(table: Mapping[str, Any], key: str) -> Sequence[Any]:
+def _get_list(table: Mapping[str, Any], key: str) -> Sequence[Any]:
     found = table.get(key, ())
-    if isinstance(found, str | Path | Spec):
+    if isinstance(found, str | Path | PoolSpec):
         return [found]
     if not isinstance(found, list | tuple):
         raise InputError(f"{key} must be a list; got {found!r}.")
     return found
 
 
-def _pool(told: Any, folder: Path, data: str | Path | None) -> Pool:
+def _parse_pool(told: Any, folder: Path, data: str | Path | None) -> Pool:
     given = told if isinstance(told, Mapping) else {"spec": told}
-    known(given, _OF_A_POOL, "key of a pool of a study")
+    check_keys(given, _POOL_KEYS, "key of a pool of a study")
     if "spec" not in given:
         raise InputError(f"pools: a pool must say spec = …; got {dict(given)!r}.")
-    with naming("pools"):
-        spec = _spec(given["spec"], folder, data)
+    with prefix_errors("pools"):
+        spec = _load_pool_spec(given["spec"], folder, data)
     place = given.get("folder")
     return Pool(spec, Path("pools") / spec.name if place is None else folder / str(place))
 
 
-def _spec(told: Any, folder: Path, data: str | Path | None) -> Spec:
-    if isinstance(told, Spec):
+def _load_pool_spec(told: Any, folder: Path, data: str | Path | None) -> PoolSpec:
+    if isinstance(told, PoolSpec):
         return told
     if not isinstance(told, str | Path | Mapping):
         raise InputError(f"A pool is named, or is a TOML file; got {told!r}.")
     seen = folder / told if str(told).endswith(".toml") and not isinstance(told, Mapping) else told
-    return Spec.open(seen, data=data)
+    return PoolSpec.open(seen, data=data)
 
 
-def _groups(
+def _parse_groups(
     told: Any, pools: Sequence[Pool], folder: Path, data: str | Path | None
-) -> tuple[Group, ...]:
+) -> tuple[DomainGroup, ...]:
     if told is None:
         found = [pool.spec.group for pool in pools]
         if not found:
             raise InputError("group is missing: models of your own are tested on its domains.")
     else:
         several = told if isinstance(told, list | tuple) and told else [told]
-        found = [group_of(one, folder, data) for one in several]
+        found = [resolve_group(one, folder, data) for one in several]
     return tuple({group.name: group for group in found}.values())
 
 
-def _domains(groups: Sequence[Group]) -> dict[str, Domain]:
+def _label_domains(groups: Sequence[DomainGroup]) -> dict[str, Domain]:
     """All domains by what tables call them."""
     found: dict[str, Domain] = {}
     for group in {group.name: group for group in groups}.values():
@@ -199,7 +203,7 @@ def _domains(groups: Sequence[Group]) -> dict[str, Domain]:
     return found
 
 
-def _chosen(told: Any, domains: Mapping[str, Domain]) -> dict[str, Domain]:
+def _select_domains(told: Any, domains: Mapping[str, Domain]) -> dict[str, Domain]:
     if told == ALL:
         return dict(domains)
     if not isinstance(told, list | tuple) or not told:
@@ -210,10 +214,10 @@ def _chosen(told: Any, domains: Mapping[str, Domain]) -> dict[str, Domain]:
     return {name: domains[name] for name in told}
 
 
-def _own(told: Any, domains: Mapping[str, Domain], folder: Path) -> Own:
+def _parse_user_model(told: Any, domains: Mapping[str, Domain], folder: Path) -> UserModel:
     if not isinstance(told, Mapping):
         raise InputError(f"models must be tables, [[models]] each; got {told!r}.")
-    known(told, _OF_A_MODEL, "key of a model of a study")
+    check_keys(told, _MODEL_KEYS, "key of a model of a study")
     for key in ("name", "path", "trained_on"):
         if key not in told:
             raise InputError(
@@ -229,15 +233,15 @@ def _own(told: Any, domains: Mapping[str, Domain], folder: Path) -> Own:
     trained = tuple(domain for name, domain in domains.items() if name in names)
     path = told["path"]
     beside = isinstance(path, str | Path) and (folder / path).exists()
-    return Own(
-        _text(told, "name", ""),
+    return UserModel(
+        _get_text(told, "name", ""),
         (folder / path).absolute() if beside else path,
-        _text(told, "architecture", UNNAMED),
+        _get_text(told, "architecture", UNNAMED_ARCHITECTURE),
         trained,
     )
 
 
-def _check_alike(groups: Sequence[Group], trained: Sequence[Group]) -> None:
+def _check_compatible(groups: Sequence[DomainGroup], trained: Sequence[DomainGroup]) -> None:
     """One kind of inputs, and the same classes wherever files or a spec tell them."""
     first = groups[0]
     for group in (*groups, *trained):
@@ -253,25 +257,25 @@ def _check_alike(groups: Sequence[Group], trained: Sequence[Group]) -> None:
             )
 
 
-def _text(table: Mapping[str, Any], key: str, default: str) -> str:
+def _get_text(table: Mapping[str, Any], key: str, default: str) -> str:
     found = table.get(key, default)
     if not isinstance(found, str) or (key == "name" and not found):
         raise InputError(f"{key} must be a text; got {found!r}.")
     return found
 
 
-def _truth(table: Mapping[str, Any], key: str) -> bool:
+def _get_bool(table: Mapping[str, Any], key: str) -> bool:
     found = table.get(key, True)
     if not isinstance(found, bool):
         raise InputError(f"{key} must be true or false; got {found!r}.")
     return found
 
 
-def _at_most(table: Mapping[str, Any], key: str) -> int | None:
-    return whole(table, key, 1, 1) if key in table else None
+def _get_limit(table: Mapping[str, Any], key: str) -> int | None:
+    return parse_int(table, key, 1, 1) if key in table else None
 
 
-def _split(told: Any) -> Literal["test", "all"]:
+def _parse_split(told: Any) -> Literal["test", "all"]:
     if told not in ("test", "all"):
         raise InputError(f'split must be "test" or "all"; got {told!r}.')
     return "all" if told == "all" else "test"

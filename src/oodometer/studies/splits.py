@@ -16,32 +16,32 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Keys, mixed
+from oodometer.core.inputs import RowHashes, splitmix64
 from oodometer.core.protocols import Dataset
 from oodometer.core.softmax_kernels import Ints
-from oodometer.data._concat_dataset import Joined
-from oodometer.neighborhood.sampling import visiting_order
-from oodometer.studies.domains.group import Group
+from oodometer.data._concat_dataset import ConcatDataset
+from oodometer.neighborhood.sampling import shuffled_order
+from oodometer.studies.domains.group import DomainGroup
 from oodometer.studies.domains.row_sources import Split
 from oodometer.studies.store import DatasetRecord
 
 # source: the first half of those for testing; test: all of those; all: those for training too
-Part = Literal["source", "test", "all"]
+DomainPart = Literal["source", "test", "all"]
 # So that the halves don't hang together with other cuts by content.
-_HALF = np.uint64(0x4A1F)
+_HALF_SALT = np.uint64(0x4A1F)
 # So many domains are kept at hand in a process.
-KEPT = 64
+MAX_CACHED_DOMAINS = 64
 
 
 class Domain(NamedTuple):
     """A domain of a group."""
 
-    group: Group
+    group: DomainGroup
     name: str
 
 
 @dataclass(frozen=True)
-class Rows:
+class DomainRows:
     """Rows of a domain, as a worker can be told of them.
 
     part      which they are
@@ -51,121 +51,126 @@ class Rows:
     """
 
     domain: Domain
-    part: Part
+    part: DomainPart
     name: str
-    most: int | None = None
+    max_rows: int | None = None
     seed: int = 0
-    without: tuple[Domain, ...] = ()
+    excluded: tuple[Domain, ...] = ()
 
-    def apart_from(self, trained: tuple[Domain, ...]) -> Rows:
+    def excluding_sources_of(self, training_domains: tuple[Domain, ...]) -> DomainRows:
         """These rows as they are shown to a model that was trained on some domains."""
         own = self.domain_keys
-        met = tuple(one for one in trained if np.isin(own, _taken(one, self.part)).any())
-        return replace(self, without=met)
+        met = tuple(
+            one for one in training_domains if np.isin(own, _excluded_hashes(one, self.part)).any()
+        )
+        return replace(self, excluded=met)
 
     @property
-    def domain_keys(self) -> Keys:
+    def domain_keys(self) -> RowHashes:
         """Those of all rows that may be chosen from."""
-        return _domain_rows(self.domain, self.part).keys
+        return _load_domain_rows(self.domain, self.part).keys
 
     def dataset(self) -> Dataset:
         """The rows."""
-        return _chosen(self)
+        return _select_rows(self)
 
     def record(self) -> DatasetRecord:
         """What the store knows of them."""
-        return DatasetRecord(self.key, self.name, _labels(self), self.domain.group.classes)
+        return DatasetRecord(self.key, self.name, _row_labels(self), self.domain.group.classes)
 
     @property
     def key(self) -> str:
         """A hash of their name, their content and their labels."""
-        return _key(self)
+        return _rows_key(self)
 
 
-def first_half(keys: Keys) -> Ints:
+def first_half(keys: RowHashes) -> Ints:
     """The numbers of the rows that are in the first half.
 
     >>> keys = np.arange(10_000, dtype=np.uint64)
     >>> 4800 < len(first_half(keys)) < 5200
     True
     """
-    return np.flatnonzero(mixed(keys ^ _HALF) & np.uint64(1))
+    return np.flatnonzero(splitmix64(keys ^ _HALF_SALT) & np.uint64(1))
 
 
-def joined_key(rows: tuple[Rows, ...]) -> str:
+def combined_key(rows: tuple[DomainRows, ...]) -> str:
     """The key of several as one: that of the only one, or a hash of theirs."""
     keys = [one.key for one in rows]
     return keys[0] if len(keys) == 1 else _hash(" ".join(keys).encode())
 
 
-def training_rows(trained: tuple[Domain, ...], most: int, seed: int) -> Dataset:
+def training_rows(training_domains: tuple[Domain, ...], max_rows: int, seed: int) -> Dataset:
     """Some of what a model was trained on, the same for all models of these domains."""
-    parts = tuple(_split(one, "train") for one in trained)
-    whole = Joined(" + ".join(one.name for one in trained), parts)
-    return whole.rows(_some(whole.keys, most, seed))
+    parts = tuple(_load_split(one, "train") for one in training_domains)
+    whole = ConcatDataset(" + ".join(one.name for one in training_domains), parts)
+    return whole.rows(_sample_rows(whole.keys, max_rows, seed))
 
 
-@lru_cache(maxsize=KEPT)
-def _split(domain: Domain, split: Split) -> Dataset:
+@lru_cache(maxsize=MAX_CACHED_DOMAINS)
+def _load_split(domain: Domain, split: Split) -> Dataset:
     return domain.group.domain(domain.name, split)
 
 
-def _learned(domain: Domain) -> Dataset | None:
+def _load_training_split(domain: Domain) -> Dataset | None:
     """What there is to train on; None where all rows are for testing."""
     try:
-        return _split(domain, "train")
+        return _load_split(domain, "train")
     except InputError:
         return None
 
 
-def _domain_rows(domain: Domain, part: Part) -> Dataset:
-    test, train = _split(domain, "test"), _learned(domain) if part == "all" else None
-    return test if train is None else Joined(test.name, (train, test))
+def _load_domain_rows(domain: Domain, part: DomainPart) -> Dataset:
+    test, train = (
+        _load_split(domain, "test"),
+        _load_training_split(domain) if part == "all" else None,
+    )
+    return test if train is None else ConcatDataset(test.name, (train, test))
 
 
-@lru_cache(maxsize=KEPT)
-def _taken(domain: Domain, part: Part) -> Keys:
+@lru_cache(maxsize=MAX_CACHED_DOMAINS)
+def _excluded_hashes(domain: Domain, part: DomainPart) -> RowHashes:
     """The content that a model trained on the domain may not be tested on."""
-    test = _split(domain, "test").keys
-    source, train = test[first_half(test)], _learned(domain) if part == "all" else None
+    test = _load_split(domain, "test").keys
+    source, train = test[first_half(test)], _load_training_split(domain) if part == "all" else None
     return source if train is None else np.concatenate([source, train.keys])
 
 
-@lru_cache(maxsize=KEPT)
-def _chosen(rows: Rows) -> Dataset:
-    whole = _domain_rows(rows.domain, rows.part)
+@lru_cache(maxsize=MAX_CACHED_DOMAINS)
+def _select_rows(rows: DomainRows) -> Dataset:
+    whole = _load_domain_rows(rows.domain, rows.part)
     keys = whole.keys
     index = first_half(keys) if rows.part == "source" else np.arange(len(keys))
-    for other in rows.without:
-        index = index[~np.isin(keys[index], _taken(other, rows.part))]
+    for other in rows.excluded:
+        index = index[~np.isin(keys[index], _excluded_hashes(other, rows.part))]
     if not len(index):
         raise InputError(
             f"The domain {rows.domain.name!r} of {rows.domain.group.name!r} has {len(keys)} rows "
             "for testing, and none is left for one of its halves. Give it more of them."
         )
-    return whole.rows(index[_some(keys[index], rows.most, rows.seed)])
+    return whole.rows(index[_sample_rows(keys[index], rows.max_rows, rows.seed)])
 
 
-def _some(keys: Keys, most: int | None, seed: int) -> Ints:
+def _sample_rows(keys: RowHashes, most: int | None, seed: int) -> Ints:
     """At most so many rows, by content, in their order."""
-    return np.sort(visiting_order(keys, seed)[:most])
+    return np.sort(shuffled_order(keys, seed)[:most])
 
 
-def _labels(rows: Rows) -> Ints:
+def _row_labels(rows: DomainRows) -> Ints:
     return np.asarray(rows.dataset().labels, dtype=np.int64)
 
 
 @cache
-def _key(rows: Rows) -> str:
+def _rows_key(rows: DomainRows) -> str:
     head = f"{rows.name} {rows.dataset().fingerprint} {list(rows.domain.group.classes)}"
-    return _hash(head.encode() + _labels(rows).tobytes())
+    return _hash(head.encode() + _row_labels(rows).tobytes())
 
 
 def _hash(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-def forget() -> None:
+def clear_cache() -> None:
     """Read files anew when they are next asked for; they may have changed."""
-    for kept in (_split, _taken, _chosen, _key):
+    for kept in (_load_split, _excluded_hashes, _select_rows, _rows_key):
         kept.cache_clear()

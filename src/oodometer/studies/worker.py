@@ -14,40 +14,50 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
-from oodometer.core.errors import InputError, MissingExtra, reason_of
+from oodometer.core.errors import InputError, MissingExtra, format_error
 from oodometer.core.inputs import Inputs
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Dataset, Model
-from oodometer.models.inference import ROWS, check_alike, joined, said
+from oodometer.models.inference import (
+    DEFAULT_BATCH_ROWS,
+    check_consistent_outputs,
+    concat_predictions,
+    predict_batch,
+)
 from oodometer.neighborhood import invariance
-from oodometer.parallel._thread_limits import one_thread
+from oodometer.parallel._thread_limits import limit_to_one_thread
 from oodometer.studies import compute
 from oodometer.studies import splits as kept_rows
-from oodometer.studies.compute import Case, Found
-from oodometer.studies.plan import Job, Task
-from oodometer.studies.requested_values import Wanted
-from oodometer.studies.store import Failure, Outcome, Result
-from oodometer.studies.store.array_store import Shelf
-from oodometer.studies.store.records import labels_of
-from oodometer.studies.store.store import ARRAYS
+from oodometer.studies.compute import ComputedValue, EvaluationContext
+from oodometer.studies.plan import EvaluationJob, StudyTask
+from oodometer.studies.requested_values import RequestedValue
+from oodometer.studies.store import EvaluationOutcome, FailureRecord, ResultRecord
+from oodometer.studies.store.array_store import ArrayStore
+from oodometer.studies.store.records import labels_for_model
+from oodometer.studies.store.store import ARRAYS_FOLDER
 
 Item = TypeVar("Item")
 
 
-def do_task(task: Task) -> list[Outcome]:
+def run_task(task: StudyTask) -> list[EvaluationOutcome]:
     """What came of every model of a task, in order."""
-    dataset = _same_rows(task)
-    if not task.jobs[0].evaluation.wanted:
-        return _classified(task, dataset)
-    shelf = Shelf(task.folder / ARRAYS)
-    return _valued([_Desk(job, Case(job, shelf, dataset, task.seed)) for job in task.jobs])
+    dataset = _load_rows(task)
+    if not task.jobs[0].evaluation.requests:
+        return _classify_rows(task, dataset)
+    shelf = ArrayStore(task.store_folder / ARRAYS_FOLDER)
+    return _compute_values(
+        [
+            _EvaluationWorker(job, EvaluationContext(job, shelf, dataset, task.seed))
+            for job in task.jobs
+        ]
+    )
 
 
-def _same_rows(task: Task) -> Dataset:
+def _load_rows(task: StudyTask) -> Dataset:
     """The rows of a task, which must be here what they are where the study is run."""
-    if task.rows.key != task.dataset:
-        kept_rows.forget()  # this process may have seen others before
-    if task.rows.key != task.dataset:
+    if task.rows.key != task.dataset_key:
+        kept_rows.clear_cache()  # this process may have seen others before
+    if task.rows.key != task.dataset_key:
         raise InputError(
             f"The rows of {task.rows.name!r} are not the same here as where the study is run. Give "
             "every worker the same files."
@@ -56,15 +66,15 @@ def _same_rows(task: Task) -> Dataset:
 
 
 @dataclass(eq=False)
-class _Log:
+class _TaskLog:
     """What came of one model in a task so far."""
 
-    job: Job
-    results: list[Result] = field(default_factory=list)
+    job: EvaluationJob
+    results: list[ResultRecord] = field(default_factory=list)
     errors: list[Exception] = field(default_factory=list)
 
     @contextmanager
-    def noted(self) -> Iterator[None]:
+    def catch_errors(self) -> Iterator[None]:
         """What goes wrong is written down; but for a package that no other model would find."""
         try:
             yield
@@ -73,59 +83,59 @@ class _Log:
         except Exception as error:
             self.errors.append(error)
 
-    def outcome(self, predictions: Predictions | None = None) -> Outcome:
+    def outcome(self, predictions: Predictions | None = None) -> EvaluationOutcome:
         """All of it, for the store."""
         failure = None
         if self.errors:
             traces = ["".join(traceback.format_exception(error)) for error in self.errors]
-            failure = Failure(reason_of(self.errors[0]), "\n".join(traces))
-        return Outcome(*self.job.unit.pair, predictions, tuple(self.results), failure)
+            failure = FailureRecord(format_error(self.errors[0]), "\n".join(traces))
+        return EvaluationOutcome(*self.job.unit.key_pair, predictions, tuple(self.results), failure)
 
 
 # Asking -----------------------------------------------------------------------------------------
 
 
-def _classified(task: Task, dataset: Dataset) -> list[Outcome]:
+def _classify_rows(task: StudyTask, dataset: Dataset) -> list[EvaluationOutcome]:
     """What all models say of the rows, which are read once for all of them."""
-    asked = [_Asked(job) for job in task.jobs]
+    asked = [_PredictionWorker(job) for job in task.jobs]
     for one in asked:
-        one.open()
-    with one_thread():
-        for inputs in dataset.batches(ROWS):
+        one.open_model()
+    with limit_to_one_thread():
+        for inputs in dataset.batches(DEFAULT_BATCH_ROWS):
             for one in asked:
-                one.show(inputs)
-    return [one.finished() for one in asked]
+                one.predict(inputs)
+    return [one.finish() for one in asked]
 
 
-class _Asked(_Log):
+class _PredictionWorker(_TaskLog):
     """A model that is shown rows."""
 
     model: Model | None = None
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: EvaluationJob) -> None:
         super().__init__(job)
         self.parts: list[Predictions] = []
 
-    def open(self) -> None:
-        with self.noted():
-            self.model = self.job.unit.member.opened()
+    def open_model(self) -> None:
+        with self.catch_errors():
+            self.model = self.job.unit.model.load()
 
-    def show(self, inputs: Inputs) -> None:
+    def predict(self, inputs: Inputs) -> None:
         if self.model is None or self.errors:
             return
-        with self.noted():
-            name = self.job.unit.member.name
-            self.parts.append(said(self.model, inputs, name))
-            check_alike(self.parts[0], self.parts[-1], name)
+        with self.catch_errors():
+            name = self.job.unit.model.name
+            self.parts.append(predict_batch(self.model, inputs, name))
+            check_consistent_outputs(self.parts[0], self.parts[-1], name)
 
-    def finished(self) -> Outcome:
+    def finish(self) -> EvaluationOutcome:
         if not self.errors:
-            with self.noted():
-                return self.outcome(_fit(joined(self.parts), self.job))
+            with self.catch_errors():
+                return self.outcome(_check_classes(concat_predictions(self.parts), self.job))
         return self.outcome()
 
 
-def _fit(found: Predictions, job: Job) -> Predictions:
+def _check_classes(found: Predictions, job: EvaluationJob) -> Predictions:
     """All that a model said, if it is of the classes of the domain."""
     rows, classes = job.unit.rows, job.unit.rows.domain.group.classes
     if found.scores is None and found.class_names is None and found.k < len(classes):
@@ -133,29 +143,29 @@ def _fit(found: Predictions, job: Job) -> Predictions:
         found = replace(found, k=len(classes))
     if found.k != len(classes):
         raise InputError(
-            f"The model {job.unit.member.name!r} tells {found.k} classes apart, and {rows.name!r} "
+            f"The model {job.unit.model.name!r} tells {found.k} classes apart, and {rows.name!r} "
             f"has {len(classes)}. Give a model of these classes."
         )
-    labels_of(rows.record().labels, classes, found.class_names)
+    labels_for_model(rows.record().labels, classes, found.class_names)
     return found
 
 
 # Values -----------------------------------------------------------------------------------------
 
 
-def _valued(desks: Sequence[_Desk]) -> list[Outcome]:
-    able = [desk for desk in desks if desk.opened()]
-    with one_thread():
+def _compute_values(desks: Sequence[_EvaluationWorker]) -> list[EvaluationOutcome]:
+    able = [desk for desk in desks if desk.open_model()]
+    with limit_to_one_thread():
         for desk in desks:
-            desk.measure(heavy=desk in able)
-            desk.estimate()
-        for one in dict.fromkeys(one for desk in able for one in desk.wanted("invariance")):
-            some = [desk for desk in able if one in desk.wanted("invariance")]
-            _at_once(partial(_stir, one), some, _Desk.noted)
+            desk.compute_measures(heavy=desk in able)
+            desk.compute_estimates()
+        for one in dict.fromkeys(one for desk in able for one in desk.requests_of("invariance")):
+            some = [desk for desk in able if one in desk.requests_of("invariance")]
+            _run_together(partial(_compute_invariance, one), some, _EvaluationWorker.catch_errors)
     return [desk.outcome() for desk in desks]
 
 
-def _at_once(
+def _run_together(
     work: Callable[[Sequence[Item]], None],
     items: Sequence[Item],
     noted: Callable[[Item], AbstractContextManager[None]],
@@ -185,71 +195,77 @@ class _Stopwatch:
         return self._last - before
 
 
-class _Desk(_Log):
+class _EvaluationWorker(_TaskLog):
     """Where values of one model are made."""
 
-    def __init__(self, job: Job, case: Case) -> None:
+    def __init__(self, job: EvaluationJob, case: EvaluationContext) -> None:
         super().__init__(job)
         self.case = case
-        self.lap = _Stopwatch()
+        self.stopwatch = _Stopwatch()
 
-    def wanted(self, *families: str) -> list[Wanted]:
+    def requests_of(self, *families: str) -> list[RequestedValue]:
         """What is wanted of some families."""
-        return [one for one in self.job.evaluation.wanted if one.family in families]
+        return [one for one in self.job.evaluation.requests if one.family in families]
 
-    def opened(self) -> bool:
+    def open_model(self) -> bool:
         """Whether the model is at hand, if it is to be asked; opened before threads are counted."""
-        if all(one.light for one in self.job.evaluation.wanted):
+        if all(one.needs_only_predictions for one in self.job.evaluation.requests):
             return False
         model = None
-        with self.noted():
+        with self.catch_errors():
             model = self.case.model
         return model is not None
 
-    def measure(self, *, heavy: bool) -> None:
+    def compute_measures(self, *, heavy: bool) -> None:
         """Accuracy, metrics and measures; those that ask the model only if it is at hand."""
         make = {
-            "accuracy": lambda case, _: compute.accuracy(case),
-            "metric": compute.metric,
-            "measure": compute.measured,
+            "accuracy": lambda case, _: compute.compute_accuracy(case),
+            "metric": compute.compute_metric,
+            "measure": compute.compute_measure,
         }
-        for one in self.wanted(*make):
-            if one.light or heavy:
-                with self.noted():
-                    self.lap()
-                    self.keep(one, make[one.family](self.case, one), self.lap())
+        for one in self.requests_of(*make):
+            if one.needs_only_predictions or heavy:
+                with self.catch_errors():
+                    self.stopwatch()
+                    self.add_result(one, make[one.family](self.case, one), self.stopwatch())
 
-    def estimate(self) -> None:
+    def compute_estimates(self) -> None:
         """What estimators say, those of one temperature at once."""
-        wanted = self.wanted("estimator")
+        wanted = self.requests_of("estimator")
         for temperature in dict.fromkeys(one.option for one in wanted):
             some = [one for one in wanted if one.option == temperature]
-            _at_once(self._estimate, some, lambda one: self.noted())
+            _run_together(self._compute_together, some, lambda one: self.catch_errors())
 
-    def _estimate(self, wanted: Sequence[Wanted]) -> None:
-        self.lap()
-        found = list(compute.estimated(self.case, wanted))
-        seconds = self.lap() / len(found)
+    def _compute_together(self, wanted: Sequence[RequestedValue]) -> None:
+        self.stopwatch()
+        found = list(compute.compute_estimates(self.case, wanted))
+        seconds = self.stopwatch() / len(found)
         for one, value in found:
-            self.keep(one, value, seconds)
+            self.add_result(one, value, seconds)
 
-    def keep(self, wanted: Wanted, found: Found, seconds: float, name: str | None = None) -> None:
+    def add_result(
+        self,
+        request: RequestedValue,
+        computed: ComputedValue,
+        seconds: float,
+        name: str | None = None,
+    ) -> None:
         """Write down a value."""
-        result = self.case.result(wanted, name or wanted.names[0], found, seconds)
+        result = self.case.to_result(request, name or request.names[0], computed, seconds)
         self.results.append(result)
 
 
-def _stir(wanted: Wanted, desks: Sequence[_Desk]) -> None:
+def _compute_invariance(wanted: RequestedValue, desks: Sequence[_EvaluationWorker]) -> None:
     """Neighborhoods that are drawn once and shown to all models."""
     lap, case = _Stopwatch(), desks[0].case
     found = invariance(
         {desk.case.name: desk.case.model for desk in desks},
         case.dataset,
-        wanted.thing,
+        wanted.component,
         draws=wanted.option,
         seed=case.seed,
     )
     seconds = lap() / (len(desks) * len(wanted.names))
     for desk, one in zip(desks, found, strict=True):
-        for name, value in zip(wanted.names, compute.readings(one), strict=True):
-            desk.keep(wanted, value, seconds, name)
+        for name, value in zip(wanted.names, compute.invariance_values(one), strict=True):
+            desk.add_result(wanted, value, seconds, name)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         check_estimator,
         toy_pair,
         toy_predictions,
-        with_toy_peers,
+        with_other_toy_models,
     )
     from oodometer.testing.measures import MEASURE_RULES, check_measure, toy_subject
     from oodometer.testing.metrics import METRIC_RULES, check_metric
@@ -42,7 +42,7 @@ __all__ = [
     "toy_pair",
     "toy_predictions",
     "toy_subject",
-    "with_toy_peers",
+    "with_other_toy_models",
 ]
 
 __getattr__, __dir__ = lazy_exports(
@@ -62,6 +62,6 @@ __getattr__, __dir__ = lazy_exports(
         "toy_pair": "estimators",
         "toy_predictions": "estimators",
         "toy_subject": "measures",
-        "with_toy_peers": "estimators",
+        "with_other_toy_models": "estimators",
     },
 )

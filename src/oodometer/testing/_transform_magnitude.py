@@ -12,45 +12,45 @@ import numpy as np
 from oodometer.core.inputs import Inputs
 from oodometer.core.softmax_kernels import Array, Floats
 
-SIDE = 64
+IMAGE_SIDE_PIXELS = 64
 
 
-class Meter(NamedTuple):
+class MagnitudeMeter(NamedTuple):
     """Inputs on which the move can be seen, how far each was moved, and what rounding adds."""
 
-    inputs: Callable[[int, np.random.Generator], Inputs]
+    make_inputs: Callable[[int, np.random.Generator], Inputs]
     extent: Callable[[Inputs, Inputs], Floats]
     tolerance: float = 0.0
 
 
-def _blobs(n: int, rng: np.random.Generator) -> Array:
+def _square_images(n: int, rng: np.random.Generator) -> Array:
     """A bright square in the middle of black."""
-    images = np.zeros((n, SIDE, SIDE), dtype=np.uint8)
+    images = np.zeros((n, IMAGE_SIDE_PIXELS, IMAGE_SIDE_PIXELS), dtype=np.uint8)
     images[:, 28:36, 28:36] = 200
     return images
 
 
-def _shift(before: Array, after: Array) -> Floats:
+def _translation(before: Array, after: Array) -> Floats:
     def centres(images: Array) -> Floats:
         weights = images.astype(float)
-        where = np.arange(SIDE)
+        where = np.arange(IMAGE_SIDE_PIXELS)
         total = weights.sum(axis=(1, 2))
         return np.stack([weights.sum(axis=a) @ where / total for a in (1, 2)], axis=1)
 
-    return np.asarray(np.abs(centres(after) - centres(before)).max(axis=1) / SIDE)
+    return np.asarray(np.abs(centres(after) - centres(before)).max(axis=1) / IMAGE_SIDE_PIXELS)
 
 
-def _white(n: int, rng: np.random.Generator) -> Array:
-    return np.full((n, SIDE, SIDE, 3), 255, dtype=np.uint8)
+def _white_images(n: int, rng: np.random.Generator) -> Array:
+    return np.full((n, IMAGE_SIDE_PIXELS, IMAGE_SIDE_PIXELS, 3), 255, dtype=np.uint8)
 
 
 def _share_of_pixels(before: Array, after: Array) -> Floats:
     return np.asarray((before != after).any(axis=3).mean(axis=(1, 2)))
 
 
-def _ramps(n: int, rng: np.random.Generator) -> Array:
+def _gradient_images(n: int, rng: np.random.Generator) -> Array:
     """The first channel grows with x, the second with y: what a warp did is in their slopes."""
-    y, x = np.mgrid[0:SIDE, 0:SIDE]
+    y, x = np.mgrid[0:IMAGE_SIDE_PIXELS, 0:IMAGE_SIDE_PIXELS]
     image = np.stack([60 + 2 * x, 60 + 2 * y, np.full_like(x, 128)], axis=2).astype(np.uint8)
     return np.repeat(image[None], n, axis=0)
 
@@ -63,42 +63,42 @@ def _jacobians(after: Array) -> Floats:
     return np.stack([along_x, along_y], axis=2)
 
 
-def _angle(before: Array, after: Array) -> Floats:
+def _rotation_degrees(before: Array, after: Array) -> Floats:
     turns = _jacobians(after)
     return np.asarray(np.degrees(np.abs(np.arctan2(turns[:, 1, 0], turns[:, 0, 0]))))
 
 
-def _slant(before: Array, after: Array) -> Floats:
+def _shear_factor(before: Array, after: Array) -> Floats:
     slopes = _jacobians(after)
     return np.asarray(np.maximum(np.abs(slopes[:, 0, 1]), np.abs(slopes[:, 1, 0])))
 
 
-def _cropped(before: Array, after: Array) -> Floats:
+def _cropped_share(before: Array, after: Array) -> Floats:
     return np.asarray(1.0 - np.abs(np.linalg.det(_jacobians(after))))
 
 
-def _greys(n: int, rng: np.random.Generator) -> Array:
+def _two_tone_images(n: int, rng: np.random.Generator) -> Array:
     """Half of each image is 90, half 110."""
-    images = np.full((n, SIDE, SIDE, 3), 90, dtype=np.uint8)
-    images[:, :, SIDE // 2 :] = 110
+    images = np.full((n, IMAGE_SIDE_PIXELS, IMAGE_SIDE_PIXELS, 3), 90, dtype=np.uint8)
+    images[:, :, IMAGE_SIDE_PIXELS // 2 :] = 110
     return images
 
 
-def _dimmed(before: Array, after: Array) -> Floats:
+def _brightness_change(before: Array, after: Array) -> Floats:
     return np.asarray(np.abs(after.mean(axis=(1, 2, 3)) / 100.0 - 1.0))
 
 
-def _flattened(before: Array, after: Array) -> Floats:
+def _contrast_change(before: Array, after: Array) -> Floats:
     halves = after[:, :, -1].mean(axis=(1, 2)) - after[:, :, 0].mean(axis=(1, 2))
     return np.asarray(np.abs(halves / 20.0 - 1.0))
 
 
-def _ochre(n: int, rng: np.random.Generator) -> Array:
+def _uniform_color_images(n: int, rng: np.random.Generator) -> Array:
     """One colour, far from black, from white and from grey."""
-    return np.full((n, SIDE, SIDE, 3), (160, 110, 60), dtype=np.uint8)
+    return np.full((n, IMAGE_SIDE_PIXELS, IMAGE_SIDE_PIXELS, 3), (160, 110, 60), dtype=np.uint8)
 
 
-def _paled(before: Array, after: Array) -> Floats:
+def _saturation_change(before: Array, after: Array) -> Floats:
     means = after.mean(axis=(1, 2))
     return np.asarray(np.abs((means[:, 0] - means[:, 2]) / 100.0 - 1.0))
 
@@ -112,10 +112,12 @@ def _texts(n: int, rng: np.random.Generator) -> list[str]:
 
 
 def _share_of_words(before: list[str], after: list[str]) -> Floats:
-    return np.array([_changed(a.split(), b.split()) for a, b in zip(before, after, strict=True)])
+    return np.array(
+        [_changed_word_share(a.split(), b.split()) for a, b in zip(before, after, strict=True)]
+    )
 
 
-def _changed(before: list[str], after: list[str]) -> float:
+def _changed_word_share(before: list[str], after: list[str]) -> float:
     """The share of words replaced, put in or left out; two that changed places count as one."""
     if len(before) == len(after):
         moved = sum(a != b for a, b in zip(before, after, strict=True))
@@ -125,7 +127,7 @@ def _changed(before: list[str], after: list[str]) -> float:
     return sum(max(b - a, d - c) for op, a, b, c, d in ops if op != "equal") / len(before)
 
 
-def _rows(n: int, rng: np.random.Generator) -> Array:
+def _random_vectors(n: int, rng: np.random.Generator) -> Array:
     return rng.normal(size=(n, 20))
 
 
@@ -137,24 +139,24 @@ def _share_of_columns(before: Array, after: Array) -> Floats:
     return np.asarray((before != after).mean(axis=1))
 
 
-def _noise(before: Array, after: Array) -> Floats:
+def _noise_scale(before: Array, after: Array) -> Floats:
     """The noise of all rows together, for a single row's has no bound."""
     return np.array([((after - before).std(axis=0) / before.std(axis=0)).mean()])
 
 
-METERS: dict[str, Meter] = {
-    "translate": Meter(_blobs, _shift, 0.002),
-    "erase": Meter(_white, _share_of_pixels),
-    "flip_crop": Meter(_ramps, _cropped, 0.03),
-    "rotate": Meter(_ramps, _angle, 1.0),
-    "shear": Meter(_ramps, _slant, 0.02),
-    "brightness": Meter(_greys, _dimmed, 0.01),
-    "contrast": Meter(_greys, _flattened, 0.1),
-    "color": Meter(_ochre, _paled, 0.02),
-    "eda": Meter(_texts, _share_of_words),
-    "random_replace": Meter(_texts, _share_of_words),
-    "ssmba": Meter(_texts, _share_of_words),
-    "sphere": Meter(_rows, _distance, 1e-12),
-    "marginal_swap": Meter(_rows, _share_of_columns),
-    "gaussian": Meter(_rows, _noise, 0.01),
+MAGNITUDE_METERS: dict[str, MagnitudeMeter] = {
+    "translate": MagnitudeMeter(_square_images, _translation, 0.002),
+    "erase": MagnitudeMeter(_white_images, _share_of_pixels),
+    "flip_crop": MagnitudeMeter(_gradient_images, _cropped_share, 0.03),
+    "rotate": MagnitudeMeter(_gradient_images, _rotation_degrees, 1.0),
+    "shear": MagnitudeMeter(_gradient_images, _shear_factor, 0.02),
+    "brightness": MagnitudeMeter(_two_tone_images, _brightness_change, 0.01),
+    "contrast": MagnitudeMeter(_two_tone_images, _contrast_change, 0.1),
+    "color": MagnitudeMeter(_uniform_color_images, _saturation_change, 0.02),
+    "eda": MagnitudeMeter(_texts, _share_of_words),
+    "random_replace": MagnitudeMeter(_texts, _share_of_words),
+    "ssmba": MagnitudeMeter(_texts, _share_of_words),
+    "sphere": MagnitudeMeter(_random_vectors, _distance, 1e-12),
+    "marginal_swap": MagnitudeMeter(_random_vectors, _share_of_columns),
+    "gaussian": MagnitudeMeter(_random_vectors, _noise_scale, 0.01),
 }

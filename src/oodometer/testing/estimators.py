@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.core.errors import NoAnswer
+from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, Estimator, Staged
-from oodometer.core.stats import stream
+from oodometer.core.protocols import Estimate, Estimator, StreamingEstimator
+from oodometer.core.stats import rng_for
 
 # Sums over batches and over permuted rows differ by rounding alone; solvers add their tolerance.
-EXACT, SOLVED = 1e-9, 1e-4
+SUM_TOLERANCE, SOLVER_TOLERANCE = 1e-9, 1e-4
 
 
 def toy_predictions(
@@ -22,7 +22,7 @@ def toy_predictions(
     k: int = 4,
     *,
     sharpness: float = 2.5,
-    shares: Any = None,
+    class_shares: Any = None,
     seed: int = 0,
 ) -> Predictions:
     """Labelled logits of a classifier that is right about 90 % of the time, with features.
@@ -30,8 +30,8 @@ def toy_predictions(
     >>> toy_predictions()
     Predictions(400 labelled rows, 4 classes, from logits)
     """
-    rng = stream(seed, "toy predictions", n, k)
-    labels = rng.choice(k, size=n, p=shares)
+    rng = rng_for(seed, "toy predictions", n, k)
+    labels = rng.choice(k, size=n, p=class_shares)
     logits = rng.normal(size=(n, k))
     logits[np.arange(n), labels] += sharpness
     features = rng.normal(size=(n, 3)) + labels[:, None] / k
@@ -42,18 +42,20 @@ def toy_pair(seed: int = 0, k: int = 4) -> tuple[Predictions, Predictions]:
     """A labelled source and a harder, labelled target, with two other models beside each."""
     source = toy_predictions(seed=seed, k=k)
     target = toy_predictions(n=300, k=k, sharpness=1.5, seed=seed + 1)
-    return with_toy_peers(source, 2.5, seed), with_toy_peers(target, 1.5, seed)
+    return with_other_toy_models(source, 2.5, seed), with_other_toy_models(target, 1.5, seed)
 
 
-def with_toy_peers(rows: Predictions, sharpness: float, seed: int = 0) -> Predictions:
+def with_other_toy_models(predictions: Predictions, sharpness: float, seed: int = 0) -> Predictions:
     """The same with what two models say of it that are somewhat better and somewhat worse."""
-    assert rows.labels is not None
+    assert predictions.labels is not None
     others = []
     for j, factor in enumerate((1.2, 0.6)):
-        logits = stream(seed, "toy peers", rows.n, j).normal(size=(rows.n, rows.k))
-        logits[np.arange(rows.n), rows.labels] += factor * sharpness
+        logits = rng_for(seed, "toy peers", predictions.n, j).normal(
+            size=(predictions.n, predictions.k)
+        )
+        logits[np.arange(predictions.n), predictions.labels] += factor * sharpness
         others.append(Predictions.from_logits(logits))
-    return rows.with_peers(*others)
+    return predictions.with_other_models(*others)
 
 
 def check_estimator(member: Estimator, seed: int = 0) -> None:
@@ -77,7 +79,7 @@ def _is_described(member: Estimator, seed: int) -> None:
     assert is_frozen(member), f"{member.name} must be a frozen dataclass"
 
 
-def _gives_a_fraction(member: Estimator, seed: int) -> None:
+def _returns_fraction(member: Estimator, seed: int) -> None:
     source, target = toy_pair(seed)
     found = member.estimate(source, target.without_labels())
     assert isinstance(found, Estimate), f"{member.name} must return an Estimate"
@@ -103,14 +105,14 @@ def _never_reads_target_labels(member: Estimator, seed: int) -> None:
 
 def _ignores_row_order(member: Estimator, seed: int) -> None:
     source, target = toy_pair(seed)
-    rng = stream(seed, "order")
+    rng = rng_for(seed, "order")
     mixed = [rows.rows(rng.permutation(rows.n)) for rows in (source, target)]
-    _alike(member, (source, target), (mixed[0], mixed[1]), "the order of rows")
+    _assert_close(member, (source, target), (mixed[0], mixed[1]), "the order of rows")
 
 
 def _ignores_class_names(member: Estimator, seed: int) -> None:
     source, target = toy_pair(seed)
-    order = stream(seed, "classes").permutation(source.k)
+    order = rng_for(seed, "classes").permutation(source.k)
 
     def relabel(rows: Predictions) -> Predictions:
         place = np.argsort(order)
@@ -118,14 +120,16 @@ def _ignores_class_names(member: Estimator, seed: int) -> None:
             rows,
             scores=np.asarray(rows.scores)[:, order],
             labels=None if rows.labels is None else place[rows.labels],
-            peers=tuple(relabel(peer) for peer in rows.peers),
+            other_models=tuple(relabel(peer) for peer in rows.other_models),
         )
 
-    _alike(member, (source, target), (relabel(source), relabel(target)), "the order of classes")
+    _assert_close(
+        member, (source, target), (relabel(source), relabel(target)), "the order of classes"
+    )
 
 
-def _adds_up_over_batches(member: Estimator, seed: int) -> None:
-    if not (isinstance(member, Staged) and member.streams):
+def _merges_batches(member: Estimator, seed: int) -> None:
+    if not (isinstance(member, StreamingEstimator) and member.is_mergeable):
         return
     source, target = toy_pair(seed)
     learned = member.learn(source)
@@ -134,16 +138,18 @@ def _adds_up_over_batches(member: Estimator, seed: int) -> None:
                 start=member.summarize(learned, parts[0]))  # fmt: skip
     together = member.finish(learned, total).value
     whole = member.estimate(source, target).value
-    assert abs(together - whole) <= EXACT, f"{member.name}: batches give {together}, all {whole}"
+    assert abs(together - whole) <= SUM_TOLERANCE, (
+        f"{member.name}: batches give {together}, all {whole}"
+    )
 
 
-def _resamples_around_itself(member: Estimator, seed: int) -> None:
-    if not isinstance(member, Staged):
+def _replicates_center_on_estimate(member: Estimator, seed: int) -> None:
+    if not isinstance(member, StreamingEstimator):
         return
     source, target = toy_pair(seed)
     learned = member.learn(source)
     total = member.summarize(learned, target)
-    drawn = member.resample(learned, total, stream(seed, "resample"), 400)
+    drawn = member.resample(learned, total, rng_for(seed, "resample"), 400)
     value = member.finish(learned, total).value
     assert drawn.shape == (400,), f"{member.name} must give as many replicates as asked for"
     assert np.isfinite(drawn).all(), f"{member.name} gives replicates that are not finite"
@@ -151,7 +157,7 @@ def _resamples_around_itself(member: Estimator, seed: int) -> None:
     assert gap <= 3 * float(drawn.std()) + 1e-9, f"{member.name}: replicates are off by {gap:.3f}"
 
 
-def _answers_or_says_why(member: Estimator, seed: int) -> None:
+def _returns_estimate_or_reason(member: Estimator, seed: int) -> None:
     """Hard classes and a single row are legal: an answer, or NoAnswer with a reason."""
     source, target = toy_pair(seed)
     hard = [Predictions.from_classes(r.classes, k=r.k, labels=r.labels) for r in (source, target)]
@@ -159,31 +165,31 @@ def _answers_or_says_why(member: Estimator, seed: int) -> None:
         reason = ""
         try:
             reason = f"{member.estimate(*rows).value}"
-        except NoAnswer as refusal:
+        except NotApplicable as refusal:
             reason = str(refusal)
         assert reason, f"{member.name} refuses without a reason"
 
 
-def _alike(
+def _assert_close(
     member: Estimator,
-    one: tuple[Predictions, Predictions],
-    other: tuple[Predictions, Predictions],
-    what: str,
+    pair: tuple[Predictions, Predictions],
+    other_pair: tuple[Predictions, Predictions],
+    factor: str,
 ) -> None:
-    first, second = member.estimate(*one).value, member.estimate(*other).value
-    streams = isinstance(member, Staged) and member.streams
-    limit = EXACT if streams else SOLVED
-    assert abs(first - second) <= limit, f"{member.name} depends on {what}: {first}, {second}"
+    first, second = member.estimate(*pair).value, member.estimate(*other_pair).value
+    streams = isinstance(member, StreamingEstimator) and member.is_mergeable
+    limit = SUM_TOLERANCE if streams else SOLVER_TOLERANCE
+    assert abs(first - second) <= limit, f"{member.name} depends on {factor}: {first}, {second}"
 
 
 ESTIMATOR_RULES: tuple[Callable[[Estimator, int], None], ...] = (
     _is_described,
-    _gives_a_fraction,
+    _returns_fraction,
     _is_pure,
     _never_reads_target_labels,
     _ignores_row_order,
     _ignores_class_names,
-    _adds_up_over_batches,
-    _resamples_around_itself,
-    _answers_or_says_why,
+    _merges_batches,
+    _replicates_center_on_estimate,
+    _returns_estimate_or_reason,
 )

@@ -9,25 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.core.errors import NoAnswer, OodometerError
+from oodometer.core.errors import NotApplicable, OodometerError
 from oodometer.core.optional_imports import require
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Measure, Need
 from oodometer.core.softmax_kernels import Array, Ints
-from oodometer.core.stats import stream
-from oodometer.measures import subject_of
-from oodometer.measures.subject import Subject, scored
+from oodometer.core.stats import rng_for
+from oodometer.measures import build_subject
+from oodometer.measures.subject import Subject, measure_one
 from oodometer.models import TorchModel
-from oodometer.models.model_view import NEEDS, Given, View
+from oodometer.models.model_view import NEEDS, ModelView, ViewSource
 from oodometer.testing.estimators import is_frozen
 
-ROWS, WIDTH, HIDDEN, CLASSES = 60, 6, 8, 3
+N_ROWS, N_FEATURES, N_HIDDEN, N_CLASSES = 60, 6, 8, 3
 # What can be had of arrays, without a model.
-ARRAYS: frozenset[Need] = frozenset(
+ARRAY_NEEDS: frozenset[Need] = frozenset(
     {"outputs", "labels", "features", "training data", "source domains"}
 )
 # Rows in another order are summed in another order.
-CLOSE = 1e-5
+RELATIVE_TOLERANCE = 1e-5
 
 
 def toy_network(seed: int = 0) -> Any:
@@ -39,24 +39,24 @@ def toy_network(seed: int = 0) -> Any:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         network = torch.nn.Sequential(
-            torch.nn.Linear(WIDTH, HIDDEN),
-            torch.nn.BatchNorm1d(HIDDEN),
+            torch.nn.Linear(N_FEATURES, N_HIDDEN),
+            torch.nn.BatchNorm1d(N_HIDDEN),
             torch.nn.ReLU(inplace=True),
             torch.nn.Dropout(0.5),
-            torch.nn.Linear(HIDDEN, HIDDEN),
+            torch.nn.Linear(N_HIDDEN, N_HIDDEN),
             torch.nn.ReLU(),
-            torch.nn.Linear(HIDDEN, CLASSES),
+            torch.nn.Linear(N_HIDDEN, N_CLASSES),
         ).double()
         with torch.no_grad():  # running statistics that are not those of a fresh layer
-            network.train()(torch.randn(200, WIDTH, dtype=torch.float64) * 2 + 1)
+            network.train()(torch.randn(200, N_FEATURES, dtype=torch.float64) * 2 + 1)
     return network.eval()
 
 
-def toy_data(seed: int = 0, shift: float = 0.0, n: int = ROWS) -> tuple[Array, Ints]:
+def toy_data(seed: int = 0, shift: float = 0.0, n: int = N_ROWS) -> tuple[Array, Ints]:
     """Vectors in three classes, and their labels."""
-    rng = stream(seed, "toy data", shift)
-    labels = rng.integers(CLASSES, size=n)
-    return rng.normal(size=(n, WIDTH)) + labels[:, None] + shift, labels
+    rng = rng_for(seed, "toy data", shift)
+    labels = rng.integers(N_CLASSES, size=n)
+    return rng.normal(size=(n, N_FEATURES)) + labels[:, None] + shift, labels
 
 
 def toy_subject(
@@ -68,73 +68,73 @@ def toy_subject(
     """
     from oodometer.data import as_dataset
 
-    def data(number: int, shift: float, n: int = ROWS) -> Any:
+    def data(number: int, shift: float, n: int = N_ROWS) -> Any:
         inputs, labels = toy_data(seed + number, shift, n)
         rows = np.arange(n) if order is None else order(n)
         return as_dataset(inputs[rows], labels=labels[rows])
 
     opened = TorchModel(toy_network(seed), name="toy") if model is None else model
-    source = {"one": data(1, 0.0), "other": data(2, 0.5, ROWS - 8)}
+    source = {"one": data(1, 0.0), "other": data(2, 0.5, N_ROWS - 8)}
     training = {"one": data(3, 0.0), "other": data(4, 0.5)}
-    return subject_of(opened, source, data(5, shift), training=training, seed=seed)
+    return build_subject(opened, source, data(5, shift), training=training, seed=seed)
 
 
 @dataclass(frozen=True, eq=False)
-class Bench:
+class MeasureTestSubjects:
     """Subjects that rules compare, each made once: measures that share work share it here too."""
 
     seed: int = 0
 
     @cached_property
-    def plain(self) -> Subject:
+    def baseline(self) -> Subject:
         """As it is."""
         return toy_subject(self.seed)
 
     @cached_property
-    def again(self) -> Subject:
+    def rebuilt(self) -> Subject:
         """The same, made anew."""
         return toy_subject(self.seed)
 
     @cached_property
-    def other(self) -> Subject:
+    def different(self) -> Subject:
         """Another model on other data, farther off."""
         return toy_subject(self.seed + 50, shift=4.0)
 
     @cached_property
-    def mixed(self) -> Subject:
+    def permuted(self) -> Subject:
         """The rows in another order."""
         seed = self.seed
-        return toy_subject(seed, order=lambda n: stream(seed, "order", n).permutation(n))
+        return toy_subject(seed, order=lambda n: rng_for(seed, "order", n).permutation(n))
 
     @cached_property
-    def small(self) -> Subject:
+    def small_batches(self) -> Subject:
         """The model shown seven rows at a time."""
-        model = TorchModel(toy_network(self.seed), name="toy", batch=7)
+        model = TorchModel(toy_network(self.seed), name="toy", batch_size=7)
         return toy_subject(self.seed, model=model)
 
     @cached_property
-    def planted(self) -> Subject:
+    def relabelled(self) -> Subject:
         """The target's labels changed."""
         made = toy_subject(self.seed)
-        dataset: Any = made.target.given.dataset
-        wrong = replace(dataset, labels=(dataset.labels + 1) % CLASSES)
-        return replace(made, target=View(replace(made.target.given, dataset=wrong)))
+        dataset: Any = made.target.view_source.dataset
+        wrong = replace(dataset, labels=(dataset.labels + 1) % N_CLASSES)
+        return replace(made, target=ModelView(replace(made.target.view_source, dataset=wrong)))
 
     @cached_property
-    def alone(self) -> tuple[Subject, Subject]:
+    def single_arrays(self) -> tuple[Subject, Subject]:
         """Features and nothing else; outputs and nothing else."""
-        target = self.plain.target
+        target = self.baseline.target
         bare = (
-            Given("rows", features=target.features, seed=self.seed),
-            Given("rows", outputs=target.outputs, seed=self.seed),
+            ViewSource("rows", features=target.features, seed=self.seed),
+            ViewSource("rows", outputs=target.outputs, seed=self.seed),
         )
-        first, second = (Subject(View(one), View(one), seed=self.seed) for one in bare)
+        first, second = (Subject(ModelView(one), ModelView(one), seed=self.seed) for one in bare)
         return first, second
 
 
 def check_measure(member: Measure, seed: int = 0) -> None:
     """Raise AssertionError, with a sentence, on the first rule that a measure breaks."""
-    bench = Bench(seed)
+    bench = MeasureTestSubjects(seed)
     for rule in MEASURE_RULES:
         try:
             rule(member, bench)
@@ -142,7 +142,7 @@ def check_measure(member: Measure, seed: int = 0) -> None:
             raise AssertionError(f"{member.name} has no answer for a toy: {refusal}") from refusal
 
 
-def _is_described(member: Measure, bench: Bench) -> None:
+def _is_described(member: Measure, subjects: MeasureTestSubjects) -> None:
     assert isinstance(member, Measure), f"{member!r} lacks name, label, needs, assumes or measure"
     assert member.name == member.name.lower(), f"the name {member.name!r} must be lower case"
     assert " " not in member.name, f"the name {member.name!r} must be one word"
@@ -155,43 +155,50 @@ def _is_described(member: Measure, bench: Bench) -> None:
     assert is_frozen(member), f"{member.name} must be a frozen dataclass"
 
 
-def _leaves_the_network_alone(member: Measure, bench: Bench) -> None:
-    model: Any = bench.plain.target.given.model
+def _leaves_network_unchanged(member: Measure, subjects: MeasureTestSubjects) -> None:
+    model: Any = subjects.baseline.target.view_source.model
     before = network_state(model.module)
-    scored(member, bench.plain)
+    measure_one(member, subjects.baseline)
     after = network_state(model.module)
     assert before == after, f"{member.name} changes the network it looks into"
 
 
-def _says_the_same_twice(member: Measure, bench: Bench) -> None:
-    values = {scored(member, one).value for one in (bench.plain, bench.plain, bench.again)}
+def _is_deterministic(member: Measure, subjects: MeasureTestSubjects) -> None:
+    values = {
+        measure_one(member, one).value
+        for one in (subjects.baseline, subjects.baseline, subjects.rebuilt)
+    }
     assert len(values) == 1, f"{member.name} differs when asked again: {values}"
 
 
-def _answer(member: Measure, subject: Subject) -> float | str:
+def _value_or_reason(member: Measure, subject: Subject) -> float | str:
     """The value, or the reason why there is none."""
     try:
-        return scored(member, subject).value
-    except NoAnswer as reason:
+        return measure_one(member, subject).value
+    except NotApplicable as reason:
         return str(reason)
 
 
-def _hangs_on_what_is_given(member: Measure, bench: Bench) -> None:
-    first, other = (_answer(member, one) for one in (bench.plain, bench.other))
+def _depends_on_inputs(member: Measure, subjects: MeasureTestSubjects) -> None:
+    first, other = (
+        _value_or_reason(member, one) for one in (subjects.baseline, subjects.different)
+    )
     assert first != other, f"{member.name} gives {first} whatever the model and the data"
 
 
-def _never_reads_target_labels(member: Measure, bench: Bench) -> None:
-    first, planted = (scored(member, one).value for one in (bench.plain, bench.planted))
+def _never_reads_target_labels(member: Measure, subjects: MeasureTestSubjects) -> None:
+    first, planted = (
+        measure_one(member, one).value for one in (subjects.baseline, subjects.relabelled)
+    )
     assert first == planted, f"{member.name} reads the target's labels"
 
 
-def _ignores_row_order(member: Measure, bench: Bench) -> None:
-    _alike(member, bench.plain, bench.mixed, "the order of rows")
+def _ignores_row_order(member: Measure, subjects: MeasureTestSubjects) -> None:
+    _assert_close(member, subjects.baseline, subjects.permuted, "the order of rows")
 
 
-def _ignores_the_batch(member: Measure, bench: Bench) -> None:
-    _alike(member, bench.plain, bench.small, "the size of the batch")
+def _ignores_batch_size(member: Measure, subjects: MeasureTestSubjects) -> None:
+    _assert_close(member, subjects.baseline, subjects.small_batches, "the size of the batch")
 
 
 def network_state(module: Any) -> tuple[Any, ...]:
@@ -207,63 +214,63 @@ def network_state(module: Any) -> tuple[Any, ...]:
     return tensors, modes, hooks, grads
 
 
-def _needs_no_more_than_it_says(member: Measure, bench: Bench) -> None:
+def _needs_only_what_it_declares(member: Measure, subjects: MeasureTestSubjects) -> None:
     """What needs arrays alone is given arrays alone, and only those that it names."""
-    if not set(member.needs) <= ARRAYS:
+    if not set(member.needs) <= ARRAY_NEEDS:
         return
-    whole = bench.plain
-    known = View(_arrays(whole.source, member, labelled=True))
-    new = View(_arrays(whole.target, member, labelled=False))
+    whole = subjects.baseline
+    known = ModelView(_declared_arrays(whole.source, member, with_labels=True))
+    new = ModelView(_declared_arrays(whole.target, member, with_labels=False))
     training = None
     if "training data" in member.needs and whole.training is not None:
-        training = View(_arrays(whole.training, member, labelled=True))
+        training = ModelView(_declared_arrays(whole.training, member, with_labels=True))
     try:
-        scored(member, Subject(known, new, training, bench.seed))
+        measure_one(member, Subject(known, new, training, subjects.seed))
     except OodometerError as refusal:
         raise AssertionError(
             f"{member.name} needs more than {member.needs}: {refusal}"
         ) from refusal
 
 
-def _arrays(view: View, member: Measure, *, labelled: bool) -> Given:
+def _declared_arrays(view: ModelView, member: Measure, *, with_labels: bool) -> ViewSource:
     needs, outputs = set(member.needs), None
     if needs & {"outputs", "labels"}:
-        labels = view.labels if labelled and "labels" in needs else None
+        labels = view.labels if with_labels and "labels" in needs else None
         outputs = Predictions.from_logits(np.asarray(view.outputs.scores), labels=labels)
-    return Given(
+    return ViewSource(
         view.name,
         outputs=outputs,
         features=view.features if "features" in needs else None,
-        domains=view.given.domains if "source domains" in needs else None,
-        seed=view.given.seed,
+        domains=view.view_source.domains if "source domains" in needs else None,
+        seed=view.view_source.seed,
     )
 
 
-def _refuses_what_it_can_not_measure(member: Measure, bench: Bench) -> None:
+def _returns_score_or_reason(member: Measure, subjects: MeasureTestSubjects) -> None:
     """Given nothing but one kind of array, it gives a score or says why it can't."""
-    for subject in bench.alone:
+    for subject in subjects.single_arrays:
         said = ""
         try:
-            said = f"{scored(member, subject).value}"
-        except NoAnswer as refusal:
+            said = f"{measure_one(member, subject).value}"
+        except NotApplicable as refusal:
             said = str(refusal)
         assert said, f"{member.name} refuses without a reason"
 
 
-def _alike(member: Measure, one: Subject, other: Subject, what: str) -> None:
-    first, second = scored(member, one).value, scored(member, other).value
-    limit = CLOSE * max(abs(first), abs(second), 1.0)
-    assert abs(first - second) <= limit, f"{member.name} hangs on {what}: {first}, {second}"
+def _assert_close(member: Measure, subject: Subject, other_subject: Subject, factor: str) -> None:
+    first, second = measure_one(member, subject).value, measure_one(member, other_subject).value
+    limit = RELATIVE_TOLERANCE * max(abs(first), abs(second), 1.0)
+    assert abs(first - second) <= limit, f"{member.name} hangs on {factor}: {first}, {second}"
 
 
-MEASURE_RULES: tuple[Callable[[Measure, Bench], None], ...] = (
+MEASURE_RULES: tuple[Callable[[Measure, MeasureTestSubjects], None], ...] = (
     _is_described,
-    _leaves_the_network_alone,
-    _says_the_same_twice,
-    _hangs_on_what_is_given,
+    _leaves_network_unchanged,
+    _is_deterministic,
+    _depends_on_inputs,
     _never_reads_target_labels,
     _ignores_row_order,
-    _ignores_the_batch,
-    _needs_no_more_than_it_says,
-    _refuses_what_it_can_not_measure,
+    _ignores_batch_size,
+    _needs_only_what_it_declares,
+    _returns_score_or_reason,
 )

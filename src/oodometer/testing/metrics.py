@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from oodometer.core.errors import NoAnswer
+from oodometer.core.errors import NotApplicable
 from oodometer.core.protocols import Metric, Score
-from oodometer.core.stats import stream
+from oodometer.core.stats import rng_for
 from oodometer.data import as_dataset
 from oodometer.models import TorchModel
-from oodometer.models.model_view import NEEDS, Given, View
+from oodometer.models.model_view import NEEDS, ModelView, ViewSource
 from oodometer.testing.estimators import is_frozen
 from oodometer.testing.measures import network_state, toy_data, toy_network
 
 # Rows in another order are summed in another order.
-CLOSE = 1e-6
+ABSOLUTE_TOLERANCE = 1e-6
 
 
-def toy_view(seed: int = 0, *, model: TorchModel | None = None, mixed: bool = False) -> View:
-    """A small network on labelled data; `mixed` puts its rows in another order."""
+def toy_view(
+    seed: int = 0, *, model: TorchModel | None = None, permuted: bool = False
+) -> ModelView:
+    """A small network on labelled data; `permuted` puts its rows in another order."""
     inputs, labels = toy_data(seed)
-    order = stream(seed, "order").permutation(len(labels)) if mixed else slice(None)
+    order = rng_for(seed, "order").permutation(len(labels)) if permuted else slice(None)
     opened = TorchModel(toy_network(seed), name="toy") if model is None else model
-    return View(Given("data", as_dataset(inputs[order], labels=labels[order]), opened, seed=seed))
+    return ModelView(
+        ViewSource("data", as_dataset(inputs[order], labels=labels[order]), opened, seed=seed)
+    )
 
 
 def check_metric(member: Metric, seed: int = 0) -> None:
@@ -42,7 +46,7 @@ def _is_described(member: Metric, seed: int) -> None:
     assert is_frozen(member), f"{member.name} must be a frozen dataclass"
 
 
-def _gives_a_score_within_its_interval(member: Metric, seed: int) -> None:
+def _score_lies_in_interval(member: Metric, seed: int) -> None:
     found = member.score(toy_view(seed))
     assert isinstance(found, Score), f"{member.name} must give a Score"
     if found.low is not None and found.high is not None:
@@ -50,30 +54,32 @@ def _gives_a_score_within_its_interval(member: Metric, seed: int) -> None:
         assert inside, f"{member.name}: {found.value} is not in {found.low} … {found.high}"
 
 
-def _says_the_same_twice(member: Metric, seed: int) -> None:
+def _is_deterministic(member: Metric, seed: int) -> None:
     view = toy_view(seed)
     found = [member.score(view), member.score(view), member.score(toy_view(seed))]
     assert found[0] == found[1] == found[2], f"{member.name} differs when asked again"
 
 
-def _hangs_on_what_is_given(member: Metric, seed: int) -> None:
+def _depends_on_inputs(member: Metric, seed: int) -> None:
     first, other = (member.score(toy_view(seed + step)).value for step in (0, 50))
     assert first != other, f"{member.name} gives {first} whatever the model and the data"
 
 
 def _ignores_row_order(member: Metric, seed: int) -> None:
-    first, second = (member.score(toy_view(seed, mixed=mixed)).value for mixed in (False, True))
-    assert abs(first - second) <= CLOSE, f"{member.name} hangs on the order: {first}, {second}"
+    first, second = (member.score(toy_view(seed, permuted=mixed)).value for mixed in (False, True))
+    assert abs(first - second) <= ABSOLUTE_TOLERANCE, (
+        f"{member.name} hangs on the order: {first}, {second}"
+    )
 
 
-def _leaves_the_network_alone(member: Metric, seed: int) -> None:
+def _leaves_network_unchanged(member: Metric, seed: int) -> None:
     model = TorchModel(toy_network(seed), name="toy")
     before = network_state(model.module)
     member.score(toy_view(seed, model=model))
     assert before == network_state(model.module), f"{member.name} changes the network"
 
 
-def _answers_or_says_why(member: Metric, seed: int) -> None:
+def _returns_score_or_reason(member: Metric, seed: int) -> None:
     """One row, and rows that are all right, are legal: a score, or NoAnswer with a reason."""
     whole = toy_view(seed)
     right = whole.rows(whole.outputs.correct)
@@ -81,17 +87,17 @@ def _answers_or_says_why(member: Metric, seed: int) -> None:
         said = ""
         try:
             said = f"{member.score(view).value}"
-        except NoAnswer as refusal:
+        except NotApplicable as refusal:
             said = str(refusal)
         assert said, f"{member.name} refuses without a reason"
 
 
 METRIC_RULES: tuple[Callable[[Metric, int], None], ...] = (
     _is_described,
-    _gives_a_score_within_its_interval,
-    _says_the_same_twice,
-    _hangs_on_what_is_given,
+    _score_lies_in_interval,
+    _is_deterministic,
+    _depends_on_inputs,
     _ignores_row_order,
-    _leaves_the_network_alone,
-    _answers_or_says_why,
+    _leaves_network_unchanged,
+    _returns_score_or_reason,
 )

@@ -9,27 +9,27 @@ from typing import Any
 import numpy as np
 
 from oodometer.core import inputs as batches
-from oodometer.core.inputs import KINDS, Inputs, Kind
+from oodometer.core.inputs import INPUT_KINDS, InputKind, Inputs
 from oodometer.core.protocols import Transform
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import Ints
-from oodometer.core.stats import stream
-from oodometer.testing._transform_magnitude import METERS, Meter
+from oodometer.core.stats import rng_for
+from oodometer.testing._transform_magnitude import MAGNITUDE_METERS, MagnitudeMeter
 
-WORDS = ("the", "a", "this", "old", "new", "red", "small", "cup", "book", "chair", "story", "plot",
+TOY_WORDS = ("the", "a", "this", "old", "new", "red", "small", "cup", "book", "chair", "story", "plot",
          "film", "was", "is", "seems", "felt", "very", "quite", "good", "bad", "fine", "poor",
          "broken", "bright", "heavy", "light", "quick", "and", "but", "so", "yet", "it", "we",
          "they", "you")  # fmt: skip
 
 
-def toy_inputs(kind: Kind, n: int = 12, seed: int = 0) -> Inputs:
+def toy_inputs(kind: InputKind, n: int = 12, seed: int = 0) -> Inputs:
     """A batch of a kind.
 
     >>> toy_inputs("images", n=2).shape
     (2, 24, 24, 3)
     """
-    rng = stream(seed, "toy inputs", kind)
-    return _TOYS[kind](n, rng)
+    rng = rng_for(seed, "toy inputs", kind)
+    return _TOY_INPUTS[kind](n, rng)
 
 
 def _images(n: int, rng: np.random.Generator) -> Inputs:
@@ -39,7 +39,7 @@ def _images(n: int, rng: np.random.Generator) -> Inputs:
 
 def _text(n: int, rng: np.random.Generator) -> list[str]:
     def sentence() -> str:
-        return " ".join(rng.choice(WORDS, size=rng.integers(6, 12))).capitalize() + "."
+        return " ".join(rng.choice(TOY_WORDS, size=rng.integers(6, 12))).capitalize() + "."
 
     return [" ".join(sentence() for _ in range(4)) for _ in range(n)]
 
@@ -63,7 +63,7 @@ def _table(n: int, rng: np.random.Generator) -> Inputs:
     )
 
 
-_TOYS: dict[Kind, Callable[[int, np.random.Generator], Inputs]] = {
+_TOY_INPUTS: dict[InputKind, Callable[[int, np.random.Generator], Inputs]] = {
     "images": _images,
     "text": _text,
     "pairs": _pairs,
@@ -72,7 +72,9 @@ _TOYS: dict[Kind, Callable[[int, np.random.Generator], Inputs]] = {
 }
 
 
-def check_transform(member: Transform, *, meter: Meter | None = None, seed: int = 0) -> None:
+def check_transform(
+    member: Transform, *, meter: MagnitudeMeter | None = None, seed: int = 0
+) -> None:
     """Raise AssertionError, with a sentence, on the first rule that a transform breaks.
 
     `meter` says how far inputs were moved, in the magnitude's unit, for the bound to be checked.
@@ -80,16 +82,16 @@ def check_transform(member: Transform, *, meter: Meter | None = None, seed: int 
     for rule in TRANSFORM_RULES:
         rule(member, seed)
     if meter is not None:
-        keeps_its_bound(member, seed, meter)
+        check_magnitude_bound(member, seed, meter)
 
 
-def draws_of(n: int, seed: int, number: int = 1) -> Draws:
+def toy_streams(n: int, seed: int, draw_index: int = 1) -> RowStreams:
     """One draw for every one of n examples."""
-    keys = stream(seed, "keys").integers(0, 2**64, n, dtype=np.uint64)
-    return Draws(seed, keys, np.full(n, number))
+    keys = rng_for(seed, "keys").integers(0, 2**64, n, dtype=np.uint64)
+    return RowStreams(seed, keys, np.full(n, draw_index))
 
 
-def at(member: Transform, magnitude: float) -> Any:
+def with_magnitude(member: Transform, magnitude: float) -> Any:
     """The same transform with another magnitude."""
     return replace(member, magnitude=magnitude)  # type: ignore[type-var]
 
@@ -102,16 +104,16 @@ def _is_described(member: Transform, seed: int) -> None:
     assert member.label, f"{member.name} needs a label, for the measure's name"
     assert member.assumes, f"{member.name} must say of what inputs it keeps the class"
     assert member.kinds, f"{member.name} must say which kinds of inputs it changes"
-    assert set(member.kinds) <= set(KINDS), f"{member.name} names kinds that there are not"
-    same = hash(member) == hash(at(member, member.magnitude))
+    assert set(member.kinds) <= set(INPUT_KINDS), f"{member.name} names kinds that there are not"
+    same = hash(member) == hash(with_magnitude(member, member.magnitude))
     assert same, f"{member.name} must be a frozen dataclass with a magnitude"
 
 
 def _keeps_type_and_shape(member: Transform, seed: int) -> None:
     for kind in member.kinds:
         before = toy_inputs(kind, seed=seed)
-        after = member.learn(before).apply(before, draws_of(len(before), seed))
-        assert batches.kind_of(after) == kind, f"{member.name} changes the type of {kind}"
+        after = member.learn(before).apply(before, toy_streams(len(before), seed))
+        assert batches.infer_kind(after) == kind, f"{member.name} changes the type of {kind}"
         assert len(after) == len(before), f"{member.name} changes the number of rows"
         if isinstance(before, np.ndarray):
             kept = (after.shape, after.dtype) == (before.shape, before.dtype)
@@ -123,31 +125,31 @@ def _keeps_type_and_shape(member: Transform, seed: int) -> None:
 def _is_pure(member: Transform, seed: int) -> None:
     for kind in member.kinds:
         before, kept = (toy_inputs(kind, seed=seed) for _ in range(2))
-        learned, draws = member.learn(before), draws_of(len(before), seed)
+        learned, draws = member.learn(before), toy_streams(len(before), seed)
         first, second = (learned.apply(before, draws) for _ in range(2))
-        assert batches.same(first, second), f"{member.name} differs when asked twice"
-        assert batches.same(before, kept), f"{member.name} changes its input"
+        assert batches.batches_equal(first, second), f"{member.name} differs when asked twice"
+        assert batches.batches_equal(before, kept), f"{member.name} changes its input"
 
 
-def _draws_by_row(member: Transform, seed: int) -> None:
+def _depends_on_own_row_only(member: Transform, seed: int) -> None:
     """A row's draw is the same alone, in a batch and in any order."""
     for kind in member.kinds:
         before = toy_inputs(kind, seed=seed)
-        learned, draws = member.learn(before), draws_of(len(before), seed)
+        learned, draws = member.learn(before), toy_streams(len(before), seed)
         whole = learned.apply(before, draws)
-        orders: list[Ints] = [np.array([5]), stream(seed, "order").permutation(len(before))]
+        orders: list[Ints] = [np.array([5]), rng_for(seed, "order").permutation(len(before))]
         for index in orders:
             part = learned.apply(batches.take(before, index), draws.rows(index))
-            alike = batches.same(part, batches.take(whole, index))
+            alike = batches.batches_equal(part, batches.take(whole, index))
             assert alike, f"{member.name}: what a row becomes depends on the other rows"
 
 
-def _is_the_identity_at_0(member: Transform, seed: int) -> None:
-    still = at(member, 0.0)
+def _is_identity_at_zero(member: Transform, seed: int) -> None:
+    still = with_magnitude(member, 0.0)
     for kind in member.kinds:
         before = toy_inputs(kind, seed=seed)
-        after = still.learn(before).apply(before, draws_of(len(before), seed))
-        assert batches.same(before, after), f"{member.name} changes {kind} at magnitude 0"
+        after = still.learn(before).apply(before, toy_streams(len(before), seed))
+        assert batches.batches_equal(before, after), f"{member.name} changes {kind} at magnitude 0"
 
 
 def _differs_between_draws_and_examples(member: Transform, seed: int) -> None:
@@ -156,22 +158,24 @@ def _differs_between_draws_and_examples(member: Transform, seed: int) -> None:
         learned = member.learn(some)
         one = batches.take(some, np.zeros(40, dtype=np.int64))
         key = np.zeros(40, dtype=np.uint64)
-        by_draw = learned.apply(one, Draws(seed, key, np.arange(1, 41)))
-        by_example = learned.apply(one, draws_of(40, seed))
+        by_draw = learned.apply(one, RowStreams(seed, key, np.arange(1, 41)))
+        by_example = learned.apply(one, toy_streams(40, seed))
         for made, what in ((by_draw, "draws"), (by_example, "examples")):
-            distinct = len(set(batches.row_bytes(made)))
+            distinct = len(set(batches.iter_row_bytes(made)))
             assert distinct >= 2, f"{member.name}: 40 {what} of one input give {distinct} results"
 
 
-def keeps_its_bound(member: Transform, seed: int, meter: Meter | None = None) -> None:
+def check_magnitude_bound(
+    member: Transform, seed: int, meter: MagnitudeMeter | None = None
+) -> None:
     """No draw goes beyond the magnitude, and some come near to it."""
-    meter = meter if meter is not None else METERS.get(member.name)
+    meter = meter if meter is not None else MAGNITUDE_METERS.get(member.name)
     if meter is None:
         return
     for share in (1.0, 0.5):
-        bounded = at(member, member.magnitude * share)
-        before = meter.inputs(200, stream(seed, "bound"))
-        after = bounded.learn(before).apply(before, draws_of(200, seed))
+        bounded = with_magnitude(member, member.magnitude * share)
+        before = meter.make_inputs(200, rng_for(seed, "bound"))
+        after = bounded.learn(before).apply(before, toy_streams(200, seed))
         extents = meter.extent(before, after)
         limit = bounded.magnitude + meter.tolerance
         far = float(extents.max())
@@ -183,8 +187,8 @@ TRANSFORM_RULES: tuple[Callable[[Transform, int], None], ...] = (
     _is_described,
     _keeps_type_and_shape,
     _is_pure,
-    _draws_by_row,
-    _is_the_identity_at_0,
+    _depends_on_own_row_only,
+    _is_identity_at_zero,
     _differs_between_draws_and_examples,
-    keeps_its_bound,
+    check_magnitude_bound,
 )

@@ -13,10 +13,10 @@ from oodometer.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from oodometer.transforms.registry import (
+        DEFAULT_TRANSFORMS,
         EDA,
         MEMBERS,
         SSMBA,
-        USUAL,
         BackTranslation,
         Brightness,
         Color,
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
         Shear,
         Sphere,
         Translate,
-        every,
-        fitting,
-        named,
+        available,
+        available_for_kind,
+        get,
     )
 
 __all__ = [
+    "DEFAULT_TRANSFORMS",
     "EDA",
     "MEMBERS",
     "SSMBA",
-    "USUAL",
     "BackTranslation",
     "Brightness",
     "Color",
@@ -55,9 +55,9 @@ __all__ = [
     "Shear",
     "Sphere",
     "Translate",
-    "every",
-    "fitting",
-    "named",
+    "available",
+    "available_for_kind",
+    "get",
 ]
 
 __getattr__, __dir__ = lazy_exports(
@@ -80,9 +80,9 @@ __getattr__, __dir__ = lazy_exports(
         "Shear": "registry",
         "Sphere": "registry",
         "Translate": "registry",
-        "USUAL": "registry",
-        "every": "registry",
-        "fitting": "registry",
-        "named": "registry",
+        "DEFAULT_TRANSFORMS": "registry",
+        "available": "registry",
+        "available_for_kind": "registry",
+        "get": "registry",
     },
 )

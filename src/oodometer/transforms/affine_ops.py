@@ -2,7 +2,7 @@
 
 The operations of RandAugment take the nearest pixel, as its authors did: no new values arise,
 and the result is Pillow's, bit for bit. Where a draw must count at any size, even at 8 × 8,
-`shifted` and `cropped` read between the pixels. What comes from outside is 0.
+`shift_bilinear` and `crop_bilinear` read between the pixels. What comes from outside is 0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.transforms.color_ops import Image, opencv
 
 # Pillow walks over the image in steps of 1/65536 pixel.
-FIXED = 65536
+FIXED_POINT_SCALE = 65536
 
 
 def rotate(image: Image, degrees: float) -> Image:
@@ -25,50 +25,54 @@ def rotate(image: Image, degrees: float) -> Image:
     cos, sin = (round(turn(math.radians(-degrees)), 15) for turn in (math.cos, math.sin))
     x, y = width / 2, height / 2
     places = np.empty((height, width, 2), dtype=np.int16)
-    places[:, :, 0] = _places(width, height, (cos, sin, -cos * x - sin * y + x))
-    places[:, :, 1] = _places(width, height, (-sin, cos, sin * x - cos * y + y))
-    return _picked(image, places)
+    places[:, :, 0] = _source_coordinates(width, height, (cos, sin, -cos * x - sin * y + x))
+    places[:, :, 1] = _source_coordinates(width, height, (-sin, cos, sin * x - cos * y + y))
+    return _remap_nearest(image, places)
 
 
 def shear_x(image: Image, slope: float) -> Image:
     """Every row moved left by its distance from the top, times the slope."""
     height, width = image.shape[:2]
-    places = _grid(width, height).copy()
-    places[:, :, 0] += _places(1, height, (1, slope, 0))
-    return _picked(image, places)
+    places = _pixel_grid(width, height).copy()
+    places[:, :, 0] += _source_coordinates(1, height, (1, slope, 0))
+    return _remap_nearest(image, places)
 
 
 def shear_y(image: Image, slope: float) -> Image:
     """Every column moved up by its distance from the left, times the slope."""
     height, width = image.shape[:2]
-    places = _grid(width, height).copy()
-    places[:, :, 1] += _places(width, 1, (slope, 1, 0))
-    return _picked(image, places)
+    places = _pixel_grid(width, height).copy()
+    places[:, :, 1] += _source_coordinates(width, 1, (slope, 1, 0))
+    return _remap_nearest(image, places)
 
 
-def _places(width: int, height: int, line: tuple[float, float, float]) -> Ints:
+def _source_coordinates(width: int, height: int, coefficients: tuple[float, float, float]) -> Ints:
     """The whole part of a x + b y + c at the centre of every pixel, (height, width)."""
-    a, b, c = line
-    across = np.arange(width, dtype=np.int32) * _fixed(a)
-    down = np.arange(height, dtype=np.int32) * _fixed(b) + _fixed(c + 0.5 * (a + b))
+    a, b, c = coefficients
+    across = np.arange(width, dtype=np.int32) * _to_fixed_point(a)
+    down = np.arange(height, dtype=np.int32) * _to_fixed_point(b) + _to_fixed_point(
+        c + 0.5 * (a + b)
+    )
     places: Ints = across + down[:, None]
     places >>= 16
     return places.astype(np.int16)
 
 
-def _fixed(value: float) -> int:
-    return math.floor(value * FIXED + 0.5)
+def _to_fixed_point(value: float) -> int:
+    return math.floor(value * FIXED_POINT_SCALE + 0.5)
 
 
 @lru_cache(maxsize=4)
-def _grid(width: int, height: int) -> Ints:
+def _pixel_grid(width: int, height: int) -> Ints:
     """Every pixel's own x and y."""
     return np.stack(np.meshgrid(*(np.arange(size, dtype=np.int16) for size in (width, height))), 2)
 
 
-def _picked(image: Image, places: Ints) -> Image:
+def _remap_nearest(image: Image, coordinates: Ints) -> Image:
     cv = opencv()
-    result: Image = cv.remap(image, places, None, cv.INTER_NEAREST, borderMode=cv.BORDER_CONSTANT)
+    result: Image = cv.remap(
+        image, coordinates, None, cv.INTER_NEAREST, borderMode=cv.BORDER_CONSTANT
+    )
     return result
 
 
@@ -92,23 +96,23 @@ def translate_y(image: Image, share: float) -> Image:
     return translate_x(image.swapaxes(0, 1), share).swapaxes(0, 1)
 
 
-def shifted(image: Image, right: float, down: float) -> Image:
+def shift_bilinear(image: Image, right: float, down: float) -> Image:
     """Moved by any part of a pixel, read bilinearly (by OpenCV 4 at 32nds of a pixel)."""
     matrix = np.array([[1, 0, -right], [0, 1, -down]], dtype=np.float64)
-    return _read(image, matrix, opencv().BORDER_CONSTANT)
+    return _warp_bilinear(image, matrix, opencv().BORDER_CONSTANT)
 
 
-def cropped(image: Image, left: float, width: float, top: float, height: float) -> Image:
+def crop_bilinear(image: Image, left: float, width: float, top: float, height: float) -> Image:
     """A window, in pixels, read bilinearly at the image's own size.
 
     A negative width flips. No window is larger than the image, so no pixel is passed over.
     """
     x, y = width / image.shape[1], height / image.shape[0]
     matrix = np.array([[x, 0, left + x / 2 - 0.5], [0, y, top + y / 2 - 0.5]], dtype=np.float64)
-    return _read(image, matrix, opencv().BORDER_REPLICATE)
+    return _warp_bilinear(image, matrix, opencv().BORDER_REPLICATE)
 
 
-def _read(image: Image, matrix: Floats, border: int) -> Image:
+def _warp_bilinear(image: Image, matrix: Floats, border: int) -> Image:
     cv = opencv()
     flags = cv.INTER_LINEAR | cv.WARP_INVERSE_MAP
     result: Image = cv.warpAffine(image, matrix, image.shape[1::-1], flags=flags, borderMode=border)

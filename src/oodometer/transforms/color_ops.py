@@ -18,11 +18,11 @@ from oodometer.core.softmax_kernels import Array, Bools, Floats
 
 Image = npt.NDArray[np.uint8]
 
-LEVELS: Image = np.arange(256, dtype=np.uint8)
+PIXEL_VALUES: Image = np.arange(256, dtype=np.uint8)
 # Luma of ITU-R 601 in whole 65536ths, and a half to round: 24 bits, which float32 holds exactly.
-LUMA = np.array([[19595, 38470, 7471, 32768]]) / 65536
+LUMA_WEIGHTS = np.array([[19595, 38470, 7471, 32768]]) / 65536
 # Nine neighbors, the middle one five times.
-SMOOTH = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], dtype=np.float32) / 13
+SMOOTHING_KERNEL = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], dtype=np.float32) / 13
 
 
 @cache
@@ -31,16 +31,16 @@ def opencv() -> Any:
     return require("cv2", extra="images", purpose="Changing images")
 
 
-def looked_up(image: Image, table: Image) -> Image:
+def apply_lookup_table(image: Image, table: Image) -> Image:
     """Every value replaced by the table's: (256,), or (1, 256, 3) for a channel each."""
     result: Image = opencv().LUT(image, table)
     return result
 
 
-def blended(base: Image | int, image: Image, factor: float) -> Image:
+def blend(base: Image | int, image: Image, factor: float) -> Image:
     """base + factor · (image − base), cut off to whole values of 0 … 255.
 
-    >>> blended(100, np.array([110, 250, 90], dtype=np.uint8), 2.5)
+    >>> blend(100, np.array([110, 250, 90], dtype=np.uint8), 2.5)
     array([125, 255,  75], dtype=uint8)
     """
     mixed: Floats = np.subtract(image, base, dtype=np.float32)
@@ -49,23 +49,23 @@ def blended(base: Image | int, image: Image, factor: float) -> Image:
     return mixed.clip(0, 255, out=mixed).astype(np.uint8)
 
 
-def grey(image: Image) -> Image:
+def to_grayscale(image: Image) -> Image:
     """Luma, (299 R + 587 G + 114 B) / 1000, of a colour image; a grey one as it is.
 
-    >>> grey(np.array([[[255, 0, 0], [0, 255, 0]]], dtype=np.uint8))
+    >>> to_grayscale(np.array([[[255, 0, 0], [0, 255, 0]]], dtype=np.uint8))
     array([[ 76, 150]], dtype=uint8)
     """
     if image.ndim == 2:
         return image
-    luma: Floats = opencv().transform(image.astype(np.float32), LUMA)
+    luma: Floats = opencv().transform(image.astype(np.float32), LUMA_WEIGHTS)
     return luma.astype(np.uint8)
 
 
-def mapped(image: Image, values: Array, *, kept: Bools) -> Image:
+def map_channels(image: Image, values: Array, *, unchanged: Bools) -> Image:
     """Each channel by its own values (channels, 256), cut to 0 … 255; those kept as they are."""
     tables: Image = values.clip(0, 255).astype(np.uint8)
-    tables[kept] = LEVELS
-    return looked_up(image, tables[0] if image.ndim == 2 else tables.T[None].copy())
+    tables[unchanged] = PIXEL_VALUES
+    return apply_lookup_table(image, tables[0] if image.ndim == 2 else tables.T[None].copy())
 
 
 def autocontrast(image: Image) -> Image:
@@ -74,7 +74,9 @@ def autocontrast(image: Image) -> Image:
     ends = np.array([cv.minMaxLoc(channel)[:2] for channel in cv.split(image)])
     low, high = ends[:, :1], ends[:, 1:]
     scale = 255.0 / np.maximum(high - low, 1)
-    return mapped(image, LEVELS * scale - low * scale, kept=ends[:, 0] == ends[:, 1])
+    return map_channels(
+        image, PIXEL_VALUES * scale - low * scale, unchanged=ends[:, 0] == ends[:, 1]
+    )
 
 
 def equalize(image: Image) -> Image:
@@ -89,7 +91,7 @@ def equalize(image: Image) -> Image:
     up_to = found.cumsum(axis=1)
     below = up_to - found
     step = below[channels, up_to.argmax(axis=1), None] // 255
-    return mapped(image, (step // 2 + below) / np.maximum(step, 1), kept=step[:, 0] == 0)
+    return map_channels(image, (step // 2 + below) / np.maximum(step, 1), unchanged=step[:, 0] == 0)
 
 
 def solarize(image: Image, threshold: float) -> Image:
@@ -98,7 +100,9 @@ def solarize(image: Image, threshold: float) -> Image:
     >>> solarize(np.array([[10, 200]], dtype=np.uint8), 128)
     array([[10, 55]], dtype=uint8)
     """
-    return looked_up(image, np.where(threshold > LEVELS, LEVELS, 255 - LEVELS))
+    return apply_lookup_table(
+        image, np.where(threshold > PIXEL_VALUES, PIXEL_VALUES, 255 - PIXEL_VALUES)
+    )
 
 
 def posterize(image: Image, bits: float) -> Image:
@@ -107,7 +111,7 @@ def posterize(image: Image, bits: float) -> Image:
     >>> posterize(np.array([[15, 201]], dtype=np.uint8), 4)
     array([[  0, 192]], dtype=uint8)
     """
-    return looked_up(image, LEVELS & np.uint8(256 - 2 ** (8 - round(bits))))
+    return apply_lookup_table(image, PIXEL_VALUES & np.uint8(256 - 2 ** (8 - round(bits))))
 
 
 def color(image: Image, factor: float) -> Image:
@@ -115,14 +119,14 @@ def color(image: Image, factor: float) -> Image:
     if image.ndim == 2:
         return image
     cv = opencv()
-    return blended(cv.cvtColor(grey(image), cv.COLOR_GRAY2RGB), image, factor)
+    return blend(cv.cvtColor(to_grayscale(image), cv.COLOR_GRAY2RGB), image, factor)
 
 
 def contrast(image: Image, factor: float) -> Image:
     """From its mean grey (0) over the image (1) to harsh."""
-    shades = grey(image)
+    shades = to_grayscale(image)
     mean = int(opencv().sumElems(shades)[0] / shades.size + 0.5)
-    return looked_up(image, blended(mean, LEVELS, factor))
+    return apply_lookup_table(image, blend(mean, PIXEL_VALUES, factor))
 
 
 def brightness(image: Image, factor: float) -> Image:
@@ -131,11 +135,11 @@ def brightness(image: Image, factor: float) -> Image:
     >>> brightness(np.array([[10, 200]], dtype=np.uint8), 1.5)
     array([[ 15, 255]], dtype=uint8)
     """
-    return looked_up(image, blended(0, LEVELS, factor))
+    return apply_lookup_table(image, blend(0, PIXEL_VALUES, factor))
 
 
 def sharpness(image: Image, factor: float) -> Image:
     """From smoothed (0) over the image (1) to sharp; the outermost pixels stay as they are."""
     smooth = image.copy()
-    smooth[1:-1, 1:-1] = opencv().filter2D(image, -1, SMOOTH)[1:-1, 1:-1]
-    return blended(smooth, image, factor)
+    smooth[1:-1, 1:-1] = opencv().filter2D(image, -1, SMOOTHING_KERNEL)[1:-1, 1:-1]
+    return blend(smooth, image, factor)

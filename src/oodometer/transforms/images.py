@@ -13,29 +13,29 @@ from typing import Any, ClassVar
 import numpy as np
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Inputs, Kind, kind_of
+from oodometer.core.inputs import InputKind, Inputs, infer_kind
 from oodometer.core.protocols import Transform
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import Array, Floats, Ints
-from oodometer.transforms.affine_ops import cropped, rotate, shear_x, shear_y, shifted
+from oodometer.transforms.affine_ops import crop_bilinear, rotate, shear_x, shear_y, shift_bilinear
 from oodometer.transforms.color_ops import Image, brightness, color, contrast
 
-IMAGES: tuple[Kind, ...] = ("images",)
+IMAGE_KINDS: tuple[InputKind, ...] = ("images",)
 
 
-def check_magnitude(member: Transform, most: float) -> None:
+def check_magnitude(transform: Transform, maximum: float) -> None:
     """Raise InputError unless the magnitude is a number from 0 to the most there can be."""
-    given: Any = member.magnitude
-    if not (isinstance(given, Real) and 0 <= float(given) <= most):
+    given: Any = transform.magnitude
+    if not (isinstance(given, Real) and 0 <= float(given) <= maximum):
         raise InputError(
-            f"The magnitude of {member.name} must be a number from 0 to {most:g}; got {given!r}. "
-            f"As published it is {type(member).magnitude:g}."
+            f"The magnitude of {transform.name} must be a number from 0 to {maximum:g}; got {given!r}. "
+            f"As published it is {type(transform).magnitude:g}."
         )
 
 
-def checked_images(inputs: Inputs, name: str) -> Image:
+def require_images(inputs: Inputs, name: str) -> Image:
     """Images as one block of memory, or InputError."""
-    kind = kind_of(inputs)
+    kind = infer_kind(inputs)
     if kind != "images":
         raise InputError(
             f"{name} changes images; got {kind}. Images are uint8 arrays (n, height, width) or "
@@ -45,21 +45,21 @@ def checked_images(inputs: Inputs, name: str) -> Image:
     return images
 
 
-def without_channel(images: Image) -> Image:
+def drop_gray_channel(images: Image) -> Image:
     """A view of grey images (n, height, width, 1) as (n, height, width); others as they are."""
     return images[..., 0] if images.ndim == 4 and images.shape[3] == 1 else images
 
 
-def each(images: Image, function: Callable[..., Image], *amounts: Array) -> Image:
+def map_images(images: Image, function: Callable[..., Image], *amounts: Array) -> Image:
     """The function of every image and of its own amounts, in a new array."""
     changed = np.empty_like(images)
-    rows, into = without_channel(images), without_channel(changed)
+    rows, into = drop_gray_channel(images), drop_gray_channel(changed)
     for row, image, *own in zip(into, rows, *(a.tolist() for a in amounts), strict=True):
         row[...] = function(image, *own)
     return changed
 
 
-def signed(draws: Draws, magnitude: float) -> Floats:
+def draw_signed_uniform(draws: RowStreams, magnitude: float) -> Floats:
     """A number a row, uniform in ± the magnitude."""
     return magnitude * (2 * draws.uniforms(1)[:, 0] - 1)
 
@@ -76,17 +76,19 @@ class Translate(Transform):
 
     name: ClassVar[str] = "translate"
     label: ClassVar[str] = "Translate"
-    kinds: ClassVar[tuple[Kind, ...]] = IMAGES
+    kinds: ClassVar[tuple[InputKind, ...]] = IMAGE_KINDS
     assumes: ClassVar[str] = "the object may lie anywhere, and none of it at the very edge"
 
     def __post_init__(self) -> None:
         check_magnitude(self, 1)
 
-    def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
+    def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
         """Every image, moved by its own draw."""
-        images = checked_images(inputs, self.name)
+        images = require_images(inputs, self.name)
         shares = self.magnitude * (2 * draws.uniforms(2) - 1)
-        return each(images, shifted, shares[:, 0] * images.shape[2], shares[:, 1] * images.shape[1])
+        return map_images(
+            images, shift_bilinear, shares[:, 0] * images.shape[2], shares[:, 1] * images.shape[1]
+        )
 
 
 @dataclass(frozen=True)
@@ -101,22 +103,22 @@ class Erase(Transform):
 
     name: ClassVar[str] = "erase"
     label: ClassVar[str] = "Erase"
-    kinds: ClassVar[tuple[Kind, ...]] = IMAGES
+    kinds: ClassVar[tuple[InputKind, ...]] = IMAGE_KINDS
     assumes: ClassVar[str] = "no single part of the object makes its class"
 
     def __post_init__(self) -> None:
         check_magnitude(self, 1)
 
-    def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
+    def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
         """Every image, with a rectangle of its own blanked."""
-        erased = checked_images(inputs, self.name).copy()
+        erased = require_images(inputs, self.name).copy()
         for row, (top, left, height, width) in zip(
             erased, self.rectangles(erased.shape[1:3], draws).tolist(), strict=True
         ):
             row[top : top + height, left : left + width] = 0
         return erased
 
-    def rectangles(self, size: tuple[int, ...], draws: Draws) -> Ints:
+    def rectangles(self, size: tuple[int, ...], draws: RowStreams) -> Ints:
         """Top, left, height and width of every row's rectangle, in images of a size."""
         tall, wide = size
         u = draws.uniforms(4)
@@ -142,7 +144,7 @@ class FlipCrop(Transform):
 
     name: ClassVar[str] = "flip_crop"
     label: ClassVar[str] = "FC"
-    kinds: ClassVar[tuple[Kind, ...]] = IMAGES
+    kinds: ClassVar[tuple[InputKind, ...]] = IMAGE_KINDS
     assumes: ClassVar[str] = (
         "a part tells the class, and so does the mirror image: no letters, no digits"
     )
@@ -150,14 +152,14 @@ class FlipCrop(Transform):
     def __post_init__(self) -> None:
         check_magnitude(self, 1)
 
-    def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
+    def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
         """Every image, cropped and perhaps flipped by its own draw."""
-        images = checked_images(inputs, self.name)
+        images = require_images(inputs, self.name)
         if self.magnitude == 0:
             return images.copy()
-        return each(images, cropped, *self.windows(images.shape[1:3], draws).T)
+        return map_images(images, crop_bilinear, *self.windows(images.shape[1:3], draws).T)
 
-    def windows(self, size: tuple[int, ...], draws: Draws) -> Floats:
+    def windows(self, size: tuple[int, ...], draws: RowStreams) -> Floats:
         """Left, width, top and height of every row's window; a flipped one has a negative width."""
         tall, wide = size
         u = draws.uniforms(5)
@@ -179,15 +181,17 @@ class Rotate(Transform):
 
     name: ClassVar[str] = "rotate"
     label: ClassVar[str] = "Rotate"
-    kinds: ClassVar[tuple[Kind, ...]] = IMAGES
+    kinds: ClassVar[tuple[InputKind, ...]] = IMAGE_KINDS
     assumes: ClassVar[str] = "the object may be tilted, and still be what it is"
 
     def __post_init__(self) -> None:
         check_magnitude(self, 180)
 
-    def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
+    def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
         """Every image, turned by its own angle."""
-        return each(checked_images(inputs, self.name), rotate, signed(draws, self.magnitude))
+        return map_images(
+            require_images(inputs, self.name), rotate, draw_signed_uniform(draws, self.magnitude)
+        )
 
 
 @dataclass(frozen=True)
@@ -198,13 +202,13 @@ class Shear(Transform):
 
     name: ClassVar[str] = "shear"
     label: ClassVar[str] = "Shear"
-    kinds: ClassVar[tuple[Kind, ...]] = IMAGES
+    kinds: ClassVar[tuple[InputKind, ...]] = IMAGE_KINDS
     assumes: ClassVar[str] = "the object may be slanted, and still be what it is"
 
     def __post_init__(self) -> None:
         check_magnitude(self, 1)
 
-    def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
+    def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
         """Every image, sheared by its own slope."""
 
         def sheared(image: Image, slope: float, along: float) -> Image:
@@ -212,7 +216,7 @@ class Shear(Transform):
 
         u = draws.uniforms(2)
         slopes = self.magnitude * (2 * u[:, 0] - 1)
-        return each(checked_images(inputs, self.name), sheared, slopes, u[:, 1])
+        return map_images(require_images(inputs, self.name), sheared, slopes, u[:, 1])
 
 
 @dataclass(frozen=True)
@@ -223,16 +227,18 @@ class Brightness(Transform):
 
     name: ClassVar[str] = "brightness"
     label: ClassVar[str] = "Brightness"
-    kinds: ClassVar[tuple[Kind, ...]] = IMAGES
+    kinds: ClassVar[tuple[InputKind, ...]] = IMAGE_KINDS
     assumes: ClassVar[str] = "how bright an image is says nothing of the class"
 
     def __post_init__(self) -> None:
         check_magnitude(self, 1)
 
-    def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
+    def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
         """Every image, changed by its own factor."""
-        return each(
-            checked_images(inputs, self.name), brightness, 1 + signed(draws, self.magnitude)
+        return map_images(
+            require_images(inputs, self.name),
+            brightness,
+            1 + draw_signed_uniform(draws, self.magnitude),
         )
 
 
@@ -244,15 +250,19 @@ class Contrast(Transform):
 
     name: ClassVar[str] = "contrast"
     label: ClassVar[str] = "Contrast"
-    kinds: ClassVar[tuple[Kind, ...]] = IMAGES
+    kinds: ClassVar[tuple[InputKind, ...]] = IMAGE_KINDS
     assumes: ClassVar[str] = "how harsh its contrast is says nothing of the class"
 
     def __post_init__(self) -> None:
         check_magnitude(self, 1)
 
-    def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
+    def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
         """Every image, changed by its own factor."""
-        return each(checked_images(inputs, self.name), contrast, 1 + signed(draws, self.magnitude))
+        return map_images(
+            require_images(inputs, self.name),
+            contrast,
+            1 + draw_signed_uniform(draws, self.magnitude),
+        )
 
 
 @dataclass(frozen=True)
@@ -266,12 +276,14 @@ class Color(Transform):
 
     name: ClassVar[str] = "color"
     label: ClassVar[str] = "Color"
-    kinds: ClassVar[tuple[Kind, ...]] = IMAGES
+    kinds: ClassVar[tuple[InputKind, ...]] = IMAGE_KINDS
     assumes: ClassVar[str] = "how vivid its colours are says nothing of the class"
 
     def __post_init__(self) -> None:
         check_magnitude(self, 1)
 
-    def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
+    def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
         """Every image, changed by its own factor."""
-        return each(checked_images(inputs, self.name), color, 1 + signed(draws, self.magnitude))
+        return map_images(
+            require_images(inputs, self.name), color, 1 + draw_signed_uniform(draws, self.magnitude)
+        )

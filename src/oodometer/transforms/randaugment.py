@@ -9,21 +9,26 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Inputs, Kind
+from oodometer.core.inputs import InputKind, Inputs
 from oodometer.core.protocols import Transform
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.transforms import affine_ops, color_ops
 from oodometer.transforms.color_ops import Image
-from oodometer.transforms.images import IMAGES, check_magnitude, checked_images, without_channel
+from oodometer.transforms.images import (
+    IMAGE_KINDS,
+    check_magnitude,
+    drop_gray_channel,
+    require_images,
+)
 
 # The scale of magnitudes ends here.
-FULL = 30.0
+MAX_MAGNITUDE = 30.0
 # Images whose longer side is at least this are changed as ImageNet's are.
-LARGE = 128
+LARGE_IMAGE_PIXELS = 128
 
 
-class Operation(NamedTuple):
+class RandAugmentOperation(NamedTuple):
     """A change of one image by an amount, which goes in a line from magnitude 0 to 30."""
 
     name: str
@@ -35,21 +40,23 @@ class Operation(NamedTuple):
 
 # Amounts are degrees, slopes, shares of the size, factors, bits and a threshold. With a sign, the
 # other end lies as far on the other side of at_0: brightness goes from 0.1 to 1.9.
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("identity", lambda image, _: image, 0, 0, False),
-    Operation("autocontrast", lambda image, _: color_ops.autocontrast(image), 0, 0, False),
-    Operation("equalize", lambda image, _: color_ops.equalize(image), 0, 0, False),
-    Operation("rotate", affine_ops.rotate, 0, 30, True),
-    Operation("solarize", color_ops.solarize, 256, 0, False),
-    Operation("color", color_ops.color, 1, 1.9, True),
-    Operation("posterize", color_ops.posterize, 8, 4, False),
-    Operation("contrast", color_ops.contrast, 1, 1.9, True),
-    Operation("brightness", color_ops.brightness, 1, 1.9, True),
-    Operation("sharpness", color_ops.sharpness, 1, 1.9, True),
-    Operation("shear-x", affine_ops.shear_x, 0, 0.3, True),
-    Operation("shear-y", affine_ops.shear_y, 0, 0.3, True),
-    Operation("translate-x", affine_ops.translate_x, 0, 0.3, True),
-    Operation("translate-y", affine_ops.translate_y, 0, 0.3, True),
+OPERATIONS: tuple[RandAugmentOperation, ...] = (
+    RandAugmentOperation("identity", lambda image, _: image, 0, 0, False),
+    RandAugmentOperation(
+        "autocontrast", lambda image, _: color_ops.autocontrast(image), 0, 0, False
+    ),
+    RandAugmentOperation("equalize", lambda image, _: color_ops.equalize(image), 0, 0, False),
+    RandAugmentOperation("rotate", affine_ops.rotate, 0, 30, True),
+    RandAugmentOperation("solarize", color_ops.solarize, 256, 0, False),
+    RandAugmentOperation("color", color_ops.color, 1, 1.9, True),
+    RandAugmentOperation("posterize", color_ops.posterize, 8, 4, False),
+    RandAugmentOperation("contrast", color_ops.contrast, 1, 1.9, True),
+    RandAugmentOperation("brightness", color_ops.brightness, 1, 1.9, True),
+    RandAugmentOperation("sharpness", color_ops.sharpness, 1, 1.9, True),
+    RandAugmentOperation("shear-x", affine_ops.shear_x, 0, 0.3, True),
+    RandAugmentOperation("shear-y", affine_ops.shear_y, 0, 0.3, True),
+    RandAugmentOperation("translate-x", affine_ops.translate_x, 0, 0.3, True),
+    RandAugmentOperation("translate-y", affine_ops.translate_y, 0, 0.3, True),
 )
 
 
@@ -66,25 +73,25 @@ class RandAugment(Transform):
 
     name: ClassVar[str] = "randaugment"
     label: ClassVar[str] = "RandAug"
-    kinds: ClassVar[tuple[Kind, ...]] = IMAGES
+    kinds: ClassVar[tuple[InputKind, ...]] = IMAGE_KINDS
     assumes: ClassVar[str] = "light, colours, tilt and place may change: photographs, mostly"
 
     def __post_init__(self) -> None:
-        check_magnitude(self, FULL)
+        check_magnitude(self, MAX_MAGNITUDE)
         if self.n_ops is not None and not (isinstance(self.n_ops, int) and self.n_ops >= 1):
             raise InputError(
                 f"n_ops must be a whole number from 1, or None; got {self.n_ops!r}. None takes 1 "
-                f"for images smaller than {LARGE} pixels, else 3."
+                f"for images smaller than {LARGE_IMAGE_PIXELS} pixels, else 3."
             )
 
-    def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
+    def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
         """Every image, changed by operations of its own."""
-        changed = checked_images(inputs, self.name).copy()
+        changed = require_images(inputs, self.name).copy()
         if self.magnitude == 0:
             return changed
-        rows = without_channel(changed)
-        n_ops = self.n_ops or (1 if max(rows.shape[1:3]) < LARGE else 3)
-        chosen, amounts = self.drawn(n_ops, draws)
+        rows = drop_gray_channel(changed)
+        n_ops = self.n_ops or (1 if max(rows.shape[1:3]) < LARGE_IMAGE_PIXELS else 3)
+        chosen, amounts = self.draw_operations(n_ops, draws)
         # Rows of one operation go together: its code stays in cache, a quarter of the time saved.
         for step in range(n_ops):
             for place, operation in enumerate(OPERATIONS):
@@ -93,10 +100,12 @@ class RandAugment(Transform):
                     rows[row] = operation.change(rows[row], amount)
         return changed
 
-    def drawn(self, n_ops: int, draws: Draws) -> tuple[Ints, Floats]:
+    def draw_operations(self, n_ops: int, draws: RowStreams) -> tuple[Ints, Floats]:
         """Which operations each row gets and by what amounts, both (n, n_ops)."""
         which, strength, sign = np.moveaxis(draws.uniforms(3 * n_ops).reshape(-1, n_ops, 3), 2, 0)
         chosen = (which * len(OPERATIONS)).astype(np.int64)
         start, reach, signs = np.array([(o.at_0, o.at_30 - o.at_0, o.signed) for o in OPERATIONS]).T
         turned = np.where((signs[chosen] > 0) & (sign < 0.5), -1, 1)
-        return chosen, start[chosen] + turned * reach[chosen] * strength * (self.magnitude / FULL)
+        return chosen, start[chosen] + turned * reach[chosen] * strength * (
+            self.magnitude / MAX_MAGNITUDE
+        )

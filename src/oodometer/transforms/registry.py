@@ -1,11 +1,11 @@
-"""Registry of transforms: the list of members, `every()` and `named()`."""
+"""Registry of transforms: the list of members, `available()` and `get()`."""
 
 from __future__ import annotations
 
 from oodometer.core.errors import UnknownName
-from oodometer.core.inputs import Kind
+from oodometer.core.inputs import InputKind
 from oodometer.core.protocols import Transform
-from oodometer.core.registry import added
+from oodometer.core.registry import load_entry_points
 from oodometer.transforms.images import (
     Brightness,
     Color,
@@ -25,10 +25,10 @@ from oodometer.transforms.text.random_replacement import RandomReplacement
 from oodometer.transforms.text.ssmba import SSMBA
 
 __all__ = [
+    "DEFAULT_TRANSFORMS",
     "EDA",
     "MEMBERS",
     "SSMBA",
-    "USUAL",
     "BackTranslation",
     "Brightness",
     "Color",
@@ -43,9 +43,9 @@ __all__ = [
     "Shear",
     "Sphere",
     "Translate",
-    "every",
-    "fitting",
-    "named",
+    "available",
+    "available_for_kind",
+    "get",
 ]
 
 MEMBERS: tuple[Transform, ...] = (
@@ -67,7 +67,7 @@ MEMBERS: tuple[Transform, ...] = (
     Sphere(),
 )
 # What is used where the user names none.
-USUAL: dict[Kind, str] = {
+DEFAULT_TRANSFORMS: dict[InputKind, str] = {
     "images": "randaugment",
     "text": "ssmba",
     "pairs": "ssmba",
@@ -75,30 +75,30 @@ USUAL: dict[Kind, str] = {
     "table": "marginal_swap",
 }
 # Measures are named after their transform: NI-RandAug; MS is what NI was called first.
-_PREFIXES = ("ni_", "ms_", "ne_", "ei_", "pa_")
+_MEASURE_PREFIXES = ("ni_", "ms_", "ne_", "ei_", "pa_")
 
 
-def every() -> tuple[Transform, ...]:
+def available() -> tuple[Transform, ...]:
     """All transforms: ours, and those that installed packages add."""
     needs = "transform: it must derive from oodometer.core.protocols.Transform"
-    others = added("oodometer.transforms", Transform, else_say=needs)  # type: ignore[type-abstract]
+    others = load_entry_points("oodometer.transforms", Transform, requirements=needs)  # type: ignore[type-abstract]
     return (*MEMBERS, *others)
 
 
-def fitting(kind: Kind) -> tuple[Transform, ...]:
+def available_for_kind(kind: InputKind) -> tuple[Transform, ...]:
     """All transforms that change inputs of a kind."""
-    return tuple(member for member in every() if kind in member.kinds)
+    return tuple(member for member in available() if kind in member.kinds)
 
 
-def named(name: str) -> Transform:
+def get(name: str) -> Transform:
     """The transform of that name, or of a measure's name.
 
-    >>> named("translate") == named("NI-Translate") == named("MS-Translate")
+    >>> get("translate") == get("NI-Translate") == get("MS-Translate")
     True
     """
-    members = every()
+    members = available()
     plain = name.lower().replace("-", "_")
-    if plain.startswith(_PREFIXES):
+    if plain.startswith(_MEASURE_PREFIXES):
         plain = plain[3:]
     for member in members:
         if plain in (member.name, member.label.lower()):

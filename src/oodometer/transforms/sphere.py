@@ -13,11 +13,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.core._normal_draws import normals
+from oodometer.core._normal_draws import standard_normals
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Inputs, Kind, kind_of
+from oodometer.core.inputs import InputKind, Inputs, infer_kind
 from oodometer.core.protocols import Transform
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import Floats
 
 
@@ -28,9 +28,9 @@ class Sphere(Transform):
     x' = x cos θ + ‖x‖ t sin θ, t uniform among the unit vectors at right angles to x. A vector
     of norm 0 or of one number stays where it is; r above 2‖x‖ reaches the opposite point.
 
-    >>> from oodometer.core.inputs import keys
+    >>> from oodometer.core.inputs import hash_rows
     >>> x = np.array([[3.0, 4.0], [0.0, 0.0]])
-    >>> moved = Sphere(0.5).apply(x, Draws(0, keys(x), np.array([1, 1])))
+    >>> moved = Sphere(0.5).apply(x, RowStreams(0, hash_rows(x), np.array([1, 1])))
     >>> np.linalg.norm(moved, axis=1).round(9).tolist(), bool(np.linalg.norm(moved - x) <= 0.5)
     ([5.0, 0.0], True)
     """
@@ -39,7 +39,7 @@ class Sphere(Transform):
 
     name: ClassVar[str] = "sphere"
     label: ClassVar[str] = "Sphere"
-    kinds: ClassVar[tuple[Kind, ...]] = ("vectors",)
+    kinds: ClassVar[tuple[InputKind, ...]] = ("vectors",)
     assumes: ClassVar[str] = "no class hangs on a small turn of a vector's direction"
 
     def __post_init__(self) -> None:
@@ -49,35 +49,35 @@ class Sphere(Transform):
                 "as 0.01."
             )
 
-    def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
+    def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
         """Every vector turned by its own draw; its norm is kept to rounding."""
-        if kind_of(inputs) != "vectors":
+        if infer_kind(inputs) != "vectors":
             raise InputError(
-                f"sphere moves vectors; got {kind_of(inputs)}. Give an array of floats (n, d)."
+                f"sphere moves vectors; got {infer_kind(inputs)}. Give an array of floats (n, d)."
             )
         flat = inputs.reshape(len(inputs), math.prod(inputs.shape[1:]))
         if self.magnitude == 0 or flat.shape[1] < 2:
             return inputs
-        moved = _turned(flat.astype(np.float64), self.magnitude, draws)
+        moved = _rotate_rows(flat.astype(np.float64), self.magnitude, draws)
         return moved.astype(inputs.dtype).reshape(inputs.shape)
 
 
-def _turned(rows: Floats, r: float, draws: Draws) -> Floats:
+def _rotate_rows(rows: Floats, max_distance: float, draws: RowStreams) -> Floats:
     d = rows.shape[1]
-    norms = _norms(rows)
+    norms = _row_norms(rows)
     lengths = np.where(norms > 0, norms, 1.0)
     units = rows / lengths
-    tangents = normals(draws.of("direction"), d)
+    tangents = standard_normals(draws.substream("direction"), d)
     tangents -= (tangents * units).sum(axis=1, keepdims=True) * units
-    tangents /= _norms(tangents)
+    tangents /= _row_norms(tangents)
     # The chord in units of the radius; half of it is the sine of half the angle.
-    chords = np.minimum(r / lengths, 2.0) * draws.uniforms(1) ** (1 / (d - 1))
+    chords = np.minimum(max_distance / lengths, 2.0) * draws.uniforms(1) ** (1 / (d - 1))
     cosines, sines = 1 - chords**2 / 2, chords * np.sqrt(1 - chords**2 / 4)
     turned: Floats = lengths * (units * cosines + tangents * sines)
     return np.where(norms > 0, turned, rows)
 
 
-def _norms(rows: Floats) -> Floats:
+def _row_norms(rows: Floats) -> Floats:
     """Euclidean norms (n, 1), whose squares may be out of range."""
     largest = np.abs(rows).max(axis=1, keepdims=True)
     scaled = rows / np.where(largest > 0, largest, 1.0)

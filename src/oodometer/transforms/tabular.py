@@ -9,15 +9,23 @@ from typing import Any, ClassVar
 import numpy as np
 
 from oodometer.core import frames
-from oodometer.core._normal_draws import normals
+from oodometer.core._normal_draws import standard_normals
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Inputs, Kind, is_table, keys, kind_of, mixed, take
+from oodometer.core.inputs import (
+    InputKind,
+    Inputs,
+    hash_rows,
+    infer_kind,
+    is_table,
+    splitmix64,
+    take,
+)
 from oodometer.core.protocols import Transform
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import Array, Bools, Floats, Ints
 
 # So many rows are kept to borrow values from.
-KEPT = 10_000
+MAX_DONOR_ROWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -28,7 +36,7 @@ class Gaussian(Transform):
     and true and false stay as they are.
 
     >>> x = np.array([[0.0, 5.0], [2.0, 5.0]])
-    >>> noisy = Gaussian(0.1).learn(x).apply(x, Draws(0, keys(x), np.array([1, 1])))
+    >>> noisy = Gaussian(0.1).learn(x).apply(x, RowStreams(0, hash_rows(x), np.array([1, 1])))
     >>> bool((noisy[:, 0] != x[:, 0]).all()), noisy[:, 1].tolist()
     (True, [5.0, 5.0])
     """
@@ -38,7 +46,7 @@ class Gaussian(Transform):
 
     name: ClassVar[str] = "gaussian"
     label: ClassVar[str] = "Gaussian"
-    kinds: ClassVar[tuple[Kind, ...]] = ("vectors", "table")
+    kinds: ClassVar[tuple[InputKind, ...]] = ("vectors", "table")
     assumes: ClassVar[str] = "no class hangs on a small part of a column's spread"
 
     def __post_init__(self) -> None:
@@ -52,33 +60,39 @@ class Gaussian(Transform):
         """The same, knowing the standard deviation of every column of numbers."""
         _check_learnable(self, inputs)
         if is_table(inputs):
-            names = _number_columns(inputs)
-            return replace(self, spread={n: _deviation(frames.numbers(inputs, n)) for n in names})
-        return replace(self, spread=_deviation(inputs))
+            names = _numeric_columns(inputs)
+            return replace(
+                self, spread={n: _standard_deviation(frames.read_numbers(inputs, n)) for n in names}
+            )
+        return replace(self, spread=_standard_deviation(inputs))
 
-    def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
+    def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
         """Every row with noise of its own."""
         _check_kind(self, inputs)
         if self.magnitude == 0:
             return inputs
         _check_learned(self, self.spread)
-        return self._table(inputs, draws) if is_table(inputs) else self._vectors(inputs, draws)
+        return (
+            self._apply_to_table(inputs, draws)
+            if is_table(inputs)
+            else self._apply_to_vectors(inputs, draws)
+        )
 
-    def _vectors(self, inputs: Array, draws: Draws) -> Array:
+    def _apply_to_vectors(self, inputs: Array, draws: RowStreams) -> Array:
         if not isinstance(self.spread, np.ndarray) or self.spread.shape != inputs.shape[1:]:
-            raise _unlike(self, inputs)
-        noise = normals(draws, math.prod(inputs.shape[1:])).reshape(inputs.shape)
+            raise _column_mismatch_error(self, inputs)
+        noise = standard_normals(draws, math.prod(inputs.shape[1:])).reshape(inputs.shape)
         return (inputs + self.magnitude * self.spread * noise).astype(inputs.dtype)
 
-    def _table(self, inputs: Any, draws: Draws) -> Any:
-        names = _number_columns(inputs)
+    def _apply_to_table(self, inputs: Any, draws: RowStreams) -> Any:
+        names = _numeric_columns(inputs)
         if not isinstance(self.spread, dict) or not set(names) <= set(self.spread):
-            raise _unlike(self, inputs)
-        noise = normals(draws, len(names))
+            raise _column_mismatch_error(self, inputs)
+        noise = standard_normals(draws, len(names))
         for at, name in enumerate(names):
-            values = frames.numbers(inputs, name)
-            moved = _moved(values, self.magnitude * self.spread[name] * noise[:, at])
-            inputs = _with_column(inputs, name, moved)
+            values = frames.read_numbers(inputs, name)
+            moved = _add_noise(values, self.magnitude * self.spread[name] * noise[:, at])
+            inputs = _replace_column(inputs, name, moved)
         return inputs
 
 
@@ -90,7 +104,7 @@ class MarginalSwap(Transform):
     from a row of its own, drawn among at most 10,000 that were learned.
 
     >>> x = np.array([[0.0, 5.0], [2.0, 6.0]])
-    >>> swapped = MarginalSwap().learn(x).apply(x, Draws(0, keys(x), np.array([1, 1])))
+    >>> swapped = MarginalSwap().learn(x).apply(x, RowStreams(0, hash_rows(x), np.array([1, 1])))
     >>> set(swapped[:, 0]) <= {0.0, 2.0}, set(swapped[:, 1]) <= {5.0, 6.0}
     (True, True)
     """
@@ -100,7 +114,7 @@ class MarginalSwap(Transform):
 
     name: ClassVar[str] = "marginal_swap"
     label: ClassVar[str] = "MarginalSwap"
-    kinds: ClassVar[tuple[Kind, ...]] = ("vectors", "table")
+    kinds: ClassVar[tuple[InputKind, ...]] = ("vectors", "table")
     assumes: ClassVar[str] = "no class hangs on a few of the columns"
 
     def __post_init__(self) -> None:
@@ -113,50 +127,52 @@ class MarginalSwap(Transform):
     def learn(self, inputs: Inputs) -> MarginalSwap:
         """The same, with rows to borrow from, chosen by their content: order does not matter."""
         _check_learnable(self, inputs)
-        chosen = np.argsort(mixed(keys(inputs)), kind="stable")[:KEPT]
+        chosen = np.argsort(splitmix64(hash_rows(inputs)), kind="stable")[:MAX_DONOR_ROWS]
         return replace(self, donors=take(inputs, chosen))
 
-    def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
+    def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
         """Every row with some values of other rows."""
         _check_kind(self, inputs)
         if self.magnitude == 0:
             return inputs
         _check_learned(self, self.donors)
         if is_table(inputs):
-            return self._table(inputs, draws)
+            return self._apply_to_table(inputs, draws)
         if is_table(self.donors) or self.donors.shape[1:] != inputs.shape[1:]:
-            raise _unlike(self, inputs)
+            raise _column_mismatch_error(self, inputs)
         d = math.prod(inputs.shape[1:])
         flat, donors = inputs.reshape(len(inputs), d), self.donors.reshape(len(self.donors), d)
-        marks, lenders = swaps(draws, d, len(donors), self.magnitude)
+        marks, lenders = draw_swaps(draws, d, len(donors), self.magnitude)
         borrowed = donors[lenders, np.arange(d)]
         return np.where(marks, borrowed, flat).astype(inputs.dtype).reshape(inputs.shape)
 
-    def _table(self, inputs: Any, draws: Draws) -> Any:
+    def _apply_to_table(self, inputs: Any, draws: RowStreams) -> Any:
         if not is_table(self.donors) or not set(inputs.column_names) <= set(
             self.donors.column_names
         ):
-            raise _unlike(self, inputs)
+            raise _column_mismatch_error(self, inputs)
         n, rows = len(inputs), np.arange(len(inputs))
-        marks, lenders = swaps(draws, inputs.num_columns, len(self.donors), self.magnitude)
+        marks, lenders = draw_swaps(draws, inputs.num_columns, len(self.donors), self.magnitude)
         for at, name in enumerate(inputs.column_names):
             places = np.where(marks[:, at], n + lenders[:, at], rows)
-            both = _stacked(inputs.column(name), self.donors.column(name), name)
+            both = _concat_with_donors(inputs.column(name), self.donors.column(name), name)
             inputs = inputs.set_column(at, inputs.schema.field(at), both.take(places))
         return inputs
 
 
-def swaps(draws: Draws, d: int, donors: int, magnitude: float) -> tuple[Bools, Ints]:
+def draw_swaps(
+    draws: RowStreams, n_columns: int, n_donors: int, magnitude: float
+) -> tuple[Bools, Ints]:
     """Which of d columns each row borrows (n, d), and from which donor each would (n, d)."""
-    uniforms = draws.uniforms(1 + 2 * d)
-    most = max(1, math.floor(magnitude * d + 1e-9))
+    uniforms = draws.uniforms(1 + 2 * n_columns)
+    most = max(1, math.floor(magnitude * n_columns + 1e-9))
     counts = (uniforms[:, 0] * most).astype(np.int64)
-    order = uniforms[:, 1 : d + 1]
+    order = uniforms[:, 1 : n_columns + 1]
     bounds = np.take_along_axis(np.sort(order, axis=1), counts[:, None], axis=1)
-    return order <= bounds, (uniforms[:, d + 1 :] * donors).astype(np.int64)
+    return order <= bounds, (uniforms[:, n_columns + 1 :] * n_donors).astype(np.int64)
 
 
-def _stacked(column: Any, donors: Any, name: str) -> Any:
+def _concat_with_donors(column: Any, donors: Any, name: str) -> Any:
     """A column and its donors in one, the donors in the column's type."""
     import pyarrow as pa
 
@@ -171,12 +187,12 @@ def _stacked(column: Any, donors: Any, name: str) -> Any:
         ) from error
 
 
-def _deviation(values: Array) -> Floats:
+def _standard_deviation(values: Array) -> Floats:
     """The standard deviation over rows; sorted first, so that their order changes no digit."""
     return np.asarray(np.sort(values.astype(np.float64), axis=0).std(axis=0))
 
 
-def _moved(values: Array, noise: Floats) -> Array:
+def _add_noise(values: Array, noise: Floats) -> Array:
     """Numbers with noise, in their own type; whole ones rounded and held within its range."""
     if values.dtype.kind == "f":
         return (values + noise).astype(values.dtype)
@@ -187,14 +203,14 @@ def _moved(values: Array, noise: Floats) -> Array:
     return np.where(steps == 0, values, moved.astype(values.dtype))
 
 
-def _number_columns(table: Any) -> list[str]:
+def _numeric_columns(table: Any) -> list[str]:
     import pyarrow as pa
 
     tests = (pa.types.is_integer, pa.types.is_floating)
     return [column.name for column in table.schema if any(test(column.type) for test in tests)]
 
 
-def _with_column(table: Any, name: str, values: Array) -> Any:
+def _replace_column(table: Any, name: str, values: Array) -> Any:
     import pyarrow as pa
 
     at = table.schema.get_field_index(name)
@@ -203,7 +219,7 @@ def _with_column(table: Any, name: str, values: Array) -> Any:
 
 
 def _check_kind(transform: Transform, inputs: Inputs) -> None:
-    kind = kind_of(inputs)
+    kind = infer_kind(inputs)
     if kind not in transform.kinds:
         raise InputError(
             f"{transform.name} changes vectors and tables; got {kind}. Give an array of floats "
@@ -227,7 +243,7 @@ def _check_learned(transform: Transform, learned: Any) -> None:
         )
 
 
-def _unlike(transform: Transform, inputs: Inputs) -> InputError:
+def _column_mismatch_error(transform: Transform, inputs: Inputs) -> InputError:
     what = ", ".join(inputs.column_names[:8]) if is_table(inputs) else str(inputs.shape[1:])
     return InputError(
         f"{transform.name} learned from rows of other columns than these: {what}. Learn from data "

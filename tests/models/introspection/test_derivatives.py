@@ -12,20 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.inputs import Inputs
 from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.models import TorchModel
 from oodometer.models.introspection.derivatives import (
-    Side,
-    Work,
+    GradientComputation,
+    InputsWithClasses,
     gradient_gram,
     jacobian_norms,
-    pieces,
-    sampled_classes,
-    saved_bytes,
+    sample_classes,
+    saved_tensor_bytes,
+    split_units,
 )
-from oodometer.models.introspection.gradient_factors import Kept
+from oodometer.models.introspection.gradient_factors import GradientFactors
 from oodometer.models.introspection.network import Network
 from oodometer.models.introspection.per_example_gradients import by_loop, by_vmap
 from oodometer.testing.measures import network_state, toy_network
@@ -55,7 +55,7 @@ def convolutional() -> nn.Module:
 
 
 def opened(module: nn.Module, **settings: Any) -> Network:
-    return TorchModel(module, name="net", **settings).opened()
+    return TorchModel(module, name="net", **settings).network()
 
 
 def softmax(logits: Floats) -> Floats:
@@ -68,7 +68,7 @@ def looped_gram(network: Network, inputs: Inputs, classes: Ints) -> Floats:
     module, rows = copy.deepcopy(network.module), []
     for i, y in enumerate(classes):
         module.zero_grad(set_to_none=True)
-        placed, named, _ = network.scaled(network.tensors(inputs[i : i + 1]))
+        placed, named, _ = network.normalize(network.to_arguments(inputs[i : i + 1]))
         torch.autograd.backward(torch.log_softmax(module(*placed, **named), dim=1)[0, int(y)])
         grads = [p.new_zeros(p.shape) if p.grad is None else p.grad for p in module.parameters()]
         rows.append(np.concatenate([grad.numpy().ravel() for grad in grads]))
@@ -79,10 +79,10 @@ def looped_norms(network: Network, inputs: Inputs) -> Floats:
     """Every row's whole Jacobian."""
     found = []
     for i in range(len(inputs)):
-        (shown,) = network.tensors(inputs[i : i + 1]).placed
+        (shown,) = network.to_arguments(inputs[i : i + 1]).args
 
         def probs(x: torch.Tensor) -> torch.Tensor:
-            made: torch.Tensor = network.probs(network.tensors(inputs[:1])._replace(placed=(x,)))
+            made: torch.Tensor = network.probs(network.to_arguments(inputs[:1])._replace(args=(x,)))
             return made
 
         jacobian = torch.autograd.functional.jacobian(probs, shown)  # type: ignore[no-untyped-call]
@@ -106,9 +106,9 @@ def test_gradients_of_softmax_regression_are_the_outer_product_of_residual_and_i
     residual = np.eye(3)[CLASSES] - probs
     by_hand = np.einsum("nk,nd->nkd", residual, np.column_stack([VECTORS, np.ones(11)]))
     rows = by_hand.reshape(11, -1)
-    found = gradient_gram(network, [Side(VECTORS, CLASSES)])
+    found = gradient_gram(network, [InputsWithClasses(VECTORS, CLASSES)])
     np.testing.assert_allclose(found.values, rows @ rows.T, rtol=1e-12)
-    assert not found.looped
+    assert not found.used_loop
 
 
 def test_the_jacobian_of_softmax_regression_is_that_of_the_softmax_times_the_weights() -> None:
@@ -128,12 +128,12 @@ NETWORKS = [(convolutional, IMAGES), (toy_network, VECTORS)]
 def test_neither_memory_nor_the_batch_changes_inner_products(
     make: Any, inputs: Inputs, batch: int | None, memory: int
 ) -> None:
-    network = opened(make(), batch=batch)
-    sides = [Side(inputs[:4], CLASSES[:4]), Side(inputs[4:], CLASSES[4:])]
-    found = gradient_gram(network, sides, memory=memory)
+    network = opened(make(), batch_size=batch)
+    sides = [InputsWithClasses(inputs[:4], CLASSES[:4]), InputsWithClasses(inputs[4:], CLASSES[4:])]
+    found = gradient_gram(network, sides, memory_bytes=memory)
     expected = looped_gram(network, inputs, CLASSES)
     np.testing.assert_allclose(found.values, expected, rtol=1e-9, atol=1e-12)
-    assert not found.looped
+    assert not found.used_loop
 
 
 @pytest.mark.parametrize("way", [by_loop, by_vmap])
@@ -141,14 +141,14 @@ def test_neither_memory_nor_the_batch_changes_inner_products(
 def test_weights_are_cut_into_pieces_whatever_the_way(
     way: Any, memory: int, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("oodometer.models.introspection.derivatives.way_for", lambda *_: way)
+    monkeypatch.setattr("oodometer.models.introspection.derivatives.choose_method", lambda *_: way)
     network = opened(convolutional())
-    side = Side(IMAGES, CLASSES)
-    assert len(Work.of(network, [side], memory).pieces()) == count
-    found = gradient_gram(network, [side], memory=memory)
+    side = InputsWithClasses(IMAGES, CLASSES)
+    assert len(GradientComputation.from_first_rows(network, [side], memory).split_units()) == count
+    found = gradient_gram(network, [side], memory_bytes=memory)
     expected = looped_gram(network, IMAGES, CLASSES)
     np.testing.assert_allclose(found.values, expected, rtol=1e-9, atol=1e-12)
-    assert found.looped == (way is by_loop)
+    assert found.used_loop == (way is by_loop)
 
 
 def test_sides_may_be_of_other_sizes() -> None:
@@ -158,7 +158,9 @@ def test_sides_may_be_of_other_sizes() -> None:
     )  # fmt: skip
     network = opened(pooled.double())
     large = RNG.integers(0, 256, (4, 9, 10, 3), dtype=np.uint8)
-    found = gradient_gram(network, [Side(IMAGES, CLASSES), Side(large, CLASSES[:4])]).values
+    found = gradient_gram(
+        network, [InputsWithClasses(IMAGES, CLASSES), InputsWithClasses(large, CLASSES[:4])]
+    ).values
     first, other = looped_gram(network, IMAGES, CLASSES), looped_gram(network, large, CLASSES[:4])
     np.testing.assert_allclose(found[:11, :11], first, rtol=1e-9)
     np.testing.assert_allclose(found[11:, 11:], other, rtol=1e-9)
@@ -171,14 +173,16 @@ def test_sides_may_be_of_other_sizes() -> None:
     st.integers(1, 12),
 )
 def test_pieces_have_every_column_once_and_fit(widths: dict[str, list[int]], most: int) -> None:
-    units = {name: Kept(tuple(torch.zeros(1, w) for w in ws)) for name, ws in widths.items()}
-    found = pieces(units, most)
+    units = {
+        name: GradientFactors(tuple(torch.zeros(1, w) for w in ws)) for name, ws in widths.items()
+    }
+    found = split_units(units, most)
     for name, kept in units.items():
         columns = [c for piece in found if name in piece for c in range(kept.width)[piece[name]]]
         assert columns == list(range(kept.width))
     for piece in found:
         size = sum(len(range(units[name].width)[columns]) for name, columns in piece.items())
-        alone = len(piece) == 1 and len(units[next(iter(piece))].parts) == 2
+        alone = len(piece) == 1 and len(units[next(iter(piece))].factors) == 2
         assert size <= most or alone
 
 
@@ -188,8 +192,8 @@ def test_pieces_have_every_column_once_and_fit(widths: dict[str, list[int]], mos
 def test_jacobian_norms_are_those_of_the_whole_jacobian(
     make: Any, inputs: Inputs, batch: int | None, memory: int
 ) -> None:
-    network = opened(make(), batch=batch)
-    found = jacobian_norms(network, inputs, memory=memory)
+    network = opened(make(), batch_size=batch)
+    found = jacobian_norms(network, inputs, memory_bytes=memory)
     np.testing.assert_allclose(found, looped_norms(network, inputs), rtol=1e-9)
 
 
@@ -225,8 +229,8 @@ def test_what_can_not_be_batched_is_looped_over(scripted: bool) -> None:
     plain = opened(module)
     network = opened(torch.jit.script(module) if scripted else module)
     before = network_state(network.module)
-    found = gradient_gram(network, [Side(VECTORS, CLASSES)], memory=2000)
-    assert found.looped
+    found = gradient_gram(network, [InputsWithClasses(VECTORS, CLASSES)], memory_bytes=2000)
+    assert found.used_loop
     expected = looped_gram(plain, VECTORS, CLASSES)
     np.testing.assert_allclose(found.values, expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(
@@ -242,8 +246,8 @@ def test_the_network_is_left_as_it_was_whatever_the_mode(frozen: bool, mode: Any
     network.module.requires_grad_(not frozen)
     before = network_state(network.module)
     with mode():
-        classes = sampled_classes(network, IMAGES, np.full(11, 0.5))
-        found = gradient_gram(network, [Side(IMAGES, classes)]).values
+        classes = sample_classes(network, IMAGES, np.full(11, 0.5))
+        found = gradient_gram(network, [InputsWithClasses(IMAGES, classes)]).values
         norms = jacobian_norms(network, IMAGES)
     np.testing.assert_allclose(found, looped_gram(expected, IMAGES, classes), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(norms, looped_norms(expected, IMAGES), rtol=1e-9)
@@ -253,7 +257,7 @@ def test_the_network_is_left_as_it_was_whatever_the_mode(frozen: bool, mode: Any
 def test_probabilities_are_taken_for_what_they_are() -> None:
     module = nn.Sequential(convolutional(), nn.Softmax(dim=1))
     said, logits = opened(module, outputs="probs"), opened(module[0])
-    side = Side(IMAGES, CLASSES)
+    side = InputsWithClasses(IMAGES, CLASSES)
     np.testing.assert_allclose(
         gradient_gram(said, [side]).values, gradient_gram(logits, [side]).values, rtol=1e-6
     )
@@ -267,7 +271,7 @@ def test_probabilities_are_taken_for_what_they_are() -> None:
 @given(st.lists(st.floats(0, 1, exclude_max=True), min_size=11, max_size=11))
 def test_a_class_is_the_first_whose_sum_passes_the_draw(uniforms: list[float]) -> None:
     network, _, probs = regression()
-    found = sampled_classes(network, VECTORS, np.array(uniforms))
+    found = sample_classes(network, VECTORS, np.array(uniforms))
     for row, y, u in zip(probs, found, uniforms, strict=True):
         assert row[:y].sum() <= u + 1e-12
         assert row[: y + 1].sum() >= u - 1e-12
@@ -277,7 +281,7 @@ def test_classes_are_drawn_as_often_as_the_network_says() -> None:
     network, _, probs = regression()
     many = np.repeat(VECTORS[:1], 4000, axis=0)
     uniforms = (np.arange(4000) + 0.5) / 4000
-    shares = np.bincount(sampled_classes(network, many, uniforms), minlength=3) / 4000
+    shares = np.bincount(sample_classes(network, many, uniforms), minlength=3) / 4000
     np.testing.assert_allclose(shares, probs[0], atol=1e-3)
 
 
@@ -295,9 +299,9 @@ def test_tokens_have_no_jacobian() -> None:
             return found
 
     network = opened(Bag(), prepare=lambda texts: torch.tensor([[len(t), 1] for t in texts]))
-    with pytest.raises(NoAnswer, match="takes words or several tensors"):
+    with pytest.raises(NotApplicable, match="takes words or several tensors"):
         jacobian_norms(network, ["one", "three"])
-    found = gradient_gram(network, [Side(["one", "three"], np.array([0, 1]))]).values
+    found = gradient_gram(network, [InputsWithClasses(["one", "three"], np.array([0, 1]))]).values
     np.testing.assert_allclose(
         found, looped_gram(network, ["one", "three"], np.array([0, 1])), rtol=1e-5
     )
@@ -324,26 +328,26 @@ class Failing(nn.Module):
 
 
 def test_what_can_not_be_differentiated_is_refused_in_one_line() -> None:
-    side = Side(VECTORS, CLASSES)
-    with pytest.raises(NoAnswer, match="by any derivative"):
+    side = InputsWithClasses(VECTORS, CLASSES)
+    with pytest.raises(NotApplicable, match="by any derivative"):
         jacobian_norms(opened(Rounded()), VECTORS)
-    with pytest.raises(NoAnswer, match="gradients can't be computed: element 0"):
+    with pytest.raises(NotApplicable, match="gradients can't be computed: element 0"):
         gradient_gram(opened(Rounded()), [side])
-    with pytest.raises(NoAnswer, match=r"gradients can't be computed: no way through$"):
+    with pytest.raises(NotApplicable, match=r"gradients can't be computed: no way through$"):
         gradient_gram(opened(Failing()), [side])
-    with pytest.raises(NoAnswer, match="'net' has no weights"):
+    with pytest.raises(NotApplicable, match="'net' has no weights"):
         gradient_gram(opened(nn.Sequential(nn.ReLU())), [side])
     with pytest.raises(InputError, match="takes tensors, not text"):
         jacobian_norms(opened(nn.Sequential(nn.Linear(6, 3))), ["a text"])
     broken = nn.Linear(6, 3)
     with torch.no_grad():
         broken.weight.fill_(float("nan"))
-    with pytest.raises(NoAnswer, match="probabilities that are not finite"):
-        sampled_classes(opened(nn.Sequential(broken)), VECTORS, np.full(11, 0.5))
+    with pytest.raises(NotApplicable, match="probabilities that are not finite"):
+        sample_classes(opened(nn.Sequential(broken)), VECTORS, np.full(11, 0.5))
 
 
 def test_what_torch_saves_is_counted_without_the_weights() -> None:
     network = opened(nn.Sequential(nn.Linear(6, 100), nn.ReLU(), nn.Linear(100, 3)))
-    one = network.tensors(VECTORS[:1])
+    one = network.to_arguments(VECTORS[:1])
     # What goes into either layer (the second is also what the ReLU keeps), and the softmax.
-    assert saved_bytes(network, one) == 4 * (6 + 100 + 3)
+    assert saved_tensor_bytes(network, one) == 4 * (6 + 100 + 3)

@@ -12,25 +12,31 @@ from hypothesis import strategies as st
 from torch import nn
 
 from oodometer.core.softmax_kernels import Floats
-from oodometer.models.introspection.gradient_factors import Kept, Pass, gram, inner, keep
+from oodometer.models.introspection.gradient_factors import (
+    GradientFactors,
+    LayerCall,
+    collect_factors,
+    gram_matrix,
+    inner_products,
+)
 
 F64 = torch.float64
 
 
-def passed(layer: nn.Module, *shape: int) -> tuple[Pass, torch.Tensor]:
+def passed(layer: nn.Module, *shape: int) -> tuple[LayerCall, torch.Tensor]:
     """A call of a layer with random rows, and something that comes back."""
     torch.manual_seed(1)
     went = torch.randn(shape, dtype=F64)
     if isinstance(layer, nn.Embedding):
         went = torch.randint(0, layer.num_embeddings, shape)
     out = layer(went)
-    return Pass(layer, went, out, went._version), torch.randn_like(out)
+    return LayerCall(layer, went, out, went._version), torch.randn_like(out)
 
 
-def literal(one: Pass, back: torch.Tensor) -> Floats:
+def literal(one: LayerCall, back: torch.Tensor) -> Floats:
     """One row after the other, by all of the layer's weights."""
     rows = []
-    for row, came in zip(one.went, back, strict=True):
+    for row, came in zip(one.input, back, strict=True):
         out = one.layer(row[None])
         grads = torch.autograd.grad(out, list(one.layer.parameters()), came[None])
         rows.append(torch.cat([grad.flatten() for grad in grads]).numpy())
@@ -79,14 +85,18 @@ def test_inner_products_are_those_of_the_gradients(
         layer.running_var *= torch.arange(1.0, 4.0)
     one, back = passed(layer.double(), *shape)
     expected = literal(one, back) @ literal(one, back).T
-    kept = keep(one, back)
+    kept = collect_factors(one, back)
     assert kept.width == width
-    np.testing.assert_allclose(gram({"layer": kept}), expected, rtol=1e-10, atol=1e-12)
-    for setting, few in (("COLUMNS", 2), ("ROWS", 2), ("BYTES", 5 * 100)):
+    np.testing.assert_allclose(gram_matrix({"layer": kept}), expected, rtol=1e-10, atol=1e-12)
+    for setting, few in (
+        ("PRODUCT_COLUMNS", 2),
+        ("MATERIALIZE_ROWS", 2),
+        ("MATERIALIZE_BYTES", 5 * 100),
+    ):
         monkeypatch.setattr(f"oodometer.models.introspection.gradient_factors.{setting}", few)
-    halves = [Kept(tuple(part[rows] for part in kept.parts), kept.layer) for rows in (slice(2), slice(2, 5))]  # fmt: skip
-    stored = [half.stored(slice(None)) for half in halves]
-    np.testing.assert_allclose(inner(stored), expected, rtol=1e-10, atol=1e-12)
+    halves = [GradientFactors(tuple(part[rows] for part in kept.factors), kept.layer) for rows in (slice(2), slice(2, 5))]  # fmt: skip
+    stored = [half.to_cpu(slice(None)) for half in halves]
+    np.testing.assert_allclose(inner_products(stored), expected, rtol=1e-10, atol=1e-12)
 
 
 def test_texts_of_one_chunk_may_be_longer_than_those_of_another() -> None:
@@ -94,10 +104,10 @@ def test_texts_of_one_chunk_may_be_longer_than_those_of_another() -> None:
         shapes = ((2, 4), (3, 2)) if isinstance(layer, nn.Embedding) else ((2, 2, 9), (3, 1, 9))
         calls = [passed(layer, *shape) for shape in shapes]
         rows = np.concatenate([literal(*call) for call in calls])
-        first = keep(*calls[0])
+        first = collect_factors(*calls[0])
         assert first.layer is layer
-        chunks = [keep(*call, first) for call in calls]
-        np.testing.assert_allclose(inner(chunks), rows @ rows.T, rtol=1e-10, atol=1e-12)
+        chunks = [collect_factors(*call, first) for call in calls]
+        np.testing.assert_allclose(inner_products(chunks), rows @ rows.T, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("sizes", [(4, 9), (9, 4)])
@@ -105,11 +115,13 @@ def test_all_chunks_are_kept_in_the_form_of_the_first(sizes: tuple[int, int]) ->
     """What a convolution of small images is made of is smaller than its gradients."""
     layer = nn.Conv2d(4, 8, 3).double()
     calls = [passed(layer, 2, 4, size, size) for size in sizes]
-    assert [keep(*call).layer is layer for call in calls] == [size == 4 for size in sizes]
-    chunks = [keep(*call, keep(*calls[0])) for call in calls]
+    assert [collect_factors(*call).layer is layer for call in calls] == [
+        size == 4 for size in sizes
+    ]
+    chunks = [collect_factors(*call, collect_factors(*calls[0])) for call in calls]
     assert {chunk.layer is layer for chunk in chunks} == {sizes[0] == 4}
     rows = np.concatenate([literal(*call) for call in calls])
-    np.testing.assert_allclose(inner(chunks), rows @ rows.T, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(inner_products(chunks), rows @ rows.T, rtol=1e-10, atol=1e-12)
 
 
 class Scaled(nn.Linear):
@@ -121,13 +133,15 @@ class Scaled(nn.Linear):
 
 def test_a_layer_of_ones_own_is_called_as_it_was() -> None:
     one, back = passed(Scaled(3, 2).double(), 4, 3)
-    one = one._replace(placed=(2.0,), named={"shift": 3.0})
+    one = one._replace(other_args=(2.0,), kwargs={"shift": 3.0})
     rows = []
-    for row, came in zip(one.went, back, strict=True):
+    for row, came in zip(one.input, back, strict=True):
         out = one.layer(row[None], 2.0, shift=3.0)
         grads = torch.autograd.grad(out, list(one.layer.parameters()), came[None])
         rows.append(torch.cat([grad.flatten() for grad in grads]).numpy())
-    np.testing.assert_allclose(gram({"": keep(one, back)}), np.stack(rows) @ np.stack(rows).T)
+    np.testing.assert_allclose(
+        gram_matrix({"": collect_factors(one, back)}), np.stack(rows) @ np.stack(rows).T
+    )
 
 
 def test_weights_that_a_weight_is_made_of_are_not_taken_for_it() -> None:
@@ -136,20 +150,25 @@ def test_weights_that_a_weight_is_made_of_are_not_taken_for_it() -> None:
     del layer.weight
     layer.register_forward_pre_hook(lambda made, _: setattr(made, "weight", 2 * made.weight_half))
     one, back = passed(layer, 4, 3)
-    kept = keep(one, back)
-    assert len(kept.parts) == 1
+    kept = collect_factors(one, back)
+    assert len(kept.factors) == 1
     expected = literal(one, back)
-    np.testing.assert_allclose(gram({"": kept}), expected @ expected.T, rtol=1e-10)
+    np.testing.assert_allclose(gram_matrix({"": kept}), expected @ expected.T, rtol=1e-10)
 
 
 @given(st.integers(1, 6), st.integers(1, 9), st.integers(0, 9), st.integers(0, 99))
 def test_columns_and_rows_add_up(n: int, width: int, cut: int, seed: int) -> None:
     rows = torch.from_numpy(np.random.default_rng(seed).normal(size=(n, width)))
     cut, parts = min(cut, width), (rows[:1], rows[1:])
-    left, right = ([Kept((part,)).stored(some) for part in parts] for some in (slice(cut), slice(cut, None)))  # fmt: skip
-    np.testing.assert_allclose(inner(left) + inner(right), (rows @ rows.T).numpy(), atol=1e-12)
+    left, right = ([GradientFactors((part,)).to_cpu(some) for part in parts] for some in (slice(cut), slice(cut, None)))  # fmt: skip
+    np.testing.assert_allclose(
+        inner_products(left) + inner_products(right), (rows @ rows.T).numpy(), atol=1e-12
+    )
 
 
 def test_what_is_stored_does_not_hold_what_is_not() -> None:
     rows = torch.zeros(2, 1000)
-    assert Kept((rows,)).stored(slice(0, 3)).parts[0].untyped_storage().nbytes() == 2 * 3 * 4
+    assert (
+        GradientFactors((rows,)).to_cpu(slice(0, 3)).factors[0].untyped_storage().nbytes()
+        == 2 * 3 * 4
+    )

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import nn
 
-from oodometer.core.errors import InputError, NoAnswer, UnknownName
+from oodometer.core.errors import InputError, NotApplicable, UnknownName
 from oodometer.core.inputs import Inputs
 from oodometer.core.predictions import Predictions
 from oodometer.models import TorchModel
-from oodometer.models.introspection.network import LAST, Arguments, Network
+from oodometer.models.introspection.network import LAST_LINEAR_INPUT, ForwardArguments, Network
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (9, 8, 8, 3), dtype=np.uint8)
 
@@ -34,14 +34,14 @@ class Backwards(nn.Module):
 
 
 def opened(module: nn.Module, **settings: Any) -> Network:
-    return TorchModel(module, name="net", **settings).opened()
+    return TorchModel(module, name="net", **settings).network()
 
 
 def test_features_are_what_enters_the_linear_layer_that_runs_last() -> None:
     torch.manual_seed(0)
     module = Backwards().eval()
     rows = np.random.default_rng(0).normal(size=(7, 5)).astype(np.float32)
-    said, features = opened(module).look(rows, LAST)
+    said, features = opened(module).forward_with_features(rows, LAST_LINEAR_INPUT)
     with torch.no_grad():
         x = torch.from_numpy(rows)
         expected = module.norm(torch.relu(module.middle(x)))
@@ -56,7 +56,7 @@ def test_features_of_a_named_layer_are_what_comes_out_of_it_a_row_an_input(
 ) -> None:
     torch.manual_seed(1)
     module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 5)).eval()
-    _, features = opened(module, batch=batch).look(IMAGES, "1")
+    _, features = opened(module, batch_size=batch).forward_with_features(IMAGES, "1")
     with torch.no_grad():
         pixels = torch.from_numpy(IMAGES).permute(0, 3, 1, 2) / 255
         expected = torch.relu(module[0](pixels)).flatten(1).numpy()
@@ -74,7 +74,7 @@ def test_of_a_layer_that_runs_twice_the_features_are_those_of_the_last_run() -> 
             return self.head(self.tanh(self.tanh(x)))  # type: ignore[no-any-return]
 
     rows = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
-    _, features = opened(Twice(), batch=3).look(rows, "tanh")
+    _, features = opened(Twice(), batch_size=3).forward_with_features(rows, "tanh")
     assert np.allclose(features, np.tanh(np.tanh(rows)), atol=1e-6)
 
 
@@ -82,15 +82,15 @@ def test_probabilities_are_those_that_the_model_gives_also_with_mean_and_deviati
     torch.manual_seed(2)
     module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 5))
     model = TorchModel(module, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4))
-    network = model.opened()
-    arguments = network.tensors(IMAGES)
-    assert arguments.pixels
-    assert float(arguments.only.min()) >= 0
-    assert float(arguments.only.max()) <= 1
+    network = model.network()
+    arguments = network.to_arguments(IMAGES)
+    assert arguments.is_pixels
+    assert float(arguments.single_tensor.min()) >= 0
+    assert float(arguments.single_tensor.max()) <= 1
     with torch.no_grad():
         found = network.probs(arguments).numpy()
     assert np.allclose(found, model.classify(IMAGES).probs, atol=1e-6)
-    said, _ = network.look(IMAGES, LAST)
+    said, _ = network.forward_with_features(IMAGES, LAST_LINEAR_INPUT)
     assert np.allclose(said.probs, found, atol=1e-6)
 
 
@@ -101,17 +101,19 @@ def test_floats_that_look_like_images_are_not_scaled() -> None:
     with torch.no_grad():
         expected = module(torch.from_numpy(rows)).softmax(1).numpy()
     assert np.allclose(model.classify(rows).probs, expected, atol=1e-6)
-    assert not model.opened().tensors(rows).pixels
+    assert not model.network().to_arguments(rows).is_pixels
 
 
 def test_a_module_that_gives_probabilities_is_not_put_through_a_softmax_twice() -> None:
     module = nn.Sequential(nn.Linear(4, 3), nn.Softmax(dim=1))
     network = opened(module, outputs="probs")
     rows = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
-    arguments = network.tensors(rows)
-    assert torch.allclose(network.probs(arguments), module(arguments.only), atol=1e-6)
+    arguments = network.to_arguments(rows)
+    assert torch.allclose(network.probs(arguments), module(arguments.single_tensor), atol=1e-6)
     assert np.allclose(
-        network.look(rows, LAST)[0].probs, module(arguments.only).detach().numpy(), atol=1e-6
+        network.forward_with_features(rows, LAST_LINEAR_INPUT)[0].probs,
+        module(arguments.single_tensor).detach().numpy(),
+        atol=1e-6,
     )
 
 
@@ -120,7 +122,7 @@ def test_other_weights_are_used_where_given_and_its_own_stay() -> None:
     network = opened(module)
     before = {name: part.clone() for name, part in network.weights.items()}
     doubled = {name: 2 * part for name, part in network.weights.items()}
-    arguments = network.tensors(np.ones((1, 3), dtype=np.float32))
+    arguments = network.to_arguments(np.ones((1, 3), dtype=np.float32))
     own, other = network.logits(arguments), network.logits(arguments, doubled)
     assert torch.allclose(other, 2 * own)
     assert torch.equal(network.probs(arguments, doubled), other.softmax(1))
@@ -131,9 +133,11 @@ def test_other_weights_are_used_where_given_and_its_own_stay() -> None:
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 def test_a_scripted_module_is_not_run_with_other_weights() -> None:
     network = opened(torch.jit.script(nn.Linear(3, 2)))
-    arguments = network.tensors(np.ones((1, 3), dtype=np.float32))
+    arguments = network.to_arguments(np.ones((1, 3), dtype=np.float32))
     assert network.logits(arguments).shape == (1, 2)
-    with pytest.raises(NoAnswer, match="'net' is scripted, and can't be run with other weights"):
+    with pytest.raises(
+        NotApplicable, match="'net' is scripted, and can't be run with other weights"
+    ):
         network.logits(arguments, network.weights)
 
 
@@ -153,21 +157,23 @@ def test_named_arguments_are_passed_on_by_their_names() -> None:
     rows = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
     plain = opened(Masked())
 
-    def tensors(inputs: Inputs) -> Arguments:
-        return Arguments(plain.tensors(inputs).placed, {"mask": torch.full((len(inputs), 3), 2.0)})
+    def tensors(inputs: Inputs) -> ForwardArguments:
+        return ForwardArguments(
+            plain.to_arguments(inputs).args, {"mask": torch.full((len(inputs), 3), 2.0)}
+        )
 
-    masked = replace(plain, tensors=tensors)
-    expected = plain.logits(plain.tensors(2 * rows))
+    masked = replace(plain, to_arguments=tensors)
+    expected = plain.logits(plain.to_arguments(2 * rows))
     assert torch.equal(masked.logits(tensors(rows)), expected)
     assert torch.equal(masked.logits(tensors(rows), masked.weights), expected)
-    said, features = masked.look(rows, LAST)
+    said, features = masked.forward_with_features(rows, LAST_LINEAR_INPUT)
     assert np.array_equal(features, 2 * rows)
     assert np.allclose(said.log_probs, expected.log_softmax(1).detach().numpy(), atol=1e-6)
 
 
 def test_a_probability_of_0_has_a_logarithm() -> None:
     network = opened(nn.Threshold(0.5, 0.0), outputs="probs")
-    logits = network.logits(network.tensors(np.array([[0.9, 0.1]], dtype=np.float32)))
+    logits = network.logits(network.to_arguments(np.array([[0.9, 0.1]], dtype=np.float32)))
     assert torch.isfinite(logits).all()
     assert logits[0, 1] < -20
 
@@ -175,16 +181,16 @@ def test_a_probability_of_0_has_a_logarithm() -> None:
 @pytest.mark.parametrize("outputs", ["logits", "probs"])
 def test_columns_are_those_of_the_classes_in_whatever_order(outputs: Any) -> None:
     network = opened(nn.Linear(4, 12), outputs=outputs)
-    assert network.columns(12).tolist() == list(range(12))
+    assert network.class_columns(12).tolist() == list(range(12))
     order = [2, 0, 1]
-    turned = replace(network, predictions=lambda rows: Predictions.from_logits(rows[:, order]))
-    assert turned.columns(3).tolist() == order
+    turned = replace(network, to_predictions=lambda rows: Predictions.from_logits(rows[:, order]))
+    assert turned.class_columns(3).tolist() == order
 
 
 def test_features_have_32_bits_whatever_the_network_has() -> None:
     rows = np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32)
     for dtype in (torch.bfloat16, torch.float64):
-        _, features = opened(Backwards().to(dtype)).look(rows, LAST)
+        _, features = opened(Backwards().to(dtype)).forward_with_features(rows, LAST_LINEAR_INPUT)
         assert features.dtype == np.float32
 
 
@@ -193,8 +199,8 @@ def test_looking_leaves_no_hook_and_no_trace() -> None:
     network = opened(module)
     state = {name: part.clone() for name, part in network.module.state_dict().items()}
     rows = np.random.default_rng(0).normal(size=(7, 5)).astype(np.float32)
-    network.look(rows, LAST)
-    network.look(rows, "middle")
+    network.forward_with_features(rows, LAST_LINEAR_INPUT)
+    network.forward_with_features(rows, "middle")
     for part in network.module.modules():
         assert not part._forward_hooks
         assert not part._forward_pre_hooks
@@ -205,14 +211,14 @@ def test_looking_leaves_no_hook_and_no_trace() -> None:
 
 def test_a_hook_is_removed_where_the_network_fails() -> None:
     network = opened(Backwards())
-    with pytest.raises(NoAnswer, match="features can't be computed: mat1 and mat2"):
-        network.look(np.zeros((2, 4), dtype=np.float32), LAST)
+    with pytest.raises(NotApplicable, match="features can't be computed: mat1 and mat2"):
+        network.forward_with_features(np.zeros((2, 4), dtype=np.float32), LAST_LINEAR_INPUT)
     assert not any(part._forward_pre_hooks for part in network.module.modules())
 
 
 def test_a_layer_that_is_not_there_is_named_with_those_that_are() -> None:
     with pytest.raises(UnknownName) as caught:
-        opened(Backwards()).look(np.zeros((2, 5), dtype=np.float32), "heads")
+        opened(Backwards()).forward_with_features(np.zeros((2, 5), dtype=np.float32), "heads")
     assert str(caught.value) == (
         "No layer of 'net' is called 'heads'. Did you mean 'head'? "
         "There are: head, middle, norm, drop."
@@ -220,8 +226,8 @@ def test_a_layer_that_is_not_there_is_named_with_those_that_are() -> None:
 
 
 def test_a_network_without_a_linear_layer_says_what_to_do() -> None:
-    with pytest.raises(NoAnswer, match=r"no linear layer.*layer=….*There are: 0, 1$"):
-        _ = opened(nn.Sequential(nn.Conv2d(3, 2, 8), nn.Flatten())).linears
+    with pytest.raises(NotApplicable, match=r"no linear layer.*layer=….*There are: 0, 1$"):
+        _ = opened(nn.Sequential(nn.Conv2d(3, 2, 8), nn.Flatten())).linear_layers
 
 
 class Ragged(nn.Module):
@@ -249,7 +255,7 @@ class Pair(nn.Module):
 def test_features_that_are_wider_for_some_rows_are_refused() -> None:
     rows = np.array([[2.0], [3.0]], dtype=np.float32)
     with pytest.raises(InputError, match="2 wide for some inputs and 3 for others"):
-        opened(Ragged(), batch=1).look(rows, "wide")
+        opened(Ragged(), batch_size=1).forward_with_features(rows, "wide")
 
 
 def test_the_first_tensor_of_several_is_the_features_and_anything_else_is_refused() -> None:
@@ -273,28 +279,28 @@ def test_the_first_tensor_of_several_is_the_features_and_anything_else_is_refuse
             return ()
 
     rows = np.ones((3, 2), dtype=np.float32)
-    assert np.array_equal(opened(Odd()).look(rows, "pair")[1], rows)
+    assert np.array_equal(opened(Odd()).forward_with_features(rows, "pair")[1], rows)
     with pytest.raises(InputError, match=r"The layer 'single' is \(2,\) for 3 inputs"):
-        opened(Odd()).look(rows, "single")
+        opened(Odd()).forward_with_features(rows, "single")
     with pytest.raises(InputError, match="The layer 'none' is tuple for 3 inputs"):
-        opened(Odd()).look(rows, "none")
+        opened(Odd()).forward_with_features(rows, "none")
 
 
 def test_derivatives_need_one_tensor_of_numbers() -> None:
     ones = torch.ones(2, 3)
-    assert Arguments((ones,), {}).only is ones
-    for wrong in (Arguments((ones, ones), {}), Arguments((), {"x": ones}),
-                  Arguments((ones.long(),), {}), Arguments((ones,), {"mask": ones})):  # fmt: skip
-        with pytest.raises(NoAnswer, match="one tensor"):
-            _ = wrong.only
+    assert ForwardArguments((ones,), {}).single_tensor is ones
+    for wrong in (ForwardArguments((ones, ones), {}), ForwardArguments((), {"x": ones}),
+                  ForwardArguments((ones.long(),), {}), ForwardArguments((ones,), {"mask": ones})):  # fmt: skip
+        with pytest.raises(NotApplicable, match="one tensor"):
+            _ = wrong.single_tensor
 
 
 def test_rows_of_arguments_keep_what_they_are() -> None:
-    both = Arguments((torch.arange(4),), {"mask": torch.arange(4) * 2}, pixels=True)
+    both = ForwardArguments((torch.arange(4),), {"mask": torch.arange(4) * 2}, is_pixels=True)
     some = both.rows(slice(1, 3))
-    assert some.placed[0].tolist() == [1, 2]
-    assert some.named["mask"].tolist() == [2, 4]
-    assert some.pixels
+    assert some.args[0].tolist() == [1, 2]
+    assert some.kwargs["mask"].tolist() == [2, 4]
+    assert some.is_pixels
 
 
 def test_a_model_that_gives_classes_alone_is_not_opened() -> None:
@@ -305,29 +311,31 @@ def test_a_model_that_gives_classes_alone_is_not_opened() -> None:
     model = TorchModel(Decides(), name="net", outputs="classes")
     rows: Inputs = np.eye(3, dtype=np.float32)
     assert model.classify(rows).classes.tolist() == [0, 1, 2]
-    with pytest.raises(NoAnswer, match="classes alone"):
-        model.opened()
+    with pytest.raises(NotApplicable, match="classes alone"):
+        model.network()
 
 
 def test_a_scripted_network_is_not_watched_and_says_so() -> None:
     with pytest.warns(DeprecationWarning, match=r"torch\.jit\.script"):
         scripted = torch.jit.script(nn.Sequential(nn.Linear(3, 2)))
     network = opened(scripted)
-    with pytest.raises(NoAnswer, match="'net' is scripted, and its layers can't be watched; give"):
-        _ = network.linears
+    with pytest.raises(
+        NotApplicable, match="'net' is scripted, and its layers can't be watched; give"
+    ):
+        _ = network.linear_layers
     with pytest.raises(InputError, match=r"its layers can't be watched\. Leave out"):
-        network.checked("0")
+        network.validate_layer("0")
 
 
 def test_a_layer_has_a_name_and_is_reached() -> None:
     network = opened(nn.Sequential(nn.Linear(3, 2)))
     with pytest.raises(InputError, match="layer is a layer's name, such as '0' or 'head'; got 0"):
-        network.checked(0)  # type: ignore[arg-type]
+        network.validate_layer(0)  # type: ignore[arg-type]
     unused = nn.Sequential(nn.Linear(3, 2))
     unused[0].spare = nn.Linear(9, 9)
     rows = np.ones((4, 3), dtype=np.float32)
     with pytest.raises(InputError, match=r"The layer '0\.spare' was not reached in the pass"):
-        opened(unused).look(rows, "0.spare")
+        opened(unused).forward_with_features(rows, "0.spare")
 
 
 class Tokens(nn.Module):
@@ -346,9 +354,11 @@ def test_rows_of_words_are_no_features_for_they_are_padded() -> None:
         return np.array([[len(text)] * 3 for text in texts], dtype=np.float32)
 
     network = opened(Tokens(), prepare=lengths)
-    with pytest.raises(NoAnswer, match="has a row a word, and how many words there are hangs on"):
-        network.look(["a", "bb"], LAST)
-    assert network.look(lengths(["a", "bb"]), LAST)[1].shape == (2, 3)
+    with pytest.raises(
+        NotApplicable, match="has a row a word, and how many words there are hangs on"
+    ):
+        network.forward_with_features(["a", "bb"], LAST_LINEAR_INPUT)
+    assert network.forward_with_features(lengths(["a", "bb"]), LAST_LINEAR_INPUT)[1].shape == (2, 3)
 
 
 def test_a_network_that_gives_other_rows_is_not_looked_at() -> None:
@@ -356,5 +366,7 @@ def test_a_network_that_gives_other_rows_is_not_looked_at() -> None:
         def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
             return super().forward(x, mask).repeat(2, 1)
 
-    with pytest.raises(NoAnswer, match="it gives 10 rows for 5 inputs"):
-        opened(Doubled()).look(np.ones((5, 3), dtype=np.float32), LAST)
+    with pytest.raises(NotApplicable, match="it gives 10 rows for 5 inputs"):
+        opened(Doubled()).forward_with_features(
+            np.ones((5, 3), dtype=np.float32), LAST_LINEAR_INPUT
+        )

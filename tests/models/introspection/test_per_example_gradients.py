@@ -13,15 +13,15 @@ from torch import nn
 
 from oodometer.core.softmax_kernels import Floats
 from oodometer.models import TorchModel
-from oodometer.models.introspection.gradient_factors import gram
-from oodometer.models.introspection.network import Arguments, Network
+from oodometer.models.introspection.gradient_factors import gram_matrix
+from oodometer.models.introspection.network import ForwardArguments, Network
 from oodometer.models.introspection.per_example_gradients import (
-    Way,
+    GradientMethod,
     by_layers,
     by_loop,
     by_vmap,
-    followed,
-    way_for,
+    choose_method,
+    require_gradients,
 )
 from oodometer.testing.measures import network_state
 
@@ -223,29 +223,31 @@ def network(make: Callable[[], nn.Module], *, double: bool = True, **settings: A
             part.running_mean.uniform_(-0.3, 0.3)
             assert part.running_var is not None
             part.running_var.uniform_(0.5, 2.0)
-    return TorchModel(module.double() if double else module, name="net", **settings).opened()
+    return TorchModel(module.double() if double else module, name="net", **settings).network()
 
 
-def vectors(n: int = 5) -> Arguments:
-    return Arguments((torch.from_numpy(np.random.default_rng(0).normal(size=(n, 6))),), {})
+def vectors(n: int = 5) -> ForwardArguments:
+    return ForwardArguments((torch.from_numpy(np.random.default_rng(0).normal(size=(n, 6))),), {})
 
 
-def images(n: int = 5) -> Arguments:
-    return Arguments((torch.from_numpy(np.random.default_rng(0).normal(size=(n, 3, 7, 7))),), {})
+def images(n: int = 5) -> ForwardArguments:
+    return ForwardArguments(
+        (torch.from_numpy(np.random.default_rng(0).normal(size=(n, 3, 7, 7))),), {}
+    )
 
 
-def tokens() -> Arguments:
+def tokens() -> ForwardArguments:
     rng = np.random.default_rng(0)
     mask = torch.from_numpy((np.arange(6) < rng.integers(1, 7, 5)[:, None]).astype(int))
     ids = torch.from_numpy(rng.integers(1, 11, (5, 6))) * mask
-    return Arguments((), {"ids": ids, "mask": mask})
+    return ForwardArguments((), {"ids": ids, "mask": mask})
 
 
 def classes(n: int = 5) -> torch.Tensor:
     return torch.arange(n) % K
 
 
-def literal(made: Network, arguments: Arguments, chosen: torch.Tensor) -> Floats:
+def literal(made: Network, arguments: ForwardArguments, chosen: torch.Tensor) -> Floats:
     """A copy of the module, and .backward() one row after the other."""
     module = copy.deepcopy(made.module)
     rows = []
@@ -259,7 +261,7 @@ def literal(made: Network, arguments: Arguments, chosen: torch.Tensor) -> Floats
     return np.asarray(np.stack(rows) @ np.stack(rows).T)
 
 
-CASES: list[tuple[Callable[[], nn.Module], Callable[[], Arguments], Way]] = [
+CASES: list[tuple[Callable[[], nn.Module], Callable[[], ForwardArguments], GradientMethod]] = [
     (flat, vectors, by_layers),
     (normed, vectors, by_layers),
     (deep, images, by_layers),
@@ -279,12 +281,12 @@ CASES: list[tuple[Callable[[], nn.Module], Callable[[], Arguments], Way]] = [
 
 @pytest.mark.parametrize(("make", "shown", "expected"), CASES)
 def test_the_fastest_way_that_can_is_taken_and_gives_what_the_loop_gives(
-    make: Callable[[], nn.Module], shown: Callable[[], Arguments], expected: Way
+    make: Callable[[], nn.Module], shown: Callable[[], ForwardArguments], expected: GradientMethod
 ) -> None:
     made = network(make)
-    way = way_for(made, shown().rows(slice(0, 2)))
+    way = choose_method(made, shown().rows(slice(0, 2)))
     assert way is expected
-    found = gram(way(made, shown(), classes()))
+    found = gram_matrix(way(made, shown(), classes()))
     np.testing.assert_allclose(found, literal(made, shown(), classes()), rtol=1e-9, atol=1e-12)
 
 
@@ -293,7 +295,7 @@ def test_the_fastest_way_that_can_is_taken_and_gives_what_the_loop_gives(
     ("make", "shown"), [(normed, vectors), (deep, images), (odd, images), (Words, tokens)]
 )
 def test_units_add_up_whatever_the_way(
-    way: Way, make: Callable[[], nn.Module], shown: Callable[[], Arguments]
+    way: GradientMethod, make: Callable[[], nn.Module], shown: Callable[[], ForwardArguments]
 ) -> None:
     made = network(make)
     whole = way(made, shown(), classes())
@@ -301,15 +303,15 @@ def test_units_add_up_whatever_the_way(
         name: way(made, shown(), classes(), {name: one})[name] for name, one in whole.items()
     }
     expected = literal(made, shown(), classes())
-    np.testing.assert_allclose(gram(whole), expected, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(gram(one_by_one), expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(gram_matrix(whole), expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(gram_matrix(one_by_one), expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("way", [by_loop, by_vmap, by_layers])
-def test_floats_are_as_near_as_floats_can_be(way: Way) -> None:
+def test_floats_are_as_near_as_floats_can_be(way: GradientMethod) -> None:
     made = network(deep, double=False)
-    shown = Arguments((images().placed[0].float(),), {})
-    found, expected = (gram(one(made, shown, classes())) for one in (way, by_loop))
+    shown = ForwardArguments((images().args[0].float(),), {})
+    found, expected = (gram_matrix(one(made, shown, classes())) for one in (way, by_loop))
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * expected.max())
 
 
@@ -319,24 +321,24 @@ def test_a_layer_that_is_not_what_it_seems_is_left_to_another_way() -> None:
     made.module.requires_grad_(False)
     with pytest.raises(RuntimeError, match="changed afterwards"):
         by_layers(made, vectors(), classes())
-    assert way_for(made, vectors(2)) is by_vmap
+    assert choose_method(made, vectors(2)) is by_vmap
 
 
 @pytest.mark.parametrize("frozen", [False, True])
 @pytest.mark.parametrize("way", [by_loop, by_vmap, by_layers])
-def test_the_network_is_left_as_it_was(way: Way, frozen: bool) -> None:
+def test_the_network_is_left_as_it_was(way: GradientMethod, frozen: bool) -> None:
     made = network(normed)
     made.module.requires_grad_(not frozen)
     before, shown = network_state(made.module), vectors()
     expected = literal(network(normed), vectors(), classes())
-    np.testing.assert_allclose(gram(way(made, shown, classes())), expected, rtol=1e-9)
+    np.testing.assert_allclose(gram_matrix(way(made, shown, classes())), expected, rtol=1e-9)
     assert network_state(made.module) == before
 
 
 def test_weights_are_followed_for_a_while_even_if_something_fails() -> None:
     made = network(flat)
     made.module[0].bias.requires_grad_(False)
-    with pytest.raises(ValueError, match="failed"), followed(made) as own:
+    with pytest.raises(ValueError, match="failed"), require_gradients(made) as own:
         raise ValueError("failed" if all(part.requires_grad for part in own.values()) else "")
     assert [part.requires_grad for part in made.module.parameters()] == [True, False]
     assert all(part.grad is None for part in made.module.parameters())

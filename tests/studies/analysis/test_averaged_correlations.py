@@ -15,22 +15,22 @@ from scipy import stats
 
 from oodometer.core.errors import InputError
 from oodometer.studies.analysis.averaged_correlations import (
-    RESIDUAL,
-    adjusted,
-    average,
-    averaged,
+    RESIDUAL_LABEL,
+    adjusted_correlations,
+    average_correlations,
+    average_over_pairs,
     residuals,
 )
-from oodometer.studies.analysis.correlation_matrix import Kind
-from oodometer.studies.analysis.evaluation_table import Table
-from oodometer.studies.analysis.id_ood_pairs import ROLES
+from oodometer.studies.analysis.correlation_matrix import CorrelationKind
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.id_ood_pairs import DOMAIN_ROLES
 from tests.support.id_ood_rows import Row, literal_pairs, role_value, rows_of, table_of
 
 METRICS = ("error", "nll", "ece")
 Score = tuple[float, float, int, int, int]
 
 
-def coefficient(x: list[float], y: list[float], kind: Kind) -> tuple[float, int] | None:
+def coefficient(x: list[float], y: list[float], kind: CorrelationKind) -> tuple[float, int] | None:
     both = [(a, b) for a, b in zip(x, y, strict=True) if not math.isnan(a + b)]
     sides = [[pair[side] for pair in both] for side in (0, 1)]
     if len(both) < 3 or any(len(set(side)) == 1 for side in sides):
@@ -68,19 +68,19 @@ def literal(rows: list[Row], within: Within, keep: Callable[[Row], bool]) -> Sco
 
 
 def columns(rows: list[Row], models: list[str], target: str, name: str) -> list[float]:
-    role = next(role for role in reversed(ROLES) if name.startswith(f"{role} "))
+    role = next(role for role in reversed(DOMAIN_ROLES) if name.startswith(f"{role} "))
     role = "held-out OOD" if name.startswith("held") else role
     metric = name.removeprefix(f"{role} ")
     return [role_value(rows, model, metric, role, target) for model in models]
 
 
-def scored(first: str, second: str, kind: Kind) -> Within:
+def scored(first: str, second: str, kind: CorrelationKind) -> Within:
     return lambda rows, models, target: coefficient(
         columns(rows, models, target, first), columns(rows, models, target, second), kind
     )
 
 
-def beyond(name: str, kind: Kind) -> Within:
+def beyond(name: str, kind: CorrelationKind) -> Within:
     def within(rows: list[Row], models: list[str], target: str) -> tuple[float, int] | None:
         x = np.array(columns(rows, models, target, "ID error"))
         y = np.array(columns(rows, models, target, "OOD error"))
@@ -111,9 +111,9 @@ PAIRS_OF_NAMES = [
 
 @pytest.mark.parametrize("kind", ["spearman", "pearson"])
 @pytest.mark.parametrize(("seed", "gaps"), [(0, 0.0), (1, 0.15), (2, 0.6)])
-def test_scores_are_the_literal_ones(kind: Kind, seed: int, gaps: float) -> None:
+def test_scores_are_the_literal_ones(kind: CorrelationKind, seed: int, gaps: float) -> None:
     rows = rows_of(seed, gaps=gaps)
-    found = averaged(table_of(rows), kind=kind)
+    found = average_correlations(table_of(rows), kind=kind)
     groups: list[tuple[Any, Callable[[Row], bool]]] = [(found.overall, lambda row: True)]
     for task, matrix in found.tasks.items():
         groups.append((matrix, lambda row, task=task: row["task"] == task))  # type: ignore[misc]
@@ -136,24 +136,26 @@ def assert_cell(cell: dict[str, Any], expected: Score) -> None:
 
 @pytest.mark.parametrize("kind", ["spearman", "pearson"])
 @pytest.mark.parametrize(("seed", "gaps"), [(3, 0.0), (4, 0.2)])
-def test_adjusted_scores_are_the_literal_ones(kind: Kind, seed: int, gaps: float) -> None:
+def test_adjusted_scores_are_the_literal_ones(
+    kind: CorrelationKind, seed: int, gaps: float
+) -> None:
     rows = rows_of(seed, gaps=gaps)
-    found = adjusted(table_of(rows), kind=kind)
+    found = adjusted_correlations(table_of(rows), kind=kind)
     for name in ("ID error", "ID corrupted error", "OOD nll", "held-out OOD ece"):
         expected = literal(rows, beyond(name, kind), lambda row: True)
-        assert_cell(found.overall.score(name, RESIDUAL), expected)
+        assert_cell(found.overall.score(name, RESIDUAL_LABEL), expected)
 
 
 @given(seed=st.integers(0, 1000))
 @settings(max_examples=8)
 def test_laws_of_the_matrix(seed: int) -> None:
     rows = rows_of(seed, gaps=0.1)
-    matrix = averaged(table_of(rows)).overall
+    matrix = average_correlations(table_of(rows)).overall
     np.testing.assert_allclose(matrix.values, matrix.values.T, atol=1e-12)
     known = np.diag(matrix.values)[np.diag(matrix.pairs) > 0]
     np.testing.assert_allclose(known, 1.0)
     assert (matrix.pairs + matrix.left_out == len(literal_pairs(rows))).all()
-    shuffled = averaged(table_of(rows[::-1])).overall
+    shuffled = average_correlations(table_of(rows[::-1])).overall
     np.testing.assert_allclose(shuffled.values, matrix.values, atol=1e-12)
 
 
@@ -165,12 +167,16 @@ def test_ranks_do_not_change_where_a_metric_is_bent() -> None:
         table_of([{**row, "nll": math.exp(3 * row["nll"])} for row in rows]),
     )
     names = ("OOD nll", "OOD ece")
-    assert averaged(plain).overall.score(*names) == averaged(bent).overall.score(*names)
-    linear = [averaged(table, kind="pearson").overall.score(*names) for table in (plain, bent)]
+    assert average_correlations(plain).overall.score(*names) == average_correlations(
+        bent
+    ).overall.score(*names)
+    linear = [
+        average_correlations(table, kind="pearson").overall.score(*names) for table in (plain, bent)
+    ]
     assert linear[0] != linear[1]
 
 
-def made_pairs(slopes: dict[str, tuple[float, ...]]) -> Table:
+def made_pairs(slopes: dict[str, tuple[float, ...]]) -> EvaluationTable:
     """One pair a slope: OOD error falls or rises with ID error."""
     rows: list[Row] = []
     for task, members in slopes.items():
@@ -180,11 +186,13 @@ def made_pairs(slopes: dict[str, tuple[float, ...]]) -> Table:
                 shared = {"model": f"{domain}-{m}", "trained_on": domain, "task": task}
                 rows.append({**shared, "tested_on": domain, "accuracy": 1 - x})
                 rows.append({**shared, "tested_on": f"{domain} new", "accuracy": 0.5 - slope * x})
-    return Table.read({name: [row[name] for row in rows] for name in rows[0]}, measures=())
+    return EvaluationTable.read(
+        {name: [row[name] for row in rows] for name in rows[0]}, measures=()
+    )
 
 
 def test_every_task_counts_the_same() -> None:
-    found = averaged(made_pairs({"large": (1.0, 1.0, 1.0), "small": (-1.0,)}))
+    found = average_correlations(made_pairs({"large": (1.0, 1.0, 1.0), "small": (-1.0,)}))
     assert found.overall.score("ID error", "OOD error")["value"] == pytest.approx(0.0)
     assert found.tasks["large"].score("ID error", "OOD error")["value"] == pytest.approx(1.0)
     assert found.tasks["small"].score("ID error", "OOD error")["value"] == pytest.approx(-1.0)
@@ -192,7 +200,7 @@ def test_every_task_counts_the_same() -> None:
 
 
 def test_a_pair_without_an_answer_is_counted_and_is_no_zero() -> None:
-    found = averaged(made_pairs({"large": (1.0, 0.0), "small": (1.0,), "flat": (0.0,)}))
+    found = average_correlations(made_pairs({"large": (1.0, 0.0), "small": (1.0,), "flat": (0.0,)}))
     cell = found.overall.score("ID error", "OOD error")
     assert cell["value"] == pytest.approx(1.0)
     assert (cell["pairs"], cell["left_out"], cell["models"]) == (2, 2, 8)
@@ -201,8 +209,8 @@ def test_a_pair_without_an_answer_is_counted_and_is_no_zero() -> None:
 
 
 def test_what_id_error_explains_wholly_leaves_nothing_to_be_told() -> None:
-    found = adjusted(made_pairs({"large": (1.0, 0.5)})).overall
-    cell = found.score("ID error", RESIDUAL)
+    found = adjusted_correlations(made_pairs({"large": (1.0, 0.5)})).overall
+    cell = found.score("ID error", RESIDUAL_LABEL)
     assert (cell["value"], cell["pairs"], cell["left_out"]) == (None, 0, 2)
 
 
@@ -216,11 +224,11 @@ def test_a_metric_that_tells_the_rest_has_an_adjusted_score_of_one() -> None:
         "accuracy": [*(1 - x), *(0.8 - x - extra)],
         "hint": [*residuals(x, x + extra), *([None] * 20)],
     }
-    found = adjusted(Table.read(columns_of)).overall
-    assert found.score("ID hint", RESIDUAL)["value"] == pytest.approx(1.0)
-    assert found.score("OOD hint", RESIDUAL)["value"] is None
-    linear = adjusted(Table.read(columns_of), kind="pearson").overall
-    assert linear.score("ID error", RESIDUAL)["value"] == pytest.approx(0.0, abs=1e-9)
+    found = adjusted_correlations(EvaluationTable.read(columns_of)).overall
+    assert found.score("ID hint", RESIDUAL_LABEL)["value"] == pytest.approx(1.0)
+    assert found.score("OOD hint", RESIDUAL_LABEL)["value"] is None
+    linear = adjusted_correlations(EvaluationTable.read(columns_of), kind="pearson").overall
+    assert linear.score("ID error", RESIDUAL_LABEL)["value"] == pytest.approx(0.0, abs=1e-9)
 
 
 def test_residuals_without_a_spread_of_x_are_those_of_the_mean() -> None:
@@ -232,14 +240,16 @@ def test_residuals_without_a_spread_of_x_are_those_of_the_mean() -> None:
 
 def test_averages_of_nothing_are_nothing() -> None:
     none = np.array([np.nan, np.nan])
-    found = [float(part) for part in average(none, np.array([5, 5]), np.array(["a", "b"]))]
+    found = [
+        float(part) for part in average_over_pairs(none, np.array([5, 5]), np.array(["a", "b"]))
+    ]
     np.testing.assert_equal(found, [math.nan, math.nan, 0, 2, 0])
 
 
 def test_names_are_checked_and_results_are_plain() -> None:
     table = table_of(rows_of(0, models=3))
-    found = averaged(table, metrics=["ece"])
-    assert found.overall.first[:4] == tuple(f"{role} error" for role in ROLES)
+    found = average_correlations(table, metrics=["ece"])
+    assert found.overall.first[:4] == tuple(f"{role} error" for role in DOMAIN_ROLES)
     assert len(found.overall.rows()) == 64
     text = json.dumps(found.to_dict(), allow_nan=False)
     assert json.loads(text)["overall"]["cells"] == found.overall.rows()
@@ -248,6 +258,6 @@ def test_names_are_checked_and_results_are_plain() -> None:
     ):
         found.overall.score("ID errors", "OOD error")
     with pytest.raises(InputError, match="No metric is called 'nl'"):
-        averaged(table, metrics=["nl"])
+        average_correlations(table, metrics=["nl"])
     with pytest.raises(InputError, match="No correlation is called 'tau'"):
-        adjusted(table, kind="tau")  # type: ignore[arg-type]
+        adjusted_correlations(table, kind="tau")  # type: ignore[arg-type]

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
-from oodometer.core.errors import InputError, NoAnswer, UnknownName
-from oodometer.studies.analysis.clustering import cluster, distances
-from oodometer.studies.analysis.rank_correlation import signed, signs
+from oodometer.core.errors import InputError, NotApplicable, UnknownName
+from oodometer.studies.analysis.clustering import cluster_measures, measure_distances
+from oodometer.studies.analysis.rank_correlation import apply_signs, measure_directions
 from tests.support.evaluation_rows import Row, known, made, outside, rank_correlation, read
 
 NAMES = tuple("pqrstu")
@@ -32,11 +32,11 @@ def literal(rows: list[Row], first: str, second: str) -> float | None:
 @settings(max_examples=25, deadline=None)
 def test_distances_are_the_literal_ones(seed: int, gaps: float, levels: int | None) -> None:
     rows = made(seed, models=3, domains="abc", measures=NAMES, gaps=gaps, levels=levels)
-    found = distances(read(rows))
+    found = measure_distances(read(rows))
     for (i, first), (j, second) in itertools.combinations(enumerate(found.names), 2):
         assert found.values[i, j] == found.values[j, i]
         assert found.values[i, j] == pytest.approx(literal(rows, first, second), abs=1e-12)
-        assert found.rows[i, j] == len(known(outside(rows), first, second))
+        assert found.n_rows[i, j] == len(known(outside(rows), first, second))
     assert not np.diag(found.values).any()
     assert set(found.names) | set(found.left_out) == set(NAMES)
 
@@ -44,7 +44,7 @@ def test_distances_are_the_literal_ones(seed: int, gaps: float, levels: int | No
 def test_the_tree_is_that_of_mean_distances_by_hand() -> None:
     """At each step the two clusters merge whose members are nearest in the mean."""
     rows = made(4, models=4, measures=NAMES)
-    found = cluster(read(rows))
+    found = cluster_measures(read(rows))
     clusters = [{name} for name in NAMES]
     for merge in found.merges:
 
@@ -64,7 +64,7 @@ def test_the_tree_is_that_of_mean_distances_by_hand() -> None:
 @given(st.integers(0, 10_000), st.floats(0, 2))
 @settings(max_examples=20, deadline=None)
 def test_groups_are_scipys_and_stand_together_in_the_order(seed: int, cut: float) -> None:
-    found = cluster(read(made(seed, models=3, measures=NAMES)))
+    found = cluster_measures(read(made(seed, models=3, measures=NAMES)))
     tree = linkage(squareform(found.distances.values), method="average")
     labels = fcluster(tree, cut, criterion="distance")
     peers = {frozenset(n for n, label in zip(NAMES, labels, strict=True) if label == one)
@@ -79,11 +79,15 @@ def test_opposites_are_two_apart_until_they_have_their_signs() -> None:
     for row in rows:
         row["x"], row["y"] = -row["accuracy"], row["accuracy"] ** 2
     table = read(rows)
-    assert distances(table).values[0, 1] == pytest.approx(2.0)
-    assert len(cluster(table).groups()) == 2
-    fixed, _ = signs(table)
-    assert distances(signed(table, fixed)).values[0, 1] == pytest.approx(0.0, abs=1e-12)
-    assert cluster(signed(table, fixed)).groups() == (tuple(cluster(signed(table, fixed)).order),)
+    assert measure_distances(table).values[0, 1] == pytest.approx(2.0)
+    assert len(cluster_measures(table).groups()) == 2
+    fixed, _ = measure_directions(table)
+    assert measure_distances(apply_signs(table, fixed)).values[0, 1] == pytest.approx(
+        0.0, abs=1e-12
+    )
+    assert cluster_measures(apply_signs(table, fixed)).groups() == (
+        tuple(cluster_measures(apply_signs(table, fixed)).order),
+    )
 
 
 def test_measures_without_enough_answers_are_left_out_by_name() -> None:
@@ -94,7 +98,7 @@ def test_measures_without_enough_answers_are_left_out_by_name() -> None:
         # These two have no evaluation in common; t has one answer fewer.
         row["t"] = row["t"] if j < 10 else math.nan
         row["u"] = math.nan if j < 10 else row["u"] if j < 21 else math.nan
-    found = distances(read(rows))
+    found = measure_distances(read(rows))
     assert found.names == ("r", "s", "u")
     assert found.left_out == {
         "p": "it is the same for all 48 evaluations",
@@ -106,13 +110,13 @@ def test_measures_without_enough_answers_are_left_out_by_name() -> None:
 def test_row_order_changes_nothing() -> None:
     rows = made(5, measures=NAMES, gaps=0.1)
     shuffled = random.Random(0).sample(rows, len(rows))
-    before, after = cluster(read(rows)), cluster(read(shuffled))
+    before, after = cluster_measures(read(rows)), cluster_measures(read(shuffled))
     assert after.distances.values == pytest.approx(before.distances.values)
     assert sorted(map(sorted, after.groups())) == sorted(map(sorted, before.groups()))
 
 
 def test_it_is_plain_for_json_in_the_order_of_leaves() -> None:
-    found = cluster(read(made(6, measures=NAMES)))
+    found = cluster_measures(read(made(6, measures=NAMES)))
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     place = [found.distances.names.index(name) for name in plain["order"]]
     assert plain["distances"][0][1] == found.distances.values[place[0], place[1]]
@@ -122,9 +126,11 @@ def test_it_is_plain_for_json_in_the_order_of_leaves() -> None:
 
 def test_what_can_not_be_clustered_is_refused() -> None:
     rows = [dict(row, y=1.0) for row in made(0, measures=("x", "y"))]
-    with pytest.raises(NoAnswer, match="fewer than two measures can be compared: x; y: it is the"):
-        cluster(read(rows))
+    with pytest.raises(
+        NotApplicable, match="fewer than two measures can be compared: x; y: it is the"
+    ):
+        cluster_measures(read(rows))
     with pytest.raises(UnknownName, match="No measure is called 'w'"):
-        cluster(read(rows), measures=["x", "w"])
+        cluster_measures(read(rows), measures=["x", "w"])
     with pytest.raises(InputError, match="A cut is a distance from 0 to 2; got 3"):
-        cluster(read(made(0))).groups(3)
+        cluster_measures(read(made(0))).groups(3)

@@ -11,8 +11,12 @@ import numpy as np
 import pytest
 
 from oodometer.core.errors import InputError, UnknownName
-from oodometer.studies.analysis._compare_measures import LABELS, Judgement, judge
-from oodometer.studies.analysis.evaluation_table import Table
+from oodometer.studies.analysis._compare_measures import (
+    STATISTIC_LABELS,
+    MeasureComparison,
+    compare_measures,
+)
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from tests.support.evaluation_tables import (
     assert_same,
     keyed,
@@ -22,16 +26,16 @@ from tests.support.evaluation_tables import (
 )
 
 
-def judged(columns: dict[str, Any], **options: Any) -> Judgement:
-    return judge(Table.read(columns), **options)
+def judged(columns: dict[str, Any], **options: Any) -> MeasureComparison:
+    return compare_measures(EvaluationTable.read(columns), **options)
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_groups_and_means_are_those_of_plain_loops(seed: int) -> None:
-    table = Table.read(random_columns(seed))
-    found = judge(table)
+    table = EvaluationTable.read(random_columns(seed))
+    found = compare_measures(table)
     expected = {**loop_taus(table), **loop_lines(table, ["doc"])}
-    assert_same(keyed(found.groups()), expected)
+    assert_same(keyed(found.group_rows()), expected)
     several = len(table.architectures) > 1
     for row in found.rows():
         of = (row["measure"], row["statistic"])
@@ -62,7 +66,7 @@ def test_measures_statistics_and_architectures_are_in_order_and_each_once() -> N
     assert len(set(keys)) == len(keys)
     assert list(dict.fromkeys(key[0] for key in keys)) == ["near", "coarse", "doc", "nothing"]
     of_doc = [key[1:] for key in keys if key[0] == "doc"]
-    assert list(dict.fromkeys(name for name, _ in of_doc)) == list(LABELS)
+    assert list(dict.fromkeys(name for name, _ in of_doc)) == list(STATISTIC_LABELS)
     assert [kind for name, kind in of_doc if name == "r2"] == [None, "k0", "k1"]
     assert [kind for name, kind in of_doc if name == "arch_tau"] == [None]
     assert not any(name.startswith("raw_") for measure, name, _ in keys if measure != "doc")
@@ -86,41 +90,41 @@ def two_kinds() -> dict[str, Any]:
 def test_the_mean_over_all_architectures_is_over_their_groups() -> None:
     found = judged(two_kinds())
     for statistic, groups in (("r2", 6), ("macro_tau", 6), ("micro_tau", 3), ("id_tau", 3)):
-        whole = found.of("ni", statistic)
-        parts = [found.of("ni", statistic, kind) for kind in ("k0", "k1")]
+        whole = found.summary("ni", statistic)
+        parts = [found.summary("ni", statistic, kind) for kind in ("k0", "k1")]
         assert [part.groups for part in parts] == [groups, groups]
         assert whole.groups == 2 * groups
         assert whole.mean == pytest.approx(np.mean([part.mean for part in parts]))
-    assert found.of("ni", "arch_tau").groups == 3
-    assert found.of("ni", "cross_domain_tau").groups == 24
+    assert found.summary("ni", "arch_tau").groups == 3
+    assert found.summary("ni", "cross_domain_tau").groups == 24
 
 
 def test_a_measure_without_an_answer_is_told_and_harms_no_other() -> None:
     columns = two_kinds()
     found = judged({**columns, "none": [None] * 72})
     alone = judged(columns)
-    assert found.unanswered == {"ni": 0, "none": 72}
+    assert found.n_missing_values == {"ni": 0, "none": 72}
     for statistic in ("r2", "macro_tau", "cross_domain_tau"):
-        summary = found.of("none", statistic)
+        summary = found.summary("none", statistic)
         assert (summary.mean, summary.sd, summary.groups) == (None, None, 0)
-        assert sum(summary.left_out.values()) == alone.of("ni", statistic).groups
-        assert found.of("ni", statistic) == alone.of("ni", statistic)
+        assert sum(summary.left_out.values()) == alone.summary("ni", statistic).groups
+        assert found.summary("ni", statistic) == alone.summary("ni", statistic)
 
 
 def test_accuracies_that_are_all_equal_leave_every_group_out() -> None:
     found = judged({**two_kinds(), "accuracy": [0.5] * 72})
     for statistic in ("r2", "r2_pearson", "id_tau", "macro_tau", "micro_tau", "arch_tau"):
-        summary = found.of("ni", statistic)
+        summary = found.summary("ni", statistic)
         assert summary.mean is None
         assert list(summary.left_out) == ["all accuracies equal"]
-    assert found.of("ni", "mae").mean == pytest.approx(0.0, abs=1e-9)
+    assert found.summary("ni", "mae").mean == pytest.approx(0.0, abs=1e-9)
 
 
 def test_rows_without_an_accuracy_are_counted_and_left_out() -> None:
     columns = two_kinds()
     accuracy = [math.nan if j % 10 == 0 else value for j, value in enumerate(columns["accuracy"])]
     found = judged({**columns, "accuracy": accuracy})
-    assert found.unknown == 8
+    assert found.n_unknown_accuracies == 8
     known = [j for j, value in enumerate(accuracy) if not math.isnan(value)]
     without = {name: [cells[j] for j in known] for name, cells in columns.items()}
     for row, other in zip(found.rows(), judged(without).rows(), strict=True):
@@ -135,25 +139,25 @@ def test_with_one_training_domain_the_rule_is_named(kinds: int, rule: str) -> No
     columns["architecture"] = [f"k{int(kind[1]) % kinds}" for kind in columns["architecture"]]
     found = judged(columns)
     for statistic in ("r2", "mae"):
-        assert found.of("ni", statistic).rule == rule
-        assert found.of("ni", statistic).mean is not None
+        assert found.summary("ni", statistic).rule == rule
+        assert found.summary("ni", statistic).mean is not None
     same = "the same as Macro τ: one training set a test domain"
-    assert found.of("ni", "micro_tau").rule == same
-    assert found.of("ni", "micro_tau").mean == found.of("ni", "macro_tau").mean
+    assert found.summary("ni", "micro_tau").rule == same
+    assert found.summary("ni", "micro_tau").mean == found.summary("ni", "macro_tau").mean
     alone = "the same as Micro τ: one architecture a test domain" if kinds == 1 else ""
-    assert found.of("ni", "arch_tau").rule == alone
+    assert found.summary("ni", "arch_tau").rule == alone
 
 
 def test_with_several_training_domains_the_rule_is_the_paper_s() -> None:
     found = judged(two_kinds())
-    assert found.of("ni", "r2").rule == "other training domains"
-    assert found.of("ni", "micro_tau").rule == found.of("ni", "arch_tau").rule == ""
+    assert found.summary("ni", "r2").rule == "other training domains"
+    assert found.summary("ni", "micro_tau").rule == found.summary("ni", "arch_tau").rule == ""
 
 
 def test_two_training_domains_have_both_rules_and_their_counts() -> None:
     columns = two_kinds()
     columns["trained_on"] = [{"d2": "d1"}.get(name, name) for name in columns["trained_on"]]
-    found = judged(columns).of("ni", "r2")
+    found = judged(columns).summary("ni", "r2")
     assert found.rule == "other architectures (4), other training domains (4)"
 
 
@@ -161,9 +165,9 @@ def test_a_table_of_trained_domains_alone_has_but_id_tau() -> None:
     columns = {name: list(cells) for name, cells in two_kinds().items()}
     own = [j for j in range(72) if columns["trained_on"][j] == columns["tested_on"][j]]
     found = judged({name: [cells[j] for j in own] for name, cells in columns.items()})
-    assert found.of("ni", "id_tau").groups == 6
+    assert found.summary("ni", "id_tau").groups == 6
     for statistic in ("r2", "mae", "macro_tau", "micro_tau", "arch_tau", "cross_domain_tau"):
-        summary = found.of("ni", statistic)
+        summary = found.summary("ni", statistic)
         assert (summary.mean, summary.groups, dict(summary.left_out)) == (None, 0, {})
 
 
@@ -179,10 +183,12 @@ def test_direct_estimates_are_known_by_name_or_as_the_caller_says() -> None:
 
 
 def test_it_is_plain_json() -> None:
-    found = judge(
-        Table.read({**random_columns(3), "converged": [True] * len(random_columns(3)["model"])})
+    found = compare_measures(
+        EvaluationTable.read(
+            {**random_columns(3), "converged": [True] * len(random_columns(3)["model"])}
+        )
     )
-    text = json.dumps([found.to_dict(), list(found.groups())], allow_nan=False)
+    text = json.dumps([found.to_dict(), list(found.group_rows())], allow_nan=False)
     back = json.loads(text)[0]
     assert back["statistics"] == found.rows()
     assert back["evaluations"] == len(found.table)
@@ -192,26 +198,26 @@ def test_it_is_plain_json() -> None:
 def test_what_is_not_there_is_refused_by_name() -> None:
     found = judged(two_kinds())
     with pytest.raises(UnknownName, match=r"^No measure is called 'in'"):
-        found.of("in", "r2")
+        found.summary("in", "r2")
     with pytest.raises(
         UnknownName, match=r"^No statistic is called 'macro'\. Did you mean 'macro_"
     ):
-        found.of("ni", "macro")
+        found.summary("ni", "macro")
     with pytest.raises(UnknownName, match=r"^No architecture of this statistic is called 'k9'"):
-        found.of("ni", "r2", "k9")
+        found.summary("ni", "r2", "k9")
     with pytest.raises(UnknownName, match=r"^No architecture of this statistic is called 'k0'"):
-        found.of("ni", "arch_tau", "k0")
+        found.summary("ni", "arch_tau", "k0")
 
 
 def test_of_one_architecture_it_may_be_named() -> None:
     found = judged({**two_kinds(), "architecture": ["k0"] * 72})
-    assert found.of("ni", "r2", "k0") == found.of("ni", "r2")
+    assert found.summary("ni", "r2", "k0") == found.summary("ni", "r2")
 
 
 def test_a_table_without_measures_is_refused() -> None:
-    table = Table.read(two_kinds(), measures=())
+    table = EvaluationTable.read(two_kinds(), measures=())
     with pytest.raises(InputError, match=r"^The table has no measure to judge\."):
-        judge(table)
+        compare_measures(table)
 
 
 @pytest.mark.parametrize("seed", range(5))

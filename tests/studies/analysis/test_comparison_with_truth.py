@@ -12,14 +12,14 @@ from scipy.stats import siegelslopes
 
 from oodometer.core.errors import UnknownName
 from oodometer.studies.analysis import comparison_with_truth as module
-from oodometer.studies.analysis.comparison_with_truth import against_truth
+from oodometer.studies.analysis.comparison_with_truth import compare_with_truth
 from tests.support.evaluation_rows import known, made, outside, read
 
 
 def test_figures_are_the_literal_ones() -> None:
     rows = made(0, measures=("doc",), gaps=0.3)
     some = known(outside(rows), "doc")
-    found = against_truth(read(rows), "doc")
+    found = compare_with_truth(read(rows), "doc")
     off = [row["doc"] - row["accuracy"] for row in some]
     middle = statistics.mean(row["accuracy"] for row in some)
     around = sum((row["accuracy"] - middle) ** 2 for row in some)
@@ -34,7 +34,7 @@ def test_figures_are_the_literal_ones() -> None:
 
 def test_the_line_is_scipys_repeated_median() -> None:
     rows = made(1, measures=("doc",))
-    found = against_truth(read(rows), "doc")
+    found = compare_with_truth(read(rows), "doc")
     true = [row["accuracy"] for row in outside(rows)]
     peer = siegelslopes([row["doc"] for row in outside(rows)], true, method="separate")
     assert found.line is not None
@@ -45,7 +45,7 @@ def test_estimates_on_a_line_give_that_line_in_spite_of_some_others() -> None:
     rows = made(2, measures=("doc",))
     for j, row in enumerate(rows):
         row["doc"] = 9.0 if j % 3 == 0 else 0.5 * row["accuracy"] + 0.25
-    line = against_truth(read(rows), "doc").line
+    line = compare_with_truth(read(rows), "doc").line
     assert line is not None
     assert (line.slope, line.intercept) == pytest.approx((0.5, 0.25), abs=0.05)
 
@@ -55,7 +55,7 @@ def test_a_point_is_the_mean_over_seeds() -> None:
         {**row, "seed": int(row["model"][1]) // 2, "recipe.depth": int(row["model"][1]) % 2}
         for row in made(3, measures=("doc",))
     ]
-    points = against_truth(read(rows), "doc").points
+    points = compare_with_truth(read(rows), "doc").points
     assert len(points) == len(outside(rows)) / 3
     alike = [r for r in outside(rows)
              if (r["trained_on"], r["tested_on"], r["architecture"]) == ("b", "d", "vgg")]  # fmt: skip
@@ -71,9 +71,9 @@ def test_of_very_many_points_evenly_ranked_ones_make_the_line(
     rows = made(4, measures=("doc",), models=20)
     for row in rows:
         row["doc"] = row["accuracy"] ** 2
-    whole = against_truth(read(rows), "doc")
-    monkeypatch.setattr(module, "POINTS", 60)
-    part = against_truth(read(rows), "doc")
+    whole = compare_with_truth(read(rows), "doc")
+    monkeypatch.setattr(module, "MAX_LINE_POINTS", 60)
+    part = compare_with_truth(read(rows), "doc")
     assert whole.line is not None
     assert part.line is not None
     assert len(part.points) == 240
@@ -84,21 +84,21 @@ def test_of_very_many_points_evenly_ranked_ones_make_the_line(
 
 def test_what_is_not_there_is_none() -> None:
     rows = outside(made(5, measures=("doc",)))
-    two = against_truth(read([dict(row, accuracy=0.25 + (j % 2) / 2)
+    two = compare_with_truth(read([dict(row, accuracy=0.25 + (j % 2) / 2)
                               for j, row in enumerate(rows)]), "doc")  # fmt: skip
     assert two.line is None
     assert two.r2 is not None
-    one = against_truth(read([dict(row, accuracy=0.5) for row in rows]), "doc")
+    one = compare_with_truth(read([dict(row, accuracy=0.5) for row in rows]), "doc")
     assert (one.line, one.r2) == (None, None)
     assert one.mae == pytest.approx(100 * np.mean([abs(row["doc"] - 0.5) for row in rows]))
-    none = against_truth(read([dict(row, doc=math.nan) for row in rows]), "doc")
+    none = compare_with_truth(read([dict(row, doc=math.nan) for row in rows]), "doc")
     assert (none.points, none.mae, none.bias, none.lacking) == ((), None, None, len(rows))
     with pytest.raises(UnknownName, match="No measure is called 'dox'"):
-        against_truth(read(rows), "dox")
+        compare_with_truth(read(rows), "dox")
 
 
 def test_it_is_plain_for_json_and_flat_for_pictures() -> None:
-    found = against_truth(read(made(6, measures=("doc",))), "doc")
+    found = compare_with_truth(read(made(6, measures=("doc",))), "doc")
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert found.line is not None
     assert plain["line"] == {"slope": found.line.slope, "intercept": found.line.intercept}

@@ -17,14 +17,14 @@ from scipy import stats
 from oodometer.core.errors import InputError
 from oodometer.core.softmax_kernels import Floats
 from oodometer.studies.analysis.correlation_matrix import (
-    FEWEST,
-    Kind,
+    MIN_CORRELATION_ROWS,
+    CorrelationKind,
     correlation,
-    correlations,
-    tied,
+    pairwise_correlations,
+    round_means,
 )
 
-KINDS: tuple[Kind, ...] = ("spearman", "pearson")
+KINDS: tuple[CorrelationKind, ...] = ("spearman", "pearson")
 FEW = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0, math.nan])
 TABLES = st.integers(1, 12).flatmap(
     lambda n: st.integers(1, 5).flatmap(lambda v: arrays(np.float64, (n, v), elements=FEW))
@@ -39,7 +39,7 @@ def literal_ranks(values: list[float]) -> list[float]:
     ]
 
 
-def literal(x: list[float], y: list[float], kind: Kind) -> tuple[float, int]:
+def literal(x: list[float], y: list[float], kind: CorrelationKind) -> tuple[float, int]:
     both = [(a, b) for a, b in zip(x, y, strict=True) if math.isfinite(a) and math.isfinite(b)]
     first, second = [a for a, _ in both], [b for _, b in both]
     if len(both) < 3 or len(set(first)) == 1 or len(set(second)) == 1:
@@ -56,26 +56,26 @@ def literal(x: list[float], y: list[float], kind: Kind) -> tuple[float, int]:
 @pytest.mark.parametrize("kind", KINDS)
 @given(table=TABLES)
 @settings(max_examples=150)
-def test_every_cell_is_the_literal_one(kind: Kind, table: Floats) -> None:
-    found = correlations(table, kind=kind)
+def test_every_cell_is_the_literal_one(kind: CorrelationKind, table: Floats) -> None:
+    found = pairwise_correlations(table, kind=kind)
     for i in range(table.shape[1]):
         for j in range(table.shape[1]):
             expected, rows = literal(table[:, i].tolist(), table[:, j].tolist(), kind)
-            assert found.rows[i, j] == rows
+            assert found.n_rows[i, j] == rows
             np.testing.assert_allclose(found.values[i, j], expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_scattered_gaps_and_ties_as_pandas_has_them(kind: Kind) -> None:
+def test_scattered_gaps_and_ties_as_pandas_has_them(kind: CorrelationKind) -> None:
     rng = np.random.default_rng(0)
     table = rng.normal(size=(60, 20)).round(1)
     table[rng.random(table.shape) < 0.3] = np.nan
-    expected = pd.DataFrame(table).corr(method=kind, min_periods=FEWEST).to_numpy()
-    np.testing.assert_allclose(correlations(table, kind=kind).values, expected, atol=1e-12)
+    expected = pd.DataFrame(table).corr(method=kind, min_periods=MIN_CORRELATION_ROWS).to_numpy()
+    np.testing.assert_allclose(pairwise_correlations(table, kind=kind).values, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_column_with_a_column_as_scipy_has_it(kind: Kind) -> None:
+def test_a_column_with_a_column_as_scipy_has_it(kind: CorrelationKind) -> None:
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=40).round(1), rng.normal(size=40).round(1)
     peer: Any = stats.spearmanr if kind == "spearman" else stats.pearsonr
@@ -85,37 +85,44 @@ def test_a_column_with_a_column_as_scipy_has_it(kind: Kind) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @given(first=TABLES, seed=st.integers(0, 5))
 @settings(max_examples=60)
-def test_two_tables_are_a_block_of_one(kind: Kind, first: Floats, seed: int) -> None:
+def test_two_tables_are_a_block_of_one(kind: CorrelationKind, first: Floats, seed: int) -> None:
     rng = np.random.default_rng(seed)
     second = rng.integers(4, size=(len(first), 3)).astype(float)
-    whole = correlations(np.concatenate([first, second], axis=1), kind=kind)
-    block = correlations(first, second, kind=kind)
+    whole = pairwise_correlations(np.concatenate([first, second], axis=1), kind=kind)
+    block = pairwise_correlations(first, second, kind=kind)
     v = first.shape[1]
     np.testing.assert_allclose(block.values, whole.values[:v, v:], atol=1e-12)
-    np.testing.assert_array_equal(block.rows, whole.rows[:v, v:])
+    np.testing.assert_array_equal(block.n_rows, whole.n_rows[:v, v:])
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(table=TABLES, seed=st.integers(0, 5))
 @settings(max_examples=60)
-def test_symmetric_bounded_and_the_same_in_any_order(kind: Kind, table: Floats, seed: int) -> None:
-    found = correlations(table, kind=kind)
+def test_symmetric_bounded_and_the_same_in_any_order(
+    kind: CorrelationKind, table: Floats, seed: int
+) -> None:
+    found = pairwise_correlations(table, kind=kind)
     np.testing.assert_allclose(found.values, found.values.T, atol=1e-12)
     known = found.values[~np.isnan(found.values)]
     assert ((known >= -1) & (known <= 1)).all()
     shuffled = np.random.default_rng(seed).permutation(table)
-    np.testing.assert_allclose(correlations(shuffled, kind=kind).values, found.values, atol=1e-12)
+    np.testing.assert_allclose(
+        pairwise_correlations(shuffled, kind=kind).values, found.values, atol=1e-12
+    )
 
 
 def test_ranks_ignore_monotone_and_lines_ignore_linear_changes() -> None:
     rng = np.random.default_rng(2)
     table = rng.random((30, 4))
-    ranked = correlations(table).values
-    np.testing.assert_array_equal(correlations(np.exp(5 * table)).values, ranked)
-    linear = correlations(table, kind="pearson").values
-    moved = correlations(1e6 * table + 1e3, kind="pearson").values
+    ranked = pairwise_correlations(table).values
+    np.testing.assert_array_equal(pairwise_correlations(np.exp(5 * table)).values, ranked)
+    linear = pairwise_correlations(table, kind="pearson").values
+    moved = pairwise_correlations(1e6 * table + 1e3, kind="pearson").values
     np.testing.assert_allclose(moved, linear, atol=1e-10)
-    assert np.abs(correlations(np.exp(5 * table), kind="pearson").values - linear).max() > 0.01
+    assert (
+        np.abs(pairwise_correlations(np.exp(5 * table), kind="pearson").values - linear).max()
+        > 0.01
+    )
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e-3, 1.0, 1e200])
@@ -138,7 +145,7 @@ def test_a_constant_side_has_no_coefficient_whatever_its_mean_rounds_to() -> Non
 def test_infinite_is_no_answer() -> None:
     x, y = np.array([1.0, 2.0, 3.0, np.inf]), np.array([1.0, 2.0, 3.0, -9.0])
     assert correlation(x, y) == pytest.approx(1.0)
-    assert correlations(x[:, None], y[:, None]).rows.tolist() == [[3]]
+    assert pairwise_correlations(x[:, None], y[:, None]).n_rows.tolist() == [[3]]
 
 
 def test_two_rows_are_too_few_and_none_does_not_warn() -> None:
@@ -152,11 +159,11 @@ def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(
         InputError, match=r"No correlation is called 'spearmen'. Did you mean 'spea"
     ):
-        correlations(np.ones((3, 2)), kind="spearmen")  # type: ignore[arg-type]
+        pairwise_correlations(np.ones((3, 2)), kind="spearmen")  # type: ignore[arg-type]
 
 
 def test_means_keep_twelve_digits_whatever_their_size() -> None:
     means = np.array([[1e-300, 1.7e308, 0.0], [1.000001e-300, 1.6e308, 0.0], [np.nan, 1.0, 0.0]])
-    assert np.allclose(tied(means)[:2], means[:2], rtol=1e-11, atol=0)
-    assert np.isnan(tied(means)[2, 0])
-    assert tied(means)[0, 0] != tied(means)[1, 0]
+    assert np.allclose(round_means(means)[:2], means[:2], rtol=1e-11, atol=0)
+    assert np.isnan(round_means(means)[2, 0])
+    assert round_means(means)[0, 0] != round_means(means)[1, 0]

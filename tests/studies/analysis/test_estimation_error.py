@@ -14,7 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oodometer.core.errors import InputError, UnknownName
-from oodometer.studies.analysis.estimation_error import direct, shift_errors, split
+from oodometer.studies.analysis.estimation_error import (
+    estimation_errors,
+    select_estimates,
+    split_calibration_suffix,
+)
 from tests.support.evaluation_rows import Row, made, outside, read
 
 SHIFTS = {"b": "natural", "c": "synthetic", "d": "synthetic", "a": "natural"}
@@ -44,8 +48,8 @@ def literal(rows: list[Row], name: str, key: tuple[str, ...]) -> dict[int, list[
 @settings(max_examples=20, deadline=None)
 def test_errors_are_the_literal_ones(seed: int, gaps: float) -> None:
     rows = labelled(seed, gaps=gaps)
-    found = shift_errors(read(rows), estimators=["doc", "doc (pre-T)", "gde"])
-    assert found.over == "seed"
+    found = estimation_errors(read(rows), estimators=["doc", "doc (pre-T)", "gde"])
+    assert found.sd_over == "seed"
     assert len(found.cells) == 2 * 2 * 2 * 3
     for cell in found.cells:
         name = cell.estimator + (" (pre-T)" if cell.calibration == "pre-T" else "")
@@ -64,11 +68,11 @@ def test_errors_are_the_literal_ones(seed: int, gaps: float) -> None:
 
 
 def test_calibration_is_told_by_the_name_or_by_its_twin() -> None:
-    cells = shift_errors(read(labelled(0))).cells
+    cells = estimation_errors(read(labelled(0))).cells
     assert {(cell.estimator, cell.calibration) for cell in cells} == {
         ("doc", "post-T"), ("doc", "pre-T"), ("gde", "unsaid"),
     }  # fmt: skip
-    assert split("atc-ne (post-T)") == ("atc-ne", "post-T")
+    assert split_calibration_suffix("atc-ne (post-T)") == ("atc-ne", "post-T")
 
 
 def test_calibration_is_told_by_the_column() -> None:
@@ -78,7 +82,7 @@ def test_calibration_is_told_by_the_column() -> None:
         for j, row in enumerate(outside(made(1, models=8, measures=("doc",))))
     ]
     rows = [dict(row, seed=int(row["model"][1]) % 2) for row in rows]
-    found = [cell for cell in shift_errors(read(rows)).cells if cell.dataset == "a"]
+    found = [cell for cell in estimation_errors(read(rows)).cells if cell.dataset == "a"]
     texts = {"post-T": ("1.37",), "pre-T": ("none", "1"), "unsaid": ("",)}
     assert [cell.calibration for cell in found] == list(texts)
     for cell in found:
@@ -93,8 +97,8 @@ def test_calibration_is_told_by_the_column() -> None:
 
 def test_without_columns_datasets_are_training_sets_and_deviations_over_models() -> None:
     rows = made(2, models=4, measures=("doc",), domains="abc")
-    found = shift_errors(read(rows))
-    assert found.over == "model"
+    found = estimation_errors(read(rows))
+    assert found.sd_over == "model"
     assert {(cell.dataset, cell.shift) for cell in found.cells} == {
         (name, "unnamed") for name in "abc"
     }
@@ -111,7 +115,7 @@ def test_without_columns_datasets_are_training_sets_and_deviations_over_models()
 
 def test_seeds_that_have_no_answer_are_counted() -> None:
     rows = [dict(row, gde=math.nan if row["seed"] == 1 else row["gde"]) for row in labelled(3)]
-    for cell in shift_errors(read(rows), estimators=["gde"]).cells:
+    for cell in estimation_errors(read(rows), estimators=["gde"]).cells:
         assert (cell.mae.groups, cell.mae.left_out) == (2, {"the estimator has no answer": 1})
         assert cell.lacking > 0
 
@@ -120,10 +124,10 @@ def test_models_without_a_seed_count_by_themselves() -> None:
     rows = labelled(7)
     unsaid = [dict(row, seed=None) for row in rows]
     plain = [{key: cell for key, cell in row.items() if key != "seed"} for row in rows]
-    assert shift_errors(read(unsaid)) == shift_errors(read(plain))
+    assert estimation_errors(read(unsaid)) == estimation_errors(read(plain))
     some = [dict(row, seed=None if row["seed"] == 2 else row["seed"]) for row in rows]
     for cell, other in zip(
-        shift_errors(read(some)).cells, shift_errors(read(rows)).cells, strict=True
+        estimation_errors(read(some)).cells, estimation_errors(read(rows)).cells, strict=True
     ):
         # Of two training sets, two models had the third seed.
         assert (other.mae.groups, cell.mae.groups) == (3, 4)
@@ -132,7 +136,7 @@ def test_models_without_a_seed_count_by_themselves() -> None:
 def test_targets_are_those_with_an_estimate() -> None:
     rows = made(6, measures=("doc",), models=2)
     rows = [dict(row, doc=math.nan if row["tested_on"] == "d" else row["doc"]) for row in rows]
-    found = {cell.dataset: cell for cell in shift_errors(read(rows)).cells}
+    found = {cell.dataset: cell for cell in estimation_errors(read(rows)).cells}
     assert {name: cell.targets for name, cell in found.items()} == {"a": 2, "b": 2, "c": 2, "d": 3}
 
 
@@ -142,12 +146,12 @@ def test_row_order_does_not_matter_and_a_shift_of_estimates_adds_up(seed: int, r
     rows = labelled(seed)
     over = [dict(row, doc=row["accuracy"] + 0.125) for row in rows]
     rng.shuffle(over)
-    for cell in shift_errors(read(over), estimators=["doc"]).cells:
+    for cell in estimation_errors(read(over), estimators=["doc"]).cells:
         assert cell.mae.mean == pytest.approx(12.5)
         assert cell.mae.sd == pytest.approx(0.0, abs=1e-9)
     shuffled = random.Random(seed).sample(rows, len(rows))
     for one, other in zip(
-        shift_errors(read(rows)).cells, shift_errors(read(shuffled)).cells, strict=True
+        estimation_errors(read(rows)).cells, estimation_errors(read(shuffled)).cells, strict=True
     ):
         assert (one.dataset, one.estimator, one.n) == (other.dataset, other.estimator, other.n)
         assert one.mae.mean == pytest.approx(other.mae.mean)
@@ -155,16 +159,16 @@ def test_row_order_does_not_matter_and_a_shift_of_estimates_adds_up(seed: int, r
 
 def test_estimators_of_the_package_are_taken_and_others_by_name() -> None:
     rows = [dict(row, ni=0.5) for row in labelled(4)]
-    assert direct(read(rows)) == ["doc", "doc (pre-T)", "gde"]
-    assert direct(read(rows), ["ni"]) == ["ni"]
+    assert select_estimates(read(rows)) == ["doc", "doc (pre-T)", "gde"]
+    assert select_estimates(read(rows), ["ni"]) == ["ni"]
     with pytest.raises(InputError, match=r"None of the measures is an estimator .*: x, y, z. Name"):
-        shift_errors(read(made(0)))
+        estimation_errors(read(made(0)))
     with pytest.raises(UnknownName, match=r"No measure is called 'dox'. Did you mean 'doc'"):
-        shift_errors(read(rows), estimators=["dox"])
+        estimation_errors(read(rows), estimators=["dox"])
 
 
 def test_it_is_plain_for_json_and_flat_for_tables() -> None:
-    found = shift_errors(read(labelled(5, gaps=0.2)))
+    found = estimation_errors(read(labelled(5, gaps=0.2)))
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert plain["over"] == "seed"
     assert plain["cells"][0]["mae"] == found.cells[0].mae.to_dict()

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oodometer.core.errors import InputError
-from oodometer.studies.analysis.evaluation_table import Table
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.measure_noise import signal_to_noise
 
 Columns = dict[str, list[Any]]
@@ -54,13 +54,13 @@ def long(columns: Columns = WIDE, measures: tuple[str, ...] = ("ni", "doc")) -> 
 
 def refusal_of(thing: Any, **options: Any) -> str:
     with pytest.raises(InputError) as caught:
-        Table.read(thing, **options)
+        EvaluationTable.read(thing, **options)
     message = str(caught.value)
     assert "\n" not in message
     return message
 
 
-def as_rows(table: Table) -> list[tuple[Any, ...]]:
+def as_rows(table: EvaluationTable) -> list[tuple[Any, ...]]:
     """The table by names, in an order of its own, NaN as None."""
     found = [
         (
@@ -101,7 +101,7 @@ every_frame = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys()
 
 @every_frame
 def test_a_wide_frame_is_read(make: Callable[[Columns], Any]) -> None:
-    found = Table.read(make(WIDE))
+    found = EvaluationTable.read(make(WIDE))
     assert as_rows(found) == EXPECTED
     assert list(found.measures) == ["ni", "doc"]
     assert list(found.columns) == ["seed", "task", "recipe.width"]
@@ -109,9 +109,9 @@ def test_a_wide_frame_is_read(make: Callable[[Columns], Any]) -> None:
 
 @every_frame
 def test_a_long_frame_is_the_same(make: Callable[[Columns], Any]) -> None:
-    found = Table.read(make(long()), measures=["ni", "doc"])
+    found = EvaluationTable.read(make(long()), measures=["ni", "doc"])
     assert as_rows(found) == EXPECTED
-    assert list(Table.read(make(long())).measures) == ["doc", "ni"]
+    assert list(EvaluationTable.read(make(long())).measures) == ["doc", "ni"]
 
 
 def write_packed(table: Any, path: Path) -> None:
@@ -133,69 +133,79 @@ WRITERS: dict[str, Callable[[Any, Path], object]] = {
 def test_a_file_is_read(tmp_path: Path, name: str, columns: Columns, as_text: bool) -> None:
     WRITERS[name](pa.table(columns), tmp_path / name)
     path: Any = str(tmp_path / name) if as_text else tmp_path / name
-    assert as_rows(Table.read(path, measures=["ni", "doc"])) == EXPECTED
+    assert as_rows(EvaluationTable.read(path, measures=["ni", "doc"])) == EXPECTED
 
 
 def test_row_names_in_a_csv_of_pandas_are_no_measure(tmp_path: Path) -> None:
     pd.DataFrame(WIDE).to_csv(tmp_path / "a.csv")
-    assert list(Table.read(tmp_path / "a.csv").measures) == ["ni", "doc"]
+    assert list(EvaluationTable.read(tmp_path / "a.csv").measures) == ["ni", "doc"]
 
 
 def test_names_are_sorted_and_codes_are_places_in_them() -> None:
-    found = Table.read(WIDE)
+    found = EvaluationTable.read(WIDE)
     assert (found.models, found.architectures) == (("m1", "m2"), ("nin", "vgg"))
     assert found.domains == ("a", "b", "c", "d")
     assert found.trainings == (("a", "b"), ("c",))
-    assert found.own.tolist() == [True, False, False, True]
-    assert found.includes.tolist() == [[True, True, False, False], [False, False, True, False]]
+    assert found.in_distribution.tolist() == [True, False, False, True]
+    assert found.domain_in_training.tolist() == [
+        [True, True, False, False],
+        [False, False, True, False],
+    ]
 
 
 @given(st.permutations(range(4)))
 def test_the_order_of_rows_changes_nothing_else(order: list[int]) -> None:
     shuffled = {name: [cells[j] for j in order] for name, cells in WIDE.items()}
-    found = Table.read(shuffled)
+    found = EvaluationTable.read(shuffled)
     assert as_rows(found) == EXPECTED
-    assert found.models == Table.read(WIDE).models
-    assert found.domains == Table.read(WIDE).domains
+    assert found.models == EvaluationTable.read(WIDE).models
+    assert found.domains == EvaluationTable.read(WIDE).domains
 
 
 def test_a_training_set_is_its_domains_in_any_order_and_each_once() -> None:
     sets = ["b + a", "a +  b + a", "a + ", "a"]
-    found = Table.read({**without("architecture"), "model": list("klmn"), "trained_on": sets})
+    found = EvaluationTable.read(
+        {**without("architecture"), "model": list("klmn"), "trained_on": sets}
+    )
     assert found.trainings == (("a",), ("a", "b"))
     assert found.trained_on.tolist() == [1, 1, 0, 0]
 
 
 def test_without_an_architecture_there_is_one() -> None:
-    found = Table.read(without("architecture"))
+    found = EvaluationTable.read(without("architecture"))
     assert (found.architectures, found.architecture.tolist()) == (("all",), [0] * 4)
 
 
 def test_models_and_domains_may_be_numbers() -> None:
-    found = Table.read(changed(model=[2, 1, 2, 1], tested_on=[1, 1, 4, 3]))
+    found = EvaluationTable.read(changed(model=[2, 1, 2, 1], tested_on=[1, 1, 4, 3]))
     assert (found.models, found.domains) == (("1", "2"), ("1", "3", "4", "a", "b", "c"))
 
 
 def test_some_rows_are_taken_by_marks_or_by_places() -> None:
-    table = Table.read(WIDE)
+    table = EvaluationTable.read(WIDE)
     for keep in (np.array([False, True, False, True]), np.array([1, 3])):
-        found = table.rows(keep)
+        found = table.select_rows(keep)
         assert as_rows(found) == [row for row in EXPECTED if row[0] == "m1"]
         assert (found.models, found.domains) == (table.models, table.domains)
-    assert len(table.rows(np.array([], dtype=np.int64))) == 0
+    assert len(table.select_rows(np.array([], dtype=np.int64))) == 0
 
 
 @pytest.mark.parametrize("columns", [WIDE, long()], ids=["wide", "long"])
 def test_only_the_measures_asked_for_are_taken(columns: Columns) -> None:
-    assert list(Table.read(columns, measures=["doc"]).measures) == ["doc"]
-    assert Table.read(columns, measures=()).measures == {}
-    assert len(Table.read(columns, measures=())) == 4
+    assert list(EvaluationTable.read(columns, measures=["doc"]).measures) == ["doc"]
+    assert EvaluationTable.read(columns, measures=()).measures == {}
+    assert len(EvaluationTable.read(columns, measures=())) == 4
 
 
 def test_a_text_column_that_is_not_asked_for_does_no_harm() -> None:
     mixed = changed(note=["1", "two", "3", "4"])
-    assert list(Table.read(mixed, measures=["ni"]).measures) == ["ni"]
-    assert Table.read(changed(note=["x", "two", "", None])).columns["note"] == ("x", "two", "", "")
+    assert list(EvaluationTable.read(mixed, measures=["ni"]).measures) == ["ni"]
+    assert EvaluationTable.read(changed(note=["x", "two", "", None])).columns["note"] == (
+        "x",
+        "two",
+        "",
+        "",
+    )
 
 
 @pytest.mark.parametrize(
@@ -203,14 +213,14 @@ def test_a_text_column_that_is_not_asked_for_does_no_harm() -> None:
 )
 def test_models_that_did_not_converge_are_left_out_and_counted(said: list[Any]) -> None:
     for columns in (changed(converged=said), long(changed(converged=said))):
-        found = Table.read(columns)
+        found = EvaluationTable.read(columns)
         assert found.left_out == {"not converged": 1}
         assert len(found) == 3
         assert ("m1", "a") not in {(row[0], row[3]) for row in as_rows(found)}
 
 
 def test_where_all_converged_nothing_is_left_out() -> None:
-    assert Table.read(changed(converged=[True] * 4)).left_out == {}
+    assert EvaluationTable.read(changed(converged=[True] * 4)).left_out == {}
     assert refusal_of(changed(converged=[False] * 4)) == (
         "No row is left: converged is false in all 4. Give models that converged, or leave the "
         "column out."
@@ -223,7 +233,7 @@ def test_where_all_converged_nothing_is_left_out() -> None:
 def test_a_measure_that_lacks_an_evaluation_has_no_answer_there() -> None:
     full = long()
     some = {name: cells[:5] for name, cells in full.items()}  # all four of ni, one of doc
-    found = Table.read(some)
+    found = EvaluationTable.read(some)
     assert len(found) == 4
     assert np.isnan(found.measures["doc"]).sum() == 3
 
@@ -231,7 +241,7 @@ def test_a_measure_that_lacks_an_evaluation_has_no_answer_there() -> None:
 def test_an_accuracy_may_stand_in_one_row_of_an_evaluation_alone() -> None:
     once = long()
     once["accuracy"] = [None] * 4 + once["accuracy"][4:]
-    assert as_rows(Table.read(once, measures=["ni", "doc"])) == EXPECTED
+    assert as_rows(EvaluationTable.read(once, measures=["ni", "doc"])) == EXPECTED
 
 
 def test_rows_of_one_evaluation_that_disagree_are_refused() -> None:
@@ -367,7 +377,7 @@ def test_a_model_that_was_measured_again_is_a_model_each_time() -> None:
     }  # fmt: skip
     long = {name: rows[name] for name in rows if name != "ni"}
     for read in (rows, {**long, "measure": ["ni"] * 5, "value": rows["ni"]}):
-        table = Table.read(read)
+        table = EvaluationTable.read(read)
         assert table.models == (
             "m (replicate 0)", "m (replicate 1)", "n (replicate 0)", "n (replicate 1)", "o",
         )  # fmt: skip
@@ -376,7 +386,9 @@ def test_a_model_that_was_measured_again_is_a_model_each_time() -> None:
         assert noise.groups == 2
         assert noise.mean == pytest.approx((2 / 2**0.5 + 5.25 / 0.125**0.5) / 2)
     with pytest.raises(InputError, match=r"'m \(replicate 0\)' on 'b' stands twice"):
-        Table.read({**rows, "replicate": [0, 0, 0, 1, 0], "model": ["m", "m", "m", "m", "o"]})
+        EvaluationTable.read(
+            {**rows, "replicate": [0, 0, 0, 1, 0], "model": ["m", "m", "m", "m", "o"]}
+        )
 
 
 def test_replicates_that_have_names_of_their_own_keep_them() -> None:
@@ -384,6 +396,6 @@ def test_replicates_that_have_names_of_their_own_keep_them() -> None:
         "model": ["m", "n"], "trained_on": ["a"] * 2, "tested_on": ["b"] * 2,
         "accuracy": [0.5, 0.7], "ni": [1.0, 2.0], "replicate": [0, 1],
     }  # fmt: skip
-    table = Table.read(rows)
+    table = EvaluationTable.read(rows)
     assert table.models == ("m", "n")
     assert "recipe.model" not in table.columns

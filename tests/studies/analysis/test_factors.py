@@ -13,9 +13,14 @@ from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 from statsmodels.multivariate.factor_rotation import rotate_factors
 
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.softmax_kernels import Floats
-from oodometer.studies.analysis.factors import capped, factor_analysis, orthomax, table_factors
+from oodometer.studies.analysis.factors import (
+    cap_nll,
+    factor_analysis,
+    orthomax,
+    table_factor_analysis,
+)
 from tests.support.id_ood_rows import role_value, rows_of, table_of
 
 ROTATIONS = ("varimax", "quartimax", "equamax")
@@ -163,9 +168,13 @@ def test_laws_of_the_analysis(seed: int) -> None:
     assert found.eigenvalues.sum() == pytest.approx(6)
     assert (np.diff(found.eigenvalues) <= 1e-12).all()
     kept = found.loadings.shape[1]
-    assert found.shares().sum() == pytest.approx(found.eigenvalues[:kept].sum() / 6)
+    assert found.explained_variance_ratio().sum() == pytest.approx(
+        found.eigenvalues[:kept].sum() / 6
+    )
     for rotation in ROTATIONS:
-        assert found.shares(rotation).sum() == pytest.approx(found.shares().sum())
+        assert found.explained_variance_ratio(rotation).sum() == pytest.approx(
+            found.explained_variance_ratio().sum()
+        )
         squares = (found.rotations[rotation] ** 2).sum(axis=1)
         np.testing.assert_allclose(squares, found.communalities, atol=1e-9)
     moved = factor_analysis(table[::-1] * np.arange(1, 7) * 1e3 + 5, names)
@@ -179,8 +188,8 @@ def test_rows_with_gaps_and_columns_without_values_are_left_out_and_told() -> No
     gappy[[3, 7], [0, 4]] = np.nan, np.inf
     found = factor_analysis(gappy, [*"abcdefghi", "none"])
     whole = factor_analysis(np.delete(table, [3, 7], axis=0), list("abcdefghi"))
-    assert (found.rows, found.left_out, found.empty) == (78, 2, ("none",))
-    assert (whole.rows, whole.left_out, whole.empty) == (78, 0, ())
+    assert (found.n_rows, found.left_out, found.empty_columns) == (78, 2, ("none",))
+    assert (whole.n_rows, whole.left_out, whole.empty_columns) == (78, 0, ())
     np.testing.assert_array_equal(found.loadings, whole.loadings)
     assert found.names == whole.names
     text = json.dumps(found.to_dict(), allow_nan=False)
@@ -202,12 +211,14 @@ def test_what_can_not_be_analysed_is_refused() -> None:
     with pytest.raises(InputError, match=message):
         factor_analysis(table, list("abcdefghi"))
     table[1:, 4] = np.nan
-    with pytest.raises(NoAnswer, match=r"there are 1 of 80; 'e' lacks 79. Leave such columns out"):
+    with pytest.raises(
+        NotApplicable, match=r"there are 1 of 80; 'e' lacks 79. Leave such columns out"
+    ):
         factor_analysis(table, list("abcdefghi"))
-    with pytest.raises(NoAnswer, match="there are 0 of 4"):
+    with pytest.raises(NotApplicable, match="there are 0 of 4"):
         factor_analysis(np.full((4, 2), np.nan), ["a", "b"])
     with pytest.raises(InputError, match=r"No rotation is called 'varimx'. Did you mean 'varimax'"):
-        factor_analysis(made_table(2), list("abcdefghi")).shares("varimx")
+        factor_analysis(made_table(2), list("abcdefghi")).explained_variance_ratio("varimx")
 
 
 # Of a table -----------------------------------------------------------------------------------
@@ -224,9 +235,9 @@ def test_factors_of_a_table_are_those_of_the_literal_matrix() -> None:
     literal = [[role_value(small, model, name, role, None) for role, name in names]
                for model in table.models]  # fmt: skip
     expected = factor_analysis(np.array(literal), [" ".join(name) for name in names])
-    found = table_factors(table)
+    found = table_factor_analysis(table)
     assert found.names == expected.names
-    assert (found.rows, found.left_out) == (expected.rows, expected.left_out)
+    assert (found.n_rows, found.left_out) == (expected.n_rows, expected.left_out)
     assert found.left_out > 0
     np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, atol=1e-9)
     np.testing.assert_allclose(found.loadings, expected.loadings, atol=1e-6)
@@ -235,13 +246,13 @@ def test_factors_of_a_table_are_those_of_the_literal_matrix() -> None:
 def test_a_metric_that_is_not_there_for_corrupted_data_is_named() -> None:
     rows = rows_of(0, levels=1000)
     rows = [{**row, "ece": math.nan if "/" in row["tested_on"] else row["ece"]} for row in rows]
-    found = table_factors(table_of(rows), metrics=["ece"])
-    assert found.empty == ("ID corrupted ece",)
+    found = table_factor_analysis(table_of(rows), metrics=["ece"])
+    assert found.empty_columns == ("ID corrupted ece",)
     assert found.names == ("ID error", "ID ece", "ID corrupted error", "OOD error", "OOD ece")
 
 
 @given(st.floats(0, 1e10))
 def test_capped_likelihoods_keep_their_order_and_stay_below_ten(nll: float) -> None:
-    low, high = capped(np.array([nll, nll + 0.1]))
+    low, high = cap_nll(np.array([nll, nll + 0.1]))
     assert 0 <= low <= high <= 10
     assert low == pytest.approx(10 * (1 - math.exp(-nll / 10)), abs=1e-9)

@@ -6,24 +6,30 @@ import numpy as np
 import pytest
 
 from oodometer.core.softmax_kernels import Floats
-from oodometer.studies.analysis.evaluation_table import Table
-from oodometer.studies.analysis.grouped_scores import ANSWERED, FEW, SAME_ACCURACY, Groups, Scores
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.grouped_scores import (
+    CONSTANT_ACCURACY,
+    HAS_VALUE,
+    TOO_FEW_VALUES,
+    GroupedScores,
+    RowGroups,
+)
 from tests.support.evaluation_tables import random_columns
 
 
-def scores_of(values: Floats, reasons: list[int], rules: tuple[str, ...] = ()) -> Scores:
+def scores_of(values: Floats, reasons: list[int], rules: tuple[str, ...] = ()) -> GroupedScores:
     keys = {"tested_on": np.arange(len(values))}
-    made = Groups(np.arange(len(values)), np.arange(len(values)), keys)
+    made = RowGroups(np.arange(len(values)), np.arange(len(values)), keys)
     n = np.full((1, len(values)), 9)
-    return Scores("id_tau", ("ni",), made, n, values[None], np.array([reasons]), rules)
+    return GroupedScores("id_tau", ("ni",), made, n, values[None], np.array([reasons]), rules)
 
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("by", [("tested_on",), ("architecture", "trained_on", "tested_on")])
 def test_groups_are_those_of_a_loop(seed: int, by: tuple[str, ...]) -> None:
-    table = Table.read(random_columns(seed))
-    where = ~table.own
-    found = Groups.of(table, by, where)
+    table = EvaluationTable.read(random_columns(seed))
+    where = ~table.in_distribution
+    found = RowGroups.from_columns(table, by, where)
     expected: dict[tuple[int, ...], list[int]] = {}
     for row in np.flatnonzero(where):
         expected.setdefault(tuple(getattr(table, name)[row] for name in by), []).append(int(row))
@@ -36,8 +42,8 @@ def test_groups_are_those_of_a_loop(seed: int, by: tuple[str, ...]) -> None:
 
 
 def test_no_row_makes_no_group() -> None:
-    table = Table.read(random_columns(0))
-    found = Groups.of(table, ("tested_on",), np.zeros(len(table), dtype=np.bool_))
+    table = EvaluationTable.read(random_columns(0))
+    found = RowGroups.from_columns(table, ("tested_on",), np.zeros(len(table), dtype=np.bool_))
     assert (len(found), list(found)) == (0, [])
 
 
@@ -54,7 +60,7 @@ def test_no_row_makes_no_group() -> None:
 def test_means_and_deviations_are_taken_as_in_the_paper(
     of_paper: list[float], mean: float, sd: float
 ) -> None:
-    found = scores_of(np.array(of_paper), [ANSWERED] * len(of_paper))
+    found = scores_of(np.array(of_paper), [HAS_VALUE] * len(of_paper))
     summary = found.summary(0, np.ones(len(of_paper), dtype=np.bool_))
     assert summary.mean == pytest.approx(mean, abs=6e-4)
     assert summary.sd == pytest.approx(sd, abs=6e-4)
@@ -62,7 +68,9 @@ def test_means_and_deviations_are_taken_as_in_the_paper(
 
 def test_groups_without_an_answer_are_counted_by_reason() -> None:
     values = np.array([0.5, np.nan, np.nan, np.nan, 0.7])
-    found = scores_of(values, [ANSWERED, FEW, SAME_ACCURACY, FEW, ANSWERED])
+    found = scores_of(
+        values, [HAS_VALUE, TOO_FEW_VALUES, CONSTANT_ACCURACY, TOO_FEW_VALUES, HAS_VALUE]
+    )
     every = np.ones(5, dtype=np.bool_)
     summary = found.summary(0, every)
     assert summary.mean == pytest.approx(0.6)
@@ -75,7 +83,7 @@ def test_groups_without_an_answer_are_counted_by_reason() -> None:
 
 
 def test_rules_are_named_and_counted_where_there_are_several() -> None:
-    found = scores_of(np.ones(3), [ANSWERED] * 3, ("a", "b", "b"))
+    found = scores_of(np.ones(3), [HAS_VALUE] * 3, ("a", "b", "b"))
     assert found.summary(0, np.array([True, True, True])).rule == "b (2), a (1)"
     assert found.summary(0, np.array([False, True, True])).rule == "b"
     assert found.summary(0, np.array([False, False, False])).rule == ""

@@ -10,9 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oodometer.core.errors import InputError, NoAnswer
-from oodometer.studies.analysis.evaluation_table import Table
-from oodometer.studies.analysis.id_ood_pairs import ROLES, UNNAMED, by_model, metrics_of, pairs
+from oodometer.core.errors import InputError, NotApplicable
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.id_ood_pairs import (
+    DOMAIN_ROLES,
+    UNNAMED_LABEL,
+    find_pairs,
+    model_means_by_role,
+    select_metrics,
+)
 from tests.support.id_ood_rows import Row, literal_pairs, role, role_value, rows_of, table_of
 
 
@@ -21,13 +27,13 @@ from tests.support.id_ood_rows import Row, literal_pairs, role, role_value, rows
 def test_every_value_is_the_literal_one(seed: int, gaps: float) -> None:
     rows = rows_of(seed, models=3, gaps=gaps)
     table = table_of(rows)
-    found = pairs(table, metrics_of(table))
+    found = find_pairs(table, select_metrics(table))
     assert found.quantities == ("error", "nll", "ece")
     # Training sets are sorted by name: photo + sketch stays, and sketch + photo would be it.
     assert [(pair.training, pair.target) for pair in found.pairs] == literal_pairs(rows)
     for pair in found.pairs:
         models = [table.models[code] for code in pair.models]
-        for wanted in ROLES:
+        for wanted in DOMAIN_ROLES:
             expected = [
                 [
                     role_value(rows, model, metric, wanted, pair.target)
@@ -43,7 +49,7 @@ def test_every_value_is_the_literal_one(seed: int, gaps: float) -> None:
 def test_means_of_a_model_are_the_literal_ones(seed: int, gaps: float) -> None:
     rows = rows_of(seed, models=3, gaps=gaps)
     table = table_of(rows)
-    found = by_model(table, metrics_of(table))
+    found = model_means_by_role(table, select_metrics(table))
     assert list(found) == ["ID", "ID corrupted", "OOD"]
     for wanted, values in found.items():
         expected = [
@@ -56,13 +62,13 @@ def test_means_of_a_model_are_the_literal_ones(seed: int, gaps: float) -> None:
 def test_tasks_shifts_and_the_rest_of_a_pair() -> None:
     rows = rows_of(0)
     table = table_of(rows)
-    found = pairs(table, metrics_of(table))
+    found = find_pairs(table, select_metrics(table))
     by_name = {(pair.training, pair.target): pair for pair in found.pairs}
     pair = by_name["photo + sketch", "art"]
-    assert (pair.task, pair.shift, pair.id_domains) == ("photos", "real → artificial", 2)
+    assert (pair.task, pair.shift, pair.n_id_domains) == ("photos", "real → artificial", 2)
     assert by_name["art", "photo"].shift == "artificial → real"
     assert by_name["web", "news"].task == "words"
-    assert by_name["web", "news"].id_domains == 1
+    assert by_name["web", "news"].n_id_domains == 1
     lost = sum(1 for row in rows if role(row, None) == "none")
     assert lost > 0
     assert found.left_out == {"corrupted domains that the model was not trained on": lost}
@@ -70,7 +76,9 @@ def test_tasks_shifts_and_the_rest_of_a_pair() -> None:
 
 def test_held_out_domains_are_of_the_same_task() -> None:
     table = small(task=["s", "s", "t", "t"])
-    found = {pair.target: pair.values["held-out OOD"] for pair in pairs(table, errors(table)).pairs}
+    found = {
+        pair.target: pair.values["held-out OOD"] for pair in find_pairs(table, errors(table)).pairs
+    }
     assert np.isnan(found["b"]).all()
     np.testing.assert_allclose(found["c"], [[0.6]])
 
@@ -84,35 +92,37 @@ def test_a_domain_that_few_models_have_is_not_asked_of_any() -> None:
     # c is known of three of four, so the fourth has no mean; d of one of four, so it is not asked.
     rows = [row for row in rows if (row["tested_on"], row["model"]) != ("c", "m3")]
     rows = [row for row in rows if row["tested_on"] != "d" or row["model"] == "m0"]
-    table = Table.read({name: [row[name] for row in rows] for name in rows[0]}, measures=())
-    values = by_model(table, {"accuracy": table.accuracy})["OOD"][:, 0]
+    table = EvaluationTable.read(
+        {name: [row[name] for row in rows] for name in rows[0]}, measures=()
+    )
+    values = model_means_by_role(table, {"accuracy": table.accuracy})["OOD"][:, 0]
     np.testing.assert_allclose(values, [0.15, 0.15, 0.15, math.nan])
 
 
-def small(**columns: Any) -> Table:
+def small(**columns: Any) -> EvaluationTable:
     plain = {"model": ["m"] * 4, "trained_on": ["a"] * 4, "tested_on": ["a", "b", "c", "d"]}
-    return Table.read({**plain, "accuracy": [0.9, 0.7, 0.5, 0.4], **columns}, measures=())
+    return EvaluationTable.read({**plain, "accuracy": [0.9, 0.7, 0.5, 0.4], **columns}, measures=())
 
 
-def errors(table: Table) -> dict[str, Any]:
-    return metrics_of(table, ())
+def errors(table: EvaluationTable) -> dict[str, Any]:
+    return select_metrics(table, ())
 
 
 def test_without_columns_there_is_one_task_and_one_shift() -> None:
-    found = pairs(small(), errors(small())).pairs
-    assert {(pair.task, pair.shift) for pair in found} == {(UNNAMED, UNNAMED)}
-    empty = pairs(small(task=["s", None, None, None]), errors(small())).pairs
-    assert {pair.task for pair in empty} == {UNNAMED}
+    found = find_pairs(small(), errors(small())).pairs
+    assert {(pair.task, pair.shift) for pair in found} == {(UNNAMED_LABEL, UNNAMED_LABEL)}
+    empty = find_pairs(small(task=["s", None, None, None]), errors(small())).pairs
+    assert {pair.task for pair in empty} == {UNNAMED_LABEL}
 
 
 def test_a_name_that_only_looks_corrupted_is_a_domain() -> None:
     table = small(tested_on=["a", "x/y-1", "a/b", "a/fog-3"])
-    assert [pair.target for pair in pairs(table, errors(table)).pairs] == ["a/b", "x/y-1"]
+    assert [pair.target for pair in find_pairs(table, errors(table)).pairs] == ["a/b", "x/y-1"]
 
 
 def test_one_that_was_trained_on_corrupted_images_has_them_as_its_own() -> None:
     table = small(trained_on=["a/fog-3"] * 4, tested_on=["a/fog-3", "a", "a/fog-1", "c"])
-    found = pairs(table, errors(table))
+    found = find_pairs(table, errors(table))
     assert [pair.target for pair in found.pairs] == ["a", "c"]
     np.testing.assert_allclose(found.pairs[0].values["ID"], [[0.1]])
     assert sum(found.left_out.values()) == 1
@@ -120,10 +130,10 @@ def test_one_that_was_trained_on_corrupted_images_has_them_as_its_own() -> None:
 
 def test_own_domains_are_no_corruptions_and_count_where_they_were_tested() -> None:
     table = small(trained_on=["a + a/fog-3 + z"] * 4, tested_on=["a", "a/fog-3", "a/fog-1", "d"])
-    pair = pairs(table, errors(table)).pairs[0]
+    pair = find_pairs(table, errors(table)).pairs[0]
     np.testing.assert_allclose(pair.values["ID"], [[0.2]])
     np.testing.assert_allclose(pair.values["ID corrupted"], [[0.5]])
-    assert pair.id_domains == 2
+    assert pair.n_id_domains == 2
 
 
 def test_a_pair_of_two_tasks_is_refused() -> None:
@@ -134,24 +144,24 @@ def test_a_pair_of_two_tasks_is_refused() -> None:
         "accuracy": [0.9, 0.7, 0.5, 0.4],
         "task": ["s", "s", "s", "t"],
     }
-    table = Table.read(columns, measures=())
+    table = EvaluationTable.read(columns, measures=())
     message = r"trained on 'a' and tested on 'b' have the task 's' and 't'; a pair has one"
     with pytest.raises(InputError, match=message):
-        pairs(table, errors(table))
+        find_pairs(table, errors(table))
 
 
 def test_without_an_ood_domain_there_is_no_answer() -> None:
-    table = small().rows(np.array([0]))
-    with pytest.raises(NoAnswer, match="there is no pair of an ID and an OOD domain"):
-        pairs(table, errors(table))
+    table = small().select_rows(np.array([0]))
+    with pytest.raises(NotApplicable, match="there is no pair of an ID and an OOD domain"):
+        find_pairs(table, errors(table))
 
 
 def test_error_comes_from_the_accuracy_and_other_names_must_be_known() -> None:
     table = table_of(rows_of(0, models=1))
-    assert list(metrics_of(table, ["ece", "error"])) == ["error", "ece"]
-    np.testing.assert_array_equal(metrics_of(table)["error"], 1 - table.accuracy)
+    assert list(select_metrics(table, ["ece", "error"])) == ["error", "ece"]
+    np.testing.assert_array_equal(select_metrics(table)["error"], 1 - table.accuracy)
     with pytest.raises(InputError, match=r"No metric is called 'ecee'. Did you mean 'ece'?"):
-        metrics_of(table, ["ecee"])
+        select_metrics(table, ["ecee"])
 
 
 def test_equal_means_are_not_told_apart_by_the_last_bit() -> None:
@@ -160,8 +170,8 @@ def test_equal_means_are_not_told_apart_by_the_last_bit() -> None:
         "model": ["m"] * 3 + ["n"] * 3, "trained_on": ["a"] * 6, "tested_on": [*"bcd"] * 2,
         "accuracy": [0.1, 0.2, 0.5, 0.3, 0.0, 0.5],
     }  # fmt: skip
-    table = Table.read(rows, measures=())
-    found = {one.target: one for one in pairs(table, {"accuracy": table.accuracy}).pairs}["d"]
+    table = EvaluationTable.read(rows, measures=())
+    found = {one.target: one for one in find_pairs(table, {"accuracy": table.accuracy}).pairs}["d"]
     first, second = found.values["held-out OOD"][:, 0]
     assert first == second
     assert first == pytest.approx(0.15, abs=1e-12)

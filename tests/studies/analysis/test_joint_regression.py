@@ -15,8 +15,14 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import mean_absolute_error, r2_score
 
-from oodometer.core.errors import InputError, NoAnswer, UnknownName
-from oodometer.studies.analysis.joint_regression import ALL, ONE, TWO, Trial, joint
+from oodometer.core.errors import InputError, NotApplicable, UnknownName
+from oodometer.studies.analysis.joint_regression import (
+    ALL_MEASURES,
+    BEST_ONE,
+    BEST_TWO,
+    RegressionTrial,
+    fit_joint_regressions,
+)
 from tests.support.evaluation_rows import Row, known, made, outside, rank_correlation, read
 
 NAMES = ("x", "y", "z")
@@ -64,12 +70,12 @@ def best_alone(rows: list[Row], domain: str) -> str:
 def test_figures_are_the_literal_ones(seed: int, gaps: float) -> None:
     rows = made(seed, models=4, gaps=gaps)
     some = known(outside(rows), *NAMES)
-    found = joint(read(rows))
-    assert (found.evaluations, found.lacking) == (len(some), len(outside(rows)) - len(some))
-    for taken in (ONE, ALL):
+    found = fit_joint_regressions(read(rows))
+    assert (found.n_evaluations, found.n_incomplete) == (len(some), len(outside(rows)) - len(some))
+    for taken in (BEST_ONE, ALL_MEASURES):
         for trial in found.regressions[taken].environments:
             assert trial.environment is not None
-            names = [best_alone(some, trial.environment)] if taken == ONE else NAMES
+            names = [best_alone(some, trial.environment)] if taken == BEST_ONE else NAMES
             assert list(trial.weights) == list(names)
             figures = literal(some, names, trial.environment)
             assert figures == pytest.approx(
@@ -81,7 +87,7 @@ def test_figures_are_the_literal_ones(seed: int, gaps: float) -> None:
 
 def test_together_is_fitted_and_tested_on_all() -> None:
     rows = outside(informed(0))
-    trial = joint(read(rows)).regressions[ALL].together
+    trial = fit_joint_regressions(read(rows)).regressions[ALL_MEASURES].pooled
     x, y = [[row[name] for name in NAMES] for row in rows], [1 - row["accuracy"] for row in rows]
     predicted = LinearRegression().fit(x, y).predict(x)
     assert trial.environment is None
@@ -91,16 +97,16 @@ def test_together_is_fitted_and_tested_on_all() -> None:
 
 
 def test_two_measures_that_tell_the_error_together_gain_over_one() -> None:
-    found = joint(read(informed(1)))
-    for trial in found.regressions[TWO].environments:
+    found = fit_joint_regressions(read(informed(1)))
+    for trial in found.regressions[BEST_TWO].environments:
         assert set(trial.weights) == {"x", "y"}
     for figure in ("r2", "spearman", "mae"):
-        two, one = (found.regressions[taken] for taken in (TWO, ONE))
+        two, one = (found.regressions[taken] for taken in (BEST_TWO, BEST_ONE))
         gains = [
             (getattr(a, figure) - getattr(b, figure)) * (-1 if figure == "mae" else 1)
             for a, b in zip(two.environments, one.environments, strict=True)
         ]
-        spread = found.gain(figure, taken=TWO)
+        spread = found.gain(figure, subset=BEST_TWO)
         assert spread.mean == pytest.approx(statistics.mean(gains))
         assert spread.sd == pytest.approx(statistics.stdev(gains))
         assert min(gains) > 0
@@ -112,11 +118,11 @@ def test_nothing_is_known_of_the_environment_left_out() -> None:
     rng = random.Random(0)
     changed = [dict(row, accuracy=rng.random()) if row["tested_on"] == "b" else row for row in rows]
 
-    def of_b(some: list[Row], taken: str) -> Trial:
-        trials = joint(read(some)).regressions[taken].environments
+    def of_b(some: list[Row], taken: str) -> RegressionTrial:
+        trials = fit_joint_regressions(read(some)).regressions[taken].environments
         return next(trial for trial in trials if trial.environment == "b")
 
-    for taken in (ONE, TWO, ALL):
+    for taken in (BEST_ONE, BEST_TWO, ALL_MEASURES):
         assert of_b(rows, taken).weights == of_b(changed, taken).weights
         assert of_b(rows, taken).mae != of_b(changed, taken).mae
 
@@ -125,15 +131,18 @@ def test_standards_are_learned_where_it_is_fitted() -> None:
     """A measure that is far off in the environment left out predicts far-off errors there."""
     rows = informed(3, noise=0.0)
     moved = [dict(row, x=row["x"] + 10) if row["tested_on"] == "c" else row for row in rows]
-    trials = {t.environment: t for t in joint(read(moved)).regressions[ALL].environments}
+    trials = {
+        t.environment: t
+        for t in fit_joint_regressions(read(moved)).regressions[ALL_MEASURES].environments
+    }
     assert trials["c"].mae == pytest.approx(500, rel=1e-6)
     assert trials["c"].spearman == pytest.approx(1.0)
 
 
 def test_collinear_measures_are_said_and_cost_nothing() -> None:
     rows = [dict(row, z=row["x"] + row["y"]) for row in informed(4)]
-    found = joint(read(rows)).regressions[ALL]
-    pair = joint(read(rows), measures=["x", "y"]).regressions[ALL]
+    found = fit_joint_regressions(read(rows)).regressions[ALL_MEASURES]
+    pair = fit_joint_regressions(read(rows), measures=["x", "y"]).regressions[ALL_MEASURES]
     for trial, other in zip(found.environments, pair.environments, strict=True):
         assert trial.notes == (
             "3 measures are worth 2: of equal fits, that with the smallest weights",
@@ -144,55 +153,61 @@ def test_collinear_measures_are_said_and_cost_nothing() -> None:
 
 def test_figures_that_are_not_there_are_counted() -> None:
     rows = [dict(row, accuracy=0.5) if row["tested_on"] == "a" else row for row in informed(5)]
-    found = joint(read(rows))
-    assert found.regressions[ALL].mean("r2").left_out == {"no r2 in the environment": 1}
-    assert found.regressions[ALL].mean("mae").groups == 4
+    found = fit_joint_regressions(read(rows))
+    assert found.regressions[ALL_MEASURES].mean("r2").left_out == {"no r2 in the environment": 1}
+    assert found.regressions[ALL_MEASURES].mean("mae").groups == 4
     assert found.gain("spearman").left_out == {"no spearman of one of the two": 1}
-    flat = joint(read([dict(row, accuracy=0.25) for row in rows]))
-    assert flat.regressions[ALL].mean("spearman").mean is None
-    assert flat.regressions[ALL].mean("mae").mean == pytest.approx(0.0)
+    flat = fit_joint_regressions(read([dict(row, accuracy=0.25) for row in rows]))
+    assert flat.regressions[ALL_MEASURES].mean("spearman").mean is None
+    assert flat.regressions[ALL_MEASURES].mean("mae").mean == pytest.approx(0.0)
 
 
 def test_a_measure_of_few_answers_is_left_out_by_name() -> None:
     rows = informed(6)
     for j, row in enumerate(outside(rows)):
         row["z"] = math.nan if j % 3 else row["z"]
-    found = joint(read(rows))
+    found = fit_joint_regressions(read(rows))
     assert found.measures == ("x", "y")
     assert found.left_out == {"z": "it has answers for 20 of 60 evaluations"}
-    assert (found.evaluations, found.lacking) == (60, 0)
-    assert set(found.regressions) == {ONE, ALL}
+    assert (found.n_evaluations, found.n_incomplete) == (60, 0)
+    assert set(found.regressions) == {BEST_ONE, ALL_MEASURES}
     with pytest.raises(UnknownName, match="No regression is called 'two'"):
-        found.gain("r2", taken=TWO)
+        found.gain("r2", subset=BEST_TWO)
 
 
 def test_row_order_and_units_do_not_matter() -> None:
     rows = informed(7)
     changed = [dict(row, x=5 - 1000 * row["x"]) for row in random.Random(0).sample(rows, len(rows))]
-    before, after = joint(read(rows)), joint(read(changed))
-    for taken in (ONE, TWO, ALL):
+    before, after = fit_joint_regressions(read(rows)), fit_joint_regressions(read(changed))
+    for taken in (BEST_ONE, BEST_TWO, ALL_MEASURES):
         assert after.regressions[taken].mean("r2").mean == pytest.approx(
             before.regressions[taken].mean("r2").mean
         )
 
 
 def test_it_is_plain_for_json_and_flat_for_tables() -> None:
-    found = joint(read(informed(8)))
+    found = fit_joint_regressions(read(informed(8)))
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert [one["taken"] for one in plain["regressions"]] == [ONE, TWO, ALL]
-    assert set(plain["gains"]) == {TWO, ALL}
-    assert plain["regressions"][2]["mae"] == found.regressions[ALL].mean("mae").to_dict()
+    assert [one["taken"] for one in plain["regressions"]] == [BEST_ONE, BEST_TWO, ALL_MEASURES]
+    assert set(plain["gains"]) == {BEST_TWO, ALL_MEASURES}
+    assert plain["regressions"][2]["mae"] == found.regressions[ALL_MEASURES].mean("mae").to_dict()
     rows = found.rows()
     assert len(rows) == 15
-    assert (rows[0]["taken"], rows[0]["environment"], rows[-1]["environment"]) == (ONE, None, "d")
+    assert (rows[0]["taken"], rows[0]["environment"], rows[-1]["environment"]) == (
+        BEST_ONE,
+        None,
+        "d",
+    )
 
 
 def test_what_can_not_be_left_out_is_refused() -> None:
     one = [row for row in informed(9) if row["tested_on"] == "a"]
-    with pytest.raises(NoAnswer, match="takes two; evaluations with all of 3 measures are in 1"):
-        joint(read(one))
+    with pytest.raises(
+        NotApplicable, match="takes two; evaluations with all of 3 measures are in 1"
+    ):
+        fit_joint_regressions(read(one))
     none = [dict(row, x=math.nan) for row in informed(9)]
-    with pytest.raises(NoAnswer, match="no measure has answers for 50% of the evaluations"):
-        joint(read(none), measures=["x"])
+    with pytest.raises(NotApplicable, match="no measure has answers for 50% of the evaluations"):
+        fit_joint_regressions(read(none), measures=["x"])
     with pytest.raises(InputError, match="measure"):
-        joint(read(none), measures=["w"])
+        fit_joint_regressions(read(none), measures=["w"])

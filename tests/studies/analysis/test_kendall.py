@@ -12,7 +12,7 @@ from scipy.stats import kendalltau
 
 from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.studies.analysis import _kendall
-from oodometer.studies.analysis._kendall import Pairs, pairs, ranks, tau_b
+from oodometer.studies.analysis._kendall import ConcordanceCounts, count_pairs, dense_ranks, tau_b
 from tests.support.evaluation_tables import loop_tau
 
 # Few distinct values make many ties.
@@ -20,9 +20,9 @@ cells = st.one_of(st.integers(-3, 3).map(float), st.floats(-1, 1), st.just(math.
 grouped = st.lists(st.tuples(st.integers(0, 4), cells, cells), max_size=60)
 
 
-def counted(group: Ints, x: Floats, y: Floats, count: int) -> Pairs:
+def counted(group: Ints, x: Floats, y: Floats, count: int) -> ConcordanceCounts:
     order = np.argsort(group, kind="stable")
-    return pairs(ranks(x)[order], ranks(y)[order], group[order], count)
+    return count_pairs(dense_ranks(x)[order], dense_ranks(y)[order], group[order], count)
 
 
 def columns(rows: list[tuple[int, float, float]]) -> tuple[Ints, Floats, Floats]:
@@ -66,18 +66,18 @@ def test_neither_shares_nor_narrow_keys_change_a_count(
     group, x, y = columns(rows)
     whole = counted(group, x, y, 5)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_kendall, "SHARE", share)
-        patch.setattr(_kendall, "WIDTH", width)
+        patch.setattr(_kendall, "CHUNK_ROWS", share)
+        patch.setattr(_kendall, "MAX_KEY_BITS", width)
         parts = counted(group, x, y, 5)
-    for name in ("n", "surplus", "tied_x", "tied_y"):
+    for name in ("n", "net_concordant", "tied_x", "tied_y"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
 
 
 def test_ranks_too_long_for_one_integer_are_ranked_anew() -> None:
     rng = np.random.default_rng(0)
     x, y, group = rng.integers(0, 9, 90), rng.integers(0, 9, 90), np.sort(rng.integers(0, 3, 90))
-    short, long = pairs(x, y, group, 3), pairs(x << 40, y << 40, group, 3)
-    for name in ("n", "surplus", "tied_x", "tied_y"):
+    short, long = count_pairs(x, y, group, 3), count_pairs(x << 40, y << 40, group, 3)
+    for name in ("n", "net_concordant", "tied_x", "tied_y"):
         np.testing.assert_array_equal(getattr(long, name), getattr(short, name))
 
 
@@ -86,8 +86,8 @@ def test_counts_are_those_of_a_table_of_pairs() -> None:
     found = counted(
         np.zeros(4, dtype=np.int64), np.array([1.0, 1, 2, 3]), np.array([1.0, 2, 2, 0.5]), 1
     )
-    assert (found.total[0], found.tied_x[0], found.tied_y[0]) == (6, 1, 1)
-    assert found.surplus[0] == 1 - 3
+    assert (found.n_pairs[0], found.tied_x[0], found.tied_y[0]) == (6, 1, 1)
+    assert found.net_concordant[0] == 1 - 3
     assert found.tau[0] == pytest.approx(-2 / 5)
 
 

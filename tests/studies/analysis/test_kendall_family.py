@@ -8,30 +8,30 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from oodometer.studies.analysis.evaluation_table import Table
-from oodometer.studies.analysis.grouped_scores import Scores
-from oodometer.studies.analysis.kendall_family import taus
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.grouped_scores import GroupedScores
+from oodometer.studies.analysis.kendall_family import kendall_scores
 from tests.support.evaluation_tables import assert_same, keyed, loop_taus, random_columns
 
 
-def found_in(table: Table) -> Any:
-    return keyed(row for scores in taus(table) for row in scores.rows(table))
+def found_in(table: EvaluationTable) -> Any:
+    return keyed(row for scores in kendall_scores(table) for row in scores.rows(table))
 
 
-def named(table: Table) -> dict[str, Scores]:
-    return {scores.statistic: scores for scores in taus(table)}
+def named(table: EvaluationTable) -> dict[str, GroupedScores]:
+    return {scores.statistic: scores for scores in kendall_scores(table)}
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_every_group_of_every_statistic_is_as_the_loop_has_it(seed: int) -> None:
-    table = Table.read(random_columns(seed))
+    table = EvaluationTable.read(random_columns(seed))
     assert_same(found_in(table), loop_taus(table))
 
 
 def test_the_random_tables_have_what_matters() -> None:
     """Several architectures, several training domains, all reasons: else the test above is empty."""
-    tables = [Table.read(random_columns(seed)) for seed in range(60)]
-    reasons = {row["reason"] for t in tables for s in taus(t) for row in s.rows(t)}
+    tables = [EvaluationTable.read(random_columns(seed)) for seed in range(60)]
+    reasons = {row["reason"] for t in tables for s in kendall_scores(t) for row in s.rows(t)}
     assert reasons == {
         None, "fewer than two answers", "all accuracies equal", "all values of the measure equal"
     }  # fmt: skip
@@ -42,7 +42,7 @@ def test_the_random_tables_have_what_matters() -> None:
 
 def test_values_worked_by_hand() -> None:
     """Two models of two architectures, trained on a, tested on a, b and c."""
-    table = Table.read(
+    table = EvaluationTable.read(
         {
             "model": ["m"] * 3 + ["n"] * 3,
             "architecture": ["x"] * 3 + ["y"] * 3,
@@ -62,11 +62,11 @@ def test_values_worked_by_hand() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_a_rising_transform_changes_nothing_and_a_falling_one_the_sign(seed: int) -> None:
     columns = random_columns(seed)
-    plain = taus(Table.read(columns))
+    plain = kendall_scores(EvaluationTable.read(columns))
     rising = {**columns, "near": np.exp(np.array(columns["near"])) + 5}
     falling = {**columns, "near": -(np.array(columns["near"]) ** 3)}
     for changed, sign in ((rising, 1), (falling, -1)):
-        for before, after in zip(plain, taus(Table.read(changed)), strict=True):
+        for before, after in zip(plain, kendall_scores(EvaluationTable.read(changed)), strict=True):
             place = before.measures.index("near")
             np.testing.assert_array_equal(after.values[place], sign * before.values[place])
             np.testing.assert_array_equal(after.reasons, before.reasons)
@@ -77,14 +77,14 @@ def test_the_order_of_rows_changes_nothing(seed: int) -> None:
     columns = random_columns(seed)
     order = np.random.default_rng(seed).permutation(len(columns["model"]))
     shuffled = {name: [cells[j] for j in order] for name, cells in columns.items()}
-    assert found_in(Table.read(shuffled)) == found_in(Table.read(columns))
+    assert found_in(EvaluationTable.read(shuffled)) == found_in(EvaluationTable.read(columns))
 
 
 def test_a_pool_of_real_size_is_as_scipy_has_it() -> None:
     rng = np.random.default_rng(1)
     n, tests = 300, 4
     accuracy = rng.binomial(500, rng.beta(8, 3, size=n * tests)) / 500
-    table = Table.read(
+    table = EvaluationTable.read(
         {
             "model": np.repeat(np.arange(n), tests),
             "trained_on": np.repeat([f"d{j % tests}" for j in range(n)], tests),

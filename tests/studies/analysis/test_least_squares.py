@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 
-from oodometer.studies.analysis._least_squares import best, determination, fitted
+from oodometer.studies.analysis._least_squares import best_subset, fit_least_squares, r_squared
 
 
 @given(st.integers(0, 10_000), st.integers(1, 4))
@@ -19,7 +19,7 @@ from oodometer.studies.analysis._least_squares import best, determination, fitte
 def test_predictions_are_scikit_learns(seed: int, k: int) -> None:
     rng = np.random.default_rng(seed)
     values, errors, new = rng.normal(3, 10, (20, k)), rng.random(20), rng.normal(3, 10, (5, k))
-    line = fitted(values, errors)
+    line = fit_least_squares(values, errors)
     peer = LinearRegression().fit(values, errors)
     assert line.predict(new) == pytest.approx(peer.predict(new), abs=1e-9)
     assert line.weights / line.scale == pytest.approx(peer.coef_, abs=1e-9)
@@ -30,27 +30,29 @@ def test_of_collinear_columns_the_weights_are_the_smallest_and_that_is_said() ->
     """A measure and its double weigh the same; a sum of two others adds nothing."""
     rng = np.random.default_rng(0)
     one, two, errors = rng.random((3, 30))
-    doubled = fitted(np.stack([one, 2 * one], axis=1), errors)
+    doubled = fit_least_squares(np.stack([one, 2 * one], axis=1), errors)
     assert doubled.weights[0] == pytest.approx(doubled.weights[1])
     assert doubled.notes == (
         "2 measures are worth 1: of equal fits, that with the smallest weights",
     )
     three = np.stack([one, two, one + two], axis=1)
-    alone = fitted(three[:, :2], errors)
-    assert fitted(three, errors).notes[0].startswith("3 measures are worth 2")
-    assert fitted(three, errors).predict(three) == pytest.approx(alone.predict(three[:, :2]))
+    alone = fit_least_squares(three[:, :2], errors)
+    assert fit_least_squares(three, errors).notes[0].startswith("3 measures are worth 2")
+    assert fit_least_squares(three, errors).predict(three) == pytest.approx(
+        alone.predict(three[:, :2])
+    )
 
 
 def test_a_constant_column_weighs_nothing() -> None:
     rng = np.random.default_rng(1)
     values, errors = np.stack([rng.random(9), np.full(9, 0.1)], axis=1), rng.random(9)
-    line = fitted(values, errors)
+    line = fit_least_squares(values, errors)
     assert line.weights[1] == 0.0
     assert line.notes != ()
     moved = values + np.array([0.0, 5.0])
     assert line.predict(moved) == pytest.approx(line.predict(values))
     assert line.predict(values) == pytest.approx(
-        fitted(values[:, :1], errors).predict(values[:, :1])
+        fit_least_squares(values[:, :1], errors).predict(values[:, :1])
     )
 
 
@@ -62,22 +64,22 @@ def test_the_best_columns_are_those_of_the_least_squared_error(seed: int, size: 
 
     def left(columns: tuple[int, ...]) -> float:
         some = values[:, columns]
-        return float(((fitted(some, errors).predict(some) - errors) ** 2).sum())
+        return float(((fit_least_squares(some, errors).predict(some) - errors) ** 2).sum())
 
     literal = min(itertools.combinations(range(5), size), key=left)
-    assert best(values, errors, size) == list(literal)
+    assert best_subset(values, errors, size) == list(literal)
 
 
 def test_of_equal_columns_the_first_is_best() -> None:
     column = np.random.default_rng(0).random(10)
-    assert best(np.stack([np.ones(10), column, column], axis=1), column, 1) == [1]
-    assert best(np.stack([column, column], axis=1), np.ones(10), 1) == [0]
-    assert best(np.stack([column, column], axis=1), np.ones(10), 2) == [0, 1]
+    assert best_subset(np.stack([np.ones(10), column, column], axis=1), column, 1) == [1]
+    assert best_subset(np.stack([column, column], axis=1), np.ones(10), 1) == [0]
+    assert best_subset(np.stack([column, column], axis=1), np.ones(10), 2) == [0, 1]
 
 
 def test_determination_is_scikit_learns_and_none_of_equals() -> None:
     true, predicted = np.random.default_rng(2).random((2, 12))
-    assert determination(predicted, true) == pytest.approx(r2_score(true, predicted))
-    assert determination(true, true) == 1.0
-    assert determination(true, np.full(12, 0.3)) is None
-    assert determination(np.array([]), np.array([])) is None
+    assert r_squared(predicted, true) == pytest.approx(r2_score(true, predicted))
+    assert r_squared(true, true) == 1.0
+    assert r_squared(true, np.full(12, 0.3)) is None
+    assert r_squared(np.array([]), np.array([])) is None

@@ -9,23 +9,25 @@ import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import mean_absolute_error, r2_score
 
-from oodometer.studies.analysis.evaluation_table import Table
-from oodometer.studies.analysis.grouped_scores import Scores
-from oodometer.studies.analysis.linear_fit import RULES, lines
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.grouped_scores import GroupedScores
+from oodometer.studies.analysis.linear_fit import FIT_RULES, line_fit_scores
 from tests.support.evaluation_tables import assert_same, keyed, loop_lines, random_columns
 
 
-def found_in(table: Table, direct: tuple[str, ...] = ()) -> Any:
-    return keyed(row for scores in lines(table, direct=direct) for row in scores.rows(table))
+def found_in(table: EvaluationTable, direct: tuple[str, ...] = ()) -> Any:
+    return keyed(
+        row for scores in line_fit_scores(table, estimators=direct) for row in scores.rows(table)
+    )
 
 
-def named(table: Table, direct: tuple[str, ...] = ()) -> dict[str, Scores]:
-    return {scores.statistic: scores for scores in lines(table, direct=direct)}
+def named(table: EvaluationTable, direct: tuple[str, ...] = ()) -> dict[str, GroupedScores]:
+    return {scores.statistic: scores for scores in line_fit_scores(table, estimators=direct)}
 
 
 @pytest.mark.parametrize("seed", range(80))
 def test_every_group_is_as_the_loop_has_it(seed: int) -> None:
-    table = Table.read(random_columns(seed))
+    table = EvaluationTable.read(random_columns(seed))
     direct = ("doc", "near")
     assert_same(found_in(table, direct), loop_lines(table, direct))
 
@@ -34,11 +36,11 @@ def test_the_random_tables_have_what_matters() -> None:
     """All three rules and all reasons come up: else the test above is empty."""
     rules, reasons = set(), set()
     for seed in range(80):
-        table = Table.read(random_columns(seed))
-        for scores in lines(table):
+        table = EvaluationTable.read(random_columns(seed))
+        for scores in line_fit_scores(table):
             rules |= set(scores.rules)
             reasons |= {row["reason"] for row in scores.rows(table)}
-    assert rules == set(RULES)
+    assert rules == set(FIT_RULES)
     assert reasons == {
         None, "no answers", "fewer than two answers", "all accuracies equal",
         "all values of the measure equal", "fewer than two models to fit the line to",
@@ -63,12 +65,12 @@ def pool(kinds: int, trainings: int, seed: int = 0, each: int = 12) -> dict[str,
     }
 
 
-def parts(table: Table, scores: Scores, group: int) -> tuple[Any, ...]:
+def parts(table: EvaluationTable, scores: GroupedScores, group: int) -> tuple[Any, ...]:
     """The rows of a group, and those that the rule in force fits the line to."""
     kind, training, tested = (
         scores.groups.keys[name][group] for name in ("architecture", "trained_on", "tested_on")
     )
-    there = (table.tested_on == tested) & ~table.own
+    there = (table.tested_on == tested) & ~table.in_distribution
     mine = there & (table.architecture == kind) & (table.trained_on == training)
     others = {
         "other training domains": (table.architecture == kind) & (table.trained_on != training),
@@ -79,10 +81,10 @@ def parts(table: Table, scores: Scores, group: int) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize(
     ("kinds", "trainings", "rule"),
-    [(2, 3, RULES[0]), (1, 3, RULES[0]), (3, 1, RULES[1])],
+    [(2, 3, FIT_RULES[0]), (1, 3, FIT_RULES[0]), (3, 1, FIT_RULES[1])],
 )
 def test_scikit_learn_says_the_same(kinds: int, trainings: int, rule: str) -> None:
-    table = Table.read(pool(kinds, trainings))
+    table = EvaluationTable.read(pool(kinds, trainings))
     found = named(table)
     assert set(found["r2"].rules) == {rule}
     for group in range(len(found["r2"].groups)):
@@ -97,7 +99,7 @@ def test_scikit_learn_says_the_same(kinds: int, trainings: int, rule: str) -> No
 
 
 def test_one_training_domain_and_one_architecture_leave_one_model_out() -> None:
-    table = Table.read(pool(1, 1))
+    table = EvaluationTable.read(pool(1, 1))
     found = named(table)
     assert set(found["r2"].rules) == {"leave one model out"}
     for group, rows in enumerate(found["r2"].groups):
@@ -110,7 +112,7 @@ def test_one_training_domain_and_one_architecture_leave_one_model_out() -> None:
 
 
 def test_a_direct_estimate_is_also_taken_as_it_is() -> None:
-    table = Table.read(pool(1, 3))
+    table = EvaluationTable.read(pool(1, 3))
     found = named(table, ("doc",))
     assert (found["raw_r2"].measures, found["r2"].measures) == (("doc",), ("ni", "doc"))
     for group, rows in enumerate(found["raw_r2"].groups):
@@ -128,15 +130,21 @@ def test_an_affine_change_of_the_measure_changes_nothing(
 ) -> None:
     columns = pool(kinds, trainings)
     changed = {**columns, "ni": factor * columns["ni"] + shift}
-    for before, after in zip(lines(Table.read(columns)), lines(Table.read(changed)), strict=True):
+    for before, after in zip(
+        line_fit_scores(EvaluationTable.read(columns)),
+        line_fit_scores(EvaluationTable.read(changed)),
+        strict=True,
+    ):
         np.testing.assert_allclose(after.values[0], before.values[0], rtol=1e-6)
 
 
 def test_very_large_and_very_small_values_do_not_overflow() -> None:
     columns = pool(2, 3)
-    plain = named(Table.read(columns))["r2"].values[0]
+    plain = named(EvaluationTable.read(columns))["r2"].values[0]
     for factor in (1e-200, 1e200):
-        found = named(Table.read({**columns, "ni": factor * columns["ni"]}))["r2"].values[0]
+        found = named(EvaluationTable.read({**columns, "ni": factor * columns["ni"]}))["r2"].values[
+            0
+        ]
         np.testing.assert_allclose(found, plain, rtol=1e-9)
 
 
@@ -145,12 +153,12 @@ def test_the_order_of_rows_changes_nothing(seed: int) -> None:
     columns = random_columns(seed)
     order = np.random.default_rng(seed).permutation(len(columns["model"]))
     shuffled = {name: [cells[j] for j in order] for name, cells in columns.items()}
-    assert_same(found_in(Table.read(shuffled)), found_in(Table.read(columns)))
+    assert_same(found_in(EvaluationTable.read(shuffled)), found_in(EvaluationTable.read(columns)))
 
 
 def test_a_model_trained_on_the_test_domain_is_in_no_pool() -> None:
     """Models trained on d0 and d1: on d0, those of d1 have none but themselves to be fitted to."""
-    table = Table.read(pool(1, 2))
+    table = EvaluationTable.read(pool(1, 2))
     found = named(table)["r2"]
     rules = {
         (table.training(i), table.domains[o]): rule
@@ -171,6 +179,6 @@ def test_a_model_trained_on_the_test_domain_is_in_no_pool() -> None:
 
 def test_one_odd_value_among_equal_ones_has_no_line_without_itself() -> None:
     columns = {**pool(1, 1, each=5), "ni": [1.0] * 12 + [2.0] * 3}
-    found = named(Table.read(columns))
+    found = named(EvaluationTable.read(columns))
     assert found["r2"].reasons.tolist()[0] == found["mae"].reasons.tolist()[0] == [6, 6]
     assert found["r2_pearson"].reasons.tolist()[0] == [0, 0]

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oodometer.studies.analysis._mean_std import Spread
+from oodometer.studies.analysis._mean_std import MeanStd
 
 
 @given(st.lists(st.one_of(st.floats(-100, 100), st.sampled_from(["none", "few"]))))
 def test_mean_deviation_and_counts_are_the_literal_ones(answers: list[float | str]) -> None:
-    found = Spread.of(answers)
+    found = MeanStd.from_values(answers)
     values = [one for one in answers if not isinstance(one, str)]
     assert found.groups == len(values)
     assert dict(found.left_out) == {why: answers.count(why) for why in ("none", "few")
@@ -23,5 +23,10 @@ def test_mean_deviation_and_counts_are_the_literal_ones(answers: list[float | st
 
 
 def test_equal_values_have_no_deviation() -> None:
-    assert Spread.of([0.1] * 3).sd == 0.0
-    assert Spread.of(iter([])).to_dict() == {"mean": None, "sd": None, "groups": 0, "left_out": {}}
+    assert MeanStd.from_values([0.1] * 3).sd == 0.0
+    assert MeanStd.from_values(iter([])).to_dict() == {
+        "mean": None,
+        "sd": None,
+        "groups": 0,
+        "left_out": {},
+    }

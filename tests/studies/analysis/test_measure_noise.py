@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.studies.analysis.measure_noise import but_for_seeds, signal_to_noise
+from oodometer.studies.analysis.measure_noise import group_ignoring_seed, signal_to_noise
 from tests.support.evaluation_rows import Row, known, made, read
 
 
@@ -71,7 +71,7 @@ def test_what_can_not_be_told_apart_is_refused() -> None:
 
 def test_rows_that_differ_in_seeds_alone_stand_together() -> None:
     table = read(replicated(4))
-    groups = but_for_seeds(table)
+    groups = group_ignoring_seed(table)
     assert sorted(np.concatenate(groups)) == list(range(len(table)))
     for rows in groups:
         assert len({(table.trained_on[j], table.tested_on[j], table.columns["recipe.width"][j])
@@ -89,12 +89,12 @@ def test_the_ratio_has_no_sign_and_no_unit() -> None:
 
 def test_models_without_a_seed_stand_alone() -> None:
     rows = [dict(row, seed=None if row["seed"] == 2 else row["seed"]) for row in replicated(6)]
-    groups = but_for_seeds(read(rows))
+    groups = group_ignoring_seed(read(rows))
     assert sorted(map(len, groups)) == [1] * 18 + [2] * 18
     assert signal_to_noise(read(rows))["x"].left_out == {
         "fewer than two replicates have an answer": 18
     }
     none = [dict(row, seed=None) for row in rows]
-    assert len(but_for_seeds(read(none))) == len(rows)
+    assert len(group_ignoring_seed(read(none))) == len(rows)
     with pytest.raises(InputError, match="needs replicates"):
         signal_to_noise(read(none))

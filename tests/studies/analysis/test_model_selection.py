@@ -13,8 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oodometer.core.errors import InputError, UnknownName
-from oodometer.studies.analysis.model_selection import AT_RANDOM, BY_SOURCE, beating, select
-from oodometer.studies.analysis.rank_correlation import Sign
+from oodometer.studies.analysis.model_selection import (
+    AT_RANDOM,
+    BY_SOURCE,
+    evaluate_selection,
+    win_probabilities,
+)
+from oodometer.studies.analysis.rank_correlation import MeasureSign
 from tests.support.evaluation_rows import Row, known, made, outside, rank_correlation, read
 
 
@@ -38,7 +43,9 @@ def literal(rows: list[Row], by: str, domain: str, sense: int = 1) -> float | No
 @settings(max_examples=30, deadline=None)
 def test_regrets_are_the_literal_ones(seed: int, levels: int | None, gaps: float) -> None:
     rows = made(seed, models=3, domains="abc", levels=levels, gaps=gaps)
-    found = select(read(rows), signs={"z": Sign(1, 0.5, 9), "y": Sign(-1, -0.5, 9)})
+    found = evaluate_selection(
+        read(rows), signs={"z": MeasureSign(1, 0.5, 9), "y": MeasureSign(-1, -0.5, 9)}
+    )
     assert list(found) == ["x", "y", "z", AT_RANDOM, BY_SOURCE]
     for by, one in found.items():
         expected = [literal(rows, by, domain, -1 if by == "z" else 1) for domain in "abc"]
@@ -55,7 +62,7 @@ def test_regrets_are_the_literal_ones(seed: int, levels: int | None, gaps: float
 
 def test_rank_correlations_stand_beside() -> None:
     rows = made(1, models=5, gaps=0.2)
-    found = select(read(rows), measures=["x"], signs={"x": Sign(1, 0.5, 9)})
+    found = evaluate_selection(read(rows), measures=["x"], signs={"x": MeasureSign(1, 0.5, 9)})
     assert list(found) == ["x", AT_RANDOM, BY_SOURCE]
     for choice in found["x"].choices:
         some = [row for row in known(outside(rows), "x") if row["tested_on"] == choice.domain]
@@ -67,10 +74,10 @@ def test_rank_correlations_stand_beside() -> None:
 
 def test_a_perfect_measure_regrets_nothing_and_its_opposite_the_most() -> None:
     rows = [dict(row, x=row["accuracy"] ** 3) for row in made(2, models=5)]
-    found = select(read(rows))["x"]
+    found = evaluate_selection(read(rows))["x"]
     assert found.regret.mean == 0.0
     assert found.rho.mean == pytest.approx(1.0)
-    worst = select(read(rows), signs={"x": Sign(1, 1.0, 9)})["x"]
+    worst = evaluate_selection(read(rows), signs={"x": MeasureSign(1, 1.0, 9)})["x"]
     for choice in worst.choices:
         accuracies = [r["accuracy"] for r in outside(rows) if r["tested_on"] == choice.domain]
         assert choice.regret == pytest.approx(max(accuracies) - min(accuracies))
@@ -81,7 +88,7 @@ def test_models_that_are_first_are_named_unless_all_are() -> None:
     for row in rows:
         row["x"] = 1.0 if row["model"] in ("a0", "b1") else 0.0
         row["y"] = 0.5
-    found = select(read(rows))
+    found = evaluate_selection(read(rows))
     assert [choice.models for choice in found["x"].choices] == [("b1",), ("a0",)]
     assert [choice.models for choice in found["y"].choices] == [(), ()]
     for y, random in zip(found["y"].choices, found[AT_RANDOM].choices, strict=True):
@@ -97,13 +104,13 @@ def test_a_measure_that_does_not_see_the_best_model_pays_for_it() -> None:
                key=lambda row: row["accuracy"])  # fmt: skip
     best["x"] = math.nan
     second = sorted(row["accuracy"] for row in outside(rows) if row["tested_on"] == "b")[-2]
-    choice = select(read(rows))["x"].choices[1]
+    choice = evaluate_selection(read(rows))["x"].choices[1]
     assert choice.regret == pytest.approx(best["accuracy"] - second)
     assert choice.n == 2
 
 
 def test_without_own_rows_there_is_no_source_accuracy() -> None:
-    found = select(read(outside(made(5))))[BY_SOURCE]
+    found = evaluate_selection(read(outside(made(5))))[BY_SOURCE]
     assert found.regret.left_out == {"fewer than two models have an answer": 4}
     assert found.regret.mean is None
     assert all(choice.regret is None for choice in found.choices)
@@ -113,7 +120,7 @@ def test_source_accuracy_is_the_mean_over_the_domains_trained_on() -> None:
     rows = [dict(row, trained_on="a + b") for row in made(6, models=3)]
     best = max((row for row in rows if row["tested_on"] == "a"), key=lambda row: row["accuracy"])
     rows = [row for row in rows if (row["model"], row["tested_on"]) != (best["model"], "b")]
-    found = select(read(rows))[BY_SOURCE]
+    found = evaluate_selection(read(rows))[BY_SOURCE]
     means = {
         model: statistics.mean(row["accuracy"] for row in rows
                                if row["model"] == model and row["tested_on"] in "ab")
@@ -125,13 +132,13 @@ def test_source_accuracy_is_the_mean_over_the_domains_trained_on() -> None:
 
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(UnknownName, match="No measure is called 'w'"):
-        select(read(made(0)), measures=["w"])
+        evaluate_selection(read(made(0)), measures=["w"])
     with pytest.raises(UnknownName, match="No measure is called 'v'"):
-        select(read(made(0)), signs={"v": Sign(1, 0.5, 9)})
+        evaluate_selection(read(made(0)), signs={"v": MeasureSign(1, 0.5, 9)})
 
 
 def test_it_is_plain_for_json() -> None:
-    found = select(read(made(7, gaps=0.3)))["x"]
+    found = evaluate_selection(read(made(7, gaps=0.3)))["x"]
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert plain["regret"] == found.regret.to_dict()
     assert plain["choices"][0]["models"] == list(found.choices[0].models)
@@ -143,7 +150,7 @@ def test_it_is_plain_for_json() -> None:
 def test_probabilities_are_those_of_drawing_again_one_by_one() -> None:
     rng = np.random.default_rng(0)
     right = {"m": rng.random(50) < 0.7, "n": rng.random(50) < 0.6, "o": rng.random(50) < 0.6}
-    found = beating(right, replicates=4000)
+    found = win_probabilities(right, replicates=4000)
     m, n = right["m"].astype(float), right["n"].astype(float)
     drawn = [rng.integers(0, 50, 50) for _ in range(4000)]
     wins = [np.sign(m[rows].mean() - n[rows].mean()) / 2 + 0.5 for rows in drawn]
@@ -156,18 +163,18 @@ def test_probabilities_are_those_of_drawing_again_one_by_one() -> None:
 def test_two_probabilities_add_up_to_one(seed: int, models: int, n: int) -> None:
     values = np.random.default_rng(seed).integers(0, 3, (models, n)) / 2
     named = {f"m{j}": row for j, row in enumerate(values)}
-    found = beating(named, seed=seed, replicates=50).values
+    found = win_probabilities(named, seed=seed, replicates=50).values
     assert found + found.T == pytest.approx(np.ones((models, models)))
     assert (np.diag(found) == 0.5).all()
-    assert beating(named, seed=seed, replicates=50).values.tolist() == found.tolist()
+    assert win_probabilities(named, seed=seed, replicates=50).values.tolist() == found.tolist()
 
 
 def test_draws_are_paired_and_hang_on_the_seed() -> None:
     """A model that is better by a hair on every example is better for sure."""
     values = np.random.default_rng(1).normal(0, 100, 80)
-    assert beating({"m": values + 0.001, "n": values}).values[0, 1] == 1.0
+    assert win_probabilities({"m": values + 0.001, "n": values}).values[0, 1] == 1.0
     close = {"m": values, "n": values[::-1] + 1.0}
-    assert len({beating(close, seed=seed).values[0, 1] for seed in range(5)}) > 2
+    assert len({win_probabilities(close, seed=seed).values[0, 1] for seed in range(5)}) > 2
 
 
 @pytest.mark.parametrize(
@@ -183,11 +190,11 @@ def test_draws_are_paired_and_hang_on_the_seed() -> None:
 )
 def test_values_that_can_not_be_compared_are_refused(values: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        beating(values)
+        win_probabilities(values)
 
 
 def test_no_draws_are_refused() -> None:
     with pytest.raises(InputError, match=r"replicates must be 1 or more; got 0. 1000 is usual"):
-        beating({"m": [1, 0], "n": [0, 1]}, replicates=0)
-    plain = beating({"m": [1, 0], "n": [0, 1]}).to_dict()
+        win_probabilities({"m": [1, 0], "n": [0, 1]}, replicates=0)
+    plain = win_probabilities({"m": [1, 0], "n": [0, 1]}).to_dict()
     assert json.loads(json.dumps(plain)) == plain

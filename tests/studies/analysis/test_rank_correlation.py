@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from oodometer.core.errors import InputError, NoAnswer, UnknownName
+from oodometer.core.errors import InputError, NotApplicable, UnknownName
 from oodometer.studies.analysis.rank_correlation import (
-    Sign,
+    MeasureSign,
+    apply_signs,
     canonical_sign,
-    correlate,
-    halves,
-    signed,
-    signs,
+    correlate_with_error,
+    measure_directions,
+    split_models,
 )
 from tests.support.evaluation_rows import Row, known, made, outside, rank_correlation, read
 
@@ -36,7 +36,7 @@ def literal(rows: list[Row], measure: str, domain: str | None) -> tuple[float | 
 @settings(max_examples=30, deadline=None)
 def test_correlations_are_the_literal_ones(seed: int, levels: int | None, gaps: float) -> None:
     rows = made(seed, models=2, domains="abc", levels=levels, gaps=gaps)
-    for name, found in correlate(read(rows)).items():
+    for name, found in correlate_with_error(read(rows)).items():
         assert list(found.environments) == ["a", "b", "c"]
         for domain, one in ((None, found.joint), *found.environments.items()):
             rho, n = literal(rows, name, domain)
@@ -48,7 +48,7 @@ def test_correlations_are_the_literal_ones(seed: int, levels: int | None, gaps: 
 
 def test_correlations_are_scipys() -> None:
     rows = made(3, models=40, levels=20)
-    found = correlate(read(rows), measures=["y"])
+    found = correlate_with_error(read(rows), measures=["y"])
     assert list(found) == ["y"]
     some = [row for row in outside(rows) if row["tested_on"] == "b"]
     peer = spearmanr([row["y"] for row in some], [-row["accuracy"] for row in some]).statistic
@@ -61,9 +61,9 @@ def test_own_domains_do_not_count() -> None:
         if row["tested_on"] == row["trained_on"]:
             row["x"] = 1000 * row["accuracy"]
     changed = [dict(row, x=0.0) if row["tested_on"] == row["trained_on"] else row for row in rows]
-    assert correlate(read(rows)) == correlate(read(changed))
+    assert correlate_with_error(read(rows)) == correlate_with_error(read(changed))
     joined = [dict(row, trained_on="a + b") for row in rows]
-    assert list(correlate(read(joined))["x"].environments) == ["c", "d"]
+    assert list(correlate_with_error(read(joined))["x"].environments) == ["c", "d"]
 
 
 def test_reasons_are_counted_and_the_mean_is_over_the_rest() -> None:
@@ -75,7 +75,7 @@ def test_reasons_are_counted_and_the_mean_is_over_the_rest() -> None:
             row["accuracy"] = 0.5
         if row["tested_on"] == "c" and row["model"] != "a0":
             row["x"] = math.nan
-    found = correlate(read(rows))["x"]
+    found = correlate_with_error(read(rows))["x"]
     assert {name: one.reason for name, one in found.environments.items()} == {
         "a": "the measure is the same for all models",
         "b": "the error is the same for all models",
@@ -92,11 +92,11 @@ def test_rows_of_unknown_accuracy_are_left_out() -> None:
     unknown = [dict(row, accuracy=math.nan if j % 3 == 0 else row["accuracy"])
                for j, row in enumerate(rows)]  # fmt: skip
     rest = [row for j, row in enumerate(rows) if j % 3]
-    assert correlate(read(unknown)) == correlate(read(rest))
+    assert correlate_with_error(read(unknown)) == correlate_with_error(read(rest))
 
 
 def test_it_is_plain_for_json_and_flat_for_tables() -> None:
-    found = correlate(read(made(0, gaps=0.2)))["x"]
+    found = correlate_with_error(read(made(0, gaps=0.2)))["x"]
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert plain["joint"] == {"rho": found.joint.value, "n": found.joint.n, "reason": ""}
     assert plain["mean"]["groups"] == 4
@@ -112,7 +112,7 @@ def test_row_order_and_monotone_changes_do_not_matter(seed: int, random: Any) ->
     rows = made(seed, models=3)
     shuffled = [dict(row, x=math.exp(3 * row["x"]), y=-row["y"]) for row in rows]
     random.shuffle(shuffled)
-    before, after = correlate(read(rows)), correlate(read(shuffled))
+    before, after = correlate_with_error(read(rows)), correlate_with_error(read(shuffled))
     assert after["x"].joint.value == pytest.approx(before["x"].joint.value, abs=1e-12)
     joint = before["y"].joint.value
     assert joint is not None
@@ -122,9 +122,9 @@ def test_row_order_and_monotone_changes_do_not_matter(seed: int, random: Any) ->
 def test_a_table_of_own_domains_alone_is_refused() -> None:
     rows = [row for row in made(0) if row["tested_on"] == row["trained_on"]]
     with pytest.raises(InputError, match="None of 24 evaluations is of known accuracy on a domain"):
-        correlate(read(rows))
+        correlate_with_error(read(rows))
     with pytest.raises(UnknownName, match=r"No measure is called 'xx'. Did you mean 'x'"):
-        correlate(read(made(0)), measures=["xx"])
+        correlate_with_error(read(made(0)), measures=["xx"])
 
 
 # Signs ------------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def test_models_without_an_answer_are_left_out_of_a_sign() -> None:
     ("values", "errors"), [([1.0, 1.0], [0.1, 0.2]), ([1.0, 2.0], [0.1, 0.1]), ([], [])]
 )
 def test_where_nothing_differs_there_is_no_sign(values: Any, errors: Any) -> None:
-    with pytest.raises(NoAnswer, match="none differs"):
+    with pytest.raises(NotApplicable, match="none differs"):
         canonical_sign(values, errors)
 
 
@@ -159,7 +159,7 @@ def test_a_sign_needs_an_error_a_value() -> None:
         canonical_sign([1.0, 2.0], [0.1])
     with pytest.raises(InputError, match="an error a value"):
         canonical_sign([[1.0, 2.0]], [[0.1, 0.2]])
-    with pytest.raises(NoAnswer, match="alike"):
+    with pytest.raises(NotApplicable, match="alike"):
         canonical_sign([1.0, 2.0, 1.0], [0.1, 0.2, 0.3])
 
 
@@ -169,7 +169,7 @@ def test_signs_of_a_table_are_those_of_its_other_domains() -> None:
         own = row["tested_on"] == row["trained_on"]
         row["x"] = row["accuracy"] if own else -row["accuracy"]
         row["y"], row["z"] = row["accuracy"] ** 3, 1.0
-    found, reasons = signs(read(rows))
+    found, reasons = measure_directions(read(rows))
     errors = [1 - row["accuracy"] for row in outside(rows)]
     assert found == {
         "x": canonical_sign([row["x"] for row in outside(rows)], errors),
@@ -181,22 +181,24 @@ def test_signs_of_a_table_are_those_of_its_other_domains() -> None:
 
 def test_with_their_signs_all_measures_rise_with_the_error() -> None:
     table = read(made(6, models=8))
-    fixed, _ = signs(table)
-    turned = signed(table, fixed)
-    for name, one in correlate(turned).items():
+    fixed, _ = measure_directions(table)
+    turned = apply_signs(table, fixed)
+    for name, one in correlate_with_error(turned).items():
         assert one.joint.value == pytest.approx(abs(fixed[name].correlation), abs=1e-12)
-    assert list(signed(table, {"y": fixed["y"]}).measures) == ["y"]
+    assert list(apply_signs(table, {"y": fixed["y"]}).measures) == ["y"]
     with pytest.raises(UnknownName, match="measure"):
-        signed(table, {"w": Sign(1, 0.5, 3)})
+        apply_signs(table, {"w": MeasureSign(1, 0.5, 3)})
 
 
 def test_halves_share_no_model_and_have_all_rows() -> None:
     table = read(made(7, models=5))
-    first, second = halves(table)
+    first, second = split_models(table)
     assert not set(first.model) & set(second.model)
     assert len(first) + len(second) == len(table)
     assert len(set(first.model)) == len(set(second.model)) == 10
-    again, other = halves(table, seed=1)
+    again, other = split_models(table, seed=1)
     assert set(again.model) != set(first.model)
-    assert set(halves(table.rows(np.arange(len(table))[::-1]))[0].model) == set(first.model)
+    assert set(split_models(table.select_rows(np.arange(len(table))[::-1]))[0].model) == set(
+        first.model
+    )
     assert len(set(other.model)) == 10

@@ -11,32 +11,32 @@ from scipy import special, stats
 
 from oodometer.core.errors import InputError
 from oodometer.studies.analysis.robustness import (
-    Scale,
-    against,
+    AccuracyScale,
+    compare_with_reference,
+    correlate_groups,
+    correlate_test_sets,
     effective_robustness,
     from_scale,
-    group_matrix,
-    set_matrix,
-    shared_beginnings,
+    shared_prefixes,
     to_scale,
 )
-from oodometer.studies.analysis.scatter_patterns import pattern_of
-from oodometer.studies.analysis.wide_table import Wide
+from oodometer.studies.analysis.scatter_patterns import pattern_from_accuracies
+from oodometer.studies.analysis.wide_table import AccuracyMatrix
 from tests.support.research_data import needs
 
-SCALES: tuple[Scale, ...] = ("plain", "logit", "probit")
+SCALES: tuple[AccuracyScale, ...] = ("plain", "logit", "probit")
 
 
-def made(seed: int = 0, models: int = 30, sets: int = 5, gaps: float = 0.2) -> Wide:
+def made(seed: int = 0, models: int = 30, sets: int = 5, gaps: float = 0.2) -> AccuracyMatrix:
     rng = np.random.default_rng(seed)
     base = rng.uniform(0.2, 0.95, models)
     accuracy = np.clip(base[:, None] - rng.uniform(0, 0.3, (models, sets)), 0.0, 1.0).round(2)
     accuracy[rng.random(accuracy.shape) < gaps] = np.nan
     names = tuple(f"s{j}" for j in range(sets))
-    return Wide(tuple(f"m{j}" for j in range(models)), names, accuracy)
+    return AccuracyMatrix(tuple(f"m{j}" for j in range(models)), names, accuracy)
 
 
-def scaled(value: float, scale: Scale) -> float:
+def scaled(value: float, scale: AccuracyScale) -> float:
     if scale == "plain":
         return value
     if not 0 < value < 1:
@@ -46,20 +46,26 @@ def scaled(value: float, scale: Scale) -> float:
 
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_every_set_against_the_reference_is_the_literal_one(scale: Scale, seed: int) -> None:
+def test_every_set_against_the_reference_is_the_literal_one(
+    scale: AccuracyScale, seed: int
+) -> None:
     wide = made(seed)
-    found = against(wide, "s1", scale=scale)
+    found = compare_with_reference(wide, "s1", scale=scale)
     assert [one.name for one in found] == ["s0", "s2", "s3", "s4"]
     for one in found:
         points = [
             (float(x), float(y), model)
-            for x, y, model in zip(wide.on("s1"), wide.on(one.name), wide.models, strict=True)
+            for x, y, model in zip(
+                wide.accuracy_on("s1"), wide.accuracy_on(one.name), wide.models, strict=True
+            )
             if not math.isnan(x + y)
         ]
         x, y = [x for x, *_ in points], [y for _, y, _ in points]
         assert one.models == len(points)
         assert one.spearman == pytest.approx(stats.spearmanr(x, y).statistic)
-        assert one.pattern == pattern_of(wide.on("s1"), wide.on(one.name))
+        assert one.pattern == pattern_from_accuracies(
+            wide.accuracy_on("s1"), wide.accuracy_on(one.name)
+        )
         assert one.gap.value == pytest.approx((np.mean(x) - np.mean(y)) / np.mean(x))
         inner = [(scaled(x, scale), scaled(y, scale), y, model) for x, y, model in points]
         inner = [point for point in inner if not math.isnan(point[0] + point[1])]
@@ -75,7 +81,7 @@ def test_every_set_against_the_reference_is_the_literal_one(scale: Scale, seed: 
         assert one.fit.residual_sd == pytest.approx(np.std(list(left.values()), ddof=1))
         assert one.fit.most == pytest.approx(max(left.values()))
         assert left[one.fit.most_robust] == pytest.approx(max(left.values()))
-        robustness = effective_robustness(wide, "s1", scale=scale)[:, wide.place(one.name)]
+        robustness = effective_robustness(wide, "s1", scale=scale)[:, wide.column_index(one.name)]
         for model, value in zip(wide.models, robustness, strict=True):
             assert value == pytest.approx(left.get(model, math.nan), nan_ok=True)
 
@@ -86,7 +92,7 @@ def test_on_the_reference_itself_nobody_is_robust() -> None:
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_scales_go_there_and_back(scale: Scale) -> None:
+def test_scales_go_there_and_back(scale: AccuracyScale) -> None:
     inner = np.linspace(0.01, 0.99, 50)
     np.testing.assert_allclose(from_scale(to_scale(inner, scale), scale), inner)
     ends = to_scale(np.array([0.0, 1.0, np.nan]), scale)
@@ -95,20 +101,22 @@ def test_scales_go_there_and_back(scale: Scale) -> None:
 
 def test_the_matrix_of_sets_is_scipys_pair_by_pair() -> None:
     wide = made(3)
-    found = set_matrix(wide)
+    found = correlate_test_sets(wide)
     for i in range(5):
         for j in range(5):
             both = ~np.isnan(wide.accuracy[:, i] + wide.accuracy[:, j])
             expected = stats.spearmanr(wide.accuracy[both, i], wide.accuracy[both, j]).statistic
             assert found.values[i, j] == pytest.approx(expected)
-            assert found.rows[i, j] == both.sum()
+            assert found.n_rows[i, j] == both.sum()
 
 
 def test_groups_of_sets_are_averaged_over_pairs_of_different_sets() -> None:
     wide = made(4, sets=6)
     constant = np.concatenate([wide.accuracy, np.full((30, 1), 0.5)], axis=1)
-    wide = Wide(wide.models, ("c.1", "c.2", "c.3", "v2-0.7", "p.1", "p.2", "c.4"), constant)
-    each, found = set_matrix(wide), group_matrix(wide)
+    wide = AccuracyMatrix(
+        wide.models, ("c.1", "c.2", "c.3", "v2-0.7", "p.1", "p.2", "c.4"), constant
+    )
+    each, found = correlate_test_sets(wide), correlate_groups(wide)
     assert found.first == found.second == ("c", "v2-0.7", "p")
     members = {"c": [0, 1, 2, 6], "v2-0.7": [3], "p": [4, 5]}
     for first in found.first:
@@ -120,18 +128,18 @@ def test_groups_of_sets_are_averaged_over_pairs_of_different_sets() -> None:
             assert score["value"] == pytest.approx(np.mean(values))
             assert (score["pairs"], score["left_out"]) == (len(values), len(cells) - len(values))
             assert score["models"] == sum(
-                each.rows[c] for c in cells if not np.isnan(each.values[c])
+                each.n_rows[c] for c in cells if not np.isnan(each.values[c])
             )
             spread = np.std(values, ddof=1) if len(values) > 1 else None
             assert score["sd"] == (None if spread is None else pytest.approx(spread))
     assert found.score("c", "c")["left_out"] == 3
     assert found.score("v2-0.7", "v2-0.7")["value"] == pytest.approx(1.0)
-    named = group_matrix(wide, groups={"c.1": "mine", "v2-0.7": "mine"})
+    named = correlate_groups(wide, groups={"c.1": "mine", "v2-0.7": "mine"})
     assert named.first == ("mine", "c.2", "c.3", "p.1", "p.2", "c.4")
 
 
 def test_a_beginning_must_be_shared() -> None:
-    assert shared_beginnings(("a.1", "b", "b.2", "c.1", "c.2")) == {"c.1": "c", "c.2": "c"}
+    assert shared_prefixes(("a.1", "b", "b.2", "c.1", "c.2")) == {"c.1": "c", "c.2": "c"}
 
 
 def test_sets_without_enough_models_have_no_figures_but_stay() -> None:
@@ -139,15 +147,15 @@ def test_sets_without_enough_models_have_no_figures_but_stay() -> None:
     accuracy = np.array(
         [[0.1, nan, 0.5, 0.2], [0.2, nan, 0.5, nan], [0.3, 0.2, 0.5, 0.1], [0.4, 0.1, 0.5, nan]]
     )
-    wide = Wide(("a", "b", "c", "d"), ("val", "few", "same", "two"), accuracy)
-    few, same, two = against(wide, "val")
+    wide = AccuracyMatrix(("a", "b", "c", "d"), ("val", "few", "same", "two"), accuracy)
+    few, same, two = compare_with_reference(wide, "val")
     assert (few.models, few.spearman, few.fit) == (2, None, None)
     assert (two.models, two.pattern.name) == (2, None)
     assert same.spearman is None
     assert same.fit is not None
     assert same.fit.r2 is None
     assert same.fit.residual_sd == pytest.approx(0.0, abs=1e-12)
-    flat = against(wide, "same")
+    flat = compare_with_reference(wide, "same")
     assert [one.fit for one in flat] == [None, None, None]
     text = json.dumps([one.to_dict() for one in (*flat, few, same, two)], allow_nan=False)
     assert json.loads(text)[4]["fit"]["line"]["slope"] == pytest.approx(0.0, abs=1e-12)
@@ -156,27 +164,29 @@ def test_sets_without_enough_models_have_no_figures_but_stay() -> None:
 def test_unknown_names_are_refused() -> None:
     wide = made()
     with pytest.raises(InputError, match=r"No test set is called 'ImageNet'. There are: s0, s1"):
-        against(wide, "ImageNet")
+        compare_with_reference(wide, "ImageNet")
     with pytest.raises(InputError, match=r"No scale is called 'logits'. Did you mean 'logit'"):
-        against(wide, "s0", scale="logits")  # type: ignore[arg-type]
+        compare_with_reference(wide, "s0", scale="logits")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="No test set is called 's9'"):
-        group_matrix(wide, groups={"s9": "mine"})
+        correlate_groups(wide, groups={"s9": "mine"})
 
 
 @pytest.mark.realdata
 def test_published_tables_are_read_and_imagenet_tells_of_its_second_version() -> None:
-    timm = Wide.read(needs("results/timm_results_top1.csv.gz"))
-    assert (timm.accuracy.shape, timm.others) == ((1557, 8), ("img_size",))
-    second = next(one for one in against(timm, "imagenet") if one.name.startswith("imagenetv2"))
+    timm = AccuracyMatrix.read(needs("results/timm_results_top1.csv.gz"))
+    assert (timm.accuracy.shape, timm.other_columns) == ((1557, 8), ("img_size",))
+    second = next(
+        one for one in compare_with_reference(timm, "imagenet") if one.name.startswith("imagenetv2")
+    )
     assert (second.models, second.pattern.name) == (1556, "functional")
     assert second.spearman is not None
     assert second.spearman > 0.99
-    testbed = Wide.read(needs("results/imagenet_testbed_top1.csv.gz"))
+    testbed = AccuracyMatrix.read(needs("results/imagenet_testbed_top1.csv.gz"))
     assert testbed.accuracy.shape == (338, 213)
-    patterns = {one.name: one.pattern.name for one in against(testbed, "val")}
+    patterns = {one.name: one.pattern.name for one in compare_with_reference(testbed, "val")}
     assert patterns["imagenetv2-matched-frequency"] == "functional"
     assert patterns["pgd.linf.eps2"] == "horizontal"
-    groups = group_matrix(testbed)
+    groups = correlate_groups(testbed)
     imagenet_c = groups.score("val", "imagenet-c")["value"]
     assert 0.8 < imagenet_c < 0.9
     assert groups.score("val", "pgd")["value"] < 0.4

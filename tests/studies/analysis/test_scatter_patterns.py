@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from oodometer.core.errors import InputError
 from oodometer.core.softmax_kernels import Floats
 from oodometer.studies.analysis.scatter_patterns import (
-    ALIKE,
-    FEWEST,
-    LONG,
-    STRONG,
-    chance,
-    pattern_of,
-    spread,
+    MIN_ASPECT_RATIO,
+    MIN_MODELS,
+    MIN_SPREAD,
+    MIN_STRONG_CORRELATION,
+    binomial_variance,
+    pattern_from_accuracies,
+    robust_spread,
 )
 
 STEPS = np.linspace(0, 1, 41)
@@ -27,64 +27,68 @@ def normal(mean: float, sd: float, n: int = 60, seed: int = 0) -> Floats:
 
 
 def test_a_function_however_bent_and_whichever_way_it_goes() -> None:
-    found = pattern_of(0.5 + 0.4 * STEPS, 0.2 + 0.5 * STEPS**4)
+    found = pattern_from_accuracies(0.5 + 0.4 * STEPS, 0.2 + 0.5 * STEPS**4)
     assert (found.name, found.models) == ("functional", 41)
     assert found.correlation == pytest.approx(1.0)
-    assert pattern_of(0.5 + 0.4 * STEPS, 0.7 - 0.5 * STEPS).name == "functional"
-    noisy = pattern_of(normal(0.8, 0.05), normal(0.8, 0.05) / 2 + normal(0.1, 0.01, seed=1))
+    assert pattern_from_accuracies(0.5 + 0.4 * STEPS, 0.7 - 0.5 * STEPS).name == "functional"
+    noisy = pattern_from_accuracies(
+        normal(0.8, 0.05), normal(0.8, 0.05) / 2 + normal(0.1, 0.01, seed=1)
+    )
     assert noisy.name == "functional"
 
 
 def test_alike_on_id_and_spread_on_ood_is_a_vertical_line() -> None:
-    found = pattern_of(normal(0.98, 0.003), normal(0.6, 0.08, seed=1))
+    found = pattern_from_accuracies(normal(0.98, 0.003), normal(0.6, 0.08, seed=1))
     assert found.name == "vertical"
     assert "ID spreads by 0." in found.reason
 
 
 def test_spread_on_id_and_alike_on_ood_is_a_horizontal_line() -> None:
-    assert pattern_of(normal(0.7, 0.1), normal(0.3, 0.015, seed=1)).name == "horizontal"
+    assert (
+        pattern_from_accuracies(normal(0.7, 0.1), normal(0.3, 0.015, seed=1)).name == "horizontal"
+    )
 
 
 def test_spread_on_both_and_unrelated_is_a_cloud() -> None:
-    found = pattern_of(normal(0.7, 0.06), normal(0.4, 0.08, seed=1))
+    found = pattern_from_accuracies(normal(0.7, 0.06), normal(0.4, 0.08, seed=1))
     assert found.name == "cloud"
     assert found.reason.startswith("the rank correlation is")
 
 
 def test_alike_on_both_is_no_pattern() -> None:
-    found = pattern_of(normal(0.9, 0.004), normal(0.6, 0.004, seed=1))
+    found = pattern_from_accuracies(normal(0.9, 0.004), normal(0.6, 0.004, seed=1))
     assert found.name is None
     assert found.reason.startswith("models are alike on both: ID spreads by 0.")
-    assert pattern_of([0.5] * 10, [0.25] * 10).name is None
+    assert pattern_from_accuracies([0.5] * 10, [0.25] * 10).name is None
 
 
 def test_too_few_models_is_no_pattern_and_gaps_do_not_count() -> None:
-    x = np.linspace(0.1, 0.9, FEWEST)
-    assert pattern_of(x, x).name == "functional"
+    x = np.linspace(0.1, 0.9, MIN_MODELS)
+    assert pattern_from_accuracies(x, x).name == "functional"
     gappy = x.copy()
     gappy[3] = np.nan
     for sides in ((gappy, x), (x, gappy)):
-        found = pattern_of(*sides)
-        assert (found.name, found.models) == (None, FEWEST - 1)
+        found = pattern_from_accuracies(*sides)
+        assert (found.name, found.models) == (None, MIN_MODELS - 1)
         assert found.reason == "8 models, fewer than 9"
         assert found.correlation is not None
-    nothing = pattern_of([np.nan] * 3, [0.5] * 3)
+    nothing = pattern_from_accuracies([np.nan] * 3, [0.5] * 3)
     assert (nothing.name, nothing.models, nothing.id_spread) == (None, 0, None)
 
 
 def test_an_order_kept_among_small_differences_is_a_function() -> None:
-    assert pattern_of(0.9 + 0.02 * STEPS, 0.2 + 0.6 * STEPS).name == "functional"
-    assert pattern_of(0.9 + 0.002 * STEPS, 0.4 + 0.002 * STEPS).name == "functional"
+    assert pattern_from_accuracies(0.9 + 0.02 * STEPS, 0.2 + 0.6 * STEPS).name == "functional"
+    assert pattern_from_accuracies(0.9 + 0.002 * STEPS, 0.4 + 0.002 * STEPS).name == "functional"
 
 
 def test_an_order_kept_within_a_point_of_ood_is_still_no_generalization() -> None:
-    assert pattern_of(0.4 + 0.5 * STEPS, 0.1 + 0.005 * STEPS).name == "horizontal"
+    assert pattern_from_accuracies(0.4 + 0.5 * STEPS, 0.1 + 0.005 * STEPS).name == "horizontal"
 
 
 def test_a_few_models_that_failed_make_no_function_of_a_line() -> None:
     x, y = normal(0.98, 0.002, 40), normal(0.6, 0.08, 40, seed=1)
     x[:4], y[:4] = 0.2, 0.1
-    found = pattern_of(x, y)
+    found = pattern_from_accuracies(x, y)
     assert np.std(x) > 0.2
     assert found.name == "vertical"
 
@@ -93,31 +97,33 @@ def test_what_chance_adds_is_taken_off_where_the_rows_are_known() -> None:
     # All models are equally good on ID; 100 test rows make them look different.
     rng = np.random.default_rng(3)
     x, y = rng.binomial(100, 0.9, 80) / 100, rng.uniform(0.3, 0.6, 80)
-    assert pattern_of(x, y).name == "cloud"
-    told = pattern_of(x, y, id_rows=100)
+    assert pattern_from_accuracies(x, y).name == "cloud"
+    told = pattern_from_accuracies(x, y, id_rows=100)
     assert told.name == "vertical"
     assert told.id_spread is not None
-    assert told.id_spread < ALIKE
-    both = pattern_of(x, rng.binomial(50, 0.5, 80) / 50, id_rows=100, ood_rows=np.full(80, 50))
+    assert told.id_spread < MIN_SPREAD
+    both = pattern_from_accuracies(
+        x, rng.binomial(50, 0.5, 80) / 50, id_rows=100, ood_rows=np.full(80, 50)
+    )
     assert both.name is None
 
 
-@pytest.mark.parametrize("ratio", [LONG - 0.1, LONG + 0.1])
+@pytest.mark.parametrize("ratio", [MIN_ASPECT_RATIO - 0.1, MIN_ASPECT_RATIO + 0.1])
 def test_a_line_is_so_many_times_as_long_as_wide(ratio: float) -> None:
     x, y = np.tile(STEPS, 41), np.repeat(STEPS, 41)
-    vertical = pattern_of(0.5 + 0.2 / ratio * x, 0.5 + 0.2 * y).name
-    horizontal = pattern_of(0.5 + 0.2 * x, 0.5 + 0.2 / ratio * y).name
-    expected = ("vertical", "horizontal") if ratio > LONG else ("cloud", "cloud")
+    vertical = pattern_from_accuracies(0.5 + 0.2 / ratio * x, 0.5 + 0.2 * y).name
+    horizontal = pattern_from_accuracies(0.5 + 0.2 * x, 0.5 + 0.2 / ratio * y).name
+    expected = ("vertical", "horizontal") if ratio > MIN_ASPECT_RATIO else ("cloud", "cloud")
     assert (vertical, horizontal) == expected
 
 
 def test_the_strength_asked_for_is_beyond_chance_from_the_fewest_models_on() -> None:
     rng = np.random.default_rng(0)
-    for models, holds in ((FEWEST, True), (FEWEST - 1, False)):
+    for models, holds in ((MIN_MODELS, True), (MIN_MODELS - 1, False)):
         ranks = np.argsort(rng.random((200_000, models)), axis=1)
         squares = ((ranks - np.arange(models)) ** 2).sum(axis=1)
         rho = 1 - 6 * squares / (models * (models**2 - 1))
-        by_chance = (np.abs(rho) >= STRONG - 1e-12).mean()
+        by_chance = (np.abs(rho) >= MIN_STRONG_CORRELATION - 1e-12).mean()
         assert bool(by_chance <= 0.05) is holds
 
 
@@ -127,31 +133,31 @@ def test_the_order_of_models_does_not_matter(seed: int, kind: int) -> None:
     sd = ((0.05, 0.05), (0.002, 0.1), (0.1, 0.002), (0.001, 0.001))[kind]
     x, y = normal(0.7, sd[0], 30, seed), normal(0.5, sd[1], 30, seed + 1)
     order = np.random.default_rng(seed).permutation(30)
-    first, second = pattern_of(x, y), pattern_of(x[order], y[order])
+    first, second = pattern_from_accuracies(x, y), pattern_from_accuracies(x[order], y[order])
     assert first.name == second.name
     assert first.id_spread == pytest.approx(second.id_spread)
 
 
 def test_the_spread_of_a_normal_distribution_is_its_standard_deviation() -> None:
     values = np.random.default_rng(0).normal(0, 0.07, 200_000)
-    assert spread(values, np.full(1, np.nan)) == pytest.approx(0.07, rel=0.01)
-    assert spread(values, np.array([0.07**2])) == pytest.approx(0.0, abs=0.01)
-    half = spread(values, np.array([0.07**2 * 0.75, np.nan]))
+    assert robust_spread(values, np.full(1, np.nan)) == pytest.approx(0.07, rel=0.01)
+    assert robust_spread(values, np.array([0.07**2])) == pytest.approx(0.0, abs=0.01)
+    half = robust_spread(values, np.array([0.07**2 * 0.75, np.nan]))
     assert half == pytest.approx(0.035, rel=0.05)
 
 
 def test_results_are_plain_and_wrong_input_is_refused() -> None:
-    assert set(pattern_of(STEPS, STEPS).to_dict()) == {
+    assert set(pattern_from_accuracies(STEPS, STEPS).to_dict()) == {
         "name", "reason", "models", "correlation", "id_spread", "ood_spread"
     }  # fmt: skip
     with pytest.raises(
         InputError, match="id_accuracy must be one fraction from 0 to 1 a model; 90 "
     ):
-        pattern_of([90.0, 80.0], [0.5, 0.5])
+        pattern_from_accuracies([90.0, 80.0], [0.5, 0.5])
     with pytest.raises(InputError, match=r"ood_accuracy must be .* got the shape \(1, 2\)"):
-        pattern_of([0.5, 0.5], [[0.5, 0.5]])
+        pattern_from_accuracies([0.5, 0.5], [[0.5, 0.5]])
     with pytest.raises(InputError, match="There are 2 ID and 3 OOD accuracies"):
-        pattern_of([0.5, 0.5], [0.5, 0.5, 0.5])
+        pattern_from_accuracies([0.5, 0.5], [0.5, 0.5, 0.5])
     with pytest.raises(InputError, match="id_rows must be above 0; got 0"):
-        pattern_of([0.5, 0.5], [0.5, 0.5], id_rows=[10, 0])
-    assert np.isnan(chance(np.array([0.5]), None)).all()
+        pattern_from_accuracies([0.5, 0.5], [0.5, 0.5], id_rows=[10, 0])
+    assert np.isnan(binomial_variance(np.array([0.5]), None)).all()

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 from oodometer.core.errors import UnknownName
-from oodometer.studies.analysis._compare_measures import judge
-from oodometer.studies.analysis.evaluation_table import Table
-from oodometer.studies.analysis.text_tables import NOTHING, Printed, judgement
+from oodometer.studies.analysis._compare_measures import compare_measures
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.text_tables import MISSING_CELL, TextTable, comparison_table
 
 
-def table(**measures: Any) -> Table:
+def table(**measures: Any) -> EvaluationTable:
     rng = np.random.default_rng(0)
     n = 24
     accuracy = rng.random(n).round(3)
     made = {"good": accuracy, "poor": rng.random(n), **measures}
-    return Table.read({
+    return EvaluationTable.read({
         "model": [f"m{j // 3}" for j in range(n)],
         "architecture": ["cnn" if j < 12 else "mlp" for j in range(n)],
         "trained_on": [("a", "b")[j // 3 % 2] for j in range(n)],
@@ -29,48 +29,50 @@ def table(**measures: Any) -> Table:
     })  # fmt: skip
 
 
-JUDGED = judge(table(silent=[None] * 24, atc=np.linspace(0, 1, 24)))
+JUDGED = compare_measures(table(silent=[None] * 24, atc=np.linspace(0, 1, 24)))
 
 
 def test_cells_are_the_means_and_the_best_is_marked() -> None:
-    made = judgement(JUDGED)
-    assert made.head[0] == "measure"
+    made = comparison_table(JUDGED)
+    assert made.header[0] == "measure"
     assert [row[0] for row in made.rows] == ["good", "poor", "silent", "atc"]
-    column = made.head.index("Macro τ")
-    means = [JUDGED.of(name, "macro_tau").mean for name in ("good", "poor", "atc")]
+    column = made.header.index("Macro τ")
+    means = [JUDGED.summary(name, "macro_tau").mean for name in ("good", "poor", "atc")]
     assert [made.rows[j][column] for j in (0, 1, 3)] == [f"{mean:.3f}" for mean in means]
-    assert made.rows[2][column] == NOTHING
-    assert (0, column) in made.best
-    assert not any((row, column) in made.best for row in (1, 2, 3))
-    error = made.head.index("MAE")
-    lowest = min(range(4), key=lambda row: JUDGED.of(made.rows[row][0], "mae").mean or np.inf)
-    assert [row for row in range(4) if (row, error) in made.best] == [lowest]
+    assert made.rows[2][column] == MISSING_CELL
+    assert (0, column) in made.best_cells
+    assert not any((row, column) in made.best_cells for row in (1, 2, 3))
+    error = made.header.index("MAE")
+    lowest = min(range(4), key=lambda row: JUDGED.summary(made.rows[row][0], "mae").mean or np.inf)
+    assert [row for row in range(4) if (row, error) in made.best_cells] == [lowest]
     assert lowest != 2
 
 
 def test_deviations_are_shown_if_wanted_and_architectures_alone() -> None:
-    one = JUDGED.of("poor", "macro_tau", "cnn")
-    made = judgement(JUDGED, architecture="cnn", spreads=True)
-    column = made.head.index("Macro τ")
+    one = JUDGED.summary("poor", "macro_tau", "cnn")
+    made = comparison_table(JUDGED, architecture="cnn", show_sd=True)
+    column = made.header.index("Macro τ")
     assert made.rows[1][column] == f"{one.mean:.3f} ± {one.sd:.3f}"
-    assert "Arch τ" not in made.head
+    assert "Arch τ" not in made.header
 
 
 def test_measures_that_do_alike_are_not_marked() -> None:
-    alone = judge(table())
-    same = judgement(judge(Table.read({
+    alone = compare_measures(table())
+    same = comparison_table(compare_measures(EvaluationTable.read({
         "model": ["m", "n", "o"], "trained_on": ["a"] * 3, "tested_on": ["b"] * 3,
         "accuracy": [0.1, 0.2, 0.3], "x": [1, 2, 3], "y": [2, 4, 6],
     })))  # fmt: skip
-    assert not any(column == same.head.index("Macro τ") for _, column in same.best)
-    assert judgement(alone).best
+    assert not any(column == same.header.index("Macro τ") for _, column in same.best_cells)
+    assert comparison_table(alone).best_cells
 
 
-ODD = Printed(("a|b", "τ & 50%"), (("x_1\\y", "0.5 ± 0.1"), (NOTHING, "")), frozenset({(0, 1)}))
+ODD = TextTable(
+    ("a|b", "τ & 50%"), (("x_1\\y", "0.5 ± 0.1"), (MISSING_CELL, "")), frozenset({(0, 1)})
+)
 
 
 def test_latex_takes_nothing_for_a_command() -> None:
-    lines = ODD.text("latex").splitlines()
+    lines = ODD.to_text("latex").splitlines()
     assert lines[0] == r"\begin{tabular}{lr}"
     assert lines[2] == r"a|b & $\tau$ \& 50\% \\"
     assert lines[4] == r"x\_1\textbackslash{}y & \textbf{0.5 $\pm$ 0.1} \\"
@@ -78,7 +80,7 @@ def test_latex_takes_nothing_for_a_command() -> None:
 
 
 def test_markdown_has_as_many_cells_in_every_line() -> None:
-    lines = ODD.text("markdown").splitlines()
+    lines = ODD.to_text("markdown").splitlines()
     assert len(lines) == 4
     assert len({len(line) for line in lines}) == 1
     assert lines[0].startswith(r"| a\|b ")
@@ -86,10 +88,10 @@ def test_markdown_has_as_many_cells_in_every_line() -> None:
 
 
 def test_csv_is_read_back_without_marks() -> None:
-    rows = list(csv.reader(io.StringIO(ODD.text("csv"))))
+    rows = list(csv.reader(io.StringIO(ODD.to_text("csv"))))
     assert rows == [["a|b", "τ & 50%"], ["x_1\\y", "0.5 ± 0.1"], ["", ""]]
 
 
 def test_another_format_is_refused() -> None:
     with pytest.raises(UnknownName, match="Did you mean 'markdown'"):
-        ODD.text("markdwon")
+        ODD.to_text("markdwon")

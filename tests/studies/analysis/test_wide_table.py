@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.studies.analysis.wide_table import Wide
+from oodometer.studies.analysis.wide_table import AccuracyMatrix
 
 COLUMNS: dict[str, list[Any]] = {
     "model": ["a", "b", "c"],
@@ -25,9 +25,9 @@ def changed(**columns: Any) -> dict[str, list[Any]]:
     return {**COLUMNS, **columns}
 
 
-def expected(wide: Wide) -> None:
+def expected(wide: AccuracyMatrix) -> None:
     assert wide.models == ("a", "b", "c")
-    assert wide.sets == ("val", "sketch")
+    assert wide.test_sets == ("val", "sketch")
     np.testing.assert_allclose(wide.accuracy, [[0.9, 0.4], [0.8, 0.3], [np.nan, 0.2]])
 
 
@@ -38,43 +38,49 @@ def test_files_frames_and_mappings_read_alike(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "t.csv.gz", "wt") as file:
         frame.to_csv(file, index=False)
     for name in ("t.csv", "t.parquet", "t.csv.gz"):
-        expected(Wide.read(tmp_path / name))
+        expected(AccuracyMatrix.read(tmp_path / name))
     for thing in (COLUMNS, frame, pl.DataFrame(COLUMNS), str(tmp_path / "t.csv")):
-        expected(Wide.read(thing))
+        expected(AccuracyMatrix.read(thing))
 
 
 def test_fractions_stay_and_the_unit_may_be_said() -> None:
     fractions = changed(val=[0.9, 0.8, None], sketch=[0.4, 0.3, 0.2])
-    expected(Wide.read(fractions))
-    low = Wide.read(fractions, unit="percent")
-    np.testing.assert_allclose(low.on("sketch"), [0.004, 0.003, 0.002])
-    mixed = Wide.read(changed(sketch=[0.4, 0.3, 0.2]), unit="percent")
+    expected(AccuracyMatrix.read(fractions))
+    low = AccuracyMatrix.read(fractions, unit="percent")
+    np.testing.assert_allclose(low.accuracy_on("sketch"), [0.004, 0.003, 0.002])
+    mixed = AccuracyMatrix.read(changed(sketch=[0.4, 0.3, 0.2]), unit="percent")
     np.testing.assert_allclose(mixed.accuracy[0], [0.9, 0.004])
 
 
 def test_a_set_of_which_all_is_wrong_is_no_mix_of_units() -> None:
-    assert Wide.read(changed(sketch=[0, 0, 0])).on("sketch").tolist() == [0.0, 0.0, 0.0]
+    assert AccuracyMatrix.read(changed(sketch=[0, 0, 0])).accuracy_on("sketch").tolist() == [
+        0.0,
+        0.0,
+        0.0,
+    ]
 
 
 def test_sets_may_be_named_and_come_in_that_order() -> None:
-    wide = Wide.read(COLUMNS, sets=["sketch"])
-    assert (wide.sets, wide.others) == (("sketch",), ("val",))
-    assert Wide.read(COLUMNS, sets=["sketch", "val"]).sets == ("sketch", "val")
+    wide = AccuracyMatrix.read(COLUMNS, test_sets=["sketch"])
+    assert (wide.test_sets, wide.other_columns) == (("sketch",), ("val",))
+    assert AccuracyMatrix.read(COLUMNS, test_sets=["sketch", "val"]).test_sets == ("sketch", "val")
 
 
 def test_text_sizes_and_known_columns_are_no_sets() -> None:
-    wide = Wide.read(changed(img_size=[224, 384, None], family=["r", "r", "v"], seed=[0, 1, 2]))
-    assert wide.sets == ("val", "sketch")
-    assert wide.others == ("img_size", "family", "seed")
+    wide = AccuracyMatrix.read(
+        changed(img_size=[224, 384, None], family=["r", "r", "v"], seed=[0, 1, 2])
+    )
+    assert wide.test_sets == ("val", "sketch")
+    assert wide.other_columns == ("img_size", "family", "seed")
 
 
 def test_what_is_no_set_tells_rows_of_one_model_apart() -> None:
-    wide = Wide.read(changed(model=["a", "a", "c"], img_size=[224, 384, 224]))
+    wide = AccuracyMatrix.read(changed(model=["a", "a", "c"], img_size=[224, 384, 224]))
     assert wide.models == ("a (img_size=224)", "a (img_size=384)", "c")
 
 
 def test_an_empty_set_stays_and_has_no_values() -> None:
-    assert np.isnan(Wide.read(changed(none=[None, None, None])).on("none")).all()
+    assert np.isnan(AccuracyMatrix.read(changed(none=[None, None, None])).accuracy_on("none")).all()
 
 
 @pytest.mark.parametrize(
@@ -94,13 +100,13 @@ def test_an_empty_set_stays_and_has_no_values() -> None:
         (changed(val=[90.0, -1.0, None]), {}, "in 0…100; that of 'b' on 'val' is -1"),
         (COLUMNS, {"unit": "fraction"}, "in 0…1; that of 'a' on 'val' is 90"),
         (COLUMNS, {"unit": "percents"}, "No unit is called 'percents'. Did you mean 'percent'"),
-        (COLUMNS, {"sets": ["vall"]}, "No test set is called 'vall'. Did you mean 'val'"),
-        (COLUMNS, {"sets": ["model"]}, "No test set is called 'model'"),
-        (COLUMNS, {"sets": "val"}, "sets must be a list of names; got 'val'"),
-        (COLUMNS, {"sets": []}, r"sets must be a list of names; got \[\]. Give None for all"),
+        (COLUMNS, {"test_sets": ["vall"]}, "No test set is called 'vall'. Did you mean 'val'"),
+        (COLUMNS, {"test_sets": ["model"]}, "No test set is called 'model'"),
+        (COLUMNS, {"test_sets": "val"}, "test_sets must be a list of names; got 'val'"),
+        (COLUMNS, {"test_sets": []}, r"test_sets must be a list of names; got \[\]. Give None for all"),
         (changed(val=[0.9, 0.8, None]), {}, "on 'val' never pass 1, those on 'sketch' do: fractions"),
         (changed(val=["90", "80,5", "70"]), {}, "'val' holds both numbers and text: row 1 is '80,5'"),
-        (changed(family=["r", "s", "t"]), {"sets": ["family"]}, "'family' holds .*, not numbers: row"),
+        (changed(family=["r", "s", "t"]), {"test_sets": ["family"]}, "'family' holds .*, not numbers: row"),
         (changed(model=["a", None, "c"]), {}, "The column 'model' has no value in row 1"),
     ],
 )  # fmt: skip
@@ -108,18 +114,18 @@ def test_what_is_wrong_is_said_in_one_line(
     columns: dict[str, list[Any]], settings: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InputError, match=message) as caught:
-        Wide.read(columns, **settings)
+        AccuracyMatrix.read(columns, **settings)
     assert "\n" not in str(caught.value)
 
 
 def test_a_file_is_named_in_what_is_wrong_with_it(tmp_path: Path) -> None:
     pd.DataFrame({"name": ["a"]}).to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(InputError, match=r"^t\.csv: The table has no column 'model'"):
-        Wide.read(tmp_path / "t.csv")
+        AccuracyMatrix.read(tmp_path / "t.csv")
     with pytest.raises(InputError, match=r"^There is no file "):
-        Wide.read(tmp_path / "missing.csv")
+        AccuracyMatrix.read(tmp_path / "missing.csv")
 
 
 def test_a_set_that_is_not_there_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(InputError, match=r"No test set is called 'skech'. Did you mean 'sketch'\?"):
-        Wide.read(COLUMNS).on("skech")
+        AccuracyMatrix.read(COLUMNS).accuracy_on("skech")

@@ -8,20 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oodometer import InputError
-from oodometer.studies.analysis._compare_measures import judge
-from oodometer.studies.analysis._wide_to_evaluations import held_against
-from oodometer.studies.analysis.evaluation_table import Table
-from oodometer.studies.analysis.wide_table import Wide
+from oodometer.studies.analysis._compare_measures import compare_measures
+from oodometer.studies.analysis._wide_to_evaluations import to_evaluations
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.wide_table import AccuracyMatrix
 
 SETS = ("val", "art", "sketch")
 
 
-def literal(wide: Wide, reference: str) -> set[tuple[str, str, float, float]]:
+def literal(wide: AccuracyMatrix, reference: str) -> set[tuple[str, str, float, float]]:
     """Every known cell, read off one by one: model, set, accuracy, that on the reference."""
     found = set()
     for i, model in enumerate(wide.models):
-        for j, name in enumerate(wide.sets):
-            value, usual = wide.accuracy[i, j], wide.accuracy[i, wide.sets.index(reference)]
+        for j, name in enumerate(wide.test_sets):
+            value, usual = wide.accuracy[i, j], wide.accuracy[i, wide.test_sets.index(reference)]
             if not np.isnan(value):
                 found.add((model, name, float(value), -1.0 if np.isnan(usual) else float(usual)))
     return found
@@ -33,34 +33,39 @@ def test_the_rows_are_the_known_cells(seed: int) -> None:
     cells = np.where(rng.random((5, 3)) < 0.3, np.nan, rng.integers(0, 10, (5, 3)) / 10)
     cells[0] = 0.5
     names = [f"m{j}" for j in rng.permutation(5)]
-    wide = Wide.read({"model": names, **dict(zip(SETS, cells.T, strict=True))})
-    table = held_against(wide, "art")
+    wide = AccuracyMatrix.read({"model": names, **dict(zip(SETS, cells.T, strict=True))})
+    table = to_evaluations(wide, "art")
     usual = np.nan_to_num(table.measures["accuracy on art"], nan=-1.0)
     rows = zip(table.model, table.tested_on, table.accuracy, usual, strict=True)
     found = [(table.models[m], table.domains[d], float(a), float(u)) for m, d, a, u in rows]
     assert len(found) == len(set(found))
     assert set(found) == literal(wide, "art")
-    assert {table.domains[d] for d in table.tested_on[table.own]} == {"art"}
+    assert {table.domains[d] for d in table.tested_on[table.in_distribution]} == {"art"}
 
 
 def test_it_is_judged_as_the_same_rows_of_a_file_are() -> None:
     rng = np.random.default_rng(0)
     val = rng.uniform(0.2, 0.9, 9)
-    wide = Wide.read({"model": list("abcdefghi"), "val": val, "v2": val**2, "odd": rng.random(9)})
+    wide = AccuracyMatrix.read(
+        {"model": list("abcdefghi"), "val": val, "v2": val**2, "odd": rng.random(9)}
+    )
     columns: dict[str, list[object]] = {
         "model": [], "trained_on": [], "tested_on": [], "accuracy": [], "accuracy on val": [],
     }  # fmt: skip
     for i, model in enumerate(wide.models):
-        for name in wide.sets:
-            row = (model, "val", name, wide.on(name)[i], val[i])
+        for name in wide.test_sets:
+            row = (model, "val", name, wide.accuracy_on(name)[i], val[i])
             for column, cell in zip(columns.values(), row, strict=True):
                 column.append(cell)
-    read, held = judge(Table.read(columns)), judge(held_against(wide, "val"))
+    read, held = (
+        compare_measures(EvaluationTable.read(columns)),
+        compare_measures(to_evaluations(wide, "val")),
+    )
     assert held.to_dict() == read.to_dict()
-    assert held.of("accuracy on val", "macro_tau").groups == 2
+    assert held.summary("accuracy on val", "macro_tau").groups == 2
 
 
 def test_an_unknown_reference_is_told() -> None:
-    wide = Wide.read({"model": ["m"], "val": [0.5]})
+    wide = AccuracyMatrix.read({"model": ["m"], "val": [0.5]})
     with pytest.raises(InputError, match="Did you mean 'val'"):
-        held_against(wide, "vall")
+        to_evaluations(wide, "vall")

@@ -10,8 +10,8 @@ from scipy.io import savemat
 
 from oodometer.core.errors import InputError
 from oodometer.core.softmax_kernels import Array
-from oodometer.data.dataset import InMemory
-from oodometer.studies.domains.array_files import Mat, Npy, Npz
+from oodometer.data.dataset import InMemoryDataset
+from oodometer.studies.domains.array_files import MatReader, NpyReader, NpzReader
 
 
 def pictures(n: int) -> Array:
@@ -32,7 +32,7 @@ def archive(folder: Path) -> None:
 
 def test_rows_are_chosen_by_the_names_of_numbers(tmp_path: Path) -> None:
     archive(tmp_path)
-    data = Npz("a.npz", where=(("domain", "photo"),)).read(tmp_path, None)
+    data = NpzReader("a.npz", where=(("domain", "photo"),)).read(tmp_path, None)
     assert np.array_equal(data.take(slice(None)), pictures(4)[[1, 3]])
     assert data.labels is not None
     assert data.labels.tolist() == [1, 0]
@@ -41,22 +41,22 @@ def test_rows_are_chosen_by_the_names_of_numbers(tmp_path: Path) -> None:
 def test_rows_are_chosen_by_one_of_several_values_and_by_several_arrays(tmp_path: Path) -> None:
     archive(tmp_path)
     where = (("year", (2016, 2017)), ("domain", "photo"))
-    assert len(Npz("a.npz", where=where).read(tmp_path, None)) == 2
-    assert len(Npz("a.npz").read(tmp_path, None)) == 4
+    assert len(NpzReader("a.npz", where=where).read(tmp_path, None)) == 2
+    assert len(NpzReader("a.npz").read(tmp_path, None)) == 4
 
 
 @pytest.mark.parametrize(
     ("reader", "why"),
     [
-        (Npz("a.npz", where=(("domain", "foto"),)), "No row has domain = 'foto'. There are: art, photo"),
-        (Npz("a.npz", where=(("dmain", "photo"),)), "no array is called 'dmain'"),
-        (Npz("a.npz", inputs="z"), "no array is called 'z'. There are: x, y"),
-        (Npz("a.npz", labels="short"), "there are 4 inputs and 2 labels"),
-        (Npz("a.npz", where=(("short", 1),)), "a.npz, short: there are 4 inputs and 2"),
-        (Npz("a.npz", where=(("year", 2015), ("domain", "photo"))), "has no rows"),
+        (NpzReader("a.npz", where=(("domain", "foto"),)), "No row has domain = 'foto'. There are: art, photo"),
+        (NpzReader("a.npz", where=(("dmain", "photo"),)), "no array is called 'dmain'"),
+        (NpzReader("a.npz", inputs="z"), "no array is called 'z'. There are: x, y"),
+        (NpzReader("a.npz", labels="short"), "there are 4 inputs and 2 labels"),
+        (NpzReader("a.npz", where=(("short", 1),)), "a.npz, short: there are 4 inputs and 2"),
+        (NpzReader("a.npz", where=(("year", 2015), ("domain", "photo"))), "has no rows"),
     ],
 )  # fmt: skip
-def test_what_is_not_there_is_named(tmp_path: Path, reader: Npz, why: str) -> None:
+def test_what_is_not_there_is_named(tmp_path: Path, reader: NpzReader, why: str) -> None:
     archive(tmp_path)
     with pytest.raises(InputError, match=why):
         reader.read(tmp_path, None)
@@ -65,14 +65,14 @@ def test_what_is_not_there_is_named(tmp_path: Path, reader: Npz, why: str) -> No
 def test_a_number_without_a_name_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=pictures(1), y=[0], domain=[2], domains=["art", "photo"])
     with pytest.raises(InputError, match="domain has numbers from 2 to 2, and domains has 2 names"):
-        Npz("a.npz", where=(("domain", "art"),)).read(tmp_path, None)
+        NpzReader("a.npz", where=(("domain", "art"),)).read(tmp_path, None)
 
 
 def test_npy_files_are_mapped(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", pictures(4))
     np.save(tmp_path / "y.npy", np.array([3, 2, 1, 0]))
-    data = Npy("x.npy", "y.npy", rows=(1, 3)).read(tmp_path, None)
-    assert isinstance(data, InMemory)
+    data = NpyReader("x.npy", "y.npy", rows=(1, 3)).read(tmp_path, None)
+    assert isinstance(data, InMemoryDataset)
     assert isinstance(data.inputs, np.memmap)
     assert np.array_equal(data.take(slice(None)), pictures(4)[1:3])
     assert data.labels is not None
@@ -84,15 +84,15 @@ def test_npy_files_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "y.npy", np.array([3, 2]))
     (tmp_path / "z.npy").write_bytes(b"nothing of the kind")
     with pytest.raises(InputError, match="there are 4 inputs and 2 labels"):
-        Npy("x.npy", "y.npy").read(tmp_path, None)
+        NpyReader("x.npy", "y.npy").read(tmp_path, None)
     with pytest.raises(InputError, match=r"z\.npy can't be read as npy"):
-        Npy("x.npy", "z.npy").read(tmp_path, None)
+        NpyReader("x.npy", "z.npy").read(tmp_path, None)
 
 
 def test_a_matlab_file_has_its_rows_last(tmp_path: Path) -> None:
     images = np.moveaxis(pictures(3), 0, -1)
     savemat(tmp_path / "a.mat", {"X": images, "y": np.array([[10], [1], [2]], dtype=np.uint8)})
-    data = Mat("a.mat").read(tmp_path, None)
+    data = MatReader("a.mat").read(tmp_path, None)
     assert np.array_equal(data.take(slice(None)), pictures(3))
     assert data.labels is not None
     assert data.labels.tolist() == [10, 1, 2]
@@ -101,7 +101,7 @@ def test_a_matlab_file_has_its_rows_last(tmp_path: Path) -> None:
 def test_broken_matlab_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.mat").write_bytes(b"cut")
     with pytest.raises(InputError, match=r"a\.mat can't be read as a MATLAB file"):
-        Mat("a.mat").read(tmp_path, None)
+        MatReader("a.mat").read(tmp_path, None)
     savemat(tmp_path / "b.mat", {"X": np.zeros((4, 4, 3, 2), dtype=np.uint8)})
     with pytest.raises(InputError, match="no array is called 'y'"):
-        Mat("b.mat").read(tmp_path, None)
+        MatReader("b.mat").read(tmp_path, None)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oodometer.studies.domains.group import named
+from oodometer.studies.domains.group import get
 from tests.support.research_data import needs
 
 # Group, file, domain, rows to train on, rows to test on.
@@ -43,14 +43,14 @@ def root_of(file: str) -> Path:
 def test_files_that_have_their_own_split(
     group: str, file: str, domain: str, train: int, test: int
 ) -> None:
-    found = named(group, root=root_of(file))
+    found = get(group, root=root_of(file))
     assert [len(found.domain(domain, split)) for split in ("train", "test")] == [train, test]
 
 
 @pytest.mark.realdata
 @pytest.mark.parametrize(("group", "file", "domain", "n"), SHARED)
 def test_files_of_which_a_fifth_is_held_out(group: str, file: str, domain: str, n: int) -> None:
-    found = named(group, root=root_of(file))
+    found = get(group, root=root_of(file))
     train, test = (found.domain(domain, split) for split in ("train", "test"))
     assert len(train) + len(test) == n
     assert len(test) / n == pytest.approx(0.2, abs=0.06)
@@ -61,8 +61,10 @@ def test_files_of_which_a_fifth_is_held_out(group: str, file: str, domain: str, 
 @pytest.mark.realdata
 def test_all_images_of_a_group_have_one_shape() -> None:
     for name, file in (("numbers", "digits/mnist.npz"), ("ci10", "cifar/cifar10_jpeg.npz")):
-        group = named(name, root=root_of(file))
-        shapes = {group.domain(one, "test").take(slice(0, 2)).shape for one in group.found}
+        group = get(name, root=root_of(file))
+        shapes = {
+            group.domain(one, "test").take(slice(0, 2)).shape for one in group.available_domains
+        }
         assert shapes == {(2, 32, 32, 3)}
 
 
@@ -70,5 +72,5 @@ def test_all_images_of_a_group_have_one_shape() -> None:
 def test_the_parts_of_made_groups_hold_all_digits() -> None:
     root = root_of("digits/mnist.npz")
     for name in ("rotated-mnist", "colored-mnist"):
-        group = named(name, root=root)
+        group = get(name, root=root)
         assert sum(len(group.domain(one, "train")) for one in group.domains) == 60_000

@@ -10,8 +10,8 @@ import pytest
 
 from oodometer.core.errors import InputError
 from oodometer.core.softmax_kernels import Array
-from oodometer.data.dataset import InMemory
-from oodometer.studies.domains.cifar import Cifar
+from oodometer.data.dataset import InMemoryDataset
+from oodometer.studies.domains.cifar import CifarReader
 
 
 def pictures(seed: int, n: int = 2) -> Array:
@@ -29,7 +29,7 @@ def batch(images: Array, labels: list[list[int]]) -> bytes:
 def test_batches_are_read_one_after_the_other(tmp_path: Path) -> None:
     (tmp_path / "1.bin").write_bytes(batch(pictures(1), [[3], [9]]))
     (tmp_path / "2.bin").write_bytes(batch(pictures(2), [[0], [1]]))
-    data = Cifar(("1.bin", "2.bin")).read(tmp_path, None)
+    data = CifarReader(("1.bin", "2.bin")).read(tmp_path, None)
     assert np.array_equal(data.take(np.array([3, 0])), [pictures(2)[1], pictures(1)[0]])
     assert data.labels is not None
     assert data.labels.tolist() == [3, 9, 0, 1]
@@ -37,15 +37,15 @@ def test_batches_are_read_one_after_the_other(tmp_path: Path) -> None:
 
 def test_the_file_is_mapped_and_not_read(tmp_path: Path) -> None:
     (tmp_path / "1.bin").write_bytes(batch(pictures(1), [[3], [9]]))
-    data = Cifar("1.bin").read(tmp_path, None)
-    assert isinstance(data, InMemory)
+    data = CifarReader("1.bin").read(tmp_path, None)
+    assert isinstance(data, InMemoryDataset)
     assert isinstance(data.inputs, np.memmap)
-    assert np.array_equal(data.keys, InMemory("plain", pictures(1)).keys)
+    assert np.array_equal(data.keys, InMemoryDataset("plain", pictures(1)).keys)
 
 
 def test_the_second_label_byte_is_the_class_of_cifar_100(tmp_path: Path) -> None:
     (tmp_path / "train.bin").write_bytes(batch(pictures(1), [[3, 99], [9, 42]]))
-    labels = Cifar("train.bin", label_bytes=2).read(tmp_path, None).labels
+    labels = CifarReader("train.bin", label_bytes=2).read(tmp_path, None).labels
     assert labels is not None
     assert labels.tolist() == [99, 42]
 
@@ -54,7 +54,7 @@ def test_the_second_label_byte_is_the_class_of_cifar_100(tmp_path: Path) -> None
 def test_a_cut_batch_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "1.bin").write_bytes(content)
     with pytest.raises(InputError, match=rf"has {len(content)} bytes, which is no whole number"):
-        Cifar("1.bin").read(tmp_path, None)
+        CifarReader("1.bin").read(tmp_path, None)
 
 
 def test_pickles_are_refused_unless_trusted(tmp_path: Path) -> None:
@@ -62,8 +62,8 @@ def test_pickles_are_refused_unless_trusted(tmp_path: Path) -> None:
     rows = images.transpose(0, 3, 1, 2).reshape(2, -1)
     (tmp_path / "data_batch_1").write_bytes(pickle.dumps({"data": rows, "labels": [3, 9]}))
     with pytest.raises(InputError, match=r"is a pickle.*Take the binary version.*trust_pickle"):
-        Cifar("data_batch_1").read(tmp_path, None)
-    data = Cifar("data_batch_1", trust_pickle=True).read(tmp_path, None)
+        CifarReader("data_batch_1").read(tmp_path, None)
+    data = CifarReader("data_batch_1", trust_pickle=True).read(tmp_path, None)
     assert np.array_equal(data.take(slice(None)), images)
     assert data.labels is not None
     assert data.labels.tolist() == [3, 9]

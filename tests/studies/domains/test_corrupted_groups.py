@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from oodometer.core.errors import InputError, UnknownName
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.studies.domains import corrupted_groups
-from oodometer.studies.domains.group import named
+from oodometer.studies.domains.group import get
 from oodometer.transforms.corruptions import Corruption
 
 
@@ -29,10 +29,10 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_a_corrupted_domain_is_the_domain_corrupted(root: Path) -> None:
-    clean = named("pacs", root=root).domain("photo", "train")
-    group = corrupted_groups.named("pacs-c", root=root)
+    clean = get("pacs", root=root).domain("photo", "train")
+    group = corrupted_groups.get_group("pacs-c", root=root)
     data = group.domain("photo/fog-3", "train")
-    draws = Draws(0, clean.keys, np.ones(len(clean), dtype=np.int64))
+    draws = RowStreams(0, clean.keys, np.ones(len(clean), dtype=np.int64))
     assert np.array_equal(
         data.take(slice(None)), Corruption("fog", 3).apply(clean.take(slice(None)), draws)
     )
@@ -43,23 +43,23 @@ def test_a_corrupted_domain_is_the_domain_corrupted(root: Path) -> None:
 
 
 def test_some_corruptions_may_be_asked_for(root: Path) -> None:
-    group = corrupted_groups.corrupted(named("pacs", root=root), "fog-3", seed=7)
-    assert (group.name, len(group.domains), group.classes) == ("pacs-c", 4, named("pacs").classes)
-    other = corrupted_groups.corrupted(named("pacs", root=root), "fog-3")
+    group = corrupted_groups.corrupt_group(get("pacs", root=root), "fog-3", seed=7)
+    assert (group.name, len(group.domains), group.classes) == ("pacs-c", 4, get("pacs").classes)
+    other = corrupted_groups.corrupt_group(get("pacs", root=root), "fog-3")
     first, second = (one.domain("photo/fog-3", "test") for one in (group, other))
     assert not np.array_equal(first.take(slice(None)), second.take(slice(None)))
 
 
 def test_what_is_missing_is_that_of_the_clean_group(tmp_path: Path) -> None:
-    why = corrupted_groups.named("pacs-c", root=tmp_path).missing("photo/fog-3")
+    why = corrupted_groups.get_group("pacs-c", root=tmp_path).missing_reason("photo/fog-3")
     assert why is not None
     assert "pacs-c/photo/fog-3 is made of another: pacs/photo: there is no 'pacs/pacs32.npz'" in why
 
 
 def test_names_that_nothing_has(tmp_path: Path) -> None:
-    assert corrupted_groups.named("pacs", root=tmp_path) == named("pacs", root=tmp_path)
+    assert corrupted_groups.get_group("pacs", root=tmp_path) == get("pacs", root=tmp_path)
     for name in ("pac", "pac-c"):
         with pytest.raises(UnknownName, match=f"No domain group is called '{name}'. Did you mean"):
-            corrupted_groups.named(name)
+            corrupted_groups.get_group(name)
     with pytest.raises(InputError, match="Only images can be corrupted; sentiment is of text"):
-        corrupted_groups.named("sentiment-c")
+        corrupted_groups.get_group("sentiment-c")

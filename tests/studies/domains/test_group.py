@@ -14,11 +14,11 @@ from PIL import Image
 
 from oodometer.core.errors import InputError, UnknownName
 from oodometer.core.protocols import Dataset
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import Array
-from oodometer.parallel.pickling import VARIABLE
+from oodometer.parallel.pickling import DATA_FOLDER_VARIABLE
 from oodometer.studies.domains import group as groups
-from oodometer.studies.domains.group import Group, every, named, opened
+from oodometer.studies.domains.group import DomainGroup, available, get, open_group
 from oodometer.studies.domains.synthetic import Rotated
 
 SITES = """
@@ -32,7 +32,7 @@ reader = "folder"
 path = "south/"
 test = "south_test/"
 """
-NONE = Draws(0, np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))
+NONE = RowStreams(0, np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))
 
 
 def picture(seed: int, side: int = 6) -> Array:
@@ -47,12 +47,12 @@ def folder(path: Path, first: int, n: int, *, names: tuple[str, ...] = ("cat", "
 
 
 @pytest.fixture
-def sites(tmp_path: Path) -> Group:
+def sites(tmp_path: Path) -> DomainGroup:
     folder(tmp_path / "north", 0, 60)
     folder(tmp_path / "south", 100, 6)
     folder(tmp_path / "south_test", 200, 4)
     (tmp_path / "sites.toml").write_text(SITES)
-    return opened(tmp_path / "sites.toml")
+    return open_group(tmp_path / "sites.toml")
 
 
 def labels_of(data: Dataset) -> list[int]:
@@ -60,7 +60,7 @@ def labels_of(data: Dataset) -> list[int]:
     return list(data.labels.tolist())
 
 
-def test_a_share_by_content_is_held_out(sites: Group) -> None:
+def test_a_share_by_content_is_held_out(sites: DomainGroup) -> None:
     train, test = (sites.domain("north", split) for split in ("train", "test"))
     assert (sites.name, sites.kind, sites.domains) == ("sites", "images", ("north", "south"))
     assert train.name == test.name == "sites/north"
@@ -70,36 +70,36 @@ def test_a_share_by_content_is_held_out(sites: Group) -> None:
     assert set(labels_of(train)) == {0, 1}
 
 
-def test_files_for_testing_are_read_whole(sites: Group) -> None:
+def test_files_for_testing_are_read_whole(sites: DomainGroup) -> None:
     assert labels_of(sites.domain("south", "train")) == [0, 0, 0, 1, 1, 1]
     assert labels_of(sites.domain("south", "test")) == [0, 0, 1, 1]
     found = sites.domain("south", "test").take(slice(None))
     assert np.array_equal(found, [picture(200 + row) for row in (0, 2, 1, 3)])
 
 
-def test_groups_are_plain_data(sites: Group) -> None:
+def test_groups_are_plain_data(sites: DomainGroup) -> None:
     sites.domain("north", "train")
     again = pickle.loads(pickle.dumps(sites))
     assert again == sites
     assert again.domain("north", "test").fingerprint == sites.domain("north", "test").fingerprint
 
 
-def test_a_dict_and_a_root_of_its_own(sites: Group, tmp_path: Path) -> None:
+def test_a_dict_and_a_root_of_its_own(sites: DomainGroup, tmp_path: Path) -> None:
     table = tomllib.loads(SITES)
-    assert opened(table, root=tmp_path) == sites
+    assert open_group(table, root=tmp_path) == sites
     table["groups"]["sites"]["root"] = str(tmp_path)
-    assert opened(table).domain("south", "train").fingerprint == sites.domain("south", "train").fingerprint  # fmt: skip
+    assert open_group(table).domain("south", "train").fingerprint == sites.domain("south", "train").fingerprint  # fmt: skip
     table["groups"]["other"] = table["groups"]["sites"]
     with pytest.raises(InputError, match=r"There are 2 groups: sites, other\. Say which"):
-        opened(table)
-    assert opened(table, name="other").name == "other"
+        open_group(table)
+    assert open_group(table, name="other").name == "other"
     with pytest.raises(
         UnknownName, match=r"No domain group is called 'othr'\. Did you mean 'other'"
     ):
-        opened(table, name="othr")
+        open_group(table, name="othr")
 
 
-def test_unknown_names_are_answered_with_those_there_are(sites: Group) -> None:
+def test_unknown_names_are_answered_with_those_there_are(sites: DomainGroup) -> None:
     with pytest.raises(UnknownName, match=r"No domain of sites is called 'nort'. Did you mean 'north'\?"):  # fmt: skip
         sites.domain("nort", "train")
     with pytest.raises(UnknownName, match="No split is called 'dev'"):
@@ -107,31 +107,35 @@ def test_unknown_names_are_answered_with_those_there_are(sites: Group) -> None:
     with pytest.raises(
         UnknownName, match=r"No domain group is called 'pac'. Did you mean 'pacs'\?"
     ):
-        named("pac")
+        get("pac")
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
-    group = opened(tomllib.loads(SITES), root=tmp_path)
+    group = open_group(tomllib.loads(SITES), root=tmp_path)
     folder(tmp_path / "north", 0, 60)
-    assert (group.found, group.missing("north")) == (("north",), None)
+    assert (group.available_domains, group.missing_reason("north")) == (("north",), None)
     why = f"sites/south: there is no 'south/' (and 1 file more) in {tmp_path}; put it there."
-    assert group.missing() == group.missing("north", "south") == why
+    assert group.missing_reason() == group.missing_reason("north", "south") == why
     with pytest.raises(InputError, match="there is no 'south/'"):
         group.domain("south", "train")
 
 
 def test_built_in_groups_say_which_files_they_look_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(DATA_FOLDER_VARIABLE, raising=False)
     why = (
         "pacs/photo: set OODOMETER_DATA to the folder that has 'pacs/pacs32.npz', or 'PACS/photo'."
     )
-    assert named("pacs").missing("photo") == why
-    assert "made of another: numbers/mnist: set" in str(named("rotated-mnist").missing())
-    monkeypatch.setenv(VARIABLE, "/nowhere")
-    assert "there is no 'pacs/pacs32.npz', or" in str(named("pacs").missing())
-    assert all(group.missing() for group in every())
-    assert len({group.name for group in every()}) == len(every()) == len(groups.names())
-    assert all(group.about for group in every())
+    assert get("pacs").missing_reason("photo") == why
+    assert "made of another: numbers/mnist: set" in str(get("rotated-mnist").missing_reason())
+    monkeypatch.setenv(DATA_FOLDER_VARIABLE, "/nowhere")
+    assert "there is no 'pacs/pacs32.npz', or" in str(get("pacs").missing_reason())
+    assert all(group.missing_reason() for group in available())
+    assert (
+        len({group.name for group in available()})
+        == len(available())
+        == len(groups.available_names())
+    )
+    assert all(group.about for group in available())
 
 
 @pytest.mark.parametrize(
@@ -145,13 +149,13 @@ def test_built_in_groups_say_which_files_they_look_for(monkeypatch: pytest.Monke
     ],
 )  # fmt: skip
 def test_bad_data_is_refused_with_its_place(
-    sites: Group, tmp_path: Path, break_it: dict[str, Any], why: str
+    sites: DomainGroup, tmp_path: Path, break_it: dict[str, Any], why: str
 ) -> None:
     (tmp_path / "empty").mkdir()
     table = tomllib.loads(SITES)
     table["groups"]["sites"] |= break_it
     with pytest.raises(InputError, match="sites/north: ") as caught:
-        opened(table, root=tmp_path).domain("north", "train")
+        open_group(table, root=tmp_path).domain("north", "train")
     assert why in str(caught.value)
 
 
@@ -168,7 +172,7 @@ def test_images_are_brought_to_the_shape_of_the_group(tmp_path: Path) -> None:
             "turned": {"of": "grey", "change": "rotated", "degrees": 90},
         },
     }
-    group = opened({"groups": {"mixed": table}}, root=tmp_path)
+    group = open_group({"groups": {"mixed": table}}, root=tmp_path)
     assert group.domain("large", "test").take(slice(None)).shape == (4, 6, 6, 3)
     assert np.array_equal(group.domain("grey", "test").take(slice(1)), np.full((1, 6, 6, 3), 50))
     assert group.domain("turned", "test").take(slice(None)).shape == (9, 6, 6, 3)
@@ -177,7 +181,7 @@ def test_images_are_brought_to_the_shape_of_the_group(tmp_path: Path) -> None:
 def test_the_first_source_that_is_there_is_read(tmp_path: Path) -> None:
     table = {"classes": ["cat", "dog"], "domains": ["a"], "each": [
         {"reader": "npz", "path": "a.npz"}, {"reader": "folder", "path": "{domain}"}]}  # fmt: skip
-    group = opened({"groups": {"two": table}}, root=tmp_path)
+    group = open_group({"groups": {"two": table}}, root=tmp_path)
     folder(tmp_path / "a", 0, 30)
     assert group.domain("a", "train").take(slice(1)).shape == (1, 6, 6, 3)
     np.savez(tmp_path / "a.npz", x=np.zeros((9, 4, 4), dtype=np.uint8), y=np.zeros(9))
@@ -189,11 +193,13 @@ def test_the_first_source_that_is_there_is_read(tmp_path: Path) -> None:
 def test_classes_may_be_the_folders_of_a_domain(tmp_path: Path) -> None:
     table = {"classes_of": "b", "each": {"reader": "folder", "path": "{domain}"}, "domains": ["a", "b"]}  # fmt: skip
     folder(tmp_path / "a", 0, 20, names=("dog",))
-    alone = opened({"groups": {"two": table}}, root=tmp_path)
-    assert (alone.classes, alone.found) == ((), ())
-    assert alone.missing("a") == "two/a: the domain whose folders are the classes is not there."
+    alone = open_group({"groups": {"two": table}}, root=tmp_path)
+    assert (alone.classes, alone.available_domains) == ((), ())
+    assert (
+        alone.missing_reason("a") == "two/a: the domain whose folders are the classes is not there."
+    )
     folder(tmp_path / "b", 0, 20)
-    group = opened({"groups": {"two": table}}, root=tmp_path)
+    group = open_group({"groups": {"two": table}}, root=tmp_path)
     assert group.classes == ("cat", "dog")
     assert set(labels_of(group.domain("a", "train"))) == {1}
 
@@ -208,11 +214,11 @@ def digits(root: Path) -> Array:
 
 def test_rotated_digits_are_each_in_one_domain(tmp_path: Path) -> None:
     digits(tmp_path)
-    group = named("rotated-mnist", root=tmp_path)
+    group = get("rotated-mnist", root=tmp_path)
     found = [group.domain(name, "train") for name in group.domains]
     keys = [key for one in found for key in one.keys.tolist()]
     assert len(keys) == len(set(keys)) == 120
-    plain = opened({"groups": {"d": {"classes": list("0123456789"), "domains": {"m": {
+    plain = open_group({"groups": {"d": {"classes": list("0123456789"), "domains": {"m": {
         "reader": "npz", "path": "digits/mnist.npz", "inputs": "x_train", "labels": "y_train",
         "test": {"inputs": "x_test", "labels": "y_test"}}}}}}, root=tmp_path).domain("m", "train")  # fmt: skip
     rows = np.flatnonzero(np.isin(plain.keys, found[1].keys))
@@ -222,13 +228,13 @@ def test_rotated_digits_are_each_in_one_domain(tmp_path: Path) -> None:
 
 def test_colored_digits_have_two_classes_and_ten(tmp_path: Path) -> None:
     digits(tmp_path)
-    two, ten = named("colored-mnist", root=tmp_path), named("numbers", root=tmp_path)
+    two, ten = get("colored-mnist", root=tmp_path), get("numbers", root=tmp_path)
     assert set(labels_of(two.domain("plus-90", "train"))) == {0, 1}
     assert two.domain("minus-90", "test").take(slice(1)).shape == (1, 8, 8, 3)
     painted = ten.domain("colored-mnist", "train")
     assert painted.take(slice(1)).shape == (1, 32, 32, 3)
     assert labels_of(painted) == labels_of(ten.domain("mnist", "train"))
-    assert set(ten.found) == {"mnist", "colored-mnist"}
+    assert set(ten.available_domains) == {"mnist", "colored-mnist"}
 
 
 def test_svhn_calls_zero_ten(tmp_path: Path) -> None:
@@ -238,7 +244,7 @@ def test_svhn_calls_zero_ten(tmp_path: Path) -> None:
     images = np.zeros((32, 32, 3, 3), dtype=np.uint8)
     for name in ("train", "test"):
         savemat(tmp_path / "svhn" / f"{name}_32x32.mat", {"X": images, "y": [[10], [1], [9]]})
-    assert labels_of(named("numbers", root=tmp_path).domain("svhn", "train")) == [0, 1, 9]
+    assert labels_of(get("numbers", root=tmp_path).domain("svhn", "train")) == [0, 1, 9]
 
 
 def test_published_corruptions_are_only_for_testing(tmp_path: Path) -> None:
@@ -247,8 +253,8 @@ def test_published_corruptions_are_only_for_testing(tmp_path: Path) -> None:
     images = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), dtype=np.uint8)
     np.save(folder / "fog.npy", images)
     np.save(folder / "labels.npy", np.arange(20) % 10)
-    group = named("cifar-10-c", root=tmp_path)
-    assert group.found == ("fog",)
+    group = get("cifar-10-c", root=tmp_path)
+    assert group.available_domains == ("fog",)
     found = group.domain("fog", "test")
     assert np.array_equal(found.take(slice(None)), images)
     assert labels_of(found) == [*range(10), *range(10)]
@@ -270,7 +276,7 @@ def test_genres_and_clinical_sentences_stand_in_one_group(tmp_path: Path) -> Non
     clinical = [{key: one[key] for key in one if key != "genre"} for one in rows]
     for name in ("train", "test"):
         write_lines(tmp_path / "mednli" / f"mli_{name}_v1.jsonl", clinical)
-    group = named("mnli", root=tmp_path)
+    group = get("mnli", root=tmp_path)
     assert group.domain("slate", "test").take(slice(None)) == [("a 0", "b 0"), ("a 2", "b 2")]
     assert labels_of(group.domain("slate", "train")) == [1, 0]
     assert labels_of(group.domain("mednli", "train")) == [1, 0, 1]
@@ -282,7 +288,7 @@ def test_marks_of_drugs_are_stars_by_two(tmp_path: Path) -> None:
         path = tmp_path / "drugs" / f"drugsCom{name}_raw.csv"
         lines = [f'{n},"on ""{n}""\nand on",{mark}' for n, mark in enumerate(range(1, 11))]
         path.write_text("\n".join(["uniqueID,review,rating", *lines]))
-    found = named("amazon", root=tmp_path).domain("drugs", "train")
+    found = get("amazon", root=tmp_path).domain("drugs", "train")
     assert labels_of(found) == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
     assert found.take(slice(1)) == ['on "0"\nand on']
 

@@ -11,12 +11,12 @@ import pytest
 
 from oodometer.core.errors import InputError
 from oodometer.core.softmax_kernels import Array
-from oodometer.studies.domains.idx import TYPES, Idx, read_idx
+from oodometer.studies.domains.idx import IDX_DTYPES, IdxReader, read_idx
 
 
 def idx(array: Array) -> bytes:
     """The bytes of an IDX file, value by value, as its description says."""
-    code = next(code for code, name in TYPES.items() if np.dtype(name) == array.dtype.newbyteorder(">"))  # fmt: skip
+    code = next(code for code, name in IDX_DTYPES.items() if np.dtype(name) == array.dtype.newbyteorder(">"))  # fmt: skip
     letter = {0x08: "B", 0x09: "b", 0x0B: "h", 0x0C: "i", 0x0D: "f", 0x0E: "d"}[code]
     sizes = b"".join(struct.pack(">I", n) for n in array.shape)
     values = b"".join(struct.pack(f">{letter}", value) for value in array.ravel().tolist())
@@ -40,7 +40,7 @@ def test_images_and_labels(tmp_path: Path, ending: str) -> None:
     pack = gzip.compress if ending else bytes
     (tmp_path / f"images{ending}").write_bytes(pack(idx(pictures())))
     (tmp_path / f"labels{ending}").write_bytes(pack(idx(np.array([7, 0, 9], dtype=np.uint8))))
-    data = Idx("images", "labels").read(tmp_path, None)
+    data = IdxReader("images", "labels").read(tmp_path, None)
     assert data.kind == "images"
     assert np.array_equal(data.take(slice(None)), pictures())
     assert data.labels is not None
@@ -50,7 +50,7 @@ def test_images_and_labels(tmp_path: Path, ending: str) -> None:
 def test_labels_of_several_columns_are_read_from_the_first(tmp_path: Path) -> None:
     (tmp_path / "images").write_bytes(idx(pictures(2)))
     (tmp_path / "labels").write_bytes(idx(np.array([[5, 1000], [2, 70000]], dtype=np.int32)))
-    labels = Idx("images", "labels").read(tmp_path, None).labels
+    labels = IdxReader("images", "labels").read(tmp_path, None).labels
     assert labels is not None
     assert labels.tolist() == [5, 2]
 
@@ -59,7 +59,7 @@ def test_other_numbers_of_labels_are_refused(tmp_path: Path) -> None:
     (tmp_path / "images").write_bytes(idx(pictures(3)))
     (tmp_path / "labels").write_bytes(idx(np.array([7, 0], dtype=np.uint8)))
     with pytest.raises(InputError, match="images: there are 3 inputs and 2 labels"):
-        Idx("images", "labels").read(tmp_path, None)
+        IdxReader("images", "labels").read(tmp_path, None)
 
 
 @pytest.mark.parametrize("cut", [-1, -20])

@@ -13,7 +13,7 @@ from PIL import Image
 from oodometer.core.errors import InputError
 from oodometer.core.protocols import Dataset
 from oodometer.core.softmax_kernels import Array
-from oodometer.studies.domains.packed_images import Packed
+from oodometer.studies.domains.packed_images import PackedImagesReader
 
 
 def pictures(n: int = 3, side: int = 6) -> list[Array]:
@@ -39,7 +39,7 @@ def arrays(files: list[bytes], prefix: str = "", **other: Any) -> dict[str, Any]
 
 def opened(folder: Path, prefix: str = "", **given: Any) -> Dataset:
     np.savez(folder / "pack.npz", **given)
-    return Packed("pack.npz", prefix).read(folder, None)
+    return PackedImagesReader("pack.npz", prefix).read(folder, None)
 
 
 def test_images_are_those_of_their_files(tmp_path: Path) -> None:
@@ -59,8 +59,18 @@ def test_images_are_those_of_their_files(tmp_path: Path) -> None:
 def test_images_are_brought_to_the_size_asked_for(tmp_path: Path) -> None:
     files = [png(pictures(side=6)[0]), png(pictures(side=9)[0][:, :, 0])]
     np.savez(tmp_path / "pack.npz", **arrays(files))
-    assert Packed("pack.npz").read(tmp_path, None).take(slice(None)).shape == (2, 6, 6, 3)
-    assert Packed("pack.npz").read(tmp_path, (4, 5)).take(slice(None)).shape == (2, 4, 5, 3)
+    assert PackedImagesReader("pack.npz").read(tmp_path, None).take(slice(None)).shape == (
+        2,
+        6,
+        6,
+        3,
+    )
+    assert PackedImagesReader("pack.npz").read(tmp_path, (4, 5)).take(slice(None)).shape == (
+        2,
+        4,
+        5,
+        3,
+    )
 
 
 def test_a_broken_image_is_named_by_its_row(tmp_path: Path) -> None:

@@ -8,35 +8,40 @@ import numpy as np
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.studies.domains._reader import chosen, counted, existing, located
+from oodometer.studies.domains._reader import (
+    check_row_counts,
+    find_file,
+    matching_rows,
+    require_file,
+)
 
 
 def test_a_file_may_be_compressed(tmp_path: Path) -> None:
-    assert located(tmp_path, "a") is None
+    assert find_file(tmp_path, "a") is None
     (tmp_path / "a.gz").touch()
-    assert located(tmp_path, "a") == tmp_path / "a.gz"
+    assert find_file(tmp_path, "a") == tmp_path / "a.gz"
     (tmp_path / "a").touch()
-    assert located(tmp_path, "a") == existing(tmp_path, "a") == tmp_path / "a"
+    assert find_file(tmp_path, "a") == require_file(tmp_path, "a") == tmp_path / "a"
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"There is no file or folder 'deep/a\.npz' in .*Put it"):
-        existing(tmp_path, "deep/a.npz")
+        require_file(tmp_path, "deep/a.npz")
 
 
 def test_values_are_compared_as_they_are_written() -> None:
     years = np.array([2015, 2016, 2015])
-    assert chosen(years, "2015", "year").tolist() == [True, False, True]
-    assert chosen(years, (2015, 2016), "year").all()
-    assert chosen(np.array(["a", None], dtype=object), "a", "x").tolist() == [True, False]
+    assert matching_rows(years, "2015", "year").tolist() == [True, False, True]
+    assert matching_rows(years, (2015, 2016), "year").all()
+    assert matching_rows(np.array(["a", None], dtype=object), "a", "x").tolist() == [True, False]
 
 
 def test_many_values_are_not_all_listed() -> None:
     with pytest.raises(InputError, match=r"No row has x = '99' or '100'\. There are: 0, 1, 10.*…"):
-        chosen(np.arange(50), (99, 100), "x")
+        matching_rows(np.arange(50), (99, 100), "x")
 
 
 def test_numbers_of_rows_must_agree() -> None:
-    counted(np.zeros(2), np.zeros(2), "a")
+    check_row_counts(np.zeros(2), np.zeros(2), "a")
     with pytest.raises(InputError, match="a: there are 2 inputs and 1 labels"):
-        counted(np.zeros(2), np.zeros(1), "a")
+        check_row_counts(np.zeros(2), np.zeros(1), "a")

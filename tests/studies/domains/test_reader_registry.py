@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import KINDS
-from oodometer.studies.domains._reader import Reader
-from oodometer.studies.domains.reader_registry import READERS, Folder
+from oodometer.core.inputs import INPUT_KINDS
+from oodometer.studies.domains._reader import DomainReader
+from oodometer.studies.domains.reader_registry import READERS, ImageFolderReader
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -21,8 +21,8 @@ def test_every_reader_is_hashable_settings_that_say_what_they_read(name: str) ->
     assert is_dataclass(member)
     needed = {"path": "a", "labels": "b"}
     reader = member(**{one.name: needed[one.name] for one in fields(member) if one.name in needed})
-    assert isinstance(reader, Reader)
-    assert reader.kind in KINDS
+    assert isinstance(reader, DomainReader)
+    assert reader.kind in INPUT_KINDS
     assert "a" in reader.files
     assert hash(reader) == hash(reader)
     assert member.__doc__
@@ -36,23 +36,28 @@ def pictures(folder: Path) -> None:
 
 def test_folders_are_read_at_the_size_of_the_group_or_their_own(tmp_path: Path) -> None:
     pictures(tmp_path / "a")
-    data = Folder("a").read(tmp_path, None)
+    data = ImageFolderReader("a").read(tmp_path, None)
     assert data.take(slice(None)).shape == (2, 6, 7, 3)
     assert data.labels is not None
     assert data.labels.tolist() == ["cat", "dog"]
-    assert Folder("a").read(tmp_path, (3, 4)).take(slice(None)).shape == (2, 3, 4, 3)
-    assert Folder("a", size=5).read(tmp_path, (3, 4)).take(slice(None)).shape == (2, 5, 5, 3)
+    assert ImageFolderReader("a").read(tmp_path, (3, 4)).take(slice(None)).shape == (2, 3, 4, 3)
+    assert ImageFolderReader("a", size=5).read(tmp_path, (3, 4)).take(slice(None)).shape == (
+        2,
+        5,
+        5,
+        3,
+    )
 
 
 def test_broken_images_are_an_error_unless_they_may_be_skipped(tmp_path: Path) -> None:
     pictures(tmp_path / "a")
     (tmp_path / "a" / "dog" / "1.png").write_bytes(b"no image")
     with pytest.raises(InputError, match=r"dog/1\.png can't be read"):
-        Folder("a").read(tmp_path, None)
-    assert len(Folder("a", skip_bad=True).read(tmp_path, None)) == 2
+        ImageFolderReader("a").read(tmp_path, None)
+    assert len(ImageFolderReader("a", skip_bad=True).read(tmp_path, None)) == 2
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("")
     with pytest.raises(InputError, match="a is a file; a folder of folders of images"):
-        Folder("a").read(tmp_path, None)
+        ImageFolderReader("a").read(tmp_path, None)

@@ -12,42 +12,48 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import keys
+from oodometer.core.inputs import hash_rows
 from oodometer.core.protocols import Dataset
 from oodometer.core.softmax_kernels import Array
-from oodometer.data import InMemory
-from oodometer.studies.domains.array_files import Npz
-from oodometer.studies.domains.row_sources import Chosen, Source, class_numbers, held_out, in_part
+from oodometer.data import InMemoryDataset
+from oodometer.studies.domains.array_files import NpzReader
+from oodometer.studies.domains.row_sources import (
+    DomainFiles,
+    SubsetDataset,
+    encode_class_labels,
+    held_out_mask,
+    part_mask,
+)
 
 
 @given(st.lists(st.text(max_size=3), min_size=1, max_size=40), st.floats(0.01, 1), st.randoms())
 def test_a_row_is_held_out_by_its_content_alone(
     texts: list[str], share: float, random: Any
 ) -> None:
-    by_text = dict(zip(texts, held_out(keys(texts), share).tolist(), strict=True))
+    by_text = dict(zip(texts, held_out_mask(hash_rows(texts), share).tolist(), strict=True))
     random.shuffle(texts)
-    assert held_out(keys(texts), share).tolist() == [by_text[text] for text in texts]
+    assert held_out_mask(hash_rows(texts), share).tolist() == [by_text[text] for text in texts]
 
 
 @given(st.floats(0.01, 0.99))
 def test_a_larger_share_holds_out_the_same_rows_and_more(share: float) -> None:
-    some = keys([str(row) for row in range(300)])
-    assert held_out(some, 1.0).all()
-    assert not (held_out(some, share / 2) & ~held_out(some, share)).any()
+    some = hash_rows([str(row) for row in range(300)])
+    assert held_out_mask(some, 1.0).all()
+    assert not (held_out_mask(some, share / 2) & ~held_out_mask(some, share)).any()
 
 
 def test_parts_hold_every_row_once_and_do_not_hang_on_the_split() -> None:
-    some = keys([str(row) for row in range(6000)])
-    parts = np.array([in_part(some, (i, 3)) for i in range(3)])
+    some = hash_rows([str(row) for row in range(6000)])
+    parts = np.array([part_mask(some, (i, 3)) for i in range(3)])
     assert (parts.sum(axis=0) == 1).all()
     assert parts.mean(axis=1) == pytest.approx([1 / 3] * 3, abs=0.03)
-    held = held_out(some, 0.2)
+    held = held_out_mask(some, 0.2)
     assert [held[part].mean() for part in parts] == pytest.approx([0.2] * 3, abs=0.03)
 
 
 def test_chosen_rows_are_those_of_the_dataset() -> None:
-    whole = InMemory("all", ["a", "b", "c", "d"], np.array([0, 1, 2, 3]))
-    some = Chosen("some", whole, np.array([3, 1, 0]), np.array([1, 0, 1]))
+    whole = InMemoryDataset("all", ["a", "b", "c", "d"], np.array([0, 1, 2, 3]))
+    some = SubsetDataset("some", whole, np.array([3, 1, 0]), np.array([1, 0, 1]))
     assert isinstance(some, Dataset)
     assert (some.name, len(some), some.take(slice(1, 3))) == ("some", 3, ["b", "a"])
     assert np.array_equal(some.keys, whole.rows(np.array([3, 1, 0])).keys)
@@ -64,7 +70,7 @@ def saved(folder: Path, images: Array) -> None:
 def test_files_are_read_once_and_again_when_they_change(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     saved(tmp_path, random.integers(0, 256, (40, 2, 2), dtype=np.uint8))
-    source = Source(Npz("a.npz"))
+    source = DomainFiles(NpzReader("a.npz"))
     (first, train), (second, test) = (source.read(tmp_path, split, None) for split in ("train", "test"))  # fmt: skip
     assert first is second
     assert sorted([*train, *test]) == list(range(40))
@@ -76,10 +82,10 @@ def test_files_are_read_once_and_again_when_they_change(tmp_path: Path) -> None:
 
 
 def test_absent_files_are_each_named_once(tmp_path: Path) -> None:
-    source = Source(Npz("a.npz"), test=Npz("a.npz", inputs="x_test"))
-    assert source.absent(tmp_path) == source.absent(None) == ("a.npz",)
+    source = DomainFiles(NpzReader("a.npz"), test=NpzReader("a.npz", inputs="x_test"))
+    assert source.missing_files(tmp_path) == source.missing_files(None) == ("a.npz",)
     saved(tmp_path, np.zeros((1, 2, 2), dtype=np.uint8))
-    assert source.absent(tmp_path) == ()
+    assert source.missing_files(tmp_path) == ()
 
 
 @pytest.mark.parametrize(
@@ -97,13 +103,13 @@ def test_absent_files_are_each_named_once(tmp_path: Path) -> None:
 def test_labels_are_names_or_numbers_of_classes(
     labels: list[Any], rename: tuple[tuple[str, str], ...], numbers: list[int]
 ) -> None:
-    found = class_numbers(np.array(labels), ["cat", "dog"], rename)
+    found = encode_class_labels(np.array(labels), ["cat", "dog"], rename)
     assert found.tolist() == numbers
     assert found.dtype == np.int64
 
 
 def test_a_name_that_is_a_number_is_a_name() -> None:
-    assert class_numbers(np.array(["1", "0"]), ["1", "0"]).tolist() == [0, 1]
+    assert encode_class_labels(np.array(["1", "0"]), ["1", "0"]).tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -111,9 +117,9 @@ def test_a_name_that_is_a_number_is_a_name() -> None:
 )  # fmt: skip
 def test_a_label_outside_the_classes_is_named_with_its_row(labels: list[Any], shown: str) -> None:
     with pytest.raises(InputError, match=rf"Row 1 has the label {shown}.*There are: cat, dog, or"):
-        class_numbers(np.array(labels), ["cat", "dog"])
+        encode_class_labels(np.array(labels), ["cat", "dog"])
 
 
 def test_labels_must_be_there() -> None:
     with pytest.raises(InputError, match="There are no labels"):
-        class_numbers(None, ["cat", "dog"])
+        encode_class_labels(None, ["cat", "dog"])

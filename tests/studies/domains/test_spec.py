@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from oodometer.core.errors import InputError, UnknownName
-from oodometer.studies.domains.array_files import Npz
-from oodometer.studies.domains.reader_registry import Folder
-from oodometer.studies.domains.row_sources import Made, Source
-from oodometer.studies.domains.spec import declared, groups_of, tables_of
+from oodometer.studies.domains.array_files import NpzReader
+from oodometer.studies.domains.reader_registry import ImageFolderReader
+from oodometer.studies.domains.row_sources import DerivedDomain, DomainFiles
+from oodometer.studies.domains.spec import get_group_tables, parse_group, read_group_tables
 from oodometer.studies.domains.synthetic import Rotated
-from oodometer.studies.domains.table_files import Table
+from oodometer.studies.domains.table_files import TableReader
 
 TWO = ["cat", "dog"]
 NORTH = {"reader": "folder", "path": "north"}
@@ -24,18 +24,20 @@ def group(**keys: Any) -> dict[str, Any]:
 
 
 def sources(table: dict[str, Any]) -> dict[str, Any]:
-    return dict(declared(table, "sites").sources)
+    return dict(parse_group(table, "sites").sources)
 
 
 def test_a_few_lines_are_enough() -> None:
-    found = declared(group(), "sites")
+    found = parse_group(group(), "sites")
     assert (found.kind, found.classes, found.shape) == ("images", ("cat", "dog"), None)
-    assert found.sources == (("north", (Source(Folder("north")),)),)
+    assert found.sources == (("north", (DomainFiles(ImageFolderReader("north")),)),)
 
 
 def test_a_path_is_all_that_differs_for_testing() -> None:
     table = group(domains={"north": {**NORTH, "size": 8, "test": "held/", "share": 0.5}})
-    assert sources(table)["north"] == (Source(Folder("north", 8), Folder("held/", 8), 0.5),)
+    assert sources(table)["north"] == (
+        DomainFiles(ImageFolderReader("north", 8), ImageFolderReader("held/", 8), 0.5),
+    )
 
 
 def test_what_is_shared_is_filled_in_and_what_is_own_comes_first() -> None:
@@ -48,26 +50,29 @@ def test_what_is_shared_is_filled_in_and_what_is_own_comes_first() -> None:
     }
     found = sources(group(domains=["a", "b"], each=each))
     where = (("domain", "b"), ("split", "train"))
-    train = Table("b.csv", text="text", where=where)
-    test = Table("b.csv", text="text", where=(("domain", "b"), ("split", "test")))
-    assert found["b"] == (Source(train, test),)
+    train = TableReader("b.csv", text="text", where=where)
+    test = TableReader("b.csv", text="text", where=(("domain", "b"), ("split", "test")))
+    assert found["b"] == (DomainFiles(train, test),)
     own = sources(group(domains={"a": {"path": "c.csv", "where": {"year": 1}}}, each=each))
     assert own["a"][0].train.path == "c.csv"
     assert dict(own["a"][0].train.where) == {"domain": "a", "split": "train", "year": 1}
-    assert declared(group(domains=["a"], each=each), "sites").kind == "text"
+    assert parse_group(group(domains=["a"], each=each), "sites").kind == "text"
 
 
 def test_there_may_be_several_sources() -> None:
     each = [{"reader": "npz", "path": "a.npz", "where": {"domain": "{domain}"}}, {"reader": "folder", "path": "{domain}"}]  # fmt: skip
     found = sources(group(domains=["a"], each=each))["a"]
-    assert found == (Source(Npz("a.npz", where=(("domain", "a"),))), Source(Folder("a")))
+    assert found == (
+        DomainFiles(NpzReader("a.npz", where=(("domain", "a"),))),
+        DomainFiles(ImageFolderReader("a")),
+    )
     assert len(sources(group(domains={"a": [NORTH, NORTH]}))["a"]) == 2
 
 
 def test_a_domain_may_be_made_of_another() -> None:
     made = {"of": "north", "change": "rotated", "degrees": 15, "part": [1, 6]}
     found = sources(group(domains={"north": NORTH, "turned": made}))
-    assert found["turned"] == (Made("north", Rotated(15), (1, 6)),)
+    assert found["turned"] == (DerivedDomain("north", Rotated(15), (1, 6)),)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +91,7 @@ def test_a_domain_may_be_made_of_another() -> None:
 )  # fmt: skip
 def test_unknown_names_are_answered_with_those_there_are(keys: dict[str, Any], why: str) -> None:
     with pytest.raises(UnknownName) as caught:
-        declared(group(**keys), "sites")
+        parse_group(group(**keys), "sites")
     assert why in str(caught.value)
 
 
@@ -114,30 +119,30 @@ def test_unknown_names_are_answered_with_those_there_are(keys: dict[str, Any], w
 )  # fmt: skip
 def test_what_is_wrong_is_said_with_the_place(keys: dict[str, Any], why: str) -> None:
     with pytest.raises(InputError) as caught:
-        declared(group(**keys), "sites")
+        parse_group(group(**keys), "sites")
     assert why in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_group_must_be_a_table_with_classes() -> None:
     with pytest.raises(InputError, match="The group 'sites' must be a table"):
-        declared(3, "sites")
+        parse_group(3, "sites")
     with pytest.raises(InputError, match="needs classes"):
-        declared({"domains": {"n": NORTH}}, "sites")
+        parse_group({"domains": {"n": NORTH}}, "sites")
     with pytest.raises(UnknownName, match="No domain is called 'south'"):
-        declared({"domains": {"north": NORTH}, "classes_of": "south"}, "sites")
+        parse_group({"domains": {"north": NORTH}, "classes_of": "south"}, "sites")
 
 
 def test_files_of_groups(tmp_path: Path) -> None:
     path = tmp_path / "sites.toml"
     with pytest.raises(InputError, match="There is no file"):
-        tables_of(path)
+        read_group_tables(path)
     path.write_text("[groups.a\n")
     with pytest.raises(InputError, match=r"sites\.toml can't be read as TOML"):
-        tables_of(path)
+        read_group_tables(path)
     with pytest.raises(UnknownName, match=r"is called 'group'. Did you mean 'groups'\?"):
-        groups_of({"group": {}})
+        get_group_tables({"group": {}})
     nothing: list[dict[str, Any]] = [{}, {"groups": {}}, {"groups": 3}]
     for empty in nothing:
         with pytest.raises(InputError, match=r"There is no group\. Declare one"):
-            groups_of(empty)
+            get_group_tables(empty)

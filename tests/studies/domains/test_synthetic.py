@@ -10,26 +10,26 @@ from hypothesis import strategies as st
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import Inputs
 from oodometer.core.protocols import Dataset
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import Array
-from oodometer.data import InMemory
+from oodometer.data import InMemoryDataset
 from oodometer.studies.domains.synthetic import (
     PALETTE,
-    Altered,
-    Biased,
-    Fit,
-    Painted,
+    ColoredMnist,
+    RandomColors,
+    ResizeAndCrop,
     Rotated,
-    Tinted,
+    TintedDataset,
+    TransformedDomain,
 )
 
-NONE = Draws(0, np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))
+NONE = RowStreams(0, np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))
 
 
-def digits(n: int = 2000, side: int = 4) -> InMemory:
+def digits(n: int = 2000, side: int = 4) -> InMemoryDataset:
     random = np.random.default_rng(0)
     images = random.integers(0, 256, (n, side, side), dtype=np.uint8)
-    return InMemory("digits", images, random.integers(0, 10, n))
+    return InMemoryDataset("digits", images, random.integers(0, 10, n))
 
 
 def labels_of(data: Dataset) -> Array:
@@ -38,7 +38,7 @@ def labels_of(data: Dataset) -> Array:
 
 
 def test_painted_images_are_the_grey_ones_in_one_colour() -> None:
-    data, painted = digits(50), Painted().make(digits(50))
+    data, painted = digits(50), RandomColors().derive(digits(50))
     found = painted.take(slice(None))
     assert (found.shape, found.dtype) == ((50, 4, 4, 3), np.uint8)
     assert labels_of(painted).tolist() == labels_of(data).tolist()
@@ -53,18 +53,18 @@ def test_painted_images_are_the_grey_ones_in_one_colour() -> None:
 
 def test_colours_are_of_the_row_and_the_seed_and_tell_nothing_of_the_class() -> None:
     data = digits()
-    painted, other = Painted().make(data), Painted(seed=1).make(data)
-    assert np.array_equal(painted.take(np.array([7])), Painted().make(data.rows(np.array([7]))).take(slice(None)))  # fmt: skip
+    painted, other = RandomColors().derive(data), RandomColors(seed=1).derive(data)
+    assert np.array_equal(painted.take(np.array([7])), RandomColors().derive(data.rows(np.array([7]))).take(slice(None)))  # fmt: skip
     assert not np.array_equal(painted.take(slice(None)), other.take(slice(None)))
     assert painted.fingerprint not in (other.fingerprint, data.fingerprint)
-    assert isinstance(painted, Tinted)
+    assert isinstance(painted, TintedDataset)
     shares = [np.mean((painted.tints == color).all(axis=1)) for color in PALETTE]
     assert min(shares) > 0.06
     assert max(shares) < 0.14
 
 
 def test_rows_of_painted_images_keep_their_colours_and_labels() -> None:
-    painted = Painted().make(digits(20))
+    painted = RandomColors().derive(digits(20))
     some = painted.rows(np.array([5, 3]))
     assert np.array_equal(some.take(slice(None)), painted.take(np.array([5, 3])))
     assert np.array_equal(labels_of(some), labels_of(painted)[[5, 3]])
@@ -74,7 +74,7 @@ def test_rows_of_painted_images_keep_their_colours_and_labels() -> None:
 @pytest.mark.parametrize("flipped", [0.1, 0.9])
 def test_the_colour_tells_the_class_as_often_as_it_should(flipped: float) -> None:
     data = digits(8000)
-    biased = Biased(flipped).make(data)
+    biased = ColoredMnist(flipped).derive(data)
     classes, red = labels_of(biased), biased.take(slice(None))[..., 0].any(axis=(1, 2))
     assert np.mean((labels_of(data) < 5) != classes) == pytest.approx(0.25, abs=0.02)
     assert np.mean(red == classes) == pytest.approx(flipped, abs=0.02)
@@ -83,7 +83,7 @@ def test_the_colour_tells_the_class_as_often_as_it_should(flipped: float) -> Non
 
 
 def test_without_noise_and_flips_green_is_below_five() -> None:
-    biased = Biased(0.0, noise=0.0).make(digits(100))
+    biased = ColoredMnist(0.0, noise=0.0).derive(digits(100))
     below = labels_of(digits(100)) < 5
     assert np.array_equal(labels_of(biased), below)
     assert np.array_equal(biased.take(slice(None))[..., 1].any(axis=(1, 2)), below)
@@ -99,9 +99,9 @@ def test_quarter_turns_move_pixels_and_change_none(channels: tuple[int, ...]) ->
 
 def test_turned_images_are_turned_when_they_are_taken() -> None:
     data = digits(5)
-    turned = Rotated(15).make(data)
+    turned = Rotated(15).derive(data)
     assert np.array_equal(turned.take(np.array([2])), Rotated(15).apply(data.take(np.array([2])), NONE))  # fmt: skip
-    assert turned.fingerprint != Rotated(30).make(data).fingerprint
+    assert turned.fingerprint != Rotated(30).derive(data).fingerprint
     assert Rotated(15).apply(data.inputs[:0], NONE).shape == (0, 4, 4)
 
 
@@ -110,14 +110,16 @@ def test_images_are_brought_to_a_shape(
     channels: tuple[int, ...], side: int, shape: tuple[int, ...]
 ) -> None:
     images = np.full((2, side, side, *channels), 77, dtype=np.uint8)
-    assert (Fit(shape).apply(images, NONE) == 77).all()
-    assert Fit(shape).apply(images, NONE).shape == (2, *shape)
+    assert (ResizeAndCrop(shape).apply(images, NONE) == 77).all()
+    assert ResizeAndCrop(shape).apply(images, NONE).shape == (2, *shape)
 
 
 def test_images_that_fit_are_left_alone() -> None:
     images = digits(3).inputs
-    assert np.array_equal(Fit((4, 4)).apply(images, NONE), images)
-    assert np.array_equal(Fit((4, 4, 3)).apply(images, NONE), np.repeat(images[..., None], 3, 3))
+    assert np.array_equal(ResizeAndCrop((4, 4)).apply(images, NONE), images)
+    assert np.array_equal(
+        ResizeAndCrop((4, 4, 3)).apply(images, NONE), np.repeat(images[..., None], 3, 3)
+    )
 
 
 class Darker:
@@ -125,23 +127,23 @@ class Darker:
 
     name = "darker"
 
-    def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
+    def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
         return inputs // 2
 
 
 def test_any_change_makes_a_domain() -> None:
     data = digits(5)
-    made = Altered(Darker()).make(data)
+    made = TransformedDomain(Darker()).derive(data)
     assert np.array_equal(made.take(slice(None)), data.inputs // 2)
     assert made.fingerprint != data.fingerprint
 
 
-@pytest.mark.parametrize("maker", [Painted(), Rotated(15), Biased(0.1)])
-def test_texts_are_refused(maker: Painted | Rotated | Biased) -> None:
+@pytest.mark.parametrize("maker", [RandomColors(), Rotated(15), ColoredMnist(0.1)])
+def test_texts_are_refused(maker: RandomColors | Rotated | ColoredMnist) -> None:
     with pytest.raises(InputError, match=r"Only images can be (painted|turned); got text"):
-        maker.make(InMemory("texts", ["a"], np.array([0])))
+        maker.derive(InMemoryDataset("texts", ["a"], np.array([0])))
 
 
 def test_digits_without_labels_are_refused() -> None:
     with pytest.raises(InputError, match="without labels"):
-        Biased(0.1).make(InMemory("digits", digits(2).inputs))
+        ColoredMnist(0.1).derive(InMemoryDataset("digits", digits(2).inputs))

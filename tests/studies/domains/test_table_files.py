@@ -14,7 +14,7 @@ from pyarrow import csv
 
 from oodometer.core.errors import InputError
 from oodometer.core.protocols import Dataset
-from oodometer.studies.domains.table_files import Table
+from oodometer.studies.domains.table_files import TableReader
 
 ROWS: dict[str, list[Any]] = {
     "domain": ["books", "dvd", "books", "books"],
@@ -45,7 +45,7 @@ def labels_of(data: Dataset) -> list[Any]:
 def test_the_texts_of_a_domain(tmp_path: Path, ending: str) -> None:
     written(tmp_path, ending)
     where = (("domain", "books"), ("split", "train"))
-    data = Table(f"t.{ending}", text="text", where=where).read(tmp_path, None)
+    data = TableReader(f"t.{ending}", text="text", where=where).read(tmp_path, None)
     assert (data.kind, data.take(slice(None)), labels_of(data)) == (
         "text",
         ["good", "fine"],
@@ -55,7 +55,7 @@ def test_the_texts_of_a_domain(tmp_path: Path, ending: str) -> None:
 
 def test_pairs_and_one_of_several_values(tmp_path: Path) -> None:
     written(tmp_path, "parquet")
-    reader = Table("t.parquet", text=("text", "other"), where=(("split", ("train", "dev")),))
+    reader = TableReader("t.parquet", text=("text", "other"), where=(("split", ("train", "dev")),))
     assert reader.kind == "pairs"
     data = reader.read(tmp_path, None)
     assert data.take(slice(None)) == [("good", "b"), ("bad", "a"), ("fine", "d")]
@@ -63,10 +63,10 @@ def test_pairs_and_one_of_several_values(tmp_path: Path) -> None:
 
 def test_a_table_has_all_columns_but_the_label_and_the_domain(tmp_path: Path) -> None:
     written(tmp_path, "parquet", {**ROWS, "age": [1, 2, 3, 4]} | {"text": [5, 6, 7, 8]})
-    data = Table("t.parquet", where=(("domain", "books"),)).read(tmp_path, None)
+    data = TableReader("t.parquet", where=(("domain", "books"),)).read(tmp_path, None)
     assert data.kind == "table"
     assert data.take(slice(None)).column_names == ["split", "text", "other", "age"]
-    named = Table("t.parquet", inputs=("age", "domain"), where=(("domain", "books"),))
+    named = TableReader("t.parquet", inputs=("age", "domain"), where=(("domain", "books"),))
     assert named.read(tmp_path, None).take(slice(None)).to_pydict() == {
         "age": [1, 3, 4],
         "domain": ["books"] * 3,
@@ -80,20 +80,23 @@ def test_columns_of_numbers_are_vectors(tmp_path: Path) -> None:
         "score": [0.5] * 4,
     }
     written(tmp_path, "parquet", {**ROWS, **numbers})
-    reader = Table("t.parquet", vectors=("score", "age", "tall"), skip_bad=True)
+    reader = TableReader("t.parquet", vectors=("score", "age", "tall"), skip_bad=True)
     data = reader.read(tmp_path, None)
     assert (reader.kind, data.kind, len(data)) == ("vectors", "vectors", 3)
     assert data.take(slice(None)).tolist() == [[0.5, 1, 1], [0.5, 2, 0], [0.5, 4, 0]]
-    some = Table("t.parquet", vectors=("score", "tall"), where=(("domain", "books"),))
+    some = TableReader("t.parquet", vectors=("score", "tall"), where=(("domain", "books"),))
     assert some.read(tmp_path, None).take(slice(None)).tolist() == [[0.5, 1], [0.5, 1], [0.5, 0]]
     for reader, why in (
-        (Table("t.parquet", vectors=("age",)), "the column 'age' has nothing in row 2"),
+        (TableReader("t.parquet", vectors=("age",)), "the column 'age' has nothing in row 2"),
         (
-            Table("t.parquet", vectors=("score", "text")),
+            TableReader("t.parquet", vectors=("score", "text")),
             "'text' holds .*string, and vectors are of",
         ),
-        (Table("t.parquet", vectors=("height",)), "No column is called 'height'"),
-        (Table("t.parquet", vectors=("age",), text="text"), "three forms of one thing. Name one"),
+        (TableReader("t.parquet", vectors=("height",)), "No column is called 'height'"),
+        (
+            TableReader("t.parquet", vectors=("age",), text="text"),
+            "three forms of one thing. Name one",
+        ),
     ):
         with pytest.raises(InputError, match=why):
             reader.read(tmp_path, None)
@@ -102,23 +105,23 @@ def test_columns_of_numbers_are_vectors(tmp_path: Path) -> None:
 def test_blank_texts_are_an_error_unless_they_may_be_skipped(tmp_path: Path) -> None:
     written(tmp_path, "csv", {"text": ["good", " "], "label": [1, 0]})
     with pytest.raises(InputError, match="row 1 has an empty text"):
-        Table("t.csv", text="text").read(tmp_path, None)
-    assert len(Table("t.csv", text="text", skip_bad=True).read(tmp_path, None)) == 1
+        TableReader("t.csv", text="text").read(tmp_path, None)
+    assert len(TableReader("t.csv", text="text", skip_bad=True).read(tmp_path, None)) == 1
 
 
 @pytest.mark.parametrize(
     ("reader", "why"),
     [
-        (Table("t.csv", where=(("domain", "boks"),)), "No row has domain = 'boks'. There are: books, dvd"),
-        (Table("t.csv", where=(("domian", "books"),)), "No column is called 'domian'"),
-        (Table("t.csv", where=(("domain", "dvd"), ("split", "test"))), "and all else that is asked for"),
-        (Table("t.csv", label="stars"), "No column is called 'stars'"),
-        (Table("t.csv", text="review"), "No column is called 'review'"),
-        (Table("none.csv"), "There is no file or folder 'none.csv'"),
-        (Table("broken.jsonl"), "broken.jsonl can't be read as JSON"),
+        (TableReader("t.csv", where=(("domain", "boks"),)), "No row has domain = 'boks'. There are: books, dvd"),
+        (TableReader("t.csv", where=(("domian", "books"),)), "No column is called 'domian'"),
+        (TableReader("t.csv", where=(("domain", "dvd"), ("split", "test"))), "and all else that is asked for"),
+        (TableReader("t.csv", label="stars"), "No column is called 'stars'"),
+        (TableReader("t.csv", text="review"), "No column is called 'review'"),
+        (TableReader("none.csv"), "There is no file or folder 'none.csv'"),
+        (TableReader("broken.jsonl"), "broken.jsonl can't be read as JSON"),
     ],
 )  # fmt: skip
-def test_what_is_not_there_is_named(tmp_path: Path, reader: Table, why: str) -> None:
+def test_what_is_not_there_is_named(tmp_path: Path, reader: TableReader, why: str) -> None:
     written(tmp_path, "csv")
     (tmp_path / "broken.jsonl").write_text('{"text": 1')
     with pytest.raises(InputError, match=why):

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.studies.domains.table_subgroups import subgroups
+from oodometer.studies.domains.table_subgroups import group_by_column
 
 
 def people(folder: Path, labels: list[Any]) -> Path:
@@ -28,7 +28,7 @@ def people(folder: Path, labels: list[Any]) -> Path:
 def test_every_value_of_a_column_is_a_domain(
     tmp_path: Path, labels: list[Any], names: tuple[str, ...]
 ) -> None:
-    group = subgroups(people(tmp_path, labels), "sex", label="rich")
+    group = group_by_column(people(tmp_path, labels), "sex", label="rich")
     assert (group.name, group.kind, group.domains) == ("people-sex", "table", ("f", "m", "x"))
     assert group.classes == names
     train, test = (group.domain("f", split) for split in ("train", "test"))
@@ -40,14 +40,14 @@ def test_every_value_of_a_column_is_a_domain(
 
 def test_rare_values_are_left_out(tmp_path: Path) -> None:
     path = people(tmp_path, ["no", "yes", "no"])
-    assert subgroups(path, "sex", label="rich", least=2).domains == ("f", "m")
-    group = subgroups(path, "rich", label="rich", inputs=["age", "sex"])
+    assert group_by_column(path, "sex", label="rich", min_rows=2).domains == ("f", "m")
+    group = group_by_column(path, "rich", label="rich", inputs=["age", "sex"])
     assert group.domain("yes", "train").take(slice(0, 1)).column_names == ["age", "sex"]
 
 
 def test_a_column_of_measurements_is_refused(tmp_path: Path) -> None:
     path = people(tmp_path, ["no", "yes", "no"])
     with pytest.raises(InputError, match="The column 'age' has 0 values with 2 rows or more"):
-        subgroups(path, "age", label="rich", least=2)
+        group_by_column(path, "age", label="rich", min_rows=2)
     with pytest.raises(InputError, match="No column is called 'race'"):
-        subgroups(path, "race", label="rich")
+        group_by_column(path, "race", label="rich")

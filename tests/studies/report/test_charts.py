@@ -9,24 +9,26 @@ import numpy as np
 import pytest
 import vl_convert
 
-from oodometer.report.charts import SOURCE, Spec
+from oodometer.report.charts import SOURCE_COLOR, ChartSpec
 from oodometer.studies.report import charts
 
 POINTS = [{"name": "m", "x": 0.25, "y": 61.0}, {"name": "n", "x": 0.5, "y": 72.0}]
-AXES = charts.Axes("ni", "accuracy, %", None, (50.0, 80.0))
+AXES = charts.PanelAxes("ni", "accuracy, %", None, (50.0, 80.0))
 VALUES = np.array([[1.0, -0.5], [np.nan, 0.25]])
 
 SPECS = {
-    "spans": charts.spans([charts.Span("ni", 0.5, 0.25, 0.75)], title="τ", rules=[("0", 0.0)]),
-    "panel": charts.panel(POINTS, [{"x": 0.25, "y": 60.0}, {"x": 0.5, "y": 70.0}], AXES),
-    "heat": charts.heat(
+    "spans": charts.span_chart(
+        [charts.ValueSpan("ni", 0.5, 0.25, 0.75)], title="τ", rules=[("0", 0.0)]
+    ),
+    "panel": charts.panel_chart(POINTS, [{"x": 0.25, "y": 60.0}, {"x": 0.5, "y": 70.0}], AXES),
+    "heat": charts.heatmap_chart(
         VALUES, ["a", "b"], ["1", "2"], [{"x": "1", "x2": "2", "y": "a", "y2": "a"}]
     ),
-    "scree": charts.scree([2.5, 0.5], 1.0),
+    "scree": charts.scree_chart([2.5, 0.5], 1.0),
 }
 
 
-def svg(spec: Spec) -> str:
+def svg(spec: ChartSpec) -> str:
     """The chart as it is drawn, 300 wide and high."""
     text: str = vl_convert.vegalite_to_svg(
         json.loads(json.dumps(spec).replace('"container"', "300"))
@@ -50,13 +52,13 @@ def test_a_heat_map_has_known_cells_alone_and_signs_by_colour() -> None:
     ]
     drawn = svg(SPECS["heat"])
     assert "−0.50" in drawn
-    assert drawn.count(SOURCE) == 1
-    wide = charts.heat(np.zeros((1, 9)), ["a"], [str(j) for j in range(9)], [])
+    assert drawn.count(SOURCE_COLOR) == 1
+    wide = charts.heatmap_chart(np.zeros((1, 9)), ["a"], [str(j) for j in range(9)], [])
     assert '"text"' not in json.dumps(wide["layer"])
 
 
 def test_panels_share_their_drawing_but_not_their_rows() -> None:
-    other = charts.panel(POINTS[:1], [], AXES)
+    other = charts.panel_chart(POINTS[:1], [], AXES)
     assert other["datasets"]["points"] == POINTS[:1]
     assert SPECS["panel"]["datasets"]["points"] == POINTS
     assert other["layer"] == SPECS["panel"]["layer"]
@@ -72,7 +74,7 @@ def test_axes_without_ends_have_those_of_the_points() -> None:
 
 def test_a_number_stands_under_its_tick_at_the_ends_of_an_axis_too() -> None:
     points = [{"name": str(x), "x": x, "y": 50.0} for x in (0.4, 0.9)]
-    drawn = svg(charts.panel(points, [], AXES))
+    drawn = svg(charts.panel_chart(points, [], AXES))
     (labels,) = re.findall(r'(?s)aria-label="X-axis.*?role-axis-label.*?</g>', drawn)
     anchors = re.findall(r'text-anchor="(\w+)"', labels)
     assert len(anchors) > 1

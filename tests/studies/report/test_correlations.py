@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from oodometer.core.errors import NoAnswer
-from oodometer.studies.analysis._compare_measures import judge
-from oodometer.studies.report.correlations import TRUTH, related
+from oodometer.core.errors import NotApplicable
+from oodometer.studies.analysis._compare_measures import compare_measures
+from oodometer.studies.report.correlations import TRUE_ACCURACY, build_correlation_section
 from tests.support.study_tables import made, table_of
 
 
 def test_every_cell_is_a_rank_correlation_over_evaluations_elsewhere() -> None:
     table = table_of(made())
-    found = related(judge(table))
-    elsewhere = ~table.own
-    columns = {TRUTH: table.accuracy, "near": table.measures["near"], "far": table.measures["far"],
+    found = build_correlation_section(compare_measures(table))
+    elsewhere = ~table.in_distribution
+    columns = {TRUE_ACCURACY: table.accuracy, "near": table.measures["near"], "far": table.measures["far"],
                "− wrong": -table.measures["wrong"]}  # fmt: skip
     cells = found.figure.spec["datasets"]["cells"]
     assert len(cells) == 16
@@ -34,10 +34,10 @@ def test_every_cell_is_a_rank_correlation_over_evaluations_elsewhere() -> None:
 
 def test_groups_stand_together_and_have_boxes() -> None:
     columns = made(noise={"near": 0.01, "noise": 30.0, "wrong": -0.01})
-    found = related(judge(table_of(columns)))
+    found = build_correlation_section(compare_measures(table_of(columns)))
     groups = [{name.split(" · ")[1] for name in group} for group in found.groups]
-    assert groups == [{TRUTH, "near", "− wrong"}]
-    assert [name.split(" · ")[1].removeprefix("− ") for name in found.alone] == ["noise"]
+    assert groups == [{TRUE_ACCURACY, "near", "− wrong"}]
+    assert [name.split(" · ")[1].removeprefix("− ") for name in found.ungrouped] == ["noise"]
     (box,) = found.figure.spec["datasets"]["boxes"]
     numbers = [name.split(" · ")[0] for name in found.groups[0]]
     assert (box["x"], box["x2"]) == (numbers[0], numbers[-1])
@@ -47,10 +47,10 @@ def test_groups_stand_together_and_have_boxes() -> None:
 def test_what_is_left_out_is_told() -> None:
     columns = made()
     columns["far"] = [1.0] * len(columns["far"])
-    (remark,) = related(judge(table_of(columns))).remarks
+    (remark,) = build_correlation_section(compare_measures(table_of(columns))).remarks
     assert remark.startswith("far is left out: ")
 
 
 def test_one_measure_has_none_to_be_compared_with() -> None:
-    with pytest.raises(NoAnswer, match="just one measure"):
-        related(judge(table_of(made(noise={"ni": 0.1}))))
+    with pytest.raises(NotApplicable, match="just one measure"):
+        build_correlation_section(compare_measures(table_of(made(noise={"ni": 0.1}))))

@@ -7,22 +7,22 @@ import math
 import numpy as np
 import pytest
 
-from oodometer.core.errors import NoAnswer
-from oodometer.studies.analysis._compare_measures import judge
-from oodometer.studies.analysis.factors import table_factors
-from oodometer.studies.report.factors import MOST, columns, factored
+from oodometer.core.errors import NotApplicable
+from oodometer.studies.analysis._compare_measures import compare_measures
+from oodometer.studies.analysis.factors import table_factor_analysis
+from oodometer.studies.report.factors import MAX_MEASURES, build_factor_section, factor_columns
 from tests.support.study_tables import made, table_of
 
 
 def test_they_are_the_protocols_own() -> None:
     noise = {"near": 0.02, "half": 0.2, "wrong": -0.1, "x": 5.0, "y": 1.0}
     table = table_of(made(models=20, noise=noise))
-    expected = table_factors(table)
+    expected = table_factor_analysis(table)
     # Or else any rotation would do.
     assert not np.allclose(
         expected.rotations["varimax"], expected.rotations["quartimax"], atol=0.02
     )
-    scree, loadings = factored(judge(table)).figures
+    scree, loadings = build_factor_section(compare_measures(table)).figures
     drawn = [row["eigenvalue"] for row in scree.spec["datasets"]["factors"]]
     assert drawn == pytest.approx(expected.eigenvalues.tolist(), abs=1e-3)
     turned = expected.rotations["varimax"]
@@ -39,20 +39,22 @@ def test_constant_columns_and_those_with_many_gaps_are_left_out() -> None:
     made_up = made(models=20)
     made_up["flat"] = [1.0] * len(made_up["model"])
     made_up["rare"] = [math.nan if j % 2 else float(j) for j in range(len(made_up["model"]))]
-    values, names = columns(judge(table_of(made_up)))
+    values, names = factor_columns(compare_measures(table_of(made_up)))
     assert [name for name in names if "flat" in name or "rare" in name] == []
     assert {"ID error", "OOD error", "OOD near"} <= set(names)
     assert np.isfinite(values).all()
 
 
 def test_too_few_measures_or_models_are_told() -> None:
-    with pytest.raises(NoAnswer, match="factors need 3 measures or more; there are 2"):
-        factored(judge(table_of(made(noise={"a": 0.1, "b": 0.2}))))
-    with pytest.raises(NoAnswer, match="6 models with all values are fewer than the 8 columns"):
-        factored(judge(table_of(made(models=3))))
+    with pytest.raises(NotApplicable, match="factors need 3 measures or more; there are 2"):
+        build_factor_section(compare_measures(table_of(made(noise={"a": 0.1, "b": 0.2}))))
+    with pytest.raises(
+        NotApplicable, match="6 models with all values are fewer than the 8 columns"
+    ):
+        build_factor_section(compare_measures(table_of(made(models=3))))
 
 
 def test_of_many_measures_the_most_telling_are_taken() -> None:
-    noise = {f"m{j:02}": 0.01 * (j + 1) for j in range(MOST + 4)}
-    found = factored(judge(table_of(made(models=30, noise=noise))))
+    noise = {f"m{j:02}": 0.01 * (j + 1) for j in range(MAX_MEASURES + 4)}
+    found = build_factor_section(compare_measures(table_of(made(models=30, noise=noise))))
     assert found.remark == "Of 60 models and 34 columns; of the measures the 16 most telling."

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oodometer.core.errors import NoAnswer
-from oodometer.studies.analysis.id_ood_scatter import scatters
-from oodometer.studies.report.patterns import HEADS, patterned
+from oodometer.core.errors import NotApplicable
+from oodometer.studies.analysis.id_ood_scatter import id_ood_scatters
+from oodometer.studies.report.patterns import PAIR_TABLE_HEADS, build_pattern_section
 from tests.support.study_tables import made, table_of
 
 
 def test_every_pair_is_in_the_table_with_its_pattern_and_gap() -> None:
     table = table_of(made())
-    found, expected = patterned(table), scatters(table)
+    found, expected = build_pattern_section(table), id_ood_scatters(table)
     assert [row[0] for row in found.pairs.rows] == [f"{s.training} → {s.target}" for s in expected]
     for row, one in zip(found.pairs.rows, expected, strict=True):
-        cells = dict(zip(HEADS, row, strict=True))
+        cells = dict(zip(PAIR_TABLE_HEADS, row, strict=True))
         assert one.gap.value is not None
         assert one.gap.value_se is not None
         gap = f"{100 * one.gap.value:.1f} ± {100 * one.gap.value_se:.1f}".replace("-", "−")
@@ -29,14 +29,16 @@ def test_every_pair_is_in_the_table_with_its_pattern_and_gap() -> None:
 
 def test_points_are_the_models_and_axes_are_shared() -> None:
     table = table_of(made())
-    found, expected = patterned(table), scatters(table)
+    found, expected = build_pattern_section(table), id_ood_scatters(table)
     figure, one = found.figures[0], expected[0]
     points = {
         point["name"]: (point["x"], point["y"]) for point in figure.spec["datasets"]["points"]
     }
     assert set(points) == set(one.models)
     for j, model in enumerate(one.models):
-        assert points[model] == pytest.approx((100 * one.id[j], 100 * one.ood[j]), rel=1e-4)
+        assert points[model] == pytest.approx(
+            (100 * one.id_accuracy[j], 100 * one.ood_accuracy[j]), rel=1e-4
+        )
     assert figure.caption == f"Functional: {one.pattern.reason}."
     lines = [figure.spec["datasets"]["line"] for figure in found.figures]
     assert all(line == lines[0] for line in lines)
@@ -46,11 +48,11 @@ def test_points_are_the_models_and_axes_are_shared() -> None:
 def test_tasks_are_compared_where_there_are_several() -> None:
     columns = made()
     columns["task"] = ["words" if name == "art" else "views" for name in columns["tested_on"]]
-    found = patterned(table_of(columns))
+    found = build_pattern_section(table_of(columns))
     assert found.tasks is not None
     assert [row[0] for row in found.tasks.rows] == ["views", "words"]
     assert {row[-1] for row in found.tasks.rows} == {"0.00", "1.00"}
-    assert patterned(table_of(made())).tasks is None
+    assert build_pattern_section(table_of(made())).tasks is None
 
 
 def test_many_pairs_are_cut_and_that_is_said() -> None:
@@ -60,7 +62,7 @@ def test_many_pairs_are_cut_and_that_is_said() -> None:
         "model": [m for m in "abc" for _ in domains], "trained_on": ["d000"] * 960,
         "tested_on": domains * 3, "accuracy": rng.random(960).tolist(), "ni": [0.0] * 960,
     }  # fmt: skip
-    found = patterned(table_of(columns))
+    found = build_pattern_section(table_of(columns))
     assert len(found.figures) == 8
     assert len(found.pairs.rows) == 300
     assert found.remarks == (
@@ -71,5 +73,7 @@ def test_many_pairs_are_cut_and_that_is_said() -> None:
 def test_without_an_accuracy_at_home_there_is_no_pattern() -> None:
     columns = made()
     rows = [j for j, name in enumerate(columns["tested_on"]) if name == "art"]
-    with pytest.raises(NoAnswer, match="no model has an accuracy both on a domain"):
-        patterned(table_of({key: [cells[j] for j in rows] for key, cells in columns.items()}))
+    with pytest.raises(NotApplicable, match="no model has an accuracy both on a domain"):
+        build_pattern_section(
+            table_of({key: [cells[j] for j in rows] for key, cells in columns.items()})
+        )

@@ -8,17 +8,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from oodometer.core.errors import NoAnswer
-from oodometer.core.format import number
-from oodometer.studies.analysis._compare_measures import judge
-from oodometer.studies.report.scatter import PANELS, POINTS, fitted, panels, spread_out, thinned
+from oodometer.core.errors import NotApplicable
+from oodometer.core.format import format_number
+from oodometer.studies.analysis._compare_measures import compare_measures
+from oodometer.studies.report.scatter import (
+    MAX_PANELS,
+    MAX_POINTS,
+    build_scatter_section,
+    fit_line_ends,
+    select_largest_groups,
+    thin_rows,
+)
 from tests.support.study_tables import made, table_of
 
 
 @given(st.lists(st.integers(0, 6), max_size=40), st.integers(1, 8), st.integers(1, 4))
 def test_the_largest_groups_are_taken(sizes: list[int], most: int, fewest: int) -> None:
     array = np.array(sizes, dtype=np.int64)
-    taken = spread_out(array, most, fewest).tolist()
+    taken = select_largest_groups(array, most, fewest).tolist()
     there = [j for j, size in enumerate(sizes) if size >= fewest]
     assert taken == sorted(set(taken))
     assert len(taken) == min(most, len(there))
@@ -29,7 +36,7 @@ def test_the_largest_groups_are_taken(sizes: list[int], most: int, fewest: int) 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=50), st.integers(2, 20))
 def test_points_are_thinned_from_end_to_end(values: list[float], most: int) -> None:
     array = np.array(values)
-    kept = thinned(np.arange(len(values)), array, most)
+    kept = thin_rows(np.arange(len(values)), array, most)
     assert len(kept) == len(set(kept.tolist())) == min(most, len(values))
     assert (np.diff(array[kept]) >= 0).all()
     assert (array[kept[0]], array[kept[-1]]) == (array.min(), array.max())
@@ -39,14 +46,14 @@ def test_the_line_is_that_of_least_squares() -> None:
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=30), rng.normal(size=30)
     slope, intercept = np.polyfit(x, y, 1)
-    for end in fitted(x, y):
+    for end in fit_line_ends(x, y):
         assert end["y"] == pytest.approx(slope * end["x"] + intercept, rel=1e-3)
-    assert fitted(np.ones(3), np.arange(3.0)) == []
+    assert fit_line_ends(np.ones(3), np.arange(3.0)) == []
 
 
 def test_a_panel_has_its_models_their_tau_and_their_numbers() -> None:
     table = table_of(made(kinds=("cnn", "vit")))
-    drawn = panels(judge(table))
+    drawn = build_scatter_section(compare_measures(table))
     assert [one.measure for one in drawn.measures] == ["near", "far"]
     assert [figure.title for figure in drawn.measures[0].figures][:2] == [
         "cnn: photo → art", "cnn: photo → sketch",
@@ -58,7 +65,7 @@ def test_a_panel_has_its_models_their_tau_and_their_numbers() -> None:
     ]  # fmt: skip
     figure = drawn.measures[0].figures[0]
     x, y = table.measures["near"][rows], table.accuracy[rows]
-    assert figure.caption == f"τ {number(kendalltau(x, y).statistic, 2)}; 12 models."
+    assert figure.caption == f"τ {format_number(kendalltau(x, y).statistic, 2)}; 12 models."
     points = figure.spec["datasets"]["points"]
     assert sorted(point["x"] for point in points) == pytest.approx(sorted(x), rel=1e-4)
     assert sorted(point["y"] for point in points) == pytest.approx(sorted(100 * y), rel=1e-4)
@@ -69,12 +76,12 @@ def test_a_panel_has_its_models_their_tau_and_their_numbers() -> None:
 
 def test_of_many_groups_and_models_some_are_drawn_and_that_is_said() -> None:
     domains = [f"d{j:02}" for j in range(10)]
-    table = table_of(made(models=POINTS + 20, domains=domains, noise={"ni": 0.1}))
-    drawn = panels(judge(table))
-    assert len(drawn.measures[0].figures) == len(drawn.groups) == PANELS
+    table = table_of(made(models=MAX_POINTS + 20, domains=domains, noise={"ni": 0.1}))
+    drawn = build_scatter_section(compare_measures(table))
+    assert len(drawn.measures[0].figures) == len(drawn.groups) == MAX_PANELS
     assert drawn.remark == " Of 18 such groups 8 are shown, those with the most models."
     assert drawn.measures[0].figures[0].caption.endswith("80 models, 60 of them drawn.")
-    assert len(drawn.groups[0][1].rows) == POINTS
+    assert len(drawn.groups[0][1].rows) == MAX_POINTS
     figure = drawn.measures[0].figures[0]
     trained, tested = figure.title.split(" → ")
     rows = (table.tested_on == table.domains.index(tested)) & (
@@ -87,7 +94,7 @@ def test_of_many_groups_and_models_some_are_drawn_and_that_is_said() -> None:
 
 def test_architectures_of_one_model_each_are_drawn_together() -> None:
     kinds = [f"k{j}" for j in range(6)]
-    drawn = panels(judge(table_of(made(models=1, kinds=kinds))))
+    drawn = build_scatter_section(compare_measures(table_of(made(models=1, kinds=kinds))))
     assert drawn.statistic == "Arch τ"
     assert [name for name, _ in drawn.groups] == ["art", "photo", "sketch"]
 
@@ -98,7 +105,7 @@ def test_a_measure_without_answers_in_a_group_has_no_panel_there() -> None:
         np.nan if tested == "art" else value
         for tested, value in zip(columns["tested_on"], columns["far"], strict=True)
     ]
-    drawn = panels(judge(table_of(columns)))
+    drawn = build_scatter_section(compare_measures(table_of(columns)))
     assert [len(one.figures) for one in drawn.measures] == [4, 2]
     assert {row[3] for name, table in drawn.groups if "art" in name for row in table.rows} == {
         "no answer"
@@ -106,5 +113,5 @@ def test_a_measure_without_answers_in_a_group_has_no_panel_there() -> None:
 
 
 def test_pairs_of_models_are_too_few() -> None:
-    with pytest.raises(NoAnswer, match="no measure has answers for 3 models on one domain"):
-        panels(judge(table_of(made(models=2, domains=("a", "b")))))
+    with pytest.raises(NotApplicable, match="no measure has answers for 3 models on one domain"):
+        build_scatter_section(compare_measures(table_of(made(models=2, domains=("a", "b")))))

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from oodometer import InputError
-from oodometer.studies.analysis._wide_to_evaluations import held_against
-from oodometer.studies.analysis.evaluation_table import Table
-from oodometer.studies.analysis.wide_table import Wide
+from oodometer.studies.analysis._wide_to_evaluations import to_evaluations
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.wide_table import AccuracyMatrix
 from oodometer.studies.report._study_page import study_page
 from tests.report.conftest import HOSTILE
 from tests.report.test_page import Elements, specs
@@ -22,7 +22,7 @@ from tests.support.study_tables import made, table_of
 SECTIONS = ("measures", "scatters", "same", "factors", "patterns", "choosing", "assumed")
 
 
-def page_of(table: Table) -> str:
+def page_of(table: EvaluationTable) -> str:
     return study_page(table, title="t", reproduce={"Command": "oodometer study judge x.csv"})
 
 
@@ -97,7 +97,7 @@ def test_models_on_their_own_domains_alone_are_judged_there() -> None:
 
 
 def test_a_table_without_measures_is_refused() -> None:
-    table = Table.read(made(), measures=())
+    table = EvaluationTable.read(made(), measures=())
     with pytest.raises(InputError, match="no measure to judge"):
         page_of(table)
 
@@ -136,8 +136,8 @@ def test_two_hundred_domains_held_against_one() -> None:
     rng = np.random.default_rng(0)
     usual = rng.uniform(20, 90, 60)
     sets = {f"shift-{j}": np.clip(usual - j / 5 + rng.normal(0, 3, 60), 0, 100) for j in range(212)}
-    wide = Wide.read({"model": [f"m{j}" for j in range(60)], "val": usual, **sets})
-    page = page_of(held_against(wide, "val"))
+    wide = AccuracyMatrix.read({"model": [f"m{j}" for j in range(60)], "val": usual, **sets})
+    page = page_of(to_evaluations(wide, "val"))
     words = without_charts(page)
     assert "1 measure judged by 12,780 evaluations of 60 models" in words
     assert "By Macro τ, accuracy on val has 0." in words

@@ -9,7 +9,12 @@ import pytest
 import vl_convert
 
 from oodometer.core.errors import InputError
-from oodometer.studies.report._toy_page import reading, sphere_chart, sphere_page, zero_of
+from oodometer.studies.report._toy_page import (
+    first_zero_crossing,
+    sphere_chart,
+    sphere_page,
+    tau_summary,
+)
 
 
 @dataclass(frozen=True)
@@ -54,9 +59,9 @@ def test_where_nothing_is_defined_it_is_said() -> None:
 
 
 def test_a_line_that_never_comes_down_has_no_zero() -> None:
-    assert zero_of([(0.0, 0.3), (1.0, 0.1)]) is None
-    assert zero_of([(0.0, -0.3), (1.0, -0.1)]) is None
-    assert zero_of([(0.0, 0.3), (1.0, 0.0)]) == 1.0
-    assert reading("NI", [(0.0, 0.3), (1.0, 0.1)]) == (
+    assert first_zero_crossing([(0.0, 0.3), (1.0, 0.1)]) is None
+    assert first_zero_crossing([(0.0, -0.3), (1.0, -0.1)]) is None
+    assert first_zero_crossing([(0.0, 0.3), (1.0, 0.0)]) == 1.0
+    assert tau_summary("NI", [(0.0, 0.3), (1.0, 0.1)]) == (
         "NI ranks the models with τ 0.30 at 0.00 rad, and with 0.10 at 1.00."
     )

@@ -11,9 +11,9 @@ import pytest
 from pyarrow import csv, parquet
 
 from oodometer.core.errors import InputError
-from oodometer.studies.analysis.evaluation_table import Table
-from oodometer.studies.store import Outcome, Result, Store
-from oodometer.studies.store.export import _of_one_type
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.store import EvaluationOutcome, ResultRecord, Store
+from oodometer.studies.store.export import _uniform_column
 from tests.support import store_records
 
 
@@ -26,7 +26,7 @@ def store(tmp_path: Path) -> Any:
 def test_a_row_has_all_that_is_known_of_it(store: Store) -> None:
     value = store_records.result("ni-x", 0.5, low=0.4, high=0.6, facts={"rise": 0.1})
     store_records.fill(store, store_records.outcome(store_records.result(), value))
-    (row,) = store.rows().to_pylist()
+    (row,) = store.to_table().to_pylist()
     assert row == {
         "model": "model m", "architecture": "mlp", "trained_on": "a + b", "tested_on": "b",
         "accuracy": 0.75, "measure": "ni-x", "value": 0.5, "low": 0.4, "high": 0.6, "reason": None,
@@ -38,7 +38,7 @@ def test_a_row_has_all_that_is_known_of_it(store: Store) -> None:
 def test_accuracy_has_a_row_only_where_there_is_nothing_else(store: Store) -> None:
     alone = store_records.outcome(store_records.result(dataset="e", tested_on="c"))
     store_records.fill(store, store_records.outcome(), alone)
-    rows = store.rows().to_pylist()
+    rows = store.to_table().to_pylist()
     assert [(row["tested_on"], row["measure"]) for row in rows] == [("b", "ac"), ("c", "accuracy")]
 
 
@@ -52,16 +52,16 @@ def test_the_protocol_reads_the_rows(store: Store, tmp_path: Path) -> None:
         store_records.fill(store, store_records.outcome(*results))
     for ending in ("parquet", "csv"):
         store.export(tmp_path / f"rows.{ending}")
-        table = Table.read(tmp_path / f"rows.{ending}")
+        table = EvaluationTable.read(tmp_path / f"rows.{ending}")
         assert table.models == ("model m", "model n")
         assert table.trainings == (("a", "b"),)
-        assert table.own.tolist() == [True, True]
+        assert table.in_distribution.tolist() == [True, True]
         assert table.accuracy.tolist() == [0.75, 0.75]
         assert table.measures["ac"].tolist() == [0.7, 0.7]
         assert np.isnan(table.measures["gde"]).all()
 
 
-def literal_last(results: list[Result]) -> dict[tuple[str, str, str], float | None]:
+def literal_last(results: list[ResultRecord]) -> dict[tuple[str, str, str], float | None]:
     """The last dataset of every model on every domain, and of that the last of every measure."""
     found: dict[tuple[str, str, str], float | None] = {}
     for one in results:
@@ -82,8 +82,8 @@ def test_what_was_written_last_counts(store: Store) -> None:
         for j in range(40)
     ]  # fmt: skip
     for one in results:
-        store_records.fill(store, Outcome(one.model, one.dataset, results=(one,)))
-    rows = store.rows().to_pylist()
+        store_records.fill(store, EvaluationOutcome(one.model, one.dataset, results=(one,)))
+    rows = store.to_table().to_pylist()
     found = {(row["model"][-1], row["tested_on"], row["measure"]): row["value"] for row in rows}
     assert found == literal_last(results)
     assert [tuple(row[n] for n in ("model", "tested_on", "measure")) for row in rows] == sorted(
@@ -94,11 +94,13 @@ def test_what_was_written_last_counts(store: Store) -> None:
 def test_some_rows_can_be_asked_for(store: Store) -> None:
     old = store_records.result("ac", 0.1, settings="ten draws")
     store_records.fill(store, store_records.outcome(store_records.result(), old))
-    store.add([store_records.outcome(store_records.result("ac", 0.2, settings="twenty draws"))])
-    assert store.rows()["value"].to_pylist() == [0.2]
+    store.add_outcomes(
+        [store_records.outcome(store_records.result("ac", 0.2, settings="twenty draws"))]
+    )
+    assert store.to_table()["value"].to_pylist() == [0.2]
     keys = {old.key, store_records.result().key}
-    assert store.rows(keys)["value"].to_pylist() == [0.1]
-    assert store.rows(keys)["accuracy"].to_pylist() == [0.75]
+    assert store.to_table(keys)["value"].to_pylist() == [0.1]
+    assert store.to_table(keys)["accuracy"].to_pylist() == [0.75]
 
 
 def test_the_order_of_writing_does_not_change_an_export(tmp_path: Path) -> None:
@@ -110,7 +112,7 @@ def test_the_order_of_writing_does_not_change_an_export(tmp_path: Path) -> None:
     for number, some in enumerate((results, results[::-1])):
         with Store.open(tmp_path / str(number), "write") as store:
             for one in some:
-                store_records.fill(store, Outcome(one.model, one.dataset, results=(one,)))
+                store_records.fill(store, EvaluationOutcome(one.model, one.dataset, results=(one,)))
             for ending in ("parquet", "csv"):
                 store.export(tmp_path / f"{number}.{ending}")
     for ending in ("parquet", "csv"):
@@ -121,15 +123,15 @@ def test_the_order_of_writing_does_not_change_an_export(tmp_path: Path) -> None:
 def test_exports_hold_the_rows(store: Store, tmp_path: Path) -> None:
     store_records.fill(store, store_records.outcome())
     store.export(tmp_path / "rows.PARQUET")
-    assert parquet.read_table(tmp_path / "rows.PARQUET").equals(store.rows())
+    assert parquet.read_table(tmp_path / "rows.PARQUET").equals(store.to_table())
     store.export(tmp_path / "rows.csv")
-    assert csv.read_csv(tmp_path / "rows.csv").column_names == store.rows().column_names
+    assert csv.read_csv(tmp_path / "rows.csv").column_names == store.to_table().column_names
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.PARQUET", "rows.csv", "store"]
 
 
 def test_an_empty_store_has_no_rows(store: Store) -> None:
-    assert store.rows().num_rows == 0
-    assert "accuracy" in store.rows().column_names
+    assert store.to_table().num_rows == 0
+    assert "accuracy" in store.to_table().column_names
 
 
 @pytest.mark.parametrize(
@@ -157,5 +159,5 @@ def test_recipes_that_differ_in_kind_share_a_column() -> None:
         ([True, None], pa.bool_(), [True, None]),
     ]
     for cells, kind, expected in cases:
-        found = _of_one_type(cells)
+        found = _uniform_column(cells)
         assert (found.type, found.to_pylist()) == (kind, expected)

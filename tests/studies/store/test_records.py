@@ -9,8 +9,8 @@ import pytest
 
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.studies.store import Outcome, Result, Store
-from oodometer.studies.store.records import labels_of
+from oodometer.studies.store import EvaluationOutcome, ResultRecord, Store
+from oodometer.studies.store.records import labels_for_model
 from tests.support import store_records
 
 LOGITS = np.array([[0.1, 2.0], [3.0, -1.0], [0.0, 0.5], [1.0, 1.5]], dtype=np.float32)
@@ -29,12 +29,16 @@ SAID = {
 def test_predictions_come_back(kind: str, tmp_path: Path) -> None:
     said = SAID[kind]
     with Store.open(tmp_path, "write") as store:
-        store_records.fill(store, Outcome("m", "d", said))
+        store_records.fill(store, EvaluationOutcome("m", "d", said))
     with Store.open(tmp_path) as store:
         found = store.predictions("m", "d")
         assert store.predictions("m", "other") is None
     assert found is not None
-    assert (found.form, found.k, found.class_names) == (said.form, said.k, said.class_names)
+    assert (found.score_type, found.k, found.class_names) == (
+        said.score_type,
+        said.k,
+        said.class_names,
+    )
     assert found.temperature == said.temperature
     assert np.array_equal(found.classes, said.classes)
     if said.has_probs:
@@ -48,10 +52,10 @@ def test_predictions_come_back(kind: str, tmp_path: Path) -> None:
 
 def test_a_model_of_other_classes_is_refused() -> None:
     with pytest.raises(InputError, match="'bird' is not both the model's and the data's"):
-        labels_of(store_records.LABELS, ("cat", "dog"), ("cat", "bird"))
+        labels_for_model(store_records.LABELS, ("cat", "dog"), ("cat", "bird"))
 
 
 @pytest.mark.parametrize(("value", "reason"), [(None, None), (0.5, "none")])
 def test_a_result_has_a_value_or_a_reason(value: float | None, reason: str | None) -> None:
     with pytest.raises(InputError, match="has a value or a reason"):
-        Result("m", "", "d", "b", "ac", "", value, reason=reason)
+        ResultRecord("m", "", "d", "b", "ac", "", value, reason=reason)

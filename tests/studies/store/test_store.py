@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.studies.store import Failure, Outcome, Store
+from oodometer.studies.store import EvaluationOutcome, FailureRecord, Store
 from oodometer.studies.store import sqlite as database
-from oodometer.studies.store.array_store import Shelf
-from oodometer.studies.store.sqlite import FILE
+from oodometer.studies.store.array_store import ArrayStore
+from oodometer.studies.store.sqlite import STORE_FILE
 from tests.support import store_records
 
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -28,12 +28,12 @@ def test_what_is_added_is_known(tmp_path: Path) -> None:
     some = store_records.outcome(predictions=store_records.SAID)
     with Store.open(tmp_path / "new" / "folder", "write") as store:
         store_records.fill(store, some)
-        assert store.known() == {one.key for one in some.results}
+        assert store.result_keys() == {one.key for one in some.results}
     with Store.open(tmp_path / "new" / "folder") as store:
-        assert store.known() == {one.key for one in some.results}
-        assert set(store.references()) == {("m", "d")}
+        assert store.result_keys() == {one.key for one in some.results}
+        assert set(store.prediction_references()) == {("m", "d")}
         assert store.failures() == {}
-        assert store.reasons() == {}
+        assert store.missing_reasons() == {}
 
 
 def test_a_result_is_there_once_and_the_last_one_counts(tmp_path: Path) -> None:
@@ -41,26 +41,26 @@ def test_a_result_is_there_once_and_the_last_one_counts(tmp_path: Path) -> None:
         store_records.fill(
             store, store_records.outcome(store_records.result(), store_records.result("ac", 0.1))
         )
-        store.add([store_records.outcome(store_records.result("ac", 0.2))])
-        assert store.rows()["value"].to_pylist() == [0.2]
+        store.add_outcomes([store_records.outcome(store_records.result("ac", 0.2))])
+        assert store.to_table()["value"].to_pylist() == [0.2]
 
 
 def test_reasons_are_kept_as_rows(tmp_path: Path) -> None:
     none = store_records.result("gde", None, reason="no second model")
     with Store.open(tmp_path, "write") as store:
         store_records.fill(store, store_records.outcome(store_records.result(), none))
-        assert store.reasons() == {none.key: "no second model"}
-        (row,) = store.rows().to_pylist()
+        assert store.missing_reasons() == {none.key: "no second model"}
+        (row,) = store.to_table().to_pylist()
     assert (row["value"], row["reason"], row["accuracy"]) == (None, "no second model", 0.75)
 
 
 def test_a_failure_stays_until_it_is_done(tmp_path: Path) -> None:
-    failed = Outcome("m", "d", failure=Failure("ValueError: no", "a trace"))
+    failed = EvaluationOutcome("m", "d", failure=FailureRecord("ValueError: no", "a trace"))
     with Store.open(tmp_path, "write") as store:
         store_records.fill(store, failed)
         assert store.failures() == {("m", "d"): "ValueError: no"}
-        store.add([Outcome("m", "other", failure=Failure("no"))])
-        store.add([store_records.outcome()])
+        store.add_outcomes([EvaluationOutcome("m", "other", failure=FailureRecord("no"))])
+        store.add_outcomes([store_records.outcome()])
         assert store.failures() == {("m", "other"): "no"}
 
 
@@ -74,14 +74,14 @@ def test_a_second_writer_is_told_who_has_it(tmp_path: Path) -> None:
         assert f"is being written by process {os.getpid()} on " in str(refused.value)
         assert "one writer at a time" in str(refused.value)
     with Store.open(tmp_path, "write") as again:
-        assert again.known() == set()
+        assert again.result_keys() == set()
 
 
 def test_it_is_read_by_others_while_it_is_written(tmp_path: Path) -> None:
     code = f"""
 from oodometer.studies.store import Store
 with Store.open({str(tmp_path)!r}) as store:
-    print(len(store.known()), store.rows().num_rows, store.predictions("m", "d"))
+    print(len(store.result_keys()), store.to_table().num_rows, store.predictions("m", "d"))
 """
     with Store.open(tmp_path, "write") as store:
         store_records.fill(store, store_records.outcome(predictions=store_records.SAID))
@@ -97,9 +97,9 @@ with Store.open({str(tmp_path)!r}) as store:
 
 def test_a_reader_sees_what_is_written_after_it_came(tmp_path: Path) -> None:
     with Store.open(tmp_path, "write") as store, Store.open(tmp_path) as reader:
-        assert reader.known() == set()
+        assert reader.result_keys() == set()
         store_records.fill(store, store_records.outcome())
-        assert len(reader.known()) == 2
+        assert len(reader.result_keys()) == 2
 
 
 def test_a_reader_can_write_nothing(tmp_path: Path) -> None:
@@ -123,35 +123,35 @@ def test_a_mode_that_is_none_is_refused(tmp_path: Path) -> None:
 def test_arrays_that_no_row_names_are_swept_by_the_next_writer(tmp_path: Path) -> None:
     with Store.open(tmp_path, "write") as store:
         store_records.fill(store, store_records.outcome(predictions=store_records.SAID))
-        named = store.shelf.names()
-        store.shelf.put([np.arange(9.0)])  # killed before the transaction
-        (store.shelf.folder / "half.partial").write_bytes(b"half")
+        named = store.array_store.names()
+        store.array_store.put([np.arange(9.0)])  # killed before the transaction
+        (store.array_store.folder / "half.partial").write_bytes(b"half")
     with Store.open(tmp_path) as store:
-        assert len(store.shelf.names()) == len(named) + 1, "a reader sweeps nothing"
+        assert len(store.array_store.names()) == len(named) + 1, "a reader sweeps nothing"
     with Store.open(tmp_path, "write") as store:
-        assert {path.stem for path in store.shelf.folder.iterdir()} == named
+        assert {path.stem for path in store.array_store.folder.iterdir()} == named
 
 
 def test_predictions_whose_array_was_removed_are_to_be_made_again(tmp_path: Path) -> None:
     with Store.open(tmp_path, "write") as store:
         store_records.fill(store, store_records.outcome(predictions=store_records.SAID))
-        (tmp_path / "arrays" / f"{store.references()['m', 'd'].array}.npy").unlink()
+        (tmp_path / "arrays" / f"{store.prediction_references()['m', 'd'].array}.npy").unlink()
     with Store.open(tmp_path, "write") as store:
-        assert store.references() == {}
-        assert len(store.known()) == 2
+        assert store.prediction_references() == {}
+        assert len(store.result_keys()) == 2
 
 
 def test_values_stay_in_the_table_when_all_arrays_were_removed(tmp_path: Path) -> None:
     with Store.open(tmp_path, "write") as store:
         store_records.fill(store, store_records.outcome(predictions=store_records.SAID))
-        before = store.rows()
+        before = store.to_table()
     shutil.rmtree(tmp_path / "arrays")
     with Store.open(tmp_path, "write") as store:
-        assert store.references() == {}
-        assert store.rows().num_rows == 1
-        assert store.rows().equals(before)
+        assert store.prediction_references() == {}
+        assert store.to_table().num_rows == 1
+        assert store.to_table().equals(before)
         store_records.fill(store, store_records.outcome(predictions=store_records.SAID))
-        assert store.references()["m", "d"].read(store.shelf).labels is not None
+        assert store.prediction_references()["m", "d"].read(store.array_store).labels is not None
 
 
 def test_a_store_on_a_medium_that_nobody_can_write_to_is_read(
@@ -159,30 +159,30 @@ def test_a_store_on_a_medium_that_nobody_can_write_to_is_read(
 ) -> None:
     with Store.open(tmp_path, "write") as store:
         store_records.fill(store, store_records.outcome())
-    connected = database._connected
+    connected = database._connect
 
     def refused(path: Path, how: str) -> sqlite3.Connection:
         if how == "mode=ro":  # as SQLite does where it can make no file beside the other
             raise sqlite3.OperationalError("unable to open database file")
         return connected(path, how)
 
-    monkeypatch.setattr(database, "_connected", refused)
+    monkeypatch.setattr(database, "_connect", refused)
     with pytest.raises(InputError, match="unable to open database file"):
         Store.open(tmp_path)
     monkeypatch.setattr("os.access", lambda *_: False)
     with Store.open(tmp_path) as store:
-        assert store.rows().num_rows == 1
+        assert store.to_table().num_rows == 1
         assert not list(tmp_path.glob("*-shm"))
 
 
 def test_arrays_are_there_before_the_rows_that_name_them(tmp_path: Path) -> None:
     with Store.open(tmp_path, "write") as store:
         with (
-            mock.patch.object(Shelf, "put", side_effect=InputError("full")),
+            mock.patch.object(ArrayStore, "put", side_effect=InputError("full")),
             pytest.raises(InputError, match="full"),
         ):
-            store.add([store_records.outcome(predictions=store_records.SAID)])
-        assert store.known() == set()
+            store.add_outcomes([store_records.outcome(predictions=store_records.SAID)])
+        assert store.result_keys() == set()
 
 
 def test_a_task_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -190,11 +190,11 @@ def test_a_task_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     with Store.open(tmp_path, "write") as store:
         store_records.fill(store)
         with pytest.raises(TypeError):
-            store.add(
+            store.add_outcomes(
                 [store_records.outcome(predictions=store_records.SAID), store_records.outcome(bad)]
             )
-        assert store.known() == set()
-        assert store.references() == {}
+        assert store.result_keys() == set()
+        assert store.prediction_references() == {}
 
 
 def test_a_full_disk_is_one_line_and_what_is_there_stays(tmp_path: Path) -> None:
@@ -204,17 +204,17 @@ def test_a_full_disk_is_one_line_and_what_is_there_stays(tmp_path: Path) -> None
         store._database.execute(f"PRAGMA max_page_count = {pages}")
         many = [store_records.result("ac", 0.5, settings="x" * 5000 + str(j)) for j in range(9)]
         with pytest.raises(InputError, match=r"disk is full\. Make room .* what was stored stays"):
-            store.add([store_records.outcome(*many)])
-        assert len(store.known()) == 2
+            store.add_outcomes([store_records.outcome(*many)])
+        assert len(store.result_keys()) == 2
         store._database.execute("PRAGMA max_page_count = 100000")
-        store.add([store_records.outcome(*many)])
-        assert len(store.known()) == 11
+        store.add_outcomes([store_records.outcome(*many)])
+        assert len(store.result_keys()) == 11
 
 
 def test_a_folder_without_a_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"There is no store in .* Run the study first"):
         Store.open(tmp_path)
-    sqlite3.connect(tmp_path / FILE).close()  # killed before its tables were made
+    sqlite3.connect(tmp_path / STORE_FILE).close()  # killed before its tables were made
     with pytest.raises(InputError, match="There is no store in"):
         Store.open(tmp_path)
     Store.open(tmp_path, "write").close()
@@ -224,10 +224,10 @@ def test_a_folder_without_a_store_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["read", "write"])
 @pytest.mark.parametrize("content", [b"not a database, but long enough to be one" * 99, b"SQLite"])
 def test_a_file_of_something_else_is_refused(mode: Any, content: bytes, tmp_path: Path) -> None:
-    (tmp_path / FILE).write_bytes(content)
+    (tmp_path / STORE_FILE).write_bytes(content)
     with pytest.raises(InputError, match=r"not a database\. It is broken, or no store at all"):
         Store.open(tmp_path, mode)
-    assert (tmp_path / FILE).read_bytes() == content
+    assert (tmp_path / STORE_FILE).read_bytes() == content
 
 
 @pytest.mark.parametrize("mode", ["read", "write"])
@@ -242,13 +242,13 @@ def test_a_file_of_something_else_is_refused(mode: Any, content: bytes, tmp_path
 def test_another_database_is_left_alone(
     mode: Any, tables: str, message: str, tmp_path: Path
 ) -> None:
-    with sqlite3.connect(tmp_path / FILE) as database:
+    with sqlite3.connect(tmp_path / STORE_FILE) as database:
         database.execute(tables)
     database.close()
-    before = (tmp_path / FILE).read_bytes()
+    before = (tmp_path / STORE_FILE).read_bytes()
     with pytest.raises(InputError, match=message):
         Store.open(tmp_path, mode)
-    assert (tmp_path / FILE).read_bytes() == before
+    assert (tmp_path / STORE_FILE).read_bytes() == before
 
 
 def test_a_store_of_another_version_is_refused(tmp_path: Path) -> None:
@@ -267,8 +267,8 @@ def test_a_store_with_a_hole_is_told_of_in_one_line(tmp_path: Path) -> None:
                 for j in range(99)
             ),
         )
-    content = bytearray((tmp_path / FILE).read_bytes())
+    content = bytearray((tmp_path / STORE_FILE).read_bytes())
     content[8192:] = b"\xff" * (len(content) - 8192)
-    (tmp_path / FILE).write_bytes(content)
+    (tmp_path / STORE_FILE).write_bytes(content)
     with pytest.raises(InputError, match="It is broken, or no store at all"):
-        Store.open(tmp_path).rows()
+        Store.open(tmp_path).to_table()

@@ -9,22 +9,22 @@ import numpy as np
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import keys
+from oodometer.core.inputs import hash_rows
 from oodometer.core.predictions import Predictions
-from oodometer.core.random_streams import Draws
-from oodometer.core.stats import stream
-from oodometer.estimators import AverageThresholdedConfidence
-from oodometer.studies.toys import HypersphereToy, SphereRow, hypersphere_rows
+from oodometer.core.random_streams import RowStreams
+from oodometer.core.stats import rng_for
+from oodometer.estimators import ATC
+from oodometer.studies.toys import HypersphereRow, HypersphereToy, hypersphere_rows
 from oodometer.studies.toys._perceptrons import Perceptrons
 from oodometer.studies.toys.hypersphere import (
-    Scores,
-    _row,
+    HypersphereScores,
+    _build_row,
     confidences,
-    inside,
-    pool,
-    rankings,
-    scores,
-    thresholds,
+    fit_atc_thresholds,
+    is_inside,
+    rank_by_distance,
+    score_models,
+    train_pool,
 )
 from oodometer.transforms.sphere import Sphere
 
@@ -34,56 +34,60 @@ POLE = np.eye(16)[0]
 
 @pytest.fixture(scope="module")
 def models() -> Perceptrons:
-    return pool(SMALL, 0)
+    return train_pool(SMALL, 0)
 
 
 @pytest.fixture(scope="module")
-def rows(models: Perceptrons) -> list[SphereRow]:
-    return list(rankings(models, SMALL, 0))
+def rows(models: Perceptrons) -> list[HypersphereRow]:
+    return list(rank_by_distance(models, SMALL, 0))
 
 
 @pytest.mark.parametrize("distance", [0.0, 0.4, math.pi / 2, 3.0, math.pi])
 def test_centres_lie_on_the_sphere_at_their_distance(distance: float) -> None:
-    centre = SMALL.centre(distance, stream(0, "centre"))
+    centre = SMALL.sample_centre(distance, rng_for(0, "centre"))
     assert np.linalg.norm(centre) == pytest.approx(1.0)
     assert math.acos(max(-1.0, min(1.0, float(centre @ POLE)))) == pytest.approx(distance, abs=1e-7)
 
 
 def test_a_domain_is_a_gaussian_around_its_centre() -> None:
     toy = replace(SMALL, points=40_000)
-    points = toy.domain(POLE, stream(0, "domain"))
+    points = toy.sample_domain(POLE, rng_for(0, "domain"))
     assert points.mean(axis=0) == pytest.approx(POLE, abs=0.002)
     assert points.var(axis=0) == pytest.approx(np.full(16, 0.005), rel=0.05)
 
 
 def test_points_inside_the_sphere_are_of_class_1() -> None:
-    assert inside(np.array([[0.9, 0.0], [0.8, 0.7], [0.0, -0.99]])).tolist() == [True, False, True]
+    assert is_inside(np.array([[0.9, 0.0], [0.8, 0.7], [0.0, -0.99]])).tolist() == [
+        True,
+        False,
+        True,
+    ]
 
 
 def test_atc_of_all_models_is_the_estimator_of_each(models: Perceptrons) -> None:
-    source = SMALL.domain(POLE, stream(0, "validation"))
-    target = SMALL.domain(SMALL.centre(0.5, stream(1)), stream(2))
-    found = scores(models, target, thresholds(models, SMALL, 0), SMALL, 0)
+    source = SMALL.sample_domain(POLE, rng_for(0, "validation"))
+    target = SMALL.sample_domain(SMALL.sample_centre(0.5, rng_for(1)), rng_for(2))
+    found = score_models(models, target, fit_atc_thresholds(models, SMALL, 0), SMALL, 0)
     for model in range(SMALL.models):
         sides = []
         for points in (source, target):
             logits = models.logits(points)[model].astype(np.float64)
             pair = np.stack([np.zeros_like(logits), logits], axis=1)
-            sides.append(Predictions.from_logits(pair, labels=inside(points).astype(int)))
-        estimate = AverageThresholdedConfidence("mc").estimate(*sides)
+            sides.append(Predictions.from_logits(pair, labels=is_inside(points).astype(int)))
+        estimate = ATC("mc").estimate(*sides)
         # A row at the threshold itself may fall to either side by rounding.
         assert found.atc[model] == pytest.approx(estimate.value, abs=2 / SMALL.points)
         assert found.accuracy[model] == pytest.approx(sides[1].correct.mean())
 
 
 def test_ni_is_the_mean_largest_share_of_votes(models: Perceptrons) -> None:
-    points = SMALL.domain(SMALL.centre(1.0, stream(1)), stream(2))[:30]
-    found = scores(models, points, np.zeros(SMALL.models), SMALL, 7)
+    points = SMALL.sample_domain(SMALL.sample_centre(1.0, rng_for(1)), rng_for(2))[:30]
+    found = score_models(models, points, np.zeros(SMALL.models), SMALL, 7)
     sphere, total = Sphere(SMALL.radius), np.zeros(SMALL.models)
     for i in range(30):
         one = points[i : i + 1]
         near = [one] + [
-            sphere.apply(one, Draws(7, keys(one), np.array([number])))
+            sphere.apply(one, RowStreams(7, hash_rows(one), np.array([number])))
             for number in range(1, SMALL.draws + 1)
         ]
         classes = [(models.logits(x)[:, 0] > 0).astype(int) for x in near]
@@ -98,7 +102,9 @@ def test_confidences_are_of_the_class_that_is_chosen() -> None:
     )
 
 
-def test_measures_rank_models_near_the_pole_and_upside_down_far_away(rows: list[SphereRow]) -> None:
+def test_measures_rank_models_near_the_pole_and_upside_down_far_away(
+    rows: list[HypersphereRow],
+) -> None:
     assert [row.distance for row in rows] == pytest.approx(np.linspace(0, math.pi, 5))
     near, far = rows[0], rows[-1]
     assert near.ni is not None
@@ -118,11 +124,11 @@ def test_a_seed_fixes_the_rows() -> None:
 
 def test_datasets_where_models_are_alike_are_left_out_and_counted() -> None:
     rising, flat = np.array([0.1, 0.2, 0.3]), np.full(3, 0.5)
-    good, dull = Scores(rising, rising, -rising), Scores(rising, flat, rising)
-    both = _row(1.0, [good, dull])
+    good, dull = HypersphereScores(rising, rising, -rising), HypersphereScores(rising, flat, rising)
+    both = _build_row(1.0, [good, dull])
     assert (both.accuracy, both.ni, both.atc) == pytest.approx((0.2, 1.0, -1.0))
     assert both.left_out == 1
-    none = _row(1.0, [dull])
+    none = _build_row(1.0, [dull])
     assert (none.ni, none.atc, none.left_out) == (None, None, 1)
 
 

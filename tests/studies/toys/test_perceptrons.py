@@ -6,31 +6,31 @@ import pytest
 import torch
 
 from oodometer.core.softmax_kernels import Bools, Floats
-from oodometer.core.stats import stream
+from oodometer.core.stats import rng_for
 from oodometer.studies.toys._perceptrons import (
     Perceptrons,
-    Training,
-    Weights,
+    PerceptronTraining,
+    StackedWeights,
     initial_weights,
-    trained,
+    train_perceptrons,
 )
 
 MODELS, D, HIDDEN, POINTS = 4, 5, 6, 60
 
 
-def start() -> Weights:
-    return initial_weights(MODELS, D, HIDDEN, stream(0, "weights"))
+def start() -> StackedWeights:
+    return initial_weights(MODELS, D, HIDDEN, rng_for(0, "weights"))
 
 
 def points() -> Floats:
-    return stream(0, "points").normal(size=(POINTS, D))
+    return rng_for(0, "points").normal(size=(POINTS, D))
 
 
 def labels() -> Bools:
-    return stream(0, "labels").random((MODELS, POINTS)) < 0.4
+    return rng_for(0, "labels").random((MODELS, POINTS)) < 0.4
 
 
-def alone(model: int, training: Training) -> torch.nn.Sequential:
+def alone(model: int, training: PerceptronTraining) -> torch.nn.Sequential:
     """One network of layers, trained by itself."""
     hidden, out = torch.nn.Linear(D, HIDDEN), torch.nn.Linear(HIDDEN, 1)
     network = torch.nn.Sequential(hidden, torch.nn.ReLU(), out, torch.nn.Flatten(0))
@@ -50,9 +50,11 @@ def alone(model: int, training: Training) -> torch.nn.Sequential:
     return network
 
 
-@pytest.mark.parametrize("training", [Training(steps=150), Training(steps=1, rate=0.5)])
-def test_training_together_is_training_alone(training: Training) -> None:
-    together = trained(start(), points(), labels(), training).logits(points())
+@pytest.mark.parametrize(
+    "training", [PerceptronTraining(steps=150), PerceptronTraining(steps=1, rate=0.5)]
+)
+def test_training_together_is_training_alone(training: PerceptronTraining) -> None:
+    together = train_perceptrons(start(), points(), labels(), training).logits(points())
     x = torch.as_tensor(points(), dtype=torch.float32)
     for model in range(MODELS):
         found = alone(model, training)(x).detach().numpy()
@@ -61,7 +63,7 @@ def test_training_together_is_training_alone(training: Training) -> None:
 
 def test_training_fits_the_labels_and_leaves_the_start_alone() -> None:
     first, kept = start(), start()
-    fitted = trained(first, points(), labels(), Training(steps=300, rate=0.05))
+    fitted = train_perceptrons(first, points(), labels(), PerceptronTraining(steps=300, rate=0.05))
     share = ((fitted.logits(points()) > 0) == labels()).mean()
     untrained = ((Perceptrons(first).logits(points()) > 0) == labels()).mean()
     assert share > 0.8 > untrained
@@ -70,13 +72,17 @@ def test_training_fits_the_labels_and_leaves_the_start_alone() -> None:
 
 def test_progress_is_told_at_every_step() -> None:
     told: list[tuple[int, int]] = []
-    trained(
-        start(), points(), labels(), Training(steps=3), lambda done, of, _: told.append((done, of))
+    train_perceptrons(
+        start(),
+        points(),
+        labels(),
+        PerceptronTraining(steps=3),
+        lambda done, of, _: told.append((done, of)),
     )
     assert told == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_torchs_own_stream_is_not_touched() -> None:
     state = torch.get_rng_state()
-    trained(start(), points(), labels(), Training(steps=2))
+    train_perceptrons(start(), points(), labels(), PerceptronTraining(steps=2))
     assert torch.equal(state, torch.get_rng_state())

@@ -3,20 +3,24 @@ from __future__ import annotations
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.core.stats import stream
+from oodometer.core.stats import rng_for
 from oodometer.studies.toys import SpuriousToy, spurious_rows
 
 
 def test_accuracy_is_what_the_geometry_says() -> None:
     """Wrong are minority rows with x_inv < w_sp/w_inv: (0.5 − 0.1)/(1 − 0.1) of them."""
     toy = SpuriousToy(p_sp=0.8, w_inv=4.0, w_sp=2.0)
-    rows = toy.draw(200_000, 0.3, stream(0, "toy"))
+    rows = toy.draw(200_000, 0.3, rng_for(0, "toy"))
     assert rows.correct.mean() == pytest.approx(1 - 0.7 * 0.4 / 0.9, abs=0.005)
 
 
 def test_the_bound_is_the_theorems() -> None:
-    assert SpuriousToy(p_sp=0.9).bound(1000, delta=0.05) == pytest.approx(0.22528, abs=1e-5)
-    assert SpuriousToy(p_sp=0.9, w_sp=-1.0).bound(1000) == pytest.approx(0.07509, abs=1e-5)
+    assert SpuriousToy(p_sp=0.9).atc_error_bound(1000, delta=0.05) == pytest.approx(
+        0.22528, abs=1e-5
+    )
+    assert SpuriousToy(p_sp=0.9, w_sp=-1.0).atc_error_bound(1000) == pytest.approx(
+        0.07509, abs=1e-5
+    )
 
 
 @pytest.mark.parametrize(

@@ -15,17 +15,17 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 from torch.nn.functional import cross_entropy
 
 from oodometer.core.errors import InputError, UnknownName
-from oodometer.core.inputs import Kind
-from oodometer.models.introspection.network import LAST
+from oodometer.core.inputs import InputKind
+from oodometer.models.introspection.network import LAST_LINEAR_INPUT
 from oodometer.models.torch import TorchModel
 from oodometer.studies.training.architectures import (
     MEMBERS,
-    every,
+    available,
+    get,
     head_parameters,
-    named,
     text_cnn,
 )
-from oodometer.studies.training.architectures.base import Architecture, Shape
+from oodometer.studies.training.architectures.base import Architecture, InputShape
 from oodometer.testing import check_model
 from tests.support.tiny_architectures import (
     IMAGES,
@@ -49,8 +49,8 @@ def same(module: Any, other: Any) -> bool:
     )
 
 
-def count(name: str, settings: dict[str, Any], shape: Shape) -> int:
-    return sum(part.numel() for part in named(name, settings).build(shape).parameters())
+def count(name: str, settings: dict[str, Any], shape: InputShape) -> int:
+    return sum(part.numel() for part in get(name, settings).build(shape).parameters())
 
 
 def test_the_names_are_their_own() -> None:
@@ -66,7 +66,7 @@ def test_logits_of_a_fresh_network_are_finite_and_differ(tiny: Tiny) -> None:
     assert found.shape == (6, 3)
     assert found.isfinite().all()
     assert found.std() > 1e-3
-    assert isinstance(named(tiny.name, tiny.settings), Architecture)
+    assert isinstance(get(tiny.name, tiny.settings), Architecture)
 
 
 @each
@@ -103,7 +103,7 @@ def test_features_go_into_the_last_linear_layer(tiny: Tiny) -> None:
     model = TorchModel(module, prepare=(lambda _: tiny.inputs()) if words else None)
     given = {"images": PIXELS[:6], "vectors": tiny.inputs().double().numpy()}
     rows = given.get(tiny.shape.kind, ["a text"] * 6)
-    said, features = model.opened().look(rows, LAST)
+    said, features = model.network().forward_with_features(rows, LAST_LINEAR_INPUT)
     assert features.shape == (6, weight.shape[1])
     logits = features @ weight.detach().numpy().T + bias.detach().numpy()
     assert np.allclose(np.asarray(said.scores), logits, atol=1e-4)
@@ -155,7 +155,7 @@ def test_dropout_drops_in_training_alone(tiny: Tiny) -> None:
     ("name", "shape"),
     [(one.name, one.shape) for one in (*PLAIN[1:], *WORDS) if one.name != "dg-cnn"],
 )
-def test_width_and_depth_make_it_larger(name: str, shape: Shape) -> None:
+def test_width_and_depth_make_it_larger(name: str, shape: InputShape) -> None:
     small = count(name, {"width": 8, "depth": 1}, shape)
     assert count(name, {"width": 16, "depth": 1}, shape) > small
     assert count(name, {"width": 8, "depth": 2}, shape) > small
@@ -164,7 +164,7 @@ def test_width_and_depth_make_it_larger(name: str, shape: Shape) -> None:
 @pytest.mark.parametrize("name", ["small-cnn", "nin", "vgg", "resnet"])
 def test_batch_norm_is_a_setting(name: str) -> None:
     for wanted in (False, True):
-        module = named(name, {"width": 4, "batch_norm": wanted}).build(IMAGES)
+        module = get(name, {"width": 4, "batch_norm": wanted}).build(IMAGES)
         norms = [part for part in module.modules() if isinstance(part, torch.nn.BatchNorm2d)]
         layers = [part for part in module.modules() if isinstance(part, torch.nn.Conv2d)]
         assert {part.bias is None for part in layers} == {wanted}
@@ -173,17 +173,17 @@ def test_batch_norm_is_a_setting(name: str) -> None:
 
 def test_an_unknown_architecture_is_told_the_nearest() -> None:
     with pytest.raises(UnknownName, match=r"architecture is called 'resnett'.*'resnet'\?"):
-        named("resnett", {})
+        get("resnett", {})
 
 
 def test_an_unknown_setting_is_told_the_nearest() -> None:
     with pytest.raises(UnknownName, match=r"setting of the architecture 'mlp'.*'width'\?"):
-        named("mlp", {"widht": 4})
+        get("mlp", {"widht": 4})
 
 
 def test_a_setting_without_default_is_asked_for() -> None:
     with pytest.raises(InputError, match=r"'encoder' needs the setting 'folder'"):
-        named("encoder", {})
+        get("encoder", {})
 
 
 BAD: list[tuple[str, Any, str]] = [
@@ -216,32 +216,32 @@ def test_a_bad_setting_is_refused(name: str, setting: str, value: Any, right: st
     folder = {"folder": "somewhere"} if name == "encoder" else {}
     said = f"{setting} of the architecture '{name}' must be {right}; got {value!r}"
     with pytest.raises(InputError, match=re.escape(said)):
-        named(name, {**folder, setting: value})
+        get(name, {**folder, setting: value})
 
 
 @pytest.mark.parametrize(
     ("name", "shape"),
     [("mlp", TEXT), ("nin", VECTORS), ("dg-cnn", PAIRS), ("text-cnn", IMAGES)],
 )
-def test_another_kind_of_inputs_is_refused(name: str, shape: Shape) -> None:
+def test_another_kind_of_inputs_is_refused(name: str, shape: InputShape) -> None:
     with pytest.raises(InputError, match=f"'{name}' takes .*; got {shape.kind}"):
-        named(name, {}).build(shape)
+        get(name, {}).build(shape)
 
 
 def test_one_class_is_refused() -> None:
     with pytest.raises(InputError, match="two classes or more; got 1"):
-        named("mlp", {}).build(Shape("vectors", classes=1, size=(3,)))
+        get("mlp", {}).build(InputShape("vectors", classes=1, size=(3,)))
 
 
 @pytest.mark.parametrize(
     ("name", "least"), [("small-cnn", 4), ("nin", 4), ("vgg", 8), ("resnet", 4), ("dg-cnn", 2)]
 )
 def test_images_too_small_for_the_depth_are_refused(name: str, least: int) -> None:
-    architecture = named(name, {"width": 8})
-    built = architecture.build(Shape("images", 2, (1, least, least + 1)))
+    architecture = get(name, {"width": 8})
+    built = architecture.build(InputShape("images", 2, (1, least, least + 1)))
     assert built.eval()(torch.rand(1, 1, least, least + 1)).shape == (1, 2)
     with pytest.raises(InputError, match=rf"{least - 1} × 40 pixels.*must be {least} or more"):
-        architecture.build(Shape("images", 2, (1, least - 1, 40)))
+        architecture.build(InputShape("images", 2, (1, least - 1, 40)))
 
 
 @dataclass(frozen=True)
@@ -252,9 +252,9 @@ class Own:
 
     name: ClassVar[str] = "own"
     label: ClassVar[str] = "Own"
-    kinds: ClassVar[tuple[Kind, ...]] = ("vectors",)
+    kinds: ClassVar[tuple[InputKind, ...]] = ("vectors",)
 
-    def build(self, shape: Shape) -> Any:
+    def build(self, shape: InputShape) -> Any:
         return torch.nn.Linear(shape.size[0], shape.classes)
 
 
@@ -269,12 +269,12 @@ class Entry:
 
 def test_another_package_may_add_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Entry()])
-    assert every() == {**MEMBERS, "own": Own}
-    assert named("own", {"width": 2}) == Own(2)
+    assert available() == {**MEMBERS, "own": Own}
+    assert get("own", {"width": 2}) == Own(2)
     assert head_parameters(torch.nn.Sequential(Own().build(VECTORS))) == {"0.weight", "0.bias"}
 
 
 def test_the_registry_needs_no_torch() -> None:
-    code = "import sys, oodometer.studies.training.architectures as a; a.named('vgg', {}); print(*sys.modules)"
+    code = "import sys, oodometer.studies.training.architectures as a; a.get('vgg', {}); print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"torch", "transformers", "tokenizers"} & {*ran.stdout.split()}

@@ -6,31 +6,31 @@ import numpy as np
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import Array
-from oodometer.studies.training.augment import CHAINS, OPERATIONS, AugMix, augmentation
-from oodometer.studies.training.sampling import of_rows
+from oodometer.studies.training.augment import AUGMIX_OPERATIONS, N_CHAINS, AugMix, augmentation
+from oodometer.studies.training.sampling import row_streams
 from oodometer.testing import check_transform, toy_inputs
 from oodometer.transforms import RandAugment
 from oodometer.transforms.corruptions import CORRUPTIONS
 
 
-def draws(n: int, seed: int = 0) -> Draws:
-    return of_rows(seed, np.arange(n, dtype=np.uint64), "augment")
+def draws(n: int, seed: int = 0) -> RowStreams:
+    return row_streams(seed, np.arange(n, dtype=np.uint64), "augment")
 
 
-def literal(member: AugMix, images: Array, drawn: Draws) -> Array:
+def literal(member: AugMix, images: Array, drawn: RowStreams) -> Array:
     """(1 − m) x + m Σ wᵢ chainᵢ(x), one image after the other, in doubles."""
-    plan, rows = member.drawn(drawn), []
+    plan, rows = member.draw_plan(drawn), []
     for row, image in enumerate(images):
         mix = np.zeros(image.shape)
-        for chain in range(CHAINS):
+        for chain in range(N_CHAINS):
             changed = image
             for step in range(plan.lengths[row, chain]):
-                operation = OPERATIONS[plan.chosen[row, chain, step]]
+                operation = AUGMIX_OPERATIONS[plan.operation_index[row, chain, step]]
                 changed = operation.change(changed, float(plan.amounts[row, chain, step]))
             mix += plan.weights[row, chain] * changed.astype(np.float64)
-        share = plan.share[row]
+        share = plan.mix_share[row]
         rows.append((1 - share) * image + share * mix)
     return np.stack(rows)
 
@@ -56,21 +56,21 @@ def test_grey_images_are_changed_alike_with_and_without_a_channel() -> None:
 
 
 def test_draws_have_the_papers_distributions() -> None:
-    plan = AugMix(3.0).drawn(draws(20_000))
-    assert plan.share.mean() == pytest.approx(1 / 2, abs=0.01)
-    assert plan.share.var() == pytest.approx(1 / 12, abs=0.005)
+    plan = AugMix(3.0).draw_plan(draws(20_000))
+    assert plan.mix_share.mean() == pytest.approx(1 / 2, abs=0.01)
+    assert plan.mix_share.var() == pytest.approx(1 / 12, abs=0.005)
     assert np.allclose(plan.weights.sum(axis=1), 1)
     # Dirichlet(1, 1, 1): mean 1/3, variance 1/18.
     assert np.allclose(plan.weights.mean(axis=0), 1 / 3, atol=0.01)
     assert np.allclose(plan.weights.var(axis=0), 1 / 18, atol=0.005)
     assert np.allclose(np.bincount(plan.lengths.ravel())[1:] / 60_000, 1 / 3, atol=0.01)
-    assert np.allclose(np.bincount(plan.chosen.ravel()) / 180_000, 1 / 9, atol=0.01)
+    assert np.allclose(np.bincount(plan.operation_index.ravel()) / 180_000, 1 / 9, atol=0.01)
 
 
 def test_amounts_are_within_the_magnitude_and_go_both_ways() -> None:
-    plan = AugMix(3.0).drawn(draws(5_000))
-    for place, operation in enumerate(OPERATIONS):
-        own = plan.amounts[plan.chosen == place]
+    plan = AugMix(3.0).draw_plan(draws(5_000))
+    for place, operation in enumerate(AUGMIX_OPERATIONS):
+        own = plan.amounts[plan.operation_index == place]
         reach = 0.3 * abs(operation.at_10 - operation.at_0)
         assert np.abs(own - operation.at_0).max() <= reach
         assert np.abs(own - operation.at_0).max() >= 0.9 * reach
@@ -79,7 +79,7 @@ def test_amounts_are_within_the_magnitude_and_go_both_ways() -> None:
 
 
 def test_no_operation_is_a_corruption() -> None:
-    names = {operation.name for operation in OPERATIONS}
+    names = {operation.name for operation in AUGMIX_OPERATIONS}
     assert not names & (set(CORRUPTIONS) | {"contrast", "color", "brightness", "sharpness"})
     assert len(names) == 9
 

@@ -6,18 +6,18 @@ import pytest
 import torch
 
 from oodometer.core.errors import InputError, UnknownName
-from oodometer.studies.training.architectures.base import Shape
-from oodometer.studies.training.build import network_of, settled
+from oodometer.studies.training.architectures.base import InputShape
+from oodometer.studies.training.build import build_network, seeded_torch
 from tests.support.training_problems import recipe
 
-SHAPE = Shape("vectors", 2, (4,))
+SHAPE = InputShape("vectors", 2, (4,))
 
 
 def test_threads_and_random_state_are_restored() -> None:
     threads, state = torch.get_num_threads(), torch.get_rng_state()
 
     def failed() -> None:
-        with settled(3):
+        with seeded_torch(3):
             assert torch.get_num_threads() == 1
             torch.rand(5)
             raise KeyError
@@ -30,17 +30,17 @@ def test_threads_and_random_state_are_restored() -> None:
 
 @pytest.mark.parametrize("seed", [0, 7, -1, 2**80])
 def test_draws_are_those_of_the_seed(seed: int) -> None:
-    with settled(seed):
+    with seeded_torch(seed):
         found = torch.rand(3)
     torch.rand(1)
-    with settled(seed):
+    with seeded_torch(seed):
         assert torch.equal(torch.rand(3), found)
-    with settled(seed + 1):
+    with seeded_torch(seed + 1):
         assert not torch.equal(torch.rand(3), found)
 
 
 def test_a_seed_draws_as_torch_does() -> None:
-    with settled(11):
+    with seeded_torch(11):
         found = torch.rand(3)
     with torch.random.fork_rng():
         torch.manual_seed(11)
@@ -48,18 +48,18 @@ def test_a_seed_draws_as_torch_does() -> None:
 
 
 def test_the_head_alone_learns() -> None:
-    module = network_of(recipe(part="head"), SHAPE)
+    module = build_network(recipe(part="head"), SHAPE)
     learns = [name for name, weight in module.named_parameters() if weight.requires_grad]
     assert learns == ["4.weight", "4.bias"]
-    assert all(weight.requires_grad for weight in network_of(recipe(), SHAPE).parameters())
+    assert all(weight.requires_grad for weight in build_network(recipe(), SHAPE).parameters())
 
 
 def test_unfit_architectures() -> None:
     with pytest.raises(
         InputError, match="'small-cnn' takes images, and the group 'toy' holds vectors"
     ):
-        network_of(recipe("small-cnn"), SHAPE)
+        build_network(recipe("small-cnn"), SHAPE)
     with pytest.raises(UnknownName, match="Did you mean 'mlp'"):
-        network_of(recipe("mlpp"), SHAPE)
+        build_network(recipe("mlpp"), SHAPE)
     with pytest.raises(UnknownName, match="Did you mean 'width'"):
-        network_of(recipe(settings={"widht": 3}), SHAPE)
+        build_network(recipe(settings={"widht": 3}), SHAPE)

@@ -22,8 +22,14 @@ from oodometer.core.errors import InputError
 from oodometer.models import as_model
 from oodometer.studies.training import checkpoint
 from oodometer.studies.training._train import train
-from oodometer.studies.training._trained_model import Trained
-from oodometer.studies.training.checkpoint import facts_of, finished, load_model, recipe_of, save
+from oodometer.studies.training._trained_model import TrainedModel
+from oodometer.studies.training.checkpoint import (
+    finished_models,
+    load_facts,
+    load_model,
+    load_recipe,
+    save,
+)
 from oodometer.testing import check_model, toy_inputs
 from tests.support.encoder_folders import bert_folder
 from tests.support.training_problems import TINY_TEXT, group, images, made, recipe, texts, vectors
@@ -134,9 +140,9 @@ def test_what_lies_in_a_folder(tmp_path: Path) -> None:
         "recipe.json", "result.json", "weights.safetensors",
     ]  # fmt: skip
     assert (folder / "recipe.json").read_text() == one.to_json()
-    assert recipe_of(folder) == one
-    assert facts_of(folder) == {"converged": True, "loss": 0.5, "epochs": 3.0}
-    assert finished(tmp_path) == {one.id: folder}
+    assert load_recipe(folder) == one
+    assert load_facts(folder) == {"converged": True, "loss": 0.5, "epochs": 3.0}
+    assert finished_models(tmp_path) == {one.id: folder}
     assert [part.name for part in tmp_path.iterdir()] == [one.id]
 
 
@@ -149,12 +155,12 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     folder = save(tmp_path, made(epochs=1))
     before = (folder / "result.json").stat()
     assert save(tmp_path, made(epochs=2)) == folder
-    assert facts_of(folder)["epochs"] == 1
+    assert load_facts(folder)["epochs"] == 1
     assert (folder / "result.json").stat() == before
 
 
 def test_a_pool_that_is_not_there_has_no_models(tmp_path: Path) -> None:
-    assert finished(tmp_path / "pool") == {}
+    assert finished_models(tmp_path / "pool") == {}
 
 
 KILL = """
@@ -182,14 +188,14 @@ def test_a_kill_leaves_nothing_that_counts(call: str, number: int, tmp_path: Pat
     )
     assert done.returncode == 9
     assert list(tmp_path.iterdir()) != []
-    assert finished(tmp_path) == {}
+    assert finished_models(tmp_path) == {}
     assert glob(str(tmp_path / "*")) == []
     # The next writer sweeps, whatever it writes.
     other = save(tmp_path, made(recipe(seed=5)))
     assert list(tmp_path.iterdir()) == [other]
-    assert len(finished(tmp_path)) == 1
+    assert len(finished_models(tmp_path)) == 1
     save(tmp_path, made())
-    assert len(finished(tmp_path)) == 2
+    assert len(finished_models(tmp_path)) == 2
 
 
 @pytest.mark.parametrize("number", range(1, 5))
@@ -212,7 +218,7 @@ def test_a_full_disk_leaves_nothing_and_says_so(
     assert list(tmp_path.iterdir()) == []
     monkeypatch.undo()
     folder = save(tmp_path, made())
-    assert finished(tmp_path) == {folder.name: folder}
+    assert finished_models(tmp_path) == {folder.name: folder}
 
 
 def test_an_interruption_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +240,7 @@ def test_a_place_that_is_no_folder(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_whole_is_neither_counted_nor_overwritten(tmp_path: Path) -> None:
     folder = save(tmp_path, made())
     (folder / "weights.safetensors").unlink()
-    assert finished(tmp_path) == {}
+    assert finished_models(tmp_path) == {}
     with pytest.raises(InputError, match="is there but not whole, and nothing is overwritten"):
         save(tmp_path, made())
     shutil.rmtree(folder)
@@ -246,8 +252,8 @@ def test_other_things_in_a_pool_are_left_alone(tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "a copy")
     (tmp_path / "notes.txt").write_text("mine")
     save(tmp_path, made(recipe(seed=1)))
-    assert folder.name in finished(tmp_path)
-    assert len(finished(tmp_path)) == 2
+    assert folder.name in finished_models(tmp_path)
+    assert len(finished_models(tmp_path)) == 2
     assert (tmp_path / "notes.txt").read_text() == "mine"
     assert (tmp_path / "a copy").is_dir()
 
@@ -255,7 +261,7 @@ def test_other_things_in_a_pool_are_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["recipe.json", "a/b", "..", "", ".hidden"])
 def test_names_of_files_beside_the_weights(name: str, tmp_path: Path) -> None:
     one = made()
-    odd = Trained(one.recipe, one.shape, one.classes, one.weights, True, {}, {name: b""})
+    odd = TrainedModel(one.recipe, one.shape, one.classes, one.weights, True, {}, {name: b""})
     with pytest.raises(InputError, match="A file beside the weights can't be called"):
         save(tmp_path, odd)
     assert not list(tmp_path.iterdir())
@@ -269,18 +275,18 @@ def test_broken_files_are_told(tmp_path: Path) -> None:
         load_model(folder)
     (folder / "result.json").write_text('{"converged": true}')
     with pytest.raises(InputError, match=r"result\.json of the model in .*: it lacks 'facts'"):
-        facts_of(folder)
+        load_facts(folder)
     (folder / "result.json").write_text("{")
     with pytest.raises(InputError, match=r"result\.json of the model in .* can't be read"):
-        facts_of(folder)
+        load_facts(folder)
     (folder / "recipe.json").write_text("[]")
     with pytest.raises(
         InputError, match=r"recipe\.json of the model in .* can't be read: it is no table"
     ):
-        recipe_of(folder)
+        load_recipe(folder)
     (folder / "recipe.json").unlink()
     with pytest.raises(InputError, match=r"recipe\.json .* No such file"):
-        recipe_of(folder)
+        load_recipe(folder)
 
 
 @pytest.mark.parametrize(
@@ -327,8 +333,8 @@ def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
 def test_a_model_that_diverged_is_kept(tmp_path: Path) -> None:
     found = train(recipe(optimizer="sgd", lr=1e30, epochs=20), TOY)
     folder = save(tmp_path, found)
-    assert facts_of(folder)["converged"] is False
-    assert facts_of(folder)["diverged"] == 1
+    assert load_facts(folder)["converged"] is False
+    assert load_facts(folder)["diverged"] == 1
     with pytest.raises(
         InputError, match=r"diverged in training \(lr was 1e\+30\), .* Leave it out"
     ):
@@ -338,7 +344,7 @@ def test_a_model_that_diverged_is_kept(tmp_path: Path) -> None:
 def test_lone_numbers_keep_their_form(tmp_path: Path) -> None:
     one = made()
     weights = {**one.weights, "count": np.array(3), "turned": np.arange(6.0).reshape(2, 3).T}
-    folder = save(tmp_path, Trained(one.recipe, one.shape, one.classes, weights, True))
-    kept = checkpoint._weights(folder)
+    folder = save(tmp_path, TrainedModel(one.recipe, one.shape, one.classes, weights, True))
+    kept = checkpoint._load_weights(folder)
     assert kept["count"].shape == ()
     assert np.array_equal(kept["turned"], weights["turned"])

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from oodometer.core.errors import InputError, UnknownName
-from oodometer.studies.training.config import Recipe
+from oodometer.studies.training.config import TrainingConfig
 
-PLAIN = Recipe("pacs", ("photo",), "mlp", {"width": 8, "depth": 1})
+PLAIN = TrainingConfig("pacs", ("photo",), "mlp", {"width": 8, "depth": 1})
 OTHER: dict[str, Any] = {
     "group": "vlcs", "domains": ("sketch",), "architecture": "vgg", "settings": {"width": 9},
     "seed": 1, "batch": 65, "lr": 2e-3, "optimizer": "sgd", "momentum": 0.8, "weight_decay": 0.1,
@@ -21,15 +21,15 @@ OTHER: dict[str, Any] = {
 
 
 def test_every_key_has_its_share_in_the_id() -> None:
-    assert set(OTHER) == {one.name for one in fields(Recipe)}
+    assert set(OTHER) == {one.name for one in fields(TrainingConfig)}
     ids = {replace(PLAIN, **{name: value}).id for name, value in OTHER.items()}
     assert len(ids | {PLAIN.id}) == len(OTHER) + 1
 
 
 def test_the_id_is_the_same_however_the_recipe_is_written() -> None:
-    turned = Recipe("pacs", ["photo"], "mlp", {"depth": 1, "width": 8})  # type: ignore[arg-type]
+    turned = TrainingConfig("pacs", ["photo"], "mlp", {"depth": 1, "width": 8})  # type: ignore[arg-type]
     assert turned == PLAIN
-    assert turned.id == PLAIN.id == Recipe.from_dict(PLAIN.to_dict()).id
+    assert turned.id == PLAIN.id == TrainingConfig.from_dict(PLAIN.to_dict()).id
     assert hash(turned) == hash(PLAIN)
 
 
@@ -72,6 +72,6 @@ def test_names_that_are_not_known_are_refused() -> None:
     with pytest.raises(UnknownName, match="Did you mean 'adam'"):
         replace(PLAIN, optimizer="adams")  # type: ignore[arg-type]
     with pytest.raises(UnknownName, match="Did you mean 'epochs'"):
-        Recipe.from_dict({**PLAIN.to_dict(), "epoch": 3})
+        TrainingConfig.from_dict({**PLAIN.to_dict(), "epoch": 3})
     with pytest.raises(InputError, match="has the format 0"):
-        Recipe.from_dict({**PLAIN.to_dict(), "format": 0})
+        TrainingConfig.from_dict({**PLAIN.to_dict(), "format": 0})

@@ -11,22 +11,28 @@ import pytest
 import torch
 
 from oodometer.core.errors import InputError
-from oodometer.studies.training.data_loader import AHEAD, Timed, ahead, as_tensor, fed
-from oodometer.studies.training.sampling import batches, of_rows
-from oodometer.studies.training.training_data import gathered, sampled
+from oodometer.studies.training.data_loader import (
+    PREFETCH_BATCHES,
+    TimedIterator,
+    as_tensor,
+    prefetch,
+    training_batches,
+)
+from oodometer.studies.training.sampling import batches, row_streams
+from oodometer.studies.training.training_data import draw_sample, load_training_set
 from oodometer.transforms import RandAugment
 from tests.support.training_problems import TINY_TEXT, group, images, recipe, texts, vectors
 
 
 def test_batches_are_rows_and_labels_in_the_recipes_order() -> None:
     one = recipe(epochs=2, batch=32, label_noise=0.3, few_shot=40, seed=5)
-    material = gathered(one, group(*vectors()))
-    sample = sampled(material, one)
-    found = list(fed(material, sample, one))
+    material = load_training_set(one, group(*vectors()))
+    sample = draw_sample(material, one)
+    found = list(training_batches(material, sample, one))
     orders = [
         index
         for epoch in (1, 2)
-        for index in batches(len(sample.rows), batch=32, seed=5, epoch=epoch)
+        for index in batches(len(sample.rows), batch_size=32, seed=5, epoch=epoch)
     ]
     assert len(found) == len(orders) == 6
     for (inputs, labels), index in zip(found, orders, strict=True):
@@ -37,11 +43,11 @@ def test_batches_are_rows_and_labels_in_the_recipes_order() -> None:
 def test_augmented_rows_are_the_transforms_and_change_with_the_epoch() -> None:
     one = recipe("small-cnn", epochs=2, batch=40, augment="randaugment", seed=3)
     inputs, labels = images()
-    material = gathered(one, group(inputs, labels))
-    first, second = fed(material, sampled(material, one), one)
+    material = load_training_set(one, group(inputs, labels))
+    first, second = training_batches(material, draw_sample(material, one), one)
     for epoch, found in enumerate((first, second), start=1):
-        (index,) = batches(40, batch=40, seed=3, epoch=epoch)
-        draws = of_rows(3, material.keys[index], "augment", epoch)
+        (index,) = batches(40, batch_size=40, seed=3, epoch=epoch)
+        draws = row_streams(3, material.keys[index], "augment", epoch)
         assert np.array_equal(found[0], RandAugment(n_ops=2).apply(inputs[index], draws))
         assert np.array_equal(found[1], labels[index])
     assert not np.array_equal(np.sort(first[0], axis=0), np.sort(second[0], axis=0))
@@ -49,11 +55,11 @@ def test_augmented_rows_are_the_transforms_and_change_with_the_epoch() -> None:
 
 def test_only_images_are_augmented() -> None:
     one = recipe("text-cnn", settings=TINY_TEXT, augment="augmix")
-    material = gathered(one, group(*texts()))
+    material = load_training_set(one, group(*texts()))
     with pytest.raises(
         InputError, match=r"augmix changes images, and 'toy' holds text\. Set augment"
     ):
-        list(fed(material, sampled(material, one), one))
+        list(training_batches(material, draw_sample(material, one), one))
 
 
 def test_ahead_keeps_the_order_and_is_made_by_another_thread() -> None:
@@ -61,7 +67,7 @@ def test_ahead_keeps_the_order_and_is_made_by_another_thread() -> None:
         for number in range(20):
             yield number, threading.get_ident()
 
-    numbers, threads = zip(*ahead(made()), strict=True)
+    numbers, threads = zip(*prefetch(made()), strict=True)
     assert numbers == tuple(range(20))
     assert threading.get_ident() not in threads
 
@@ -71,7 +77,7 @@ def test_an_error_in_the_thread_reaches_the_user() -> None:
         yield 1
         raise InputError("row 7 is bad")
 
-    found = ahead(made())
+    found = prefetch(made())
     assert next(found) == 1
     with pytest.raises(InputError, match="row 7 is bad"):
         next(found)
@@ -86,11 +92,11 @@ def test_closing_ends_the_thread() -> None:
             yield number
 
     before = threading.active_count()
-    found = ahead(made())
+    found = prefetch(made())
     next(found)
     found.close()
     assert threading.active_count() == before
-    assert len(asked) <= AHEAD + 1
+    assert len(asked) <= PREFETCH_BATCHES + 1
 
 
 def test_items_are_made_before_they_are_asked_for() -> None:
@@ -98,11 +104,11 @@ def test_items_are_made_before_they_are_asked_for() -> None:
 
     def made() -> Iterator[int]:
         for number in range(50):
-            if number == AHEAD:
+            if number == PREFETCH_BATCHES:
                 enough.set()
             yield number
 
-    found = ahead(made())
+    found = prefetch(made())
     assert next(found) == 0
     assert enough.wait(timeout=30)
     found.close()
@@ -114,9 +120,9 @@ def test_waiting_is_timed() -> None:
             time.sleep(0.01)
             yield number
 
-    timed = Timed(made())
+    timed = TimedIterator(made())
     assert list(timed) == [0, 1, 2]
-    assert timed.waited >= 0.03
+    assert timed.seconds_waiting >= 0.03
 
 
 def test_tensors() -> None:

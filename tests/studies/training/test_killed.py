@@ -18,11 +18,11 @@ import pytest
 from oodometer.parallel.runners import Runner, distributed, processes
 from oodometer.studies.training import checkpoint
 from oodometer.studies.training._run import run
-from oodometer.studies.training.spec import Spec
+from oodometer.studies.training.spec import PoolSpec
 from tests.support import training_tasks
 
 ROOT = Path(__file__).parent.parent.parent.parent
-SPEC = Spec.open(training_tasks.SPEC)
+SPEC = PoolSpec.open(training_tasks.SPEC)
 IDS = [recipe.id for recipe in SPEC.recipes()]
 
 
@@ -53,7 +53,7 @@ def test_killed_at_random_moments_it_goes_on_and_trains_nothing_twice(
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL, "it was done before it was killed"
         assert not saved & set(lines(log)[began:])
-        saved = set(checkpoint.finished(pool))
+        saved = set(checkpoint.finished_models(pool))
         assert saved <= set(lines(log))
     began = len(lines(log))
     assert started(pool, log, workers).wait() == 0
@@ -68,7 +68,7 @@ def check_deaths(runner: Runner, pool: Path, log: Path) -> None:
     """Four models kill the worker that has them first, and are trained elsewhere."""
     fatal = [one.id for one in SPEC.recipes() if one.epochs == 7 and one.batch == 8]
     ran = run(SPEC, pool, runner=runner, work=training_tasks.fatal)
-    assert (len(fatal), ran.failed, ran.left) == (4, {}, 0)
+    assert (len(fatal), ran.failed, ran.remaining) == (4, {}, 0)
     training_tasks.check_whole(pool, SPEC)
     assert all(lines(log).count(name) >= 2 for name in fatal)
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from oodometer.studies.training._train import Lesson, train
-from oodometer.studies.training.build import network_of, settled
-from oodometer.studies.training.config import Recipe
-from oodometer.studies.training.linear_probe import as_features, features_of, head_of
+from oodometer.studies.training._train import TrainingRun, train
+from oodometer.studies.training.build import build_network, seeded_torch
+from oodometer.studies.training.config import TrainingConfig
+from oodometer.studies.training.linear_probe import build_head, extract_features, feature_extractor
 from oodometer.studies.training.sampling import batches
-from oodometer.studies.training.training_data import gathered, sampled
+from oodometer.studies.training.training_data import draw_sample, load_training_set
 from tests.support.training_problems import TINY_TEXT, group, images, recipe, texts
 
 IMAGES, TEXTS = group(*images()), group(*texts())
@@ -25,19 +25,19 @@ CASES = {
 }
 
 
-def literal(one: Recipe, where: Any) -> dict[str, Any]:
+def literal(one: TrainingConfig, where: Any) -> dict[str, Any]:
     """All of the network at every step, in evaluation mode, for there is no dropout."""
-    material = gathered(one, where)
-    sample = sampled(material, one)
-    with settled(one.seed):
-        module = network_of(one, material.shape)
-    lesson = Lesson(one, material, sample, module.eval(), "cpu")
+    material = load_training_set(one, where)
+    sample = draw_sample(material, one)
+    with seeded_torch(one.seed):
+        module = build_network(one, material.shape)
+    lesson = TrainingRun(one, material, sample, module.eval(), "cpu")
     learning = [weight for weight in module.parameters() if weight.requires_grad]
     beta, eps = ((0.9, 0.98), 1e-6) if where is TEXTS else ((0.9, 0.999), 1e-8)
     adam = torch.optim.Adam(learning, lr=one.lr, betas=beta, eps=eps)
     for epoch in range(1, one.epochs + 1):
-        for index in batches(len(sample.rows), batch=one.batch, seed=one.seed, epoch=epoch):
-            shown = lesson.shown(material.take(sample.rows[index]))
+        for index in batches(len(sample.rows), batch_size=one.batch, seed=one.seed, epoch=epoch):
+            shown = lesson.to_network_input(material.take(sample.rows[index]))
             loss: Any = torch.nn.functional.cross_entropy(
                 module(shown), torch.tensor(sample.labels[index])
             )
@@ -83,15 +83,17 @@ def test_dropout_is_that_before_the_head() -> None:
 
 
 def test_features_are_what_goes_into_the_head() -> None:
-    material = gathered(CNN, IMAGES)
-    with settled(0):
-        module = network_of(CNN, material.shape)
-    lesson = Lesson(CNN, material, sampled(material, CNN), module, "cpu")
-    found, sample = as_features(
-        material, lesson.sample, lambda rows: features_of(module)(lesson.shown(rows))
+    material = load_training_set(CNN, IMAGES)
+    with seeded_torch(0):
+        module = build_network(CNN, material.shape)
+    lesson = TrainingRun(CNN, material, draw_sample(material, CNN), module, "cpu")
+    found, sample = extract_features(
+        material,
+        lesson.sample,
+        lambda rows: feature_extractor(module)(lesson.to_network_input(rows)),
     )
-    logits = head_of(module, 0.0)(torch.tensor(found.inputs))
-    whole = module.eval()(lesson.shown(material.take(lesson.sample.rows)))
+    logits = build_head(module, 0.0)(torch.tensor(found.inputs))
+    whole = module.eval()(lesson.to_network_input(material.take(lesson.sample.rows)))
     assert torch.allclose(logits, whole, atol=1e-6)
     assert np.array_equal(sample.rows, np.arange(len(lesson.sample.rows)))
     assert (found.shape.kind, found.shape.size) == ("vectors", (found.inputs.shape[1],))

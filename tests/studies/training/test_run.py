@@ -17,14 +17,21 @@ import pytest
 from oodometer.core.errors import InputError, MissingExtra
 from oodometer.parallel.runners import processes, serial
 from oodometer.studies.training import _failures, _run, checkpoint
-from oodometer.studies.training._run import Failed, Ran, Task, run, tasks, train_task
-from oodometer.studies.training._trained_model import Trained
-from oodometer.studies.training.config import Recipe
-from oodometer.studies.training.spec import Spec
+from oodometer.studies.training._run import (
+    FailedTraining,
+    PoolRunResult,
+    TrainingTask,
+    make_tasks,
+    run,
+    train_task,
+)
+from oodometer.studies.training._trained_model import TrainedModel
+from oodometer.studies.training.config import TrainingConfig
+from oodometer.studies.training.spec import PoolSpec
 from tests.support import training_tasks
 
 ROOT = Path(__file__).parent.parent.parent.parent
-SPEC = Spec.open(training_tasks.SPEC)
+SPEC = PoolSpec.open(training_tasks.SPEC)
 IDS = [recipe.id for recipe in SPEC.recipes()]
 
 
@@ -33,7 +40,7 @@ IDS = [recipe.id for recipe in SPEC.recipes()]
 
 def test_a_pool_is_trained_once(tmp_path: Path) -> None:
     ran = run(SPEC, tmp_path, work=training_tasks.quick)
-    assert (ran.total, ran.before, ran.left, ran.failed) == (40, 0, 0, {})
+    assert (ran.total, ran.before, ran.remaining, ran.failed) == (40, 0, 0, {})
     assert set(ran.trained) == set(IDS)
     assert ran.converged == 20
     training_tasks.check_whole(tmp_path, SPEC)
@@ -43,8 +50,10 @@ def test_a_pool_is_trained_once(tmp_path: Path) -> None:
 
 def test_a_limit_is_kept_and_what_is_there_stays(tmp_path: Path) -> None:
     first = run(SPEC, tmp_path, work=training_tasks.quick, limit=7)
-    before = {name: path.stat().st_mtime_ns for name, path in checkpoint.finished(tmp_path).items()}
-    assert (len(first.trained), first.left, len(before)) == (7, 33, 7)
+    before = {
+        name: path.stat().st_mtime_ns for name, path in checkpoint.finished_models(tmp_path).items()
+    }
+    assert (len(first.trained), first.remaining, len(before)) == (7, 33, 7)
     second = run(SPEC, tmp_path, work=training_tasks.quick, limit=100)
     assert (second.before, len(second.trained)) == (7, 33)
     assert not set(first.trained) & set(second.trained)
@@ -67,7 +76,7 @@ def test_a_group_of_the_same_name_with_other_classes_is_refused(tmp_path: Path) 
 
 
 def test_specs_may_share_a_folder(tmp_path: Path) -> None:
-    smaller = Spec.open({**training_tasks.SPEC, "domains": ["0"]})
+    smaller = PoolSpec.open({**training_tasks.SPEC, "domains": ["0"]})
     run(smaller, tmp_path, work=training_tasks.quick)
     ran = run(SPEC, tmp_path, work=training_tasks.quick)
     assert (ran.before, len(ran.trained)) == (20, 20)
@@ -75,41 +84,41 @@ def test_specs_may_share_a_folder(tmp_path: Path) -> None:
 
 def test_failures_are_written_down_and_tried_again(tmp_path: Path) -> None:
     ran = run(SPEC, tmp_path, work=training_tasks.half_bad)
-    assert (len(ran.trained), len(ran.failed), ran.left) == (20, 20, 20)
+    assert (len(ran.trained), len(ran.failed), ran.remaining) == (20, 20, 20)
     assert set(ran.failed.values()) == {"ValueError: no\x1b[2J luck"}
     name = next(iter(ran.failed))
     told = json.loads((tmp_path / ".failed" / f"{name}.json").read_text())
-    assert (Recipe.from_dict(told["recipe"]).id, told["trace"]) == (name, "a trace")
+    assert (TrainingConfig.from_dict(told["recipe"]).id, told["trace"]) == (name, "a trace")
     # What a shell makes of pool/* are the models alone.
     assert {Path(one).name for one in glob(str(tmp_path / "*"))} == set(ran.trained)
     again = run(SPEC, tmp_path, work=training_tasks.quick)
     assert (again.before, len(again.trained), again.failed) == (20, 20, {})
-    assert _failures.reasons(tmp_path) == {}
+    assert _failures.read_reasons(tmp_path) == {}
     training_tasks.check_whole(tmp_path, SPEC)
 
 
 def test_a_task_that_raises_has_failed_and_the_reason_is_one_line(tmp_path: Path) -> None:
     ran = run(SPEC, tmp_path, work=training_tasks.raising)
     assert ran.failed == dict.fromkeys(IDS, "ValueError: all of it")
-    assert _failures.reasons(tmp_path) == ran.failed
+    assert _failures.read_reasons(tmp_path) == ran.failed
 
 
 def test_a_failure_that_cannot_be_read_is_one_still(tmp_path: Path) -> None:
     run(SPEC, tmp_path, work=training_tasks.half_bad, limit=2)
     for path in (tmp_path / ".failed").iterdir():
         path.write_text("{")
-    assert set(_failures.reasons(tmp_path).values()) == {
+    assert set(_failures.read_reasons(tmp_path).values()) == {
         "unknown: what was written down of it can't be read"
     }
 
 
 def test_a_missing_package_ends_it_at_once(tmp_path: Path) -> None:
-    def without(task: Task) -> list[Trained | Failed]:
+    def without(task: TrainingTask) -> list[TrainedModel | FailedTraining]:
         raise MissingExtra("Training needs torch.")
 
     with pytest.raises(MissingExtra, match="needs torch"):
         run(SPEC, tmp_path, work=without)
-    assert not _failures.reasons(tmp_path)
+    assert not _failures.read_reasons(tmp_path)
 
 
 def test_progress_counts_and_tells_the_time_left(tmp_path: Path) -> None:
@@ -123,7 +132,7 @@ def test_progress_counts_and_tells_the_time_left(tmp_path: Path) -> None:
 
 
 def test_a_group_whose_files_are_missing_is_refused_before_the_work(tmp_path: Path) -> None:
-    spec = Spec.open("dg-pacs", data=tmp_path / "nowhere")
+    spec = PoolSpec.open("dg-pacs", data=tmp_path / "nowhere")
     with pytest.raises(InputError, match=r"there is no .pacs/pacs32\.npz.* in .*nowhere"):
         run(spec, tmp_path / "pool")
     assert not (tmp_path / "pool").exists()
@@ -135,17 +144,17 @@ def test_only_the_domains_that_are_trained_on_must_be_there(tmp_path: Path) -> N
     }}}}  # fmt: skip
     np.savez(tmp_path / "here.npz", x=np.zeros((20, 2)), y=np.arange(20) % 2)
     table = {"group": group, "architecture": "mlp", "domains": ["here"]}
-    ran = run(Spec.open(table, data=tmp_path), tmp_path / "pool", work=training_tasks.quick)
+    ran = run(PoolSpec.open(table, data=tmp_path), tmp_path / "pool", work=training_tasks.quick)
     assert len(ran.trained) == 1
 
 
 def test_what_was_done_is_told_in_a_sentence() -> None:
-    ran = Ran(5, 1, ("a",), 1, {"b": "no"}, 100.0)
-    assert ran.told() == (
+    ran = PoolRunResult(5, 1, ("a",), 1, {"b": "no"}, 100.0)
+    assert ran.summary() == (
         "1 model trained in 2 min, 1 of them converged, 1 failed; 2 of 5 are there, 3 are left."
     )
     assert json.loads(json.dumps(ran.to_dict()))["left"] == 3
-    assert Ran(2, 1).told().endswith("1 of 2 are there, 1 is left.")
+    assert PoolRunResult(2, 1).summary().endswith("1 of 2 are there, 1 is left.")
 
 
 # What disturbs ----------------------------------------------------------------------------------
@@ -166,11 +175,11 @@ def test_a_full_disk_ends_it_and_it_goes_on_after_room_is_made(tmp_path: Path) -
     ):
         run(SPEC, tmp_path, work=training_tasks.quick)
     assert "finished models stay" in str(refused.value)
-    there = checkpoint.finished(tmp_path)
+    there = checkpoint.finished_models(tmp_path)
     assert 0 < len(there) < 40
     assert not list(tmp_path.glob("*.partial"))
     ran = run(SPEC, tmp_path, work=training_tasks.quick)
-    assert (ran.before, ran.left) == (len(there), 0)
+    assert (ran.before, ran.remaining) == (len(there), 0)
     training_tasks.check_whole(tmp_path, SPEC)
 
 
@@ -198,7 +207,7 @@ def test_ctrl_c_while_a_model_is_saved_does_not_lose_it(tmp_path: Path) -> None:
         pytest.raises(KeyboardInterrupt),
     ):
         run(SPEC, tmp_path, work=training_tasks.quick)
-    assert len(checkpoint.finished(tmp_path)) == 2
+    assert len(checkpoint.finished_models(tmp_path)) == 2
 
 
 def test_the_runner_is_closed_when_the_disk_is_full(tmp_path: Path) -> None:
@@ -230,11 +239,14 @@ TOY: dict[str, Any] = {
 
 
 def weights_in(pool: Path) -> dict[str, dict[str, Any]]:
-    return {name: checkpoint._weights(path) for name, path in checkpoint.finished(pool).items()}
+    return {
+        name: checkpoint._load_weights(path)
+        for name, path in checkpoint.finished_models(pool).items()
+    }
 
 
 def test_networks_are_trained_alike_by_one_and_by_many(tmp_path: Path) -> None:
-    spec = Spec.open(TOY)
+    spec = PoolSpec.open(TOY)
     one = run(spec, tmp_path / "one")
     many = run(spec, tmp_path / "many", runner=processes(1))
     assert (one.failed, many.failed) == ({}, {})
@@ -247,9 +259,9 @@ def test_networks_are_trained_alike_by_one_and_by_many(tmp_path: Path) -> None:
 
 
 def test_models_of_a_pool_classify(tmp_path: Path) -> None:
-    spec = Spec.open({**TOY, "fixed": {**TOY["fixed"], "epochs": 40}})
+    spec = PoolSpec.open({**TOY, "fixed": {**TOY["fixed"], "epochs": 40}})
     run(spec, tmp_path, limit=1)
-    ((name, folder),) = checkpoint.finished(tmp_path).items()
+    ((name, folder),) = checkpoint.finished_models(tmp_path).items()
     model = checkpoint.load_model(folder)
     data = spec.group.domain("0", "test")
     found = model.classify(data.take(slice(None)))
@@ -259,7 +271,7 @@ def test_models_of_a_pool_classify(tmp_path: Path) -> None:
 
 
 def test_a_stack_that_fails_is_trained_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    def bad(recipe: Recipe, group: Any) -> Trained:
+    def bad(recipe: TrainingConfig, group: Any) -> TrainedModel:
         if recipe.seed == 1:
             raise ValueError("not this one")
         return training_tasks.model_of(recipe)
@@ -267,22 +279,22 @@ def test_a_stack_that_fails_is_trained_one_by_one(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(_run, "train_stacked", mock.Mock(side_effect=RuntimeError))
     monkeypatch.setattr(_run, "train", bad)
     recipes = tuple(replace(SPEC.recipes()[0], seed=seed) for seed in range(3))
-    found = train_task(Task(recipes, SPEC.group))
-    assert [type(one) for one in found] == [Trained, Failed, Trained]
+    found = train_task(TrainingTask(recipes, SPEC.group))
+    assert [type(one) for one in found] == [TrainedModel, FailedTraining, TrainedModel]
     assert [one.recipe for one in found] == list(recipes)
     failed = found[1]
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, FailedTraining)
     assert failed.reason == "ValueError: not this one"
     assert "in bad" in failed.trace
 
 
 def test_a_perceptron_that_is_left_alone_is_as_it_would_be_in_its_stack() -> None:
     recipes = tuple(replace(SPEC.recipes()[0], seed=seed) for seed in range(3))
-    together = train_task(Task(recipes, SPEC.group))
+    together = train_task(TrainingTask(recipes, SPEC.group))
     for one, found in zip(recipes, together, strict=True):
-        (alone,) = train_task(Task((one,), SPEC.group))
-        assert isinstance(alone, Trained)
-        assert isinstance(found, Trained)
+        (alone,) = train_task(TrainingTask((one,), SPEC.group))
+        assert isinstance(alone, TrainedModel)
+        assert isinstance(found, TrainedModel)
         assert alone.facts["stacked"] == 1
         assert all(
             np.array_equal(alone.weights[name], found.weights[name]) for name in alone.weights
@@ -293,7 +305,7 @@ def test_alike_perceptrons_are_stacked_and_other_networks_are_not() -> None:
     first = SPEC.recipes()[0]
     alike = [replace(first, seed=seed) for seed in range(120)]
     other = [replace(first, batch=99), *(replace(one, architecture="nin") for one in alike[:2])]
-    found = tasks([*alike, *other], SPEC.group)
+    found = make_tasks([*alike, *other], SPEC.group)
     assert [len(task.recipes) for task in found] == [50, 50, 20, 1, 1, 1]
     assert [one for task in found for one in task.recipes] == [*alike, *other]
     # What is trained one by one is saved one by one.
@@ -303,4 +315,4 @@ def test_alike_perceptrons_are_stacked_and_other_networks_are_not() -> None:
         {"augment": "augmix"},
     ]
     for change in changes:
-        assert len(tasks([replace(one, **change) for one in alike], SPEC.group)) == 120
+        assert len(make_tasks([replace(one, **change) for one in alike], SPEC.group)) == 120

@@ -6,22 +6,28 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oodometer.core.inputs import Keys
+from oodometer.core.inputs import RowHashes
 from oodometer.core.softmax_kernels import Ints
-from oodometer.core.stats import stream
-from oodometer.studies.training.sampling import batches, few_of_each, of_rows, steps_of, with_noise
+from oodometer.core.stats import rng_for
+from oodometer.studies.training.sampling import (
+    add_label_noise,
+    batches,
+    count_steps,
+    row_streams,
+    sample_per_class,
+)
 
 SEEDS = st.integers(0, 2**32)
 
 
-def rows(n: int, classes: int, seed: int) -> tuple[Ints, Keys]:
-    rng = stream(seed, "rows")
+def rows(n: int, classes: int, seed: int) -> tuple[Ints, RowHashes]:
+    rng = rng_for(seed, "rows")
     return rng.integers(0, classes, n), rng.integers(0, 2**64, n, dtype=np.uint64)
 
 
-def looped_few(labels: Ints, keys: Keys, count: int, seed: int) -> list[int]:
+def looped_few(labels: Ints, keys: RowHashes, count: int, seed: int) -> list[int]:
     """The luckiest rows of every class, one class after the other."""
-    luck = of_rows(seed, keys, "few-shot").uniforms(1)[:, 0]
+    luck = row_streams(seed, keys, "few-shot").uniforms(1)[:, 0]
     kept: list[int] = []
     for label in set(labels.tolist()):
         own = [row for row in range(len(labels)) if labels[row] == label]
@@ -32,7 +38,7 @@ def looped_few(labels: Ints, keys: Keys, count: int, seed: int) -> list[int]:
 @given(st.integers(1, 60), st.integers(1, 5), st.integers(1, 12), SEEDS)
 def test_few_shot_is_the_loop(n: int, classes: int, count: int, seed: int) -> None:
     labels, keys = rows(n, classes, seed)
-    found = few_of_each(labels, keys, count=count, seed=seed)
+    found = sample_per_class(labels, keys, count=count, seed=seed)
     assert found.tolist() == looped_few(labels, keys, count, seed)
     sizes = np.minimum(np.bincount(labels, minlength=classes), count)
     assert np.array_equal(np.bincount(labels[found], minlength=classes), sizes)
@@ -41,64 +47,66 @@ def test_few_shot_is_the_loop(n: int, classes: int, count: int, seed: int) -> No
 @given(st.integers(2, 60), SEEDS)
 def test_what_is_drawn_of_a_row_does_not_hang_on_its_place(n: int, seed: int) -> None:
     labels, keys = rows(n, 3, seed)
-    order = stream(seed, "order").permutation(n)
-    few = few_of_each(labels, keys, count=4, seed=seed)
-    moved = few_of_each(labels[order], keys[order], count=4, seed=seed)
+    order = rng_for(seed, "order").permutation(n)
+    few = sample_per_class(labels, keys, count=4, seed=seed)
+    moved = sample_per_class(labels[order], keys[order], count=4, seed=seed)
     assert set(keys[few]) == set(keys[order][moved])
-    noisy = with_noise(labels, keys, classes=3, share=0.5, seed=seed)
-    again = with_noise(labels[order], keys[order], classes=3, share=0.5, seed=seed)
+    noisy = add_label_noise(labels, keys, classes=3, share=0.5, seed=seed)
+    again = add_label_noise(labels[order], keys[order], classes=3, share=0.5, seed=seed)
     assert np.array_equal(noisy[order], again)
 
 
 def test_another_seed_draws_others() -> None:
     labels, keys = rows(400, 4, 0)
-    one, other = (few_of_each(labels, keys, count=10, seed=seed) for seed in (1, 2))
+    one, other = (sample_per_class(labels, keys, count=10, seed=seed) for seed in (1, 2))
     assert not np.array_equal(one, other)
-    one, other = (with_noise(labels, keys, classes=4, share=0.5, seed=seed) for seed in (1, 2))
+    one, other = (add_label_noise(labels, keys, classes=4, share=0.5, seed=seed) for seed in (1, 2))
     assert not np.array_equal(one, other)
 
 
 def test_noise_is_the_loop() -> None:
     labels, keys = rows(200, 5, 3)
-    drawn = of_rows(7, keys, "label noise").uniforms(2)
+    drawn = row_streams(7, keys, "label noise").uniforms(2)
     expected = [
         int(u[1] * 5) if u[0] < 0.3 else int(label) for u, label in zip(drawn, labels, strict=True)
     ]
-    assert with_noise(labels, keys, classes=5, share=0.3, seed=7).tolist() == expected
+    assert add_label_noise(labels, keys, classes=5, share=0.3, seed=7).tolist() == expected
 
 
 def test_noise_draws_from_all_classes_so_that_some_stay_right() -> None:
     n, share = 20_000, 0.4
     labels, keys = np.zeros(n, dtype=np.int64), rows(n, 4, 1)[1]
-    noisy = with_noise(labels, keys, classes=4, share=share, seed=0)
+    noisy = add_label_noise(labels, keys, classes=4, share=share, seed=0)
     counts = np.bincount(noisy, minlength=4) / n
     # Each of the four classes gets a quarter of the struck rows, the right one too.
     assert np.abs(counts - [1 - share * 3 / 4, *[share / 4] * 3]).max() < 0.01
-    everywhere = with_noise(labels, keys, classes=4, share=1.0, seed=0)
+    everywhere = add_label_noise(labels, keys, classes=4, share=1.0, seed=0)
     assert np.abs(np.bincount(everywhere) / n - 0.25).max() < 0.01
 
 
 def test_no_noise_keeps_all_labels() -> None:
     labels, keys = rows(300, 3, 2)
-    assert np.array_equal(with_noise(labels, keys, classes=3, share=0.0, seed=0), labels)
+    assert np.array_equal(add_label_noise(labels, keys, classes=3, share=0.0, seed=0), labels)
 
 
 @given(st.integers(1, 80), st.integers(1, 20), st.integers(0, 9), st.integers(1, 4))
 def test_an_epoch_shows_every_row_once_but_for_a_lone_last_one(
     n: int, batch: int, seed: int, epoch: int
 ) -> None:
-    found = list(batches(n, batch=batch, seed=seed, epoch=epoch))
+    found = list(batches(n, batch_size=batch, seed=seed, epoch=epoch))
     shown = np.concatenate(found)
     lone = n % batch == 1 and n > 1 and batch > 1
     assert len(set(shown.tolist())) == len(shown) == n - lone
-    assert len(found) == steps_of(n, batch)
+    assert len(found) == count_steps(n, batch)
     assert all(len(one) == batch for one in found[:-1])
     assert len(found[-1]) > 1 or batch == 1 or n == 1
 
 
 def test_orders_differ_by_epoch_and_by_seed_and_are_kept() -> None:
     def order(seed: int, epoch: int) -> list[int]:
-        return [int(row) for one in batches(50, batch=8, seed=seed, epoch=epoch) for row in one]
+        return [
+            int(row) for one in batches(50, batch_size=8, seed=seed, epoch=epoch) for row in one
+        ]
 
     assert order(0, 1) == order(0, 1)
     assert order(0, 1) != order(0, 2)

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oodometer.studies.training._schedules import rate_at
+from oodometer.studies.training._schedules import schedule_factor
 from oodometer.studies.training.config import Schedule
 
 
 def rates(schedule: Schedule, per_epoch: int, epochs: int) -> list[float]:
     return [
-        rate_at(step, schedule=schedule, per_epoch=per_epoch, epochs=epochs)
+        schedule_factor(step, schedule=schedule, steps_per_epoch=per_epoch, epochs=epochs)
         for step in range(1, per_epoch * epochs + 1)
     ]
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from oodometer.core.errors import InputError, UnknownName
 from oodometer.studies.domains import group as groups
-from oodometer.studies.training.config import Recipe
-from oodometer.studies.training.spec import Spec, built_in
+from oodometer.studies.training.config import TrainingConfig
+from oodometer.studies.training.spec import PoolSpec, built_in_names
 
 REFERENCE = Path(__file__).parent.parent.parent.parent / "benchmarks" / "pools"
 GROUP = {
@@ -30,14 +30,16 @@ GROUP = {
 }
 
 
-def spec_of(**keys: Any) -> Spec:
-    return Spec.open({"group": GROUP, "architecture": "mlp", **keys})
+def spec_of(**keys: Any) -> PoolSpec:
+    return PoolSpec.open({"group": GROUP, "architecture": "mlp", **keys})
 
 
-def literal(grid: dict[str, list[Any]], seeds: int, settings: dict[str, Any]) -> list[Recipe]:
+def literal(
+    grid: dict[str, list[Any]], seeds: int, settings: dict[str, Any]
+) -> list[TrainingConfig]:
     """Loops within loops, from the seed inwards to the domain."""
     return [
-        Recipe(
+        TrainingConfig(
             "sites", (domain,), "mlp", settings, seed=seed, **dict(zip(grid, point, strict=True))
         )
         for seed in range(seeds)
@@ -70,7 +72,7 @@ weight_decay = [0, 1e-4]
         '[groups.sites]\nkind = "images"\nclasses = ["cat", "dog"]\n'
         'domains = ["north", "east", "west"]\neach = {reader = "folder", path = "{domain}/"}\n'
     )
-    spec = Spec.open(path)
+    spec = PoolSpec.open(path)
     table = spec_of(
         architecture=["mlp", "small-cnn"],
         seeds=[3, 5],
@@ -142,7 +144,7 @@ SWEEP: dict[str, Any] = {
 }
 
 
-def swept(count: int, **keys: Any) -> tuple[Recipe, ...]:
+def swept(count: int, **keys: Any) -> tuple[TrainingConfig, ...]:
     return spec_of(domains=["east"], sweep={"count": count, **SWEEP, **keys}).recipes()
 
 
@@ -203,7 +205,7 @@ def test_drawn_numbers_are_short_so_that_ids_are_the_same_everywhere() -> None:
 
 def test_the_ids_of_a_sweep_stay_what_they_are() -> None:
     """Whoever changes how values are drawn trains all sweeps anew."""
-    found = Spec.open(
+    found = PoolSpec.open(
         {"group": "hypersphere", "architecture": "mlp", "domains": ["0"],
          "sweep": {"count": 2, "lr": {"log10": [-4, -2]}}}
     )  # fmt: skip
@@ -228,19 +230,19 @@ SIZES = {
 
 
 def test_built_in_specs_are_those_of_the_papers() -> None:
-    assert {name: len(Spec.open(name).recipes()) for name in built_in()} == SIZES
+    assert {name: len(PoolSpec.open(name).recipes()) for name in built_in_names()} == SIZES
 
 
 @pytest.mark.parametrize("name", SIZES)
 def test_built_in_specs_are_well_made(name: str) -> None:
-    spec = Spec.open(name)
+    spec = PoolSpec.open(name)
     assert spec.name == name
     assert 20 < len(spec.about) < 100
     assert len({recipe.id for recipe in spec.recipes()}) == SIZES[name]
 
 
 def test_the_reviews_of_the_text_cnn() -> None:
-    found = Spec.open("text-cnn-sa").recipes()
+    found = PoolSpec.open("text-cnn-sa").recipes()
     assert {one.stop_at for one in found} == {0.04}
     assert {one.lr for one in found} == {1e-3}
     assert {one.weight_decay for one in found} == {0.0, 1e-4, 5e-4}
@@ -253,7 +255,7 @@ def test_the_reviews_of_the_text_cnn() -> None:
 def test_reference_pools_are_large_enough(
     name: str, models: int, domains: int, architectures: int
 ) -> None:
-    found = Spec.open(REFERENCE / f"{name}.toml").recipes()
+    found = PoolSpec.open(REFERENCE / f"{name}.toml").recipes()
     assert len(found) >= models
     assert len({one.domains for one in found}) >= domains
     assert len({one.architecture for one in found}) >= architectures
@@ -341,21 +343,21 @@ def test_one_domain_has_no_others() -> None:
 
 def test_a_spec_that_is_not_there_or_no_toml(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match=r"'toy-mpl'\. Did you mean 'toy-mlp'"):
-        Spec.open("toy-mpl")
+        PoolSpec.open("toy-mpl")
     with pytest.raises(InputError, match=r"There is no file 'mine\.toml'"):
-        Spec.open("mine.toml")
+        PoolSpec.open("mine.toml")
     (tmp_path / "broken.toml").write_text("seeds = [")
     with pytest.raises(InputError, match=r"broken\.toml' is no TOML: .*Correct it there"):
-        Spec.open(tmp_path / "broken.toml")
+        PoolSpec.open(tmp_path / "broken.toml")
     (tmp_path / "latin.toml").write_bytes(b'name = "\xe9"')
     with pytest.raises(InputError, match=r"latin\.toml' is no TOML"):
-        Spec.open(tmp_path / "latin.toml")
+        PoolSpec.open(tmp_path / "latin.toml")
 
 
 def test_the_folder_of_the_data_goes_to_the_group(tmp_path: Path) -> None:
-    assert Spec.open("dg-pacs", data=tmp_path).group.root == tmp_path
+    assert PoolSpec.open("dg-pacs", data=tmp_path).group.root == tmp_path
 
 
 def test_a_group_itself_can_be_given() -> None:
-    group = groups.opened(GROUP)
+    group = groups.open_group(GROUP)
     assert spec_of(group=group).group is group

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 import torch
 
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.studies.training._train import train
-from oodometer.studies.training._trained_model import Trained
-from oodometer.studies.training.config import Recipe
-from oodometer.studies.training.stacked import family, train_stacked
+from oodometer.studies.training._trained_model import TrainedModel
+from oodometer.studies.training.config import TrainingConfig
+from oodometer.studies.training.stacked import stack_key, train_stacked
 from tests.support.training_problems import group, images, recipe, vectors
 
 TOY, IMAGE_TOY = group(*vectors(100)), group(*images())
 
 
-def recipes(count: int = 4, **shared: Any) -> list[Recipe]:
+def recipes(count: int = 4, **shared: Any) -> list[TrainingConfig]:
     """Each with its own seed, rate, decay and noise."""
     return [
         recipe(seed=at, lr=0.01 * (at + 1), weight_decay=0.01 * at, label_noise=0.1 * at, **shared)
@@ -27,7 +27,7 @@ def recipes(count: int = 4, **shared: Any) -> list[Recipe]:
     ]
 
 
-def furthest(one: Trained, other: Trained) -> float:
+def furthest(one: TrainedModel, other: TrainedModel) -> float:
     assert one.weights.keys() == other.weights.keys()
     return max(float(np.abs(one.weights[name] - other.weights[name]).max()) for name in one.weights)
 
@@ -112,14 +112,16 @@ def test_torch_is_as_it_was() -> None:
     ],
 )
 def test_what_ties_models_together_is_left_to_the_loop(shared: dict[str, Any], reason: str) -> None:
-    with pytest.raises(NoAnswer, match=reason):
+    with pytest.raises(NotApplicable, match=reason):
         train_stacked(recipes(2, **shared), IMAGE_TOY)
 
 
 def test_only_recipes_of_one_family_are_stacked() -> None:
     one = recipe()
-    assert family(one) == family(replace(one, seed=3, lr=1.0, weight_decay=0.5, label_noise=0.2))
-    assert family(one) != family(replace(one, batch=8))
+    assert stack_key(one) == stack_key(
+        replace(one, seed=3, lr=1.0, weight_decay=0.5, label_noise=0.2)
+    )
+    assert stack_key(one) != stack_key(replace(one, batch=8))
     with pytest.raises(InputError, match=f"{one.id} and .* differ in more than seed, lr"):
         train_stacked([one, replace(one, batch=8)], TOY)
     with pytest.raises(InputError, match="one recipe or more; got none"):
@@ -143,5 +145,5 @@ def test_neither_place_nor_neighbors_change_a_bit(stop_at: float | None) -> None
 
 def test_weights_that_would_begin_anywhere_in_memory_can_not_be_stacked() -> None:
     given = recipes(2, settings={"width": 33, "depth": 2})
-    with pytest.raises(NoAnswer, match="mlp has 330 weights in a layer, no multiple of 16"):
+    with pytest.raises(NotApplicable, match="mlp has 330 weights in a layer, no multiple of 16"):
         train_stacked(given, TOY)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from oodometer.core.inputs import Kind
-from oodometer.studies.training.config import Recipe
-from oodometer.studies.training.stacked_optimizers import optimizer_for
+from oodometer.core.inputs import InputKind
+from oodometer.studies.training.config import TrainingConfig
+from oodometer.studies.training.stacked_optimizers import make_stacked_optimizer
 from tests.support.training_problems import recipe
 
 SHAPES = {"weight": (3, 4, 2), "bias": (3, 4), "scale": (3,)}
@@ -22,7 +22,7 @@ RECIPES = {
 }
 
 
-def torchs(one: Recipe, weights: list[Any], kind: Kind) -> Any:
+def torchs(one: TrainingConfig, weights: list[Any], kind: InputKind) -> Any:
     shared: dict[str, Any] = {"lr": one.lr, "weight_decay": one.weight_decay}
     if one.optimizer == "sgd":
         return torch.optim.SGD(weights, momentum=one.momentum, **shared)
@@ -32,11 +32,11 @@ def torchs(one: Recipe, weights: list[Any], kind: Kind) -> Any:
 
 @pytest.mark.parametrize("kind", ["vectors", "text"])
 @pytest.mark.parametrize("name", RECIPES)
-def test_steps_are_torchs(name: str, kind: Kind) -> None:
+def test_steps_are_torchs(name: str, kind: InputKind) -> None:
     recipes, drawn = RECIPES[name], torch.Generator().manual_seed(0)
     stacked = {part: torch.randn(shape, generator=drawn) for part, shape in SHAPES.items()}
     alone = [{part: value[at].clone() for part, value in stacked.items()} for at in range(3)]
-    ours = optimizer_for(recipes, kind, stacked)
+    ours = make_stacked_optimizer(recipes, kind, stacked)
     theirs = [
         torchs(one, list(weights.values()), kind)
         for one, weights in zip(recipes, alone, strict=True)
@@ -57,10 +57,10 @@ def test_steps_are_torchs(name: str, kind: Kind) -> None:
 def test_some_of_the_models_go_on_as_before(name: str) -> None:
     recipes, drawn, at = RECIPES[name], torch.Generator().manual_seed(1), torch.tensor([0, 2])
     whole = {part: torch.randn(shape, generator=drawn) for part, shape in SHAPES.items()}
-    optimizer = optimizer_for(recipes, "vectors", whole)
+    optimizer = make_stacked_optimizer(recipes, "vectors", whole)
     steps = [{p: torch.randn(s, generator=drawn) for p, s in SHAPES.items()} for _ in range(3)]
     optimizer.step(whole, steps[0], 1.0)
-    fewer, some = optimizer.taken(at), {part: value[at] for part, value in whole.items()}
+    fewer, some = optimizer.subset(at), {part: value[at] for part, value in whole.items()}
     for gradients in steps[1:]:
         optimizer.step(whole, gradients, 1.0)
         fewer.step(some, {part: value[at] for part, value in gradients.items()}, 1.0)

@@ -9,20 +9,24 @@ from pathlib import Path
 import pytest
 
 from oodometer.studies.training import _failures
-from oodometer.studies.training._run import Failed, Task, run
-from oodometer.studies.training._status import Row, status
-from oodometer.studies.training._trained_model import Trained
-from oodometer.studies.training.config import Recipe
-from oodometer.studies.training.spec import Spec
+from oodometer.studies.training._run import FailedTraining, TrainingTask, run
+from oodometer.studies.training._status import PoolStatusRow, status
+from oodometer.studies.training._trained_model import TrainedModel
+from oodometer.studies.training.config import TrainingConfig
+from oodometer.studies.training.spec import PoolSpec
 from tests.support import training_tasks
 
-SPEC = Spec.open(training_tasks.SPEC)
+SPEC = PoolSpec.open(training_tasks.SPEC)
 
 
 def test_status_counts_by_domain_and_architecture(tmp_path: Path) -> None:
-    def some(task: Task) -> list[Trained | Failed]:
+    def some(task: TrainingTask) -> list[TrainedModel | FailedTraining]:
         (one,) = task.recipes
-        return [Failed(one, "no") if one.settings["depth"] == 2 else training_tasks.model_of(one)]
+        return [
+            FailedTraining(one, "no")
+            if one.settings["depth"] == 2
+            else training_tasks.model_of(one)
+        ]
 
     nothing = status(SPEC, tmp_path / "none")
     assert (nothing.total("pending"), nothing.seconds_left) == (40, None)
@@ -36,11 +40,11 @@ def test_status_counts_by_domain_and_architecture(tmp_path: Path) -> None:
     ]
     assert found.total("done") + found.total("failed") == 30
     assert found.seconds_left == pytest.approx(2.0 * (40 - found.total("done")))
-    assert set(found.failed) == set(_failures.reasons(tmp_path))
+    assert set(found.failed) == set(_failures.read_reasons(tmp_path))
     assert json.loads(json.dumps(found.to_dict()))["pending"] == 10
 
 
-def literal_rows(pool: Path, recipes: Sequence[Recipe]) -> tuple[Row, ...]:
+def literal_rows(pool: Path, recipes: Sequence[TrainingConfig]) -> tuple[PoolStatusRow, ...]:
     """One question at a time, for each of the domains."""
     rows = []
     for domains in (("0",), ("90",)):
@@ -49,5 +53,5 @@ def literal_rows(pool: Path, recipes: Sequence[Recipe]) -> tuple[Row, ...]:
         converged = [one for one in done if one.batch == 8]
         failed = [one for one in own if (pool / ".failed" / f"{one.id}.json").exists()]
         pending = len(own) - len(done) - len(failed)
-        rows.append(Row(domains, "mlp", len(done), len(converged), len(failed), pending))
+        rows.append(PoolStatusRow(domains, "mlp", len(done), len(converged), len(failed), pending))
     return tuple(rows)

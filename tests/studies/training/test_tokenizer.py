@@ -12,13 +12,18 @@ from hypothesis import strategies as st
 
 from oodometer.core.errors import InputError
 from oodometer.core.softmax_kernels import Ints
-from oodometer.studies.training.tokenizer import PAD_NAME, ROWS, FolderTokens, Tokens
+from oodometer.studies.training.tokenizer import (
+    ENCODE_BATCH_ROWS,
+    PAD_NAME,
+    HuggingFaceTokenizer,
+    Tokenizer,
+)
 from oodometer.testing import toy_inputs
 from tests.support import encoder_folders
 
 TEXTS = toy_inputs("text", n=40)
 PAIRS = list(zip(TEXTS, reversed(TEXTS), strict=True))
-LEARNED = Tokens.learn(TEXTS, size=300, length=64)
+LEARNED = Tokenizer.learn(TEXTS, size=300, length=64)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return encoder_folders.bert_folder(tmp_path_factory.mktemp("bert"))
 
 
-def text_of(tokens: Tokens, numbers: Ints) -> str:
+def text_of(tokens: Tokenizer, numbers: Ints) -> str:
     return str(tokens.backend.decode([int(one) for one in numbers if one != tokens.pad]))
 
 
@@ -37,7 +42,7 @@ def test_any_text_comes_back(text: str) -> None:
 
 
 def test_words_that_occur_often_become_tokens() -> None:
-    spelled, learned = (Tokens.learn(TEXTS, size=size, length=512) for size in (257, 300))
+    spelled, learned = (Tokenizer.learn(TEXTS, size=size, length=512) for size in (257, 300))
     assert (spelled.size, learned.size) == (257, 300)
     used = [(tokens.encode(TEXTS) != 0).sum() for tokens in (spelled, learned)]
     assert used[0] == sum(len(text.encode()) for text in TEXTS)
@@ -45,7 +50,7 @@ def test_words_that_occur_often_become_tokens() -> None:
 
 
 def test_texts_are_cut_and_padded_to_the_length() -> None:
-    short = Tokens.learn(TEXTS, size=300, length=5)
+    short = Tokenizer.learn(TEXTS, size=300, length=5)
     assert short.length == 5
     cut, whole = short.encode([TEXTS[0], "", "a"]), LEARNED.encode([TEXTS[0], "", "a"])
     assert np.array_equal(cut[0], whole[0, :5])
@@ -63,24 +68,26 @@ def test_sides_of_a_pair_are_read_apart() -> None:
 
 
 def test_both_sides_of_pairs_are_learned_of() -> None:
-    assert Tokens.learn(PAIRS, 300, 8).to_bytes() == Tokens.learn(TEXTS * 2, 300, 8).to_bytes()
+    assert (
+        Tokenizer.learn(PAIRS, 300, 8).to_bytes() == Tokenizer.learn(TEXTS * 2, 300, 8).to_bytes()
+    )
 
 
 @pytest.mark.parametrize("rows", [TEXTS, PAIRS])
 def test_bytes_keep_it_all(rows: list[str]) -> None:
-    back = Tokens.from_bytes(LEARNED.to_bytes())
+    back = Tokenizer.from_bytes(LEARNED.to_bytes())
     assert back.to_bytes() == LEARNED.to_bytes()
     assert (back.size, back.length, back.pad) == (300, 64, 0)
     assert np.array_equal(back.encode(rows), LEARNED.encode(rows))
 
 
 def test_the_same_texts_give_the_same_bytes() -> None:
-    assert Tokens.learn(iter(TEXTS), 300, 64).to_bytes() == LEARNED.to_bytes()
+    assert Tokenizer.learn(iter(TEXTS), 300, 64).to_bytes() == LEARNED.to_bytes()
 
 
 def test_the_name_of_what_pads_is_a_text_like_others() -> None:
-    tokens = Tokens.learn([PAD_NAME] * 50, 300, 64)
-    for kept in (tokens, Tokens.from_bytes(tokens.to_bytes())):
+    tokens = Tokenizer.learn([PAD_NAME] * 50, 300, 64)
+    for kept in (tokens, Tokenizer.from_bytes(tokens.to_bytes())):
         numbers = kept.encode([f"a {PAD_NAME} b"])[0]
         assert text_of(kept, numbers) == f"a {PAD_NAME} b"
     assert tokens.backend.get_vocab()[PAD_NAME] == 0
@@ -91,9 +98,9 @@ def test_half_a_surrogate_pair_is_a_question_mark() -> None:
 
 
 def test_many_rows_are_encoded_in_parts() -> None:
-    rows = (TEXTS * (ROWS // len(TEXTS) + 1))[: ROWS + 3]
+    rows = (TEXTS * (ENCODE_BATCH_ROWS // len(TEXTS) + 1))[: ENCODE_BATCH_ROWS + 3]
     found = LEARNED.encode(rows)
-    assert len(found) == ROWS + 3
+    assert len(found) == ENCODE_BATCH_ROWS + 3
     assert np.array_equal(found[-5:], LEARNED.encode(rows[-5:]))
 
 
@@ -105,7 +112,7 @@ def test_no_rows_are_no_numbers() -> None:
 def test_trimming_takes_nothing_but_padding(texts: list[str]) -> None:
     for rows in (texts, [(text, texts[0]) for text in texts]):
         numbers = LEARNED.encode(rows)
-        fewer = LEARNED.trimmed(numbers)
+        fewer = LEARNED.trim_padding(numbers)
         length = fewer.shape[-1]
         assert np.array_equal(fewer, numbers[..., :length])
         assert not numbers[..., length:].any()
@@ -114,17 +121,20 @@ def test_trimming_takes_nothing_but_padding(texts: list[str]) -> None:
 
 def test_too_small_a_vocabulary_is_refused() -> None:
     with pytest.raises(InputError, match=r"257 tokens or more.*got 256"):
-        Tokens.learn(TEXTS, size=256, length=8)
+        Tokenizer.learn(TEXTS, size=256, length=8)
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"\xff", LEARNED.to_bytes()[:-9]])
 def test_bytes_that_are_none_of_ours_are_refused(data: bytes) -> None:
     with pytest.raises(InputError, match="are no tokens"):
-        Tokens.from_bytes(data)
+        Tokenizer.from_bytes(data)
 
 
 def test_a_folder_gives_what_its_tokenizer_gives(folder: Path) -> None:
-    tokens, reader = FolderTokens(folder, 12), transformers.AutoTokenizer.from_pretrained(folder)
+    tokens, reader = (
+        HuggingFaceTokenizer(folder, 12),
+        transformers.AutoTokenizer.from_pretrained(folder),
+    )
     shown = {"padding": "max_length", "truncation": True, "max_length": 12}
     wanted = reader(TEXTS, **shown)["input_ids"]
     assert np.array_equal(tokens.encode(TEXTS), wanted)
@@ -141,32 +151,32 @@ def test_a_folder_gives_what_its_tokenizer_gives(folder: Path) -> None:
 
 
 def test_a_folders_tokens_need_the_folder_once(folder: Path) -> None:
-    tokens = FolderTokens(str(folder), 12)
-    back = FolderTokens.from_bytes(tokens.to_bytes())
-    assert isinstance(back, FolderTokens)
+    tokens = HuggingFaceTokenizer(str(folder), 12)
+    back = HuggingFaceTokenizer.from_bytes(tokens.to_bytes())
+    assert isinstance(back, HuggingFaceTokenizer)
     assert np.array_equal(back.encode(PAIRS), tokens.encode(PAIRS))
     assert (back.size, back.length, back.pad) == (tokens.size, 12, encoder_folders.PAD)
 
 
 def test_a_folders_tokens_are_trimmed_by_what_pads_there(folder: Path) -> None:
-    tokens = FolderTokens(folder, 24)
-    assert tokens.trimmed(tokens.encode(["good", "good good"])).shape == (2, 4)
-    assert tokens.trimmed(tokens.encode([("good", "good good")])).shape == (1, 2, 6)
+    tokens = HuggingFaceTokenizer(folder, 24)
+    assert tokens.trim_padding(tokens.encode(["good", "good good"])).shape == (2, 4)
+    assert tokens.trim_padding(tokens.encode([("good", "good good")])).shape == (1, 2, 6)
 
 
 def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
     for missing in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(InputError, match=r"has no tokenizer.*save_pretrained"):
-            FolderTokens(missing, 12)
+            HuggingFaceTokenizer(missing, 12)
 
 
 def test_a_length_with_no_room_for_a_word_is_refused(folder: Path) -> None:
     with pytest.raises(InputError, match=r"length must be 4 or more.*got 3"):
-        FolderTokens(folder, 3)
+        HuggingFaceTokenizer(folder, 3)
 
 
 def test_a_tokenizer_that_can_not_pad_is_refused(tmp_path: Path) -> None:
     vocabulary = {"a": 0, "b": 1, "<|endoftext|>": 2}
     transformers.GPT2Tokenizer(vocab=vocabulary, merges=[]).save_pretrained(tmp_path)
     with pytest.raises(InputError, match="lacks a token that pads"):
-        FolderTokens(tmp_path, 8)
+        HuggingFaceTokenizer(tmp_path, 8)

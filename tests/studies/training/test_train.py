@@ -12,25 +12,31 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from oodometer.core.softmax_kernels import Array
-from oodometer.studies.training._train import Lesson, adam_constants, fitted, optimizer_of, train
-from oodometer.studies.training._trained_model import Trained
-from oodometer.studies.training.build import network_of, settled
-from oodometer.studies.training.config import Recipe
+from oodometer.studies.training._train import (
+    TrainingRun,
+    adam_constants,
+    evaluate_fit,
+    make_optimizer,
+    train,
+)
+from oodometer.studies.training._trained_model import TrainedModel
+from oodometer.studies.training.build import build_network, seeded_torch
+from oodometer.studies.training.config import TrainingConfig
 from oodometer.studies.training.sampling import batches
-from oodometer.studies.training.training_data import gathered, sampled
+from oodometer.studies.training.training_data import draw_sample, load_training_set
 from tests.support.training_problems import TINY_TEXT, group, images, recipe, texts, vectors
 
 TOY = group(*vectors())
 
 
-def lesson_of(one: Recipe, where: Any = TOY) -> Lesson:
-    material = gathered(one, where)
-    with settled(one.seed):
-        module = network_of(one, material.shape)
-    return Lesson(one, material, sampled(material, one), module, "cpu")
+def lesson_of(one: TrainingConfig, where: Any = TOY) -> TrainingRun:
+    material = load_training_set(one, where)
+    with seeded_torch(one.seed):
+        module = build_network(one, material.shape)
+    return TrainingRun(one, material, draw_sample(material, one), module, "cpu")
 
 
-def literal(one: Recipe) -> dict[str, Array]:
+def literal(one: TrainingConfig) -> dict[str, Array]:
     """The weights after all epochs, by a plain loop."""
     lesson = lesson_of(one)
     module, sample, n = lesson.module, lesson.sample, len(lesson.sample.rows)
@@ -42,14 +48,16 @@ def literal(one: Recipe) -> dict[str, Array]:
         else torch.optim.Adam(module.parameters(), lr=one.lr, weight_decay=one.weight_decay)
     )
     steps = math.ceil(n / one.batch)
-    with settled(one.seed):
+    with seeded_torch(one.seed):
         for epoch in range(1, one.epochs + 1):
-            for place, index in enumerate(batches(n, batch=one.batch, seed=one.seed, epoch=epoch)):
+            for place, index in enumerate(
+                batches(n, batch_size=one.batch, seed=one.seed, epoch=epoch)
+            ):
                 if one.schedule == "cosine":
                     passed = ((epoch - 1) * steps + place) / (steps * one.epochs)
                     optimizer.param_groups[0]["lr"] = one.lr * (1 + math.cos(math.pi * passed)) / 2
                 inputs = torch.tensor(
-                    lesson.material.inputs[sample.rows[index]], dtype=torch.float32
+                    lesson.training_set.inputs[sample.rows[index]], dtype=torch.float32
                 )
                 optimizer.zero_grad()
                 loss: Any = cross_entropy(module(inputs), torch.tensor(sample.labels[index]))
@@ -58,8 +66,10 @@ def literal(one: Recipe) -> dict[str, Array]:
     return {name: value.numpy() for name, value in module.state_dict().items()}
 
 
-def same(one: Trained | dict[str, Array], other: Trained | dict[str, Array]) -> bool:
-    first, second = (part.weights if isinstance(part, Trained) else part for part in (one, other))
+def same(one: TrainedModel | dict[str, Array], other: TrainedModel | dict[str, Array]) -> bool:
+    first, second = (
+        part.weights if isinstance(part, TrainedModel) else part for part in (one, other)
+    )
     return first.keys() == second.keys() and all(
         np.array_equal(first[name], second[name]) for name in first
     )
@@ -74,7 +84,7 @@ def same(one: Trained | dict[str, Array], other: Trained | dict[str, Array]) -> 
     ],
     ids=["adam", "sgd", "few and noisy"],
 )
-def test_it_is_the_plain_loop(one: Recipe) -> None:
+def test_it_is_the_plain_loop(one: TrainingConfig) -> None:
     assert same(train(one, TOY), literal(one))
 
 
@@ -134,7 +144,7 @@ def test_loss_and_accuracy_are_those_on_the_labels_learned_in_evaluation_mode() 
     found = train(one, TOY)
     lesson = lesson_of(one)
     lesson.module.load_state_dict({name: torch.tensor(w) for name, w in found.weights.items()})
-    logits = lesson.module.eval()(torch.tensor(lesson.material.inputs, dtype=torch.float32))
+    logits = lesson.module.eval()(torch.tensor(lesson.training_set.inputs, dtype=torch.float32))
     labels = torch.tensor(lesson.sample.labels)
     assert found.facts["loss"] == pytest.approx(cross_entropy(logits, labels).item(), abs=1e-6)
     assert found.facts["accuracy"] == (logits.argmax(1) == labels).double().mean().item()
@@ -142,13 +152,13 @@ def test_loss_and_accuracy_are_those_on_the_labels_learned_in_evaluation_mode() 
 
 
 def test_a_fit_is_given_if_and_only_if_it_is_within_the_bound(monkeypatch: Any) -> None:
-    monkeypatch.setitem(fitted.__globals__["SHOWN"], "vectors", 7)
+    monkeypatch.setitem(evaluate_fit.__globals__["EVALUATION_BATCH_ROWS"], "vectors", 7)
     lesson = lesson_of(recipe())
-    whole = fitted(lesson, at_most=math.inf)
+    whole = evaluate_fit(lesson, max_loss=math.inf)
     assert whole is not None
-    assert fitted(lesson, at_most=whole.loss * 1.0001) == whole
-    assert fitted(lesson, at_most=whole.loss * 0.9999) is None
-    assert fitted(lesson, at_most=-math.inf) is None
+    assert evaluate_fit(lesson, max_loss=whole.loss * 1.0001) == whole
+    assert evaluate_fit(lesson, max_loss=whole.loss * 0.9999) is None
+    assert evaluate_fit(lesson, max_loss=-math.inf) is None
 
 
 def test_a_training_that_diverges_is_a_result() -> None:
@@ -179,7 +189,7 @@ def test_constants_of_adam() -> None:
     assert adam_constants("text") == adam_constants("pairs") == ((0.9, 0.98), 1e-6)
     assert adam_constants("images") == ((0.9, 0.999), 1e-8)
     one = recipe("text-cnn", settings=TINY_TEXT, weight_decay=0.1)
-    defaults = optimizer_of(lesson_of(one, group(*texts())), "text").defaults
+    defaults = make_optimizer(lesson_of(one, group(*texts())), "text").defaults
     assert (defaults["betas"], defaults["eps"]) == ((0.9, 0.98), 1e-6)
     assert defaults["weight_decay"] == 0.1
 
@@ -196,5 +206,5 @@ def test_progress_is_told_and_waiting_is_a_share() -> None:
 def test_what_comes_out() -> None:
     found = train(recipe(), TOY)
     assert found.classes == ("class 0", "class 1")
-    assert found.shape == gathered(recipe(), TOY).shape
+    assert found.shape == load_training_set(recipe(), TOY).shape
     assert all(weight.dtype == np.float32 for weight in found.weights.values())

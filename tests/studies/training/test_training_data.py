@@ -6,54 +6,56 @@ import numpy as np
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.data.dataset import InMemory
-from oodometer.studies.training.architectures.base import Shape
-from oodometer.studies.training.config import Recipe
-from oodometer.studies.training.tokenizer import Tokens
-from oodometer.studies.training.training_data import gathered, sampled
+from oodometer.data.dataset import InMemoryDataset
+from oodometer.studies.training.architectures.base import InputShape
+from oodometer.studies.training.config import TrainingConfig
+from oodometer.studies.training.tokenizer import Tokenizer
+from oodometer.studies.training.training_data import draw_sample, load_training_set
 from oodometer.testing import toy_inputs
 from tests.support.training_problems import TINY_TEXT, group, images, recipe, texts, vectors
 
 
 def test_shapes_of_every_kind() -> None:
     colour, labels = images(6)
-    assert gathered(recipe("small-cnn"), group(colour, labels)).shape == Shape(
+    assert load_training_set(recipe("small-cnn"), group(colour, labels)).shape == InputShape(
         "images", 2, (3, 24, 24)
     )
-    grey = gathered(recipe("small-cnn"), group(colour[..., 0], labels))
-    assert grey.shape == Shape("images", 2, (1, 24, 24))
+    grey = load_training_set(recipe("small-cnn"), group(colour[..., 0], labels))
+    assert grey.shape == InputShape("images", 2, (1, 24, 24))
     assert grey.inputs.dtype == np.uint8
-    assert gathered(recipe(), group(*vectors(5))).shape == Shape("vectors", 2, (10,))
-    words = gathered(recipe("text-cnn", settings=TINY_TEXT), group(*texts()))
+    assert load_training_set(recipe(), group(*vectors(5))).shape == InputShape("vectors", 2, (10,))
+    words = load_training_set(recipe("text-cnn", settings=TINY_TEXT), group(*texts()))
     assert (words.shape.kind, words.shape.size) == ("text", (24,))
     assert words.shape.vocabulary == 280
     pairs = toy_inputs("pairs", n=6)
-    both = gathered(recipe("text-cnn", settings=TINY_TEXT), group(pairs, labels))
+    both = load_training_set(recipe("text-cnn", settings=TINY_TEXT), group(pairs, labels))
     assert both.inputs.shape == (6, 2, 24)
     assert both.shape.size == (24,)
 
 
 def test_tokens_are_those_of_the_texts_and_lie_beside_the_weights() -> None:
     inputs, labels = texts()
-    found = gathered(recipe("text-cnn", settings=TINY_TEXT), group(inputs, labels))
-    expected = Tokens.learn(inputs, 280, 24)
+    found = load_training_set(recipe("text-cnn", settings=TINY_TEXT), group(inputs, labels))
+    expected = Tokenizer.learn(inputs, 280, 24)
     assert np.array_equal(found.inputs, expected.encode(inputs))
     assert found.files == {"tokens.json": expected.to_bytes()}
-    assert gathered(recipe(), group(*vectors())).files == {}
+    assert load_training_set(recipe(), group(*vectors())).files == {}
 
 
 def test_short_texts_are_shown_short() -> None:
     inputs = ["a", "a cup of tea and more of it"]
     settings = {**TINY_TEXT, "length": 60}
-    found = gathered(recipe("text-cnn", settings=settings), group(inputs, np.array([0, 1])))
+    found = load_training_set(
+        recipe("text-cnn", settings=settings), group(inputs, np.array([0, 1]))
+    )
     assert found.inputs.shape == (2, 60)
     assert found.take(np.array([0])).shape == (1, 1)
 
 
 def test_domains_are_joined_in_order() -> None:
     (first, labels), (second, others) = vectors(7, seed=1), vectors(5, seed=2)
-    both = group(first, labels, two=InMemory("two", second, others))
-    found = gathered(Recipe("toy", ("two", "one"), "mlp"), both)
+    both = group(first, labels, two=InMemoryDataset("two", second, others))
+    found = load_training_set(TrainingConfig("toy", ("two", "one"), "mlp"), both)
     assert np.array_equal(found.inputs, np.concatenate([second, first]))
     assert np.array_equal(found.labels, np.concatenate([others, labels]))
 
@@ -62,7 +64,7 @@ def test_few_shot_keeps_so_many_a_class_and_says_where_there_are_fewer() -> None
     inputs, _ = vectors(20)
     labels = np.array([0] * 15 + [1] * 5)
     one = recipe(few_shot=8)
-    found = sampled(gathered(one, group(inputs, labels)), one)
+    found = draw_sample(load_training_set(one, group(inputs, labels)), one)
     assert np.bincount(labels[found.rows]).tolist() == [8, 5]
     assert found.facts == {"short_classes": 1.0, "rows": 13.0, "labels_changed": 0.0}
     assert np.array_equal(found.labels, labels[found.rows])
@@ -70,8 +72,8 @@ def test_few_shot_keeps_so_many_a_class_and_says_where_there_are_fewer() -> None
 
 def test_noise_is_in_the_labels_that_are_learned_and_in_the_facts() -> None:
     one = recipe(label_noise=0.5)
-    material = gathered(one, group(*vectors(400)))
-    found = sampled(material, one)
+    material = load_training_set(one, group(*vectors(400)))
+    found = draw_sample(material, one)
     changed = (found.labels != material.labels).mean()
     assert found.facts["labels_changed"] == changed
     # Half of the labels are drawn anew, and half of these fall on the other of two classes.
@@ -80,29 +82,31 @@ def test_noise_is_in_the_labels_that_are_learned_and_in_the_facts() -> None:
 
 def test_rows_of_two_shapes_are_refused() -> None:
     inputs, labels = images(4)
-    two = InMemory("two", inputs[:, :20], labels)
+    two = InMemoryDataset("two", inputs[:, :20], labels)
     with pytest.raises(InputError, match=r"'two' have the shape \(20, 24, 3\), those of 'one'"):
-        gathered(Recipe("toy", ("one", "two"), "small-cnn"), group(inputs, labels, two=two))
+        load_training_set(
+            TrainingConfig("toy", ("one", "two"), "small-cnn"), group(inputs, labels, two=two)
+        )
 
 
 def test_bad_domains_are_refused() -> None:
     inputs, labels = vectors(6)
     with pytest.raises(InputError, match="'one' of 'toy' has no rows to train on"):
-        gathered(recipe(), group(inputs[:0], labels[:0]))
+        load_training_set(recipe(), group(inputs[:0], labels[:0]))
     with pytest.raises(InputError, match="'one' of 'toy' has no labels to train on"):
-        gathered(recipe(), group(inputs, None))
+        load_training_set(recipe(), group(inputs, None))
     with pytest.raises(
         InputError, match="Row 3 of the domain 'one' has the label 2, and 'toy' has 2"
     ):
-        gathered(recipe(), group(inputs, np.array([0, 1, 0, 2, 1, 0])))
+        load_training_set(recipe(), group(inputs, np.array([0, 1, 0, 2, 1, 0])))
     with pytest.raises(InputError, match="All 6 training rows of one of 'toy' are of the class"):
-        gathered(recipe(), group(inputs, np.ones(6, dtype=np.int64)))
+        load_training_set(recipe(), group(inputs, np.ones(6, dtype=np.int64)))
     with pytest.raises(InputError, match="'one' of 'toy' is a table"):
-        gathered(recipe(), group(toy_inputs("table", n=6), labels))
+        load_training_set(recipe(), group(toy_inputs("table", n=6), labels))
 
 
 def test_an_architecture_for_another_kind_is_refused() -> None:
     with pytest.raises(
         InputError, match="'mlp' takes vectors or images, and the group 'toy' holds text"
     ):
-        gathered(recipe(), group(*texts()))
+        load_training_set(recipe(), group(*texts()))

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import Array, Floats
 from oodometer.transforms.corruptions import blur
 from oodometer.transforms.corruptions.noise import Images
 from tests.support.small_images import batch, drawn_for, many_draws
 
-BLURS: dict[str, Callable[[Images, float, Draws], Images]] = {
+BLURS: dict[str, Callable[[Images, float, RowStreams], Images]] = {
     "gaussian": lambda images, share, _: blur.gaussian(images, share),
     "defocus": lambda images, share, _: blur.defocus(images, share),
     "motion": blur.motion,
@@ -123,7 +123,7 @@ def test_the_line_kernel_is_a_line() -> None:
 )
 def test_a_kernel_is_the_mean_of_moved_copies(points: list[tuple[float, float]], seed: int) -> None:
     image = batch(1, 9, 11, seed=seed)[0].astype(float)
-    fast = correlated(image, blur.spread(np.array(points)))
+    fast = correlated(image, blur.bilinear_kernel(np.array(points)))
     for i, j in ((0, 0), (4, 5), (8, 10)):
         slow = np.mean([read(image, i + y, j + x) for x, y in points])
         assert abs(fast[i, j] - slow) < 1e-2
@@ -164,7 +164,7 @@ def test_zoom_is_the_mean_of_enlargements(shape: tuple[int, ...]) -> None:
 
 def test_an_enlargement_by_1_changes_nothing() -> None:
     image = batch(1, 9, 13, 3)[0].astype(np.float32)
-    assert np.array_equal(blur.enlarged(image, 1.0), image)
+    assert np.array_equal(blur.enlarge(image, 1.0), image)
 
 
 @pytest.mark.parametrize("name", BLURS)
@@ -200,6 +200,6 @@ def test_a_very_large_image_is_enlarged_so_many_times_at_most(
 ) -> None:
     images = batch(1, 40, 60, 3)
     fine = blur.zoom(images, 0.25).astype(float)
-    monkeypatch.setattr(blur, "MOST", 8)
+    monkeypatch.setattr(blur, "MAX_ZOOM_STEPS", 8)
     coarse = blur.zoom(images, 0.25).astype(float)
     assert 0 < np.abs(coarse - fine).mean() < 3

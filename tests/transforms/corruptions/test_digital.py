@@ -14,7 +14,7 @@ from PIL import Image as pil
 
 from oodometer.core.softmax_kernels import Floats
 from oodometer.transforms.corruptions import digital
-from oodometer.transforms.corruptions.noise import Images, smooth
+from oodometer.transforms.corruptions.noise import Images, smooth_noise
 from tests.support.small_images import batch, drawn_for, many_draws
 
 SHAPES = [(8, 8), (9, 13), (32, 32), (16, 24, 3), (40, 33, 3)]
@@ -22,7 +22,7 @@ SHAPES = [(8, 8), (9, 13), (32, 32), (16, 24, 3), (40, 33, 3)]
 
 def lively(n: int, *shape: int) -> Images:
     """Images with some structure, as JPEG expects them."""
-    noise = smooth(many_draws(n * 3), shape[:2], cells=5).reshape(n, 3, *shape[:2])
+    noise = smooth_noise(many_draws(n * 3), shape[:2], cells=5).reshape(n, 3, *shape[:2])
     colour = np.moveaxis((255 * noise).astype(np.uint8), 1, 3)
     return np.ascontiguousarray(colour if len(shape) == 3 else colour[..., 0])
 
@@ -132,7 +132,14 @@ def test_elastic_reads_a_ramp_where_it_was_moved_to() -> None:
     draws = many_draws(5)
     for way, images in (("x", ramp), ("y", ramp.swapaxes(1, 2).copy())):
         made = digital.elastic(images, share, draws)
-        moves = share * side * (2 * smooth(draws.of(way), (side, side), cells=digital.CELLS) - 1)
+        moves = (
+            share
+            * side
+            * (
+                2 * smooth_noise(draws.substream(way), (side, side), cells=digital.ELASTIC_CELLS)
+                - 1
+            )
+        )
         inner = (slice(None), slice(5, -5), slice(5, -5))
         # OpenCV 4 reads at 32nds of a pixel.
         assert np.abs(made[inner] - (images + 3 * moves)[inner]).max() < 0.5 + 3 / 32

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import Floats
 from oodometer.transforms.corruptions import noise
 from oodometer.transforms.corruptions.noise import Images
@@ -109,7 +109,7 @@ def test_speckle_grows_with_the_value() -> None:
         assert abs(made.std() - expected) <= 5 * expected / math.sqrt(2 * made.size)
 
 
-def smooth_twin(draws: Draws, height: int, width: int, cells: int) -> Floats:
+def smooth_twin(draws: RowStreams, height: int, width: int, cells: int) -> Floats:
     """Every pixel's own four corners; square images alone."""
     knots = draws.uniforms((cells + 1) ** 2).reshape(-1, cells + 1, cells + 1)
     made = np.empty((len(draws), height, width))
@@ -128,13 +128,13 @@ def smooth_twin(draws: Draws, height: int, width: int, cells: int) -> Floats:
 @pytest.mark.parametrize("side", [1, 8, 15])
 def test_smooth_noise_is_the_loop_over_pixels(cells: int, side: int) -> None:
     draws = many_draws(4)
-    made = noise.smooth(draws, (side, side), cells=cells)
+    made = noise.smooth_noise(draws, (side, side), cells=cells)
     assert made.shape == (4, side, side)
     assert np.allclose(made, smooth_twin(draws, side, side, cells), atol=1e-4)
 
 
 def test_cells_are_square_in_wide_images() -> None:
-    made = noise.smooth(many_draws(200), (8, 40), cells=2)
+    made = noise.smooth_noise(many_draws(200), (8, 40), cells=2)
     # Four pixels a cell either way, so that neighbors are as alike down as across.
     across, down = (np.abs(np.diff(made, axis=axis)).mean() for axis in (2, 1))
     assert abs(across / down - 1) < 0.1

@@ -9,21 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import Floats
 from oodometer.transforms.corruptions import weather
-from oodometer.transforms.corruptions.noise import Images, smooth
+from oodometer.transforms.corruptions.noise import Images, smooth_noise
 from tests.support.small_images import batch, drawn_for, many_draws
 
-Laid = Callable[[Images, float, Draws], Images]
+Laid = Callable[[Images, float, RowStreams], Images]
 
 
 def level(value: int, *shape: int) -> Images:
     return np.full(shape, value, dtype=np.uint8)
 
 
-def cloud_of(draws: Draws, shape: tuple[int, ...]) -> Floats:
-    return weather.layered(draws, shape, np.asarray, cells=weather.CLOUD, fades=weather.CLOUD_FADES)
+def cloud_of(draws: RowStreams, shape: tuple[int, ...]) -> Floats:
+    return weather.fractal_noise(
+        draws, shape, np.asarray, cells=weather.CLOUD_CELLS, decay=weather.CLOUD_DECAY
+    )
 
 
 @given(st.integers(0, 255), st.floats(0, 1))
@@ -36,7 +38,10 @@ def test_brightness_is_added(value: int, share: float) -> None:
 def test_layers_are_a_sum_of_fading_noises(shape: tuple[int, int]) -> None:
     draws = many_draws(5)
     layers = enumerate((2, 4, 8, 16, 32))
-    parts = [0.6**i * smooth(draws.of(str(cells)), shape, cells=cells) for i, cells in layers]
+    parts = [
+        0.6**i * smooth_noise(draws.substream(str(cells)), shape, cells=cells)
+        for i, cells in layers
+    ]
     for row, made in enumerate(cloud_of(draws, shape)):
         total = np.array([part[row] for part in parts]).sum(axis=0)
         assert np.allclose(made, (total - total.min()) / (total.max() - total.min()), atol=1e-5)
@@ -100,7 +105,7 @@ def test_ice_is_ridged() -> None:
     made = weather.frost(level(0, 5, *shape), 1.0, draws)
     total = np.zeros((5, *shape))
     for layer, cells in enumerate((4, 8, 16, 32)):
-        noise = smooth(draws.of(str(cells)), shape, cells=cells)
+        noise = smooth_noise(draws.substream(str(cells)), shape, cells=cells)
         total += 0.8**layer * (1 - np.abs(2 * noise - 1)) ** 2
     low, high = (end(axis=(1, 2), keepdims=True) for end in (total.min, total.max))
     ice = (total - low) / (high - low)
@@ -129,5 +134,5 @@ def test_snow_falls_rather_down_than_across() -> None:
 def test_a_white_layer_of_full_opacity_hides_everything() -> None:
     images = batch(3, 8, 9, 3)
     ones = np.ones((3, 8, 9), dtype=np.float32)
-    assert np.all(weather.over(images, ones, 255.0) == 255)
-    assert np.array_equal(weather.over(images, 0 * ones, 255.0), images)
+    assert np.all(weather.blend_shade(images, ones, 255.0) == 255)
+    assert np.array_equal(weather.blend_shade(images, 0 * ones, 255.0), images)

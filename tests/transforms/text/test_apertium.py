@@ -46,7 +46,7 @@ def test_a_text_translated_to_nothing_is_kept_apart_from_the_end(
 def test_what_goes_wrong_is_one_line(
     script: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apertium, "SECONDS", 0.3)
+    monkeypatch.setattr(apertium, "TIMEOUT_SECONDS", 0.3)
     fake(
         tmp_path,
         f"exec 2>&1; exec 2>/dev/null; {script}" if "sleep" in script else script,

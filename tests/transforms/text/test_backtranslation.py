@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.transforms.text import backtranslation as module
 from oodometer.transforms.text._word_splitting import split_sentences
 from oodometer.transforms.text.apertium import Apertium
@@ -28,7 +28,7 @@ class Shouting:
 
 
 def test_up_to_the_share_of_sentences_is_changed() -> None:
-    draws = Draws(0, np.zeros(100, dtype=np.uint64), np.arange(100))
+    draws = RowStreams(0, np.zeros(100, dtype=np.uint64), np.arange(100))
     changed = BackTranslation(translator=Shouting()).apply([TEXT] * 100, draws)
     counts = [sum(s.isupper() for s in split_sentences(text)[0::2]) for text in changed]
     assert (min(counts), max(counts)) == (1, 7)
@@ -46,11 +46,11 @@ def test_a_distinct_sentence_is_translated_once() -> None:
 
 
 def test_what_is_remembered_is_bounded_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_KEPT", 2)
+    monkeypatch.setattr(module, "MAX_CACHED_SENTENCES", 2)
     transform = BackTranslation(translator=Shouting())
-    draws = Draws(0, np.zeros(20, dtype=np.uint64), np.arange(20))
+    draws = RowStreams(0, np.zeros(20, dtype=np.uint64), np.arange(20))
     whole = transform.apply([TEXT] * 20, draws)
-    assert len(transform._known) == 2
+    assert len(transform._cache) == 2
     alone = [transform.apply([TEXT], draws.rows(slice(i, i + 1)))[0] for i in range(20)]
     assert whole == alone
 

@@ -10,10 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oodometer.core.errors import InputError
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.transforms.text import eda
 from oodometer.transforms.text._word_splitting import split_words
-from oodometer.transforms.text.eda import EDA, OPERATIONS, delete_words, insert_words, swap_words
+from oodometer.transforms.text.eda import (
+    EDA,
+    EDIT_FUNCTIONS,
+    delete_words,
+    insert_words,
+    swap_words,
+)
 from tests.transforms.text.test_word_splitting import draws_for
 from tests.transforms.text.test_wordnet import write_wordnet
 
@@ -25,7 +31,7 @@ def lookup(word: str) -> tuple[str, ...]:
 
 
 def many(transform: EDA, text: str, count: int = 200) -> list[str]:
-    draws = Draws(3, np.zeros(count, dtype=np.uint64), np.arange(count))
+    draws = RowStreams(3, np.zeros(count, dtype=np.uint64), np.arange(count))
     return list(transform.apply([text] * count, draws))
 
 
@@ -59,10 +65,10 @@ def test_texts_without_words_are_left_alone(tiny: EDA, text: str) -> None:
     assert set(many(tiny, text, 20)) == {text}
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("operation", EDIT_FUNCTIONS)
 @given(text=st.text("ab .,\n", max_size=30), count=st.integers(1, 9), seed=st.integers(0, 99))
 def test_an_edit_never_takes_the_last_word(
-    operation: eda.Operation, text: str, count: int, seed: int
+    operation: eda.EditFunction, text: str, count: int, seed: int
 ) -> None:
     pieces = split_words(text)
     if len(pieces) > 1:
@@ -72,7 +78,7 @@ def test_an_edit_never_takes_the_last_word(
 
 def test_synonyms_keep_the_capital_and_spare_stop_words() -> None:
     pieces = split_words("Good it is")
-    OPERATIONS[0](
+    EDIT_FUNCTIONS[0](
         pieces, 3, np.random.default_rng(0), lambda word: ("well",) if word != "is" else ("x",)
     )
     assert "".join(pieces) == "Well it is"
@@ -112,7 +118,7 @@ def test_without_wordnet_there_is_one_warning_and_no_synonym(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(eda, "find_wordnet", lambda given: None)
-    eda._warn_once.cache_clear()
+    eda._warn_without_wordnet.cache_clear()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         texts = many(EDA(), LONG) + many(EDA(), LONG)
@@ -121,7 +127,7 @@ def test_without_wordnet_there_is_one_warning_and_no_synonym(
         split_words(LONG)[1::2]
     )
     assert len({len(split_words(text)) for text in texts}) > 2
-    eda._warn_once.cache_clear()
+    eda._warn_without_wordnet.cache_clear()
 
 
 def test_magnitude_0_is_the_identity_and_settings_are_checked(tiny: EDA, tmp_path: Path) -> None:

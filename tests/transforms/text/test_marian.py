@@ -9,7 +9,7 @@ import pytest
 from oodometer.core.errors import InputError, MissingExtra
 from oodometer.transforms.text import marian as module
 from oodometer.transforms.text.backtranslation import BackTranslation
-from oodometer.transforms.text.marian import LONGEST, Marian, _next
+from oodometer.transforms.text.marian import MAX_TOKENS, Marian, _sample_next
 from tests.transforms.text.test_word_splitting import draws_for
 
 WORDS = ["<s>", "<pad>", "</s>", "<unk>", "the", "a", "cat", "dog", "runs", "well", "."]
@@ -62,10 +62,10 @@ def test_it_is_the_plain_loop_without_a_cache(pair: Marian) -> None:
     """One row at a time, the whole prefix read anew for every token."""
     import torch
 
-    tokenizer, model = module._opened(pair.forward)
-    uniforms = np.random.default_rng(0).random((2, LONGEST))
+    tokenizer, model = module._load_model(pair.forward)
+    uniforms = np.random.default_rng(0).random((2, MAX_TOKENS))
     sentences, warmth = ["the cat runs .", "a dog"], np.array([0.9, 0.4])
-    found = module._sampled(pair.forward, sentences, warmth, uniforms)
+    found = module._sample_translations(pair.forward, sentences, warmth, uniforms)
     for row, sentence in enumerate(sentences):
         given = tokenizer(sentence, return_tensors="pt")
         ids: list[int] = [model.config.decoder_start_token_id]
@@ -88,11 +88,13 @@ def test_tokens_are_drawn_at_the_temperature_of_their_row() -> None:
 
     grid = (np.arange(4000) + 0.5) / 4000
     logits = np.tile(np.array([9.0, 0.0, 1.0, 2.0]), (4000, 1))
-    drawn = np.bincount(_next(logits, np.full(4000, 0.5), grid, Config()), minlength=4) / 4000
+    drawn = (
+        np.bincount(_sample_next(logits, np.full(4000, 0.5), grid, Config()), minlength=4) / 4000
+    )
     weights = np.array([0.0, *np.exp(np.array([0.0, 2.0, 4.0]))])
     np.testing.assert_allclose(drawn, weights / weights.sum(), atol=1e-3)
     logits = np.tile(np.array([9.0, 0.0, 1.0, 2.0]), (4000, 1))
-    assert set(_next(logits, np.zeros(4000), grid, Config()).tolist()) == {3}
+    assert set(_sample_next(logits, np.zeros(4000), grid, Config()).tolist()) == {3}
 
 
 def test_a_folder_without_a_model_is_refused(pair: Marian, tmp_path: Path) -> None:
@@ -110,4 +112,4 @@ def test_a_missing_sentencepiece_is_named(monkeypatch: pytest.MonkeyPatch, pair:
     monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", refuse)
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"needs the package 'sentencepiece'.* pip install"):
-        module._opened(pair.forward / ".." / pair.forward.name)
+        module._load_model(pair.forward / ".." / pair.forward.name)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.transforms.text.masked_lm import MaskedModel, corrupted
+from oodometer.transforms.text.masked_lm import MaskedLanguageModel, draw_token_corruption
 from oodometer.transforms.text.ssmba import SSMBA
 from tests.transforms.text.test_word_splitting import draws_for
 
@@ -54,15 +54,15 @@ def test_a_batch_of_seven_is_seven_batches_of_one(folder: Path) -> None:
 
 
 def test_only_ordinary_tokens_are_written(folder: Path) -> None:
-    model = MaskedModel.opened(folder)
+    model = MaskedLanguageModel.load(folder)
     proposed = {
-        model.tokenizer.convert_ids_to_tokens(int(i)) for i in np.flatnonzero(model.ordinary)
+        model.tokenizer.convert_ids_to_tokens(int(i)) for i in np.flatnonzero(model.allowed_tokens)
     }
     assert proposed == set(WORDS)
-    scores = np.log(np.arange(1.0, len(model.ordinary) + 1))
-    kept = np.where(model.ordinary, np.exp(scores), 0.0)
+    scores = np.log(np.arange(1.0, len(model.allowed_tokens) + 1))
+    kept = np.where(model.allowed_tokens, np.exp(scores), 0.0)
     grid = (np.arange(20_000) + 0.5) / 20_000
-    drawn = np.bincount([model._drawn(scores, u) for u in grid], minlength=len(kept))
+    drawn = np.bincount([model._sample_token(scores, u) for u in grid], minlength=len(kept))
     np.testing.assert_allclose(drawn / len(grid), kept / kept.sum(), atol=1e-3)
 
 
@@ -76,12 +76,12 @@ def test_what_was_not_chosen_stays_to_the_byte(folder: Path) -> None:
 
 
 def test_pieces_of_words_are_spliced_with_the_right_blanks(folder: Path) -> None:
-    model = MaskedModel.opened(folder)
+    model = MaskedLanguageModel.load(folder)
     number: dict[str, int] = model.tokenizer.get_vocab()
     spans = [(1, 0, 3), (2, 3, 4)]
     old = [number["cat"], number["##s"]]
-    assert model._spliced("cats!", spans, old, [number["dog"], number["##ing"]]) == "doging!"
-    assert model._spliced("cats!", spans, old, [number["cat"], number["well"]]) == "cat well!"
+    assert model._splice("cats!", spans, old, [number["dog"], number["##ing"]]) == "doging!"
+    assert model._splice("cats!", spans, old, [number["cat"], number["well"]]) == "cat well!"
 
 
 def test_byte_level_tokens_are_spliced_too() -> None:
@@ -100,12 +100,12 @@ def test_byte_level_tokens_are_spliced_too() -> None:
         class config:
             max_position_embeddings = 9
 
-    model = MaskedModel(tokenizer, Net(), np.ones(6, dtype=np.bool_), True)
-    ids, spans = model._encoded("a ba")
+    model = MaskedLanguageModel(tokenizer, Net(), np.ones(6, dtype=np.bool_), True)
+    ids, spans = model._encode("a ba")
     assert ids == [1, 4, 1]
     assert spans == [(0, 0, 1), (1, 2, 3), (2, 3, 4)]
-    assert model._spliced("a ba", spans, ids, [1, 2, 4]) == "a a b"
-    assert model._spliced("a ba", spans, ids, [1, 4, 3]) == "a bb"
+    assert model._splice("a ba", spans, ids, [1, 2, 4]) == "a a b"
+    assert model._splice("a ba", spans, ids, [1, 4, 3]) == "a bb"
 
 
 def test_a_long_text_is_changed_within_the_window_and_kept_beyond(folder: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_long_text_is_changed_within_the_window_and_kept_beyond(folder: Path) 
 
 
 def test_the_model_is_not_changed_by_its_use(folder: Path) -> None:
-    model = MaskedModel.opened(folder).model
+    model = MaskedLanguageModel.load(folder).model
     before: dict[str, Any] = {name: value.clone() for name, value in model.state_dict().items()}
     SSMBA(model=folder).apply(TEXTS, draws_for(TEXTS))
     assert not model.training
@@ -131,7 +131,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
 
 def test_eight_of_ten_are_masked_and_one_replaced() -> None:
     rng = np.random.default_rng(0)
-    drawn = [corrupted(100, 0.15, rng) for _ in range(2000)]
+    drawn = [draw_token_corruption(100, 0.15, rng) for _ in range(2000)]
     sizes = [len(chosen) for chosen, _, _ in drawn]
     assert (min(sizes), max(sizes)) == (1, 15)
     assert all((np.diff(chosen) > 0).all() for chosen, _, _ in drawn)

@@ -9,7 +9,7 @@ import pytest
 from oodometer.core.errors import InputError
 from oodometer.transforms.text import ngram_infill as module
 from oodometer.transforms.text._word_splitting import split_words
-from oodometer.transforms.text.ngram_infill import EDGE, GAP, CorpusFiller, neighbors
+from oodometer.transforms.text.ngram_infill import EDGE_TOKEN, GAP_TOKEN, CorpusFiller, neighbors
 
 WHO = {"the": ["man", "dog", "bird"], "all": ["men", "dogs", "birds"]}
 DOES = {"the": ["runs", "sleeps"], "all": ["run", "sleep"]}
@@ -29,7 +29,11 @@ def slow_counts(texts: list[str]) -> tuple[Counter[str], Counter[tuple[str, str]
     ones: Counter[str] = Counter()
     twos: Counter[tuple[str, str]] = Counter()
     for text in texts:
-        tokens = [EDGE, *(piece.strip() for piece in split_words(text) if piece.strip()), EDGE]
+        tokens = [
+            EDGE_TOKEN,
+            *(piece.strip() for piece in split_words(text) if piece.strip()),
+            EDGE_TOKEN,
+        ]
         ones.update(tokens[1:-1])
         twos.update(pairwise(tokens))
     return ones, twos
@@ -55,8 +59,14 @@ def slow_probability(texts: list[str], word: str, left: str, right: str) -> floa
 
 def test_probabilities_are_those_of_the_formula() -> None:
     texts = grammar(40, seed=0)
-    found = CorpusFiller.learned(texts)
-    for left, right in [("the", "runs"), ("all", "runs"), (EDGE, "man"), (GAP, "."), (GAP, GAP)]:
+    found = CorpusFiller.from_texts(texts)
+    for left, right in [
+        ("the", "runs"),
+        ("all", "runs"),
+        (EDGE_TOKEN, "man"),
+        (GAP_TOKEN, "."),
+        (GAP_TOKEN, GAP_TOKEN),
+    ]:
         expected = [slow_probability(texts, word, left, right) for word in found.words]
         given = [found.probability(word, between=(left, right)) for word in found.words]
         np.testing.assert_allclose(given, expected)
@@ -64,7 +74,7 @@ def test_probabilities_are_those_of_the_formula() -> None:
 
 
 def test_words_are_drawn_as_often_as_is_probable() -> None:
-    found = CorpusFiller.learned(grammar(40, seed=0))
+    found = CorpusFiller.from_texts(grammar(40, seed=0))
     grid = (np.arange(100) + 0.5) / 100
     drawn = Counter(found.draw("the", "runs", a, b) for a in grid for b in grid)
     for word in found.words:
@@ -73,7 +83,7 @@ def test_words_are_drawn_as_often_as_is_probable() -> None:
 
 
 def test_it_fits_both_neighbors_far_more_often_than_chance() -> None:
-    found = CorpusFiller.learned(grammar(400, seed=0))
+    found = CorpusFiller.from_texts(grammar(400, seed=0))
     numbers = np.random.default_rng(1).random((600, 2)).tolist()
     fits = np.mean([found.draw("all", "sleep", *pair) in WHO["all"] for pair in numbers])
     uniform = len(WHO["all"]) / len(found.words)
@@ -81,12 +91,12 @@ def test_it_fits_both_neighbors_far_more_often_than_chance() -> None:
 
 
 def test_held_out_places_are_less_surprising_than_under_unigrams() -> None:
-    found = CorpusFiller.learned(grammar(300, seed=0))
+    found = CorpusFiller.from_texts(grammar(300, seed=0))
     one, context = [], []
     for text in grammar(100, seed=1):
         pieces = split_words(text)
         for place in range(1, len(pieces), 2):
-            one.append(np.log(found.counts[found.numbers[pieces[place]]] / found.counts.sum()))
+            one.append(np.log(found.counts[found.token_ids[pieces[place]]] / found.counts.sum()))
             context.append(
                 np.log(found.probability(pieces[place], between=neighbors(pieces, place)))
             )
@@ -94,26 +104,26 @@ def test_held_out_places_are_less_surprising_than_under_unigrams() -> None:
 
 
 def test_filled_places_are_context_for_the_next() -> None:
-    found = CorpusFiller.learned(grammar(400, seed=0))
+    found = CorpusFiller.from_texts(grammar(400, seed=0))
     rng = np.random.default_rng(0)
     agreed = 0
     for _ in range(200):
         pieces = split_words("the man runs here.")
-        pieces[1] = pieces[3] = GAP
+        pieces[1] = pieces[3] = GAP_TOKEN
         found.fill(pieces, [1, 3], rng.random((2, 2)).tolist())
         agreed += pieces[3] in WHO.get(pieces[1], [])
     assert agreed > 120
 
 
 def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_WORDS", 3)
-    monkeypatch.setattr(module, "MOST_NEIGHBORS", 1)
-    found = CorpusFiller.learned(["a b", "a b", "a c", "d e a"])
+    monkeypatch.setattr(module, "MAX_WORDS", 3)
+    monkeypatch.setattr(module, "MAX_NEIGHBORS", 1)
+    found = CorpusFiller.from_texts(["a b", "a b", "a c", "d e a"])
     assert found.words == ("a", "b", "c")
-    words, counts = found.after.of(found.numbers["a"])
+    words, counts = found.after.lookup(found.token_ids["a"])
     assert (words.tolist(), counts.tolist()) == ([1], [2.0])
 
 
 def test_texts_without_words_teach_nothing() -> None:
     with pytest.raises(InputError, match=r"no words to learn from; .* Learn from texts"):
-        CorpusFiller.learned(["...", ""])
+        CorpusFiller.from_texts(["...", ""])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.core.random_streams import Draws
-from oodometer.transforms.text._word_splitting import split_words, up_to
+from oodometer.core.random_streams import RowStreams
+from oodometer.transforms.text._word_splitting import draw_change_count, split_words
 from oodometer.transforms.text.random_replacement import RandomReplacement
 from tests.transforms.text.test_word_splitting import draws_for
 
@@ -19,7 +19,7 @@ def slow(text: str, vocabulary: list[str], rng: np.random.Generator, share: floa
     words = split_words(text)[1::2]
     if not words:
         return text
-    count = up_to(share, len(words), rng.random())
+    count = draw_change_count(share, len(words), rng.random())
     chosen = list(rng.permutation(len(words)))[:count]
     new = {
         place: vocabulary[i]
@@ -46,7 +46,7 @@ def test_it_does_what_the_slow_one_does() -> None:
 
 def test_words_are_drawn_uniformly_from_the_vocabulary() -> None:
     learned = RandomReplacement().learn(["a a a a b c d"])
-    draws = Draws(0, np.zeros(4000, dtype=np.uint64), np.arange(4000))
+    draws = RowStreams(0, np.zeros(4000, dtype=np.uint64), np.arange(4000))
     drawn: Counter[str] = Counter(learned.apply(["x"] * 4000, draws))
     assert set(drawn) == {"a", "b", "c", "d"}
     assert all(abs(count - 1000) < 150 for count in drawn.values())
@@ -55,7 +55,7 @@ def test_words_are_drawn_uniformly_from_the_vocabulary() -> None:
 def test_pairs_are_changed_side_by_side() -> None:
     pairs = [("a b c", "a b c")] * 20
     learned = RandomReplacement().learn(pairs)
-    changed = learned.apply(pairs, Draws(0, np.zeros(20, dtype=np.uint64), np.arange(20)))
+    changed = learned.apply(pairs, RowStreams(0, np.zeros(20, dtype=np.uint64), np.arange(20)))
     assert any(left != right for left, right in changed)
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.transforms.text._word_splitting import split_words
-from oodometer.transforms.text.ngram_infill import GAP
+from oodometer.transforms.text.ngram_infill import GAP_TOKEN
 from oodometer.transforms.text.ssmba import SSMBA
 from tests.transforms.text.test_ngram_infill import grammar
 from tests.transforms.text.test_word_splitting import draws_for
@@ -23,7 +23,7 @@ def test_up_to_the_share_of_words_is_drawn_anew_and_nothing_else() -> None:
         moved = sum(a != b for a, b in zip(old[1::2], new[1::2], strict=True))
         assert moved <= int(0.15 * len(old[1::2]))
     assert changed != TEXTS
-    assert not any(GAP in text for text in changed)
+    assert not any(GAP_TOKEN in text for text in changed)
 
 
 def test_a_row_hangs_on_nothing_but_its_own_stream() -> None:
@@ -35,7 +35,7 @@ def test_a_row_hangs_on_nothing_but_its_own_stream() -> None:
 def test_every_chosen_place_is_filled_also_those_left_as_they_were() -> None:
     """All words are chosen at magnitude 1 at times; then none need stay."""
     learned = SSMBA(magnitude=1.0).learn(TEXTS)
-    draws = Draws(0, np.zeros(300, dtype=np.uint64), np.arange(300))
+    draws = RowStreams(0, np.zeros(300, dtype=np.uint64), np.arange(300))
     changed = learned.apply(["man"] * 300, draws)
     assert len(set(changed)) > 5
 

@@ -6,22 +6,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import keys
-from oodometer.core.random_streams import Draws
+from oodometer.core.inputs import hash_rows
+from oodometer.core.random_streams import RowStreams
 from oodometer.transforms.text._word_splitting import (
     check_magnitude,
-    each_text,
+    draw_change_count,
     has_words,
+    iter_texts,
+    map_texts,
     split_sentences,
     split_words,
-    texts_of,
-    up_to,
 )
 
 
-def draws_for(inputs: object, number: int = 1) -> Draws:
-    rows = keys(inputs)
-    return Draws(0, rows, np.full(len(rows), number))
+def draws_for(inputs: object, number: int = 1) -> RowStreams:
+    rows = hash_rows(inputs)
+    return RowStreams(0, rows, np.full(len(rows), number))
 
 
 @given(st.text())
@@ -40,11 +40,11 @@ def test_words_are_at_odd_places_and_gaps_hold_no_letters(text: str) -> None:
 
 @given(st.floats(0, 1), st.integers(1, 500), st.floats(0, 1, exclude_max=True))
 def test_the_count_is_within_its_bounds(share: float, n: int, uniform: float) -> None:
-    assert 1 <= up_to(share, n, uniform) <= max(1, share * n + 1e-6)
+    assert 1 <= draw_change_count(share, n, uniform) <= max(1, share * n + 1e-6)
 
 
 def test_every_count_is_as_likely() -> None:
-    counts = [up_to(0.29, 100, (i + 0.5) / 2900) for i in range(2900)]
+    counts = [draw_change_count(0.29, 100, (i + 0.5) / 2900) for i in range(2900)]
     assert np.bincount(counts)[1:].tolist() == [100] * 29
 
 
@@ -56,28 +56,28 @@ def test_sentences_end_at_stops_quotes_and_lines() -> None:
 def test_both_sides_of_a_pair_have_streams_of_their_own() -> None:
     seen: list[str] = []
 
-    def change(texts: list[str], draws: Draws) -> list[str]:
-        seen.append(draws.part)
+    def change(texts: list[str], draws: RowStreams) -> list[str]:
+        seen.append(draws.namespace)
         return [text.upper() for text in texts]
 
     pairs = [("a", "b"), ("c", "d")]
-    assert each_text(change, pairs, draws_for(pairs), magnitude=0.5) == [("A", "B"), ("C", "D")]
+    assert map_texts(change, pairs, draws_for(pairs), magnitude=0.5) == [("A", "B"), ("C", "D")]
     assert seen == ["/left", "/right"]
-    assert list(texts_of(pairs)) == ["a", "b", "c", "d"]
+    assert list(iter_texts(pairs)) == ["a", "b", "c", "d"]
 
 
 def test_magnitude_0_and_no_rows_are_not_even_asked() -> None:
-    def change(texts: list[str], draws: Draws) -> list[str]:
+    def change(texts: list[str], draws: RowStreams) -> list[str]:
         raise AssertionError
 
-    assert each_text(change, ["a"], draws_for(["a"]), magnitude=0.0) == ["a"]
-    assert each_text(change, [], draws_for([]), magnitude=0.5) == []
+    assert map_texts(change, ["a"], draws_for(["a"]), magnitude=0.0) == ["a"]
+    assert map_texts(change, [], draws_for([]), magnitude=0.5) == []
 
 
 def test_other_kinds_of_inputs_are_refused() -> None:
     images = np.zeros((1, 4, 4), dtype=np.uint8)
     with pytest.raises(InputError, match=r"these inputs are images. Give a list of strings"):
-        texts_of(images)
+        iter_texts(images)
 
 
 @pytest.mark.parametrize("magnitude", [-0.1, 1.1, float("nan")])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oodometer.core.errors import InputError
-from oodometer.transforms.text.wordnet import _line_of, _usual_places, find_wordnet, synonyms
+from oodometer.transforms.text.wordnet import _default_locations, _find_line, find_wordnet, synonyms
 
 REAL = Path("/usr/share/wordnet")
 NAMES = [f"{file}.{part}" for part in ("noun", "verb", "adj", "adv") for file in ("index", "data")]
@@ -78,9 +78,11 @@ def test_a_zip_reads_the_same(tiny: Path, tmp_path: Path) -> None:
 def test_it_is_found_where_nltk_puts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_wordnet(tmp_path / "corpora" / "wordnet")
     monkeypatch.setenv("NLTK_DATA", str(tmp_path))
-    places = list(_usual_places())
+    places = list(_default_locations())
     assert folder in places
-    monkeypatch.setattr("oodometer.transforms.text.wordnet._usual_places", lambda: iter(places[1:]))
+    monkeypatch.setattr(
+        "oodometer.transforms.text.wordnet._default_locations", lambda: iter(places[1:])
+    )
     assert find_wordnet() == folder
 
 
@@ -94,7 +96,7 @@ def test_bisection_finds_what_a_plain_search_finds(lemmas: set[str], wanted: str
     lines = sorted(f"{lemma} n 1".encode() for lemma in lemmas)
     pages = b"  1 licence\n" + b"".join(line + b"\n" for line in lines)
     slow = next((line for line in lines if line.split()[0] == wanted.encode()), None)
-    assert _line_of(pages, wanted.encode()) == slow
+    assert _find_line(pages, wanted.encode()) == slow
 
 
 def all_lines(path: Path) -> Iterator[bytes]:
@@ -110,4 +112,4 @@ def test_the_real_files() -> None:
     for part in ("verb", "adv"):
         pages = (REAL / f"index.{part}").read_bytes()
         for line in list(all_lines(REAL / f"index.{part}"))[::37]:
-            assert _line_of(pages, line.split()[0]) == line
+            assert _find_line(pages, line.split()[0]) == line

@@ -15,39 +15,53 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oodometer.core.errors import NoAnswer
+from oodometer.core.errors import NotApplicable
 from oodometer.core.inputs import Inputs, take
 from oodometer.core.softmax_kernels import Floats, Ints
-from oodometer.models.introspection.gradient_factors import Kept, as_doubles, inner
-from oodometer.models.introspection.network import Arguments, Network, told, torch_package
-from oodometer.models.introspection.per_example_gradients import Way, by_loop, followed, way_for
+from oodometer.models.introspection.gradient_factors import (
+    GradientFactors,
+    inner_products,
+    to_float64,
+)
+from oodometer.models.introspection.network import (
+    ForwardArguments,
+    Network,
+    not_applicable_on_error,
+    torch_package,
+)
+from oodometer.models.introspection.per_example_gradients import (
+    GradientMethod,
+    by_loop,
+    choose_method,
+    require_gradients,
+)
 
 # A gigabyte, half of it for what is kept of all rows and half for the rows at work.
-MEMORY = 2**30
+MEMORY_BYTES = 2**30
 
 
-class Side(NamedTuple):
+class InputsWithClasses(NamedTuple):
     """Some inputs, and the class of each whose log-probability is differentiated."""
 
     inputs: Inputs
     classes: Ints
 
 
-class Gram(NamedTuple):
+class GradientGram(NamedTuple):
     """Inner products of the gradients of all rows, side by side, and whether rows were looped over."""
 
     values: Floats
-    looped: bool
+    used_loop: bool
 
 
-def sampled_classes(network: Network, inputs: Inputs, uniforms: Floats) -> Ints:
+def sample_classes(network: Network, inputs: Inputs, uniforms: Floats) -> Ints:
     """A class a row, drawn from what the network says: the first whose summed probability passes u."""
     torch = torch_package()
-    with derivable("classes"), torch.no_grad():
-        parts = [network.probs(network.tensors(some)) for some in network.batches(inputs)]
-        sums = np.cumsum(as_doubles(torch.cat(parts)), axis=1)
+    with enable_gradients("classes"), torch.no_grad():
+        parts = [network.probs(network.to_arguments(some)) for some in network.batches(inputs)]
+        sums = np.cumsum(to_float64(torch.cat(parts)), axis=1)
     if not np.isfinite(sums).all():
-        raise NoAnswer("the network gives probabilities that are not finite")
+        raise NotApplicable("the network gives probabilities that are not finite")
     drawn = (sums <= uniforms[:, None] * sums[:, -1:]).sum(axis=1)
     return np.asarray(np.minimum(drawn, sums.shape[1] - 1))
 
@@ -55,32 +69,34 @@ def sampled_classes(network: Network, inputs: Inputs, uniforms: Floats) -> Ints:
 # Gradients by the weights ----------------------------------------------------------------------
 
 
-def gradient_gram(network: Network, sides: Sequence[Side], *, memory: int = MEMORY) -> Gram:
+def gradient_gram(
+    network: Network, sides: Sequence[InputsWithClasses], *, memory_bytes: int = MEMORY_BYTES
+) -> GradientGram:
     """Inner products of the gradients of log p(y|x) by all weights, for all rows of all sides."""
     if not network.weights:
-        raise NoAnswer(f"{network.name!r} has no weights")
-    with derivable("gradients"):
-        work = Work.of(network, sides, memory)
-        total = np.asarray(sum(work.inner(piece) for piece in work.pieces()))
+        raise NotApplicable(f"{network.name!r} has no weights")
+    with enable_gradients("gradients"):
+        work = GradientComputation.from_first_rows(network, sides, memory_bytes)
+        total = np.asarray(sum(work.inner_products(piece) for piece in work.split_units()))
     if not np.isfinite(total).all():
-        raise NoAnswer("the gradients are not finite")
-    return Gram(total, looped=work.way is by_loop)
+        raise NotApplicable("the gradients are not finite")
+    return GradientGram(total, used_loop=work.method is by_loop)
 
 
 # Units whose gradients are kept at a time, and which columns of each.
-Piece = dict[str, slice]
+UnitColumns = dict[str, slice]
 
 
-def pieces(units: Mapping[str, Kept], most: int) -> list[Piece]:
-    """Neighbouring units, of at most `most` numbers a row together; gradients are cut to that."""
-    found: list[Piece] = [{}]
+def split_units(units: Mapping[str, GradientFactors], max_numbers: int) -> list[UnitColumns]:
+    """Neighbouring units, of at most `max_numbers` numbers a row together; gradients are cut to that."""
+    found: list[UnitColumns] = [{}]
     filled = 0
     for name, kept in units.items():
         # What gradients are made of is smaller, and can't be cut.
-        step = most if len(kept.parts) == 1 else kept.width
+        step = max_numbers if len(kept.factors) == 1 else kept.width
         for at in range(0, kept.width, step):
             size = min(step, kept.width - at)
-            if found[-1] and filled + size > most:
+            if found[-1] and filled + size > max_numbers:
                 found.append({})
                 filled = 0
             found[-1][name] = slice(at, at + size)
@@ -89,59 +105,63 @@ def pieces(units: Mapping[str, Kept], most: int) -> list[Piece]:
 
 
 @dataclass(frozen=True, eq=False)
-class Work:
+class GradientComputation:
     """How gradients are computed: what is kept of a row of each unit, the bytes that torch keeps."""
 
     network: Network
-    sides: Sequence[Side]
-    memory: int
-    way: Way
-    units: Mapping[str, Kept]
-    saved: int
+    sides: Sequence[InputsWithClasses]
+    memory_bytes: int
+    method: GradientMethod
+    units: Mapping[str, GradientFactors]
+    saved_bytes_per_row: int
 
     @classmethod
-    def of(cls, network: Network, sides: Sequence[Side], memory: int) -> Work:
+    def from_first_rows(
+        cls, network: Network, sides: Sequence[InputsWithClasses], memory_bytes: int
+    ) -> GradientComputation:
         """The way is chosen by the first two rows, and all are taken to be as large as these."""
         first = next(side for side in sides if len(side.classes))
-        few = network.tensors(take(first.inputs, slice(0, 2)))
-        way, one = way_for(network, few), few.rows(slice(0, 1))
-        units = way(network, one, _classes(first.classes[:1], network))
-        return cls(network, sides, memory, way, units, saved_bytes(network, one))
+        few = network.to_arguments(take(first.inputs, slice(0, 2)))
+        way, one = choose_method(network, few), few.rows(slice(0, 1))
+        units = way(network, one, _class_tensor(first.classes[:1], network))
+        return cls(network, sides, memory_bytes, way, units, saved_tensor_bytes(network, one))
 
-    def pieces(self) -> list[Piece]:
+    def split_units(self) -> list[UnitColumns]:
         """Units of which half of the memory holds all rows."""
         n = sum(len(side.classes) for side in self.sides)
-        return pieces(self.units, max(self.memory // (2 * self._size * n), 1))
+        return split_units(self.units, max(self.memory_bytes // (2 * self._number_bytes * n), 1))
 
-    def inner(self, piece: Piece) -> Floats:
+    def inner_products(self, columns: UnitColumns) -> Floats:
         """The inner products of all rows' gradients by some units."""
         chunks = [
-            {name: kept.stored(piece[name]) for name, kept in found.items()}
-            for found in self._chunks(piece)
+            {name: kept.to_cpu(columns[name]) for name, kept in found.items()}
+            for found in self._factor_chunks(columns)
         ]
-        return np.asarray(sum(inner([chunk[name] for chunk in chunks]) for name in piece))
+        return np.asarray(
+            sum(inner_products([chunk[name] for chunk in chunks]) for name in columns)
+        )
 
     @property
-    def _size(self) -> int:
+    def _number_bytes(self) -> int:
         """Bytes of a number."""
-        return max(int(part.itemsize) for kept in self.units.values() for part in kept.parts)
+        return max(int(part.itemsize) for kept in self.units.values() for part in kept.factors)
 
-    def _chunks(self, piece: Piece) -> Iterator[dict[str, Kept]]:
+    def _factor_chunks(self, columns: UnitColumns) -> Iterator[dict[str, GradientFactors]]:
         """What is kept of some units, for as many rows at a time as half of the memory holds."""
-        like = {name: self.units[name] for name in piece}
+        like = {name: self.units[name] for name in columns}
         numbers = sum(kept.width for kept in like.values())
         # Twice: what comes back takes as much as what went in, and parts of a gradient are joined.
-        room = 2 * (self.saved + self._size * numbers)
+        room = 2 * (self.saved_bytes_per_row + self._number_bytes * numbers)
         for side in self.sides:
-            step = rows_within(self.network, side.inputs, self.memory // 2, room)
+            step = rows_in_memory(self.network, side.inputs, self.memory_bytes // 2, room)
             for at in range(0, len(side.classes), step):
                 some = slice(at, at + step)
-                classes = _classes(side.classes[some], self.network)
-                arguments = self.network.tensors(take(side.inputs, some))
-                yield self.way(self.network, arguments, classes, like)
+                classes = _class_tensor(side.classes[some], self.network)
+                arguments = self.network.to_arguments(take(side.inputs, some))
+                yield self.method(self.network, arguments, classes, like)
 
 
-def _classes(classes: Ints, network: Network) -> Any:
+def _class_tensor(classes: Ints, network: Network) -> Any:
     device = next(iter(network.weights.values())).device
     return torch_package().as_tensor(np.ascontiguousarray(classes, dtype=np.int64)).to(device)
 
@@ -149,12 +169,12 @@ def _classes(classes: Ints, network: Network) -> Any:
 # Memory ----------------------------------------------------------------------------------------
 
 
-def rows_within(network: Network, inputs: Inputs, memory: int, room: int) -> int:
+def rows_in_memory(network: Network, inputs: Inputs, memory_bytes: int, row_bytes: int) -> int:
     """As many rows at once as memory holds, and no more than the model is shown."""
-    return max(min(memory // max(room, 1), network.rows(inputs)), 1)
+    return max(min(memory_bytes // max(row_bytes, 1), network.rows_per_batch(inputs)), 1)
 
 
-def saved_bytes(network: Network, one: Arguments) -> int:
+def saved_tensor_bytes(network: Network, row: ForwardArguments) -> int:
     """What torch keeps of the way through the network for the way back, for a row."""
     torch = torch_package()
     held: dict[int, int] = {}
@@ -164,9 +184,9 @@ def saved_bytes(network: Network, one: Arguments) -> int:
         held[storage.data_ptr()] = storage.nbytes()
         return part
 
-    with followed(network) as own:
+    with require_gradients(network) as own:
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda part: part):
-            _ = network.probs(one)
+            _ = network.probs(row)
         weights = {part.untyped_storage().data_ptr() for part in own.values()}
     return sum(size for place, size in held.items() if place not in weights)
 
@@ -174,28 +194,30 @@ def saved_bytes(network: Network, one: Arguments) -> int:
 # Probabilities by the inputs -------------------------------------------------------------------
 
 
-def jacobian_norms(network: Network, inputs: Inputs, *, memory: int = MEMORY) -> Floats:
+def jacobian_norms(network: Network, inputs: Inputs, *, memory_bytes: int = MEMORY_BYTES) -> Floats:
     """The Frobenius norm of dc/dx of every row: c the probabilities, x the tensor that is shown.
 
     Images are differentiated by their pixels from 0 to 1, before any scaling by mean and deviation.
     """
     found = np.empty(len(inputs))
-    with derivable("derivatives by its inputs"):
-        one = network.tensors(take(inputs, slice(0, 1)))
+    with enable_gradients("derivatives by its inputs"):
+        one = network.to_arguments(take(inputs, slice(0, 1)))
         # Beside the inputs a copy, a slope, their sum, and squares as doubles.
-        room = 8 * one.only.nbytes + 2 * saved_bytes(network, one)
-        step = rows_within(network, inputs, memory, room)
+        room = 8 * one.single_tensor.nbytes + 2 * saved_tensor_bytes(network, one)
+        step = rows_in_memory(network, inputs, memory_bytes, room)
         for at in range(0, len(inputs), step):
             some = slice(at, at + step)
-            found[some] = np.sqrt(_squares(network, network.tensors(take(inputs, some))))
+            found[some] = np.sqrt(
+                _squared_jacobian_norms(network, network.to_arguments(take(inputs, some)))
+            )
     return found
 
 
-def _squares(network: Network, shown: Arguments) -> Floats:
+def _squared_jacobian_norms(network: Network, arguments: ForwardArguments) -> Floats:
     """A way back a class, for all rows at once: the sum of a class over rows has all its slopes."""
     torch = torch_package()
-    pixels = shown.only.detach().requires_grad_()
-    probs = network.probs(shown._replace(placed=(pixels,)))
+    pixels = arguments.single_tensor.detach().requires_grad_()
+    probs = network.probs(arguments._replace(args=(pixels,)))
     total, sums = np.zeros(len(pixels)), torch.zeros_like(pixels)
     for column in range(probs.shape[1] - 1):
         slope = None
@@ -205,20 +227,22 @@ def _squares(network: Network, shown: Arguments) -> Floats:
                 sum_of_class, pixels, retain_graph=True, allow_unused=True
             )
         if slope is None:
-            raise NoAnswer("what the network says does not hang on its inputs by any derivative")
-        total += _square(slope)
+            raise NotApplicable(
+                "what the network says does not hang on its inputs by any derivative"
+            )
+        total += _squared_norms(slope)
         sums += slope
     # Probabilities sum to 1, so that of the last class undoes those of all others.
-    return total + _square(sums)
+    return total + _squared_norms(sums)
 
 
-def _square(slopes: Any) -> Floats:
-    return np.asarray((as_doubles(slopes.flatten(1)) ** 2).sum(axis=1))
+def _squared_norms(slopes: Any) -> Floats:
+    return np.asarray((to_float64(slopes.flatten(1)) ** 2).sum(axis=1))
 
 
 @contextmanager
-def derivable(what: str) -> Iterator[None]:
+def enable_gradients(quantity: str) -> Iterator[None]:
     """Gradients are followed here, whatever mode the caller is in; what fails is told in one line."""
     torch = torch_package()
-    with told(what), torch.inference_mode(False), torch.enable_grad():
+    with not_applicable_on_error(quantity), torch.inference_mode(False), torch.enable_grad():
         yield

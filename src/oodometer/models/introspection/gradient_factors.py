@@ -17,66 +17,72 @@ from oodometer.core.softmax_kernels import Floats
 from oodometer.models.introspection.network import torch_package
 
 # Columns that are multiplied at once, as doubles; rows and bytes of gradients formed at once.
-COLUMNS, ROWS, BYTES = 4096, 16, 2**26
+PRODUCT_COLUMNS, MATERIALIZE_ROWS, MATERIALIZE_BYTES = 4096, 16, 2**26
 
 
-class Pass(NamedTuple):
+class LayerCall(NamedTuple):
     """A call of a layer: what went into it for every row, what came out, and the other arguments."""
 
     layer: Any
-    went: Any
-    out: Any
+    input: Any
+    output: Any
     version: int
-    placed: tuple[Any, ...] = ()
-    named: Mapping[str, Any] = {}
+    other_args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = {}
 
 
-class Kept(NamedTuple):
+class GradientFactors(NamedTuple):
     """What is kept of some rows' gradients by a layer or a weight.
 
     One tensor (n, width): the gradients. Two: factors, of which each gradient is the outer product.
     With a layer: what came back to it and what went into it.
     """
 
-    parts: tuple[Any, ...]
+    factors: tuple[Any, ...]
     layer: Any = None
 
     @property
     def width(self) -> int:
         """Numbers a row."""
-        return sum(part[0].numel() for part in self.parts)
+        return sum(part[0].numel() for part in self.factors)
 
-    def stored(self, columns: slice) -> Kept:
+    def to_cpu(self, columns: slice) -> GradientFactors:
         """The same in main memory; of gradients some columns alone, copied so that others go."""
-        if len(self.parts) == 1:
-            return self._replace(parts=(self.parts[0][:, columns].detach().cpu().clone(),))
-        return self._replace(parts=tuple(part.detach().cpu() for part in self.parts))
+        if len(self.factors) == 1:
+            return self._replace(factors=(self.factors[0][:, columns].detach().cpu().clone(),))
+        return self._replace(factors=tuple(part.detach().cpu() for part in self.factors))
 
 
 # Of a layer ------------------------------------------------------------------------------------
 
 
-def keep(one: Pass, back: Any, like: Kept | None = None) -> Kept:
+def collect_factors(
+    call: LayerCall, output_gradient: Any, template: GradientFactors | None = None
+) -> GradientFactors:
     """The gradients by a layer's own weights, or what they are made of, from what came back to it.
 
     Whichever is smaller; or in the same form as something else, so that they can be put side by side.
     """
     torch = torch_package()
-    layer, went = one.layer, one.went
+    layer, went = call.layer, call.input
     # Weights by other names are not what the layer multiplies by, but what that is made of.
     plain = {name for name, _ in layer.named_parameters(recurse=False)} <= {"weight", "bias"}
     if plain and type(layer) is torch.nn.Embedding and _simple_embedding(layer):
-        return Kept((back, went), layer)
+        return GradientFactors((output_gradient, went), layer)
     if plain and type(layer) is torch.nn.Linear and went.ndim == 2:
         bias = layer.bias is not None
-        return Kept((back, torch.nn.functional.pad(went, (0, 1), value=1.0) if bias else went))
+        return GradientFactors(
+            (output_gradient, torch.nn.functional.pad(went, (0, 1), value=1.0) if bias else went)
+        )
     if plain and (type(layer) is torch.nn.Linear or _simple_convolution(layer)):
-        made_of = Kept((back, went), layer)
-        smaller = made_of.width < layer.weight.numel() if like is None else like.layer is not None
-        return made_of if smaller else Kept((formed(layer, went, back),))
+        made_of = GradientFactors((output_gradient, went), layer)
+        smaller = (
+            made_of.width < layer.weight.numel() if template is None else template.layer is not None
+        )
+        return made_of if smaller else GradientFactors((materialize(layer, went, output_gradient),))
     if plain and type(layer) in _batch_norms() and layer.running_mean is not None:
-        return Kept((_normed(layer, went, back),))
-    return Kept((_pulled(one, back),))
+        return GradientFactors((_batchnorm_gradients(layer, went, output_gradient),))
+    return GradientFactors((_vjp_gradients(call, output_gradient),))
 
 
 def _simple_embedding(layer: Any) -> bool:
@@ -94,98 +100,111 @@ def _batch_norms() -> tuple[Any, ...]:
     return nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d
 
 
-def formed(layer: Any, went: Any, back: Any, outputs: slice = slice(None)) -> Any:
+def materialize(
+    layer: Any, layer_input: Any, output_gradient: Any, outputs: slice = slice(None)
+) -> Any:
     """Gradients of what is linear at every place, by some of its outputs: the sum over places."""
     torch = torch_package()
     if type(layer) is torch.nn.Linear:
-        places, back = went.flatten(1, -2), back.flatten(1, -2)[..., outputs].transpose(1, 2)
+        places, output_gradient = (
+            layer_input.flatten(1, -2),
+            output_gradient.flatten(1, -2)[..., outputs].transpose(1, 2),
+        )
     else:
         size = (layer.kernel_size, layer.dilation, layer.padding, layer.stride)
-        places = torch.nn.functional.unfold(went, *size).transpose(1, 2)
-        back = back[:, outputs].flatten(2)
-    weight = (back @ places).flatten(1)
-    return weight if layer.bias is None else torch.cat([weight, back.sum(dim=2)], dim=1)
+        places = torch.nn.functional.unfold(layer_input, *size).transpose(1, 2)
+        output_gradient = output_gradient[:, outputs].flatten(2)
+    weight = (output_gradient @ places).flatten(1)
+    return weight if layer.bias is None else torch.cat([weight, output_gradient.sum(dim=2)], dim=1)
 
 
-def _normed(layer: Any, went: Any, back: Any) -> Any:
+def _batchnorm_gradients(layer: Any, layer_input: Any, output_gradient: Any) -> Any:
     """Those of a batch norm with kept statistics, which scales and shifts channels of their own."""
     torch = torch_package()
-    went, back = (part.reshape(*part.shape[:2], -1) for part in (went, back))
-    centered = went - layer.running_mean[:, None]
-    scale = (back * centered).sum(dim=2) * torch.rsqrt(layer.running_var + layer.eps)
-    return scale if layer.bias is None else torch.cat([scale, back.sum(dim=2)], dim=1)
+    layer_input, output_gradient = (
+        part.reshape(*part.shape[:2], -1) for part in (layer_input, output_gradient)
+    )
+    centered = layer_input - layer.running_mean[:, None]
+    scale = (output_gradient * centered).sum(dim=2) * torch.rsqrt(layer.running_var + layer.eps)
+    return scale if layer.bias is None else torch.cat([scale, output_gradient.sum(dim=2)], dim=1)
 
 
-def _pulled(one: Pass, back: Any) -> Any:
+def _vjp_gradients(call: LayerCall, output_gradient: Any) -> Any:
     """Those of any other layer: what came back, pulled through it row by row."""
     torch = torch_package()
-    func, layer = torch.func, one.layer
+    func, layer = torch.func, call.layer
     own = {name: part.detach() for name, part in layer.named_parameters(recurse=False)}
 
     def pulled(row: Any, came: Any) -> Any:
         def out(weights: Any) -> Any:
-            return func.functional_call(layer, weights, (row[None], *one.placed), dict(one.named))
+            return func.functional_call(
+                layer, weights, (row[None], *call.other_args), dict(call.kwargs)
+            )
 
         return func.vjp(out, own)[1](came[None])[0]
 
     with torch.no_grad():
-        found = func.vmap(pulled)(one.went, back)
+        found = func.vmap(pulled)(call.input, output_gradient)
     return torch.cat([part.flatten(1) for part in found.values()], dim=1)
 
 
 # Inner products --------------------------------------------------------------------------------
 
 
-def gram(units: Mapping[str, Kept]) -> Floats:
+def gram_matrix(units: Mapping[str, GradientFactors]) -> Floats:
     """All inner products of the rows' gradients (n, n), by all units."""
-    return np.asarray(sum(inner([kept]) for kept in units.values()))
+    return np.asarray(sum(inner_products([kept]) for kept in units.values()))
 
 
-def inner(chunks: Sequence[Kept]) -> Floats:
+def inner_products(chunks: Sequence[GradientFactors]) -> Floats:
     """The inner products of the gradients of all rows of all chunks by one unit.
 
     >>> import torch
-    >>> inner([Kept((torch.tensor([[1.0, 2.0], [0.0, 1.0]]), torch.tensor([[3.0], [2.0]])))])
+    >>> inner_products([GradientFactors((torch.tensor([[1.0, 2.0], [0.0, 1.0]]), torch.tensor([[3.0], [2.0]])))])
     array([[45., 12.],
            [12.,  4.]])
     """
     layer = chunks[0].layer
     if layer is None:
-        factors = zip(*(chunk.parts for chunk in chunks), strict=True)
-        return np.asarray(np.prod([_inner(rows) for rows in factors], axis=0))
+        factors = zip(*(chunk.factors for chunk in chunks), strict=True)
+        return np.asarray(np.prod([_chunked_inner_products(rows) for rows in factors], axis=0))
     if type(layer) is torch_package().nn.Embedding:
-        return _inner_of_words(chunks)
-    return _inner_of_places(chunks)
+        return _embedding_inner_products(chunks)
+    return _convolution_inner_products(chunks)
 
 
-def _inner(chunks: Sequence[Any]) -> Floats:
+def _chunked_inner_products(chunks: Sequence[Any]) -> Floats:
     """In doubles, for the smallest eigenvalues are far smaller than the largest."""
     total = np.zeros([sum(len(chunk) for chunk in chunks)] * 2)
-    for start in range(0, chunks[0].shape[1], COLUMNS):
-        some = np.concatenate([as_doubles(rows[:, start : start + COLUMNS]) for rows in chunks])
+    for start in range(0, chunks[0].shape[1], PRODUCT_COLUMNS):
+        some = np.concatenate(
+            [to_float64(rows[:, start : start + PRODUCT_COLUMNS]) for rows in chunks]
+        )
         total += some @ some.T
     return total
 
 
-def _inner_of_places(chunks: Sequence[Kept]) -> Floats:
+def _convolution_inner_products(chunks: Sequence[GradientFactors]) -> Floats:
     """Gradients by some outputs at a time, of all rows."""
-    layer, n = chunks[0].layer, sum(len(chunk.parts[0]) for chunk in chunks)
-    step = max(BYTES // (n * layer.weight[0].nbytes), 1)
+    layer, n = chunks[0].layer, sum(len(chunk.factors[0]) for chunk in chunks)
+    step = max(MATERIALIZE_BYTES // (n * layer.weight[0].nbytes), 1)
     total = np.zeros((n, n))
     for start in range(0, len(layer.weight), step):
         few = [
-            formed(layer, went, back, slice(start, start + step))
+            materialize(layer, went, back, slice(start, start + step))
             for chunk in chunks
-            for back, went in zip(*(part.split(ROWS) for part in chunk.parts), strict=True)
+            for back, went in zip(
+                *(part.split(MATERIALIZE_ROWS) for part in chunk.factors), strict=True
+            )
         ]
-        total += _inner(few)
+        total += _chunked_inner_products(few)
     return total
 
 
-def _inner_of_words(chunks: Sequence[Kept]) -> Floats:
+def _embedding_inner_products(chunks: Sequence[GradientFactors]) -> Floats:
     """A word's vector is moved by the rows that have the word alone, by all that came back to it."""
-    tokens = [chunk.parts[1].reshape(len(chunk.parts[1]), -1).cpu().numpy() for chunk in chunks]
-    back = np.concatenate([as_doubles(chunk.parts[0].flatten(0, -2)) for chunk in chunks])
+    tokens = [chunk.factors[1].reshape(len(chunk.factors[1]), -1).cpu().numpy() for chunk in chunks]
+    back = np.concatenate([to_float64(chunk.factors[0].flatten(0, -2)) for chunk in chunks])
     lengths = [part.shape[1] for part in tokens for _ in part]
     row = np.repeat(np.arange(len(lengths)), lengths)
     word = np.concatenate([part.ravel() for part in tokens])
@@ -201,6 +220,6 @@ def _inner_of_words(chunks: Sequence[Kept]) -> Floats:
     return total
 
 
-def as_doubles(part: Any) -> Floats:
+def to_float64(part: Any) -> Floats:
     """A tensor as an array."""
     return np.asarray(part.detach().cpu().double().numpy())

@@ -15,14 +15,19 @@ from warnings import catch_warnings, filterwarnings
 
 import numpy as np
 
-from oodometer.models.introspection.gradient_factors import Kept, Pass, gram, keep
-from oodometer.models.introspection.network import Arguments, Network, torch_package
+from oodometer.models.introspection.gradient_factors import (
+    GradientFactors,
+    LayerCall,
+    collect_factors,
+    gram_matrix,
+)
+from oodometer.models.introspection.network import ForwardArguments, Network, torch_package
 
 # A way is used only if the inner products of its gradients are within this share of the loop's.
-AGREE = 1e-3
+GRAM_TOLERANCE = 1e-3
 
 
-class Way(Protocol):
+class GradientMethod(Protocol):
     """Gradients of some rows by all units, which are layers or single weights, by name.
 
     Given what was kept before, by these units alone, and in the same form.
@@ -31,20 +36,20 @@ class Way(Protocol):
     def __call__(
         self,
         network: Network,
-        arguments: Arguments,
+        arguments: ForwardArguments,
         classes: Any,
-        like: Mapping[str, Kept] | None = None,
-    ) -> dict[str, Kept]:
+        template: Mapping[str, GradientFactors] | None = None,
+    ) -> dict[str, GradientFactors]:
         """What is kept of every unit."""
 
 
-def way_for(network: Network, arguments: Arguments) -> Way:
+def choose_method(network: Network, arguments: ForwardArguments) -> GradientMethod:
     """The fastest way that gives for these rows what the loop gives."""
     torch = torch_package()
     with torch.no_grad():
         # A class that is sure already has no gradient, which would agree with anything.
         classes = network.logits(arguments).argmin(dim=-1)
-    plain = gram(by_loop(network, arguments, classes))
+    plain = gram_matrix(by_loop(network, arguments, classes))
     if not np.isfinite(plain).all():
         return by_loop
     for way in (by_layers, by_vmap):
@@ -52,10 +57,10 @@ def way_for(network: Network, arguments: Arguments) -> Way:
             with catch_warnings():
                 # Torch warns where it loops over rows by itself, and more slowly than we do.
                 filterwarnings("error", message="There is a performance drop")
-                found = gram(way(network, arguments, classes))
+                found = gram_matrix(way(network, arguments, classes))
         except Exception:  # whatever a module does that this way can't follow
             continue
-        if np.allclose(found, plain, rtol=0, atol=AGREE * np.abs(plain).max()):
+        if np.allclose(found, plain, rtol=0, atol=GRAM_TOLERANCE * np.abs(plain).max()):
             return way
     return by_loop
 
@@ -64,24 +69,29 @@ def way_for(network: Network, arguments: Arguments) -> Way:
 
 
 def by_loop(
-    network: Network, arguments: Arguments, classes: Any, like: Mapping[str, Kept] | None = None
-) -> dict[str, Kept]:
+    network: Network,
+    arguments: ForwardArguments,
+    classes: Any,
+    template: Mapping[str, GradientFactors] | None = None,
+) -> dict[str, GradientFactors]:
     """A pass and a way back a row."""
     torch = torch_package()
     rows = []
-    with followed(network) as own:
+    with require_gradients(network) as own:
         for i in range(len(classes)):
-            said = _said(network.logits(arguments.rows(slice(i, i + 1))), classes[i : i + 1])
+            said = _log_probs(network.logits(arguments.rows(slice(i, i + 1))), classes[i : i + 1])
             # By all weights: torch crashes on some group norms if not asked for what is before them.
             grads = torch.autograd.grad(said[0], list(own.values()), materialize_grads=True)
             found = dict(zip(own, grads, strict=True))
-            rows.append([found[name] for name in like or own])
+            rows.append([found[name] for name in template or own])
     parts = [torch.stack(part).flatten(1) for part in zip(*rows, strict=True)]
-    return {name: Kept((part,)) for name, part in zip(like or own, parts, strict=True)}
+    return {
+        name: GradientFactors((part,)) for name, part in zip(template or own, parts, strict=True)
+    }
 
 
 @contextmanager
-def followed(network: Network) -> Iterator[dict[str, Any]]:
+def require_gradients(network: Network) -> Iterator[dict[str, Any]]:
     """The module's own weights by name, all of them followed by gradients for a while."""
     named = network.module.named_parameters()
     own = {name: part for name, part in named if part.is_floating_point()}
@@ -95,7 +105,7 @@ def followed(network: Network) -> Iterator[dict[str, Any]]:
             part.requires_grad_(before[name])
 
 
-def _said(logits: Any, classes: Any) -> Any:
+def _log_probs(logits: Any, classes: Any) -> Any:
     """log p(y|x) of every row."""
     return logits.log_softmax(dim=-1).gather(1, classes[:, None])[:, 0]
 
@@ -104,44 +114,50 @@ def _said(logits: Any, classes: Any) -> Any:
 
 
 def by_vmap(
-    network: Network, arguments: Arguments, classes: Any, like: Mapping[str, Kept] | None = None
-) -> dict[str, Kept]:
+    network: Network,
+    arguments: ForwardArguments,
+    classes: Any,
+    template: Mapping[str, GradientFactors] | None = None,
+) -> dict[str, GradientFactors]:
     """The gradient of one row, mapped over rows."""
     func, own = torch_package().func, network.weights
-    some = own if like is None else {name: own[name] for name in like}
+    some = own if template is None else {name: own[name] for name in template}
 
     def said(weights: Any, placed: Any, named: Any, y: Any) -> Any:
         by_name = {name: part[None] for name, part in named.items()}
-        one = arguments._replace(placed=tuple(part[None] for part in placed), named=by_name)
-        return _said(network.logits(one, {**own, **weights}), y[None])[0]
+        one = arguments._replace(args=tuple(part[None] for part in placed), kwargs=by_name)
+        return _log_probs(network.logits(one, {**own, **weights}), y[None])[0]
 
     mapped = func.vmap(func.grad(said), in_dims=(None, 0, 0, 0))
-    found = mapped(some, arguments.placed, dict(arguments.named), classes)
-    return {name: Kept((part.flatten(1),)) for name, part in found.items()}
+    found = mapped(some, arguments.args, dict(arguments.kwargs), classes)
+    return {name: GradientFactors((part.flatten(1),)) for name, part in found.items()}
 
 
 def by_layers(
-    network: Network, arguments: Arguments, classes: Any, like: Mapping[str, Kept] | None = None
-) -> dict[str, Kept]:
+    network: Network,
+    arguments: ForwardArguments,
+    classes: Any,
+    template: Mapping[str, GradientFactors] | None = None,
+) -> dict[str, GradientFactors]:
     """One way back for all rows, and then layer by layer."""
     torch = torch_package()
-    owners = _owners(network)
-    layers = owners if like is None else {name: owners[name] for name in like}
-    with _watched(layers, len(classes)) as passes:
-        said = _said(network.logits(arguments), classes)
+    owners = _layers_with_weights(network)
+    layers = owners if template is None else {name: owners[name] for name in template}
+    with _record_calls(layers, len(classes)) as passes:
+        said = _log_probs(network.logits(arguments), classes)
     if set(passes) != set(layers) or any(
-        one.went._version != one.version for one in passes.values()
+        one.input._version != one.version for one in passes.values()
     ):
         raise RuntimeError("a layer was not called, or what went into it was changed afterwards")
-    outs = [one.out for one in passes.values()]
+    outs = [one.output for one in passes.values()]
     backs = torch.autograd.grad(said.sum(), outs, materialize_grads=True)
     return {
-        name: keep(one, back, None if like is None else like[name])
+        name: collect_factors(one, back, None if template is None else template[name])
         for (name, one), back in zip(passes.items(), backs, strict=True)
     }
 
 
-def _owners(network: Network) -> dict[str, Any]:
+def _layers_with_weights(network: Network) -> dict[str, Any]:
     """The modules that have weights of their own, if no two share one."""
     modules = dict(network.module.named_modules())
     weights = {name: list(part.parameters(recurse=False)) for name, part in modules.items()}
@@ -151,17 +167,17 @@ def _owners(network: Network) -> dict[str, Any]:
 
 
 @contextmanager
-def _watched(layers: Mapping[str, Any], n: int) -> Iterator[dict[str, Pass]]:
+def _record_calls(layers: Mapping[str, Any], n: int) -> Iterator[dict[str, LayerCall]]:
     """What goes through each of some layers, which must be called once, with one tensor."""
-    passes: dict[str, Pass] = {}
+    passes: dict[str, LayerCall] = {}
 
     def watch(name: str) -> Any:
         def seen(layer: Any, placed: Any, named: Any, out: Any) -> Any:
             if name in passes:
                 raise RuntimeError(f"the layer {name!r} is called twice")
-            passes[name] = _pass(layer, placed, named, out, n)
+            passes[name] = _layer_call(layer, placed, named, out, n)
             # What follows may change it in place, and the copy then takes that.
-            return passes[name].out.clone()
+            return passes[name].output.clone()
 
         return seen
 
@@ -175,7 +191,7 @@ def _watched(layers: Mapping[str, Any], n: int) -> Iterator[dict[str, Pass]]:
             hook.remove()
 
 
-def _pass(layer: Any, placed: Any, named: Any, out: Any, n: int) -> Pass:
+def _layer_call(layer: Any, placed: Any, named: Any, out: Any, n: int) -> LayerCall:
     """A call with a row an input."""
     went, *others = placed
     version = went._version
@@ -188,4 +204,4 @@ def _pass(layer: Any, placed: Any, named: Any, out: Any, n: int) -> Pass:
         raise RuntimeError("a layer is not called with a row an input")
     if not out.requires_grad:
         out.requires_grad_()
-    return Pass(layer, went.detach(), out, version, tuple(others), named)
+    return LayerCall(layer, went.detach(), out, version, tuple(others), named)

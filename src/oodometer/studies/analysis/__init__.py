@@ -7,24 +7,29 @@ from typing import TYPE_CHECKING
 from oodometer.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from oodometer.studies.analysis._compare_measures import LABELS, REPEATED, Judgement, judge
-    from oodometer.studies.analysis.evaluation_table import Table
+    from oodometer.studies.analysis._compare_measures import (
+        SAME_AS_PREFIX,
+        STATISTIC_LABELS,
+        MeasureComparison,
+        compare_measures,
+    )
+    from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
 __all__ = [
-    "LABELS",
-    "REPEATED",
-    "Judgement",
-    "Table",
-    "judge",
+    "SAME_AS_PREFIX",
+    "STATISTIC_LABELS",
+    "EvaluationTable",
+    "MeasureComparison",
+    "compare_measures",
 ]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "Judgement": "_compare_measures",
-        "LABELS": "_compare_measures",
-        "REPEATED": "_compare_measures",
-        "Table": "evaluation_table",
-        "judge": "_compare_measures",
+        "MeasureComparison": "_compare_measures",
+        "STATISTIC_LABELS": "_compare_measures",
+        "SAME_AS_PREFIX": "_compare_measures",
+        "EvaluationTable": "evaluation_table",
+        "compare_measures": "_compare_measures",
     },
 )

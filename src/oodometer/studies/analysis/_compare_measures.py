@@ -10,14 +10,14 @@ import numpy as np
 
 from oodometer.core.errors import InputError, UnknownName
 from oodometer.core.softmax_kernels import Bools
-from oodometer.studies.analysis.estimation_error import estimates_in
-from oodometer.studies.analysis.evaluation_table import Table
-from oodometer.studies.analysis.grouped_scores import Scores, Summary
-from oodometer.studies.analysis.kendall_family import taus
-from oodometer.studies.analysis.linear_fit import lines
+from oodometer.studies.analysis.estimation_error import find_estimates
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.grouped_scores import GroupedScores, ScoreSummary
+from oodometer.studies.analysis.kendall_family import kendall_scores
+from oodometer.studies.analysis.linear_fit import line_fit_scores
 
 # What statistics are called on screen, in the order of the paper's tables.
-LABELS = {
+STATISTIC_LABELS = {
     "r2": "R2",
     "r2_pearson": "r2_pearson",
     "mae": "MAE",
@@ -30,30 +30,32 @@ LABELS = {
     "cross_domain_tau": "Cross-domain τ",
 }
 # Statistics that repeat a finer one where its groups have nothing to pool.
-REPEATS = {
+FINER_STATISTICS = {
     "micro_tau": ("macro_tau", "one training set a test domain"),
     "arch_tau": ("micro_tau", "one architecture a test domain"),
 }
 # How the rule of such a one begins.
-REPEATED = "the same as"
+SAME_AS_PREFIX = "the same as"
 
 
 @dataclass(frozen=True, eq=False)
-class Judgement:
+class MeasureComparison:
     """What every statistic says of every measure: mean, deviation, groups and what was left out.
 
     `summaries` is by measure, statistic and architecture, None for all of them together; the mean
-    is over groups, so an architecture with more of them counts more. MAEs are in points. `unknown`
-    has how many rows lack the accuracy, `unanswered` how many lack each measure.
+    is over groups, so an architecture with more of them counts more. MAEs are in points. `n_unknown_accuracies`
+    has how many rows lack the accuracy, `n_missing_values` how many lack each measure.
     """
 
-    table: Table
-    scores: tuple[Scores, ...]
-    summaries: Mapping[tuple[str, str, str | None], Summary]
-    unknown: int
-    unanswered: Mapping[str, int]
+    table: EvaluationTable
+    scores: tuple[GroupedScores, ...]
+    summaries: Mapping[tuple[str, str, str | None], ScoreSummary]
+    n_unknown_accuracies: int
+    n_missing_values: Mapping[str, int]
 
-    def of(self, measure: str, statistic: str, architecture: str | None = None) -> Summary:
+    def summary(
+        self, measure: str, statistic: str, architecture: str | None = None
+    ) -> ScoreSummary:
         """One summary, by names; of Arch τ there is none by architecture."""
         # Of one architecture, what is said of all is said of it.
         kind = None if (architecture,) == self.table.architectures else architecture
@@ -71,12 +73,12 @@ class Judgement:
                 "measure": measure,
                 "statistic": statistic,
                 "architecture": architecture,
-                **_plain(one),
+                **_summary_to_dict(one),
             }
             for (measure, statistic, architecture), one in self.summaries.items()
         ]
 
-    def groups(self) -> Iterator[dict[str, Any]]:
+    def group_rows(self) -> Iterator[dict[str, Any]]:
         """A flat row for every measure, statistic and group: the papers' appendix tables."""
         for scores in self.scores:
             yield from scores.rows(self.table)
@@ -89,54 +91,59 @@ class Judgement:
             "architectures": list(self.table.architectures),
             "domains": list(self.table.domains),
             "left_out": dict(self.table.left_out),
-            "without_accuracy": self.unknown,
-            "without_answer": dict(self.unanswered),
+            "without_accuracy": self.n_unknown_accuracies,
+            "without_answer": dict(self.n_missing_values),
             "statistics": self.rows(),
         }
 
 
-def judge(table: Table, *, estimators: Sequence[str] | None = None) -> Judgement:
+def compare_measures(
+    table: EvaluationTable, *, estimators: Sequence[str] | None = None
+) -> MeasureComparison:
     """Judge every measure of a table by R2, MAE and the τ family.
 
     `estimators` names the measures that are estimates of accuracy themselves, of which raw R2 and
     MAE are given too; None for those that are called as estimators are.
 
-    >>> table = Table.read({"model": ["k", "l", "m", "n"], "trained_on": ["a"] * 4,
+    >>> table = EvaluationTable.read({"model": ["k", "l", "m", "n"], "trained_on": ["a"] * 4,
     ...                     "tested_on": ["b"] * 4, "accuracy": [0.6, 0.7, 0.8, 0.9],
     ...                     "doc": [0.5, 0.6, 0.7, 0.8]})
-    >>> judged = judge(table)
-    >>> [round(judged.of("doc", name).mean, 6) for name in ("macro_tau", "mae", "raw_mae")]
+    >>> judged = compare_measures(table)
+    >>> [round(judged.summary("doc", name).mean, 6) for name in ("macro_tau", "mae", "raw_mae")]
     [1.0, 0.0, 10.0]
     """
     if not table.measures:
         raise InputError("The table has no measure to judge. Read it with at least one.")
-    direct = estimates_in(table) if estimators is None else estimators
+    direct = find_estimates(table) if estimators is None else estimators
     for name in direct:
         if name not in table.measures:
             raise UnknownName("measure", name, table.measures)
-    scores = {one.statistic: one for one in (*lines(table, direct=direct), *taus(table))}
-    ordered = tuple(scores[name] for name in LABELS if name in scores)
-    return Judgement(
+    scores = {
+        one.statistic: one
+        for one in (*line_fit_scores(table, estimators=direct), *kendall_scores(table))
+    }
+    ordered = tuple(scores[name] for name in STATISTIC_LABELS if name in scores)
+    return MeasureComparison(
         table,
         ordered,
-        _summaries(table, ordered),
+        _summarize_groups(table, ordered),
         int(np.isnan(table.accuracy).sum()),
         {name: int(np.isnan(values).sum()) for name, values in table.measures.items()},
     )
 
 
-def _plain(one: Summary) -> dict[str, Any]:
-    return {**vars(one), "left_out": dict(one.left_out)}
+def _summary_to_dict(summary: ScoreSummary) -> dict[str, Any]:
+    return {**vars(summary), "left_out": dict(summary.left_out)}
 
 
-def _summaries(
-    table: Table, scores: Sequence[Scores]
-) -> dict[tuple[str, str, str | None], Summary]:
+def _summarize_groups(
+    table: EvaluationTable, scores: Sequence[GroupedScores]
+) -> dict[tuple[str, str, str | None], ScoreSummary]:
     by_name = {one.statistic: one for one in scores}
     found = {}
     for one in scores:
-        for kind, where in _kinds(table, one):
-            repeated = _repeats(one, by_name, kind)
+        for kind, where in _architecture_groups(table, one):
+            repeated = _repetition_note(one, by_name, kind)
             name = None if kind is None else table.architectures[kind]
             for place, measure in enumerate(one.measures):
                 summary = one.summary(place, where)
@@ -146,7 +153,9 @@ def _summaries(
     return dict(sorted(found.items(), key=lambda each: order[each[0][0]]))
 
 
-def _kinds(table: Table, scores: Scores) -> Iterator[tuple[int | None, Bools]]:
+def _architecture_groups(
+    table: EvaluationTable, scores: GroupedScores
+) -> Iterator[tuple[int | None, Bools]]:
     """The groups of all architectures, then of each where there are several."""
     yield None, np.ones(len(scores.groups), dtype=np.bool_)
     codes = scores.groups.keys.get("architecture")
@@ -154,16 +163,18 @@ def _kinds(table: Table, scores: Scores) -> Iterator[tuple[int | None, Bools]]:
         yield from ((kind, codes == kind) for kind in range(len(table.architectures)))
 
 
-def _repeats(scores: Scores, by_name: Mapping[str, Scores], kind: int | None) -> str:
+def _repetition_note(
+    scores: GroupedScores, by_name: Mapping[str, GroupedScores], architecture: int | None
+) -> str:
     """Whether a statistic says no more than a finer one, which then has as many groups."""
-    finer, why = REPEATS.get(scores.statistic, ("", ""))
-    count = _count(scores, kind)
-    if not finer or not count or count != _count(by_name[finer], kind):
+    finer, why = FINER_STATISTICS.get(scores.statistic, ("", ""))
+    count = _count_groups(scores, architecture)
+    if not finer or not count or count != _count_groups(by_name[finer], architecture):
         return ""
-    return f"{REPEATED} {LABELS[finer]}: {why}"
+    return f"{SAME_AS_PREFIX} {STATISTIC_LABELS[finer]}: {why}"
 
 
-def _count(scores: Scores, kind: int | None) -> int:
-    if kind is None:
+def _count_groups(scores: GroupedScores, architecture: int | None) -> int:
+    if architecture is None:
         return len(scores.groups)
-    return int((scores.groups.keys["architecture"] == kind).sum())
+    return int((scores.groups.keys["architecture"] == architecture).sum())

@@ -12,41 +12,41 @@ import numpy as np
 from oodometer.core import frames
 from oodometer.core.errors import InputError, UnknownName
 from oodometer.core.softmax_kernels import Floats, Ints
-from oodometer.data.prediction_files import Outputs
+from oodometer.data.prediction_files import ScoreFile
 
-NEEDED = ("model", "trained_on", "tested_on", "accuracy")
-LONG = ("measure", "value")
+REQUIRED_COLUMNS = ("model", "trained_on", "tested_on", "accuracy")
+LONG_COLUMNS = ("measure", "value")
 # Columns that are no measures although they may hold numbers.
-OTHERS = (
+NON_MEASURE_COLUMNS = (
     "seed", "replicate", "converged", "n", "task", "shift", "group", "environment", "temperature",
     "reason", "low", "high", "seconds", "source", "dataset", "settings", "split", "facts",
 )  # fmt: skip
-RECIPE = "recipe."
+RECIPE_PREFIX = "recipe."
 # What tells apart the rows of a model that was measured again.
-REPLICATE = "replicate"
+REPLICATE_COLUMN = "replicate"
 # Between the domains of a training set.
-AND = " + "
+DOMAIN_SEPARATOR = " + "
 # What the names of estimates end in whose scores were left as they are, without a temperature.
-PRE = " (pre-T)"
+PRE_CALIBRATION_SUFFIX = " (pre-T)"
 # How `converged` is denied.
-DENIALS = ("false", "0", "0.0", "no")
+FALSE_TEXTS = ("false", "0", "0.0", "no")
 
 
-def opened(thing: Any) -> Any:
+def as_arrow_table(data: Any) -> Any:
     """An Arrow table of whatever holds one."""
-    if isinstance(thing, str | Path):
-        thing = Outputs.open(thing).content
-    if not isinstance(thing, Mapping):
-        if not any(hasattr(thing, f"__arrow_c_{form}__") for form in ("stream", "array")):
+    if isinstance(data, str | Path):
+        data = ScoreFile.open(data).content
+    if not isinstance(data, Mapping):
+        if not any(hasattr(data, f"__arrow_c_{form}__") for form in ("stream", "array")):
             raise InputError(
-                f"{type(thing).__name__} is no table. Give a path, a pandas, polars or pyarrow table, "
+                f"{type(data).__name__} is no table. Give a path, a pandas, polars or pyarrow table, "
                 "or a mapping of columns."
             )
-        return frames.without_index(frames.as_table(thing))
+        return frames.drop_pandas_index(frames.as_table(data))
     import pyarrow as pa
 
     try:
-        return pa.table({str(name): pa.array(column) for name, column in thing.items()})
+        return pa.table({str(name): pa.array(column) for name, column in data.items()})
     except (pa.ArrowException, ValueError, TypeError) as error:
         first = str(error).splitlines()[0].rstrip(".")
         raise InputError(
@@ -54,10 +54,10 @@ def opened(thing: Any) -> Any:
         ) from error
 
 
-def need(frame: Any) -> None:
+def check_required_columns(frame: Any) -> None:
     """Refuse a table without rows or without a column that it must have."""
     there = frame.column_names
-    needed = (*NEEDED, *(LONG if "measure" in there else ()))
+    needed = (*REQUIRED_COLUMNS, *(LONG_COLUMNS if "measure" in there else ()))
     missing = [name for name in needed if name not in there]
     if missing:
         others = [name for name in there if name not in needed]
@@ -71,23 +71,23 @@ def need(frame: Any) -> None:
         raise InputError("The table has no rows. One row is one model tested on one domain.")
 
 
-def replicates_apart(frame: Any) -> Any:
+def rename_replicates(frame: Any) -> Any:
     """The table with a model a replicate; `recipe.model` then says which models were one."""
-    if REPLICATE not in frame.column_names:
+    if REPLICATE_COLUMN not in frame.column_names:
         return frame
     import pyarrow as pa
 
-    names = frames.texts(frame, "model")
-    again = _written(frame.column(REPLICATE).to_pylist())
+    names = frames.read_texts(frame, "model")
+    again = _cells_to_text(frame.column(REPLICATE_COLUMN).to_pylist())
     first = dict(zip(names, again, strict=True))
     several = {name for name, cell in zip(names, again, strict=True) if cell != first[name]}
     apart = [
-        f"{name} ({REPLICATE} {cell})" if cell and name in several else name
+        f"{name} ({REPLICATE_COLUMN} {cell})" if cell and name in several else name
         for name, cell in zip(names, again, strict=True)
     ]
     place = frame.column_names.index("model")
     told = frame.set_column(place, "model", pa.array(apart))
-    one = f"{RECIPE}model"
+    one = f"{RECIPE_PREFIX}model"
     return (
         told
         if not several or one in told.column_names
@@ -95,23 +95,28 @@ def replicates_apart(frame: Any) -> Any:
     )
 
 
-def codes(names: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
+def encode_names(names: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
     """The distinct names, sorted, and the place of each."""
     distinct = sorted(set(names))
     place = {name: j for j, name in enumerate(distinct)}
     return tuple(distinct), np.array([place[name] for name in names], dtype=np.int64)
 
 
-def trainings(names: Sequence[str], codes: Ints) -> tuple[tuple[tuple[str, ...], ...], Ints]:
+def parse_training_sets(
+    names: Sequence[str], codes: Ints
+) -> tuple[tuple[tuple[str, ...], ...], Ints]:
     """Training sets as sorted domains, so that `b + a` is `a + b`."""
-    parts = [tuple(sorted({part.strip() for part in name.split(AND)} - {""})) for name in names]
+    parts = [
+        tuple(sorted({part.strip() for part in name.split(DOMAIN_SEPARATOR)} - {""}))
+        for name in names
+    ]
     distinct = sorted(set(parts))
     return tuple(distinct), np.array([distinct.index(part) for part in parts])[codes]
 
 
-def accuracies(frame: Any) -> Floats:
+def read_accuracies(frame: Any) -> Floats:
     """The accuracies, NaN where unknown; percent are refused."""
-    found = frames.numbers_with_gaps(frame, "accuracy")
+    found = frames.read_nullable_floats(frame, "accuracy")
     wrong = np.flatnonzero((found < 0) | (found > 1))
     if wrong.size:
         value = found[wrong[0]]
@@ -122,21 +127,23 @@ def accuracies(frame: Any) -> Floats:
     return found
 
 
-def columns(frame: Any, wanted: Sequence[str] | None) -> dict[str, tuple[str, ...]]:
+def read_text_columns(
+    frame: Any, requested_measures: Sequence[str] | None
+) -> dict[str, tuple[str, ...]]:
     """What is neither needed nor a measure, as text; nothing where it is empty."""
-    taken = {*NEEDED, *LONG, "architecture", *(wanted or ())}
+    taken = {*REQUIRED_COLUMNS, *LONG_COLUMNS, "architecture", *(requested_measures or ())}
     names = [name for name in frame.column_names if name not in taken]
-    kept = [name for name in names if is_other(name) or _is_text(frame, name)]
-    return {name: _written(frame.column(name).to_pylist()) for name in kept}
+    kept = [name for name in names if is_non_measure(name) or _is_text(frame, name)]
+    return {name: _cells_to_text(frame.column(name).to_pylist()) for name in kept}
 
 
-def _written(cells: Sequence[Any]) -> tuple[str, ...]:
+def _cells_to_text(cells: Sequence[Any]) -> tuple[str, ...]:
     return tuple("" if cell is None else str(cell) for cell in cells)
 
 
-def is_other(name: str) -> bool:
+def is_non_measure(name: str) -> bool:
     """Whether a column of this name is no measure."""
-    return name in OTHERS or name.startswith(RECIPE)
+    return name in NON_MEASURE_COLUMNS or name.startswith(RECIPE_PREFIX)
 
 
 def _is_text(frame: Any, name: str) -> bool:
@@ -148,31 +155,31 @@ def _is_text(frame: Any, name: str) -> bool:
     return any(is_so(kind) for is_so in (*text, pa.types.is_boolean))
 
 
-def chosen(there: Sequence[str], wanted: Sequence[str] | None) -> Sequence[str]:
+def select_measures(available: Sequence[str], requested: Sequence[str] | None) -> Sequence[str]:
     """The measures to take of those that are there: all, or those asked for."""
-    for name in wanted or ():
-        if name not in there:
-            raise UnknownName("measure", name, there)
-    if wanted is None and not there:
+    for name in requested or ():
+        if name not in available:
+            raise UnknownName("measure", name, available)
+    if requested is None and not available:
         raise InputError(
             "The table has no measure: one column of numbers a measure, or the columns measure and "
             "value, were expected. Add one, or ask for accuracies alone with measures=()."
         )
-    return there if wanted is None else list(dict.fromkeys(wanted))
+    return available if requested is None else list(dict.fromkeys(requested))
 
 
-def answers(values: Floats) -> Floats:
+def infinite_to_nan(values: Floats) -> Floats:
     """The values, NaN where one is infinite; in place."""
     values[~np.isfinite(values)] = np.nan
     return values
 
 
-def is_not_mixed(name: str, cells: Sequence[str]) -> None:
+def check_not_mixed(name: str, cells: Sequence[str]) -> None:
     """A text column with numbers in it is a measure with a slip of the pen."""
-    if is_other(name):
+    if is_non_measure(name):
         return
     distinct = {cell for cell in cells if cell}
-    numbers = {cell for cell in distinct if _is_a_number(cell)}
+    numbers = {cell for cell in distinct if _is_number(cell)}
     if numbers and numbers != distinct:
         row = next(j for j, cell in enumerate(cells) if cell and cell not in numbers)
         raise InputError(
@@ -181,7 +188,7 @@ def is_not_mixed(name: str, cells: Sequence[str]) -> None:
         )
 
 
-def _is_a_number(cell: str) -> bool:
+def _is_number(cell: str) -> bool:
     try:
         float(cell)
     except ValueError:

@@ -11,11 +11,11 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Spread:
+class MeanStd:
     """The mean over groups, its standard deviation (ddof 1), and how many have none, by reason.
 
-    >>> Spread.of([0.5, 0.7, "fewer than two models"])
-    Spread(mean=0.6, sd=0.14142135623730948, groups=2, left_out={'fewer than two models': 1})
+    >>> MeanStd.from_values([0.5, 0.7, "fewer than two models"])
+    MeanStd(mean=0.6, sd=0.14142135623730948, groups=2, left_out={'fewer than two models': 1})
     """
 
     mean: float | None
@@ -24,9 +24,9 @@ class Spread:
     left_out: Mapping[str, int]
 
     @classmethod
-    def of(cls, answers: Iterable[float | str]) -> Spread:
+    def from_values(cls, values_or_reasons: Iterable[float | str]) -> MeanStd:
         """Of a value a group, or the reason why a group has none."""
-        told = list(answers)
+        told = list(values_or_reasons)
         values = np.array([one for one in told if not isinstance(one, str)], dtype=np.float64)
         reasons = Counter(one for one in told if isinstance(one, str))
         mean = float(values.mean()) if len(values) else None

@@ -9,32 +9,32 @@ from __future__ import annotations
 import numpy as np
 
 from oodometer.core.softmax_kernels import Ints
-from oodometer.studies.analysis.evaluation_table import ONE_ARCHITECTURE, Table
-from oodometer.studies.analysis.wide_table import Wide
+from oodometer.studies.analysis.evaluation_table import DEFAULT_ARCHITECTURE, EvaluationTable
+from oodometer.studies.analysis.wide_table import AccuracyMatrix
 
 
-def held_against(wide: Wide, reference: str) -> Table:
+def to_evaluations(wide: AccuracyMatrix, reference: str) -> EvaluationTable:
     """Every model on every set that it was tested on, as if trained on the reference.
 
-    >>> wide = Wide.read({"model": ["m", "n"], "val": [0.9, 0.8], "sketch": [0.4, None]})
-    >>> table = held_against(wide, "val")
+    >>> wide = AccuracyMatrix.read({"model": ["m", "n"], "val": [0.9, 0.8], "sketch": [0.4, None]})
+    >>> table = to_evaluations(wide, "val")
     >>> len(table), table.accuracy.tolist(), {k: v.tolist() for k, v in table.measures.items()}
     (3, [0.4, 0.9, 0.8], {'accuracy on val': [0.9, 0.9, 0.8]})
     """
-    usual = wide.on(reference)
-    models, model_of = _places(wide.models)
-    domains, domain_of = _places(wide.sets)
+    usual = wide.accuracy_on(reference)
+    models, model_of = _sort_names(wide.models)
+    domains, domain_of = _sort_names(wide.test_sets)
     rows, columns = np.nonzero(~np.isnan(wide.accuracy))
     order = np.lexsort((domain_of[columns], model_of[rows]))
     rows, columns = rows[order], columns[order]
     zeros = np.zeros(len(rows), dtype=np.int64)
-    return Table(
-        models, (ONE_ARCHITECTURE,), domains, model_of[rows], zeros, zeros, ((reference,),),
+    return EvaluationTable(
+        models, (DEFAULT_ARCHITECTURE,), domains, model_of[rows], zeros, zeros, ((reference,),),
         domain_of[columns], wide.accuracy[rows, columns], {f"accuracy on {reference}": usual[rows]},
     )  # fmt: skip
 
 
-def _places(names: tuple[str, ...]) -> tuple[tuple[str, ...], Ints]:
+def _sort_names(names: tuple[str, ...]) -> tuple[tuple[str, ...], Ints]:
     """The names sorted, and where each of them has gone."""
     ordered = tuple(sorted(names))
     place = {name: j for j, name in enumerate(ordered)}

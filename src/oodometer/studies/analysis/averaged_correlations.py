@@ -17,34 +17,41 @@ import numpy as np
 from oodometer.core.errors import UnknownName
 from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.studies.analysis.correlation_matrix import (
-    FEWEST,
-    Correlations,
-    Kind,
-    checked,
-    correlations,
+    MIN_CORRELATION_ROWS,
+    CorrelationKind,
+    PairwiseCorrelations,
+    check_correlation_kind,
     number_or_none,
+    pairwise_correlations,
 )
-from oodometer.studies.analysis.evaluation_table import Table
-from oodometer.studies.analysis.id_ood_pairs import ROLES, UNNAMED, Pair, Pairs, metrics_of, pairs
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.id_ood_pairs import (
+    DOMAIN_ROLES,
+    UNNAMED_LABEL,
+    IdOodPair,
+    IdOodPairs,
+    find_pairs,
+    select_metrics,
+)
 
 # What is left of OOD error when a line in ID error has been taken off.
-RESIDUAL = "OOD error beyond ID error"
+RESIDUAL_LABEL = "OOD error beyond ID error"
 # Errors are rounded to so many decimals when compared with a line: equal ones must not be told
 # apart by the last bit.
-DECIMALS = 12
-OVERALL = "all"
+RESIDUAL_DECIMALS = 12
+OVERALL_LABEL = "all"
 
 
 @dataclass(frozen=True, eq=False)
-class Matrix:
+class AveragedCorrelationMatrix:
     """Averaged coefficients of `first` (rows) with `second` (columns), NaN where there is none.
 
-    `sd` is over the pairs that have an answer, `pairs` how many these are, `left_out` how many
+    `sd` is over the pairs that have an answer, `find_pairs` how many these are, `left_out` how many
     have none, `models` the models that took part, added up over pairs.
     """
 
-    of: str
-    kind: Kind
+    scope: str
+    kind: CorrelationKind
     first: tuple[str, ...]
     second: tuple[str, ...]
     values: Floats
@@ -55,7 +62,7 @@ class Matrix:
 
     def score(self, first: str, second: str) -> dict[str, Any]:
         """One cell with its figures."""
-        return self._cell(place(self.first, first), place(self.second, second))
+        return self._cell(metric_index(self.first, first), metric_index(self.second, second))
 
     def rows(self) -> list[dict[str, Any]]:
         """All cells, one after another."""
@@ -63,7 +70,7 @@ class Matrix:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {"of": self.of, "kind": self.kind, "cells": self.rows()}
+        return {"of": self.scope, "kind": self.kind, "cells": self.rows()}
 
     def _cell(self, i: int, j: int) -> dict[str, Any]:
         return {
@@ -78,15 +85,15 @@ class Matrix:
 
 
 @dataclass(frozen=True, eq=False)
-class Averaged:
+class AveragedCorrelations:
     """Matrices over all pairs, of every task, and of every type of shift.
 
     Tasks and shifts are empty where the table names none; `left_out` counts rows without a role.
     """
 
-    overall: Matrix
-    tasks: dict[str, Matrix]
-    shifts: dict[str, Matrix]
+    overall: AveragedCorrelationMatrix
+    tasks: dict[str, AveragedCorrelationMatrix]
+    shifts: dict[str, AveragedCorrelationMatrix]
     left_out: dict[str, int]
 
     def to_dict(self) -> dict[str, Any]:
@@ -99,56 +106,64 @@ class Averaged:
         }
 
 
-def place(names: Sequence[str], name: str) -> int:
+def metric_index(names: Sequence[str], name: str) -> int:
     """Where a metric stands, or an error with the nearest name."""
     if name not in names:
         raise UnknownName("metric", name, names)
     return list(names).index(name)
 
 
-def averaged(
-    table: Table, *, metrics: Sequence[str] | None = None, kind: Kind = "spearman"
-) -> Averaged:
+def average_correlations(
+    table: EvaluationTable,
+    *,
+    metrics: Sequence[str] | None = None,
+    kind: CorrelationKind = "spearman",
+) -> AveragedCorrelations:
     """Every metric in every role with every other: score(A, B) = Σ_i w_i · corr(A_i, B_i).
 
     `metrics` names measures of the table, None for all; `error`, 1 − accuracy, is always there.
     Over the pairs i that have an answer, w_i = 1 / (tasks · pairs of the same task).
     """
-    checked(kind)
-    found = pairs(table, metrics_of(table, metrics))
-    names = variables(found.quantities)
+    check_correlation_kind(kind)
+    found = find_pairs(table, select_metrics(table, metrics))
+    names = variable_names(found.quantities)
 
-    def within(pair: Pair) -> Correlations:
-        return correlations(_side_by_side(pair), kind=kind)
+    def within(pair: IdOodPair) -> PairwiseCorrelations:
+        return pairwise_correlations(_pair_variables(pair), kind=kind)
 
-    return _grouped(found, names, names, kind, within)
+    return _average_by_group(found, names, names, kind, within)
 
 
-def adjusted(
-    table: Table, *, metrics: Sequence[str] | None = None, kind: Kind = "spearman"
-) -> Averaged:
+def adjusted_correlations(
+    table: EvaluationTable,
+    *,
+    metrics: Sequence[str] | None = None,
+    kind: CorrelationKind = "spearman",
+) -> AveragedCorrelations:
     """What every metric tells of OOD error that ID error does not.
 
     In each pair OOD error is regressed on ID error, and the metric is correlated with what is left;
-    averaged over pairs as in `averaged`.
+    averaged over pairs as in `average_correlations`.
     """
-    checked(kind)
-    found = pairs(table, metrics_of(table, metrics))
+    check_correlation_kind(kind)
+    found = find_pairs(table, select_metrics(table, metrics))
 
-    def within(pair: Pair) -> Correlations:
+    def within(pair: IdOodPair) -> PairwiseCorrelations:
         left = residuals(pair.values["ID"][:, 0], pair.values["OOD"][:, 0])
-        return correlations(_side_by_side(pair), left[:, None], kind=kind)
+        return pairwise_correlations(_pair_variables(pair), left[:, None], kind=kind)
 
-    return _grouped(found, variables(found.quantities), (RESIDUAL,), kind, within)
+    return _average_by_group(
+        found, variable_names(found.quantities), (RESIDUAL_LABEL,), kind, within
+    )
 
 
-def variables(metrics: Sequence[str]) -> tuple[str, ...]:
+def variable_names(metrics: Sequence[str]) -> tuple[str, ...]:
     """Metrics in all four roles.
 
-    >>> variables(["error"])
+    >>> variable_names(["error"])
     ('ID error', 'ID corrupted error', 'OOD error', 'held-out OOD error')
     """
-    return tuple(f"{role} {metric}" for metric in metrics for role in ROLES)
+    return tuple(f"{role} {metric}" for metric in metrics for role in DOMAIN_ROLES)
 
 
 def residuals(x: Floats, y: Floats) -> Floats:
@@ -159,53 +174,57 @@ def residuals(x: Floats, y: Floats) -> Floats:
     """
     known = np.isfinite(x) & np.isfinite(y)
     left: Floats = np.full(len(y), np.nan)
-    if known.sum() < FEWEST:
+    if known.sum() < MIN_CORRELATION_ROWS:
         return left
     mine, theirs = x[known] - x[known].mean(), y[known] - y[known].mean()
     # Without a spread of x there is no line but the mean.
     square = mine @ mine
-    rest = (theirs - (mine @ theirs / square * mine if square else 0.0)).round(DECIMALS)
+    rest = (theirs - (mine @ theirs / square * mine if square else 0.0)).round(RESIDUAL_DECIMALS)
     if rest.any():
         left[known] = rest
     return left
 
 
-def _side_by_side(pair: Pair) -> Floats:
-    """All metrics in all roles of one pair: (models, variables), in the order of `variables`."""
-    stacked = np.stack([pair.values[role] for role in ROLES], axis=2)
+def _pair_variables(pair: IdOodPair) -> Floats:
+    """All metrics in all roles of one pair: (models, variables), in the order of `variable_names`."""
+    stacked = np.stack([pair.values[role] for role in DOMAIN_ROLES], axis=2)
     return stacked.reshape(len(pair.models), -1)
 
 
-def _grouped(
-    found: Pairs,
+def _average_by_group(
+    domain_pairs: IdOodPairs,
     first: tuple[str, ...],
     second: tuple[str, ...],
-    kind: Kind,
-    within: Callable[[Pair], Correlations],
-) -> Averaged:
-    each = [within(pair) for pair in found.pairs]
+    kind: CorrelationKind,
+    correlate_pair: Callable[[IdOodPair], PairwiseCorrelations],
+) -> AveragedCorrelations:
+    each = [correlate_pair(pair) for pair in domain_pairs.pairs]
     values = np.stack([one.values for one in each])
-    models = np.stack([one.rows for one in each])
-    tasks = np.array([pair.task for pair in found.pairs])
-    shifts = np.array([pair.shift for pair in found.pairs])
+    models = np.stack([one.n_rows for one in each])
+    tasks = np.array([pair.task for pair in domain_pairs.pairs])
+    shifts = np.array([pair.shift for pair in domain_pairs.pairs])
 
-    def over(label: str, chosen: Any) -> Matrix:
-        figures = average(values[chosen], models[chosen], tasks[chosen])
-        return Matrix(label, kind, first, second, *figures)
+    def over(label: str, chosen: Any) -> AveragedCorrelationMatrix:
+        figures = average_over_pairs(values[chosen], models[chosen], tasks[chosen])
+        return AveragedCorrelationMatrix(label, kind, first, second, *figures)
 
-    def by(labels: Any) -> dict[str, Matrix]:
-        names = [] if (labels == UNNAMED).all() else np.unique(labels).tolist()
+    def by(labels: Any) -> dict[str, AveragedCorrelationMatrix]:
+        names = [] if (labels == UNNAMED_LABEL).all() else np.unique(labels).tolist()
         return {name: over(name, labels == name) for name in names}
 
-    return Averaged(over(OVERALL, slice(None)), by(tasks), by(shifts), dict(found.left_out))
+    return AveragedCorrelations(
+        over(OVERALL_LABEL, slice(None)), by(tasks), by(shifts), dict(domain_pairs.left_out)
+    )
 
 
-def average(values: Floats, models: Ints, tasks: Any) -> tuple[Floats, Floats, Ints, Ints, Ints]:
+def average_over_pairs(
+    values: Floats, models: Ints, tasks: Any
+) -> tuple[Floats, Floats, Ints, Ints, Ints]:
     """Mean, sd, answered and unanswered pairs, and models, of (pairs, …) coefficients.
 
     The mean is that of the tasks' means, so that every task with an answer counts the same.
 
-    >>> found = average(np.array([0.0, 0.5, 1.0]), np.array([9, 9, 9]), np.array(["a", "a", "b"]))
+    >>> found = average_over_pairs(np.array([0.0, 0.5, 1.0]), np.array([9, 9, 9]), np.array(["a", "a", "b"]))
     >>> float(found[0])
     0.625
     """

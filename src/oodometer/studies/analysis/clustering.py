@@ -14,29 +14,32 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.core.errors import InputError, NoAnswer
+from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.softmax_kernels import Floats, Ints
-from oodometer.studies.analysis._evaluation_columns import chosen
-from oodometer.studies.analysis.correlation_matrix import FEWEST, correlations
-from oodometer.studies.analysis.evaluation_table import Table
-from oodometer.studies.analysis.rank_correlation import matrix, outside_of_training
+from oodometer.studies.analysis._evaluation_columns import select_measures
+from oodometer.studies.analysis.correlation_matrix import (
+    MIN_CORRELATION_ROWS,
+    pairwise_correlations,
+)
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.rank_correlation import measure_matrix, select_out_of_distribution
 
 # Measures of one group correlate by 0.5 or more in the mean.
-CUT = 0.5
+DEFAULT_CUT_DISTANCE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Distances:
+class MeasureDistances:
     """1 − ρ of measures over the evaluations that both have; why other measures have none."""
 
     names: tuple[str, ...]
     values: Floats
-    rows: Ints
+    n_rows: Ints
     left_out: dict[str, str]
 
 
 @dataclass(frozen=True)
-class Merge:
+class ClusterMerge:
     """Two clusters that become one: a measure by its place, an earlier merge by k + its place."""
 
     first: int
@@ -49,11 +52,11 @@ class Merge:
 class Clustering:
     """Distances, the tree that they make, and the measures in the order of its leaves."""
 
-    distances: Distances
-    merges: tuple[Merge, ...]
+    distances: MeasureDistances
+    merges: tuple[ClusterMerge, ...]
     order: tuple[str, ...]
 
-    def groups(self, cut: float = CUT) -> tuple[tuple[str, ...], ...]:
+    def groups(self, cut: float = DEFAULT_CUT_DISTANCE) -> tuple[tuple[str, ...], ...]:
         """Measures that are joined at a distance of at most `cut`, groups in the leaves' order."""
         if not 0 <= cut <= 2:
             raise InputError(f"A cut is a distance from 0 to 2; got {cut}. 0.5 is usual.")
@@ -65,13 +68,13 @@ class Clustering:
         ordered = [tuple(name for name in self.order if name in some) for some in members.values()]
         return tuple(sorted(ordered, key=lambda group: self.order.index(group[0])))
 
-    def to_dict(self, cut: float = CUT) -> dict[str, Any]:
+    def to_dict(self, cut: float = DEFAULT_CUT_DISTANCE) -> dict[str, Any]:
         """Plain values, for JSON; rows and columns of the matrix are in the leaves' order."""
         place = [self.distances.names.index(name) for name in self.order]
         return {
             "order": list(self.order),
             "distances": self.distances.values[np.ix_(place, place)].tolist(),
-            "rows": self.distances.rows[np.ix_(place, place)].tolist(),
+            "rows": self.distances.n_rows[np.ix_(place, place)].tolist(),
             "measures": list(self.distances.names),
             "merges": [vars(one) for one in self.merges],
             "cut": cut,
@@ -80,17 +83,19 @@ class Clustering:
         }
 
 
-def cluster(table: Table, *, measures: Sequence[str] | None = None) -> Clustering:
+def cluster_measures(
+    table: EvaluationTable, *, measures: Sequence[str] | None = None
+) -> Clustering:
     """The tree of measures by how alike they order the evaluations on other domains.
 
-    >>> table = Table.read({"model": ["l", "m", "n"], "trained_on": ["a"] * 3, "tested_on": ["b"] * 3,
+    >>> table = EvaluationTable.read({"model": ["l", "m", "n"], "trained_on": ["a"] * 3, "tested_on": ["b"] * 3,
     ...                     "accuracy": [0.9, 0.8, 0.7], "x": [1, 2, 3], "y": [3, 2, 1], "z": [4, 5, 6]})
-    >>> sorted(sorted(group) for group in cluster(table).groups())
+    >>> sorted(sorted(group) for group in cluster_measures(table).groups())
     [['x', 'z'], ['y']]
     """
-    found = distances(table, measures=measures)
+    found = measure_distances(table, measures=measures)
     if len(found.names) < 2:
-        raise NoAnswer(
+        raise NotApplicable(
             f"fewer than two measures can be compared: {', '.join(found.names) or 'none'}; "
             + "; ".join(f"{name}: {why}" for name, why in found.left_out.items())
         )
@@ -99,39 +104,43 @@ def cluster(table: Table, *, measures: Sequence[str] | None = None) -> Clusterin
 
     # scipy's optimal_ordering is at times worse than none, so it is not asked for.
     tree = linkage(squareform(found.values), method="average")
-    merges = tuple(Merge(int(a), int(b), float(height), int(n)) for a, b, height, n in tree)
+    merges = tuple(ClusterMerge(int(a), int(b), float(height), int(n)) for a, b, height, n in tree)
     return Clustering(found, merges, tuple(found.names[j] for j in leaves_list(tree)))
 
 
-def distances(table: Table, *, measures: Sequence[str] | None = None) -> Distances:
+def measure_distances(
+    table: EvaluationTable, *, measures: Sequence[str] | None = None
+) -> MeasureDistances:
     """1 − ρ (Spearman) between measures, over the evaluations that both have an answer for.
 
     A measure that is constant or has too few answers is left out; so is, one by one, the measure
     that can't be compared with the most others.
     """
-    outside = outside_of_training(table)
-    names = list(chosen(list(table.measures), measures))
-    found = correlations(matrix(outside, names))
-    kept, left_out = _comparable(names, found.values, found.rows)
+    outside = select_out_of_distribution(table)
+    names = list(select_measures(list(table.measures), measures))
+    found = pairwise_correlations(measure_matrix(outside, names))
+    kept, left_out = _drop_incomparable(names, found.values, found.n_rows)
     cells = np.ix_(kept, kept)
     values = np.clip(1.0 - found.values[cells], 0.0, 2.0)
     np.fill_diagonal(values, 0.0)
-    return Distances(
+    return MeasureDistances(
         tuple(names[j] for j in kept),
         (values + values.T) / 2,
-        found.rows[cells],
+        found.n_rows[cells],
         left_out,
     )
 
 
-def _comparable(
+def _drop_incomparable(
     names: Sequence[str], values: Floats, rows: Ints
 ) -> tuple[list[int], dict[str, str]]:
     """The places of measures of which every pair has a ρ; why the others are left out."""
     left_out = {}
     for name, answers, alone in zip(names, np.diag(rows), np.diag(values), strict=True):
-        if answers < FEWEST:
-            left_out[name] = f"{answers} evaluations have an answer, and {FEWEST} are needed"
+        if answers < MIN_CORRELATION_ROWS:
+            left_out[name] = (
+                f"{answers} evaluations have an answer, and {MIN_CORRELATION_ROWS} are needed"
+            )
         elif np.isnan(alone):
             left_out[name] = f"it is the same for all {answers} evaluations"
     kept = [j for j, name in enumerate(names) if name not in left_out]

@@ -14,17 +14,17 @@ import numpy as np
 from oodometer.core.errors import UnknownName
 from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.core.stats import Line, repeated_median_line
-from oodometer.studies.analysis._least_squares import determination
-from oodometer.studies.analysis.evaluation_table import Table
-from oodometer.studies.analysis.measure_noise import but_for_seeds
-from oodometer.studies.analysis.rank_correlation import outside_of_training
+from oodometer.studies.analysis._least_squares import r_squared
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.measure_noise import group_ignoring_seed
+from oodometer.studies.analysis.rank_correlation import select_out_of_distribution
 
 # The line compares every point with every other; beyond so many, evenly ranked ones stand for all.
-POINTS = 2000
+MAX_LINE_POINTS = 2000
 
 
 @dataclass(frozen=True)
-class Point:
+class AccuracyPoint:
     """One target: true and estimated accuracy, and of how many evaluations they are the mean."""
 
     architecture: str
@@ -36,7 +36,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class AgainstTruth:
+class TruthComparison:
     """Points, and how far they are from y = x.
 
     `mae` and `bias` (mean of estimated less true) are in points; `r2` is that of the estimates as
@@ -45,7 +45,7 @@ class AgainstTruth:
     """
 
     estimator: str
-    points: tuple[Point, ...]
+    points: tuple[AccuracyPoint, ...]
     mae: float | None
     bias: float | None
     r2: float | None
@@ -62,41 +62,41 @@ class AgainstTruth:
         return {**vars(self), "line": line, "points": [dict(vars(one)) for one in self.points]}
 
 
-def against_truth(table: Table, estimator: str) -> AgainstTruth:
+def compare_with_truth(table: EvaluationTable, estimator: str) -> TruthComparison:
     """The estimates of one measure beside the accuracies on domains not trained on.
 
-    >>> table = Table.read({"model": ["m", "n"], "trained_on": ["a", "a"], "tested_on": ["b", "b"],
+    >>> table = EvaluationTable.read({"model": ["m", "n"], "trained_on": ["a", "a"], "tested_on": ["b", "b"],
     ...                     "accuracy": [0.75, 0.5], "doc": [0.5, 0.625]})
-    >>> found = against_truth(table, "doc")
+    >>> found = compare_with_truth(table, "doc")
     >>> found.mae, found.bias, found.r2
     (18.75, -6.25, -1.5)
     """
     if estimator not in table.measures:
         raise UnknownName("measure", estimator, table.measures)
-    outside = outside_of_training(table)
-    known = outside.rows(np.isfinite(outside.measures[estimator]))
-    points = tuple(_point(known, estimator, rows) for rows in but_for_seeds(known))
+    outside = select_out_of_distribution(table)
+    known = outside.select_rows(np.isfinite(outside.measures[estimator]))
+    points = tuple(_mean_point(known, estimator, rows) for rows in group_ignoring_seed(known))
     true, estimated = (
         np.array([getattr(one, side) for one in points]) for side in ("true", "estimated")
     )
     lacking = len(outside) - len(known)
     if not points:
-        return AgainstTruth(estimator, points, None, None, None, None, lacking)
+        return TruthComparison(estimator, points, None, None, None, None, lacking)
     off = estimated - true
-    return AgainstTruth(
+    return TruthComparison(
         estimator,
         points,
         mae=float(100.0 * np.abs(off).mean()),
         bias=float(100.0 * off.mean()),
-        r2=determination(estimated, true),
-        line=_line(true, estimated),
+        r2=r_squared(estimated, true),
+        line=_fit_line(true, estimated),
         lacking=lacking,
     )
 
 
-def _point(table: Table, estimator: str, rows: Ints) -> Point:
+def _mean_point(table: EvaluationTable, estimator: str, rows: Ints) -> AccuracyPoint:
     first = rows[0]
-    return Point(
+    return AccuracyPoint(
         table.architectures[table.architecture[first]],
         table.training(table.trained_on[first]),
         table.domains[table.tested_on[first]],
@@ -106,9 +106,11 @@ def _point(table: Table, estimator: str, rows: Ints) -> Point:
     )
 
 
-def _line(true: Floats, estimated: Floats) -> Line | None:
+def _fit_line(true: Floats, estimated: Floats) -> Line | None:
     order = np.argsort(true, kind="stable")
-    kept = order[np.linspace(0, len(order) - 1, min(len(order), POINTS)).round().astype(np.int64)]
+    kept = order[
+        np.linspace(0, len(order) - 1, min(len(order), MAX_LINE_POINTS)).round().astype(np.int64)
+    ]
     if len(np.unique(true[kept])) < 3:
         return None
     return repeated_median_line(true[kept], estimated[kept])

@@ -30,20 +30,20 @@ from oodometer.core.softmax_kernels import Bools, Floats, Ints
 from oodometer.studies.analysis import _evaluation_columns
 
 # The name of the architecture where the table has none.
-ONE_ARCHITECTURE = "all"
+DEFAULT_ARCHITECTURE = "all"
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class EvaluationTable:
     """Evaluations: a row is one model tested on one domain.
 
     Names are sorted, and the integer columns are places in them. Accuracies are fractions, NaN
     where unknown; measures are NaN where there was no answer. `columns` has what else stands in
     the table, as text; `left_out` how many rows were not taken, by the reason.
 
-    >>> table = Table.read({"model": ["m", "m"], "trained_on": ["a", "a"], "tested_on": ["a", "b"],
+    >>> table = EvaluationTable.read({"model": ["m", "m"], "trained_on": ["a", "a"], "tested_on": ["a", "b"],
     ...                     "accuracy": [0.9, 0.7], "ni": [0.8, 0.6]})
-    >>> table.domains, table.own.tolist(), table.measures["ni"].tolist()
+    >>> table.domains, table.in_distribution.tolist(), table.measures["ni"].tolist()
     (('a', 'b'), [True, False], [0.8, 0.6])
     """
 
@@ -64,23 +64,23 @@ class Table:
         return len(self.model)
 
     @property
-    def own(self) -> Bools:
+    def in_distribution(self) -> Bools:
         """Rows tested on a domain that the model was trained on."""
-        return self.includes[self.trained_on, self.tested_on]
+        return self.domain_in_training[self.trained_on, self.tested_on]
 
     @property
-    def includes(self) -> Bools:
+    def domain_in_training(self) -> Bools:
         """Which training sets have which domains: (trainings, domains)."""
         rows = [[name in training for name in self.domains] for training in self.trainings]
         return np.array(rows, dtype=np.bool_).reshape(len(self.trainings), len(self.domains))
 
     def training(self, code: int) -> str:
         """A training set as files have it: its domains, joined."""
-        return _evaluation_columns.AND.join(self.trainings[code])
+        return _evaluation_columns.DOMAIN_SEPARATOR.join(self.trainings[code])
 
-    def rows(self, keep: Bools | Ints) -> Table:
+    def select_rows(self, mask_or_indices: Bools | Ints) -> EvaluationTable:
         """Some of its rows, by marks or places; codes and names as they are."""
-        marks = np.asarray(keep)
+        marks = np.asarray(mask_or_indices)
         place = np.flatnonzero(marks) if marks.dtype == np.bool_ else marks.astype(np.int64)
         return replace(
             self,
@@ -94,7 +94,7 @@ class Table:
         )
 
     @classmethod
-    def read(cls, thing: Any, *, measures: Sequence[str] | None = None) -> Table:
+    def read(cls, data: Any, *, measures: Sequence[str] | None = None) -> EvaluationTable:
         """The table of a file (.parquet, .csv, .csv.gz, .arrow, .feather), a frame or a mapping.
 
         `measures` names the columns (or, in a long table, the measures) to take; () for accuracies
@@ -104,48 +104,54 @@ class Table:
             raise InputError(
                 f"measures must be a list of names; got {measures!r}. Give [{measures!r}]."
             )
-        path = Path(thing) if isinstance(thing, str | Path) else None
+        path = Path(data) if isinstance(data, str | Path) else None
         try:
-            return _read(_evaluation_columns.opened(thing), measures)
+            return _from_frame(_evaluation_columns.as_arrow_table(data), measures)
         except InputError as error:
             if path is None or str(error).startswith((path.name, "There is no file")):
                 raise
             raise InputError(f"{path.name}: {error}") from error
 
 
-def _read(frame: Any, wanted: Sequence[str] | None) -> Table:
+def _from_frame(frame: Any, requested_measures: Sequence[str] | None) -> EvaluationTable:
     # pandas writes row names under an empty name into CSV.
     frame = frame.drop_columns([""]) if "" in frame.column_names else frame
-    _evaluation_columns.need(frame)
-    frame = _evaluation_columns.replicates_apart(frame)
-    table = _evaluations(frame, _evaluation_columns.columns(frame, wanted))
-    _one_of_each_model(table)
-    long = set(_evaluation_columns.LONG) <= set(frame.column_names)
-    return _converged((_from_long if long else _from_wide)(table, frame, wanted))
-
-
-def _evaluations(frame: Any, columns: Mapping[str, tuple[str, ...]]) -> Table:
-    """The table without measures, a row for every row of the frame."""
-    models, model = _evaluation_columns.codes(frames.texts(frame, "model"))
-    named = "architecture" in frame.column_names
-    kinds = frames.texts(frame, "architecture") if named else [ONE_ARCHITECTURE] * len(model)
-    architectures, architecture = _evaluation_columns.codes(kinds)
-    trainings, trained_on = _evaluation_columns.trainings(
-        *_evaluation_columns.codes(frames.texts(frame, "trained_on"))
+    _evaluation_columns.check_required_columns(frame)
+    frame = _evaluation_columns.rename_replicates(frame)
+    table = _table_without_measures(
+        frame, _evaluation_columns.read_text_columns(frame, requested_measures)
     )
-    tests = frames.texts(frame, "tested_on")
+    _check_models_consistent(table)
+    long = set(_evaluation_columns.LONG_COLUMNS) <= set(frame.column_names)
+    return _drop_unconverged((_from_long if long else _from_wide)(table, frame, requested_measures))
+
+
+def _table_without_measures(frame: Any, columns: Mapping[str, tuple[str, ...]]) -> EvaluationTable:
+    """The table without measures, a row for every row of the frame."""
+    models, model = _evaluation_columns.encode_names(frames.read_texts(frame, "model"))
+    named = "architecture" in frame.column_names
+    kinds = (
+        frames.read_texts(frame, "architecture") if named else [DEFAULT_ARCHITECTURE] * len(model)
+    )
+    architectures, architecture = _evaluation_columns.encode_names(kinds)
+    trainings, trained_on = _evaluation_columns.parse_training_sets(
+        *_evaluation_columns.encode_names(frames.read_texts(frame, "trained_on"))
+    )
+    tests = frames.read_texts(frame, "tested_on")
     domains = tuple(sorted({*tests, *(name for training in trainings for name in training)}))
-    _, places = _evaluation_columns.codes([*domains, *tests])
-    return Table(
+    _, places = _evaluation_columns.encode_names([*domains, *tests])
+    return EvaluationTable(
         models, architectures, domains, model, architecture, trained_on, trainings,
-        places[len(domains) :], _evaluation_columns.accuracies(frame), {}, columns,
+        places[len(domains) :], _evaluation_columns.read_accuracies(frame), {}, columns,
     )  # fmt: skip
 
 
-def _converged(table: Table) -> Table:
+def _drop_unconverged(table: EvaluationTable) -> EvaluationTable:
     """The rows of models that converged, or of which that is unknown."""
     said = table.columns.get("converged", ())
-    lost = np.array([cell.lower() in _evaluation_columns.DENIALS for cell in said], dtype=np.bool_)
+    lost = np.array(
+        [cell.lower() in _evaluation_columns.FALSE_TEXTS for cell in said], dtype=np.bool_
+    )
     if not lost.any():
         return table
     if lost.all():
@@ -153,10 +159,10 @@ def _converged(table: Table) -> Table:
             f"No row is left: converged is false in all {len(lost)}. Give models that converged, or "
             "leave the column out."
         )
-    return replace(table.rows(~lost), left_out={"not converged": int(lost.sum())})
+    return replace(table.select_rows(~lost), left_out={"not converged": int(lost.sum())})
 
 
-def _one_of_each_model(table: Table) -> None:
+def _check_models_consistent(table: EvaluationTable) -> None:
     """A model is of one architecture and trained once; two of one name can't be told apart."""
     first = np.zeros(len(table.models), dtype=np.int64)
     first[table.model[::-1]] = np.arange(len(table))[::-1]
@@ -173,52 +179,59 @@ def _one_of_each_model(table: Table) -> None:
             )
 
 
-def _from_wide(table: Table, frame: Any, wanted: Sequence[str] | None) -> Table:
-    twice = _second(table.model * len(table.domains) + table.tested_on)
+def _from_wide(
+    table: EvaluationTable, frame: Any, requested_measures: Sequence[str] | None
+) -> EvaluationTable:
+    twice = _find_duplicate(table.model * len(table.domains) + table.tested_on)
     if twice is not None:
-        raise _duplicated(table, *twice)
-    taken = {*_evaluation_columns.NEEDED, "architecture", *table.columns}
+        raise _duplicate_error(table, *twice)
+    taken = {*_evaluation_columns.REQUIRED_COLUMNS, "architecture", *table.columns}
     there = [
         name
         for name in frame.column_names
-        if name not in taken and not _evaluation_columns.is_other(name)
+        if name not in taken and not _evaluation_columns.is_non_measure(name)
     ]
-    if wanted is None:
+    if requested_measures is None:
         for name in table.columns:
-            _evaluation_columns.is_not_mixed(name, table.columns[name])
-    names = _evaluation_columns.chosen(there, wanted)
+            _evaluation_columns.check_not_mixed(name, table.columns[name])
+    names = _evaluation_columns.select_measures(there, requested_measures)
     return replace(
         table,
         measures={
-            n: _evaluation_columns.answers(frames.numbers_with_gaps(frame, n)) for n in names
+            n: _evaluation_columns.infinite_to_nan(frames.read_nullable_floats(frame, n))
+            for n in names
         },
     )
 
 
-def _from_long(table: Table, frame: Any, wanted: Sequence[str] | None) -> Table:
-    names, measure = _evaluation_columns.codes(frames.texts(frame, "measure"))
-    twice = _second((table.model * len(table.domains) + table.tested_on) * len(names) + measure)
+def _from_long(
+    table: EvaluationTable, frame: Any, requested_measures: Sequence[str] | None
+) -> EvaluationTable:
+    names, measure = _evaluation_columns.encode_names(frames.read_texts(frame, "measure"))
+    twice = _find_duplicate(
+        (table.model * len(table.domains) + table.tested_on) * len(names) + measure
+    )
     if twice is not None:
-        raise _duplicated(table, *twice, of=f" of {names[measure[twice[0]]]!r}")
-    values = _evaluation_columns.answers(frames.numbers_with_gaps(frame, "value"))
+        raise _duplicate_error(table, *twice, measure_text=f" of {names[measure[twice[0]]]!r}")
+    values = _evaluation_columns.infinite_to_nan(frames.read_nullable_floats(frame, "value"))
     keys = table.model * len(table.domains) + table.tested_on
     _, first, evaluation = np.unique(keys, return_index=True, return_inverse=True)
-    accuracy = _agreed(table, evaluation, len(first))
+    accuracy = _consistent_accuracies(table, evaluation, len(first))
     measures = {}
-    place = dict(zip(names, _by_code(measure), strict=True))
-    for name in _evaluation_columns.chosen(names, wanted):
+    place = dict(zip(names, _rows_by_code(measure), strict=True))
+    for name in _evaluation_columns.select_measures(names, requested_measures):
         measures[name] = np.full(len(first), np.nan)
         measures[name][evaluation[place[name]]] = values[place[name]]
-    return replace(table.rows(first), accuracy=accuracy, measures=measures)
+    return replace(table.select_rows(first), accuracy=accuracy, measures=measures)
 
 
-def _by_code(codes: Ints) -> list[Ints]:
+def _rows_by_code(codes: Ints) -> list[Ints]:
     """The rows of every code 0, 1, …, of which each has some."""
     order = np.argsort(codes, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
 
 
-def _agreed(table: Table, evaluation: Ints, count: int) -> Floats:
+def _consistent_accuracies(table: EvaluationTable, evaluation: Ints, count: int) -> Floats:
     """The accuracy of every evaluation, which those of its rows that have one agree in."""
     known = np.flatnonzero(~np.isnan(table.accuracy))
     accuracy: Floats = np.full(count, np.nan)
@@ -227,25 +240,27 @@ def _agreed(table: Table, evaluation: Ints, count: int) -> Floats:
     if off.size:
         row, other = table.accuracy[off[0]], accuracy[evaluation[off[0]]]
         raise InputError(
-            f"The accuracy of {_evaluation(table, off[0])} is {row:g} in one row and {other:g} in "
+            f"The accuracy of {_evaluation_text(table, off[0])} is {row:g} in one row and {other:g} in "
             "another. Rows of one evaluation must agree: correct one."
         )
     return accuracy
 
 
-def _second(keys: Ints) -> tuple[int, int] | None:
+def _find_duplicate(keys: Ints) -> tuple[int, int] | None:
     """The first row whose key stood before, and where."""
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     again = np.flatnonzero(first[inverse] != np.arange(len(keys)))
     return (int(again[0]), int(first[inverse[again[0]]])) if again.size else None
 
 
-def _duplicated(table: Table, row: int, before: int, of: str = "") -> InputError:
+def _duplicate_error(
+    table: EvaluationTable, row: int, first_row: int, measure_text: str = ""
+) -> InputError:
     return InputError(
-        f"{_evaluation(table, row)} stands twice{of}, in rows {before} and {row}. One must go, or "
+        f"{_evaluation_text(table, row)} stands twice{measure_text}, in rows {first_row} and {row}. One must go, or "
         "the models need names of their own."
     )
 
 
-def _evaluation(table: Table, row: int) -> str:
+def _evaluation_text(table: EvaluationTable, row: int) -> str:
     return f"{table.models[table.model[row]]!r} on {table.domains[table.tested_on[row]]!r}"

@@ -17,36 +17,36 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.core.errors import InputError, NoAnswer, UnknownName
+from oodometer.core.errors import InputError, NotApplicable, UnknownName
 from oodometer.core.softmax_kernels import Bools, Floats
-from oodometer.studies.analysis.correlation_matrix import FEWEST
-from oodometer.studies.analysis.evaluation_table import Table
-from oodometer.studies.analysis.id_ood_pairs import by_model, metrics_of
+from oodometer.studies.analysis.correlation_matrix import MIN_CORRELATION_ROWS
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.id_ood_pairs import model_means_by_role, select_metrics
 
 # A factor that explains less than one column of its own is not kept.
-KEPT = 1.0
+MIN_EIGENVALUE = 1.0
 # Sums of rounding errors may put an eigenvalue of 1 so far below it.
-ROUNDING = 1e-9
+EIGENVALUE_TOLERANCE = 1e-9
 # Relative to the size of the criterion in its plane: a plane in which it varies less is flat, and a
 # turn that gains less is lost in rounding.
-FLAT, GAIN = 1e-12, 2.0**-52
+MIN_CRITERION_VARIATION, MIN_ROTATION_GAIN = 1e-12, 2.0**-52
 # Some tens do. With as many factors as columns an optimum can be so flat that it takes thousands.
-SWEEPS = 100_000
-NLL = "nll"
+MAX_SWEEPS = 100_000
+NLL_MEASURE = "nll"
 
 
 @dataclass(frozen=True, eq=False)
-class Factors:
+class FactorAnalysis:
     """Eigenvalues in falling order (the scree), and loadings of columns on the kept factors.
 
     `rotations` has the loadings after each rotation, `loadings` those before any: (columns,
     factors), factors in falling order of what they explain, the largest loading of each positive.
-    `rows` were used, `left_out` had gaps; columns without any value are named in `empty`.
+    `n_rows` were used, `left_out` had gaps; columns without any value are named in `empty_columns`.
     """
 
     names: tuple[str, ...]
-    empty: tuple[str, ...]
-    rows: int
+    empty_columns: tuple[str, ...]
+    n_rows: int
     left_out: int
     eigenvalues: Floats
     loadings: Floats
@@ -57,7 +57,7 @@ class Factors:
         """The share of every column's variance that the kept factors explain; no rotation moves it."""
         return np.asarray((self.loadings**2).sum(axis=1))
 
-    def shares(self, rotation: str | None = None) -> Floats:
+    def explained_variance_ratio(self, rotation: str | None = None) -> Floats:
         """The share of all variance that each factor explains, before or after a rotation."""
         if rotation is not None and rotation not in self.rotations:
             raise UnknownName("rotation", rotation, self.rotations)
@@ -69,8 +69,8 @@ class Factors:
         tables = {"none": self.loadings, **self.rotations}
         return {
             "names": list(self.names),
-            "empty": list(self.empty),
-            "rows": self.rows,
+            "empty": list(self.empty_columns),
+            "rows": self.n_rows,
             "left_out": self.left_out,
             "eigenvalues": self.eigenvalues.tolist(),
             "communalities": self.communalities.tolist(),
@@ -79,7 +79,7 @@ class Factors:
         }
 
 
-def factor_analysis(values: Floats, names: Sequence[str]) -> Factors:
+def factor_analysis(values: Floats, names: Sequence[str]) -> FactorAnalysis:
     """Factors of a table of rows × named columns.
 
     Columns without any value are left out, then rows with gaps.
@@ -100,43 +100,45 @@ def factor_analysis(values: Floats, names: Sequence[str]) -> Factors:
     used = [name for name, has in zip(names, there, strict=True) if has]
     empty = tuple(name for name, has in zip(names, there, strict=True) if not has)
     whole = values[known[:, there].all(axis=1)][:, there]
-    _can_be_standardised(whole, used, known[:, there])
-    eigenvalues, loadings = _extracted(whole)
+    _check_standardizable(whole, used, known[:, there])
+    eigenvalues, loadings = _extract_factors(whole)
     gammas = {"varimax": 1.0, "quartimax": 0.0, "equamax": loadings.shape[1] / 2}
-    return Factors(
+    return FactorAnalysis(
         tuple(used), empty, len(whole), len(values) - len(whole), eigenvalues, loadings,
         {name: orthomax(loadings, gamma) for name, gamma in gammas.items()},
     )  # fmt: skip
 
 
-def table_factors(table: Table, *, metrics: Sequence[str] | None = None) -> Factors:
+def table_factor_analysis(
+    table: EvaluationTable, *, metrics: Sequence[str] | None = None
+) -> FactorAnalysis:
     """Factors of the models of a table: error and metrics, each ID, ID corrupted and mean OOD.
 
     `metrics` names measures of the table, None for all. The log-likelihood `nll` is capped.
     """
-    chosen = metrics_of(table, metrics)
-    if NLL in chosen:
-        chosen[NLL] = capped(chosen[NLL])
-    roles = by_model(table, chosen)
+    chosen = select_metrics(table, metrics)
+    if NLL_MEASURE in chosen:
+        chosen[NLL_MEASURE] = cap_nll(chosen[NLL_MEASURE])
+    roles = model_means_by_role(table, chosen)
     names = [f"{role} {name}" for role in roles for name in chosen]
     return factor_analysis(np.concatenate(list(roles.values()), axis=1), names)
 
 
-def capped(nll: Floats) -> Floats:
+def cap_nll(nll: Floats) -> Floats:
     """10 · (1 − exp(−x / 10)): as it was where it is small, and never above 10.
 
-    >>> capped(np.array([0.0, 0.1, 1e10])).round(3).tolist()
+    >>> cap_nll(np.array([0.0, 0.1, 1e10])).round(3).tolist()
     [0.0, 0.1, 10.0]
     """
     return np.asarray(-10.0 * np.expm1(-np.asarray(nll) / 10.0))
 
 
-def _can_be_standardised(whole: Floats, names: Sequence[str], known: Bools) -> None:
-    if not names or len(whole) < FEWEST:
+def _check_standardizable(whole: Floats, names: Sequence[str], known: Bools) -> None:
+    if not names or len(whole) < MIN_CORRELATION_ROWS:
         gaps = (~known).sum(axis=0)
         worst = f"; {names[gaps.argmax()]!r} lacks {gaps.max()}" if gaps.any() else ""
-        raise NoAnswer(
-            f"factors need columns with at least {FEWEST} rows without gaps; there are "
+        raise NotApplicable(
+            f"factors need columns with at least {MIN_CORRELATION_ROWS} rows without gaps; there are "
             f"{len(whole) if names else 0} of {len(known)}{worst}. Leave such columns out"
         )
     constant = [name for name, one in zip(names, whole.T, strict=True) if one.max() == one.min()]
@@ -147,13 +149,13 @@ def _can_be_standardised(whole: Floats, names: Sequence[str], known: Bools) -> N
         )
 
 
-def _extracted(whole: Floats) -> tuple[Floats, Floats]:
+def _extract_factors(whole: Floats) -> tuple[Floats, Floats]:
     """All eigenvalues, falling, and loadings on the factors that are kept."""
     columns = whole.shape[1]
     eigenvalues, vectors = np.linalg.eigh(np.corrcoef(whole, rowvar=False).reshape(columns, -1))
     eigenvalues, vectors = np.maximum(eigenvalues[::-1], 0.0), vectors[:, ::-1]
-    kept = eigenvalues >= KEPT - ROUNDING
-    return eigenvalues, _in_order(vectors[:, kept] * np.sqrt(eigenvalues[kept]))
+    kept = eigenvalues >= MIN_EIGENVALUE - EIGENVALUE_TOLERANCE
+    return eigenvalues, _sort_factors(vectors[:, kept] * np.sqrt(eigenvalues[kept]))
 
 
 def orthomax(loadings: Floats, gamma: float) -> Floats:
@@ -167,7 +169,7 @@ def orthomax(loadings: Floats, gamma: float) -> Floats:
     [[1.0, 0.0], [0.0, 1.0]]
     """
     turned = np.array(loadings, dtype=np.float64)
-    for _ in range(SWEEPS):
+    for _ in range(MAX_SWEEPS):
         settled = True
         for i, j in itertools.combinations(range(turned.shape[1]), 2):
             angle = _best_angle(turned[:, i], turned[:, j], gamma)
@@ -176,8 +178,8 @@ def orthomax(loadings: Floats, gamma: float) -> Floats:
                 turned[:, [i, j]] = turned[:, [i, j]] @ np.array([[c, -s], [s, c]])
                 settled = False
         if settled:
-            return _in_order(turned)
-    raise NoAnswer(f"the rotation with γ = {gamma:g} does not settle in {SWEEPS} sweeps")
+            return _sort_factors(turned)
+    raise NotApplicable(f"the rotation with γ = {gamma:g} does not settle in {MAX_SWEEPS} sweeps")
 
 
 def _best_angle(x: Floats, y: Floats, gamma: float) -> float:
@@ -187,11 +189,14 @@ def _best_angle(x: Floats, y: Floats, gamma: float) -> float:
     cosine = u @ u - v @ v - gamma * (u.sum() ** 2 - v.sum() ** 2) / len(x)
     angle = math.atan2(sine, cosine) / 4
     varies, size = math.hypot(sine, cosine), u @ u + v @ v
-    gains = varies > FLAT * size and varies * math.sin(2 * angle) ** 2 > GAIN * size
+    gains = (
+        varies > MIN_CRITERION_VARIATION * size
+        and varies * math.sin(2 * angle) ** 2 > MIN_ROTATION_GAIN * size
+    )
     return angle if gains else 0.0
 
 
-def _in_order(loadings: Floats) -> Floats:
+def _sort_factors(loadings: Floats) -> Floats:
     """Factors by what they explain, each with the sign that makes its largest loading positive."""
     ordered = loadings[:, np.argsort(-(loadings**2).sum(axis=0), kind="stable")]
     largest = np.take_along_axis(ordered, np.abs(ordered).argmax(axis=0)[None], axis=0)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from oodometer.core.softmax_kernels import Bools, Floats, Ints
-from oodometer.studies.analysis.evaluation_table import Table
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
 # Why a group has no answer; 0 is that it has one.
-REASONS = (
+MISSING_REASONS = (
     "",
     "no answers",
     "fewer than two answers",
@@ -22,16 +22,24 @@ REASONS = (
     "fewer than two models to fit the line to",
     "all values equal where the line is fitted",
 )
-ANSWERED, NONE, FEW, SAME_ACCURACY, SAME_MEASURE, NO_POOL, FLAT_POOL = range(len(REASONS))
+(
+    HAS_VALUE,
+    NO_VALUES,
+    TOO_FEW_VALUES,
+    CONSTANT_ACCURACY,
+    CONSTANT_MEASURE,
+    TOO_FEW_TO_FIT,
+    CONSTANT_FIT_VALUES,
+) = range(len(MISSING_REASONS))
 
 
 @dataclass(frozen=True, eq=False)
-class Groups:
+class RowGroups:
     """Rows by group: `rows` in the order of their `group`, which share what `keys` says of each.
 
-    >>> table = Table.read({"model": ["m", "n", "m"], "trained_on": ["a"] * 3,
+    >>> table = EvaluationTable.read({"model": ["m", "n", "m"], "trained_on": ["a"] * 3,
     ...                     "tested_on": ["b", "b", "c"], "accuracy": [0.9, 0.7, 0.8]}, measures=())
-    >>> found = Groups.of(table, ("tested_on",), np.ones(3, dtype=np.bool_))
+    >>> found = RowGroups.from_columns(table, ("tested_on",), np.ones(3, dtype=np.bool_))
     >>> found.rows.tolist(), found.group.tolist(), [table.domains[j] for j in found.keys["tested_on"]]
     ([0, 1, 2], [0, 0, 1], ['b', 'c'])
     """
@@ -41,15 +49,17 @@ class Groups:
     keys: Mapping[str, Ints]
 
     @classmethod
-    def of(cls, table: Table, by: Sequence[str], where: Bools) -> Groups:
+    def from_columns(
+        cls, table: EvaluationTable, key_columns: Sequence[str], mask: Bools
+    ) -> RowGroups:
         """The marked rows of a table by some of its integer columns."""
-        rows = np.flatnonzero(where)
-        columns = np.stack([getattr(table, name)[rows] for name in by])
+        rows = np.flatnonzero(mask)
+        columns = np.stack([getattr(table, name)[rows] for name in key_columns])
         order = np.lexsort(columns[::-1])
         columns = columns[:, order]
         fresh = np.ones(len(rows), dtype=np.bool_)
         fresh[1:] = (columns[:, 1:] != columns[:, :-1]).any(axis=0)
-        keys = dict(zip(by, columns[:, fresh], strict=True))
+        keys = dict(zip(key_columns, columns[:, fresh], strict=True))
         return cls(rows[order], np.cumsum(fresh) - 1, keys)
 
     def __len__(self) -> int:
@@ -62,7 +72,7 @@ class Groups:
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class GroupedScores:
     """One statistic of every measure (first axis) in every group (second).
 
     `n` is how many rows had an answer, `values` is NaN where the group has none, and `reasons` are
@@ -71,15 +81,18 @@ class Scores:
 
     statistic: str
     measures: tuple[str, ...]
-    groups: Groups
+    groups: RowGroups
     n: Ints
     values: Floats
     reasons: Ints
     rules: tuple[str, ...] = ()
 
-    def rows(self, table: Table) -> Iterator[dict[str, Any]]:
+    def rows(self, table: EvaluationTable) -> Iterator[dict[str, Any]]:
         """A row for every measure and group, by names; what the group is not of is None."""
-        named = [dict.fromkeys(NAMES) | self._names(table, g) for g in range(len(self.groups))]
+        named = [
+            dict.fromkeys(NAME_LOOKUPS) | self._group_names(table, g)
+            for g in range(len(self.groups))
+        ]
         for j, measure in enumerate(self.measures):
             for g, names in enumerate(named):
                 value = float(self.values[j, g])
@@ -89,29 +102,32 @@ class Scores:
                     **names,
                     "n": int(self.n[j, g]),
                     "value": None if np.isnan(value) else value,
-                    "reason": REASONS[self.reasons[j, g]] or None,
+                    "reason": MISSING_REASONS[self.reasons[j, g]] or None,
                     "rule": self.rules[g] if self.rules else None,
                 }
 
-    def _names(self, table: Table, group: int) -> dict[str, str]:
-        return {name: NAMES[name](table, codes[group]) for name, codes in self.groups.keys.items()}
+    def _group_names(self, table: EvaluationTable, group: int) -> dict[str, str]:
+        return {
+            name: NAME_LOOKUPS[name](table, codes[group])
+            for name, codes in self.groups.keys.items()
+        }
 
-    def summary(self, measure: int, where: Bools) -> Summary:
+    def summary(self, measure_index: int, mask: Bools) -> ScoreSummary:
         """What the marked groups of a measure sum to."""
-        values, reasons = self.values[measure, where], self.reasons[measure, where]
-        answers = values[reasons == ANSWERED]
-        left_out = Counter(REASONS[reason] for reason in reasons if reason != ANSWERED)
-        rules = Counter(rule for rule, mine in zip(self.rules, where, strict=False) if mine)
-        return Summary(
+        values, reasons = self.values[measure_index, mask], self.reasons[measure_index, mask]
+        answers = values[reasons == HAS_VALUE]
+        left_out = Counter(MISSING_REASONS[reason] for reason in reasons if reason != HAS_VALUE)
+        rules = Counter(rule for rule, mine in zip(self.rules, mask, strict=False) if mine)
+        return ScoreSummary(
             mean=float(answers.mean()) if len(answers) else None,
             sd=float(answers.std()) if len(answers) > 1 else None,
             groups=len(answers),
             left_out=dict(sorted(left_out.items())),
-            rule=_together(rules),
+            rule=_join_rules(rules),
         )
 
 
-NAMES: dict[str, Any] = {
+NAME_LOOKUPS: dict[str, Any] = {
     "architecture": lambda table, code: table.architectures[code],
     "trained_on": lambda table, code: table.training(code),
     "tested_on": lambda table, code: table.domains[code],
@@ -120,7 +136,7 @@ NAMES: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Summary:
+class ScoreSummary:
     """The mean of a statistic over groups, their standard deviation, and what was left out.
 
     The deviation is that of these groups and no more (divided by their number), as NI Table 28 is;
@@ -134,7 +150,7 @@ class Summary:
     rule: str
 
 
-def _together(rules: Counter[str]) -> str:
+def _join_rules(rules: Counter[str]) -> str:
     """One rule by its name, several with how many groups each has."""
     if len(rules) < 2:
         return "".join(rules)

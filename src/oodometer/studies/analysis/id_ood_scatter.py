@@ -14,13 +14,13 @@ import numpy as np
 
 from oodometer.core.errors import InputError
 from oodometer.core.softmax_kernels import Floats
-from oodometer.studies.analysis.evaluation_table import Table
-from oodometer.studies.analysis.id_ood_pairs import Pair, pairs
-from oodometer.studies.analysis.scatter_patterns import Pattern, told
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.id_ood_pairs import IdOodPair, find_pairs
+from oodometer.studies.analysis.scatter_patterns import ScatterPattern, classify_pattern
 
 
 @dataclass(frozen=True)
-class Gap:
+class AccuracyGap:
     """Mean ID and OOD accuracy and their normalised gap, each with its standard error."""
 
     id: float | None
@@ -36,7 +36,7 @@ class Gap:
 
 
 @dataclass(frozen=True, eq=False)
-class Scatter:
+class IdOodScatter:
     """One pair of domains: models with an accuracy on both, the pattern they make, and the gap.
 
     `left_out` is how many models of the pair lack one of the two.
@@ -47,19 +47,19 @@ class Scatter:
     task: str
     shift: str
     models: tuple[str, ...]
-    id: Floats
-    ood: Floats
+    id_accuracy: Floats
+    ood_accuracy: Floats
     left_out: int
-    pattern: Pattern
-    gap: Gap
+    pattern: ScatterPattern
+    gap: AccuracyGap
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {
             **{name: getattr(self, name) for name in ("training", "target", "task", "shift")},
             "models": list(self.models),
-            "id": self.id.tolist(),
-            "ood": self.ood.tolist(),
+            "id": self.id_accuracy.tolist(),
+            "ood": self.ood_accuracy.tolist(),
             "left_out": self.left_out,
             "pattern": self.pattern.to_dict(),
             "gap": self.gap.to_dict(),
@@ -67,7 +67,7 @@ class Scatter:
 
 
 @dataclass(frozen=True)
-class Difficulty:
+class TaskDifficulty:
     """How hard the pairs of a task are.
 
     `gap` is of the mean accuracies over pairs, every pair counting the same; `sd` that of the
@@ -77,7 +77,7 @@ class Difficulty:
     task: str
     pairs: int
     left_out: int
-    gap: Gap
+    gap: AccuracyGap
     sd: float | None
     place: float | None
 
@@ -86,14 +86,14 @@ class Difficulty:
         return {**vars(self), "gap": self.gap.to_dict()}
 
 
-def scatters(table: Table) -> tuple[Scatter, ...]:
+def id_ood_scatters(table: EvaluationTable) -> tuple[IdOodScatter, ...]:
     """The scatter of every pair of the table; a column `n` says how many rows a test had."""
-    variance = table.accuracy * (1.0 - table.accuracy) / _test_rows(table)
-    found = pairs(table, {"accuracy": table.accuracy, "variance": variance})
-    return tuple(_scatter(table, pair) for pair in found.pairs)
+    variance = table.accuracy * (1.0 - table.accuracy) / _test_set_sizes(table)
+    found = find_pairs(table, {"accuracy": table.accuracy, "variance": variance})
+    return tuple(_build_scatter(table, pair) for pair in found.pairs)
 
 
-def _test_rows(table: Table) -> Floats:
+def _test_set_sizes(table: EvaluationTable) -> Floats:
     if "n" not in table.columns:
         return np.full(len(table), np.nan)
     cells = table.columns["n"]
@@ -112,43 +112,46 @@ def _test_rows(table: Table) -> Floats:
     return rows
 
 
-def _scatter(table: Table, pair: Pair) -> Scatter:
+def _build_scatter(table: EvaluationTable, pair: IdOodPair) -> IdOodScatter:
     (x, x_variance), (y, y_variance) = pair.values["ID"].T, pair.values["OOD"].T
     both = ~(np.isnan(x) | np.isnan(y))
     # A mean over several test sets varies the less by chance.
-    by_chance = x_variance / max(pair.id_domains, 1), y_variance
-    return Scatter(
+    by_chance = x_variance / max(pair.n_id_domains, 1), y_variance
+    return IdOodScatter(
         pair.training, pair.target, pair.task, pair.shift,
         tuple(table.models[code] for code in pair.models[both]), x[both], y[both],
-        int((~both).sum()), told(x, y, *by_chance), gap_of(x[both], y[both]),
+        int((~both).sum()), classify_pattern(x, y, *by_chance), accuracy_gap(x[both], y[both]),
     )  # fmt: skip
 
 
-def gap_of(id_accuracy: Floats, ood_accuracy: Floats) -> Gap:
+def accuracy_gap(id_accuracy: Floats, ood_accuracy: Floats) -> AccuracyGap:
     """The normalised gap of accuracies, 1 − mean OOD / mean ID, by the delta method as sure as it is.
 
-    >>> found = gap_of(np.array([0.8, 0.8]), np.array([0.5, 0.7]))
+    >>> found = accuracy_gap(np.array([0.8, 0.8]), np.array([0.5, 0.7]))
     >>> round(found.value, 6), round(found.value_se, 6)
     (0.25, 0.125)
     """
     n = len(id_accuracy)
     if not n:
-        return Gap(None, None, None, None, None, None)
+        return AccuracyGap(None, None, None, None, None, None)
     x, y = float(id_accuracy.mean()), float(ood_accuracy.mean())
     figures = (x, _standard_error(id_accuracy), y, _standard_error(ood_accuracy))
     if x == 0:
-        return Gap(*figures, None, None)
+        return AccuracyGap(*figures, None, None)
     off = _standard_error(ood_accuracy - y / x * id_accuracy)
-    return Gap(*figures, 1.0 - y / x, None if off is None else off / x)
+    return AccuracyGap(*figures, 1.0 - y / x, None if off is None else off / x)
 
 
 def _standard_error(values: Floats) -> float | None:
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
 
 
-def difficulties(found: Sequence[Scatter]) -> tuple[Difficulty, ...]:
+def task_difficulties(scatters: Sequence[IdOodScatter]) -> tuple[TaskDifficulty, ...]:
     """How hard every task is; pairs without a model that has both accuracies are left out."""
-    tasks = [_task(name, [one for one in found if one.task == name]) for name in _tasks(found)]
+    tasks = [
+        _task_difficulty(name, [one for one in scatters if one.task == name])
+        for name in _task_names(scatters)
+    ]
     gaps = [task.gap.value for task in tasks if task.gap.value is not None]
     if not gaps or min(gaps) == max(gaps):
         return tuple(tasks)
@@ -161,15 +164,15 @@ def difficulties(found: Sequence[Scatter]) -> tuple[Difficulty, ...]:
     )
 
 
-def _tasks(found: Sequence[Scatter]) -> list[str]:
-    return sorted({one.task for one in found})
+def _task_names(scatters: Sequence[IdOodScatter]) -> list[str]:
+    return sorted({one.task for one in scatters})
 
 
-def _task(name: str, members: Sequence[Scatter]) -> Difficulty:
-    gaps = [one.gap for one in members if one.models]
+def _task_difficulty(name: str, scatters: Sequence[IdOodScatter]) -> TaskDifficulty:
+    gaps = [one.gap for one in scatters if one.models]
     means = np.array([(gap.id, gap.ood) for gap in gaps], dtype=np.float64).reshape(-1, 2)
     own = np.array([gap.value for gap in gaps if gap.value is not None])
     sd = float(own.std(ddof=1)) if len(own) > 1 else None
-    return Difficulty(
-        name, len(gaps), len(members) - len(gaps), gap_of(means[:, 0], means[:, 1]), sd, None
+    return TaskDifficulty(
+        name, len(gaps), len(scatters) - len(gaps), accuracy_gap(means[:, 0], means[:, 1]), sd, None
     )

@@ -25,63 +25,71 @@ import numpy as np
 
 from oodometer.core.softmax_kernels import Ints
 from oodometer.studies.analysis import grouped_scores
-from oodometer.studies.analysis._kendall import Pairs, pairs, ranks
-from oodometer.studies.analysis.evaluation_table import Table
-from oodometer.studies.analysis.grouped_scores import Groups, Scores
+from oodometer.studies.analysis._kendall import ConcordanceCounts, count_pairs, dense_ranks
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.grouped_scores import GroupedScores, RowGroups
 
 
 @dataclass(frozen=True)
-class Tau:
+class TauStatistic:
     """One of the family: what its groups share, and whether they are of trained domains."""
 
     name: str
-    by: tuple[str, ...]
-    own: bool = False
+    key_columns: tuple[str, ...]
+    in_distribution: bool = False
 
 
-PAIR = ("architecture", "trained_on", "tested_on")
-FAMILY = (
-    Tau("id_tau", PAIR, own=True),
-    Tau("macro_tau", PAIR),
-    Tau("micro_tau", ("architecture", "tested_on")),
-    Tau("arch_tau", ("tested_on",)),
-    Tau("cross_domain_tau", ("architecture", "model")),
+PAIR_COLUMNS = ("architecture", "trained_on", "tested_on")
+TAU_STATISTICS = (
+    TauStatistic("id_tau", PAIR_COLUMNS, in_distribution=True),
+    TauStatistic("macro_tau", PAIR_COLUMNS),
+    TauStatistic("micro_tau", ("architecture", "tested_on")),
+    TauStatistic("arch_tau", ("tested_on",)),
+    TauStatistic("cross_domain_tau", ("architecture", "model")),
 )
 
 
-def taus(table: Table) -> tuple[Scores, ...]:
+def kendall_scores(table: EvaluationTable) -> tuple[GroupedScores, ...]:
     """Every τ of every measure in every group.
 
-    >>> table = Table.read({"model": ["k", "l", "m"], "trained_on": ["a"] * 3,
+    >>> table = EvaluationTable.read({"model": ["k", "l", "m"], "trained_on": ["a"] * 3,
     ...                     "tested_on": ["b"] * 3, "accuracy": [0.7, 0.8, 0.9], "ni": [1, 3, 2]})
-    >>> [(scores.statistic, scores.values.round(3).tolist()) for scores in taus(table)][1]
+    >>> [(scores.statistic, scores.values.round(3).tolist()) for scores in kendall_scores(table)][1]
     ('macro_tau', [[0.333]])
     """
     # Ranks are taken once: within a group they order rows as the values do.
-    accuracy = ranks(table.accuracy)
-    measures = {name: ranks(values) for name, values in table.measures.items()}
-    return tuple(_scores(one, table, accuracy, measures) for one in FAMILY)
+    accuracy = dense_ranks(table.accuracy)
+    measures = {name: dense_ranks(values) for name, values in table.measures.items()}
+    return tuple(_score_tau(one, table, accuracy, measures) for one in TAU_STATISTICS)
 
 
-def _scores(one: Tau, table: Table, accuracy: Ints, measures: dict[str, Ints]) -> Scores:
-    made = Groups.of(table, one.by, table.own == one.own)
+def _score_tau(
+    statistic: TauStatistic, table: EvaluationTable, accuracy: Ints, measures: dict[str, Ints]
+) -> GroupedScores:
+    made = RowGroups.from_columns(
+        table, statistic.key_columns, table.in_distribution == statistic.in_distribution
+    )
     y = accuracy[made.rows]
-    found = [pairs(x[made.rows], y, made.group, len(made)) for x in measures.values()]
+    found = [count_pairs(x[made.rows], y, made.group, len(made)) for x in measures.values()]
     shape = (len(measures), len(made))
-    return Scores(
-        one.name,
+    return GroupedScores(
+        statistic.name,
         tuple(measures),
         made,
         np.array([part.n for part in found], dtype=np.int64).reshape(shape),
         np.array([part.tau for part in found], dtype=np.float64).reshape(shape),
-        np.array([_reasons(part) for part in found], dtype=np.int64).reshape(shape),
+        np.array([_missing_reasons(part) for part in found], dtype=np.int64).reshape(shape),
     )
 
 
-def _reasons(found: Pairs) -> Ints:
+def _missing_reasons(counts: ConcordanceCounts) -> Ints:
     """Why a group has no τ; the first of the reasons that hold."""
     return np.select(
-        [found.n < 2, found.tied_y == found.total, found.tied_x == found.total],
-        [grouped_scores.FEW, grouped_scores.SAME_ACCURACY, grouped_scores.SAME_MEASURE],
-        grouped_scores.ANSWERED,
+        [counts.n < 2, counts.tied_y == counts.n_pairs, counts.tied_x == counts.n_pairs],
+        [
+            grouped_scores.TOO_FEW_VALUES,
+            grouped_scores.CONSTANT_ACCURACY,
+            grouped_scores.CONSTANT_MEASURE,
+        ],
+        grouped_scores.HAS_VALUE,
     )

@@ -13,31 +13,33 @@ import numpy as np
 
 from oodometer.core.errors import InputError
 from oodometer.core.softmax_kernels import Floats, Ints
-from oodometer.studies.analysis._evaluation_columns import RECIPE, chosen
-from oodometer.studies.analysis._mean_std import Spread
-from oodometer.studies.analysis.evaluation_table import Table
+from oodometer.studies.analysis._evaluation_columns import RECIPE_PREFIX, select_measures
+from oodometer.studies.analysis._mean_std import MeanStd
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
 # Columns that tell replicates from one another, the first that is there.
-AGAIN = ("replicate", "seed")
+REPLICATE_ID_COLUMNS = ("replicate", "seed")
 
 
-def signal_to_noise(table: Table, *, measures: Sequence[str] | None = None) -> dict[str, Spread]:
+def signal_to_noise(
+    table: EvaluationTable, *, measures: Sequence[str] | None = None
+) -> dict[str, MeanStd]:
     """Each measure's signal to noise: the mean over what was measured again, and its spread.
 
     Evaluations are replicates of one another where they differ in the column `replicate` (or,
     without it, `seed`) and agree in architecture, training and test domains, and in every column
     `recipe.…` but those of seeds.
 
-    >>> table = Table.read({"model": ["m", "n"], "trained_on": ["a", "a"], "tested_on": ["b", "b"],
+    >>> table = EvaluationTable.read({"model": ["m", "n"], "trained_on": ["a", "a"], "tested_on": ["b", "b"],
     ...                     "accuracy": [0.9, 0.7], "ni": [1.0, 3.0], "seed": [0, 1]})
     >>> signal_to_noise(table)["ni"].mean
     1.414213562373095
     """
-    groups = _replicates(table)
+    groups = _replicate_groups(table)
     rows, sizes = np.concatenate(groups), np.array([len(group) for group in groups])
     return {
-        name: Spread.of(_ratios(table.measures[name][rows], sizes))
-        for name in chosen(list(table.measures), measures)
+        name: MeanStd.from_values(_ratios(table.measures[name][rows], sizes))
+        for name in select_measures(list(table.measures), measures)
     }
 
 
@@ -61,36 +63,36 @@ def _ratios(values: Floats, sizes: Ints) -> Iterator[float | str]:
             yield float(abs(mean[j]) / sd[j]) if varies[j] else "no replicate differs"
 
 
-def _replicates(table: Table) -> list[Ints]:
+def _replicate_groups(table: EvaluationTable) -> list[Ints]:
     """The rows of each set of replicates."""
-    column = _column(table)
+    column = _replicate_column(table)
     if column is None:
         raise InputError(
-            f"Signal to noise needs replicates, told apart by a column {' or '.join(AGAIN)}; there "
+            f"Signal to noise needs replicates, told apart by a column {' or '.join(REPLICATE_ID_COLUMNS)}; there "
             f"are: {', '.join(table.columns) or 'none'}. Add one."
         )
-    groups = but_for_seeds(table)
+    groups = group_ignoring_seed(table)
     for rows in groups:
-        _told_apart(table, column, rows)
+        _check_distinct_replicates(table, column, rows)
     return groups
 
 
-def _column(table: Table) -> str | None:
+def _replicate_column(table: EvaluationTable) -> str | None:
     """The column that tells replicates apart: the first that says anything."""
-    return next((name for name in AGAIN if any(table.columns.get(name, ()))), None)
+    return next((name for name in REPLICATE_ID_COLUMNS if any(table.columns.get(name, ()))), None)
 
 
-def but_for_seeds(table: Table) -> list[Ints]:
+def group_ignoring_seed(table: EvaluationTable) -> list[Ints]:
     """Rows that agree in architecture, training and test domains and recipe, but for seeds.
 
     A model whose seed is not known stands alone.
     """
-    column = _column(table)
+    column = _replicate_column(table)
     told = table.columns[column] if column else ("",) * len(table)
     alone = [-1 if cell else code for cell, code in zip(told, table.model, strict=True)]
     recipe = [
         cells for name, cells in table.columns.items()
-        if name.startswith(RECIPE) and not name.endswith(AGAIN)
+        if name.startswith(RECIPE_PREFIX) and not name.endswith(REPLICATE_ID_COLUMNS)
     ]  # fmt: skip
     keys = zip(alone, table.architecture, table.trained_on, table.tested_on, *recipe, strict=True)
     groups: dict[Any, list[int]] = {}
@@ -99,7 +101,7 @@ def but_for_seeds(table: Table) -> list[Ints]:
     return [np.array(rows) for rows in groups.values()]
 
 
-def _told_apart(table: Table, column: str, rows: Ints) -> None:
+def _check_distinct_replicates(table: EvaluationTable, column: str, rows: Ints) -> None:
     """Refuse two evaluations that are the same replicate of the same thing."""
     first: dict[str, int] = {}
     for row in rows:
@@ -108,5 +110,5 @@ def _told_apart(table: Table, column: str, rows: Ints) -> None:
             names = " and ".join(repr(table.models[table.model[at]]) for at in (before, row))
             raise InputError(
                 f"The models {names} have the same {column} and nothing tells them apart. Add "
-                f"columns {RECIPE}… in which models agree that differ in {column} alone."
+                f"columns {RECIPE_PREFIX}… in which models agree that differ in {column} alone."
             )

@@ -17,20 +17,20 @@ import numpy.typing as npt
 
 from oodometer.core.errors import InputError, UnknownName
 from oodometer.core.softmax_kernels import Floats, Ints
-from oodometer.core.stats import beats, redrawn_means, stream
-from oodometer.studies.analysis._evaluation_columns import chosen
-from oodometer.studies.analysis._mean_std import Spread
-from oodometer.studies.analysis.correlation_matrix import correlation, tied
-from oodometer.studies.analysis.evaluation_table import Table
-from oodometer.studies.analysis.rank_correlation import Sign, outside_of_training
+from oodometer.core.stats import paired_bootstrap_means, rng_for, win_probability
+from oodometer.studies.analysis._evaluation_columns import select_measures
+from oodometer.studies.analysis._mean_std import MeanStd
+from oodometer.studies.analysis.correlation_matrix import correlation, round_means
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.rank_correlation import MeasureSign, select_out_of_distribution
 
 # Ways to choose that every measure is held against.
 AT_RANDOM, BY_SOURCE = "at random", "by source accuracy"
-REPLICATES = 1000
+DEFAULT_REPLICATES = 1000
 
 
 @dataclass(frozen=True)
-class Choice:
+class ModelChoice:
     """A model chosen on one test domain by one way to choose.
 
     `regret` is a fraction, None where there is no choice, and `reason` says why. Where several
@@ -52,84 +52,88 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Selected:
+class SelectionRegret:
     """One way to choose, on all test domains."""
 
-    by: str
-    choices: tuple[Choice, ...]
+    criterion: str
+    choices: tuple[ModelChoice, ...]
 
     @property
-    def regret(self) -> Spread:
+    def regret(self) -> MeanStd:
         """The mean regret over domains; those without a choice are counted."""
-        return Spread.of(c.reason if c.regret is None else c.regret for c in self.choices)
+        return MeanStd.from_values(c.reason if c.regret is None else c.regret for c in self.choices)
 
     @property
-    def rho(self) -> Spread:
+    def rho(self) -> MeanStd:
         """The mean rank correlation with accuracy over domains."""
-        return Spread.of(
+        return MeanStd.from_values(
             (c.reason or "no order among the models") if c.rho is None else c.rho
             for c in self.choices
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {"by": self.by, "regret": self.regret.to_dict(), "rho": self.rho.to_dict(),
+        return {"by": self.criterion, "regret": self.regret.to_dict(), "rho": self.rho.to_dict(),
                 "choices": [one.to_dict() for one in self.choices]}  # fmt: skip
 
 
-def select(
-    table: Table,
+def evaluate_selection(
+    table: EvaluationTable,
     *,
     measures: Sequence[str] | None = None,
-    signs: Mapping[str, Sign] | None = None,
-) -> dict[str, Selected]:
+    signs: Mapping[str, MeasureSign] | None = None,
+) -> dict[str, SelectionRegret]:
     """The regret of choosing by each measure, at random, and by accuracy on own domains.
 
     The largest value is chosen, or the smallest of a measure whose sign says that it rises with
     the error (`environments.signs`: fix them on other models than these). A measure chooses among
     the models that it has an answer for, and is held against the best of all.
 
-    >>> table = Table.read({"model": ["l", "m", "n"], "trained_on": ["a"] * 3, "tested_on": ["b"] * 3,
+    >>> table = EvaluationTable.read({"model": ["l", "m", "n"], "trained_on": ["a"] * 3, "tested_on": ["b"] * 3,
     ...                     "accuracy": [0.5, 0.75, 1.0], "ni": [0.9, 0.9, 0.8]})
-    >>> {name: found.regret.mean for name, found in select(table).items()}
+    >>> {name: found.regret.mean for name, found in evaluate_selection(table).items()}
     {'ni': 0.375, 'at random': 0.25, 'by source accuracy': None}
     """
     for name in signs or {}:
         if name not in table.measures:
             raise UnknownName("measure", name, table.measures)
-    names = chosen(list(table.measures), measures)
-    outside = outside_of_training(table)
-    ways = {name: -_sense(name, signs) * outside.measures[name] for name in names}
-    ways |= {AT_RANDOM: np.zeros(len(outside)), BY_SOURCE: _source(table)[outside.model]}
+    names = select_measures(list(table.measures), measures)
+    outside = select_out_of_distribution(table)
+    ways = {name: -_sign_value(name, signs) * outside.measures[name] for name in names}
+    ways |= {AT_RANDOM: np.zeros(len(outside)), BY_SOURCE: _source_accuracy(table)[outside.model]}
     places = [np.flatnonzero(outside.tested_on == code) for code in np.unique(outside.tested_on)]
     return {
-        by: Selected(by, tuple(_choice(outside, rows, by, scores[rows]) for rows in places))
+        by: SelectionRegret(
+            by, tuple(_choose_model(outside, rows, by, scores[rows]) for rows in places)
+        )
         for by, scores in ways.items()
     }
 
 
-def _sense(name: str, signs: Mapping[str, Sign] | None) -> int:
+def _sign_value(name: str, signs: Mapping[str, MeasureSign] | None) -> int:
     return signs[name].value if signs and name in signs else -1
 
 
-def _source(table: Table) -> Floats:
+def _source_accuracy(table: EvaluationTable) -> Floats:
     """Every model's mean accuracy on the domains that it was trained on; NaN without any."""
-    rows = table.own & np.isfinite(table.accuracy)
+    rows = table.in_distribution & np.isfinite(table.accuracy)
     count = np.bincount(table.model[rows], minlength=len(table.models))
     total = np.bincount(table.model[rows], table.accuracy[rows], minlength=len(table.models))
-    return tied(np.where(count > 0, total / np.maximum(count, 1), np.nan))
+    return round_means(np.where(count > 0, total / np.maximum(count, 1), np.nan))
 
 
-def _choice(table: Table, rows: Ints, by: str, scores: Floats) -> Choice:
+def _choose_model(
+    table: EvaluationTable, rows: Ints, criterion: str, scores: Floats
+) -> ModelChoice:
     domain, accuracy = table.domains[table.tested_on[rows[0]]], table.accuracy[rows]
     known = np.isfinite(scores)
     if known.sum() < 2:
-        return Choice(by, domain, int(known.sum()), (), None, None,
+        return ModelChoice(criterion, domain, int(known.sum()), (), None, None,
                       "fewer than two models have an answer")  # fmt: skip
     first = scores == scores[known].max()
     named = rows[first] if first.sum() < known.sum() else rows[:0]
-    return Choice(
-        by,
+    return ModelChoice(
+        criterion,
         domain,
         int(known.sum()),
         tuple(table.models[code] for code in table.model[named]),
@@ -139,7 +143,7 @@ def _choice(table: Table, rows: Ints, by: str, scores: Floats) -> Choice:
 
 
 @dataclass(frozen=True, eq=False)
-class Beating:
+class WinProbabilities:
     """The probability that the model of a row is better than that of a column."""
 
     models: tuple[str, ...]
@@ -153,31 +157,33 @@ class Beating:
                 "replicates": self.replicates}  # fmt: skip
 
 
-def beating(
-    values: Mapping[str, npt.ArrayLike], *, seed: int = 0, replicates: int = REPLICATES
-) -> Beating:
+def win_probabilities(
+    values: Mapping[str, npt.ArrayLike], *, seed: int = 0, replicates: int = DEFAULT_REPLICATES
+) -> WinProbabilities:
     """How sure one model is better than another, from a value an example of each.
 
     Values are whether an example was right, or of any measure that is a mean over examples, larger
     being better. Examples are drawn again with replacement, the same for all models, and the shares
     of draws are given in which one mean is above another; equal ones count by half.
 
-    >>> beating({"m": [1, 1, 1], "n": [0, 0, 0]}).values
+    >>> win_probabilities({"m": [1, 1, 1], "n": [0, 0, 0]}).values
     array([[0.5, 1. ], [0. , 0.5]])
     """
-    rows = _by_example(values)
+    rows = _stack_examples(values)
     if replicates < 1:
-        raise InputError(f"replicates must be 1 or more; got {replicates}. {REPLICATES} is usual.")
-    drawn = redrawn_means(stream(seed, "beating"), rows, replicates)
-    return Beating(
+        raise InputError(
+            f"replicates must be 1 or more; got {replicates}. {DEFAULT_REPLICATES} is usual."
+        )
+    drawn = paired_bootstrap_means(rng_for(seed, "beating"), rows, replicates)
+    return WinProbabilities(
         tuple(values),
-        np.array([[beats(one, other) for other in drawn.T] for one in drawn.T]),
+        np.array([[win_probability(one, other) for other in drawn.T] for one in drawn.T]),
         rows.shape[1],
         replicates,
     )
 
 
-def _by_example(values: Mapping[str, npt.ArrayLike]) -> Floats:
+def _stack_examples(values: Mapping[str, npt.ArrayLike]) -> Floats:
     """The values as an array (models, examples)."""
     rows = [np.asarray(one, dtype=np.float64) for one in values.values()]
     if len(rows) < 2 or any(row.shape != rows[0].shape or row.ndim != 1 for row in rows):

@@ -15,20 +15,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oodometer.core.errors import InputError, NoAnswer, UnknownName
+from oodometer.core.errors import InputError, NotApplicable, UnknownName
 from oodometer.core.softmax_kernels import Floats
-from oodometer.core.stats import stream
-from oodometer.studies.analysis._evaluation_columns import chosen
-from oodometer.studies.analysis._mean_std import Spread
-from oodometer.studies.analysis.correlation_matrix import FEWEST, correlations
-from oodometer.studies.analysis.evaluation_table import Table
+from oodometer.core.stats import rng_for
+from oodometer.studies.analysis._evaluation_columns import select_measures
+from oodometer.studies.analysis._mean_std import MeanStd
+from oodometer.studies.analysis.correlation_matrix import (
+    MIN_CORRELATION_ROWS,
+    pairwise_correlations,
+)
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
 # Ranks are halves, so that a correlation this small is 0 and its sign an accident of rounding.
-NOTHING = 1e-12
+ZERO_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True)
-class Sign:
+class MeasureSign:
     """Which way a measure points: +1 where it rises with the error, −1 where it falls."""
 
     value: int
@@ -36,13 +39,13 @@ class Sign:
     n: int
 
 
-def canonical_sign(values: npt.ArrayLike, errors: npt.ArrayLike) -> Sign:
+def canonical_sign(values: npt.ArrayLike, errors: npt.ArrayLike) -> MeasureSign:
     """The sign of Spearman's correlation of a measure with the error over many models. DG §5.
 
     A model for which the measure has no answer (NaN) is left out.
 
     >>> canonical_sign([3.0, 2.0, 1.0], [0.1, 0.2, 0.4])
-    Sign(value=-1, correlation=-1.0, n=3)
+    MeasureSign(value=-1, correlation=-1.0, n=3)
     """
     from scipy.stats import spearmanr
 
@@ -52,15 +55,17 @@ def canonical_sign(values: npt.ArrayLike, errors: npt.ArrayLike) -> Sign:
     known = np.isfinite(x) & np.isfinite(y)
     x, y = x[known], y[known]
     if len(np.unique(x)) < 2 or len(np.unique(y)) < 2:
-        raise NoAnswer(f"of {len(x)} models none differs from another, so nothing points anywhere")
+        raise NotApplicable(
+            f"of {len(x)} models none differs from another, so nothing points anywhere"
+        )
     correlation = float(spearmanr(x, y).statistic)
-    if abs(correlation) < NOTHING:
-        raise NoAnswer("the measure rises and falls with the error alike")
-    return Sign(1 if correlation > 0 else -1, correlation, len(x))
+    if abs(correlation) < ZERO_TOLERANCE:
+        raise NotApplicable("the measure rises and falls with the error alike")
+    return MeasureSign(1 if correlation > 0 else -1, correlation, len(x))
 
 
 @dataclass(frozen=True)
-class Correlation:
+class RankCorrelation:
     """Spearman's ρ of a measure with the error over n models; where there is none, the reason."""
 
     value: float | None
@@ -73,18 +78,18 @@ class Correlation:
 
 
 @dataclass(frozen=True)
-class Aligned:
+class ErrorRankCorrelations:
     """How one measure goes with the error: by environment, and over all of them at once."""
 
     measure: str
-    environments: Mapping[str, Correlation]
-    joint: Correlation
+    environments: Mapping[str, RankCorrelation]
+    joint: RankCorrelation
 
     @property
-    def mean(self) -> Spread:
+    def mean(self) -> MeanStd:
         """Over environments; those without an answer are counted."""
         found = self.environments.values()
-        return Spread.of(one.reason if one.value is None else one.value for one in found)
+        return MeanStd.from_values(one.reason if one.value is None else one.value for one in found)
 
     def rows(self) -> list[dict[str, Any]]:
         """A flat row for all environments at once, named None, and one for each."""
@@ -100,31 +105,37 @@ class Aligned:
                 "mean": self.mean.to_dict(), "environments": by_name}  # fmt: skip
 
 
-def correlate(table: Table, *, measures: Sequence[str] | None = None) -> dict[str, Aligned]:
+def correlate_with_error(
+    table: EvaluationTable, *, measures: Sequence[str] | None = None
+) -> dict[str, ErrorRankCorrelations]:
     """Every measure's Spearman ρ with the target error 1 − accuracy: per test domain, and joint.
 
-    >>> table = Table.read({"model": ["l", "m", "n"], "trained_on": ["a"] * 3, "tested_on": ["b"] * 3,
+    >>> table = EvaluationTable.read({"model": ["l", "m", "n"], "trained_on": ["a"] * 3, "tested_on": ["b"] * 3,
     ...                     "accuracy": [0.9, 0.8, 0.7], "ni": [0.8, 0.7, 0.6]})
-    >>> found = correlate(table)["ni"].environments["b"]
+    >>> found = correlate_with_error(table)["ni"].environments["b"]
     >>> round(found.value, 6), found.n
     (-1.0, 3)
     """
-    names = list(chosen(list(table.measures), measures))
-    outside = outside_of_training(table)
-    joint = _each(outside, names)
+    names = list(select_measures(list(table.measures), measures))
+    outside = select_out_of_distribution(table)
+    joint = _error_correlations(outside, names)
     places = {
-        outside.domains[code]: _each(outside.rows(outside.tested_on == code), names)
+        outside.domains[code]: _error_correlations(
+            outside.select_rows(outside.tested_on == code), names
+        )
         for code in np.unique(outside.tested_on)
     }
     return {
-        name: Aligned(name, {domain: found[j] for domain, found in places.items()}, joint[j])
+        name: ErrorRankCorrelations(
+            name, {domain: found[j] for domain, found in places.items()}, joint[j]
+        )
         for j, name in enumerate(names)
     }
 
 
-def outside_of_training(table: Table) -> Table:
+def select_out_of_distribution(table: EvaluationTable) -> EvaluationTable:
     """The evaluations on domains that the model was not trained on, of known accuracy."""
-    outside = table.rows(~table.own & np.isfinite(table.accuracy))
+    outside = table.select_rows(~table.in_distribution & np.isfinite(table.accuracy))
     if not len(outside):
         raise InputError(
             f"None of {len(table)} evaluations is of known accuracy on a domain that the model was "
@@ -133,49 +144,49 @@ def outside_of_training(table: Table) -> Table:
     return outside
 
 
-def matrix(table: Table, names: Sequence[str]) -> Floats:
+def measure_matrix(table: EvaluationTable, measures: Sequence[str]) -> Floats:
     """The values of some measures: (evaluations, measures)."""
-    return np.stack([table.measures[name] for name in names], axis=1)
+    return np.stack([table.measures[name] for name in measures], axis=1)
 
 
-def _each(table: Table, names: Sequence[str]) -> list[Correlation]:
-    values, errors = matrix(table, names), 1.0 - table.accuracy
-    found = correlations(values, errors[:, None])
+def _error_correlations(table: EvaluationTable, measures: Sequence[str]) -> list[RankCorrelation]:
+    values, errors = measure_matrix(table, measures), 1.0 - table.accuracy
+    found = pairwise_correlations(values, errors[:, None])
     return [
-        Correlation(None, int(n), _reason(column[np.isfinite(column)]))
+        RankCorrelation(None, int(n), _missing_reason(column[np.isfinite(column)]))
         if np.isnan(rho)
-        else Correlation(float(rho), int(n))
-        for column, rho, n in zip(values.T, found.values[:, 0], found.rows[:, 0], strict=True)
+        else RankCorrelation(float(rho), int(n))
+        for column, rho, n in zip(values.T, found.values[:, 0], found.n_rows[:, 0], strict=True)
     ]
 
 
-def _reason(values: Floats) -> str:
+def _missing_reason(values: Floats) -> str:
     """Why the values of some models have no rank correlation with their errors."""
-    if len(values) < FEWEST:
-        return f"fewer than {FEWEST} models have an answer"
+    if len(values) < MIN_CORRELATION_ROWS:
+        return f"fewer than {MIN_CORRELATION_ROWS} models have an answer"
     return f"{'the measure' if np.ptp(values) == 0 else 'the error'} is the same for all models"
 
 
-def signs(table: Table) -> tuple[dict[str, Sign], dict[str, str]]:
+def measure_directions(table: EvaluationTable) -> tuple[dict[str, MeasureSign], dict[str, str]]:
     """The canonical sign of each measure over all environments, and why some have none.
 
-    >>> table = Table.read({"model": ["m", "n"], "trained_on": ["a", "a"], "tested_on": ["b", "b"],
+    >>> table = EvaluationTable.read({"model": ["m", "n"], "trained_on": ["a", "a"], "tested_on": ["b", "b"],
     ...                     "accuracy": [0.9, 0.7], "ni": [0.8, 0.6], "flat": [1, 1]})
-    >>> found, reasons = signs(table)
+    >>> found, reasons = measure_directions(table)
     >>> found["ni"].value, list(reasons)
     (-1, ['flat'])
     """
-    outside = outside_of_training(table)
+    outside = select_out_of_distribution(table)
     found, reasons = {}, {}
     for name, values in outside.measures.items():
         try:
             found[name] = canonical_sign(values, 1.0 - outside.accuracy)
-        except NoAnswer as refusal:
+        except NotApplicable as refusal:
             reasons[name] = str(refusal)
     return found, reasons
 
 
-def signed(table: Table, signs: Mapping[str, Sign]) -> Table:
+def apply_signs(table: EvaluationTable, signs: Mapping[str, MeasureSign]) -> EvaluationTable:
     """The table with each measure times its sign, so that all rise with the error.
 
     Measures that have no sign are left out.
@@ -187,12 +198,14 @@ def signed(table: Table, signs: Mapping[str, Sign]) -> Table:
     return replace(table, measures=kept)
 
 
-def halves(table: Table, *, seed: int = 0) -> tuple[Table, Table]:
+def split_models(
+    table: EvaluationTable, *, seed: int = 0
+) -> tuple[EvaluationTable, EvaluationTable]:
     """The rows of one half of the models, to fix signs on, and those of the other, to judge on.
 
     Models are drawn, not rows: one that a sign was fixed on is judged nowhere.
     """
     models = np.unique(table.model)
-    order = sorted(models, key=lambda code: stream(seed, "half", table.models[code]).random())
+    order = sorted(models, key=lambda code: rng_for(seed, "half", table.models[code]).random())
     first = np.isin(table.model, order[: (len(models) + 1) // 2])
-    return table.rows(first), table.rows(~first)
+    return table.select_rows(first), table.select_rows(~first)

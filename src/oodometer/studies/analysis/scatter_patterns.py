@@ -29,28 +29,28 @@ from oodometer.core.errors import InputError
 from oodometer.core.softmax_kernels import Floats
 from oodometer.studies.analysis.correlation_matrix import correlation
 
-Name = Literal["functional", "vertical", "horizontal", "cloud"]
+PatternName = Literal["functional", "vertical", "horizontal", "cloud"]
 # From so many models on, a rank correlation of 0.7 is beyond chance (two-sided, 5 %).
-FEWEST = 9
+MIN_MODELS = 9
 # Ranks that correlate so share half of their variance.
-STRONG = 0.7
+MIN_STRONG_CORRELATION = 0.7
 # One point: what chance makes of accuracies of 0.9 on 900 rows.
-ALIKE = 0.01
+MIN_SPREAD = 0.01
 # So many times as long as wide: a line that leans by less than 14°.
-LONG = 4.0
+MIN_ASPECT_RATIO = 4.0
 # Between the quartiles of a normal distribution of standard deviation 1.
-QUARTILES = 1.3489795003921634
+NORMAL_INTERQUARTILE_RANGE = 1.3489795003921634
 
 
 @dataclass(frozen=True)
-class Pattern:
+class ScatterPattern:
     """What a scatter looks like, and the figures that decided it.
 
     `name` is None where there is no pattern; `reason` says why, or by which rule it was told.
     Spreads are fractions, less what chance adds.
     """
 
-    name: Name | None
+    name: PatternName | None
     reason: str
     models: int
     correlation: float | None
@@ -62,89 +62,106 @@ class Pattern:
         return dict(vars(self))
 
 
-def pattern_of(
+def pattern_from_accuracies(
     id_accuracy: npt.ArrayLike,
     ood_accuracy: npt.ArrayLike,
     *,
     id_rows: npt.ArrayLike | None = None,
     ood_rows: npt.ArrayLike | None = None,
-) -> Pattern:
+) -> ScatterPattern:
     """The pattern of models' accuracies on two domains, one value a model, NaN where unknown.
 
     `id_rows` and `ood_rows` are how many test rows an accuracy is of: one number, or one a model.
 
-    >>> alike, spread = [0.95] * 10, np.linspace(0.3, 0.7, 10)
-    >>> pattern_of(alike, spread).name, pattern_of(spread, alike).name
+    >>> alike, robust_spread = [0.95] * 10, np.linspace(0.3, 0.7, 10)
+    >>> pattern_from_accuracies(alike, robust_spread).name, pattern_from_accuracies(robust_spread, alike).name
     ('vertical', 'horizontal')
-    >>> pattern_of(spread, spread**2).name, pattern_of(spread[:5], spread[:5]).reason
+    >>> pattern_from_accuracies(robust_spread, robust_spread**2).name, pattern_from_accuracies(robust_spread[:5], robust_spread[:5]).reason
     ('functional', '5 models, fewer than 9')
     """
-    x, y = _accuracies(id_accuracy, "id_accuracy"), _accuracies(ood_accuracy, "ood_accuracy")
+    x, y = (
+        _check_accuracies(id_accuracy, "id_accuracy"),
+        _check_accuracies(ood_accuracy, "ood_accuracy"),
+    )
     if x.shape != y.shape:
         raise InputError(
             f"There are {len(x)} ID and {len(y)} OOD accuracies; one of each a model was expected. "
             "Put NaN where a model has none."
         )
-    return told(x, y, chance(x, id_rows, "id_rows"), chance(y, ood_rows, "ood_rows"))
+    return classify_pattern(
+        x, y, binomial_variance(x, id_rows, "id_rows"), binomial_variance(y, ood_rows, "ood_rows")
+    )
 
 
-def told(x: Floats, y: Floats, x_chance: Floats, y_chance: Floats) -> Pattern:
+def classify_pattern(
+    x: Floats, y: Floats, x_variance: Floats, y_variance: Floats
+) -> ScatterPattern:
     """The pattern of accuracies whose variances by chance are given, NaN where not known."""
     both = ~(np.isnan(x) | np.isnan(y))
     models = int(both.sum())
     if not models:
-        return Pattern(None, f"0 models, fewer than {FEWEST}", 0, None, None, None)
-    across, up = spread(x[both], x_chance[both]), spread(y[both], y_chance[both])
+        return ScatterPattern(None, f"0 models, fewer than {MIN_MODELS}", 0, None, None, None)
+    across, up = robust_spread(x[both], x_variance[both]), robust_spread(y[both], y_variance[both])
     rho = correlation(x[both], y[both])
-    return Pattern(*_verdict(models, rho or 0.0, across, up), models, rho, across, up)
+    return ScatterPattern(*_apply_rules(models, rho or 0.0, across, up), models, rho, across, up)
 
 
-def _verdict(models: int, rho: float, across: float, up: float) -> tuple[Name | None, str]:
-    spreads = f"ID spreads by {100 * across:.1f} points, OOD by {100 * up:.1f}"
-    rules: tuple[tuple[bool, Name | None, str], ...] = (
-        (models < FEWEST, None, f"{models} models, fewer than {FEWEST}"),
-        (up < ALIKE <= across and across >= LONG * up, "horizontal", spreads),
-        (abs(rho) >= STRONG, "functional", f"the rank correlation is {rho:.2f}"),
-        (max(across, up) < ALIKE, None, f"models are alike on both: {spreads}"),
-        (up >= LONG * across, "vertical", spreads),
-        (across >= LONG * up, "horizontal", spreads),
+def _apply_rules(
+    models: int, rho: float, id_spread: float, ood_spread: float
+) -> tuple[PatternName | None, str]:
+    spreads = f"ID spreads by {100 * id_spread:.1f} points, OOD by {100 * ood_spread:.1f}"
+    rules: tuple[tuple[bool, PatternName | None, str], ...] = (
+        (models < MIN_MODELS, None, f"{models} models, fewer than {MIN_MODELS}"),
+        (
+            ood_spread < MIN_SPREAD <= id_spread and id_spread >= MIN_ASPECT_RATIO * ood_spread,
+            "horizontal",
+            spreads,
+        ),
+        (abs(rho) >= MIN_STRONG_CORRELATION, "functional", f"the rank correlation is {rho:.2f}"),
+        (max(id_spread, ood_spread) < MIN_SPREAD, None, f"models are alike on both: {spreads}"),
+        (ood_spread >= MIN_ASPECT_RATIO * id_spread, "vertical", spreads),
+        (id_spread >= MIN_ASPECT_RATIO * ood_spread, "horizontal", spreads),
         (True, "cloud", f"the rank correlation is {rho:.2f}; {spreads}"),
     )
     return next((name, reason) for holds, name, reason in rules if holds)
 
 
-def spread(values: Floats, by_chance: Floats) -> float:
+def robust_spread(values: Floats, sampling_variance: Floats) -> float:
     """The standard deviation of a normal distribution with these quartiles, less that of chance.
 
-    >>> round(spread(np.array([0.0, 1.0, 2.0, 3.0, 4.0]), np.full(5, np.nan)), 4)
+    >>> round(robust_spread(np.array([0.0, 1.0, 2.0, 3.0, 4.0]), np.full(5, np.nan)), 4)
     1.4826
     """
     low, high = np.quantile(values, [0.25, 0.75])
-    known = by_chance[~np.isnan(by_chance)]
+    known = sampling_variance[~np.isnan(sampling_variance)]
     noise = known.mean() if len(known) else 0.0
-    return math.sqrt(max(((high - low) / QUARTILES) ** 2 - noise, 0.0))
+    return math.sqrt(max(((high - low) / NORMAL_INTERQUARTILE_RANGE) ** 2 - noise, 0.0))
 
 
-def chance(accuracy: Floats, rows: npt.ArrayLike | None, what: str = "rows") -> Floats:
+def binomial_variance(
+    accuracy: Floats, n_rows: npt.ArrayLike | None, parameter_name: str = "rows"
+) -> Floats:
     """The variance by chance of accuracies of so many rows, p(1 − p)/n; NaN where not known.
 
-    >>> chance(np.array([0.5, 1.0]), 100).tolist()
+    >>> binomial_variance(np.array([0.5, 1.0]), 100).tolist()
     [0.0025, 0.0]
     """
-    n = np.broadcast_to(np.asarray(np.nan if rows is None else rows, np.float64), accuracy.shape)
+    n = np.broadcast_to(
+        np.asarray(np.nan if n_rows is None else n_rows, np.float64), accuracy.shape
+    )
     if (n <= 0).any():
         raise InputError(
-            f"{what} must be above 0; got {n[n <= 0][0]:g}. Put NaN where it is not known."
+            f"{parameter_name} must be above 0; got {n[n <= 0][0]:g}. Put NaN where it is not known."
         )
     return np.asarray(accuracy * (1.0 - accuracy) / n)
 
 
-def _accuracies(values: npt.ArrayLike, what: str) -> Floats:
+def _check_accuracies(values: npt.ArrayLike, parameter_name: str) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     wrong = array[(array < 0) | (array > 1)]
     if wrong.size or array.ndim != 1:
         found = f"{wrong[0]:g} is among them" if wrong.size else f"got the shape {array.shape}"
         raise InputError(
-            f"{what} must be one fraction from 0 to 1 a model; {found}. Divide percent by 100."
+            f"{parameter_name} must be one fraction from 0 to 1 a model; {found}. Divide percent by 100."
         )
     return array

@@ -21,83 +21,90 @@ from oodometer.core.errors import InputError, UnknownName
 from oodometer.core.softmax_kernels import Floats
 from oodometer.studies.analysis import _evaluation_columns
 
-Unit = Literal["percent", "fraction"]
-MODEL = "model"
+AccuracyUnit = Literal["percent", "fraction"]
+MODEL_COLUMN = "model"
 # Nothing above this is an accuracy, in either unit.
-PERCENT = 100.0
+MAX_PERCENT = 100.0
 
 
 @dataclass(frozen=True, eq=False)
-class Wide:
+class AccuracyMatrix:
     """Accuracies of models (rows) on test sets (columns) as fractions, NaN where there is none.
 
-    `others` are columns that are no test sets.
+    `other_columns` are columns that are no test sets.
 
-    >>> wide = Wide.read({"model": ["a", "b"], "val": [90.0, 80.0], "sketch": [40.0, None]})
-    >>> wide.sets, wide.accuracy.tolist()
+    >>> wide = AccuracyMatrix.read({"model": ["a", "b"], "val": [90.0, 80.0], "sketch": [40.0, None]})
+    >>> wide.test_sets, wide.accuracy.tolist()
     (('val', 'sketch'), [[0.9, 0.4], [0.8, nan]])
     """
 
     models: tuple[str, ...]
-    sets: tuple[str, ...]
+    test_sets: tuple[str, ...]
     accuracy: Floats
-    others: tuple[str, ...] = ()
+    other_columns: tuple[str, ...] = ()
 
-    def place(self, name: str) -> int:
+    def column_index(self, name: str) -> int:
         """The column of a test set, or an error with the nearest name."""
-        if name not in self.sets:
-            raise UnknownName("test set", name, self.sets)
-        return self.sets.index(name)
+        if name not in self.test_sets:
+            raise UnknownName("test set", name, self.test_sets)
+        return self.test_sets.index(name)
 
-    def on(self, name: str) -> Floats:
+    def accuracy_on(self, name: str) -> Floats:
         """Every model's accuracy on one test set."""
-        return np.asarray(self.accuracy[:, self.place(name)])
+        return np.asarray(self.accuracy[:, self.column_index(name)])
 
     @classmethod
     def read(
-        cls, thing: Any, *, sets: Sequence[str] | None = None, unit: Unit | None = None
-    ) -> Wide:
+        cls, data: Any, *, test_sets: Sequence[str] | None = None, unit: AccuracyUnit | None = None
+    ) -> AccuracyMatrix:
         """The table of a file (.parquet, .csv, .csv.gz, .arrow, .feather), a frame or a mapping.
 
-        `sets` names the columns to take, None for all that may be accuracies. Without a `unit`, a
+        `test_sets` names the columns to take, None for all that may be accuracies. Without a `unit`, a
         table with a number above 1 is in percent.
         """
-        path = Path(thing) if isinstance(thing, str | Path) else None
+        path = Path(data) if isinstance(data, str | Path) else None
         try:
-            return _read(_evaluation_columns.opened(thing), sets, unit)
+            return _from_frame(_evaluation_columns.as_arrow_table(data), test_sets, unit)
         except InputError as error:
             if path is None or str(error).startswith((path.name, "There is no file")):
                 raise
             raise InputError(f"{path.name}: {error}") from error
 
 
-def _read(frame: Any, wanted: Sequence[str] | None, unit: Unit | None) -> Wide:
-    _check(frame, wanted, unit)
-    numbers = {name: frames.numbers_with_gaps(frame, name) for name in _numeric(frame, wanted)}
-    sets = wanted or [name for name, column in numbers.items() if not _is_above(column)]
+def _from_frame(
+    frame: Any, requested_sets: Sequence[str] | None, unit: AccuracyUnit | None
+) -> AccuracyMatrix:
+    _check_frame(frame, requested_sets, unit)
+    numbers = {
+        name: frames.read_nullable_floats(frame, name)
+        for name in _numeric_columns(frame, requested_sets)
+    }
+    sets = requested_sets or [
+        name for name, column in numbers.items() if not _exceeds_percent(column)
+    ]
     if not sets:
         raise InputError(
             "The table has no test set: columns of numbers beside 'model' were expected. There are: "
-            f"{', '.join(_examples(frame)) or 'none'}. Add some, or write accuracies as numbers."
+            f"{', '.join(_column_examples(frame)) or 'none'}. Add some, or write accuracies as numbers."
         )
     others = tuple(
-        name for name in frame.column_names if name not in (MODEL, "") and name not in sets
+        name for name in frame.column_names if name not in (MODEL_COLUMN, "") and name not in sets
     )
-    models = _told_apart(frame, others)
+    models = _unique_row_names(frame, others)
     accuracy = np.stack([numbers[name] for name in sets], axis=1)
-    return Wide(models, tuple(sets), _fractions(accuracy, sets, models, unit), others)
+    return AccuracyMatrix(models, tuple(sets), _to_fractions(accuracy, sets, models, unit), others)
 
 
-def _examples(frame: Any) -> list[str]:
+def _column_examples(frame: Any) -> list[str]:
     """The first columns with what they hold, such as `val ('90%')`."""
-    names = [name for name in frame.column_names if name != MODEL][:12]
+    names = [name for name in frame.column_names if name != MODEL_COLUMN][:12]
     return [f"{name} ({frame.column(name)[0].as_py()!r})" for name in names]
 
 
-def _check(frame: Any, wanted: Sequence[str] | None, unit: str | None) -> None:
+def _check_frame(frame: Any, requested_sets: Sequence[str] | None, unit: str | None) -> None:
     there = frame.column_names
-    if MODEL not in there:
-        near = difflib.get_close_matches(MODEL, [name.lower() for name in there], n=1)
+    if MODEL_COLUMN not in there:
+        near = difflib.get_close_matches(MODEL_COLUMN, [name.lower() for name in there], n=1)
         hint = f" Did you mean {next(n for n in there if n.lower() == near[0])!r}?" if near else ""
         raise InputError(
             f"The table has no column 'model'.{hint} There are: {', '.join(there[:12]) or 'none'}. "
@@ -105,51 +112,53 @@ def _check(frame: Any, wanted: Sequence[str] | None, unit: str | None) -> None:
         )
     if not frame.num_rows:
         raise InputError("The table has no rows. One row is one model.")
-    if isinstance(wanted, str) or (wanted is not None and not wanted):
-        raise InputError(f"sets must be a list of names; got {wanted!r}. Give None for all.")
-    for name in wanted or ():
-        if name not in there or name == MODEL:
-            raise UnknownName("test set", name, [one for one in there if one != MODEL])
-    if unit is not None and unit not in get_args(Unit):
-        raise UnknownName("unit", str(unit), get_args(Unit))
+    if isinstance(requested_sets, str) or (requested_sets is not None and not requested_sets):
+        raise InputError(
+            f"test_sets must be a list of names; got {requested_sets!r}. Give None for all."
+        )
+    for name in requested_sets or ():
+        if name not in there or name == MODEL_COLUMN:
+            raise UnknownName("test set", name, [one for one in there if one != MODEL_COLUMN])
+    if unit is not None and unit not in get_args(AccuracyUnit):
+        raise UnknownName("unit", str(unit), get_args(AccuracyUnit))
 
 
-def _numeric(frame: Any, wanted: Sequence[str] | None) -> list[str]:
+def _numeric_columns(frame: Any, requested_sets: Sequence[str] | None) -> list[str]:
     """Columns that hold numbers, or those wanted; text with numbers in it is refused."""
-    if wanted is not None:
-        return list(wanted)
+    if requested_sets is not None:
+        return list(requested_sets)
     found = []
     for name in frame.column_names:
-        if name in (MODEL, "") or _evaluation_columns.is_other(name):
+        if name in (MODEL_COLUMN, "") or _evaluation_columns.is_non_measure(name):
             continue
-        if _holds_numbers(frame.column(name).type):
+        if _is_numeric_type(frame.column(name).type):
             found.append(name)
         else:
-            _evaluation_columns.is_not_mixed(name, _written(frame, name))
+            _evaluation_columns.check_not_mixed(name, _column_as_text(frame, name))
     return found
 
 
-def _holds_numbers(kind: Any) -> bool:
+def _is_numeric_type(arrow_type: Any) -> bool:
     from pyarrow import types
 
     number = (types.is_integer, types.is_floating, types.is_decimal, types.is_null)
-    return any(is_so(kind) for is_so in number)
+    return any(is_so(arrow_type) for is_so in number)
 
 
-def _written(frame: Any, name: str) -> list[str]:
+def _column_as_text(frame: Any, name: str) -> list[str]:
     return ["" if cell is None else str(cell) for cell in frame.column(name).to_pylist()]
 
 
-def _is_above(column: Floats) -> bool:
+def _exceeds_percent(column: Floats) -> bool:
     """Whether all numbers of a column are too large for an accuracy."""
-    return bool((column[~np.isnan(column)] > PERCENT).all()) and not np.isnan(column).all()
+    return bool((column[~np.isnan(column)] > MAX_PERCENT).all()) and not np.isnan(column).all()
 
 
-def _told_apart(frame: Any, others: Sequence[str]) -> tuple[str, ...]:
+def _unique_row_names(frame: Any, others: Sequence[str]) -> tuple[str, ...]:
     """Names of the rows: the model, and where it stands twice, what tells its rows apart."""
-    models = frames.texts(frame, MODEL)
+    models = frames.read_texts(frame, MODEL_COLUMN)
     twice = {name for name, count in Counter(models).items() if count > 1}
-    columns = {name: _written(frame, name) for name in others}
+    columns = {name: _column_as_text(frame, name) for name in others}
     named = [
         f"{model} ({', '.join(f'{name}={columns[name][row]}' for name in others)})"
         if model in twice and others
@@ -166,11 +175,11 @@ def _told_apart(frame: Any, others: Sequence[str]) -> tuple[str, ...]:
     return tuple(named)
 
 
-def _fractions(
-    accuracy: Floats, sets: Sequence[str], models: Sequence[str], unit: Unit | None
+def _to_fractions(
+    accuracy: Floats, sets: Sequence[str], models: Sequence[str], unit: AccuracyUnit | None
 ) -> Floats:
     tops = np.max(accuracy, axis=0, initial=0.0, where=~np.isnan(accuracy))
-    limit = PERCENT if unit == "percent" or (unit is None and tops.max() > 1) else 1.0
+    limit = MAX_PERCENT if unit == "percent" or (unit is None and tops.max() > 1) else 1.0
     wrong = np.argwhere((accuracy < 0) | (accuracy > limit))
     if len(wrong):
         row, column = wrong[0]
@@ -179,7 +188,7 @@ def _fractions(
             f"{accuracy[row, column]:g}. Correct it, or name the columns that are test sets."
         )
     low = np.flatnonzero((tops > 0) & (tops <= 1))
-    if unit is None and limit == PERCENT and low.size:
+    if unit is None and limit == MAX_PERCENT and low.size:
         raise InputError(
             f"The accuracies on {sets[low[0]]!r} never pass 1, those on {sets[int(tops.argmax())]!r} "
             "do: fractions and percent are mixed. Use one of them; if all are percent, say "

@@ -9,19 +9,19 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Kind
+from oodometer.core.inputs import InputKind
 from oodometer.core.protocols import Dataset
 from oodometer.core.softmax_kernels import Array, Bools
 
-Size = tuple[int, int] | None
+ImageSize = tuple[int, int] | None
 
 
 @runtime_checkable
-class Reader(Protocol):
+class DomainReader(Protocol):
     """A frozen dataclass of settings that says which files it reads, and reads them."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> InputKind:
         """The kind of inputs that it gives where the group does not say."""
 
     @property
@@ -30,26 +30,26 @@ class Reader(Protocol):
 
     def __hash__(self) -> int: ...
 
-    def read(self, root: Path, size: Size) -> Dataset:
+    def read(self, root: Path, size: ImageSize) -> Dataset:
         """The rows and their labels; `size` is what images of many sizes are brought to."""
 
 
-def located(root: Path, name: str) -> Path | None:
+def find_file(root: Path, name: str) -> Path | None:
     """The file or folder of that name, or the same compressed; None where neither is there."""
     plain = root / name
     packed = plain.with_name(plain.name + ".gz")
     return next((path for path in (plain, packed) if path.exists()), None)
 
 
-def existing(root: Path, name: str) -> Path:
+def require_file(root: Path, name: str) -> Path:
     """The same, or an error."""
-    path = located(root, name)
+    path = find_file(root, name)
     if path is None:
         raise InputError(f"There is no file or folder {name!r} in {root}. Put it there.")
     return path
 
 
-def counted(inputs: Array, labels: Array, where: str) -> None:
+def check_row_counts(inputs: Array, labels: Array, where: str) -> None:
     """Refuse inputs and labels that differ in number."""
     if len(inputs) != len(labels):
         raise InputError(
@@ -58,23 +58,23 @@ def counted(inputs: Array, labels: Array, where: str) -> None:
         )
 
 
-def chosen(values: Array, wanted: Any, column: str) -> Bools:
+def matching_rows(values: Array, accepted: Any, column: str) -> Bools:
     """The rows that have a value, or one of several; an error that names the values if none has.
 
-    >>> chosen(np.array(["art", "photo"]), "photo", "domain")
+    >>> matching_rows(np.array(["art", "photo"]), "photo", "domain")
     array([False,  True])
     """
-    words = [str(one) for one in (wanted if isinstance(wanted, tuple | list) else [wanted])]
+    words = [str(one) for one in (accepted if isinstance(accepted, tuple | list) else [accepted])]
     there = values.astype(np.str_)
     rows = np.isin(there, words)
     if not rows.any():
         raise InputError(
             f"No row has {column} = {' or '.join(map(repr, words))}. There are: "
-            f"{_listed(np.unique(there))}. Name one of these."
+            f"{_format_names(np.unique(there))}. Name one of these."
         )
     return np.asarray(rows)
 
 
-def _listed(values: Iterable[Any], most: int = 12) -> str:
+def _format_names(values: Iterable[Any], max_names: int = 12) -> str:
     names = [str(value) for value in values]
-    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
+    return ", ".join(names[:max_names]) + (", …" if len(names) > max_names else "")

@@ -9,52 +9,59 @@ from typing import Any, ClassVar
 import numpy as np
 
 from oodometer.core.errors import InputError, did_you_mean
-from oodometer.core.inputs import Kind
+from oodometer.core.inputs import InputKind
 from oodometer.core.protocols import Dataset
 from oodometer.core.softmax_kernels import Array
 from oodometer.data._array_rows import read_array, read_npy
-from oodometer.data.options import Asked
-from oodometer.data.prediction_files import Outputs
-from oodometer.studies.domains._reader import Size, chosen, counted, existing
+from oodometer.data.options import DatasetOptions
+from oodometer.data.prediction_files import ScoreFile
+from oodometer.studies.domains._reader import (
+    ImageSize,
+    check_row_counts,
+    matching_rows,
+    require_file,
+)
 
-Pairs = tuple[tuple[str, Any], ...]
+RowFilters = tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True)
-class Npz:
+class NpzReader:
     """Arrays of an `.npz`: the inputs, the labels, and those that `where` chooses rows by.
 
     Where an array `domain` holds numbers and there is an array `domains` of names, rows are
     chosen by these: where = { domain = "photo" }.
     """
 
-    kind: ClassVar[Kind] = "images"
+    kind: ClassVar[InputKind] = "images"
 
     path: str
     inputs: str = "x"
     labels: str = "y"
-    where: Pairs = ()
+    where: RowFilters = ()
 
     @property
     def files(self) -> tuple[str, ...]:
         """The archive."""
         return (self.path,)
 
-    def read(self, root: Path, size: Size) -> Dataset:
+    def read(self, root: Path, size: ImageSize) -> Dataset:
         """The chosen rows, in memory."""
-        arrays = Outputs.open(existing(root, self.path)).content
-        inputs, labels = (_array(arrays, name, self.path) for name in (self.inputs, self.labels))
-        counted(inputs, labels, self.path)
+        arrays = ScoreFile.open(require_file(root, self.path)).content
+        inputs, labels = (
+            _get_array(arrays, name, self.path) for name in (self.inputs, self.labels)
+        )
+        check_row_counts(inputs, labels, self.path)
         rows = np.ones(len(labels), dtype=np.bool_)
         for name, wanted in self.where:
-            values = _spelled(arrays, name, self.path)
-            counted(inputs, values, f"{self.path}, {name}")
-            rows &= chosen(values, wanted, name)
+            values = _decode_names(arrays, name, self.path)
+            check_row_counts(inputs, values, f"{self.path}, {name}")
+            rows &= matching_rows(values, wanted, name)
         inputs, labels = (inputs, labels) if rows.all() else (inputs[rows], labels[rows])
-        return read_array(inputs, labels).dataset(self.path, skip_bad=False)
+        return read_array(inputs, labels).to_dataset(self.path, skip_bad=False)
 
 
-def _array(arrays: dict[str, Array], name: str, path: str) -> Array:
+def _get_array(arrays: dict[str, Array], name: str, path: str) -> Array:
     if name not in arrays:
         hint = did_you_mean(name, arrays)
         raise InputError(
@@ -63,9 +70,9 @@ def _array(arrays: dict[str, Array], name: str, path: str) -> Array:
     return arrays[name]
 
 
-def _spelled(arrays: dict[str, Array], name: str, path: str) -> Array:
+def _decode_names(arrays: dict[str, Array], name: str, path: str) -> Array:
     """The values of an array, as names where a second array spells them out."""
-    values, names = _array(arrays, name, path), arrays.get(f"{name}s")
+    values, names = _get_array(arrays, name, path), arrays.get(f"{name}s")
     if names is None or values.dtype.kind not in "iu":
         return values
     if values.size and not 0 <= values.min() <= values.max() < len(names):
@@ -77,10 +84,10 @@ def _spelled(arrays: dict[str, Array], name: str, path: str) -> Array:
 
 
 @dataclass(frozen=True)
-class Npy:
+class NpyReader:
     """Inputs in one `.npy` file, mapped, and labels in another; `rows` is a first and a last."""
 
-    kind: ClassVar[Kind] = "images"
+    kind: ClassVar[InputKind] = "images"
 
     path: str
     labels: str
@@ -91,16 +98,16 @@ class Npy:
         """The inputs and the labels."""
         return self.path, self.labels
 
-    def read(self, root: Path, size: Size) -> Dataset:
+    def read(self, root: Path, size: ImageSize) -> Dataset:
         """The rows; those of the inputs are read from the disk when they are asked for."""
-        labels = _plain(existing(root, self.labels))
-        read = read_npy(existing(root, self.path), Asked())
-        counted(read.inputs, labels, self.path)
+        labels = _load_npy(require_file(root, self.labels))
+        read = read_npy(require_file(root, self.path), DatasetOptions())
+        check_row_counts(read.inputs, labels, self.path)
         some = slice(None) if self.rows is None else slice(*self.rows)
-        return read_array(read.inputs[some], labels[some]).dataset(self.path, skip_bad=False)
+        return read_array(read.inputs[some], labels[some]).to_dataset(self.path, skip_bad=False)
 
 
-def _plain(path: Path) -> Array:
+def _load_npy(path: Path) -> Array:
     try:
         return np.asarray(np.load(path, allow_pickle=False))
     except (ValueError, OSError, EOFError) as error:
@@ -110,10 +117,10 @@ def _plain(path: Path) -> Array:
 
 
 @dataclass(frozen=True)
-class Mat:
+class MatReader:
     """Images (height, width, 3, n) and labels of a MATLAB file up to version 7, as SVHN has them."""
 
-    kind: ClassVar[Kind] = "images"
+    kind: ClassVar[InputKind] = "images"
 
     path: str
     inputs: str = "X"
@@ -124,18 +131,22 @@ class Mat:
         """The file."""
         return (self.path,)
 
-    def read(self, root: Path, size: Size) -> Dataset:
+    def read(self, root: Path, size: ImageSize) -> Dataset:
         """The images, in memory."""
         from scipy.io import loadmat
 
         try:
-            arrays = loadmat(existing(root, self.path), variable_names=[self.inputs, self.labels])
+            arrays = loadmat(
+                require_file(root, self.path), variable_names=[self.inputs, self.labels]
+            )
         except Exception as error:  # of many kinds, where a file is broken
             raise InputError(
                 f"{self.path} can't be read as a MATLAB file: {error}. Version 7 or earlier was "
                 "expected; fetch it again."
             ) from error
-        inputs, labels = (_array(arrays, name, self.path) for name in (self.inputs, self.labels))
+        inputs, labels = (
+            _get_array(arrays, name, self.path) for name in (self.inputs, self.labels)
+        )
         images, flat = np.moveaxis(inputs, -1, 0), labels.ravel().astype(np.int64)
-        counted(images, flat, self.path)
-        return read_array(np.ascontiguousarray(images), flat).dataset(self.path, skip_bad=False)
+        check_row_counts(images, flat, self.path)
+        return read_array(np.ascontiguousarray(images), flat).to_dataset(self.path, skip_bad=False)

@@ -10,26 +10,26 @@ from typing import ClassVar
 import numpy as np
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Kind
+from oodometer.core.inputs import InputKind
 from oodometer.core.protocols import Dataset
 from oodometer.core.softmax_kernels import Array
-from oodometer.data._concat_dataset import Joined
-from oodometer.data.dataset import InMemory
-from oodometer.studies.domains._reader import Size, existing
+from oodometer.data._concat_dataset import ConcatDataset
+from oodometer.data.dataset import InMemoryDataset
+from oodometer.studies.domains._reader import ImageSize, require_file
 
-SIDE = 32
-PIXELS = 3 * SIDE * SIDE
+SIDE_PIXELS = 32
+IMAGE_BYTES = 3 * SIDE_PIXELS * SIDE_PIXELS
 
 
 @dataclass(frozen=True)
-class Cifar:
+class CifarReader:
     """One or several batches, mapped: images are read from the disk when they are asked for.
 
     `label_bytes` is 1 for CIFAR-10 and 2 for CIFAR-100, whose second byte is the class. The
     version for Python is pickled: it is refused, unless `trust_pickle` says where it is from.
     """
 
-    kind: ClassVar[Kind] = "images"
+    kind: ClassVar[InputKind] = "images"
 
     path: str | tuple[str, ...]
     label_bytes: int = 1
@@ -40,15 +40,15 @@ class Cifar:
         """The batches."""
         return (self.path,) if isinstance(self.path, str) else self.path
 
-    def read(self, root: Path, size: Size) -> Dataset:
+    def read(self, root: Path, size: ImageSize) -> Dataset:
         """All batches, one after the other."""
-        parts = tuple(self._batch(existing(root, name)) for name in self.files)
-        return parts[0] if len(parts) == 1 else Joined(self.files[0], parts)
+        parts = tuple(self._read_batch(require_file(root, name)) for name in self.files)
+        return parts[0] if len(parts) == 1 else ConcatDataset(self.files[0], parts)
 
-    def _batch(self, path: Path) -> InMemory:
+    def _read_batch(self, path: Path) -> InMemoryDataset:
         if _is_pickle(path):
-            return _unpickled(path, self.trust_pickle)
-        width = self.label_bytes + PIXELS
+            return _load_pickle(path, self.trust_pickle)
+        width = self.label_bytes + IMAGE_BYTES
         length = path.stat().st_size
         if length == 0 or length % width:
             raise InputError(
@@ -57,12 +57,12 @@ class Cifar:
             )
         rows = np.memmap(path, dtype=np.uint8, mode="r").reshape(-1, width)
         labels = np.array(rows[:, self.label_bytes - 1], dtype=np.int64)
-        return InMemory(path.name, _pictures(rows[:, self.label_bytes :]), labels)
+        return InMemoryDataset(path.name, _to_channels_last(rows[:, self.label_bytes :]), labels)
 
 
-def _pictures(rows: Array) -> Array:
+def _to_channels_last(rows: Array) -> Array:
     """Colour after colour in the file; (n, height, width, 3) here."""
-    return rows.reshape(-1, 3, SIDE, SIDE).transpose(0, 2, 3, 1)
+    return rows.reshape(-1, 3, SIDE_PIXELS, SIDE_PIXELS).transpose(0, 2, 3, 1)
 
 
 def _is_pickle(path: Path) -> bool:
@@ -71,7 +71,7 @@ def _is_pickle(path: Path) -> bool:
     return path.suffix != ".bin" and head[:1] == b"\x80"
 
 
-def _unpickled(path: Path, trusted: bool) -> InMemory:
+def _load_pickle(path: Path, trusted: bool) -> InMemoryDataset:
     if not trusted:
         raise InputError(
             f"{path.name} is a pickle, and loading it can run any code. Take the binary version "
@@ -81,4 +81,4 @@ def _unpickled(path: Path, trusted: bool) -> InMemory:
     with path.open("rb") as file:
         found = pickle.load(file, encoding="latin1")
     labels = np.asarray(found["labels"] if "labels" in found else found["fine_labels"])
-    return InMemory(path.name, _pictures(np.asarray(found["data"])), labels)
+    return InMemoryDataset(path.name, _to_channels_last(np.asarray(found["data"])), labels)

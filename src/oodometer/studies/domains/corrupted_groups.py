@@ -10,37 +10,37 @@ from pathlib import Path
 
 from oodometer.core.errors import InputError, UnknownName
 from oodometer.studies.domains import group as groups
-from oodometer.studies.domains.group import Group
-from oodometer.studies.domains.row_sources import Made
-from oodometer.studies.domains.synthetic import Altered
+from oodometer.studies.domains.group import DomainGroup
+from oodometer.studies.domains.row_sources import DerivedDomain
+from oodometer.studies.domains.synthetic import TransformedDomain
 from oodometer.transforms import corruptions as corruption
 
 # What the name of a group ends in whose domains are those of another, corrupted: ci10-c.
-ENDING = "-c"
+CORRUPTED_SUFFIX = "-c"
 
 
-def named(name: str, *, root: str | Path | None = None) -> Group:
+def get_group(name: str, *, root: str | Path | None = None) -> DomainGroup:
     """A built-in group; with -c behind its name, the same corrupted in every way.
 
-    >>> named("pacs-c").domains[:2]
+    >>> get_group("pacs-c").domains[:2]
     ('art_painting/gaussian_noise-1', 'art_painting/gaussian_noise-2')
     """
-    plain = name.removesuffix(ENDING)
-    known = groups.names()
+    plain = name.removesuffix(CORRUPTED_SUFFIX)
+    known = groups.available_names()
     if name in known or plain == name:
-        return groups.named(name, root=root)
+        return groups.get(name, root=root)
     if plain not in known:
         raise UnknownName("domain group", name, known)
-    return corrupted(groups.named(plain, root=root))
+    return corrupt_group(groups.get(plain, root=root))
 
 
-def corrupted(group: Group, corruptions: str = "all", *, seed: int = 0) -> Group:
+def corrupt_group(group: DomainGroup, corruptions: str = "all", *, seed: int = 0) -> DomainGroup:
     """The group of all domains of another under all of some corruptions: photo/fog-3.
 
     `corruptions` is one, a kind of them (noise, blur, weather, digital) or all, with a severity
     behind it or at all five.
 
-    >>> corrupted(named("pacs"), "fog-3").domains[0]
+    >>> corrupt_group(get_group("pacs"), "fog-3").domains[0]
     'art_painting/fog-3'
     """
     if group.kind != "images":
@@ -48,11 +48,11 @@ def corrupted(group: Group, corruptions: str = "all", *, seed: int = 0) -> Group
             f"Only images can be corrupted; {group.name} is of {group.kind}. Name a group of images."
         )
     sources = tuple(
-        (f"{domain}/{one.label}", (Made(domain, Altered(one, seed)),))
+        (f"{domain}/{one.label}", (DerivedDomain(domain, TransformedDomain(one, seed)),))
         for domain in group.domains
-        for one in corruption.named(corruptions)
+        for one in corruption.parse_corruptions(corruptions)
     )
-    return Group(
-        f"{group.name}{ENDING}", group.kind, group.classes, sources, group.root, group.shape,
+    return DomainGroup(
+        f"{group.name}{CORRUPTED_SUFFIX}", group.kind, group.classes, sources, group.root, group.shape,
         f"{group.about}, corrupted", base=group,
     )  # fmt: skip

@@ -13,20 +13,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.core.inputs import Kind
+from oodometer.core.inputs import InputKind
 from oodometer.core.protocols import Dataset
-from oodometer.core.stats import stream
+from oodometer.core.stats import rng_for
 from oodometer.data import as_dataset
-from oodometer.studies.domains._reader import Size
-from oodometer.studies.domains.group import Group
-from oodometer.studies.domains.row_sources import Source, Split
+from oodometer.studies.domains._reader import ImageSize
+from oodometer.studies.domains.group import DomainGroup
+from oodometer.studies.domains.row_sources import DomainFiles, Split
 
-NAME = "hypersphere"
-DEGREES = (0, 15, 30, 45, 60, 90, 120, 150, 180)
+HYPERSPHERE_NAME = "hypersphere"
+DOMAIN_DEGREES = (0, 15, 30, 45, 60, 90, 120, 150, 180)
 
 
 @dataclass(frozen=True)
-class Points:
+class HyperspherePoints:
     """So many points around the one that lies so many degrees from the pole."""
 
     degrees: float
@@ -35,29 +35,36 @@ class Points:
     dimension: int = 16
     variance: float = 0.005
 
-    kind: ClassVar[Kind] = "vectors"
+    kind: ClassVar[InputKind] = "vectors"
     files: ClassVar[tuple[str, ...]] = ()
 
-    def read(self, root: Path, size: Size) -> Dataset:
+    def read(self, root: Path, size: ImageSize) -> Dataset:
         """The points, and 1 for those inside; nothing is read."""
         centre = np.zeros(self.dimension)
         centre[:2] = math.cos(math.radians(self.degrees)), math.sin(math.radians(self.degrees))
-        drawn = stream(0, NAME, self.degrees, self.split).normal(size=(self.n, self.dimension))
+        drawn = rng_for(0, HYPERSPHERE_NAME, self.degrees, self.split).normal(
+            size=(self.n, self.dimension)
+        )
         points = centre + math.sqrt(self.variance) * drawn
         inside = (points * points).sum(axis=1) < 1.0
         return as_dataset(points, labels=inside.astype(np.int64))
 
 
-def hypersphere() -> Group:
+def hypersphere() -> DomainGroup:
     """The group.
 
     >>> hypersphere().domain("90", "test").take(slice(0, 2)).shape
     (2, 16)
     """
     sources = tuple(
-        (str(degrees), (Source(Points(degrees, "train"), Points(degrees, "test")),))
-        for degrees in DEGREES
+        (
+            str(degrees),
+            (DomainFiles(HyperspherePoints(degrees, "train"), HyperspherePoints(degrees, "test")),),
+        )
+        for degrees in DOMAIN_DEGREES
     )
     # There are no files, and so no place for them.
     about = "inside a hypersphere or outside, by degrees from its pole; needs no files"
-    return Group(NAME, "vectors", ("outside", "inside"), sources, root=Path(), about=about)
+    return DomainGroup(
+        HYPERSPHERE_NAME, "vectors", ("outside", "inside"), sources, root=Path(), about=about
+    )

@@ -12,24 +12,24 @@ from typing import ClassVar
 import numpy as np
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Kind
+from oodometer.core.inputs import InputKind
 from oodometer.core.protocols import Dataset
 from oodometer.core.softmax_kernels import Array
 from oodometer.data._array_rows import read_array
-from oodometer.studies.domains._reader import Size, counted, existing
+from oodometer.studies.domains._reader import ImageSize, check_row_counts, require_file
 
 # The third byte of the magic number says what a value is.
-TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+IDX_DTYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 
 @dataclass(frozen=True)
-class Idx:
+class IdxReader:
     """Images in one IDX file and labels in another; either may be compressed (.gz).
 
     Labels of several columns, as QMNIST has them, are read from the first.
     """
 
-    kind: ClassVar[Kind] = "images"
+    kind: ClassVar[InputKind] = "images"
 
     path: str
     labels: str
@@ -39,24 +39,24 @@ class Idx:
         """The images and the labels."""
         return self.path, self.labels
 
-    def read(self, root: Path, size: Size) -> Dataset:
+    def read(self, root: Path, size: ImageSize) -> Dataset:
         """The images, in memory."""
-        images, labels = (read_idx(existing(root, name)) for name in self.files)
+        images, labels = (read_idx(require_file(root, name)) for name in self.files)
         labels = labels if labels.ndim == 1 else labels[:, 0]
-        counted(images, labels, self.path)
-        return read_array(images, labels.astype(np.int64)).dataset(self.path, skip_bad=False)
+        check_row_counts(images, labels, self.path)
+        return read_array(images, labels.astype(np.int64)).to_dataset(self.path, skip_bad=False)
 
 
 def read_idx(path: Path) -> Array:
     """The array of an IDX file, in the machine's own byte order."""
-    content = _content(path)
+    content = _read_content(path)
     head = 4 + 4 * content[3] if len(content) > 3 else 4
-    if len(content) < head or content[:2] != b"\0\0" or content[2] not in TYPES:
+    if len(content) < head or content[:2] != b"\0\0" or content[2] not in IDX_DTYPES:
         raise InputError(
             f"{path.name} begins with {content[:4].hex(' ') or 'nothing'}, which is no IDX file: "
             "two zeros, the type and the number of sizes were expected. Is it the right file?"
         )
-    dtype = np.dtype(TYPES[content[2]])
+    dtype = np.dtype(IDX_DTYPES[content[2]])
     shape = tuple(np.frombuffer(content[4:head], dtype=">u4").tolist())
     wanted, there = math.prod(shape) * dtype.itemsize, len(content) - head
     if wanted != there:
@@ -68,7 +68,7 @@ def read_idx(path: Path) -> Array:
     return values.astype(dtype.newbyteorder("="), copy=False)
 
 
-def _content(path: Path) -> bytes:
+def _read_content(path: Path) -> bytes:
     content = path.read_bytes()
     if path.suffix != ".gz":
         return content

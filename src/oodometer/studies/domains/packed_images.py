@@ -15,20 +15,26 @@ from typing import ClassVar
 import numpy as np
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Keys, Kind
+from oodometer.core.inputs import InputKind, RowHashes
 from oodometer.core.protocols import Dataset
 from oodometer.core.softmax_kernels import Array, Ints
-from oodometer.data._image_decoding import Pixels, colored, decoded, fitted, quiet
-from oodometer.data.dataset import Index, Rows, hashed, numbered
-from oodometer.data.prediction_files import Outputs
-from oodometer.studies.domains._reader import Size, counted, existing
+from oodometer.data._image_decoding import (
+    Pixels,
+    decode_image,
+    resize_and_crop,
+    silence_opencv,
+    to_rgb,
+)
+from oodometer.data.dataset import BaseDataset, RowSelection, fingerprint_rows, to_row_numbers
+from oodometer.data.prediction_files import ScoreFile
+from oodometer.studies.domains._reader import ImageSize, check_row_counts, require_file
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PackedImages(Rows):
+class PackedImageDataset(BaseDataset):
     """Images kept as the bytes of their files, decoded when they are asked for."""
 
-    kind: ClassVar[Kind] = "images"
+    kind: ClassVar[InputKind] = "images"
 
     name: str
     content: Pixels
@@ -41,42 +47,45 @@ class PackedImages(Rows):
         return len(self.starts)
 
     def __repr__(self) -> str:
-        return f"PackedImages({self.name!r}, {len(self)} images {self.size})"
+        return f"PackedImageDataset({self.name!r}, {len(self)} images {self.size})"
 
     @cached_property
-    def keys(self) -> Keys:
+    def keys(self) -> RowHashes:
         """A number a row, made of the file's bytes."""
         digests = (
-            hashlib.blake2b(self._file(row), digest_size=8).digest() for row in range(len(self))
+            hashlib.blake2b(self._file_bytes(row), digest_size=8).digest()
+            for row in range(len(self))
         )
         return np.frombuffer(b"".join(digests), dtype=np.uint64)
 
     @cached_property
     def fingerprint(self) -> str:
         """A hash of all files' bytes, in order, and of the size they are brought to."""
-        return hashed(f"packed {self.size}", self.keys)
+        return fingerprint_rows(f"packed {self.size}", self.keys)
 
-    def take(self, index: Index) -> Pixels:
+    def take(self, index: RowSelection) -> Pixels:
         """Some images, in that order: uint8 (n, height, width, 3)."""
-        rows = np.arange(len(self))[numbered(index, len(self))]
+        rows = np.arange(len(self))[to_row_numbers(index, len(self))]
         images = np.empty((len(rows), *self.size, 3), dtype=np.uint8)
-        with quiet():
+        with silence_opencv():
             for at, row in enumerate(rows):
-                images[at] = fitted(colored(_picture(self._file(row), int(row))), self.size)
+                images[at] = resize_and_crop(
+                    to_rgb(_decode_image(self._file_bytes(row), int(row))), self.size
+                )
         return images
 
-    def rows(self, index: Index) -> PackedImages:
+    def rows(self, index: RowSelection) -> PackedImageDataset:
         """The dataset of some images, which keep their keys and labels."""
-        some = numbered(index, len(self))
+        some = to_row_numbers(index, len(self))
         labels = None if self.labels is None else self.labels[some]
         return replace(self, starts=self.starts[some], ends=self.ends[some], labels=labels)
 
-    def _file(self, row: int) -> bytes:
+    def _file_bytes(self, row: int) -> bytes:
         return self.content[self.starts[row] : self.ends[row]].tobytes()
 
 
-def _picture(content: bytes, row: int) -> Pixels:
-    pixels = decoded(content)
+def _decode_image(content: bytes, row: int) -> Pixels:
+    pixels = decode_image(content)
     if pixels is None:
         raise InputError(
             f"Row {row} can't be decoded: its {len(content)} bytes are no image. Pack it again."
@@ -85,10 +94,10 @@ def _picture(content: bytes, row: int) -> Pixels:
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedImagesReader:
     """The packed images of an `.npz`; they are brought to the size of the first."""
 
-    kind: ClassVar[Kind] = "images"
+    kind: ClassVar[InputKind] = "images"
 
     path: str
     prefix: str = ""
@@ -98,10 +107,10 @@ class Packed:
         """The archive."""
         return (self.path,)
 
-    def read(self, root: Path, size: Size) -> Dataset:
+    def read(self, root: Path, size: ImageSize) -> Dataset:
         """The images, still packed."""
-        content, offsets, labels = self._arrays(existing(root, self.path))
-        counted(offsets[1:], labels, self.path)
+        content, offsets, labels = self._load_arrays(require_file(root, self.path))
+        check_row_counts(offsets[1:], labels, self.path)
         if np.any(np.diff(offsets) < 0) or offsets[0] < 0 or offsets[-1] > len(content):
             raise InputError(
                 f"{self.path}: the offsets must rise from 0 to {len(content)}, the number of "
@@ -110,14 +119,14 @@ class Packed:
         if not len(labels):
             raise InputError(f"{self.path} has no images. Pack one or more.")
         first = content[offsets[0] : offsets[1]].tobytes()
-        with quiet():
-            height, width = size or _picture(first, 0).shape[:2]
-        return PackedImages(
+        with silence_opencv():
+            height, width = size or _decode_image(first, 0).shape[:2]
+        return PackedImageDataset(
             self.path, content, offsets[:-1], offsets[1:], (height, width), labels
         )  # fmt: skip
 
-    def _arrays(self, path: Path) -> tuple[Array, Array, Array]:
-        arrays = Outputs.open(path).content
+    def _load_arrays(self, path: Path) -> tuple[Array, Array, Array]:
+        arrays = ScoreFile.open(path).content
         names = [f"{self.prefix}{part}" for part in ("bytes", "off", "y")]
         absent = [name for name in names if name not in arrays]
         if absent:

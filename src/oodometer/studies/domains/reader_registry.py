@@ -7,23 +7,23 @@ from pathlib import Path
 from typing import ClassVar
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Kind
+from oodometer.core.inputs import InputKind
 from oodometer.core.protocols import Dataset
-from oodometer.data.image_folder import read_folder
-from oodometer.data.options import Asked
-from oodometer.studies.domains._reader import Size, existing
-from oodometer.studies.domains.array_files import Mat, Npy, Npz
-from oodometer.studies.domains.cifar import Cifar
-from oodometer.studies.domains.idx import Idx
-from oodometer.studies.domains.packed_images import Packed
-from oodometer.studies.domains.table_files import Table
+from oodometer.data.image_folder import read_image_folder
+from oodometer.data.options import DatasetOptions
+from oodometer.studies.domains._reader import ImageSize, require_file
+from oodometer.studies.domains.array_files import MatReader, NpyReader, NpzReader
+from oodometer.studies.domains.cifar import CifarReader
+from oodometer.studies.domains.idx import IdxReader
+from oodometer.studies.domains.packed_images import PackedImagesReader
+from oodometer.studies.domains.table_files import TableReader
 
 
 @dataclass(frozen=True)
-class Folder:
+class ImageFolderReader:
     """A folder with one folder of images a class; images are decoded when they are asked for."""
 
-    kind: ClassVar[Kind] = "images"
+    kind: ClassVar[InputKind] = "images"
 
     path: str
     size: int | tuple[int, int] | None = None
@@ -34,21 +34,23 @@ class Folder:
         """The folder."""
         return (self.path,)
 
-    def read(self, root: Path, size: Size) -> Dataset:
+    def read(self, root: Path, size: ImageSize) -> Dataset:
         """The images, brought to one size; the names of their folders are the labels."""
-        folder = existing(root, self.path)
+        folder = require_file(root, self.path)
         if not folder.is_dir():
             raise InputError(f"{self.path} is a file; a folder of folders of images was expected.")
-        return read_folder(folder, Asked(size=self.size or size, skip_bad=self.skip_bad))
+        return read_image_folder(
+            folder, DatasetOptions(size=self.size or size, skip_bad=self.skip_bad)
+        )
 
 
 READERS: dict[str, type] = {
-    "folder": Folder,
-    "idx": Idx,
-    "cifar": Cifar,
-    "packed": Packed,
-    "npz": Npz,
-    "npy": Npy,
-    "mat": Mat,
-    "table": Table,
+    "folder": ImageFolderReader,
+    "idx": IdxReader,
+    "cifar": CifarReader,
+    "packed": PackedImagesReader,
+    "npz": NpzReader,
+    "npy": NpyReader,
+    "mat": MatReader,
+    "table": TableReader,
 }

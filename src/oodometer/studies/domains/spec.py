@@ -23,78 +23,80 @@ from pathlib import Path
 from typing import Any
 
 from oodometer.core.errors import InputError, UnknownName
-from oodometer.core.inputs import KINDS, Kind
-from oodometer.studies._toml import Values, built, known, mapping, typed
+from oodometer.core.inputs import INPUT_KINDS, InputKind
+from oodometer.studies._toml import TomlTable, build_member, check_keys, check_type, require_table
 from oodometer.studies.domains.reader_registry import READERS
-from oodometer.studies.domains.row_sources import SHARE, Made, Source
-from oodometer.studies.domains.synthetic import MAKERS
+from oodometer.studies.domains.row_sources import TEST_SHARE, DerivedDomain, DomainFiles
+from oodometer.studies.domains.synthetic import DERIVATIONS
 
-Origin = Source | Made
-KEYS = ("kind", "classes", "classes_of", "shape", "root", "about", "each", "domains")
-FILES_KEYS = ("reader", "test", "share", "rename")
-MADE_KEYS = ("of", "change", "part")
+DomainOrigin = DomainFiles | DerivedDomain
+GROUP_KEYS = ("kind", "classes", "classes_of", "shape", "root", "about", "each", "domains")
+FILE_SOURCE_KEYS = ("reader", "test", "share", "rename")
+DERIVED_DOMAIN_KEYS = ("of", "change", "part")
 
 
 @dataclass(frozen=True)
-class Declared:
+class GroupDeclaration:
     """A group as its table says; a domain has one source or several, the first that is there."""
 
-    kind: Kind
+    kind: InputKind
     classes: tuple[str, ...]
     classes_of: str | None
     shape: tuple[int, ...] | None
     root: str | None
     about: str
-    sources: tuple[tuple[str, tuple[Origin, ...]], ...]
+    sources: tuple[tuple[str, tuple[DomainOrigin, ...]], ...]
 
 
-def declared(table: Any, name: str) -> Declared:
+def parse_group(table: Any, name: str) -> GroupDeclaration:
     """The group of a table; whatever is wrong with it is said with the place."""
     where = f"The group {name!r}"
-    known(mapping(table, where), KEYS, f"key of {where.lower()}")
-    sources = tuple((domain, _sources(table, domain, name)) for domain in _names(table, where))
-    _check_made(dict(sources), name)
-    kind = table.get("kind", _kind(sources))
-    if kind not in KINDS:
-        raise UnknownName("kind", str(kind), KINDS)
+    check_keys(require_table(table, where), GROUP_KEYS, f"key of {where.lower()}")
+    sources = tuple(
+        (domain, _parse_sources(table, domain, name)) for domain in _domain_names(table, where)
+    )
+    _check_derived(dict(sources), name)
+    kind = table.get("kind", _default_kind(sources))
+    if kind not in INPUT_KINDS:
+        raise UnknownName("kind", str(kind), INPUT_KINDS)
     if "shape" in table and kind != "images":
         raise InputError(f"{where}: shape is for images, and it is of {kind}. Leave it out.")
-    return Declared(
+    return GroupDeclaration(
         kind=kind,
-        classes=_classes(table, where),
-        classes_of=typed(table.get("classes_of"), str | None, "classes_of", where),
-        shape=_shape(table.get("shape"), where),
-        root=typed(table.get("root"), str | None, "root", where),
-        about=typed(table.get("about", ""), str, "about", where),
+        classes=_parse_classes(table, where),
+        classes_of=check_type(table.get("classes_of"), str | None, "classes_of", where),
+        shape=_parse_shape(table.get("shape"), where),
+        root=check_type(table.get("root"), str | None, "root", where),
+        about=check_type(table.get("about", ""), str, "about", where),
         sources=sources,
     )
 
 
-def _check_made(sources: Mapping[str, tuple[Origin, ...]], group: str) -> None:
+def _check_derived(sources: Mapping[str, tuple[DomainOrigin, ...]], group: str) -> None:
     """A domain is made of one that is read from files: none is made of itself by a detour."""
-    made = [one for few in sources.values() for one in few if isinstance(one, Made)]
-    read = [name for name, few in sources.items() if isinstance(few[0], Source)]
+    made = [one for few in sources.values() for one in few if isinstance(one, DerivedDomain)]
+    read = [name for name, few in sources.items() if isinstance(few[0], DomainFiles)]
     for one in made:
         if "/" not in one.of and one.of not in read:
             raise UnknownName(f"domain of {group} that is read from files", one.of, read)
 
 
-def _kind(sources: Iterable[tuple[str, tuple[Origin, ...]]]) -> Kind:
-    readers = (one.train for _, few in sources for one in few if isinstance(one, Source))
+def _default_kind(sources: Iterable[tuple[str, tuple[DomainOrigin, ...]]]) -> InputKind:
+    readers = (one.train for _, few in sources for one in few if isinstance(one, DomainFiles))
     return next((reader.kind for reader in readers), "images")
 
 
-def _classes(table: Values, where: str) -> tuple[str, ...]:
+def _parse_classes(table: TomlTable, where: str) -> tuple[str, ...]:
     if ("classes" in table) == ("classes_of" in table):
         raise InputError(
             f"{where} needs classes, a list of names, or classes_of, the domain whose folders are "
             "the classes. Give one of them."
         )
     if "classes_of" in table:
-        if table["classes_of"] not in _names(table, where):
-            raise UnknownName("domain", str(table["classes_of"]), _names(table, where))
+        if table["classes_of"] not in _domain_names(table, where):
+            raise UnknownName("domain", str(table["classes_of"]), _domain_names(table, where))
         return ()
-    names: tuple[str, ...] = typed(table["classes"], tuple[str, ...], "classes", where)
+    names: tuple[str, ...] = check_type(table["classes"], tuple[str, ...], "classes", where)
     if len(names) < 2 or len(set(names)) < len(names):
         raise InputError(
             f"{where}: classes must be two names or more, each once; got {list(names)}. Correct it."
@@ -102,8 +104,8 @@ def _classes(table: Values, where: str) -> tuple[str, ...]:
     return names
 
 
-def _shape(given: Any, where: str) -> tuple[int, ...] | None:
-    shape: tuple[int, ...] | None = typed(given, tuple[int, ...] | None, "shape", where)
+def _parse_shape(given: Any, where: str) -> tuple[int, ...] | None:
+    shape: tuple[int, ...] | None = check_type(given, tuple[int, ...] | None, "shape", where)
     if shape is not None and (
         len(shape) not in (2, 3) or min(shape) < 1 or shape[2:] not in ((), (3,))
     ):
@@ -114,7 +116,7 @@ def _shape(given: Any, where: str) -> tuple[int, ...] | None:
     return shape
 
 
-def _names(table: Values, where: str) -> tuple[str, ...]:
+def _domain_names(table: TomlTable, where: str) -> tuple[str, ...]:
     domains = table.get("domains")
     if not domains or not isinstance(domains, list | tuple | Mapping):
         raise InputError(
@@ -126,30 +128,34 @@ def _names(table: Values, where: str) -> tuple[str, ...]:
     return names
 
 
-def _sources(table: Values, domain: str, group: str) -> tuple[Origin, ...]:
+def _parse_sources(table: TomlTable, domain: str, group: str) -> tuple[DomainOrigin, ...]:
     """One source of every alternative, what all domains share being filled in."""
     domains = table["domains"]
-    own = _listed(domains[domain] if isinstance(domains, Mapping) else {})
+    own = _as_list(domains[domain] if isinstance(domains, Mapping) else {})
     where = f"{group}/{domain}"
-    shared = [_filled(one, domain) for one in _listed(table.get("each", {}))]
-    merged = [_over(mapping(base, where), mapping(top, where)) for base in shared for top in own]
-    return tuple(_source(one, where) for one in merged)
+    shared = [_fill_template(one, domain) for one in _as_list(table.get("each", {}))]
+    merged = [
+        _merge_tables(require_table(base, where), require_table(top, where))
+        for base in shared
+        for top in own
+    ]
+    return tuple(_parse_source(one, where) for one in merged)
 
 
-def _listed(given: Any) -> list[Any]:
+def _as_list(given: Any) -> list[Any]:
     return given if isinstance(given, list) else [given]
 
 
-def _filled(value: Any, domain: str) -> Any:
+def _fill_template(value: Any, domain: str) -> Any:
     """The same with the domain's name where {domain} stands."""
     if isinstance(value, str):
         return value.replace("{domain}", domain)
     if isinstance(value, Mapping):
-        return {key: _filled(one, domain) for key, one in value.items()}
-    return [_filled(one, domain) for one in value] if isinstance(value, list) else value
+        return {key: _fill_template(one, domain) for key, one in value.items()}
+    return [_fill_template(one, domain) for one in value] if isinstance(value, list) else value
 
 
-def _over(base: Values, top: Values) -> dict[str, Any]:
+def _merge_tables(base: TomlTable, top: TomlTable) -> dict[str, Any]:
     """The settings of `top`, and of `base` what it does not say; `where` holds both."""
     merged = {**base, **top}
     if isinstance(base.get("where"), Mapping) and isinstance(top.get("where"), Mapping):
@@ -157,39 +163,41 @@ def _over(base: Values, top: Values) -> dict[str, Any]:
     return merged
 
 
-def _source(table: Values, where: str) -> Origin:
+def _parse_source(table: TomlTable, where: str) -> DomainOrigin:
     if "of" in table or "change" in table:
-        return _made(table, where)
-    reader = _member(READERS, table, "reader", where)
-    settings = {key: value for key, value in table.items() if key not in FILES_KEYS}
+        return _parse_derived(table, where)
+    reader = _select_member(READERS, table, "reader", where)
+    settings = {key: value for key, value in table.items() if key not in FILE_SOURCE_KEYS}
     test = table.get("test")
     held = {"path": test} if isinstance(test, str) else test
-    share = typed(table.get("share", SHARE), float, "share", where)
+    share = check_type(table.get("share", TEST_SHARE), float, "share", where)
     if not 0 < share <= 1:
         raise InputError(f"{where}: share must be above 0 and at most 1; got {share}.")
-    return Source(
-        train=built(reader, settings, where, FILES_KEYS),
+    return DomainFiles(
+        train=build_member(reader, settings, where, FILE_SOURCE_KEYS),
         test=None
         if held is None
-        else built(reader, _over(settings, mapping(held, where)), where, FILES_KEYS),
+        else build_member(
+            reader, _merge_tables(settings, require_table(held, where)), where, FILE_SOURCE_KEYS
+        ),
         share=share,
-        rename=typed(table.get("rename", {}), tuple[tuple[str, str], ...], "rename", where),
+        rename=check_type(table.get("rename", {}), tuple[tuple[str, str], ...], "rename", where),
     )
 
 
-def _made(table: Values, where: str) -> Made:
-    maker = _member(MAKERS, table, "change", where)
-    settings = {key: value for key, value in table.items() if key not in MADE_KEYS}
-    part = typed(table.get("part"), tuple[int, int] | None, "part", where)
+def _parse_derived(table: TomlTable, where: str) -> DerivedDomain:
+    maker = _select_member(DERIVATIONS, table, "change", where)
+    settings = {key: value for key, value in table.items() if key not in DERIVED_DOMAIN_KEYS}
+    part = check_type(table.get("part"), tuple[int, int] | None, "part", where)
     if part is not None and not 0 <= part[0] < part[1]:
         raise InputError(
             f"{where}: part must be [i, m], the i-th of m from 0; got {list(part)}. Count from 0."
         )
-    of = typed(table.get("of"), str, "of", where)
-    return Made(of, built(maker, settings, where, MADE_KEYS), part)
+    of = check_type(table.get("of"), str, "of", where)
+    return DerivedDomain(of, build_member(maker, settings, where, DERIVED_DOMAIN_KEYS), part)
 
 
-def _member(members: Mapping[str, type], table: Values, key: str, where: str) -> type:
+def _select_member(members: Mapping[str, type], table: TomlTable, key: str, where: str) -> type:
     name = table.get(key)
     if name is None:
         raise InputError(f"{where} has no {key}. Name one of: {', '.join(members)}.")
@@ -198,7 +206,7 @@ def _member(members: Mapping[str, type], table: Values, key: str, where: str) ->
     return members[name]
 
 
-def tables_of(path: Path) -> dict[str, Any]:
+def read_group_tables(path: Path) -> dict[str, Any]:
     """The tables of the groups that a TOML file declares, by name."""
     try:
         stamp = path.stat().st_mtime_ns
@@ -206,21 +214,21 @@ def tables_of(path: Path) -> dict[str, Any]:
         raise InputError(
             f"There is no file {str(path)!r}. Give a TOML file with a table [groups.NAME]."
         ) from error
-    return _parsed(path, stamp)
+    return _parse_file(path, stamp)
 
 
 @lru_cache(maxsize=8)
-def _parsed(path: Path, stamp: int) -> dict[str, Any]:
+def _parse_file(path: Path, stamp: int) -> dict[str, Any]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise InputError(
             f"{path.name} can't be read as TOML: {error}. Correct it there."
         ) from error
-    return groups_of(content)
+    return get_group_tables(content)
 
 
-def groups_of(content: Mapping[str, Any]) -> dict[str, Any]:
+def get_group_tables(content: Mapping[str, Any]) -> dict[str, Any]:
     """The tables of the groups, by name; there is nothing else in a file of groups."""
     for key in content:
         if key != "groups":

@@ -14,13 +14,13 @@ from typing import ClassVar, Protocol, Self, runtime_checkable
 import numpy as np
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Inputs, Keys, Kind
+from oodometer.core.inputs import InputKind, Inputs, RowHashes
 from oodometer.core.protocols import Dataset
-from oodometer.core.random_streams import Draws
-from oodometer.core.softmax_kernels import Array, Floats, blocks
-from oodometer.data._image_decoding import Pixels, fitted, opencv
-from oodometer.data._transformed_dataset import Change, Changed
-from oodometer.data.dataset import Index, Rows, hashed, numbered
+from oodometer.core.random_streams import RowStreams
+from oodometer.core.softmax_kernels import Array, Floats, row_blocks
+from oodometer.data._image_decoding import Pixels, opencv, resize_and_crop
+from oodometer.data._transformed_dataset import DatasetTransform, TransformedDataset
+from oodometer.data.dataset import BaseDataset, RowSelection, fingerprint_rows, to_row_numbers
 
 # Ten colours that no eye takes for one another, none of them dark.
 PALETTE = (
@@ -31,23 +31,23 @@ RED, GREEN = (255, 0, 0), (0, 255, 0)
 
 
 @runtime_checkable
-class Maker(Protocol):
+class DomainDerivation(Protocol):
     """A frozen dataclass of settings that makes one domain of another."""
 
-    def make(self, dataset: Dataset) -> Dataset:
+    def derive(self, dataset: Dataset) -> Dataset:
         """The domain that it becomes."""
 
 
 @dataclass(frozen=True)
-class Altered:
+class TransformedDomain:
     """Every row changed by a corruption or a transform, by a draw that hangs on its content."""
 
-    change: Change
+    change: DatasetTransform
     seed: int = 0
 
-    def make(self, dataset: Dataset) -> Dataset:
+    def derive(self, dataset: Dataset) -> Dataset:
         """The rows as they are after the change; each is changed when it is taken."""
-        return Changed(dataset, self.change, self.seed)
+        return TransformedDataset(dataset, self.change, self.seed)
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,11 @@ class Rotated:
     degrees: float
     name: ClassVar[str] = "rotated"
 
-    def make(self, dataset: Dataset) -> Dataset:
+    def derive(self, dataset: Dataset) -> Dataset:
         """The turned images; each is turned when it is taken."""
-        return Changed(_images(dataset, "turned"), self)
+        return TransformedDataset(_require_images(dataset, "turned"), self)
 
-    def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
+    def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
         """Every image, turned; read bilinearly."""
         cv2 = opencv()
         height, width = inputs.shape[1:3]
@@ -74,29 +74,29 @@ class Rotated:
 
 
 @dataclass(frozen=True)
-class Fit:
+class ResizeAndCrop:
     """Images brought to one shape, (height, width) or (height, width, 3)."""
 
     shape: tuple[int, ...]
     name: ClassVar[str] = "fit"
 
-    def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
+    def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
         """Every image, scaled until it covers the shape and cut around its middle."""
         images = np.empty((len(inputs), *self.shape), dtype=np.uint8)
         for place, image in enumerate(inputs):
-            images[place] = self._fitted(np.ascontiguousarray(image))
+            images[place] = self._resize(np.ascontiguousarray(image))
         return images
 
-    def _fitted(self, image: Pixels) -> Pixels:
+    def _resize(self, image: Pixels) -> Pixels:
         flat = image[..., 0] if image.ndim == 3 and image.shape[2] == 1 else image
         if flat.ndim == 3 and len(self.shape) == 2:
             flat = opencv().cvtColor(flat, opencv().COLOR_RGB2GRAY)
-        sized = fitted(flat, (self.shape[0], self.shape[1]))
+        sized = resize_and_crop(flat, (self.shape[0], self.shape[1]))
         return sized if sized.ndim == len(self.shape) else sized[..., None]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Tinted(Rows):
+class TintedDataset(BaseDataset):
     """The images of a dataset, each painted in a colour of its own: grey · colour / 255."""
 
     dataset: Dataset
@@ -107,7 +107,7 @@ class Tinted(Rows):
         return len(self.dataset)
 
     def __repr__(self) -> str:
-        return f"Tinted({self.dataset!r})"
+        return f"TintedDataset({self.dataset!r})"
 
     @property
     def name(self) -> str:
@@ -115,53 +115,55 @@ class Tinted(Rows):
         return self.dataset.name
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> InputKind:
         """The dataset's."""
         return self.dataset.kind
 
     @property
-    def keys(self) -> Keys:
+    def keys(self) -> RowHashes:
         """Those of the rows before they were painted."""
         return self.dataset.keys
 
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the content of all rows and of their colours."""
-        return hashed(f"tinted {self.dataset.fingerprint} {self.tints.tobytes().hex()}", self.keys)
+        return fingerprint_rows(
+            f"tinted {self.dataset.fingerprint} {self.tints.tobytes().hex()}", self.keys
+        )
 
-    def take(self, index: Index) -> Pixels:
+    def take(self, index: RowSelection) -> Pixels:
         """Some images, in that order: uint8 (n, height, width, 3)."""
-        rows = np.arange(len(self))[numbered(index, len(self))]
+        rows = np.arange(len(self))[to_row_numbers(index, len(self))]
         images = self.dataset.take(rows)
         grey = images if images.ndim == 3 else images.max(axis=3)
         painted = np.empty((*grey.shape, 3), dtype=np.uint8)
         shares = self.tints[rows, None, None] / np.float32(255)
-        for some in blocks(len(rows), 3 * math.prod(grey.shape[1:])):
+        for some in row_blocks(len(rows), 3 * math.prod(grey.shape[1:])):
             painted[some] = np.rint(grey[some, ..., None] * shares[some])
         return painted
 
-    def rows(self, index: Index) -> Self:
+    def rows(self, index: RowSelection) -> Self:
         """The dataset of some images, painted alike."""
-        some = numbered(index, len(self))
+        some = to_row_numbers(index, len(self))
         labels = None if self.labels is None else self.labels[some]
         return replace(self, dataset=self.dataset.rows(some), tints=self.tints[some], labels=labels)
 
 
 @dataclass(frozen=True)
-class Painted:
+class RandomColors:
     """Images in one of ten colours each, which tells nothing of the class."""
 
     seed: int = 0
 
-    def make(self, dataset: Dataset) -> Dataset:
+    def derive(self, dataset: Dataset) -> Dataset:
         """The painted images."""
-        which = (_uniforms(dataset, self.seed, 1)[:, 0] * len(PALETTE)).astype(np.int64)
+        which = (_draw_uniforms(dataset, self.seed, 1)[:, 0] * len(PALETTE)).astype(np.int64)
         tints = np.array(PALETTE, dtype=np.uint8)[which]
-        return Tinted(_images(dataset, "painted"), tints, dataset.labels)
+        return TintedDataset(_require_images(dataset, "painted"), tints, dataset.labels)
 
 
 @dataclass(frozen=True)
-class Biased:
+class ColoredMnist:
     """Colored MNIST: is a digit below 5 or not, seen in red or green, which tells it too.
 
     The class is 1 below 5 and 0 else, and wrong for a share `noise` of the rows; 1 is green and
@@ -172,25 +174,25 @@ class Biased:
     noise: float = 0.25
     seed: int = 0
 
-    def make(self, dataset: Dataset) -> Dataset:
+    def derive(self, dataset: Dataset) -> Dataset:
         """The painted images and their two classes."""
         if dataset.labels is None:
             raise InputError("Digits without labels can't be biased. Give labels.")
-        wrong, other = (_uniforms(dataset, self.seed, 2) < (self.noise, self.flipped)).T
+        wrong, other = (_draw_uniforms(dataset, self.seed, 2) < (self.noise, self.flipped)).T
         labels = (dataset.labels < 5) ^ wrong
         tints = np.array([RED, GREEN], dtype=np.uint8)[(labels ^ other).astype(np.int64)]
-        return Tinted(_images(dataset, "painted"), tints, labels.astype(np.int64))
+        return TintedDataset(_require_images(dataset, "painted"), tints, labels.astype(np.int64))
 
 
-MAKERS: dict[str, type] = {"rotated": Rotated, "painted": Painted, "biased": Biased}
+DERIVATIONS: dict[str, type] = {"rotated": Rotated, "painted": RandomColors, "biased": ColoredMnist}
 
 
-def _images(dataset: Dataset, verb: str) -> Dataset:
+def _require_images(dataset: Dataset, verb: str) -> Dataset:
     if dataset.kind != "images":
         raise InputError(f"Only images can be {verb}; got {dataset.kind}. Name a domain of images.")
     return dataset
 
 
-def _uniforms(dataset: Dataset, seed: int, count: int) -> Floats:
+def _draw_uniforms(dataset: Dataset, seed: int, count: int) -> Floats:
     keys = dataset.keys
-    return Draws(seed, keys, np.ones(len(keys), dtype=np.int64), "domain").uniforms(count)
+    return RowStreams(seed, keys, np.ones(len(keys), dtype=np.int64), "domain").uniforms(count)

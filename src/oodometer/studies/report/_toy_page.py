@@ -8,14 +8,14 @@ from typing import Protocol
 
 from oodometer.core.errors import InputError
 from oodometer.core.optional_imports import require
-from oodometer.report.assessment_figures import Figure, Table
-from oodometer.report.charts import CONFIG, INK, SOURCE, TARGET, Spec
+from oodometer.report.assessment_figures import Figure, FigureTable
+from oodometer.report.charts import SOURCE_COLOR, TARGET_COLOR, TEXT_COLOR, VEGA_CONFIG, ChartSpec
 from oodometer.report.page import render
 
-COLORS = {"NI-Sphere": TARGET, "ATC-MC": SOURCE}
+MEASURE_COLORS = {"NI-Sphere": TARGET_COLOR, "ATC-MC": SOURCE_COLOR}
 
 
-class Ranked(Protocol):
+class TauByDistance(Protocol):
     """Kendall's τ of both measures at one distance, None where it is not defined."""
 
     @property
@@ -31,16 +31,16 @@ class Ranked(Protocol):
         """Of average thresholded confidence."""
 
 
-def sphere_page(rows: Sequence[Ranked], *, title: str) -> str:
+def sphere_page(rows: Sequence[TauByDistance], *, title: str) -> str:
     """What was found at every distance, as a whole HTML page."""
     if not rows:
         raise InputError(
             "There are no rows to show; one a distance was expected. Run the toy first."
         )
-    sentences = [reading(name, line) for name, line in _lines(rows).items()]
-    table = Table(
-        ("Distance, rad", *COLORS),
-        tuple((f"{row.distance:.3f}", _shown(row.ni), _shown(row.atc)) for row in rows),
+    sentences = [tau_summary(name, line) for name, line in _tau_lines(rows).items()]
+    table = FigureTable(
+        ("Distance, rad", *MEASURE_COLORS),
+        tuple((f"{row.distance:.3f}", _format_tau(row.ni), _format_tau(row.atc)) for row in rows),
     )
     figure = Figure(
         key="tau",
@@ -56,15 +56,15 @@ def sphere_page(rows: Sequence[Ranked], *, title: str) -> str:
     )
 
 
-def sphere_chart(rows: Sequence[Ranked]) -> Spec:
+def sphere_chart(rows: Sequence[TauByDistance]) -> ChartSpec:
     """τ of both measures against the distance, beside the line where it is 0."""
     alt = require("altair", extra="report", purpose="The HTML report")
     points = [
         {"distance": round(at, 4), "tau": round(tau, 4), "measure": name}
-        for name, line in _lines(rows).items()
+        for name, line in _tau_lines(rows).items()
         for at, tau in line
     ]
-    scale = alt.Scale(domain=list(COLORS), range=list(COLORS.values()))
+    scale = alt.Scale(domain=list(MEASURE_COLORS), range=list(MEASURE_COLORS.values()))
     lines = (
         alt.Chart(alt.InlineData(values=points))
         .mark_line(point=True, strokeWidth=2)
@@ -76,34 +76,34 @@ def sphere_chart(rows: Sequence[Ranked]) -> Spec:
         )
     )
     zero = alt.Chart(alt.InlineData(values=[{"tau": 0.0}])).mark_rule(
-        color=INK, opacity=0.5, strokeDash=[5, 4]
+        color=TEXT_COLOR, opacity=0.5, strokeDash=[5, 4]
     )
-    spec: Spec = alt.layer(zero.encode(y="tau:Q"), lines).to_dict()
+    spec: ChartSpec = alt.layer(zero.encode(y="tau:Q"), lines).to_dict()
     fit = {"type": "fit-x", "contains": "padding"}
-    return {**spec, "width": "container", "height": 320, "autosize": fit, "config": CONFIG}
+    return {**spec, "width": "container", "height": 320, "autosize": fit, "config": VEGA_CONFIG}
 
 
-def reading(name: str, line: Sequence[tuple[float, float]]) -> str:
+def tau_summary(name: str, line: Sequence[tuple[float, float]]) -> str:
     """One sentence of where a measure ranks models, and where it no longer does.
 
-    >>> reading("NI", [(0.0, 0.8), (1.0, 0.4), (2.0, -0.4)])
+    >>> tau_summary("NI", [(0.0, 0.8), (1.0, 0.4), (2.0, -0.4)])
     'NI ranks the models with τ 0.80 at 0.00 rad, with none at 1.50, and with −0.40 at 2.00.'
     """
     if not line:
         return f"{name} ranks the models nowhere: all are alike to it."
     (start, first), (end, last) = line[0], line[-1]
-    crossing = zero_of(line)
+    crossing = first_zero_crossing(line)
     lost = "" if crossing is None else f" with none at {crossing:.2f},"
     return (
-        f"{name} ranks the models with τ {_shown(first)} at {start:.2f} rad,{lost} and with "
-        f"{_shown(last)} at {end:.2f}."
+        f"{name} ranks the models with τ {_format_tau(first)} at {start:.2f} rad,{lost} and with "
+        f"{_format_tau(last)} at {end:.2f}."
     )
 
 
-def zero_of(line: Sequence[tuple[float, float]]) -> float | None:
+def first_zero_crossing(line: Sequence[tuple[float, float]]) -> float | None:
     """Where a line first comes down to 0; None if it does not.
 
-    >>> zero_of([(0.0, 0.5), (1.0, -0.5)])
+    >>> first_zero_crossing([(0.0, 0.5), (1.0, -0.5)])
     0.5
     """
     for (x, above), (next_x, below) in pairwise(line):
@@ -112,12 +112,12 @@ def zero_of(line: Sequence[tuple[float, float]]) -> float | None:
     return None
 
 
-def _lines(rows: Sequence[Ranked]) -> dict[str, list[tuple[float, float]]]:
+def _tau_lines(rows: Sequence[TauByDistance]) -> dict[str, list[tuple[float, float]]]:
     """Of each measure the distances and its τ, where it is defined."""
     ni = [(row.distance, row.ni) for row in rows if row.ni is not None]
     atc = [(row.distance, row.atc) for row in rows if row.atc is not None]
-    return dict(zip(COLORS, (ni, atc), strict=True))
+    return dict(zip(MEASURE_COLORS, (ni, atc), strict=True))
 
 
-def _shown(tau: float | None) -> str:
+def _format_tau(tau: float | None) -> str:
     return "not defined" if tau is None else f"{tau:z.2f}".replace("-", "−")

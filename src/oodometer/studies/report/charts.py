@@ -15,15 +15,22 @@ import numpy as np
 
 from oodometer.core.optional_imports import require
 from oodometer.core.softmax_kernels import Floats
-from oodometer.report.charts import CONFIG, INK, SOURCE, TARGET, Row, Spec
+from oodometer.report.charts import (
+    SOURCE_COLOR,
+    TARGET_COLOR,
+    TEXT_COLOR,
+    VEGA_CONFIG,
+    ChartRow,
+    ChartSpec,
+)
 
 # So many columns of a heat map still have room for their numbers.
-ROOM = 8
-DASHED: list[float] = [5, 4]
+MAX_NUMBERED_COLUMNS = 8
+DASH_PATTERN: list[float] = [5, 4]
 
 
 @dataclass(frozen=True)
-class Span:
+class ValueSpan:
     """A number under a name, with the ends of its span."""
 
     name: str
@@ -33,58 +40,64 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Axes:
+class PanelAxes:
     """What a panel's axes are called, and where they begin and end; None for wherever points do."""
 
-    x: str
-    y: str
-    x_ends: tuple[float, float] | None
-    y_ends: tuple[float, float]
+    x_title: str
+    y_title: str
+    x_range: tuple[float, float] | None
+    y_range: tuple[float, float]
 
 
-def spans(rows: Sequence[Span], *, title: str, rules: Sequence[tuple[str, float]] = ()) -> Spec:
+def span_chart(
+    rows: Sequence[ValueSpan], *, title: str, rules: Sequence[tuple[str, float]] = ()
+) -> ChartSpec:
     """Names down the side, each with a point and its span; dashed rules at named numbers."""
     alt = _altair()
     names = alt.Y("name:N", sort=None, title=None, axis=alt.Axis(grid=True, ticks=False))
     base = alt.Chart(alt.NamedData("spans")).encode(y=names)
     scale = alt.Scale(zero=False)
-    bars = base.mark_rule(color=TARGET, strokeWidth=2.5, opacity=0.5).encode(
+    bars = base.mark_rule(color=TARGET_COLOR, strokeWidth=2.5, opacity=0.5).encode(
         x=alt.X("low:Q", title=title, scale=scale), x2="high:Q"
     )
-    dots = base.mark_point(color=TARGET, fill=TARGET, opacity=1, size=55, shape="circle").encode(
-        x="value:Q", tooltip=["name:N", "value:Q", "low:Q", "high:Q"]
-    )
+    dots = base.mark_point(
+        color=TARGET_COLOR, fill=TARGET_COLOR, opacity=1, size=55, shape="circle"
+    ).encode(x="value:Q", tooltip=["name:N", "value:Q", "low:Q", "high:Q"])
     ruled = alt.Chart(alt.NamedData("rules")).encode(x="at:Q")
-    lines = ruled.mark_rule(color=INK, strokeDash=DASHED, opacity=0.7).encode(tooltip=["text:N"])
-    data = {"spans": [vars(row) for row in rows], "rules": _rules(rules)}
-    return _spec(alt.layer(lines, bars, dots), 24 * len(rows) + 10, data)
+    lines = ruled.mark_rule(color=TEXT_COLOR, strokeDash=DASH_PATTERN, opacity=0.7).encode(
+        tooltip=["text:N"]
+    )
+    data = {"spans": [vars(row) for row in rows], "rules": _rule_rows(rules)}
+    return _to_spec(alt.layer(lines, bars, dots), 24 * len(rows) + 10, data)
 
 
-def panel(points: Sequence[Row], line: Sequence[Row], axes: Axes) -> Spec:
+def panel_chart(points: Sequence[ChartRow], line: Sequence[ChartRow], axes: PanelAxes) -> ChartSpec:
     """A small scatter of points (name, x, y), and a line through the ends given."""
-    return {**_panel(axes), "datasets": {"points": list(points), "line": list(line)}}
+    return {**_panel_template(axes), "datasets": {"points": list(points), "line": list(line)}}
 
 
-def heat(values: Floats, rows: Sequence[str], columns: Sequence[str], box: Sequence[Row]) -> Spec:
+def heatmap_chart(
+    values: Floats, rows: Sequence[str], columns: Sequence[str], boxes: Sequence[ChartRow]
+) -> ChartSpec:
     """Numbers from −1 to 1 as tinted cells; boxes (x, x2, y, y2) are drawn around some of them."""
     alt = _altair()
     top = alt.Axis(labelAngle=0, ticks=False, orient="top", labelOverlap=True, labelSeparation=2)
     x = alt.X("x:N", sort=None, title=None, axis=top)
     y = alt.Y("y:N", sort=None, title=None, axis=alt.Axis(ticks=False))
     base = alt.Chart(alt.NamedData("cells")).encode(x=x, y=y)
-    shade = base.mark_rect(stroke=INK, strokeOpacity=0.15).encode(
+    shade = base.mark_rect(stroke=TEXT_COLOR, strokeOpacity=0.15).encode(
         # By opacity: the page's own colours, which differ by day and by night, can't be mixed here.
-        color=alt.condition("datum.value < 0", alt.value(SOURCE), alt.value(TARGET)),
+        color=alt.condition("datum.value < 0", alt.value(SOURCE_COLOR), alt.value(TARGET_COLOR)),
         fillOpacity=alt.Opacity(
             "strength:Q", legend=None, scale=alt.Scale(domain=[0, 1], range=[0, 0.65])
         ),
         tooltip=["first:N", "second:N", "value:Q"],
     )
     parts = [shade]
-    if len(columns) <= ROOM:
+    if len(columns) <= MAX_NUMBERED_COLUMNS:
         parts.append(base.mark_text(fontSize=11).encode(text="text:N"))
     outlines = alt.Chart(alt.NamedData("boxes")).mark_rect(
-        filled=False, stroke=INK, strokeWidth=2.5
+        filled=False, stroke=TEXT_COLOR, strokeWidth=2.5
     )
     parts.append(
         outlines.encode(
@@ -93,11 +106,11 @@ def heat(values: Floats, rows: Sequence[str], columns: Sequence[str], box: Seque
         )
     )  # fmt: skip
     height = max(18 * len(rows) + 30, 90)
-    data = {"cells": _cells(values, rows, columns), "boxes": list(box)}
-    return _spec(alt.layer(*parts), height, data)
+    data = {"cells": _heatmap_cells(values, rows, columns), "boxes": list(boxes)}
+    return _to_spec(alt.layer(*parts), height, data)
 
 
-def scree(eigenvalues: Sequence[float], kept: float) -> Spec:
+def scree_chart(eigenvalues: Sequence[float], min_eigenvalue: float) -> ChartSpec:
     """Falling eigenvalues, and the rule above which factors are kept."""
     alt = _altair()
     base = alt.Chart(alt.NamedData("factors")).encode(
@@ -105,44 +118,50 @@ def scree(eigenvalues: Sequence[float], kept: float) -> Spec:
         y=alt.Y("eigenvalue:Q"),
         tooltip=["factor:O", "eigenvalue:Q"],
     )
-    line = base.mark_line(color=TARGET, strokeWidth=2)
-    dots = base.mark_point(color=TARGET, fill=TARGET, opacity=1, size=45, shape="circle")
+    line = base.mark_line(color=TARGET_COLOR, strokeWidth=2)
+    dots = base.mark_point(
+        color=TARGET_COLOR, fill=TARGET_COLOR, opacity=1, size=45, shape="circle"
+    )
     rule = alt.Chart(alt.NamedData("rules")).encode(y=alt.Y("at:Q", title="eigenvalue"))
     data = {
         "factors": [
             {"factor": j, "eigenvalue": round(value, 3)} for j, value in enumerate(eigenvalues, 1)
         ],
-        "rules": [{"at": kept}],
+        "rules": [{"at": min_eigenvalue}],
     }
-    marks = (rule.mark_rule(color=INK, strokeDash=DASHED, opacity=0.7), line, dots)
-    return _spec(alt.layer(*marks), 240, data)
+    marks = (rule.mark_rule(color=TEXT_COLOR, strokeDash=DASH_PATTERN, opacity=0.7), line, dots)
+    return _to_spec(alt.layer(*marks), 240, data)
 
 
 @cache
-def _panel(axes: Axes) -> Spec:
+def _panel_template(axes: PanelAxes) -> ChartSpec:
     alt = _altair()
     # A panel on a phone is not wider.
     few = alt.Axis(tickCount=4, titleLimit=130)
     free = alt.Scale(zero=False)
     x_scale, y_scale = (
         alt.Scale(domain=list(ends), nice=False, zero=False) if ends else free
-        for ends in (axes.x_ends, axes.y_ends)
+        for ends in (axes.x_range, axes.y_range)
     )
-    x = alt.X("x:Q", title=axes.x, axis=few, scale=x_scale)
-    y = alt.Y("y:Q", title=axes.y, axis=few, scale=y_scale)
+    x = alt.X("x:Q", title=axes.x_title, axis=few, scale=x_scale)
+    y = alt.Y("y:Q", title=axes.y_title, axis=few, scale=y_scale)
     dots = alt.Chart(alt.NamedData("points")).mark_point(
-        color=TARGET, fill=TARGET, opacity=0.75, size=25, shape="circle"
+        color=TARGET_COLOR, fill=TARGET_COLOR, opacity=0.75, size=25, shape="circle"
     )
     line = alt.Chart(alt.NamedData("line")).mark_line(
-        color=INK, opacity=0.7, strokeDash=DASHED, strokeWidth=1.5, clip=True
+        color=TEXT_COLOR, opacity=0.7, strokeDash=DASH_PATTERN, strokeWidth=1.5, clip=True
     )
-    shown = ["name:N", alt.Tooltip("x:Q", title=axes.x), alt.Tooltip("y:Q", title=axes.y)]
-    return _spec(
+    shown = [
+        "name:N",
+        alt.Tooltip("x:Q", title=axes.x_title),
+        alt.Tooltip("y:Q", title=axes.y_title),
+    ]
+    return _to_spec(
         alt.layer(line.encode(x=x, y=y), dots.encode(x=x, y=y, tooltip=shown)), "container", {}
     )
 
 
-def _cells(values: Floats, rows: Sequence[str], columns: Sequence[str]) -> list[Row]:
+def _heatmap_cells(values: Floats, rows: Sequence[str], columns: Sequence[str]) -> list[ChartRow]:
     """All known cells, row by row."""
     return [
         {
@@ -156,7 +175,7 @@ def _cells(values: Floats, rows: Sequence[str], columns: Sequence[str]) -> list[
     ]  # fmt: skip
 
 
-def _rules(rules: Sequence[tuple[str, float]]) -> list[Row]:
+def _rule_rows(rules: Sequence[tuple[str, float]]) -> list[ChartRow]:
     return [{"text": text, "at": at} for text, at in rules]
 
 
@@ -165,8 +184,8 @@ def _altair() -> Any:
     return require("altair", extra="report", purpose="The HTML report")
 
 
-def _spec(chart: Any, height: int | str, data: dict[str, list[Row]]) -> Spec:
+def _to_spec(chart: Any, height: int | str, data: dict[str, list[ChartRow]]) -> ChartSpec:
     """The chart as a dictionary, as wide as its box, with its rows."""
     fit = {"type": "fit" if height == "container" else "fit-x", "contains": "padding"}
     return {**chart.to_dict(), "datasets": data, "width": "container", "height": height,
-            "autosize": fit, "config": CONFIG}  # fmt: skip
+            "autosize": fit, "config": VEGA_CONFIG}  # fmt: skip

@@ -8,22 +8,32 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oodometer.core.errors import NoAnswer
-from oodometer.core.format import counted, number
+from oodometer.core.errors import NotApplicable
+from oodometer.core.format import format_number, pluralize
 from oodometer.report.assessment_figures import Figure
-from oodometer.report.assessment_figures import Table as Numbers
-from oodometer.report.charts import around
-from oodometer.report.histograms import shortened
-from oodometer.studies.analysis.evaluation_table import Table
-from oodometer.studies.analysis.id_ood_pairs import UNNAMED
-from oodometer.studies.analysis.id_ood_scatter import Gap, Scatter, difficulties, scatters
-from oodometer.studies.analysis.scatter_patterns import Name
+from oodometer.report.assessment_figures import FigureTable as Numbers
+from oodometer.report.charts import padded_percent_range
+from oodometer.report.histograms import truncate_name
+from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.id_ood_pairs import UNNAMED_LABEL
+from oodometer.studies.analysis.id_ood_scatter import (
+    AccuracyGap,
+    IdOodScatter,
+    id_ood_scatters,
+    task_difficulties,
+)
+from oodometer.studies.analysis.scatter_patterns import PatternName
 from oodometer.studies.report import charts
-from oodometer.studies.report.scatter import PANELS, plain, spread_out, thinned
+from oodometer.studies.report.scatter import (
+    MAX_PANELS,
+    round_for_chart,
+    select_largest_groups,
+    thin_rows,
+)
 
 # A table of more pairs is not read, and would make the page heavy.
-MOST_PAIRS = 300
-MEANINGS: dict[Name, str] = {
+MAX_PAIRS = 300
+PATTERN_MEANINGS: dict[PatternName, str] = {
     "functional": "functional relationship: who is better at home is better there",
     "vertical": "vertical line: alike at home, but not there (underspecified)",
     "horizontal": "horizontal line: better at home is no better there (no generalization)",
@@ -32,7 +42,7 @@ MEANINGS: dict[Name, str] = {
 
 
 @dataclass(frozen=True)
-class Patterned:
+class PatternSection:
     """Panels, the figures of all pairs, those of tasks if there are several, and how to read them."""
 
     figures: tuple[Figure, ...]
@@ -42,30 +52,30 @@ class Patterned:
     remarks: tuple[str, ...]
 
 
-def patterned(table: Table) -> Patterned:
+def build_pattern_section(table: EvaluationTable) -> PatternSection:
     """The scatter of every pair of a training set and a domain outside it."""
-    every = scatters(table)
+    every = id_ood_scatters(table)
     found = [one for one in every if one.models]
     if not found:
-        raise NoAnswer(
+        raise NotApplicable(
             "no model has an accuracy both on a domain that it was trained on and on another"
         )
     sizes = np.array([len(one.models) for one in found])
-    drawn = [found[j] for j in spread_out(sizes, PANELS, 1)]
-    listed = [found[j] for j in spread_out(sizes, MOST_PAIRS, 1)]
+    drawn = [found[j] for j in select_largest_groups(sizes, MAX_PANELS, 1)]
+    listed = [found[j] for j in select_largest_groups(sizes, MAX_PAIRS, 1)]
     counts = Counter(
-        MEANINGS[one.pattern.name] if one.pattern.name else "no pattern" for one in found
+        PATTERN_MEANINGS[one.pattern.name] if one.pattern.name else "no pattern" for one in found
     )
-    return Patterned(
-        _figures(drawn),
-        Numbers(HEADS, tuple(_line(one) for one in listed)),
-        _tasks(found),
+    return PatternSection(
+        _pair_figures(drawn),
+        Numbers(PAIR_TABLE_HEADS, tuple(_pair_row(one) for one in listed)),
+        _task_table(found),
         tuple(counts.most_common()),
-        tuple(_remarks(len(every), len(found), len(drawn), len(listed))),
+        tuple(_omission_remarks(len(every), len(found), len(drawn), len(listed))),
     )
 
 
-HEADS = (
+PAIR_TABLE_HEADS = (
     "pair",
     "models",
     "ID, %",
@@ -78,91 +88,101 @@ HEADS = (
 )
 
 
-def _remarks(every: int, found: int, drawn: int, listed: int) -> list[str]:
+def _omission_remarks(n_pairs: int, n_with_models: int, n_drawn: int, n_listed: int) -> list[str]:
     said = []
-    if found < every:
-        said.append(f"{counted(every - found, 'pair')} have no model with both accuracies.")
-    if drawn < found:
-        said.append(f"Of {found:,} pairs {drawn} are drawn, those with the most models.")
-    if listed < found:
-        said.append(f"The table has {listed} of them.")
+    if n_with_models < n_pairs:
+        said.append(
+            f"{pluralize(n_pairs - n_with_models, 'pair')} have no model with both accuracies."
+        )
+    if n_drawn < n_with_models:
+        said.append(f"Of {n_with_models:,} pairs {n_drawn} are drawn, those with the most models.")
+    if n_listed < n_with_models:
+        said.append(f"The table has {n_listed} of them.")
     return said
 
 
-def _figures(drawn: Sequence[Scatter]) -> tuple[Figure, ...]:
+def _pair_figures(pair_scatters: Sequence[IdOodScatter]) -> tuple[Figure, ...]:
     """All on the same axes, so that spreads can be compared and the line of equality is seen."""
-    every = 100 * np.concatenate([values for one in drawn for values in (one.id, one.ood)])
-    low, high = around([float(every.min()), float(every.max())])
-    axes = charts.Axes("ID accuracy, %", "OOD accuracy, %", (low, high), (low, high))
-    return tuple(_figure(one, axes, f"pair-{j}") for j, one in enumerate(drawn))
+    every = 100 * np.concatenate(
+        [values for one in pair_scatters for values in (one.id_accuracy, one.ood_accuracy)]
+    )
+    low, high = padded_percent_range([float(every.min()), float(every.max())])
+    axes = charts.PanelAxes("ID accuracy, %", "OOD accuracy, %", (low, high), (low, high))
+    return tuple(_pair_figure(one, axes, f"pair-{j}") for j, one in enumerate(pair_scatters))
 
 
-def _figure(one: Scatter, axes: charts.Axes, key: str) -> Figure:
-    rows = thinned(np.arange(len(one.models)), one.ood)
+def _pair_figure(pair_scatter: IdOodScatter, axes: charts.PanelAxes, key: str) -> Figure:
+    rows = thin_rows(np.arange(len(pair_scatter.models)), pair_scatter.ood_accuracy)
     points = [
         {
-            "name": shortened(one.models[j]),
-            "x": plain(100 * one.id[j]),
-            "y": plain(100 * one.ood[j]),
+            "name": truncate_name(pair_scatter.models[j]),
+            "x": round_for_chart(100 * pair_scatter.id_accuracy[j]),
+            "y": round_for_chart(100 * pair_scatter.ood_accuracy[j]),
         }
         for j in rows
     ]
-    told = f"{(one.pattern.name or 'no pattern').capitalize()}: {one.pattern.reason}".replace(
+    told = f"{(pair_scatter.pattern.name or 'no pattern').capitalize()}: {pair_scatter.pattern.reason}".replace(
         "-", "−"
     )
     part = (
-        f"; {len(rows)} of {len(one.models):,} models drawn" if len(rows) < len(one.models) else ""
+        f"; {len(rows)} of {len(pair_scatter.models):,} models drawn"
+        if len(rows) < len(pair_scatter.models)
+        else ""
     )
     cells = tuple(
-        (shortened(one.models[j]), f"{100 * one.id[j]:.1f}", f"{100 * one.ood[j]:.1f}")
+        (
+            truncate_name(pair_scatter.models[j]),
+            f"{100 * pair_scatter.id_accuracy[j]:.1f}",
+            f"{100 * pair_scatter.ood_accuracy[j]:.1f}",
+        )
         for j in rows
     )
     return Figure(
         key=key,
-        title=shortened(_pair(one)),
+        title=truncate_name(_pair_name(pair_scatter)),
         caption=f"{told}{part}.",
-        alt=f"OOD against ID accuracy of {counted(len(one.models), 'model')}, {shortened(_pair(one))}: {told}.",
-        spec=charts.panel(points, [{"x": end, "y": end} for end in axes.y_ends], axes),
+        alt=f"OOD against ID accuracy of {pluralize(len(pair_scatter.models), 'model')}, {truncate_name(_pair_name(pair_scatter))}: {told}.",
+        spec=charts.panel_chart(points, [{"x": end, "y": end} for end in axes.y_range], axes),
         table=Numbers(("model", "ID, %", "OOD, %"), cells),
     )
 
 
-def _pair(one: Scatter) -> str:
-    return f"{one.training} → {one.target}"
+def _pair_name(pair_scatter: IdOodScatter) -> str:
+    return f"{pair_scatter.training} → {pair_scatter.target}"
 
 
-def _line(one: Scatter) -> tuple[str, ...]:
-    of = one.pattern
+def _pair_row(pair_scatter: IdOodScatter) -> tuple[str, ...]:
+    of = pair_scatter.pattern
     spreads = (of.id_spread, of.ood_spread)
     return (
-        shortened(_pair(one)), f"{len(one.models):,}", *_gap(one.gap), number(of.correlation, 2),
-        *(number(None if value is None else 100 * value, 1) for value in spreads),
+        truncate_name(_pair_name(pair_scatter)), f"{len(pair_scatter.models):,}", *_format_gap(pair_scatter.gap), format_number(of.correlation, 2),
+        *(format_number(None if value is None else 100 * value, 1) for value in spreads),
         of.name or "none",
     )  # fmt: skip
 
 
-def _gap(gap: Gap) -> tuple[str, str, str]:
+def _format_gap(gap: AccuracyGap) -> tuple[str, str, str]:
     """Mean accuracies and the normalised gap, each with its standard error."""
     pairs = ((gap.id, gap.id_se), (gap.ood, gap.ood_se), (gap.value, gap.value_se))
     texts = [
-        number(None if value is None else 100 * value, 1)
-        + ("" if error is None else f" ± {number(100 * error, 1)}")
+        format_number(None if value is None else 100 * value, 1)
+        + ("" if error is None else f" ± {format_number(100 * error, 1)}")
         for value, error in pairs
     ]
     return texts[0], texts[1], texts[2]
 
 
-def _tasks(found: Sequence[Scatter]) -> Numbers | None:
+def _task_table(pair_scatters: Sequence[IdOodScatter]) -> Numbers | None:
     """How hard tasks are, where there are several."""
-    tasks = difficulties(found)
+    tasks = task_difficulties(pair_scatters)
     if len(tasks) < 2:
         return None
     rows = (
         (
-            shortened(one.task if one.task != UNNAMED else "unnamed"),
+            truncate_name(one.task if one.task != UNNAMED_LABEL else "unnamed"),
             str(one.pairs),
-            *_gap(one.gap),
-            number(one.place, 2),
+            *_format_gap(one.gap),
+            format_number(one.place, 2),
         )
         for one in tasks
     )

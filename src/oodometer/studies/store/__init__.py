@@ -17,23 +17,23 @@ from oodometer.core.lazy import lazy_exports
 if TYPE_CHECKING:
     from oodometer.studies.store.records import (
         DatasetRecord,
-        Failure,
-        Key,
+        EvaluationOutcome,
+        FailureRecord,
         ModelRecord,
-        Outcome,
-        Reference,
-        Result,
+        PredictionReference,
+        ResultKey,
+        ResultRecord,
     )
     from oodometer.studies.store.store import Store
 
 __all__ = [
     "DatasetRecord",
-    "Failure",
-    "Key",
+    "EvaluationOutcome",
+    "FailureRecord",
     "ModelRecord",
-    "Outcome",
-    "Reference",
-    "Result",
+    "PredictionReference",
+    "ResultKey",
+    "ResultRecord",
     "Store",
 ]
 
@@ -41,12 +41,12 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "DatasetRecord": "records",
-        "Failure": "records",
-        "Key": "records",
+        "FailureRecord": "records",
+        "ResultKey": "records",
         "ModelRecord": "records",
-        "Outcome": "records",
-        "Reference": "records",
-        "Result": "records",
+        "EvaluationOutcome": "records",
+        "PredictionReference": "records",
+        "ResultRecord": "records",
         "Store": "store",
     },
 )

@@ -17,21 +17,21 @@ import numpy as np
 
 from oodometer.core.errors import InputError
 from oodometer.core.softmax_kernels import Array
-from oodometer.data.atomic import PARTIAL, aside, to_disk
+from oodometer.data.atomic import PARTIAL_SUFFIX, atomic_write, fsync_folder
 
-ENDING = ".npy"
+NPY_EXTENSION = ".npy"
 
 
 @dataclass(frozen=True)
-class Shelf:
+class ArrayStore:
     """A folder of arrays."""
 
     folder: Path
 
     def put(self, arrays: Sequence[Array]) -> list[str]:
         """Their names, once all of them are on the disk."""
-        contents = [_bytes(array) for array in arrays]
-        names = [_name(content) for content in contents]
+        contents = [_to_npy_bytes(array) for array in arrays]
+        names = [_content_hash(content) for content in contents]
         all_of_them = dict(zip(names, contents, strict=True))
         new = {name: part for name, part in all_of_them.items() if not self._path(name).exists()}
         try:
@@ -39,9 +39,9 @@ class Shelf:
             for name, content in new.items():
                 self._write(name, content)
             if new:
-                to_disk(self.folder)
+                fsync_folder(self.folder)
         except OSError as error:
-            raise self._unwritten(new, error) from error
+            raise self._write_error(new, error) from error
         return names
 
     def get(self, name: str) -> Array:
@@ -58,25 +58,25 @@ class Shelf:
 
     def names(self) -> set[str]:
         """Those of all arrays that are there."""
-        return {path.stem for path in self.folder.glob(f"*{ENDING}")}
+        return {path.stem for path in self.folder.glob(f"*{NPY_EXTENSION}")}
 
-    def sweep(self, named: Collection[str]) -> None:
+    def remove_unreferenced(self, referenced_names: Collection[str]) -> None:
         """Remove what no row names, and what killed writers left; only the writer may."""
-        for left in self.folder.glob(f"*{PARTIAL}"):
+        for left in self.folder.glob(f"*{PARTIAL_SUFFIX}"):
             left.unlink(missing_ok=True)
-        for name in self.names() - set(named):
+        for name in self.names() - set(referenced_names):
             self._path(name).unlink(missing_ok=True)
 
     def _path(self, name: str) -> Path:
-        return self.folder / f"{name}{ENDING}"
+        return self.folder / f"{name}{NPY_EXTENSION}"
 
     def _write(self, name: str, content: bytes) -> None:
-        with aside(self._path(name)) as partial, partial.open("wb") as file:
+        with atomic_write(self._path(name)) as partial, partial.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
 
-    def _unwritten(self, new: dict[str, bytes], error: OSError) -> InputError:
+    def _write_error(self, new: dict[str, bytes], error: OSError) -> InputError:
         size = sum(map(len, new.values())) / 2**20
         return InputError(
             f"{len(new)} arrays ({size:.1f} MB) can't be written to {str(self.folder)!r}: "
@@ -85,13 +85,13 @@ class Shelf:
         )
 
 
-def _bytes(array: Array) -> bytes:
+def _to_npy_bytes(array: Array) -> bytes:
     held = io.BytesIO()
     np.lib.format.write_array(held, np.ascontiguousarray(array), allow_pickle=False)
     return held.getvalue()
 
 
-def _name(content: bytes) -> str:
+def _content_hash(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 

@@ -15,33 +15,33 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from oodometer.core.errors import InputError
-from oodometer.data.atomic import aside
-from oodometer.studies.store.records import Key
+from oodometer.data.atomic import atomic_write
+from oodometer.studies.store.records import ResultKey
 
 ACCURACY = "accuracy"
 # In the order in which they were written.
-QUERY = """SELECT model, source, dataset, measure, settings, tested_on, n, value, low, high, reason,
+RESULTS_QUERY = """SELECT model, source, dataset, measure, settings, tested_on, n, value, low, high, reason,
 facts FROM results JOIN datasets ON datasets.key = results.dataset ORDER BY results.rowid"""
 # Columns that tell of the model.
-MODEL = ("model", "architecture", "trained_on", "group", "seed", "converged")
+MODEL_COLUMNS = ("model", "architecture", "trained_on", "group", "seed", "converged")
 # All columns, in order; recipe.… come after them.
 COLUMNS = (
     "model", "architecture", "trained_on", "tested_on", ACCURACY, "measure", "value", "low", "high",
     "reason", "n", "group", "seed", "converged", "facts",
 )  # fmt: skip
-_RECIPE = "recipe."
+_RECIPE_PREFIX = "recipe."
 # What a column of its own, or `trained_on`, says already.
-_SAID = ("architecture", "domains", "format", "group", "seed")
+_REDUNDANT_RECIPE_KEYS = ("architecture", "domains", "format", "group", "seed")
 
 
 # The keys of a model and of a dataset.
-Pair = tuple[str, str]
+ModelDatasetKeys = tuple[str, str]
 
 
-class _Value(NamedTuple):
+class _ResultRow(NamedTuple):
     """A result, and how many rows it is of."""
 
-    key: Key
+    key: ResultKey
     tested_on: str
     n: int
     value: float | None
@@ -51,28 +51,30 @@ class _Value(NamedTuple):
     facts: str
 
     @property
-    def pair(self) -> Pair:
+    def pair(self) -> ModelDatasetKeys:
         return self.key.model, self.key.dataset
 
 
 def long_table(
-    models: Iterable[Sequence[Any]], results: Iterable[Sequence[Any]], keys: Collection[Key] | None
+    models: Iterable[Sequence[Any]],
+    results: Iterable[Sequence[Any]],
+    keys: Collection[ResultKey] | None,
 ) -> Any:
     """The table of the results that have these keys, or of all."""
     import pyarrow as pa
 
-    described = {row[0]: _described(*row[1:]) for row in models}
-    found = (_Value(Key(*row[:5]), *row[5:]) for row in results)
+    described = {row[0]: _describe_model(*row[1:]) for row in models}
+    found = (_ResultRow(ResultKey(*row[:5]), *row[5:]) for row in results)
     values = [one for one in found if keys is None or one.key in keys]
     accuracies = {one.pair: one.value for one in values if one.key.measure == ACCURACY}
-    chosen = _last_written(described, values)
-    columns = {**_of_models(described, chosen), **_of_values(chosen, accuracies)}
+    chosen = _latest_results(described, values)
+    columns = {**_model_columns(described, chosen), **_value_columns(chosen, accuracies)}
     first = [name for name in COLUMNS if name in columns]
     return pa.table({name: columns[name] for name in [*first, *sorted(columns.keys() - first)]})
 
 
-def _of_models(
-    described: Mapping[str, Mapping[str, Any]], chosen: Sequence[_Value]
+def _model_columns(
+    described: Mapping[str, Mapping[str, Any]], chosen: Sequence[_ResultRow]
 ) -> dict[str, Any]:
     """Columns that tell of the model; there are few models and many values, so by its number."""
     import pyarrow as pa
@@ -82,17 +84,19 @@ def _of_models(
     place = {key: number for number, key in enumerate(models)}
     numbers = pa.array([place[one.key.model] for one in chosen], type=pa.int64())
     text, number, truth = pa.string(), pa.int64(), pa.bool_()
-    kinds = dict(zip(MODEL, (text, text, text, text, number, truth), strict=True))
+    kinds = dict(zip(MODEL_COLUMNS, (text, text, text, text, number, truth), strict=True))
     found = {
         name: pa.array([model[name] for model in models.values()], type=kind)
         for name, kind in kinds.items()
     }
     for name in {name for model in models.values() for name in model if name not in kinds}:
-        found[name] = _of_one_type([model.get(name) for model in models.values()])
+        found[name] = _uniform_column([model.get(name) for model in models.values()])
     return {name: column.take(numbers) for name, column in found.items()}
 
 
-def _of_values(chosen: Sequence[_Value], accuracies: Mapping[Pair, float | None]) -> dict[str, Any]:
+def _value_columns(
+    chosen: Sequence[_ResultRow], accuracies: Mapping[ModelDatasetKeys, float | None]
+) -> dict[str, Any]:
     """Columns that tell of the value."""
     import pyarrow as pa
 
@@ -111,12 +115,16 @@ def _of_values(chosen: Sequence[_Value], accuracies: Mapping[Pair, float | None]
     }
 
 
-def _described(
-    name: str, architecture: str, trained_on: str, recipe: str, facts: str
+def _describe_model(
+    name: str, architecture: str, trained_on: str, config: str, facts: str
 ) -> dict[str, Any]:
     """A model's columns."""
-    made, went = json.loads(recipe), json.loads(facts)
-    own = {f"{_RECIPE}{key}": value for key, value in _flat(made) if key not in _SAID}
+    made, went = json.loads(config), json.loads(facts)
+    own = {
+        f"{_RECIPE_PREFIX}{key}": value
+        for key, value in _flatten(made)
+        if key not in _REDUNDANT_RECIPE_KEYS
+    }
     return {
         "model": name,
         "architecture": architecture,
@@ -128,25 +136,25 @@ def _described(
     }
 
 
-def _flat(table: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+def _flatten(table: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
     """The keys of a table and of the tables in it.
 
-    >>> list(_flat({"lr": 0.1, "settings": {"width": 8}}))
+    >>> list(_flatten({"lr": 0.1, "settings": {"width": 8}}))
     [('lr', 0.1), ('settings.width', 8)]
     """
     for key, value in table.items():
         if isinstance(value, Mapping):
-            yield from ((f"{key}.{inner}", one) for inner, one in _flat(value))
+            yield from ((f"{key}.{inner}", one) for inner, one in _flatten(value))
         else:
             yield key, value
 
 
-def _last_written(
-    described: Mapping[str, Mapping[str, Any]], values: Sequence[_Value]
-) -> list[_Value]:
+def _latest_results(
+    described: Mapping[str, Mapping[str, Any]], values: Sequence[_ResultRow]
+) -> list[_ResultRow]:
     """One value of each measure of each evaluation, all of the same rows and model."""
 
-    def evaluation(one: _Value) -> tuple[str, str]:
+    def evaluation(one: _ResultRow) -> tuple[str, str]:
         return described[one.key.model]["model"], one.tested_on
 
     last = {evaluation(one): one.pair for one in values}
@@ -159,7 +167,7 @@ def _last_written(
     ]
 
 
-def _of_one_type(cells: list[Any]) -> Any:
+def _uniform_column(cells: list[Any]) -> Any:
     """A column of numbers, of truths or of texts; what is mixed, or a list, is text."""
     import pyarrow as pa
 
@@ -172,7 +180,7 @@ def _of_one_type(cells: list[Any]) -> Any:
     return pa.array(texts, type=pa.string())
 
 
-def write(table: Any, path: Path) -> None:
+def write_table(table: Any, path: Path) -> None:
     """Write a table as Parquet or CSV, by the file's ending: whole or not at all."""
     from pyarrow import csv, parquet
 
@@ -184,7 +192,7 @@ def write(table: Any, path: Path) -> None:
             f"{' or '.join(writers)}."
         )
     try:
-        with aside(path) as partial:
+        with atomic_write(path) as partial:
             writer(table, partial)
     except OSError as error:
         raise InputError(

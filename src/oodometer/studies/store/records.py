@@ -11,10 +11,10 @@ import numpy as np
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
 from oodometer.core.softmax_kernels import Array, Ints
-from oodometer.studies.store.array_store import Shelf
+from oodometer.studies.store.array_store import ArrayStore
 
 
-class Key(NamedTuple):
+class ResultKey(NamedTuple):
     """What no two results have alike: all that a value hangs on."""
 
     model: str
@@ -47,7 +47,7 @@ class DatasetRecord:
 
 
 @dataclass(frozen=True)
-class Result:
+class ResultRecord:
     """The value of a measure, or the reason why there is none.
 
     `source` is the dataset whose labels were known, or "" where none was needed.
@@ -74,13 +74,13 @@ class Result:
             )
 
     @property
-    def key(self) -> Key:
+    def key(self) -> ResultKey:
         """What no other result has."""
-        return Key(self.model, self.source, self.dataset, self.measure, self.settings)
+        return ResultKey(self.model, self.source, self.dataset, self.measure, self.settings)
 
 
 @dataclass(frozen=True)
-class Failure:
+class FailureRecord:
     """Why a model gave nothing on a dataset, and where in the code."""
 
     reason: str
@@ -88,18 +88,18 @@ class Failure:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class EvaluationOutcome:
     """What came of one model on one dataset: what it said, values, and what went wrong."""
 
     model: str
     dataset: str
     predictions: Predictions | None = None
-    results: tuple[Result, ...] = ()
-    failure: Failure | None = None
+    results: tuple[ResultRecord, ...] = ()
+    failure: FailureRecord | None = None
 
 
 @dataclass(frozen=True)
-class Reference:
+class PredictionReference:
     """Where the predictions of a model on a dataset are; a worker reads them from the arrays."""
 
     array: str
@@ -110,10 +110,10 @@ class Reference:
     labels: str
     classes: tuple[str, ...]
 
-    def read(self, shelf: Shelf) -> Predictions:
+    def read(self, array_store: ArrayStore) -> Predictions:
         """The predictions, labelled."""
-        values, numbers = shelf.get(self.array), shelf.get(self.labels)
-        labels = labels_of(numbers, self.classes, self.class_names)
+        values, numbers = array_store.get(self.array), array_store.get(self.labels)
+        labels = labels_for_model(numbers, self.classes, self.class_names)
         shared: dict[str, Any] = {"labels": labels, "class_names": self.class_names}
         if self.form == "classes":
             return Predictions.from_classes(values, k=self.k, **shared)
@@ -121,25 +121,27 @@ class Reference:
         return door(values, **shared).at_temperature(self.temperature)
 
 
-def values_of(said: Predictions) -> Array:
+def stored_values(predictions: Predictions) -> Array:
     """What is kept of predictions: scores, or classes where there are no scores."""
-    return np.asarray(said.classes if said.scores is None else said.scores)
+    return np.asarray(predictions.classes if predictions.scores is None else predictions.scores)
 
 
-def labels_of(labels: Ints, classes: tuple[str, ...], own: tuple[str, ...] | None) -> Array:
+def labels_for_model(
+    labels: Ints, classes: tuple[str, ...], model_classes: tuple[str, ...] | None
+) -> Array:
     """The labels as a model has them: by name where it has the same names, else by number.
 
     A model that has some of the names, and others besides, was made for something else.
 
-    >>> labels_of(np.array([0, 1]), ("cat", "dog"), ("dog", "cat"))
+    >>> labels_for_model(np.array([0, 1]), ("cat", "dog"), ("dog", "cat"))
     array(['cat', 'dog'], dtype='<U3')
-    >>> labels_of(np.array([0, 1]), ("cat", "dog"), ("0", "1"))
+    >>> labels_for_model(np.array([0, 1]), ("cat", "dog"), ("0", "1"))
     array([0, 1])
     """
-    shared = set(classes) & set(own or ())
+    shared = set(classes) & set(model_classes or ())
     if not shared:
         return labels
-    odd = sorted({*classes, *(own or ())} - shared)
+    odd = sorted({*classes, *(model_classes or ())} - shared)
     if odd:
         raise InputError(
             f"The class {odd[0]!r} is not both the model's and the data's. Give a model of the "

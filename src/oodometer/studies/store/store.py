@@ -14,57 +14,57 @@ from typing import Any, Literal, Self
 
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.data._folder_lock import held
+from oodometer.data._folder_lock import lock_folder
 from oodometer.studies.store import export as table
-from oodometer.studies.store.array_store import Shelf
+from oodometer.studies.store.array_store import ArrayStore
 from oodometer.studies.store.records import (
     DatasetRecord,
-    Key,
+    EvaluationOutcome,
     ModelRecord,
-    Outcome,
-    Reference,
-    Result,
-    values_of,
+    PredictionReference,
+    ResultKey,
+    ResultRecord,
+    stored_values,
 )
-from oodometer.studies.store.sqlite import opened_to_read, opened_to_write, told
+from oodometer.studies.store.sqlite import open_for_writing, open_read_only, translate_sqlite_errors
 
-ARRAYS = "arrays"
+ARRAYS_FOLDER = "arrays"
 # Between the domains that a model was trained on.
-AND = " + "
-Mode = Literal["read", "write"]
+DOMAIN_SEPARATOR = " + "
+StoreMode = Literal["read", "write"]
 
 
 class Store:
     """All that is known of a study, in a folder; made by `open`, and closed after use."""
 
-    def __init__(self, folder: Path, database: sqlite3.Connection, leaving: ExitStack) -> None:
+    def __init__(self, folder: Path, database: sqlite3.Connection, exit_stack: ExitStack) -> None:
         self.folder = folder
-        self.shelf = Shelf(folder / ARRAYS)
+        self.array_store = ArrayStore(folder / ARRAYS_FOLDER)
         self._database = database
-        self._leaving = leaving
+        self._exit_stack = exit_stack
 
     @classmethod
-    def open(cls, path: str | Path, mode: Mode = "read") -> Store:
+    def open(cls, path: str | Path, mode: StoreMode = "read") -> Store:
         """The store of a folder; to write, it is made where there is none, and no other writer may."""
         folder = Path(path)
         with ExitStack() as stack:
             if mode == "write":
-                stack.enter_context(held(folder, "study", "written"))
-                database = opened_to_write(folder)
+                stack.enter_context(lock_folder(folder, "study", "written"))
+                database = open_for_writing(folder)
             elif mode == "read":
-                database = opened_to_read(folder)
+                database = open_read_only(folder)
             else:
                 raise InputError(f"mode must be 'read' or 'write'; got {mode!r}.")
             stack.callback(database.close)
             store = cls(folder, database, stack)
             if mode == "write":
-                store._sweep()
-            store._leaving = stack.pop_all()
+                store._remove_orphans()
+            store._exit_stack = stack.pop_all()
             return store
 
     def close(self) -> None:
         """Let go of the file, and of the lock."""
-        self._leaving.close()
+        self._exit_stack.close()
 
     def __enter__(self) -> Self:
         return self
@@ -79,20 +79,22 @@ class Store:
 
     # Writing --------------------------------------------------------------------------------
 
-    def describe(self, models: Iterable[ModelRecord], datasets: Iterable[DatasetRecord]) -> None:
+    def add_models_and_datasets(
+        self, models: Iterable[ModelRecord], datasets: Iterable[DatasetRecord]
+    ) -> None:
         """Write down what models and datasets are; results name them by their keys."""
         given = list(datasets)
-        labels = self.shelf.put([one.labels for one in given])
-        with told(self.folder), self._database:
+        labels = self.array_store.put([one.labels for one in given])
+        with translate_sqlite_errors(self.folder), self._database:
             self._insert("models", (_model_row(one) for one in models))
             self._insert("datasets", map(_dataset_row, given, labels))
 
-    def add(self, outcomes: Sequence[Outcome]) -> None:
+    def add_outcomes(self, outcomes: Sequence[EvaluationOutcome]) -> None:
         """Write down what came of a task: its arrays first, then all else in one transaction."""
         said = [(one, one.predictions) for one in outcomes if one.predictions is not None]
-        arrays = self.shelf.put([values_of(found) for _, found in said])
+        arrays = self.array_store.put([stored_values(found) for _, found in said])
         failed = [one for one in outcomes if one.failure is not None]
-        with told(self.folder), self._database:
+        with translate_sqlite_errors(self.folder), self._database:
             pairs = [(one.model, one.dataset) for one in outcomes]
             self._database.executemany(
                 "DELETE FROM failures WHERE (model, dataset) = (?, ?)", pairs
@@ -100,7 +102,7 @@ class Store:
             self._insert(
                 "predictions",
                 (
-                    _said_row(one, found, key)
+                    _prediction_row(one, found, key)
                     for (one, found), key in zip(said, arrays, strict=True)
                 ),
             )
@@ -119,14 +121,14 @@ class Store:
         marks = ", ".join("?" * columns)
         self._database.executemany(f"INSERT OR REPLACE INTO {name} VALUES ({marks})", rows)
 
-    def _sweep(self) -> None:
+    def _remove_orphans(self) -> None:
         """Arrays without a row go, and so do predictions whose array or labels somebody removed.
 
         Values stay, and so do the datasets that tables name them by.
         """
-        there = self.shelf.names()
+        there = self.array_store.names()
         query = "SELECT array, labels FROM predictions JOIN datasets ON key = dataset"
-        with told(self.folder), self._database:
+        with translate_sqlite_errors(self.folder), self._database:
             lost = [row for row in self._database.execute(query) if not there.issuperset(row)]
             self._database.executemany(
                 """DELETE FROM predictions WHERE array = ?
@@ -134,91 +136,91 @@ class Store:
                 lost,
             )
             query = "SELECT array FROM predictions UNION SELECT labels FROM datasets"
-            self.shelf.sweep([key for (key,) in self._database.execute(query)])
+            self.array_store.remove_unreferenced([key for (key,) in self._database.execute(query)])
 
     # Reading --------------------------------------------------------------------------------
 
-    def known(self) -> set[Key]:
+    def result_keys(self) -> set[ResultKey]:
         """The keys of all results, those without a value too."""
         query = "SELECT model, source, dataset, measure, settings FROM results"
-        with told(self.folder):
+        with translate_sqlite_errors(self.folder):
             # There are few words and many keys.
-            return {Key(*map(sys.intern, row)) for row in self._database.execute(query)}
+            return {ResultKey(*map(sys.intern, row)) for row in self._database.execute(query)}
 
-    def references(self) -> dict[tuple[str, str], Reference]:
+    def prediction_references(self) -> dict[tuple[str, str], PredictionReference]:
         """Where all predictions are, by model and dataset."""
         query = """SELECT model, dataset, array, form, k, temperature, class_names, labels, classes
         FROM predictions JOIN datasets ON datasets.key = predictions.dataset"""
-        with told(self.folder):
+        with translate_sqlite_errors(self.folder):
             return {row[:2]: _reference(*row[2:]) for row in self._database.execute(query)}
 
     def predictions(self, model: str, dataset: str) -> Predictions | None:
         """What a model said of a dataset, labelled; by their keys. None where it was not asked."""
-        found = self.references().get((model, dataset))
-        return None if found is None else found.read(self.shelf)
+        found = self.prediction_references().get((model, dataset))
+        return None if found is None else found.read(self.array_store)
 
     def failures(self) -> dict[tuple[str, str], str]:
         """The reasons of what failed and was not done since, by model and dataset."""
-        with told(self.folder):
+        with translate_sqlite_errors(self.folder):
             query = "SELECT model, dataset, reason FROM failures"
             return {row[:2]: row[2] for row in self._database.execute(query)}
 
-    def reasons(self) -> dict[Key, str]:
+    def missing_reasons(self) -> dict[ResultKey, str]:
         """Why values are missing that were asked for, by the keys of the results."""
         query = """SELECT model, source, dataset, measure, settings, reason FROM results
         WHERE reason IS NOT NULL"""
-        with told(self.folder):
-            return {Key(*row[:5]): row[5] for row in self._database.execute(query)}
+        with translate_sqlite_errors(self.folder):
+            return {ResultKey(*row[:5]): row[5] for row in self._database.execute(query)}
 
-    def rows(self, keys: Collection[Key] | None = None) -> Any:
+    def to_table(self, keys: Collection[ResultKey] | None = None) -> Any:
         """A pyarrow.Table of the results, or of some: a row a measure, as `protocol` reads it."""
-        with told(self.folder):
+        with translate_sqlite_errors(self.folder):
             # One look at both, whatever is written meanwhile.
             self._database.execute("BEGIN")
             try:
                 models = list(self._database.execute("SELECT * FROM models"))
-                results = self._database.execute(table.QUERY)
+                results = self._database.execute(table.RESULTS_QUERY)
                 return table.long_table(models, results, keys)
             finally:
                 self._database.rollback()
 
-    def export(self, path: str | Path, keys: Collection[Key] | None = None) -> None:
+    def export(self, path: str | Path, keys: Collection[ResultKey] | None = None) -> None:
         """Write the rows to a file: Parquet or CSV, by its ending."""
-        table.write(self.rows(keys), Path(path))
+        table.write_table(self.to_table(keys), Path(path))
 
 
 def _model_row(one: ModelRecord) -> tuple[Any, ...]:
     plain = (json.dumps(part, sort_keys=True) for part in (one.recipe, one.facts))
-    return one.key, one.name, one.architecture, AND.join(one.trained_on), *plain
+    return one.key, one.name, one.architecture, DOMAIN_SEPARATOR.join(one.trained_on), *plain
 
 
 def _dataset_row(one: DatasetRecord, labels: str) -> tuple[Any, ...]:
     return one.key, one.name, len(one.labels), labels, json.dumps(one.classes)
 
 
-def _said_row(one: Outcome, said: Predictions, array: str) -> tuple[Any, ...]:
+def _prediction_row(one: EvaluationOutcome, said: Predictions, array: str) -> tuple[Any, ...]:
     names = None if said.class_names is None else json.dumps(said.class_names)
-    return one.model, one.dataset, array, said.form, said.k, said.temperature, names
+    return one.model, one.dataset, array, said.score_type, said.k, said.temperature, names
 
 
-def _result_row(one: Result) -> tuple[Any, ...]:
-    facts = json.dumps(_plain(one.facts), sort_keys=True, allow_nan=False)
+def _result_row(one: ResultRecord) -> tuple[Any, ...]:
+    facts = json.dumps(_to_json_value(one.facts), sort_keys=True, allow_nan=False)
     return (
         one.model, one.source, one.dataset, one.tested_on, one.measure, one.settings, one.value,
         one.low, one.high, one.reason, facts, one.seconds,
     )  # fmt: skip
 
 
-def _plain(fact: Any) -> Any:
+def _to_json_value(fact: Any) -> Any:
     """As JSON has it, which has no infinity.
 
-    >>> _plain({"alpha": float("inf"), "rows": 2})
+    >>> _to_json_value({"alpha": float("inf"), "rows": 2})
     {'alpha': None, 'rows': 2}
     """
     if isinstance(fact, Mapping):
-        return {str(key): _plain(value) for key, value in fact.items()}
+        return {str(key): _to_json_value(value) for key, value in fact.items()}
     if isinstance(fact, list | tuple):
-        return [_plain(value) for value in fact]
+        return [_to_json_value(value) for value in fact]
     if isinstance(fact, str | bool | int | None):
         return fact
     return float(fact) if math.isfinite(fact) else None
@@ -226,6 +228,6 @@ def _plain(fact: Any) -> Any:
 
 def _reference(
     array: str, form: str, k: int, temperature: float, names: str | None, labels: str, classes: str
-) -> Reference:
+) -> PredictionReference:
     own = None if names is None else tuple(json.loads(names))
-    return Reference(array, form, k, temperature, own, labels, tuple(json.loads(classes)))
+    return PredictionReference(array, form, k, temperature, own, labels, tuple(json.loads(classes)))

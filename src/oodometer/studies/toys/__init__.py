@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from oodometer.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from oodometer.studies.toys.hypersphere import HypersphereToy, SphereRow, hypersphere_rows
-    from oodometer.studies.toys.spurious import METHODS, SpuriousToy, ToyRow, spurious_rows
+    from oodometer.studies.toys.hypersphere import HypersphereRow, HypersphereToy, hypersphere_rows
+    from oodometer.studies.toys.spurious import METHODS, SpuriousRow, SpuriousToy, spurious_rows
 
 __all__ = [
     "METHODS",
+    "HypersphereRow",
     "HypersphereToy",
-    "SphereRow",
+    "SpuriousRow",
     "SpuriousToy",
-    "ToyRow",
     "hypersphere_rows",
     "spurious_rows",
 ]
@@ -25,9 +25,9 @@ __getattr__, __dir__ = lazy_exports(
     {
         "HypersphereToy": "hypersphere",
         "METHODS": "spurious",
-        "SphereRow": "hypersphere",
+        "HypersphereRow": "hypersphere",
         "SpuriousToy": "spurious",
-        "ToyRow": "spurious",
+        "SpuriousRow": "spurious",
         "hypersphere_rows": "hypersphere",
         "spurious_rows": "spurious",
     },

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from oodometer.core.optional_imports import require
-from oodometer.core.protocols import Progress
+from oodometer.core.protocols import ProgressCallback
 from oodometer.core.softmax_kernels import Bools, Floats
 
-Weights = dict[str, Any]
+StackedWeights = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Training:
+class PerceptronTraining:
     """How they are trained: by Adam on all points at once."""
 
     steps: int = 2000
@@ -30,18 +30,18 @@ class Training:
 class Perceptrons:
     """Trained weights, stacked; a positive logit is class 1."""
 
-    weights: Weights
+    weights: StackedWeights
 
     def logits(self, points: Floats) -> Floats:
         """What every model says of every point: (models, points)."""
         torch = _torch()
         with torch.no_grad():
             given = torch.as_tensor(points.T, dtype=torch.float32).contiguous()
-            found = torch.func.vmap(logits_of, in_dims=(0, None))(self.weights, given)
+            found = torch.func.vmap(model_logits, in_dims=(0, None))(self.weights, given)
         return np.asarray(found)
 
 
-def initial_weights(models: int, d: int, hidden: int, rng: np.random.Generator) -> Weights:
+def initial_weights(models: int, d: int, hidden: int, rng: np.random.Generator) -> StackedWeights:
     """Uniform within 1 / √(number of inputs of the layer), as is usual."""
     shapes = {
         "hidden": ((models, hidden, d), d),
@@ -56,32 +56,32 @@ def initial_weights(models: int, d: int, hidden: int, rng: np.random.Generator) 
     }
 
 
-def logits_of(weights: Weights, points: Any) -> Any:
+def model_logits(weights: StackedWeights, points: Any) -> Any:
     """The logits of one model."""
     # Points run along the last axis, (d, points): long rows are summed twice as fast as short ones.
     activations = (weights["hidden"] @ points + weights["shift"][:, None]).relu()
     return weights["out"] @ activations + weights["bias"]
 
 
-def loss_of(weights: Weights, points: Any, labels: Any) -> Any:
+def model_loss(weights: StackedWeights, points: Any, labels: Any) -> Any:
     """The mean cross-entropy of one model."""
     return _torch().nn.functional.binary_cross_entropy_with_logits(
-        logits_of(weights, points), labels
+        model_logits(weights, points), labels
     )
 
 
-def trained(
-    weights: Weights,
+def train_perceptrons(
+    weights: StackedWeights,
     points: Floats,
     labels: Bools,
-    training: Training,
-    progress: Progress | None = None,
+    training: PerceptronTraining,
+    progress: ProgressCallback | None = None,
 ) -> Perceptrons:
     """Models trained on the same points, each with labels of its own (models, points)."""
     torch = _torch()
     given = torch.as_tensor(points.T, dtype=torch.float32).contiguous()
     wanted = torch.as_tensor(labels, dtype=torch.float32)
-    gradients = torch.func.vmap(torch.func.grad(loss_of), in_dims=(0, None, 0))
+    gradients = torch.func.vmap(torch.func.grad(model_loss), in_dims=(0, None, 0))
     stacked = {name: value.clone() for name, value in weights.items()}
     adam = torch.optim.Adam(list(stacked.values()), lr=training.rate)
     for step in range(training.steps):

@@ -13,13 +13,18 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import keys
-from oodometer.core.protocols import Progress
-from oodometer.core.random_streams import Draws
+from oodometer.core.inputs import hash_rows
+from oodometer.core.protocols import ProgressCallback
+from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import Bools, Floats
-from oodometer.core.stats import stream
-from oodometer.estimators.atc import threshold
-from oodometer.studies.toys._perceptrons import Perceptrons, Training, initial_weights, trained
+from oodometer.core.stats import rng_for
+from oodometer.estimators.atc import threshold_value
+from oodometer.studies.toys._perceptrons import (
+    Perceptrons,
+    PerceptronTraining,
+    initial_weights,
+    train_perceptrons,
+)
 from oodometer.transforms.sphere import Sphere
 
 
@@ -55,7 +60,7 @@ class HypersphereToy:
         if self.noise > 0.5:
             raise InputError(f"noise must be a share up to 0.5; got {self.noise}. Give 0.3.")
 
-    def centre(self, distance: float, rng: np.random.Generator) -> Floats:
+    def sample_centre(self, distance: float, rng: np.random.Generator) -> Floats:
         """A random point of the sphere at that distance from the pole, measured along it."""
         side = rng.normal(size=self.dimension)
         side[0] = 0.0
@@ -63,14 +68,14 @@ class HypersphereToy:
         centre[0] = math.cos(distance)
         return np.asarray(centre)
 
-    def domain(self, centre: Floats, rng: np.random.Generator) -> Floats:
+    def sample_domain(self, centre: Floats, rng: np.random.Generator) -> Floats:
         """Points around a centre."""
         shape = (self.points, self.dimension)
         return np.asarray(centre + rng.normal(scale=math.sqrt(self.variance), size=shape))
 
 
 @dataclass(frozen=True)
-class SphereRow:
+class HypersphereRow:
     """How well each measure ranks the models at one distance from where they were trained.
 
     `ni` and `atc` are Kendall's τ-b with the true accuracy, the mean over the datasets where it
@@ -85,47 +90,57 @@ class SphereRow:
     left_out: int
 
 
-def inside(points: Floats) -> Bools:
+def is_inside(points: Floats) -> Bools:
     """The true class: 1 inside the unit hypersphere, 0 outside."""
     return np.asarray((points * points).sum(axis=1) < 1.0)
 
 
 def hypersphere_rows(
-    toy: HypersphereToy, *, seed: int = 0, progress: Progress | None = None
-) -> Iterator[SphereRow]:
+    toy: HypersphereToy, *, seed: int = 0, progress: ProgressCallback | None = None
+) -> Iterator[HypersphereRow]:
     """Train the models, telling `progress` the steps done, then rank them at every distance."""
-    yield from rankings(pool(toy, seed, progress), toy, seed)
+    yield from rank_by_distance(train_pool(toy, seed, progress), toy, seed)
 
 
-def rankings(models: Perceptrons, toy: HypersphereToy, seed: int) -> Iterator[SphereRow]:
+def rank_by_distance(
+    models: Perceptrons, toy: HypersphereToy, seed: int
+) -> Iterator[HypersphereRow]:
     """How well trained models are ranked, from the pole to the opposite point."""
-    cuts = thresholds(models, toy, seed)
+    cuts = fit_atc_thresholds(models, toy, seed)
     for at, distance in enumerate(np.linspace(0.0, math.pi, toy.distances)):
         found = []
         for number in range(toy.centres):
-            rng = stream(seed, "target", at, number)
-            points = toy.domain(toy.centre(float(distance), rng), rng)
-            found.append(scores(models, points, cuts, toy, seed))
-        yield _row(float(distance), found)
+            rng = rng_for(seed, "target", at, number)
+            points = toy.sample_domain(toy.sample_centre(float(distance), rng), rng)
+            found.append(score_models(models, points, cuts, toy, seed))
+        yield _build_row(float(distance), found)
 
 
-def pool(toy: HypersphereToy, seed: int, progress: Progress | None = None) -> Perceptrons:
+def train_pool(
+    toy: HypersphereToy, seed: int, progress: ProgressCallback | None = None
+) -> Perceptrons:
     """The models, trained on one sample of the pole's domain, each with wrong labels of its own."""
-    points = toy.domain(toy.centre(0.0, stream(seed, "pole")), stream(seed, "train"))
-    rng = stream(seed, "labels")
+    points = toy.sample_domain(
+        toy.sample_centre(0.0, rng_for(seed, "pole")), rng_for(seed, "train")
+    )
+    rng = rng_for(seed, "labels")
     shares = rng.uniform(0.0, toy.noise, toy.models)
     wrong = rng.random((toy.models, toy.points)) < shares[:, None]
-    weights = initial_weights(toy.models, toy.dimension, toy.hidden, stream(seed, "weights"))
-    training = Training(toy.steps, toy.rate)
-    return trained(weights, points, inside(points) ^ wrong, training, progress)
+    weights = initial_weights(toy.models, toy.dimension, toy.hidden, rng_for(seed, "weights"))
+    training = PerceptronTraining(toy.steps, toy.rate)
+    return train_perceptrons(weights, points, is_inside(points) ^ wrong, training, progress)
 
 
-def thresholds(models: Perceptrons, toy: HypersphereToy, seed: int) -> Floats:
+def fit_atc_thresholds(models: Perceptrons, toy: HypersphereToy, seed: int) -> Floats:
     """ATC's threshold of every model, on fresh points of the pole's domain, rightly labelled."""
-    points = toy.domain(toy.centre(0.0, stream(seed, "pole")), stream(seed, "validation"))
+    points = toy.sample_domain(
+        toy.sample_centre(0.0, rng_for(seed, "pole")), rng_for(seed, "validation")
+    )
     logits = models.logits(points)
-    errors = toy.points - ((logits > 0) == inside(points)).sum(axis=1)
-    return np.array([threshold(*one) for one in zip(confidences(logits), errors, strict=True)])
+    errors = toy.points - ((logits > 0) == is_inside(points)).sum(axis=1)
+    return np.array(
+        [threshold_value(*one) for one in zip(confidences(logits), errors, strict=True)]
+    )
 
 
 def confidences(logits: Floats) -> Floats:
@@ -134,7 +149,7 @@ def confidences(logits: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class HypersphereScores:
     """Of every model on one dataset: its accuracy, its NI and its ATC."""
 
     accuracy: Floats
@@ -142,44 +157,48 @@ class Scores:
     atc: Floats
 
 
-def scores(
-    models: Perceptrons, points: Floats, cuts: Floats, toy: HypersphereToy, seed: int
-) -> Scores:
+def score_models(
+    models: Perceptrons, points: Floats, atc_thresholds: Floats, toy: HypersphereToy, seed: int
+) -> HypersphereScores:
     """What the measures say of every model; all models are shown the same neighbors."""
     logits = models.logits(points)
     ones = (logits > 0).astype(np.int64)
-    examples = keys(points)
+    examples = hash_rows(points)
     for number in range(1, toy.draws + 1):
-        draws = Draws(seed, examples, np.full(len(points), number))
+        draws = RowStreams(seed, examples, np.full(len(points), number))
         ones += models.logits(Sphere(toy.radius).apply(points, draws)) > 0
     members = toy.draws + 1
-    return Scores(
-        accuracy=((logits > 0) == inside(points)).mean(axis=1),
+    return HypersphereScores(
+        accuracy=((logits > 0) == is_inside(points)).mean(axis=1),
         ni=(np.maximum(ones, members - ones) / members).mean(axis=1),
-        atc=(confidences(logits) >= cuts[:, None]).mean(axis=1),
+        atc=(confidences(logits) >= atc_thresholds[:, None]).mean(axis=1),
     )
 
 
-def _row(distance: float, found: list[Scores]) -> SphereRow:
+def _build_row(distance: float, dataset_scores: list[HypersphereScores]) -> HypersphereRow:
     """The means of τ over the datasets of one distance, on which both are defined."""
-    kept = [one for one in found if min(np.ptp(one.accuracy), np.ptp(one.ni), np.ptp(one.atc)) > 0]
-    return SphereRow(
+    kept = [
+        one
+        for one in dataset_scores
+        if min(np.ptp(one.accuracy), np.ptp(one.ni), np.ptp(one.atc)) > 0
+    ]
+    return HypersphereRow(
         distance=distance,
-        accuracy=float(np.mean([one.accuracy.mean() for one in found])),
-        ni=_mean([tau(one.ni, one.accuracy) for one in kept]),
-        atc=_mean([tau(one.atc, one.accuracy) for one in kept]),
-        left_out=len(found) - len(kept),
+        accuracy=float(np.mean([one.accuracy.mean() for one in dataset_scores])),
+        ni=_mean_or_none([kendall_tau(one.ni, one.accuracy) for one in kept]),
+        atc=_mean_or_none([kendall_tau(one.atc, one.accuracy) for one in kept]),
+        left_out=len(dataset_scores) - len(kept),
     )
 
 
-def _mean(values: list[float]) -> float | None:
+def _mean_or_none(values: list[float]) -> float | None:
     return float(np.mean(values)) if values else None
 
 
-def tau(first: Floats, second: Floats) -> float:
+def kendall_tau(first: Floats, second: Floats) -> float:
     """Kendall's τ-b, of values that are not all alike.
 
-    >>> round(tau(np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0])), 3)
+    >>> round(kendall_tau(np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0])), 3)
     0.333
     """
     from scipy.stats import kendalltau

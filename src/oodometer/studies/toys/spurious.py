@@ -15,13 +15,13 @@ import numpy as np
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimator
-from oodometer.core.stats import stream
+from oodometer.core.stats import rng_for
 from oodometer.estimators import (
-    Agreement,
+    ATC,
+    GDE,
     AverageConfidence,
-    AverageThresholdedConfidence,
     DifferenceOfConfidences,
-    ImportanceReweighting,
+    Mandoline,
 )
 
 
@@ -64,26 +64,26 @@ class SpuriousToy:
         other = self.w_inv * invariant + 0.75 * self.w_sp * spurious
         peer = Predictions.from_logits(np.stack([np.zeros(n), other], axis=1))
         rows = Predictions.from_logits(np.stack([np.zeros(n), gap], axis=1), labels=labels)
-        return rows.with_peers(peer)
+        return rows.with_other_models(peer)
 
-    def bound(self, n: int, delta: float = 0.05) -> float:
+    def atc_error_bound(self, n: int, delta: float = 0.05) -> float:
         """Theorem 3: ATC-MC is off by no more than this with probability 1 − δ."""
         share = 1 - self.p_sp if self.w_sp > 0 else self.p_sp
         return math.sqrt(math.log(8 / delta) / (n * share))
 
 
 METHODS: dict[str, Estimator] = {
-    "atc-mc": AverageThresholdedConfidence("mc"),
+    "atc-mc": ATC("mc"),
     "ac": AverageConfidence(),
     "doc": DifferenceOfConfidences(),
-    "gde": Agreement(),
-    "im (10 equal-width)": ImportanceReweighting(10, "equal-width"),
-    "im (100 equal-mass)": ImportanceReweighting(100, "equal-mass"),
+    "gde": GDE(),
+    "im (10 equal-width)": Mandoline(10, "equal-width"),
+    "im (100 equal-mass)": Mandoline(100, "equal-mass"),
 }
 
 
 @dataclass(frozen=True)
-class ToyRow:
+class SpuriousRow:
     """True accuracy at one degree of agreement, and what every method makes of it."""
 
     agreement: float
@@ -93,11 +93,11 @@ class ToyRow:
 
 def spurious_rows(
     toy: SpuriousToy, *, n: int = 100_000, c: float | None = None, seed: int = 0
-) -> Iterator[ToyRow]:
+) -> Iterator[SpuriousRow]:
     """Eleven targets, agreement 0, 0.1, …, 1; `c` shrinks (or widens) their support."""
-    source = toy.draw(n, toy.p_sp, stream(seed, "source"))
+    source = toy.draw(n, toy.p_sp, rng_for(seed, "source"))
     for tenth in range(11):
-        target = toy.draw(n, tenth / 10, stream(seed, "target", tenth), c=c)
+        target = toy.draw(n, tenth / 10, rng_for(seed, "target", tenth), c=c)
         blind = target.without_labels()
         values = {name: m.estimate(source, blind).value for name, m in METHODS.items()}
-        yield ToyRow(tenth / 10, float(target.correct.mean()), values)
+        yield SpuriousRow(tenth / 10, float(target.correct.mean()), values)

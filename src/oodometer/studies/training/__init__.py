@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from oodometer.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from oodometer.studies.training._run import Ran, run
-    from oodometer.studies.training._status import Standing, status
-    from oodometer.studies.training.spec import Spec
+    from oodometer.studies.training._run import PoolRunResult, run
+    from oodometer.studies.training._status import PoolStatus, status
+    from oodometer.studies.training.spec import PoolSpec
 
 __all__ = [
-    "Ran",
-    "Spec",
-    "Standing",
+    "PoolRunResult",
+    "PoolSpec",
+    "PoolStatus",
     "run",
     "status",
 ]
@@ -22,9 +22,9 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "Ran": "_run",
-        "Spec": "spec",
-        "Standing": "_status",
+        "PoolRunResult": "_run",
+        "PoolSpec": "spec",
+        "PoolStatus": "_status",
         "run": "_run",
         "status": "_status",
     },

@@ -14,78 +14,82 @@ from typing import Any, get_args, get_type_hints
 
 from oodometer.core.errors import InputError, UnknownName
 from oodometer.studies.training import architectures
-from oodometer.studies.training.config import Recipe
+from oodometer.studies.training.config import TrainingConfig
 
-SETTING = "settings."
+SETTING_PREFIX = "settings."
 # TOML has no null: it is written so, where a key may be without a value.
-NONE = "none"
+NONE_VALUE = "none"
 # Set by the spec as a whole.
-_NOT_HERE = ("group", "domains", "architecture", "settings", "seed")
+_POOL_LEVEL_KEYS = ("group", "domains", "architecture", "settings", "seed")
 
 
 @cache
-def kinds() -> dict[str, tuple[type, ...]]:
+def recipe_key_types() -> dict[str, tuple[type, ...]]:
     """The keys of a recipe that a spec may set, and the types that their values have."""
-    hints = get_type_hints(Recipe)
-    return {key: _types(hint) for key, hint in hints.items() if key not in _NOT_HERE}
+    hints = get_type_hints(TrainingConfig)
+    return {key: _hint_types(hint) for key, hint in hints.items() if key not in _POOL_LEVEL_KEYS}
 
 
 @cache
-def is_whole(key: str) -> bool:
+def is_integer_key(key: str) -> bool:
     """Whether the values of a key, or of an architecture's setting, are whole numbers.
 
-    >>> [is_whole(key) for key in ("batch", "settings.width", "lr", "settings.dropout")]
+    >>> [is_integer_key(key) for key in ("batch", "settings.width", "lr", "settings.dropout")]
     [True, True, False, False]
     """
-    if not key.startswith(SETTING):
-        return int in kinds().get(key, ())
-    name = key.removeprefix(SETTING)
-    return any(get_type_hints(one).get(name) is int for one in architectures.every().values())
+    if not key.startswith(SETTING_PREFIX):
+        return int in recipe_key_types().get(key, ())
+    name = key.removeprefix(SETTING_PREFIX)
+    return any(get_type_hints(one).get(name) is int for one in architectures.available().values())
 
 
-def _types(hint: Any) -> tuple[type, ...]:
+def _hint_types(hint: Any) -> tuple[type, ...]:
     if isinstance(hint, type):
         return (hint,)
     return tuple(part if isinstance(part, type) else type(part) for part in get_args(hint))
 
 
-def flat(table: Mapping[str, Any]) -> dict[str, Any]:
+def flatten_settings(table: Mapping[str, Any]) -> dict[str, Any]:
     """A table whose settings stand beside the other keys, which are checked.
 
-    >>> flat({"lr": 0.1, "settings": {"width": 16}})
+    >>> flatten_settings({"lr": 0.1, "settings": {"width": 16}})
     {'lr': 0.1, 'settings.width': 16}
     """
     found: dict[str, Any] = {}
     for key, value in table.items():
-        if key == SETTING[:-1] and isinstance(value, Mapping):
-            found |= {f"{SETTING}{name}": one for name, one in value.items()}
-        elif key.startswith(SETTING) or key in kinds():
+        if key == SETTING_PREFIX[:-1] and isinstance(value, Mapping):
+            found |= {f"{SETTING_PREFIX}{name}": one for name, one in value.items()}
+        elif key.startswith(SETTING_PREFIX) or key in recipe_key_types():
             found[key] = value
         else:
-            raise UnknownName("key of a recipe", key, [*kinds(), f"{SETTING}<name>"])
+            raise UnknownName(
+                "key of a recipe", key, [*recipe_key_types(), f"{SETTING_PREFIX}<name>"]
+            )
     return found
 
 
-def canonical(key: str, value: Any) -> Any:
+def canonical_value(key: str, value: Any) -> Any:
     """A value as the recipe has it; settings are seen to with their architecture.
 
-    >>> canonical("weight_decay", 0), canonical("few_shot", "none")
+    >>> canonical_value("weight_decay", 0), canonical_value("few_shot", "none")
     (0.0, None)
     """
-    if key.startswith(SETTING):
+    if key.startswith(SETTING_PREFIX):
         return value
-    allowed = kinds()[key]
-    if value == NONE and NoneType in allowed:
+    allowed = recipe_key_types()[key]
+    if value == NONE_VALUE and NoneType in allowed:
         return None
     if float in allowed and type(value) is int:
         return float(value)
     if type(value) not in allowed:
-        raise InputError(f"{key} must be {_told(allowed)}; got {value!r}. Correct it in the spec.")
+        raise InputError(
+            f"{key} must be {_describe_types(allowed)}; got {value!r}. Correct it in the spec."
+        )
     return value
 
 
-def _told(allowed: tuple[type, ...]) -> str:
-    words = {int: "a whole number", float: "a number", str: "a word", NoneType: f'"{NONE}"'}
+def _describe_types(allowed: tuple[type, ...]) -> str:
+    words = {int: "a whole number", float: "a number", str: "a word", NoneType: f'"{NONE_VALUE}"'}
     return " or ".join(words[one] for one in dict.fromkeys(allowed))
 
 
@@ -95,7 +99,7 @@ def full_settings(architecture: str, settings: Mapping[str, Any]) -> dict[str, A
     >>> full_settings("mlp", {"width": 8, "dropout": 0})
     {'width': 8, 'depth': 1, 'dropout': 0.0}
     """
-    made: Any = architectures.named(architecture, settings)
+    made: Any = architectures.get(architecture, settings)
     hints = get_type_hints(type(made))
     return {
         name: float(value) if hints[name] is float else value

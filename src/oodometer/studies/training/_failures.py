@@ -8,19 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from oodometer.core.errors import InputError
-from oodometer.data.atomic import aside
+from oodometer.data.atomic import atomic_write
 
 # Out of the way of pool/*, which names its models.
-FAILED = ".failed"
+FAILED_FOLDER = ".failed"
 
 
-def write(pool: Path, name: str, recipe: Mapping[str, Any], reason: str, trace: str) -> None:
+def write_failure(
+    pool: Path, name: str, config: Mapping[str, Any], reason: str, trace: str
+) -> None:
     """Write down a failure, whole or not at all, over an earlier one of the same recipe."""
     path = _path(pool, name)
-    told = {"recipe": recipe, "reason": reason, "trace": trace}
+    told = {"recipe": config, "reason": reason, "trace": trace}
     try:
         path.parent.mkdir(exist_ok=True)
-        with aside(path) as partial:
+        with atomic_write(path) as partial:
             partial.write_text(json.dumps(told, indent=2), encoding="utf-8")
     except OSError as error:
         raise InputError(
@@ -30,17 +32,17 @@ def write(pool: Path, name: str, recipe: Mapping[str, Any], reason: str, trace: 
         ) from error
 
 
-def forget(pool: Path, name: str) -> None:
+def remove_failure(pool: Path, name: str) -> None:
     """A recipe that failed once and now has its model."""
     _path(pool, name).unlink(missing_ok=True)
 
 
-def reasons(pool: Path) -> dict[str, str]:
+def read_reasons(pool: Path) -> dict[str, str]:
     """Why, by the id of the recipe."""
-    return {path.stem: _reason(path) for path in sorted((pool / FAILED).glob("*.json"))}
+    return {path.stem: _read_reason(path) for path in sorted((pool / FAILED_FOLDER).glob("*.json"))}
 
 
-def _reason(path: Path) -> str:
+def _read_reason(path: Path) -> str:
     try:
         return str(json.loads(path.read_bytes())["reason"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -48,4 +50,4 @@ def _reason(path: Path) -> str:
 
 
 def _path(pool: Path, name: str) -> Path:
-    return pool / FAILED / f"{name}.json"
+    return pool / FAILED_FOLDER / f"{name}.json"

@@ -20,21 +20,25 @@ from typing import Any
 import numpy as np
 
 from oodometer.core.errors import InputError, UnknownName
-from oodometer.core.random_streams import Draws
-from oodometer.studies.training._config_values import canonical, flat, is_whole
+from oodometer.core.random_streams import RowStreams
+from oodometer.studies.training._config_values import (
+    canonical_value,
+    flatten_settings,
+    is_integer_key,
+)
 
 DISTRIBUTIONS: dict[str, Callable[[float], float]] = {
     "uniform": lambda value: value,
     "log10": lambda value: 10.0**value,
     "log2": lambda value: 2.0**value,
 }
-CHOICE = "choice"
+CHOICE_DISTRIBUTION = "choice"
 # What bounds may be: powers beyond these are no numbers.
-LARGEST = {"uniform": 1e300, "log10": 300.0, "log2": 1000.0}
+MAX_ABS_BOUND = {"uniform": 1e300, "log10": 300.0, "log2": 1000.0}
 
 
 @dataclass(frozen=True)
-class Drawn:
+class SweepParameter:
     """How the values of one key are drawn: a distribution's name, and its bounds or choices."""
 
     key: str
@@ -42,45 +46,47 @@ class Drawn:
     values: tuple[Any, ...]
 
     @classmethod
-    def of(cls, key: str, told: Any) -> Drawn:
+    def from_table(cls, key: str, table: Any) -> SweepParameter:
         """As it stands in a spec: { log10 = [-5, -3] }."""
-        if not isinstance(told, Mapping) or len(told) != 1:
+        if not isinstance(table, Mapping) or len(table) != 1:
             raise InputError(
                 f"{key} of a sweep must say how it is drawn, such as {{ uniform = [0, 1] }}; got "
-                f"{told!r}. Values that all models have stand in [fixed], lists of them in [grid]."
+                f"{table!r}. Values that all models have stand in [fixed], lists of them in [grid]."
             )
-        ((name, values),) = told.items()
-        if name not in (*DISTRIBUTIONS, CHOICE):
-            raise UnknownName("distribution", name, [*DISTRIBUTIONS, CHOICE])
+        ((name, values),) = table.items()
+        if name not in (*DISTRIBUTIONS, CHOICE_DISTRIBUTION):
+            raise UnknownName("distribution", name, [*DISTRIBUTIONS, CHOICE_DISTRIBUTION])
         if not isinstance(values, list | tuple) or not values:
             raise InputError(f"{key}: {name} must have a list of values; got {values!r}.")
-        if name != CHOICE:
+        if name != CHOICE_DISTRIBUTION:
             _check_bounds(key, name, values)
             return cls(key, name, tuple(map(float, values)))
-        return cls(key, name, tuple(canonical(key, value) for value in values))
+        return cls(key, name, tuple(canonical_value(key, value) for value in values))
 
-    def at(self, share: float) -> Any:
+    def value_at(self, share: float) -> Any:
         """The value at a share of the distribution, in [0, 1).
 
-        >>> Drawn("lr", "log10", (-4.0, -2.0)).at(0.5), Drawn("batch", "log2", (3.0, 9.0)).at(0.25)
+        >>> SweepParameter("lr", "log10", (-4.0, -2.0)).value_at(0.5), SweepParameter("batch", "log2", (3.0, 9.0)).value_at(0.25)
         (0.001, 22)
         """
-        if self.name == CHOICE:
+        if self.name == CHOICE_DISTRIBUTION:
             return self.values[int(share * len(self.values))]
         low, high = self.values
         value = DISTRIBUTIONS[self.name](low + share * (high - low))
-        if is_whole(self.key):
+        if is_integer_key(self.key):
             return int(value)
         # Six digits: powers may differ in the last one from machine to machine, and ids with them.
         return float(f"{value:.6g}")
 
 
 def _check_bounds(key: str, name: str, values: Any) -> None:
-    numbers = all(type(value) in (int, float) and abs(value) <= LARGEST[name] for value in values)
+    numbers = all(
+        type(value) in (int, float) and abs(value) <= MAX_ABS_BOUND[name] for value in values
+    )
     if len(values) != 2 or not numbers or values[0] > values[1]:
         raise InputError(
             f"{key}: {name} must have two bounds, the lower one first, and none beyond "
-            f"±{LARGEST[name]:g}; got {list(values)!r}."
+            f"±{MAX_ABS_BOUND[name]:g}; got {list(values)!r}."
         )
 
 
@@ -90,10 +96,10 @@ class Sweep:
 
     count: int
     seed: int = 0
-    drawn: tuple[Drawn, ...] = field(default=())
+    parameters: tuple[SweepParameter, ...] = field(default=())
 
     @classmethod
-    def of(cls, table: Mapping[str, Any]) -> Sweep:
+    def from_table(cls, table: Mapping[str, Any]) -> Sweep:
         """As it stands in a spec."""
         own = {key: table[key] for key in ("count", "seed") if key in table}
         if type(own.get("count")) is not int or own["count"] < 1:
@@ -103,21 +109,26 @@ class Sweep:
             )
         if type(own.get("seed", 0)) is not int:
             raise InputError(f"seed of a sweep must be a whole number; got {own['seed']!r}.")
-        others = flat({key: value for key, value in table.items() if key not in own})
-        return cls(**own, drawn=tuple(Drawn.of(key, told) for key, told in others.items()))
+        others = flatten_settings({key: value for key, value in table.items() if key not in own})
+        return cls(
+            **own,
+            parameters=tuple(SweepParameter.from_table(key, told) for key, told in others.items()),
+        )
 
-    def models(self) -> list[dict[str, Any]]:
+    def draw_models(self) -> list[dict[str, Any]]:
         """The values of every model.
 
-        >>> sweep = Sweep.of({"count": 3, "lr": {"log10": [-4, -2]}})
-        >>> longer = Sweep.of({"count": 9, "lr": {"log10": [-4, -2]}})
-        >>> sweep.models() == longer.models()[:3]
+        >>> sweep = Sweep.from_table({"count": 3, "lr": {"log10": [-4, -2]}})
+        >>> longer = Sweep.from_table({"count": 9, "lr": {"log10": [-4, -2]}})
+        >>> sweep.draw_models() == longer.draw_models()[:3]
         True
         """
         numbers = np.arange(1, self.count + 1)
-        draws = Draws(self.seed, np.zeros(self.count, dtype=np.uint64), numbers, "sweep")
-        columns = {one.key: (one, draws.of(one.key).uniforms(1)[:, 0]) for one in self.drawn}
+        draws = RowStreams(self.seed, np.zeros(self.count, dtype=np.uint64), numbers, "sweep")
+        columns = {
+            one.key: (one, draws.substream(one.key).uniforms(1)[:, 0]) for one in self.parameters
+        }
         return [
-            {key: one.at(float(shares[model])) for key, (one, shares) in columns.items()}
+            {key: one.value_at(float(shares[model])) for key, (one, shares) in columns.items()}
             for model in range(self.count)
         ]

@@ -7,7 +7,7 @@ import math
 from oodometer.studies.training.config import Schedule
 
 
-def rate_at(step: int, *, schedule: Schedule, per_epoch: int, epochs: int) -> float:
+def schedule_factor(step: int, *, schedule: Schedule, steps_per_epoch: int, epochs: int) -> float:
     """The share of the learning rate that a step takes, counted from 1.
 
     constant              1
@@ -15,12 +15,12 @@ def rate_at(step: int, *, schedule: Schedule, per_epoch: int, epochs: int) -> fl
     cosine                (1 + cos π t) / 2, where t goes from 0 to 1 over all epochs (Loshchilov &
                           Hutter 2017)
 
-    >>> [rate_at(s, schedule="inverse-square-root", per_epoch=4, epochs=9) for s in (1, 4, 16, 36)]
+    >>> [schedule_factor(s, schedule="inverse-square-root", steps_per_epoch=4, epochs=9) for s in (1, 4, 16, 36)]
     [0.25, 1.0, 0.5, 0.3333333333333333]
     """
     if schedule == "inverse-square-root":
-        passed = step / per_epoch
+        passed = step / steps_per_epoch
         return min(passed, 1 / math.sqrt(passed))
     if schedule == "cosine":
-        return (1 + math.cos(math.pi * (step - 1) / (per_epoch * epochs))) / 2
+        return (1 + math.cos(math.pi * (step - 1) / (steps_per_epoch * epochs))) / 2
     return 1.0

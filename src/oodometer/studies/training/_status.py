@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from oodometer.studies.training import _failures, checkpoint
-from oodometer.studies.training.spec import Spec
+from oodometer.studies.training.spec import PoolSpec
 
 
 @dataclass(frozen=True)
-class Row:
+class PoolStatusRow:
     """The models of one set of training domains and one architecture."""
 
     domains: tuple[str, ...]
@@ -25,13 +25,13 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Standing:
+class PoolStatus:
     """How far a pool is; `seconds` is what its models took, all together.
 
     `failed` has the reasons of those that are not there, by id.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[PoolStatusRow, ...]
     seconds: float
     failed: Mapping[str, str]
 
@@ -57,17 +57,17 @@ class Standing:
         }
 
 
-def status(spec: Spec, folder: str | Path) -> Standing:
+def status(spec: PoolSpec, folder: str | Path) -> PoolStatus:
     """How far the pool of a spec is, in its folder; nothing is changed, and a run may go on."""
     pool = Path(folder)
-    there, reasons = checkpoint.finished(pool), _failures.reasons(pool)
+    there, reasons = checkpoint.finished_models(pool), _failures.read_reasons(pool)
     rows: dict[tuple[tuple[str, ...], str], Counter[str]] = {}
     seconds, failed = 0.0, {}
     for recipe in spec.recipes():
         counts = rows.setdefault((recipe.domains, recipe.architecture), Counter())
         name = recipe.id
         if name in there:
-            facts = checkpoint.facts_of(there[name])
+            facts = checkpoint.load_facts(there[name])
             counts.update(done=1, converged=int(facts["converged"]))
             seconds += facts.get("seconds", 0.0)
         elif name in reasons:
@@ -75,9 +75,11 @@ def status(spec: Spec, folder: str | Path) -> Standing:
             counts["failed"] += 1
         else:
             counts["pending"] += 1
-    return Standing(tuple(_row(*key, counts) for key, counts in rows.items()), seconds, failed)
+    return PoolStatus(
+        tuple(_status_row(*key, counts) for key, counts in rows.items()), seconds, failed
+    )
 
 
-def _row(domains: tuple[str, ...], architecture: str, counts: Counter[str]) -> Row:
+def _status_row(domains: tuple[str, ...], architecture: str, counts: Counter[str]) -> PoolStatusRow:
     names = ("done", "converged", "failed", "pending")
-    return Row(domains, architecture, *(counts[name] for name in names))
+    return PoolStatusRow(domains, architecture, *(counts[name] for name in names))

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from oodometer.core.softmax_kernels import Array
-from oodometer.studies.training.architectures.base import Shape
-from oodometer.studies.training.config import Recipe
+from oodometer.studies.training.architectures.base import InputShape
+from oodometer.studies.training.config import TrainingConfig
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class TrainedModel:
     """A trained model as plain data, which a worker can send.
 
     converged   whether the target cross-entropy was reached; without a target, always
@@ -20,8 +20,8 @@ class Trained:
     files       what must lie beside the weights, such as a tokenizer, by name
     """
 
-    recipe: Recipe
-    shape: Shape
+    recipe: TrainingConfig
+    shape: InputShape
     classes: tuple[str, ...]
     weights: Mapping[str, Array]
     converged: bool

@@ -12,21 +12,21 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from oodometer.core.inputs import Inputs, Kind
+from oodometer.core.inputs import InputKind, Inputs
 from oodometer.core.protocols import Transform
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.studies.training.config import Augment
 from oodometer.transforms import RandAugment, affine_ops, color_ops
 from oodometer.transforms.color_ops import Image
-from oodometer.transforms.images import check_magnitude, checked_images, without_channel
+from oodometer.transforms.images import check_magnitude, drop_gray_channel, require_images
 
-CHAINS, LONGEST = 3, 3
+N_CHAINS, MAX_CHAIN_LENGTH = 3, 3
 # The scale of magnitudes ends here.
-FULL = 10.0
+MAX_MAGNITUDE = 10.0
 
 
-class Operation(NamedTuple):
+class AugMixOperation(NamedTuple):
     """A change of one image by an amount, which goes in a line from magnitude 0 to 10."""
 
     name: str
@@ -37,20 +37,20 @@ class Operation(NamedTuple):
 
 
 # Posterizing begins at four bits: with more, nothing is seen.
-OPERATIONS: tuple[Operation, ...] = (
-    Operation("autocontrast", lambda image, _: color_ops.autocontrast(image), 0, 0, False),
-    Operation("equalize", lambda image, _: color_ops.equalize(image), 0, 0, False),
-    Operation("posterize", color_ops.posterize, 4, 1, False),
-    Operation("rotate", affine_ops.rotate, 0, 30, True),
-    Operation("solarize", color_ops.solarize, 256, 0, False),
-    Operation("shear-x", affine_ops.shear_x, 0, 0.3, True),
-    Operation("shear-y", affine_ops.shear_y, 0, 0.3, True),
-    Operation("translate-x", affine_ops.translate_x, 0, 1 / 3, True),
-    Operation("translate-y", affine_ops.translate_y, 0, 1 / 3, True),
+AUGMIX_OPERATIONS: tuple[AugMixOperation, ...] = (
+    AugMixOperation("autocontrast", lambda image, _: color_ops.autocontrast(image), 0, 0, False),
+    AugMixOperation("equalize", lambda image, _: color_ops.equalize(image), 0, 0, False),
+    AugMixOperation("posterize", color_ops.posterize, 4, 1, False),
+    AugMixOperation("rotate", affine_ops.rotate, 0, 30, True),
+    AugMixOperation("solarize", color_ops.solarize, 256, 0, False),
+    AugMixOperation("shear-x", affine_ops.shear_x, 0, 0.3, True),
+    AugMixOperation("shear-y", affine_ops.shear_y, 0, 0.3, True),
+    AugMixOperation("translate-x", affine_ops.translate_x, 0, 1 / 3, True),
+    AugMixOperation("translate-y", affine_ops.translate_y, 0, 1 / 3, True),
 )
 
 
-class Plan(NamedTuple):
+class AugMixPlan(NamedTuple):
     """What every row is to become.
 
     share     m, how much of the mix there is beside the image itself, (n,)
@@ -59,10 +59,10 @@ class Plan(NamedTuple):
     chosen    the operations, (n, chains, longest), and their amounts
     """
 
-    share: Floats
+    mix_share: Floats
     weights: Floats
     lengths: Ints
-    chosen: Ints
+    operation_index: Ints
     amounts: Floats
 
 
@@ -78,58 +78,61 @@ class AugMix(Transform):
 
     name: ClassVar[str] = "augmix"
     label: ClassVar[str] = "AugMix"
-    kinds: ClassVar[tuple[Kind, ...]] = ("images",)
+    kinds: ClassVar[tuple[InputKind, ...]] = ("images",)
     assumes: ClassVar[str] = "tilt, place and tones may change a little: photographs, mostly"
 
     def __post_init__(self) -> None:
-        check_magnitude(self, FULL)
+        check_magnitude(self, MAX_MAGNITUDE)
 
-    def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
+    def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
         """Every image, mixed with changed copies of its own."""
-        changed = checked_images(inputs, self.name).copy()
+        changed = require_images(inputs, self.name).copy()
         if self.magnitude == 0:
             return changed
-        rows, plan = without_channel(changed), self.drawn(draws)
+        rows, plan = drop_gray_channel(changed), self.draw_plan(draws)
         lengths, chosen, amounts = (part.tolist() for part in plan[2:])
         parts = np.concatenate(
-            [1 - plan.share[:, None], plan.share[:, None] * plan.weights], axis=1
+            [1 - plan.mix_share[:, None], plan.mix_share[:, None] * plan.weights], axis=1
         )
         for row, image in enumerate(rows):
             copies = [
                 image,
-                *map(_chained, [image] * CHAINS, lengths[row], chosen[row], amounts[row]),
+                *map(_apply_chain, [image] * N_CHAINS, lengths[row], chosen[row], amounts[row]),
             ]
-            rows[row] = _mixed(copies, parts[row])
+            rows[row] = _mix_images(copies, parts[row])
         return changed
 
-    def drawn(self, draws: Draws) -> Plan:
+    def draw_plan(self, draws: RowStreams) -> AugMixPlan:
         """What every row is to become, of its own draws."""
-        steps = CHAINS * LONGEST
-        u = draws.uniforms(1 + 2 * CHAINS + 3 * steps)
-        share, weights, lengths, rest = np.split(u, [1, 1 + CHAINS, 1 + 2 * CHAINS], axis=1)
+        steps = N_CHAINS * MAX_CHAIN_LENGTH
+        u = draws.uniforms(1 + 2 * N_CHAINS + 3 * steps)
+        share, weights, lengths, rest = np.split(u, [1, 1 + N_CHAINS, 1 + 2 * N_CHAINS], axis=1)
         # Dirichlet(1, 1, 1) is three exponentials, divided by their sum.
         weights = -np.log1p(-weights)
-        which, strength, sign = np.moveaxis(rest.reshape(-1, CHAINS, LONGEST, 3), 3, 0)
-        chosen = (which * len(OPERATIONS)).astype(np.int64)
-        start, reach, signs = np.array([(o.at_0, o.at_10 - o.at_0, o.signed) for o in OPERATIONS]).T
+        which, strength, sign = np.moveaxis(rest.reshape(-1, N_CHAINS, MAX_CHAIN_LENGTH, 3), 3, 0)
+        chosen = (which * len(AUGMIX_OPERATIONS)).astype(np.int64)
+        start, reach, signs = np.array(
+            [(o.at_0, o.at_10 - o.at_0, o.signed) for o in AUGMIX_OPERATIONS]
+        ).T
         turned = np.where((signs[chosen] > 0) & (sign < 0.5), -1, 1)
-        return Plan(
-            share=share[:, 0],
+        return AugMixPlan(
+            mix_share=share[:, 0],
             weights=weights / weights.sum(axis=1, keepdims=True),
-            lengths=1 + (lengths * LONGEST).astype(np.int64),
-            chosen=chosen,
-            amounts=start[chosen] + turned * reach[chosen] * strength * (self.magnitude / FULL),
+            lengths=1 + (lengths * MAX_CHAIN_LENGTH).astype(np.int64),
+            operation_index=chosen,
+            amounts=start[chosen]
+            + turned * reach[chosen] * strength * (self.magnitude / MAX_MAGNITUDE),
         )
 
 
-def _chained(image: Image, length: int, chosen: list[int], amounts: list[float]) -> Image:
+def _apply_chain(image: Image, length: int, chosen: list[int], amounts: list[float]) -> Image:
     """The first so many operations of a chain, one after the other."""
     for place, amount in zip(chosen[:length], amounts, strict=False):
-        image = OPERATIONS[place].change(image, amount)
+        image = AUGMIX_OPERATIONS[place].change(image, amount)
     return image
 
 
-def _mixed(copies: list[Image], parts: Floats) -> Image:
+def _mix_images(copies: list[Image], parts: Floats) -> Image:
     """The sum of copies, each times its part, rounded."""
     total: Floats = np.zeros(copies[0].shape, dtype=np.float32)
     for copy, part in zip(copies, parts.astype(np.float32), strict=True):

@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from typing import Any
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Kind
+from oodometer.core.inputs import InputKind
 from oodometer.studies.training import architectures
 from oodometer.studies.training.architectures._layers import torch_package
-from oodometer.studies.training.architectures.base import Shape
-from oodometer.studies.training.config import Recipe
+from oodometer.studies.training.architectures.base import InputShape
+from oodometer.studies.training.config import TrainingConfig
 
 
 @contextmanager
-def settled(seed: int) -> Iterator[Any]:
+def seeded_torch(seed: int) -> Iterator[Any]:
     """Torch with one thread and with draws that hang on the seed alone; as before, afterwards.
 
     One thread, for sums by several differ in their last bits from one run to the next; many models
@@ -35,28 +35,28 @@ def settled(seed: int) -> Iterator[Any]:
         torch.set_num_threads(threads)
 
 
-def architecture_of(recipe: Recipe, kind: Kind) -> Any:
+def get_architecture(config: TrainingConfig, kind: InputKind) -> Any:
     """The architecture that a recipe names, which must take inputs of the kind."""
-    found = architectures.named(recipe.architecture, recipe.settings)
+    found = architectures.get(config.architecture, config.settings)
     if kind not in found.kinds:
         raise InputError(
             f"The architecture {found.name!r} takes {' or '.join(found.kinds)}, and the group "
-            f"{recipe.group!r} holds {kind}. Choose another architecture, or another domain group."
+            f"{config.group!r} holds {kind}. Choose another architecture, or another domain group."
         )
     return found
 
 
-def network_of(recipe: Recipe, shape: Shape) -> Any:
+def build_network(config: TrainingConfig, shape: InputShape) -> Any:
     """A fresh network, drawn from torch's random state; if the head alone learns, the rest frozen."""
-    module = architecture_of(recipe, shape.kind).build(shape)
-    if recipe.part == "head":
+    module = get_architecture(config, shape.kind).build(shape)
+    if config.part == "head":
         learning = architectures.head_parameters(module)
         for name, weight in module.named_parameters():
             weight.requires_grad_(name in learning)
     return module
 
 
-def fixed_body(recipe: Recipe, kind: Kind) -> str | None:
+def frozen_body_fingerprint(config: TrainingConfig, kind: InputKind) -> str | None:
     """The fingerprint of a body that lies elsewhere and does not learn; None where there is none."""
-    ask = getattr(architecture_of(recipe, kind), "fingerprint", None)
-    return None if recipe.part != "head" or ask is None else str(ask())
+    ask = getattr(get_architecture(config, kind), "fingerprint", None)
+    return None if config.part != "head" or ask is None else str(ask())

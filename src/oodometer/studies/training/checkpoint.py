@@ -27,52 +27,57 @@ from oodometer.core.inputs import Inputs
 from oodometer.core.optional_imports import require
 from oodometer.core.protocols import Model
 from oodometer.core.softmax_kernels import Array
-from oodometer.data.atomic import PARTIAL, to_disk
+from oodometer.data.atomic import PARTIAL_SUFFIX, fsync_folder
 from oodometer.models.torch import TorchModel
 from oodometer.studies.training._train import BODY_FILE
-from oodometer.studies.training._trained_model import Trained
+from oodometer.studies.training._trained_model import TrainedModel
 from oodometer.studies.training.architectures import head_parameters
 from oodometer.studies.training.architectures._layers import torch_package
-from oodometer.studies.training.architectures.base import Shape
-from oodometer.studies.training.build import architecture_of, fixed_body, network_of, settled
-from oodometer.studies.training.config import Recipe
-from oodometer.studies.training.tokenizer import Tokens
+from oodometer.studies.training.architectures.base import InputShape
+from oodometer.studies.training.build import (
+    build_network,
+    frozen_body_fingerprint,
+    get_architecture,
+    seeded_torch,
+)
+from oodometer.studies.training.config import TrainingConfig
+from oodometer.studies.training.tokenizer import Tokenizer
 from oodometer.studies.training.training_data import TOKENS_FILE
 
-WEIGHTS, RECIPE, RESULT = "weights.safetensors", "recipe.json", "result.json"
+WEIGHTS_FILE, RECIPE_FILE, RESULT_FILE = "weights.safetensors", "recipe.json", "result.json"
 # What result.json has.
-_KEPT: dict[str, type] = {"converged": bool, "facts": dict, "classes": list, "shape": dict}
-_ID, _NAME = re.compile("[0-9a-f]{16}"), re.compile(r"\w[\w.-]*")
+_RESULT_TYPES: dict[str, type] = {"converged": bool, "facts": dict, "classes": list, "shape": dict}
+_ID_PATTERN, _NAME_PATTERN = re.compile("[0-9a-f]{16}"), re.compile(r"\w[\w.-]*")
 
 
-def save(pool: Path, trained: Trained) -> Path:
+def save(pool: Path, trained: TrainedModel) -> Path:
     """Write a model's folder, and sweep what killed writers left; one that is there stays as it is."""
     folder = pool / trained.recipe.id
     # With a dot before its name it is out of the way of pool/*, which names the models.
-    partial = pool / f".{folder.name}{PARTIAL}"
-    if is_whole(folder):
+    partial = pool / f".{folder.name}{PARTIAL_SUFFIX}"
+    if is_complete(folder):
         return folder
-    files = _files(trained)
+    files = _model_files(trained)
     try:
         pool.mkdir(parents=True, exist_ok=True)
-        sweep(pool)
-        _write(partial, files)
+        remove_partial_writes(pool)
+        _write_files(partial, files)
         os.rename(partial, folder)
-        to_disk(pool)
+        fsync_folder(pool)
     except OSError as error:
-        raise _unwritten(folder, files, error) from error
+        raise _write_error(folder, files, error) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return folder
 
 
-def sweep(pool: Path) -> None:
+def remove_partial_writes(pool: Path) -> None:
     """Remove what killed writers left; only the writer of the pool may."""
-    for left in pool.glob(f"*{PARTIAL}"):
+    for left in pool.glob(f"*{PARTIAL_SUFFIX}"):
         shutil.rmtree(left, ignore_errors=True)
 
 
-def _files(trained: Trained) -> dict[str, bytes]:
+def _model_files(trained: TrainedModel) -> dict[str, bytes]:
     safetensors = require("safetensors.numpy", extra="torch", purpose="Saving a trained model")
     # Not ascontiguousarray, which makes (1,) of a lone number.
     weights = {name: np.array(value, order="C") for name, value in trained.weights.items()}
@@ -83,12 +88,12 @@ def _files(trained: Trained) -> dict[str, bytes]:
         "shape": asdict(trained.shape),
     }
     own = {
-        WEIGHTS: safetensors.save(weights),
-        RECIPE: trained.recipe.to_json().encode(),
-        RESULT: json.dumps(result, sort_keys=True, allow_nan=False).encode(),
+        WEIGHTS_FILE: safetensors.save(weights),
+        RECIPE_FILE: trained.recipe.to_json().encode(),
+        RESULT_FILE: json.dumps(result, sort_keys=True, allow_nan=False).encode(),
     }
     for name in trained.files:
-        if name in own or not _NAME.fullmatch(name):
+        if name in own or not _NAME_PATTERN.fullmatch(name):
             raise InputError(
                 f"A file beside the weights can't be called {name!r}. Give a plain name that is "
                 f"none of {', '.join(own)}."
@@ -96,18 +101,18 @@ def _files(trained: Trained) -> dict[str, bytes]:
     return {**trained.files, **own}
 
 
-def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
     folder.mkdir()
     for name, content in files.items():
         with (folder / name).open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-    to_disk(folder)
+    fsync_folder(folder)
 
 
-def _unwritten(folder: Path, files: Mapping[str, bytes], error: OSError) -> InputError:
-    if folder.exists() and not is_whole(folder):
+def _write_error(folder: Path, files: Mapping[str, bytes], error: OSError) -> InputError:
+    if folder.exists() and not is_complete(folder):
         return InputError(
             f"The folder {str(folder)!r} is there but not whole, and nothing is overwritten. "
             "Remove it, and run again."
@@ -120,68 +125,70 @@ def _unwritten(folder: Path, files: Mapping[str, bytes], error: OSError) -> Inpu
     )
 
 
-def is_whole(folder: Path) -> bool:
+def is_complete(folder: Path) -> bool:
     """Whether a folder is a finished model's."""
-    named = _ID.fullmatch(folder.name) is not None
-    return named and all((folder / name).is_file() for name in (WEIGHTS, RECIPE, RESULT))
+    named = _ID_PATTERN.fullmatch(folder.name) is not None
+    return named and all(
+        (folder / name).is_file() for name in (WEIGHTS_FILE, RECIPE_FILE, RESULT_FILE)
+    )
 
 
-def finished(pool: str | Path) -> dict[str, Path]:
+def finished_models(pool: str | Path) -> dict[str, Path]:
     """The folders of the models that are there whole, by id, in order."""
     pool = Path(pool)
     if not pool.is_dir():
         return {}
-    return {folder.name: folder for folder in sorted(pool.iterdir()) if is_whole(folder)}
+    return {folder.name: folder for folder in sorted(pool.iterdir()) if is_complete(folder)}
 
 
-def recipe_of(folder: Path) -> Recipe:
+def load_recipe(folder: Path) -> TrainingConfig:
     """How a model was made."""
-    values = _read(folder, RECIPE)
+    values = _read_json(folder, RECIPE_FILE)
     try:
-        return Recipe.from_dict(values)
+        return TrainingConfig.from_dict(values)
     except InputError:
         raise
     except (AttributeError, TypeError, ValueError) as error:
-        raise _broken(folder, RECIPE, error) from error
+        raise _unreadable_error(folder, RECIPE_FILE, error) from error
 
 
-def facts_of(folder: Path) -> dict[str, Any]:
+def load_facts(folder: Path) -> dict[str, Any]:
     """How the training went: `converged`, and the facts that were kept."""
-    result = _result(folder)
+    result = _load_result(folder)
     return {"converged": bool(result["converged"]), **result["facts"]}
 
 
-def classes_of(folder: Path) -> tuple[str, ...]:
+def load_classes(folder: Path) -> tuple[str, ...]:
     """The names of the classes that a model tells apart, in order."""
-    return tuple(_result(folder)["classes"])
+    return tuple(_load_result(folder)["classes"])
 
 
-def _result(folder: Path) -> dict[str, Any]:
-    found = _read(folder, RESULT)
-    for key, kind in _KEPT.items():
+def _load_result(folder: Path) -> dict[str, Any]:
+    found = _read_json(folder, RESULT_FILE)
+    for key, kind in _RESULT_TYPES.items():
         if not isinstance(found.get(key), kind):
-            raise _broken(folder, RESULT, ValueError(f"it lacks {key!r}"))
+            raise _unreadable_error(folder, RESULT_FILE, ValueError(f"it lacks {key!r}"))
     return found
 
 
-def _shape_of(result: Mapping[str, Any], folder: Path) -> Shape:
+def _parse_shape(result: Mapping[str, Any], folder: Path) -> InputShape:
     try:
-        return Shape(**{**result["shape"], "size": tuple(result["shape"]["size"])})
+        return InputShape(**{**result["shape"], "size": tuple(result["shape"]["size"])})
     except (KeyError, TypeError) as error:
-        raise _broken(folder, RESULT, error) from error
+        raise _unreadable_error(folder, RESULT_FILE, error) from error
 
 
-def _read(folder: Path, name: str) -> dict[str, Any]:
+def _read_json(folder: Path, name: str) -> dict[str, Any]:
     try:
         found = json.loads((folder / name).read_bytes())
     except (OSError, ValueError) as error:
-        raise _broken(folder, name, error) from error
+        raise _unreadable_error(folder, name, error) from error
     if not isinstance(found, dict):
-        raise _broken(folder, name, ValueError("it is no table"))
+        raise _unreadable_error(folder, name, ValueError("it is no table"))
     return found
 
 
-def _broken(folder: Path, name: str, error: Exception) -> InputError:
+def _unreadable_error(folder: Path, name: str, error: Exception) -> InputError:
     reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
     return InputError(
         f"{name} of the model in {str(folder)!r} can't be read: {reason}. Remove the folder and "
@@ -192,59 +199,64 @@ def _broken(folder: Path, name: str, error: Exception) -> InputError:
 def load_model(folder: str | Path) -> Model:
     """The trained model; nothing is unpickled. `as_model` opens it too."""
     folder = Path(folder)
-    recipe, result = recipe_of(folder), _result(folder)
+    recipe, result = load_recipe(folder), _load_result(folder)
     if "diverged" in result["facts"]:
         raise InputError(
             f"The model in {str(folder)!r} diverged in training (lr was {recipe.lr:g}), and what it "
             "says are no numbers. Leave it out."
         )
-    shape = _shape_of(result, folder)
-    with settled(recipe.seed):
-        module = network_of(recipe, shape)
+    shape = _parse_shape(result, folder)
+    with seeded_torch(recipe.seed):
+        module = build_network(recipe, shape)
     shares = (folder / BODY_FILE).is_file()
-    fixed = _body(module, recipe, shape, folder) if shares else {}
-    _fill(module, {**fixed, **_weights(folder)}, folder)
+    fixed = _load_body_weights(module, recipe, shape, folder) if shares else {}
+    _set_weights(module, {**fixed, **_load_weights(folder)}, folder)
     model = TorchModel(
-        module, name=recipe.id, classes=result["classes"], prepare=_prepare(folder / TOKENS_FILE)
+        module,
+        name=recipe.id,
+        classes=result["classes"],
+        prepare=_load_text_encoder(folder / TOKENS_FILE),
     )
     if shares:
-        architecture_of(recipe, shape.kind).share_body(model.module)
+        get_architecture(recipe, shape.kind).share_body(model.module)
     return model
 
 
-def _body(module: Any, recipe: Recipe, shape: Shape, folder: Path) -> dict[str, Array]:
+def _load_body_weights(
+    module: Any, config: TrainingConfig, shape: InputShape, folder: Path
+) -> dict[str, Array]:
     """All weights but the head's, as they lie in the encoder's folder, if it is the same still."""
-    if (folder / BODY_FILE).read_text(encoding="ascii", errors="replace") != fixed_body(recipe, shape.kind):  # fmt: skip
+    if (folder / BODY_FILE).read_text(encoding="ascii", errors="replace") != frozen_body_fingerprint(config, shape.kind):  # fmt: skip
         raise InputError(
             f"The model in {str(folder)!r} is a head for the encoder that lay in "
-            f"{recipe.settings['folder']!r}, and another one lies there now. Put the former there, "
+            f"{config.settings['folder']!r}, and another one lies there now. Put the former there, "
             "or train again."
         )
     head = head_parameters(module)
     return {name: one.numpy() for name, one in module.state_dict().items() if name not in head}
 
 
-def _prepare(file: Path) -> Callable[[Inputs], Array] | None:
+def _load_text_encoder(file: Path) -> Callable[[Inputs], Array] | None:
     """How texts become numbers; other inputs need nothing."""
     if not file.is_file():
         return None
-    tokens = Tokens.from_bytes(file.read_bytes())
-    return lambda texts: tokens.trimmed(tokens.encode(texts))
+    tokens = Tokenizer.from_bytes(file.read_bytes())
+    return lambda texts: tokens.trim_padding(tokens.encode(texts))
 
 
-def _weights(folder: Path) -> dict[str, Array]:
+def _load_weights(folder: Path) -> dict[str, Array]:
     safetensors = require("safetensors.numpy", extra="torch", purpose="Loading a trained model")
     try:
-        found: dict[str, Array] = safetensors.load((folder / WEIGHTS).read_bytes())
+        found: dict[str, Array] = safetensors.load((folder / WEIGHTS_FILE).read_bytes())
     except Exception as error:
-        raise _broken(folder, WEIGHTS, error) from error
+        raise _unreadable_error(folder, WEIGHTS_FILE, error) from error
     return found
 
 
-def _fill(module: Any, weights: Mapping[str, Array], folder: Path) -> None:
+def _set_weights(module: Any, weights: Mapping[str, Array], folder: Path) -> None:
     # Copied: what is read from bytes can't be written to.
     tensors = {name: torch_package().from_numpy(value.copy()) for name, value in weights.items()}
     try:
         module.load_state_dict(tensors)
     except RuntimeError as error:
-        raise _broken(folder, WEIGHTS, error) from error
+        raise _unreadable_error(folder, WEIGHTS_FILE, error) from error

@@ -12,12 +12,12 @@ from typing import Any, Literal, get_args
 
 from oodometer.core.errors import InputError, UnknownName
 
-Optimizer = Literal["adam", "sgd"]
+OptimizerName = Literal["adam", "sgd"]
 Schedule = Literal["constant", "inverse-square-root", "cosine"]
 Augment = Literal["none", "randaugment", "augmix"]
-Part = Literal["whole", "head"]
+TrainedPart = Literal["whole", "head"]
 # Raised when the same recipe would train another model than it did before.
-FORMAT = 1
+RECIPE_FORMAT = 1
 # Key of each setting on disk, in TOML files and in the hash that is a model's id, with the attribute
 # that holds it. Keys are data: an attribute may be renamed, a key may not.
 KEYS: dict[str, str] = {
@@ -42,7 +42,7 @@ KEYS: dict[str, str] = {
 
 
 @dataclass(frozen=True)
-class Recipe:
+class TrainingConfig:
     """What a model is trained on, what it is made of, and how it is trained.
 
     group, domains   the domain group, and those of its domains that are trained on
@@ -61,7 +61,7 @@ class Recipe:
     seed: int = 0
     batch: int = 64
     lr: float = 1e-3
-    optimizer: Optimizer = "adam"
+    optimizer: OptimizerName = "adam"
     momentum: float = 0.9
     weight_decay: float = 0.0
     schedule: Schedule = "constant"
@@ -70,12 +70,12 @@ class Recipe:
     label_noise: float = 0.0
     augment: Augment = "none"
     few_shot: int | None = None
-    part: Part = "whole"
+    part: TrainedPart = "whole"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "domains", tuple(self.domains))
         object.__setattr__(self, "settings", dict(sorted(self.settings.items())))
-        for name in _FLOATS:  # 1 and 1.0 are one recipe, and must be one hash
+        for name in _FLOAT_KEYS:  # 1 and 1.0 are one recipe, and must be one hash
             if type(getattr(self, name)) is int:
                 object.__setattr__(self, name, float(getattr(self, name)))
         for name, kinds in _CHOICES.items():
@@ -95,18 +95,18 @@ class Recipe:
             **values,
             "domains": list(self.domains),
             "settings": dict(self.settings),
-            "format": FORMAT,
+            "format": RECIPE_FORMAT,
         }
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Recipe:
+    def from_dict(cls, values: Mapping[str, Any]) -> TrainingConfig:
         """The recipe of plain values; a key that it has not is named."""
         for key in values:
             if key not in (*KEYS, "format"):
                 raise UnknownName("key of a recipe", key, list(KEYS))
-        if values.get("format", FORMAT) != FORMAT:
+        if values.get("format", RECIPE_FORMAT) != RECIPE_FORMAT:
             raise InputError(
-                f"The recipe has the format {values['format']}, and {FORMAT} was expected. "
+                f"The recipe has the format {values['format']}, and {RECIPE_FORMAT} was expected. "
                 "It was written by another version; train it anew."
             )
         return cls(**{KEYS[key]: value for key, value in values.items() if key != "format"})
@@ -121,29 +121,29 @@ class Recipe:
         return hashlib.blake2b(self.to_json().encode(), digest_size=8).hexdigest()
 
 
-_FLOATS = ("lr", "momentum", "weight_decay", "stop_at", "label_noise")
+_FLOAT_KEYS = ("lr", "momentum", "weight_decay", "stop_at", "label_noise")
 _CHOICES: dict[str, tuple[str, ...]] = {
-    "optimizer": get_args(Optimizer),
+    "optimizer": get_args(OptimizerName),
     "schedule": get_args(Schedule),
     "augment": get_args(Augment),
-    "part": get_args(Part),
+    "part": get_args(TrainedPart),
 }
 
 
-def _check_numbers(recipe: Recipe) -> None:
+def _check_numbers(config: TrainingConfig) -> None:
     rules = {
-        "batch": (recipe.batch >= 1, "1 or more"),
-        "lr": (0 < recipe.lr < math.inf, "finite and above 0"),
-        "weight_decay": (0 <= recipe.weight_decay < math.inf, "finite and 0 or more"),
-        "momentum": (0 <= recipe.momentum < 1, "from 0 to below 1"),
-        "epochs": (recipe.epochs >= 1, "1 or more"),
+        "batch": (config.batch >= 1, "1 or more"),
+        "lr": (0 < config.lr < math.inf, "finite and above 0"),
+        "weight_decay": (0 <= config.weight_decay < math.inf, "finite and 0 or more"),
+        "momentum": (0 <= config.momentum < 1, "from 0 to below 1"),
+        "epochs": (config.epochs >= 1, "1 or more"),
         "stop_at": (
-            recipe.stop_at is None or 0 < recipe.stop_at < math.inf,
+            config.stop_at is None or 0 < config.stop_at < math.inf,
             "finite and above 0, or left out",
         ),
-        "label_noise": (0 <= recipe.label_noise <= 1, "a share from 0 to 1"),
-        "few_shot": (recipe.few_shot is None or recipe.few_shot >= 1, "1 or more, or left out"),
+        "label_noise": (0 <= config.label_noise <= 1, "a share from 0 to 1"),
+        "few_shot": (config.few_shot is None or config.few_shot >= 1, "1 or more, or left out"),
     }
     for name, (holds, right) in rules.items():
         if not holds:
-            raise InputError(f"{name} must be {right}; got {getattr(recipe, name)!r}.")
+            raise InputError(f"{name} must be {right}; got {getattr(config, name)!r}.")

@@ -12,56 +12,62 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Kind
+from oodometer.core.inputs import InputKind
 from oodometer.core.softmax_kernels import Array, Ints
 from oodometer.studies.training.architectures._layers import torch_package
 from oodometer.studies.training.augment import augmentation
-from oodometer.studies.training.config import Recipe
-from oodometer.studies.training.sampling import batches, of_rows
-from oodometer.studies.training.training_data import Material, Sample
+from oodometer.studies.training.config import TrainingConfig
+from oodometer.studies.training.sampling import batches, row_streams
+from oodometer.studies.training.training_data import TrainingSample, TrainingSet
 
 Item = TypeVar("Item")
-Batch = tuple[Array, Ints]
+LabelledBatch = tuple[Array, Ints]
 # So many batches are made ahead: enough to bridge a slow one.
-AHEAD = 4
+PREFETCH_BATCHES = 4
 
 
-def fed(material: Material, sample: Sample, recipe: Recipe) -> Generator[Batch]:
+def training_batches(
+    training_data: TrainingSet, sample: TrainingSample, config: TrainingConfig
+) -> Generator[LabelledBatch]:
     """Inputs and labels of every step of all epochs, in the recipe's order."""
-    made = _made(material, sample, recipe)
+    made = _iter_batches(training_data, sample, config)
     # A thread costs more than taking rows does.
-    return made if recipe.augment == "none" else ahead(made)
+    return made if config.augment == "none" else prefetch(made)
 
 
-def _made(material: Material, sample: Sample, recipe: Recipe) -> Generator[Batch]:
-    change = changed(material, recipe)
-    for epoch in range(1, recipe.epochs + 1):
-        for index in batches(len(sample.rows), batch=recipe.batch, seed=recipe.seed, epoch=epoch):
+def _iter_batches(
+    material: TrainingSet, sample: TrainingSample, config: TrainingConfig
+) -> Generator[LabelledBatch]:
+    change = row_loader(material, config)
+    for epoch in range(1, config.epochs + 1):
+        for index in batches(
+            len(sample.rows), batch_size=config.batch, seed=config.seed, epoch=epoch
+        ):
             yield change(sample.rows[index], epoch), sample.labels[index]
 
 
-def changed(material: Material, recipe: Recipe) -> Callable[[Ints, int], Array]:
+def row_loader(training_data: TrainingSet, config: TrainingConfig) -> Callable[[Ints, int], Array]:
     """A function of row numbers and the epoch, to the rows as they are shown in it."""
-    change = augmentation(recipe.augment)
+    change = augmentation(config.augment)
     if change is None:
-        return lambda rows, _: material.take(rows)
-    if material.shape.kind not in change.kinds:
+        return lambda rows, _: training_data.take(rows)
+    if training_data.shape.kind not in change.kinds:
         raise InputError(
-            f"{recipe.augment} changes images, and {recipe.group!r} holds {material.shape.kind}. "
+            f"{config.augment} changes images, and {config.group!r} holds {training_data.shape.kind}. "
             'Set augment = "none".'
         )
 
     def applied(rows: Ints, epoch: int) -> Array:
-        draws = of_rows(recipe.seed, material.keys[rows], "augment", epoch)
-        return np.asarray(change.apply(material.take(rows), draws))
+        draws = row_streams(config.seed, training_data.keys[rows], "augment", epoch)
+        return np.asarray(change.apply(training_data.take(rows), draws))
 
     return applied
 
 
-def ahead(items: Iterator[Item], depth: int = AHEAD) -> Generator[Item]:
+def prefetch(items: Iterator[Item], depth: int = PREFETCH_BATCHES) -> Generator[Item]:
     """The same items, made in a thread while those before are used.
 
-    >>> list(ahead(iter("abc")))
+    >>> list(prefetch(iter("abc")))
     ['a', 'b', 'c']
     """
     end = object()
@@ -76,11 +82,11 @@ def ahead(items: Iterator[Item], depth: int = AHEAD) -> Generator[Item]:
 
 
 @dataclass
-class Timed(Generic[Item]):
+class TimedIterator(Generic[Item]):
     """Items, and the seconds that were spent waiting for them."""
 
     items: Iterator[Item]
-    waited: float = field(default=0.0, init=False)
+    seconds_waiting: float = field(default=0.0, init=False)
 
     def __iter__(self) -> Iterator[Item]:
         return self
@@ -90,10 +96,10 @@ class Timed(Generic[Item]):
         try:
             return next(self.items)
         finally:
-            self.waited += time.perf_counter() - began
+            self.seconds_waiting += time.perf_counter() - began
 
 
-def as_tensor(inputs: Array, kind: Kind, device: str) -> Any:
+def as_tensor(inputs: Array, kind: InputKind, device: str) -> Any:
     """What a network takes: images as floats 0…1, channels first; vectors as floats; tokens.
 
     >>> as_tensor(np.full((1, 2, 2), 255, dtype=np.uint8), "images", "cpu").shape

@@ -10,18 +10,18 @@ import numpy as np
 from oodometer.core.softmax_kernels import Array
 from oodometer.studies.training.architectures import head_name
 from oodometer.studies.training.architectures._layers import torch_package
-from oodometer.studies.training.architectures.base import Shape
-from oodometer.studies.training.training_data import Material, Sample
+from oodometer.studies.training.architectures.base import InputShape
+from oodometer.studies.training.training_data import TrainingSample, TrainingSet
 
 # So many rows are shown to the frozen part at once.
-ROWS = 64
+FEATURE_BATCH_ROWS = 64
 
 
-class _Reached(Exception):
+class _HeadReached(Exception):
     """The head was reached: what comes after it is not needed."""
 
 
-def features_of(module: Any) -> Callable[[Any], Any]:
+def feature_extractor(module: Any) -> Callable[[Any], Any]:
     """A function of shown inputs to what goes into the head, in evaluation mode."""
     head = module.get_submodule(head_name(module))
 
@@ -30,13 +30,13 @@ def features_of(module: Any) -> Callable[[Any], Any]:
 
         def stop(_: Any, given: tuple[Any, ...]) -> None:
             kept.append(given[0])
-            raise _Reached
+            raise _HeadReached
 
         hook = head.register_forward_pre_hook(stop)
         try:
             with torch_package().no_grad():
                 module.eval()(shown)
-        except _Reached:
+        except _HeadReached:
             pass
         finally:
             hook.remove()
@@ -45,23 +45,27 @@ def features_of(module: Any) -> Callable[[Any], Any]:
     return found
 
 
-def head_of(module: Any, dropout: float) -> Any:
+def build_head(module: Any, dropout: float) -> Any:
     """The head itself, with the dropout that comes before it."""
     nn = torch_package().nn
     return nn.Sequential(nn.Dropout(dropout), module.get_submodule(head_name(module)))
 
 
-def as_features(
-    material: Material, sample: Sample, features: Callable[[Array], Any]
-) -> tuple[Material, Sample]:
+def extract_features(
+    training_data: TrainingSet, sample: TrainingSample, features: Callable[[Array], Any]
+) -> tuple[TrainingSet, TrainingSample]:
     """The rows of a sample as what goes into the head, and the sample as all of them."""
     n = len(sample.rows)
     found: Array = np.concatenate(
         [
-            features(material.take(sample.rows[start : start + ROWS])).cpu().numpy()
-            for start in range(0, n, ROWS)
+            features(training_data.take(sample.rows[start : start + FEATURE_BATCH_ROWS]))
+            .cpu()
+            .numpy()
+            for start in range(0, n, FEATURE_BATCH_ROWS)
         ]
     )
-    shape = Shape("vectors", material.shape.classes, found.shape[1:])
-    rows = Material(found, material.labels[sample.rows], material.keys[sample.rows], shape)
-    return rows, Sample(np.arange(n), sample.labels, sample.facts)
+    shape = InputShape("vectors", training_data.shape.classes, found.shape[1:])
+    rows = TrainingSet(
+        found, training_data.labels[sample.rows], training_data.keys[sample.rows], shape
+    )
+    return rows, TrainingSample(np.arange(n), sample.labels, sample.facts)

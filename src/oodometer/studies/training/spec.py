@@ -36,31 +36,36 @@ from typing import Any
 
 from oodometer.core.errors import InputError, UnknownName
 from oodometer.studies.domains import group as groups
-from oodometer.studies.domains.corrupted_groups import named as group_named
-from oodometer.studies.domains.group import Group
-from oodometer.studies.domains.hypersphere_group import NAME, hypersphere
+from oodometer.studies.domains.corrupted_groups import get_group as group_named
+from oodometer.studies.domains.group import DomainGroup
+from oodometer.studies.domains.hypersphere_group import HYPERSPHERE_NAME, hypersphere
 from oodometer.studies.training import architectures
-from oodometer.studies.training._config_values import SETTING, canonical, flat, full_settings
+from oodometer.studies.training._config_values import (
+    SETTING_PREFIX,
+    canonical_value,
+    flatten_settings,
+    full_settings,
+)
 from oodometer.studies.training._random_search import Sweep
-from oodometer.studies.training.config import Recipe
+from oodometer.studies.training.config import TrainingConfig
 
-BUILT_IN = Path(__file__).parent / "grids"
+BUILT_IN_FOLDER = Path(__file__).parent / "grids"
 # More models than this are a slip: a list too many.
-MOST = 100_000
-_NAME = re.compile(r"\w[\w .-]*")
+MAX_MODELS = 100_000
+_NAME_PATTERN = re.compile(r"\w[\w .-]*")
 EACH, ALL_BUT_ONE = "each", "all-but-one"
 _TABLES = ("fixed", "grid", "sweep")
-_OF_A_PART = ("domains", "architecture", "seeds", *_TABLES)
-_OF_A_SPEC = ("name", "about", "group", *_OF_A_PART, "parts")
+_PART_KEYS = ("domains", "architecture", "seeds", *_TABLES)
+_SPEC_KEYS = ("name", "about", "group", *_PART_KEYS, "parts")
 
 
-def built_in() -> tuple[str, ...]:
+def built_in_names() -> tuple[str, ...]:
     """The names of the specs that come with the package."""
-    return tuple(sorted(path.stem for path in BUILT_IN.glob("*.toml")))
+    return tuple(sorted(path.stem for path in BUILT_IN_FOLDER.glob("*.toml")))
 
 
 @dataclass(frozen=True)
-class Part:
+class PoolPart:
     """Every combination of domains, architectures, a grid's values, draws and seeds."""
 
     domains: tuple[tuple[str, ...], ...]
@@ -71,18 +76,18 @@ class Part:
     sweep: Sweep | None
 
     @classmethod
-    def of(cls, table: Mapping[str, Any], group: Group) -> Part:
+    def from_table(cls, table: Mapping[str, Any], group: DomainGroup) -> PoolPart:
         """As it stands in a spec."""
-        _check_keys(table, _OF_A_PART, "part of a pool")
-        fixed, grid = (flat(_table(table, name)) for name in ("fixed", "grid"))
-        sweep = Sweep.of(_table(table, "sweep")) if "sweep" in table else None
-        _check_once(fixed, grid, sweep)
+        _check_keys(table, _PART_KEYS, "part of a pool")
+        fixed, grid = (flatten_settings(_get_table(table, name)) for name in ("fixed", "grid"))
+        sweep = Sweep.from_table(_get_table(table, "sweep")) if "sweep" in table else None
+        _check_unique(fixed, grid, sweep)
         return cls(
-            domains=_domains(table.get("domains", EACH), group),
-            architectures=_architectures(table.get("architecture"), group),
-            seeds=_seeds(table["seeds"]) if "seeds" in table else None,
-            fixed={key: canonical(key, value) for key, value in fixed.items()},
-            grid={key: _values(key, values) for key, values in grid.items()},
+            domains=_parse_domains(table.get("domains", EACH), group),
+            architectures=_parse_architectures(table.get("architecture"), group),
+            seeds=_parse_seeds(table["seeds"]) if "seeds" in table else None,
+            fixed={key: canonical_value(key, value) for key, value in fixed.items()},
+            grid={key: _grid_values(key, values) for key, values in grid.items()},
             sweep=sweep,
         )
 
@@ -93,9 +98,9 @@ class Part:
         lists = (self.domains, self.architectures, self.seeds or (0,), *self.grid.values())
         return drawn * prod(map(len, lists))
 
-    def values(self) -> Iterator[dict[str, Any]]:
+    def recipe_values(self) -> Iterator[dict[str, Any]]:
         """The keys of recipes, but for group, domains and architecture."""
-        models = [{}] if self.sweep is None else self.sweep.models()
+        models = [{}] if self.sweep is None else self.sweep.draw_models()
         points = [dict(zip(self.grid, one, strict=True)) for one in product(*self.grid.values())]
         for number, drawn in enumerate(models):
             own = 0 if self.sweep is None else number
@@ -104,68 +109,76 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Spec:
+class PoolSpec:
     """A pool to be trained: its parts, on the domains of one group."""
 
     name: str
     about: str
-    group: Group
-    parts: tuple[Part, ...]
+    group: DomainGroup
+    parts: tuple[PoolPart, ...]
 
     @classmethod
-    def open(cls, thing: str | Path | Mapping[str, Any], *, data: str | Path | None = None) -> Spec:
+    def open(
+        cls, path_or_table: str | Path | Mapping[str, Any], *, data: str | Path | None = None
+    ) -> PoolSpec:
         """A spec that comes with the package by its name, a TOML file, or the table of one.
 
         `data` is the folder of the domains' files, or else $OODOMETER_DATA.
         """
-        if isinstance(thing, Mapping):
-            return cls._of(thing, "pool", Path(), data)
-        own = BUILT_IN / f"{thing}.toml"
-        path = own if str(thing) in built_in() else Path(thing)
+        if isinstance(path_or_table, Mapping):
+            return cls._from_table(path_or_table, "pool", Path(), data)
+        own = BUILT_IN_FOLDER / f"{path_or_table}.toml"
+        path = own if str(path_or_table) in built_in_names() else Path(path_or_table)
         if not path.is_file():
             if path.suffix == ".toml":
                 raise InputError(f"There is no file {str(path)!r}. Give the path of a TOML file.")
-            raise UnknownName("pool", str(thing), built_in())
+            raise UnknownName("pool", str(path_or_table), built_in_names())
         try:
             table = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InputError(f"{str(path)!r} is no TOML: {error}. Correct it there.") from error
-        return cls._of(table, path.stem, path.parent, data)
+        return cls._from_table(table, path.stem, path.parent, data)
 
     @classmethod
-    def _of(
+    def _from_table(
         cls, table: Mapping[str, Any], name: str, folder: Path, data: str | Path | None
-    ) -> Spec:
-        _check_keys(table, _OF_A_SPEC, "pool")
-        group = group_of(table.get("group"), folder, data)
-        whole = {key: table[key] for key in _OF_A_PART if key in table}
+    ) -> PoolSpec:
+        _check_keys(table, _SPEC_KEYS, "pool")
+        group = resolve_group(table.get("group"), folder, data)
+        whole = {key: table[key] for key in _PART_KEYS if key in table}
         parts = table.get("parts", [{}])
         if not isinstance(parts, list) or not parts:
             raise InputError(f"parts must be tables, [[parts]] each; got {parts!r}.")
         return cls(
-            name=_plain_name(table["name"]) if "name" in table else name,
+            name=_check_name(table["name"]) if "name" in table else name,
             about=str(table.get("about", "")),
             group=group,
-            parts=tuple(Part.of(_over(whole, part), group) for part in parts),
+            parts=tuple(PoolPart.from_table(_merge_tables(whole, part), group) for part in parts),
         )
 
-    def recipes(self) -> tuple[Recipe, ...]:
+    def recipes(self) -> tuple[TrainingConfig, ...]:
         """Every recipe once, always in the same order."""
         _check_count(sum(part.count for part in self.parts))
         known: dict[str, dict[str, Any]] = {}
-        found = (recipe for part in self.parts for recipe in self._expanded(part, known))
+        found = (recipe for part in self.parts for recipe in self._expand(part, known))
         return tuple({recipe.id: recipe for recipe in found}.values())
 
-    def _expanded(self, part: Part, known: dict[str, dict[str, Any]]) -> Iterator[Recipe]:
-        for values in part.values():
-            given = {key: value for key, value in values.items() if not key.startswith(SETTING)}
-            own = {key.removeprefix(SETTING): values[key] for key in values if key not in given}
+    def _expand(self, part: PoolPart, known: dict[str, dict[str, Any]]) -> Iterator[TrainingConfig]:
+        for values in part.recipe_values():
+            given = {
+                key: value for key, value in values.items() if not key.startswith(SETTING_PREFIX)
+            }
+            own = {
+                key.removeprefix(SETTING_PREFIX): values[key] for key in values if key not in given
+            }
             for architecture in part.architectures:
                 key = repr((architecture, own))
                 if key not in known:
                     known[key] = full_settings(architecture, own)
                 for domains in part.domains:
-                    yield Recipe(self.group.name, domains, architecture, known[key], **given)
+                    yield TrainingConfig(
+                        self.group.name, domains, architecture, known[key], **given
+                    )
 
 
 # How a spec is read -----------------------------------------------------------------------------
@@ -179,34 +192,34 @@ def _check_keys(table: Any, known: Sequence[str], what: str) -> None:
             raise UnknownName(f"key of a {what}", key, known)
 
 
-def _table(table: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _get_table(table: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = table.get(name, {})
     if not isinstance(found, Mapping):
         raise InputError(f"{name} must be a table of keys of a recipe; got {found!r}.")
     return found
 
 
-def _over(whole: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_tables(whole: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
     """A part's keys before those of the whole; of a table, key by key."""
-    _check_keys(part, _OF_A_PART, "part of a pool")
+    _check_keys(part, _PART_KEYS, "part of a pool")
     tables = {
-        name: {**_flat(name, whole), **_flat(name, part)}
+        name: {**_flatten_table(name, whole), **_flatten_table(name, part)}
         for name in _TABLES
         if name in whole or name in part
     }
     return {**whole, **part, **tables}
 
 
-def _flat(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
+def _flatten_table(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
     """A table whose settings stand beside the other keys, so that a part has one of them anew."""
-    found = dict(_table(table, name))
+    found = dict(_get_table(table, name))
     given = ("count", "seed") if name == "sweep" else ()
     own: dict[str, Any] = {key: found.pop(key) for key in given if key in found}
-    return {**own, **flat(found)}
+    return {**own, **flatten_settings(found)}
 
 
-def _check_once(fixed: Mapping[str, Any], grid: Mapping[str, Any], sweep: Sweep | None) -> None:
-    drawn = [one.key for one in sweep.drawn] if sweep else []
+def _check_unique(fixed: Mapping[str, Any], grid: Mapping[str, Any], sweep: Sweep | None) -> None:
+    drawn = [one.key for one in sweep.parameters] if sweep else []
     keys = [*fixed, *grid, *drawn]
     for key in keys:
         if keys.count(key) > 1:
@@ -215,26 +228,26 @@ def _check_once(fixed: Mapping[str, Any], grid: Mapping[str, Any], sweep: Sweep 
             )
 
 
-def _values(key: str, values: Any) -> tuple[Any, ...]:
+def _grid_values(key: str, values: Any) -> tuple[Any, ...]:
     if not isinstance(values, list | tuple) or not values:
         raise InputError(
             f"{key} of a grid must be a list of one value or more; got {values!r}. A value that "
             "all models have stands in [fixed]."
         )
-    return tuple(canonical(key, value) for value in values)
+    return tuple(canonical_value(key, value) for value in values)
 
 
 def _check_count(count: int) -> None:
-    if count > MOST:
+    if count > MAX_MODELS:
         raise InputError(
-            f"The pool would have {count:,} models; {MOST:,} at most were expected. Take shorter "
+            f"The pool would have {count:,} models; {MAX_MODELS:,} at most were expected. Take shorter "
             "lists, or draw some of all: [sweep]."
         )
 
 
-def _plain_name(told: Any) -> str:
+def _check_name(told: Any) -> str:
     """A name that can be a folder's, for that is where the models are."""
-    if not isinstance(told, str) or not _NAME.fullmatch(told):
+    if not isinstance(told, str) or not _NAME_PATTERN.fullmatch(told):
         raise InputError(
             f"name must be letters, digits, spaces, dots, dashes; got {told!r}. It is the name of "
             "the folder of the models too."
@@ -242,7 +255,7 @@ def _plain_name(told: Any) -> str:
     return told
 
 
-def _seeds(told: Any) -> tuple[int, ...]:
+def _parse_seeds(told: Any) -> tuple[int, ...]:
     if type(told) is int:
         _check_count(told)
     seeds = range(told) if type(told) is int else told
@@ -251,25 +264,27 @@ def _seeds(told: Any) -> tuple[int, ...]:
     return tuple(seeds)
 
 
-def group_of(told: Any, folder: Path, data: str | Path | None) -> Group:
+def resolve_group(group: Any, folder: Path, data: str | Path | None) -> DomainGroup:
     """A domain group as a spec names it; a TOML file of one is seen from the spec's folder."""
-    if isinstance(told, Group):
-        return told
-    if isinstance(told, Mapping):
-        return groups.opened(told, root=data)
-    if not isinstance(told, str):
-        raise InputError(f"group must be the name of a domain group; got {told!r}.")
-    if told.endswith(".toml"):
-        return groups.opened(folder / told, root=data)
-    if told == NAME:
+    if isinstance(group, DomainGroup):
+        return group
+    if isinstance(group, Mapping):
+        return groups.open_group(group, root=data)
+    if not isinstance(group, str):
+        raise InputError(f"group must be the name of a domain group; got {group!r}.")
+    if group.endswith(".toml"):
+        return groups.open_group(folder / group, root=data)
+    if group == HYPERSPHERE_NAME:
         return hypersphere()
     try:
-        return group_named(told, root=data)
+        return group_named(group, root=data)
     except UnknownName as error:
-        raise UnknownName("domain group", told, (NAME, *groups.names())) from error
+        raise UnknownName(
+            "domain group", group, (HYPERSPHERE_NAME, *groups.available_names())
+        ) from error
 
 
-def _domains(told: Any, group: Group) -> tuple[tuple[str, ...], ...]:
+def _parse_domains(told: Any, group: DomainGroup) -> tuple[tuple[str, ...], ...]:
     """Sets of training domains, of which each has its models."""
     if told == EACH:
         return tuple((name,) for name in group.domains)
@@ -290,11 +305,11 @@ def _domains(told: Any, group: Group) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(name for name in group.domains if name in one) for one in sets)
 
 
-def _architectures(told: Any, group: Group) -> tuple[str, ...]:
+def _parse_architectures(told: Any, group: DomainGroup) -> tuple[str, ...]:
     names = (told,) if isinstance(told, str) else told
     if not isinstance(names, list | tuple) or not names:
         raise InputError(f"architecture must be a name, or a list of names; got {told!r}.")
-    known: dict[str, Any] = dict(architectures.every())
+    known: dict[str, Any] = dict(architectures.available())
     for name in names:
         if name not in known:
             raise UnknownName("architecture", str(name), known)

@@ -10,48 +10,48 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from oodometer.core.inputs import Kind
+from oodometer.core.inputs import InputKind
 from oodometer.studies.training._train import adam_constants
 from oodometer.studies.training.architectures._layers import torch_package
-from oodometer.studies.training.config import Recipe
+from oodometer.studies.training.config import TrainingConfig
 
 Weights = dict[str, Any]
 
 
-class Optimizer(Protocol):
+class StackedOptimizer(Protocol):
     """Moves the weights of all models of a stack."""
 
-    def step(self, weights: Weights, gradients: Weights, share: float) -> None:
+    def step(self, weights: Weights, gradients: Weights, rate_factor: float) -> None:
         """Move weights, in place; the rate of every model is the share of its learning rate."""
 
-    def taken(self, at: Any) -> Optimizer:
+    def subset(self, index: Any) -> StackedOptimizer:
         """The optimizer of some of the models."""
 
 
 @dataclass(eq=False)
-class Sgd:
+class StackedSgd:
     """v ← μ v + g, w ← w − rate · v."""
 
     rates: Any
     decays: Any
     momentum: float
-    speeds: Weights
+    velocities: Weights
 
-    def step(self, weights: Weights, gradients: Weights, share: float) -> None:
+    def step(self, weights: Weights, gradients: Weights, rate_factor: float) -> None:
         """Move weights, in place."""
         for name, weight in weights.items():
-            gradient = _decayed(gradients[name], weight, self.decays)
-            speed = self.speeds[name].mul_(self.momentum).add_(gradient)
-            weight.sub_(_each(self.rates * share, weight) * speed)
+            gradient = _add_weight_decay(gradients[name], weight, self.decays)
+            speed = self.velocities[name].mul_(self.momentum).add_(gradient)
+            weight.sub_(_per_model(self.rates * rate_factor, weight) * speed)
 
-    def taken(self, at: Any) -> Sgd:
+    def subset(self, index: Any) -> StackedSgd:
         """The optimizer of some of the models."""
-        some = _taken(self.speeds, at)
-        return replace(self, rates=self.rates[at], decays=self.decays[at], speeds=some)
+        some = _take_models(self.velocities, index)
+        return replace(self, rates=self.rates[index], decays=self.decays[index], velocities=some)
 
 
 @dataclass(eq=False)
-class Adam:
+class StackedAdam:
     """m and v, the running means of g and g²: w ← w − rate · m̂ / (√v̂ + ε)."""
 
     rates: Any
@@ -60,44 +60,46 @@ class Adam:
     eps: float
     means: Weights
     squares: Weights
-    done: int = 0
+    n_steps: int = 0
 
-    def step(self, weights: Weights, gradients: Weights, share: float) -> None:
+    def step(self, weights: Weights, gradients: Weights, rate_factor: float) -> None:
         """Move weights, in place."""
-        self.done += 1
-        first, second = (1 - beta**self.done for beta in self.betas)
-        rates = self.rates * (share / first)
+        self.n_steps += 1
+        first, second = (1 - beta**self.n_steps for beta in self.betas)
+        rates = self.rates * (rate_factor / first)
         for name, weight in weights.items():
-            gradient = _decayed(gradients[name], weight, self.decays)
+            gradient = _add_weight_decay(gradients[name], weight, self.decays)
             mean = self.means[name].lerp_(gradient, 1 - self.betas[0])
             square = self.squares[name].mul_(self.betas[1])
             square.addcmul_(gradient, gradient, value=1 - self.betas[1])
             below = square.sqrt().div_(second**0.5).add_(self.eps)
-            weight.sub_(_each(rates, weight) * mean / below)
+            weight.sub_(_per_model(rates, weight) * mean / below)
 
-    def taken(self, at: Any) -> Adam:
+    def subset(self, index: Any) -> StackedAdam:
         """The optimizer of some of the models."""
-        means, squares = _taken(self.means, at), _taken(self.squares, at)
+        means, squares = _take_models(self.means, index), _take_models(self.squares, index)
         return replace(
-            self, rates=self.rates[at], decays=self.decays[at], means=means, squares=squares
+            self, rates=self.rates[index], decays=self.decays[index], means=means, squares=squares
         )
 
 
-def optimizer_for(recipes: Sequence[Recipe], kind: Kind, weights: Weights) -> Optimizer:
+def make_stacked_optimizer(
+    configs: Sequence[TrainingConfig], kind: InputKind, weights: Weights
+) -> StackedOptimizer:
     """The optimizer of recipes that differ in learning rate and weight decay at most."""
-    torch, recipe = torch_package(), recipes[0]
-    rates = torch.tensor([one.lr for one in recipes], dtype=torch.float64)
-    decays = torch.tensor([one.weight_decay for one in recipes], dtype=torch.float64)
+    torch, recipe = torch_package(), configs[0]
+    rates = torch.tensor([one.lr for one in configs], dtype=torch.float64)
+    decays = torch.tensor([one.weight_decay for one in configs], dtype=torch.float64)
     if recipe.optimizer == "sgd":
-        return Sgd(rates, decays, recipe.momentum, _zeros(weights))
-    return Adam(rates, decays, *adam_constants(kind), _zeros(weights), _zeros(weights))
+        return StackedSgd(rates, decays, recipe.momentum, _zeros(weights))
+    return StackedAdam(rates, decays, *adam_constants(kind), _zeros(weights), _zeros(weights))
 
 
-def _decayed(gradient: Any, weight: Any, decays: Any) -> Any:
-    return gradient + _each(decays, weight) * weight if decays.any() else gradient
+def _add_weight_decay(gradient: Any, weight: Any, decays: Any) -> Any:
+    return gradient + _per_model(decays, weight) * weight if decays.any() else gradient
 
 
-def _each(values: Any, weight: Any) -> Any:
+def _per_model(values: Any, weight: Any) -> Any:
     """A number a model, in the form and type of stacked weights."""
     return values.to(weight.dtype).reshape(-1, *[1] * (weight.ndim - 1))
 
@@ -106,5 +108,5 @@ def _zeros(weights: Weights) -> Weights:
     return {name: torch_package().zeros_like(weight) for name, weight in weights.items()}
 
 
-def _taken(weights: Weights, at: Any) -> Weights:
+def _take_models(weights: Weights, at: Any) -> Weights:
     return {name: weight[at] for name, weight in weights.items()}

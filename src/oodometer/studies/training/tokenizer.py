@@ -17,23 +17,23 @@ from oodometer.core.errors import InputError
 from oodometer.core.optional_imports import has_tokenizer, quiet_transformers, require
 from oodometer.core.softmax_kernels import Ints
 
-Pair = tuple[str, str]
-Row = str | Pair
+TextPair = tuple[str, str]
+TextRow = str | TextPair
 # The number that pads a learned vocabulary. Its name has a space, which no token of bytes has.
 PAD, PAD_NAME = 0, "<no text>"
 # All bytes, and what pads: a smaller vocabulary could not tell every text.
-SMALLEST = 257
+MIN_VOCABULARY = 257
 # So many rows are encoded at once: what the encoder says of each is far larger than its numbers.
-ROWS = 4096
+ENCODE_BATCH_ROWS = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class Tokens:
+class Tokenizer:
     """A learned vocabulary, and how many tokens a text is cut or padded to; 0 pads.
 
     Texts become numbers (n, length), pairs those of each side (n, 2, length).
 
-    >>> tokens = Tokens.learn(["a cat", "a dog"], size=257, length=4)
+    >>> tokens = Tokenizer.learn(["a cat", "a dog"], size=257, length=4)
     >>> tokens.encode(["a", "a cat"]).tolist() == [[65, 0, 0, 0], [65, 221, 67, 65]]
     True
     """
@@ -41,20 +41,20 @@ class Tokens:
     backend: Any
 
     @classmethod
-    def learn(cls, texts: Iterable[Row], size: int, length: int) -> Tokens:
+    def learn(cls, texts: Iterable[TextRow], size: int, length: int) -> Tokenizer:
         """At most `size` tokens, of texts or pairs of them."""
-        if size < SMALLEST:
+        if size < MIN_VOCABULARY:
             raise InputError(
-                f"A vocabulary has {SMALLEST} tokens or more, one a byte and one that pads; got "
+                f"A vocabulary has {MIN_VOCABULARY} tokens or more, one a byte and one that pads; got "
                 f"{size}. Raise the setting vocabulary."
             )
-        return cls(_fitted(_trained(texts, size), length, pad=(PAD, PAD_NAME)))
+        return cls(_set_length(_train_bpe(texts, size), length, pad=(PAD, PAD_NAME)))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """The same as was written by `to_bytes`."""
         try:
-            backend = _tokenizers().Tokenizer.from_str(data.decode())
+            backend = _tokenizers_package().Tokenizer.from_str(data.decode())
         except Exception as error:  # the package raises nothing narrower
             raise InputError(
                 "These bytes are no tokens; those of Tokens.to_bytes were expected. Is the file "
@@ -83,40 +83,44 @@ class Tokens:
         """The number that pads."""
         return int(self.backend.padding["pad_id"])
 
-    def encode(self, rows: Sequence[Row]) -> Ints:
+    def encode(self, rows: Sequence[TextRow]) -> Ints:
         """Numbers (n, length) of texts, (n, 2, length) of pairs."""
         texts = [row for row in rows if isinstance(row, str)]
         if len(texts) == len(rows):
-            return self._numbers([_plain(text) for text in texts], ("ids",))[:, 0]
-        return self._of_pairs([(_plain(row[0]), _plain(row[1])) for row in rows])
+            return self._encode_rows([_replace_surrogates(text) for text in texts], ("ids",))[:, 0]
+        return self._encode_pairs(
+            [(_replace_surrogates(row[0]), _replace_surrogates(row[1])) for row in rows]
+        )
 
-    def trimmed(self, numbers: Ints) -> Ints:
+    def trim_padding(self, numbers: Ints) -> Ints:
         """The same without the places at the end where every row only pads.
 
         The networks of pools say the same of both, and are quicker with fewer places.
         """
-        shown = self._shown(numbers)
+        shown = self._token_ids(numbers)
         used = (shown != self.pad).any(axis=tuple(range(shown.ndim - 1)))
         return numbers[..., : int(used.nonzero()[0].max(initial=0)) + 1]
 
-    def _of_pairs(self, pairs: list[Pair]) -> Ints:
+    def _encode_pairs(self, pairs: list[TextPair]) -> Ints:
         sides = [side for pair in pairs for side in pair]
-        return self._numbers(sides, ("ids",)).reshape(len(pairs), 2, -1)
+        return self._encode_rows(sides, ("ids",)).reshape(len(pairs), 2, -1)
 
-    def _shown(self, numbers: Ints) -> Ints:
+    def _token_ids(self, numbers: Ints) -> Ints:
         """Of numbers, those of tokens."""
         return numbers
 
-    def _numbers(self, rows: Sequence[Row], wanted: tuple[str, ...]) -> Ints:
+    def _encode_rows(self, rows: Sequence[TextRow], wanted: tuple[str, ...]) -> Ints:
         found = np.empty((len(rows), len(wanted), self.length), dtype=np.int64)
-        for start in range(0, len(rows), ROWS):
-            some = self.backend.encode_batch(rows[start : start + ROWS])
+        for start in range(0, len(rows), ENCODE_BATCH_ROWS):
+            some = self.backend.encode_batch(rows[start : start + ENCODE_BATCH_ROWS])
             for place, what in enumerate(wanted):
-                found[start : start + ROWS, place] = [getattr(row, what) for row in some]
+                found[start : start + ENCODE_BATCH_ROWS, place] = [
+                    getattr(row, what) for row in some
+                ]
         return found
 
 
-class FolderTokens(Tokens):
+class HuggingFaceTokenizer(Tokenizer):
     """The tokens of a local Hugging Face folder, with the marks that it puts around texts.
 
     The two texts of a pair are read together: (n, 2, length) are the numbers of both in one row,
@@ -124,7 +128,7 @@ class FolderTokens(Tokens):
     """
 
     def __init__(self, folder: str | Path, length: int) -> None:
-        reader = _reader(Path(folder))
+        reader = _load_tokenizer(Path(folder))
         backend = getattr(reader, "backend_tokenizer", None)
         if backend is None or reader.pad_token_id is None:
             lacks = "a tokenizer.json" if backend is None else "a token that pads"
@@ -132,23 +136,23 @@ class FolderTokens(Tokens):
                 f"The tokenizer in {str(folder)!r} lacks {lacks}, which was expected. Add it with "
                 "transformers and save it there, or choose another folder."
             )
-        own = _tokenizers().Tokenizer.from_str(backend.to_str())
+        own = _tokenizers_package().Tokenizer.from_str(backend.to_str())
         pad = (reader.pad_token_id, reader.pad_token)
-        super().__init__(_fitted(own, length, pad=pad))
+        super().__init__(_set_length(own, length, pad=pad))
 
-    def _of_pairs(self, pairs: list[Pair]) -> Ints:
-        return self._numbers(pairs, ("ids", "type_ids"))
+    def _encode_pairs(self, pairs: list[TextPair]) -> Ints:
+        return self._encode_rows(pairs, ("ids", "type_ids"))
 
-    def _shown(self, numbers: Ints) -> Ints:
+    def _token_ids(self, numbers: Ints) -> Ints:
         return numbers[:, 0] if numbers.ndim == 3 else numbers
 
 
-def _tokenizers() -> Any:
+def _tokenizers_package() -> Any:
     return require("tokenizers", extra="hf", purpose="Reading texts as tokens")
 
 
-def _trained(texts: Iterable[Row], size: int) -> Any:
-    package = _tokenizers()
+def _train_bpe(texts: Iterable[TextRow], size: int) -> Any:
+    package = _tokenizers_package()
     of_bytes = package.pre_tokenizers.ByteLevel
     backend = package.Tokenizer(package.models.BPE())
     backend.pre_tokenizer = of_bytes(add_prefix_space=False)
@@ -159,13 +163,13 @@ def _trained(texts: Iterable[Row], size: int) -> Any:
         initial_alphabet=sorted(of_bytes.alphabet()),
         show_progress=False,
     )
-    backend.train_from_iterator(_sides(texts), trainer)
+    backend.train_from_iterator(_iter_texts(texts), trainer)
     # Else a text that holds that name would be read as padding.
     settled = {**json.loads(backend.to_str()), "added_tokens": []}
     return package.Tokenizer.from_str(json.dumps(settled))
 
 
-def _fitted(backend: Any, length: int, *, pad: tuple[int, str]) -> Any:
+def _set_length(backend: Any, length: int, *, pad: tuple[int, str]) -> Any:
     """The same, cutting and padding to a length."""
     marks = backend.num_special_tokens_to_add(True)
     if length <= marks:
@@ -178,7 +182,7 @@ def _fitted(backend: Any, length: int, *, pad: tuple[int, str]) -> Any:
     return backend
 
 
-def _reader(folder: Path) -> Any:
+def _load_tokenizer(folder: Path) -> Any:
     # Only what is a folder: another name would be looked for among those fetched earlier.
     if not folder.is_dir() or not has_tokenizer(folder):
         raise InputError(
@@ -190,12 +194,12 @@ def _reader(folder: Path) -> Any:
         return door.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
 
 
-def _sides(rows: Iterable[Row]) -> Iterator[str]:
+def _iter_texts(rows: Iterable[TextRow]) -> Iterator[str]:
     """All texts, both of every pair."""
     for row in rows:
-        yield from map(_plain, (row,) if isinstance(row, str) else row)
+        yield from map(_replace_surrogates, (row,) if isinstance(row, str) else row)
 
 
-def _plain(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     """Half of a surrogate pair, which no UTF-8 has, becomes a question mark."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -8,44 +8,44 @@ from dataclasses import dataclass
 import numpy as np
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Keys, Kind, keys
+from oodometer.core.inputs import InputKind, RowHashes, hash_rows
 from oodometer.core.protocols import Dataset
 from oodometer.core.softmax_kernels import Array, Ints
-from oodometer.data._concat_dataset import Joined
-from oodometer.studies.domains.group import Group
-from oodometer.studies.training.architectures.base import Shape
-from oodometer.studies.training.build import architecture_of
-from oodometer.studies.training.config import Recipe
-from oodometer.studies.training.sampling import few_of_each, with_noise
-from oodometer.studies.training.tokenizer import Tokens
+from oodometer.data._concat_dataset import ConcatDataset
+from oodometer.studies.domains.group import DomainGroup
+from oodometer.studies.training.architectures.base import InputShape
+from oodometer.studies.training.build import get_architecture
+from oodometer.studies.training.config import TrainingConfig
+from oodometer.studies.training.sampling import add_label_noise, sample_per_class
+from oodometer.studies.training.tokenizer import Tokenizer
 
-TEXTS: tuple[Kind, ...] = ("text", "pairs")
+TEXT_KINDS: tuple[InputKind, ...] = ("text", "pairs")
 TOKENS_FILE = "tokens.json"
 
 
 @dataclass(frozen=True, eq=False)
-class Material:
+class TrainingSet:
     """All rows of the training domains; images stay uint8, texts are token numbers."""
 
     inputs: Array
     labels: Ints
-    keys: Keys
-    shape: Shape
-    tokens: Tokens | None = None
+    keys: RowHashes
+    shape: InputShape
+    tokenizer: Tokenizer | None = None
 
     def take(self, rows: Ints) -> Array:
         """Some rows; texts only as long as the longest of them."""
         some: Array = self.inputs[rows]
-        return some if self.tokens is None else self.tokens.trimmed(some)
+        return some if self.tokenizer is None else self.tokenizer.trim_padding(some)
 
     @property
     def files(self) -> dict[str, bytes]:
         """What must lie beside the weights."""
-        return {} if self.tokens is None else {TOKENS_FILE: self.tokens.to_bytes()}
+        return {} if self.tokenizer is None else {TOKENS_FILE: self.tokenizer.to_bytes()}
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class TrainingSample:
     """The rows that a recipe keeps, by number, the labels that it learns, and facts of both."""
 
     rows: Ints
@@ -53,41 +53,41 @@ class Sample:
     facts: Mapping[str, float]
 
 
-def gathered(recipe: Recipe, group: Group) -> Material:
+def load_training_set(config: TrainingConfig, group: DomainGroup) -> TrainingSet:
     """The rows of a recipe's domains; the same for all recipes of the same domains and settings."""
-    parts = [checked(group, name) for name in recipe.domains]
-    whole = Joined(" + ".join(recipe.domains), tuple(parts))
-    _check_alike(recipe.domains, parts)
+    parts = [load_training_domain(group, name) for name in config.domains]
+    whole = ConcatDataset(" + ".join(config.domains), tuple(parts))
+    _check_same_shape(config.domains, parts)
     inputs, tokens = whole.take(slice(None)), None
     # Not the dataset's own, for which files would be read twice.
-    examples = keys(inputs)
-    if whole.kind in TEXTS:
-        tokens = architecture_of(recipe, whole.kind).tokens(inputs)
+    examples = hash_rows(inputs)
+    if whole.kind in TEXT_KINDS:
+        tokens = get_architecture(config, whole.kind).tokens(inputs)
         inputs = tokens.encode(inputs)
     vocabulary = 0 if tokens is None else tokens.size
-    _check_several(recipe, group, np.asarray(whole.labels))
-    shape = Shape(whole.kind, len(group.classes), _size(whole.kind, inputs), vocabulary)
-    return Material(inputs, np.asarray(whole.labels, dtype=np.int64), examples, shape, tokens)
+    _check_class_count(config, group, np.asarray(whole.labels))
+    shape = InputShape(whole.kind, len(group.classes), _input_size(whole.kind, inputs), vocabulary)
+    return TrainingSet(inputs, np.asarray(whole.labels, dtype=np.int64), examples, shape, tokens)
 
 
-def sampled(material: Material, recipe: Recipe) -> Sample:
+def draw_sample(training_data: TrainingSet, config: TrainingConfig) -> TrainingSample:
     """The rows that a recipe keeps, and their labels with its noise."""
-    labels, classes = material.labels, material.shape.classes
+    labels, classes = training_data.labels, training_data.shape.classes
     rows: Ints = np.arange(len(labels))
     facts: dict[str, float] = {}
-    if recipe.few_shot is not None:
-        rows = few_of_each(labels, material.keys, count=recipe.few_shot, seed=recipe.seed)
+    if config.few_shot is not None:
+        rows = sample_per_class(labels, training_data.keys, count=config.few_shot, seed=config.seed)
         counts = np.bincount(labels[rows], minlength=classes)
-        facts["short_classes"] = float((counts < recipe.few_shot).sum())
+        facts["short_classes"] = float((counts < config.few_shot).sum())
     true = labels[rows]
-    noisy = with_noise(
-        true, material.keys[rows], classes=classes, share=recipe.label_noise, seed=recipe.seed
+    noisy = add_label_noise(
+        true, training_data.keys[rows], classes=classes, share=config.label_noise, seed=config.seed
     )
     facts |= {"rows": float(len(rows)), "labels_changed": float((noisy != true).mean())}
-    return Sample(rows, noisy, facts)
+    return TrainingSample(rows, noisy, facts)
 
 
-def checked(group: Group, name: str) -> Dataset:
+def load_training_domain(group: DomainGroup, name: str) -> Dataset:
     """The training rows of a domain: some, labelled with the group's classes, of a kind to learn."""
     data = group.domain(name, "train")
     labels = np.asarray([] if data.labels is None else data.labels)
@@ -110,17 +110,17 @@ def checked(group: Group, name: str) -> Dataset:
     return data
 
 
-def _check_several(recipe: Recipe, group: Group, labels: Ints) -> None:
+def _check_class_count(config: TrainingConfig, group: DomainGroup, labels: Ints) -> None:
     """Rows of two classes or more: of one alone there is nothing to tell apart."""
     if len(labels) and (labels == labels[0]).all():
         raise InputError(
-            f"All {len(labels)} training rows of {' and '.join(recipe.domains)} of {group.name!r} "
+            f"All {len(labels)} training rows of {' and '.join(config.domains)} of {group.name!r} "
             f"are of the class {group.classes[labels[0]]!r}; two classes or more were expected. "
             "Give rows of others, or train on more domains at once."
         )
 
 
-def _check_alike(names: Sequence[str], parts: Sequence[Dataset]) -> None:
+def _check_same_shape(names: Sequence[str], parts: Sequence[Dataset]) -> None:
     """Arrays of one shape a row, for a network has one."""
     shapes = [getattr(part.take(slice(0, 1)), "shape", ())[1:] for part in parts]
     for name, shape in zip(names, shapes, strict=True):
@@ -131,9 +131,9 @@ def _check_alike(names: Sequence[str], parts: Sequence[Dataset]) -> None:
             )
 
 
-def _size(kind: Kind, inputs: Array) -> tuple[int, ...]:
-    """As `Shape` has it: channels first, the features of a vector, the length of a text."""
+def _input_size(kind: InputKind, inputs: Array) -> tuple[int, ...]:
+    """As `InputShape` has it: channels first, the features of a vector, the length of a text."""
     if kind == "images":
         height, width, *channels = inputs.shape[1:]
         return (channels[0] if channels else 1, height, width)
-    return (inputs.shape[-1],) if kind in TEXTS else inputs.shape[1:]
+    return (inputs.shape[-1],) if kind in TEXT_KINDS else inputs.shape[1:]

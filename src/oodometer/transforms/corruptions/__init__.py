@@ -16,62 +16,76 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oodometer.core.errors import InputError, UnknownName
-from oodometer.core.inputs import Inputs, kind_of
-from oodometer.core.random_streams import Draws
-from oodometer.core.softmax_kernels import blocks
+from oodometer.core.inputs import Inputs, infer_kind
+from oodometer.core.random_streams import RowStreams
+from oodometer.core.softmax_kernels import row_blocks
 from oodometer.transforms.corruptions import blur, digital, noise, weather
 from oodometer.transforms.corruptions.noise import Images
 
 SEVERITIES = (1, 2, 3, 4, 5)
 
-Random = Callable[[Images, float, Draws], Images]
-Fixed = Callable[[Images, float], Images]
+RandomCorruption = Callable[[Images, float, RowStreams], Images]
+DeterministicCorruption = Callable[[Images, float], Images]
 
 
-class Change(NamedTuple):
+class CorruptionDefinition(NamedTuple):
     """A change of images by an amount, of which there is one a severity."""
 
     group: str
-    change: Random
+    function: RandomCorruption
     amounts: tuple[float, float, float, float, float]
 
 
-def _fixed(change: Fixed) -> Random:
+def _ignore_draws(function: DeterministicCorruption) -> RandomCorruption:
     """A change that draws nothing, in the form of those that do."""
-    return lambda images, amount, _: change(images, amount)
+    return lambda images, amount, _: function(images, amount)
 
 
 # Severity 3 is about as strong as the published one, and between those of the published sets of 32
 # and of 224 pixels where these differ. At 5 a person mostly still sees what it is.
-CORRUPTIONS: dict[str, Change] = {
+CORRUPTIONS: dict[str, CorruptionDefinition] = {
     # Standard deviation, as a share of the range of values.
-    "gaussian_noise": Change("noise", noise.gaussian, (0.04, 0.07, 0.11, 0.15, 0.20)),
+    "gaussian_noise": CorruptionDefinition("noise", noise.gaussian, (0.04, 0.07, 0.11, 0.15, 0.20)),
     # Grains of light on a white pixel.
-    "shot_noise": Change("noise", noise.shot, (180, 80, 35, 20, 12)),
+    "shot_noise": CorruptionDefinition("noise", noise.shot, (180, 80, 35, 20, 12)),
     # Share of the values.
-    "impulse_noise": Change("noise", noise.impulse, (0.015, 0.03, 0.05, 0.085, 0.14)),
+    "impulse_noise": CorruptionDefinition("noise", noise.impulse, (0.015, 0.03, 0.05, 0.085, 0.14)),
     # Standard deviation, as a share of the value.
-    "speckle_noise": Change("noise", noise.speckle, (0.09, 0.14, 0.20, 0.27, 0.36)),
+    "speckle_noise": CorruptionDefinition("noise", noise.speckle, (0.09, 0.14, 0.20, 0.27, 0.36)),
     # Standard deviation, radius and length, as shares of the side; and how much is zoomed.
-    "gaussian_blur": Change("blur", _fixed(blur.gaussian), (0.008, 0.012, 0.017, 0.023, 0.031)),
-    "defocus_blur": Change("blur", _fixed(blur.defocus), (0.014, 0.020, 0.028, 0.038, 0.050)),
-    "motion_blur": Change("blur", blur.motion, (0.05, 0.075, 0.105, 0.14, 0.18)),
-    "zoom_blur": Change("blur", _fixed(blur.zoom), (0.06, 0.10, 0.14, 0.19, 0.25)),
+    "gaussian_blur": CorruptionDefinition(
+        "blur", _ignore_draws(blur.gaussian), (0.008, 0.012, 0.017, 0.023, 0.031)
+    ),
+    "defocus_blur": CorruptionDefinition(
+        "blur", _ignore_draws(blur.defocus), (0.014, 0.020, 0.028, 0.038, 0.050)
+    ),
+    "motion_blur": CorruptionDefinition("blur", blur.motion, (0.05, 0.075, 0.105, 0.14, 0.18)),
+    "zoom_blur": CorruptionDefinition(
+        "blur", _ignore_draws(blur.zoom), (0.06, 0.10, 0.14, 0.19, 0.25)
+    ),
     # Opacity where it is thickest.
-    "fog": Change("weather", weather.fog, (0.30, 0.42, 0.55, 0.68, 0.80)),
-    "frost": Change("weather", weather.frost, (0.30, 0.42, 0.55, 0.68, 0.82)),
+    "fog": CorruptionDefinition("weather", weather.fog, (0.30, 0.42, 0.55, 0.68, 0.80)),
+    "frost": CorruptionDefinition("weather", weather.frost, (0.30, 0.42, 0.55, 0.68, 0.82)),
     # Share of the noise that is flakes; share of the range of values.
-    "snow": Change("weather", weather.snow, (0.18, 0.23, 0.28, 0.33, 0.38)),
-    "brightness": Change("weather", _fixed(weather.brightness), (0.07, 0.14, 0.21, 0.28, 0.36)),
+    "snow": CorruptionDefinition("weather", weather.snow, (0.18, 0.23, 0.28, 0.33, 0.38)),
+    "brightness": CorruptionDefinition(
+        "weather", _ignore_draws(weather.brightness), (0.07, 0.14, 0.21, 0.28, 0.36)
+    ),
     # What stays of the contrast.
-    "contrast": Change("digital", _fixed(digital.contrast), (0.60, 0.46, 0.34, 0.24, 0.17)),
+    "contrast": CorruptionDefinition(
+        "digital", _ignore_draws(digital.contrast), (0.60, 0.46, 0.34, 0.24, 0.17)
+    ),
     # Block and way, as shares of the side.
-    "pixelate": Change("digital", _fixed(digital.pixelate), (0.022, 0.029, 0.037, 0.046, 0.056)),
-    "elastic": Change("digital", digital.elastic, (0.015, 0.024, 0.034, 0.046, 0.060)),
+    "pixelate": CorruptionDefinition(
+        "digital", _ignore_draws(digital.pixelate), (0.022, 0.029, 0.037, 0.046, 0.056)
+    ),
+    "elastic": CorruptionDefinition(
+        "digital", digital.elastic, (0.015, 0.024, 0.034, 0.046, 0.060)
+    ),
     # How coarse the encoder's steps are, in percent for every pixel of the side.
-    "jpeg": Change("digital", _fixed(digital.jpeg), (1.0, 1.5, 2.1, 2.8, 3.6)),
+    "jpeg": CorruptionDefinition("digital", _ignore_draws(digital.jpeg), (1.0, 1.5, 2.1, 2.8, 3.6)),
 }
-GROUPS: dict[str, tuple[str, ...]] = {
+CORRUPTION_GROUPS: dict[str, tuple[str, ...]] = {
     group: tuple(name for name, change in CORRUPTIONS.items() if change.group == group)
     for group in ("noise", "blur", "weather", "digital")
 }
@@ -85,7 +99,7 @@ class Corruption:
     noise, the cloud or the angle is the same, and only the amount differs.
 
     >>> images = np.full((2, 8, 8, 3), 100, dtype=np.uint8)
-    >>> draws = Draws(seed=0, examples=np.array([7, 8], dtype=np.uint64), numbers=np.array([1, 1]))
+    >>> draws = RowStreams(seed=0, row_keys=np.array([7, 8], dtype=np.uint64), draw_index=np.array([1, 1]))
     >>> Corruption("brightness", 1).apply(images, draws)[0, 0, 0]
     array([118, 118, 118], dtype=uint8)
     """
@@ -105,7 +119,7 @@ class Corruption:
 
     @property
     def label(self) -> str:
-        """Name and severity, as `named` takes them: fog-3."""
+        """Name and severity, as `parse_corruptions` takes them: fog-3."""
         return f"{self.name}-{self.severity}"
 
     @property
@@ -118,20 +132,20 @@ class Corruption:
         """What the severity stands for, in the corruption's own unit."""
         return CORRUPTIONS[self.name].amounts[self.severity - 1]
 
-    def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
+    def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
         """Every image, corrupted by its own draw."""
-        images = _checked(inputs, self.name)
-        change, own = CORRUPTIONS[self.name].change, draws.of(self.name)
+        images = _require_images(inputs, self.name)
+        change, own = CORRUPTIONS[self.name].function, draws.substream(self.name)
         corrupted = np.empty_like(images)
         # Block by block: what a corruption makes on the way is several times as large as a block.
-        for rows in blocks(len(images), math.prod(images.shape[1:])):
+        for rows in row_blocks(len(images), math.prod(images.shape[1:])):
             corrupted[rows] = change(images[rows], self.amount, own.rows(rows))
         return corrupted.reshape(inputs.shape)
 
 
-def _checked(inputs: Inputs, name: str) -> Images:
+def _require_images(inputs: Inputs, name: str) -> Images:
     """Images as one block of memory, grey ones without a channel; or InputError."""
-    kind = kind_of(inputs)
+    kind = infer_kind(inputs)
     if kind != "images":
         raise InputError(
             f"{name} corrupts images; got {kind}. Images are uint8 arrays (n, height, width) or "
@@ -147,30 +161,30 @@ def _checked(inputs: Inputs, name: str) -> Images:
     return images
 
 
-def named(text: str) -> tuple[Corruption, ...]:
+def parse_corruptions(text: str) -> tuple[Corruption, ...]:
     """The corruptions of a name: one, one of the four groups, or all; at one severity or all five.
 
-    >>> [corruption.label for corruption in named("fog")]
+    >>> [corruption.label for corruption in parse_corruptions("fog")]
     ['fog-1', 'fog-2', 'fog-3', 'fog-4', 'fog-5']
-    >>> named("fog-3") == named("fog:3") == (Corruption("fog", 3),)
+    >>> parse_corruptions("fog-3") == parse_corruptions("fog:3") == (Corruption("fog", 3),)
     True
-    >>> len(named("blur")), len(named("blur-2")), len(named("all"))
+    >>> len(parse_corruptions("blur")), len(parse_corruptions("blur-2")), len(parse_corruptions("all"))
     (20, 4, 80)
     """
     found = re.fullmatch(r"(.+?)[-:]([-+.\d]+)", text)
     name, severity = found.groups() if found else (text, None)
-    names = _names(name.strip().lower().replace("-", "_"), text)
+    names = _expand_names(name.strip().lower().replace("-", "_"), text)
     severities: tuple[Any, ...] = SEVERITIES
     if severity is not None:
         severities = (int(severity) if severity.isdecimal() else severity,)
     return tuple(Corruption(name, severity) for name in names for severity in severities)
 
 
-def _names(name: str, text: str) -> tuple[str, ...]:
+def _expand_names(name: str, text: str) -> tuple[str, ...]:
     if name == "all":
         return tuple(CORRUPTIONS)
     if name in CORRUPTIONS:
         return (name,)
-    if name in GROUPS:
-        return GROUPS[name]
-    raise UnknownName("corruption", text, [*CORRUPTIONS, *GROUPS, "all"])
+    if name in CORRUPTION_GROUPS:
+        return CORRUPTION_GROUPS[name]
+    raise UnknownName("corruption", text, [*CORRUPTIONS, *CORRUPTION_GROUPS, "all"])

@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 
 from oodometer.core.optional_imports import require
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import Array, Floats, Ints
-from oodometer.transforms.corruptions.noise import Images, each
+from oodometer.transforms.corruptions.noise import Images, map_images
 
 # Points of a disk or a line, a pixel: more change no kernel by a thousandth.
-FINE = 8
+POINTS_PER_PIXEL = 8
 # So many enlargements at most: an image of thousands of pixels would take a minute.
-MOST = 128
+MAX_ZOOM_STEPS = 128
 # However small it is, a disk has this many points across.
-ACROSS = 128
+MIN_DISK_POINTS = 128
 
 
 @cache
@@ -32,7 +32,7 @@ def opencv() -> Any:
     return require("cv2", extra="images", purpose="Corrupting images")
 
 
-def side_of(images: Images) -> int:
+def shorter_side(images: Images) -> int:
     """The shorter side of the images, in pixels."""
     return int(min(images.shape[1:3]))
 
@@ -40,8 +40,8 @@ def side_of(images: Images) -> int:
 def gaussian(images: Images, share: float) -> Images:
     """Gaussian blur, its standard deviation a share of the side."""
     cv = opencv()
-    kernel = gaussian_kernel(share * side_of(images))
-    return each(
+    kernel = gaussian_kernel(share * shorter_side(images))
+    return map_images(
         images,
         lambda image: cv.sepFilter2D(
             image, cv.CV_32F, kernel, kernel, borderType=cv.BORDER_REFLECT
@@ -51,33 +51,33 @@ def gaussian(images: Images, share: float) -> Images:
 
 def defocus(images: Images, share: float) -> Images:
     """Every point becomes a disk, its radius a share of the side."""
-    kernel = disk_kernel(share * side_of(images))
-    return each(images, lambda image: filtered(image, kernel))
+    kernel = disk_kernel(share * shorter_side(images))
+    return map_images(images, lambda image: filter_image(image, kernel))
 
 
-def motion(images: Images, share: float, draws: Draws) -> Images:
+def motion(images: Images, share: float, draws: RowStreams) -> Images:
     """Moved in a line while it was taken, by a share of the side, at any angle."""
-    length = share * side_of(images)
+    length = share * shorter_side(images)
     angles = math.pi * draws.uniforms(1)[:, 0]
     kernels = (line_kernel(length, angle) for angle in angles.tolist())
-    return each(images, filtered, kernels)
+    return map_images(images, filter_image, kernels)
 
 
 def zoom(images: Images, share: float) -> Images:
     """Brought nearer while it was taken: the mean of enlargements by 1 … 1 + share."""
     # At the edges, a step moves the image by half a pixel or less; in very large ones, by more.
-    steps = min(2 + math.ceil(share * max(images.shape[1:3])), MOST)
+    steps = min(2 + math.ceil(share * max(images.shape[1:3])), MAX_ZOOM_STEPS)
     factors = np.linspace(1, 1 + share, steps).tolist()
 
     def zoomed(image: Images) -> Floats:
         exact = image.astype(np.float32)
-        total: Floats = sum((enlarged(exact, factor) for factor in factors), np.zeros_like(exact))
+        total: Floats = sum((enlarge(exact, factor) for factor in factors), np.zeros_like(exact))
         return total / len(factors)
 
-    return each(images, zoomed)
+    return map_images(images, zoomed)
 
 
-def enlarged(image: Floats, factor: float) -> Floats:
+def enlarge(image: Floats, factor: float) -> Floats:
     """The middle of an image, read bilinearly at the image's own size."""
     cv = opencv()
     height, width = image.shape[:2]
@@ -90,7 +90,7 @@ def enlarged(image: Floats, factor: float) -> Floats:
     return result
 
 
-def filtered(image: Array, kernel: Floats) -> Floats:
+def filter_image(image: Array, kernel: Floats) -> Floats:
     """Every pixel the sum of its neighbors, weighted by the kernel; not rounded."""
     cv = opencv()
     result: Floats = cv.filter2D(image, cv.CV_32F, kernel, borderType=cv.BORDER_REFLECT)
@@ -104,13 +104,13 @@ def gaussian_kernel(deviation: float) -> Floats:
     They are G(j + 1) − 2 G(j) + G(j − 1) of G(x) = E max(0, x − X); cut off at four deviations.
     """
     reach = math.ceil(4 * deviation) + 1
-    above = [_mean_above(j / deviation) * deviation for j in range(-reach - 1, reach + 2)]
+    above = [_mean_positive_part(j / deviation) * deviation for j in range(-reach - 1, reach + 2)]
     weights = np.diff(above, n=2)
     result: Floats = (weights / weights.sum()).astype(np.float32)
     return result
 
 
-def _mean_above(x: float) -> float:
+def _mean_positive_part(x: float) -> float:
     """E max(0, x − Z) = x Φ(x) + φ(x) of a standard normal Z."""
     density = math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
     return x * math.erfc(-x / math.sqrt(2)) / 2 + density
@@ -119,23 +119,23 @@ def _mean_above(x: float) -> float:
 @lru_cache(maxsize=32)
 def disk_kernel(radius: float) -> Floats:
     """The weights of a disk."""
-    across = max(ACROSS, FINE * math.ceil(2 * radius))
+    across = max(MIN_DISK_POINTS, POINTS_PER_PIXEL * math.ceil(2 * radius))
     places = radius * ((np.arange(across) + 0.5) * 2 / across - 1)
     points = np.stack(np.meshgrid(places, places), axis=-1).reshape(-1, 2)
-    return spread(points[(points**2).sum(axis=1) <= radius**2])
+    return bilinear_kernel(points[(points**2).sum(axis=1) <= radius**2])
 
 
 def line_kernel(length: float, angle: float) -> Floats:
     """The weights of a line through the middle, at an angle in radians."""
-    count = FINE * math.ceil(length)
+    count = POINTS_PER_PIXEL * math.ceil(length)
     places = length * ((np.arange(count) + 0.5) / count - 0.5)
-    return spread(np.outer(places, [math.cos(angle), math.sin(angle)]))
+    return bilinear_kernel(np.outer(places, [math.cos(angle), math.sin(angle)]))
 
 
-def spread(points: Floats) -> Floats:
+def bilinear_kernel(points: Floats) -> Floats:
     """The mean of bilinear readings at points (m, 2), x and y, as weights of whole pixels.
 
-    >>> spread(np.array([[0.25, 0.0]]))[1]
+    >>> bilinear_kernel(np.array([[0.25, 0.0]]))[1]
     array([0.  , 0.75, 0.25], dtype=float32)
     """
     reach = int(np.abs(points).max()) + 1

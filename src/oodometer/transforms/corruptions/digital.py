@@ -9,15 +9,15 @@ import math
 
 import numpy as np
 
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import Floats, Ints
-from oodometer.transforms.corruptions.blur import opencv, side_of
-from oodometer.transforms.corruptions.noise import Images, each, rounded, smooth
+from oodometer.transforms.corruptions.blur import opencv, shorter_side
+from oodometer.transforms.corruptions.noise import Images, map_images, smooth_noise, to_uint8
 
 # Elastic changes are smooth over cells, so many a side.
-CELLS = 6
+ELASTIC_CELLS = 6
 # From this side on, JPEG is no coarser: there are so few qualities that severities would meet.
-LARGE = 224
+MAX_JPEG_SIDE_PIXELS = 224
 
 
 def contrast(images: Images, factor: float) -> Images:
@@ -29,7 +29,7 @@ def contrast(images: Images, factor: float) -> Images:
     # Sums of whole numbers are exact, in whatever order they are added up.
     sums = images.sum(axis=(1, 2), keepdims=True, dtype=np.int64)
     means = sums / (images.shape[1] * images.shape[2])
-    return rounded(means + factor * (images - means))
+    return to_uint8(means + factor * (images - means))
 
 
 def pixelate(images: Images, share: float) -> Images:
@@ -39,21 +39,21 @@ def pixelate(images: Images, share: float) -> Images:
     Whole blocks fill the image, as many as there is room for: at 8 × 8 the severities are alike.
     """
     cv = opencv()
-    block = math.hypot(1, share * side_of(images))
+    block = math.hypot(1, share * shorter_side(images))
     height, width = (max(int(size / block), 1) for size in images.shape[1:3])
-    rows, columns = _owners(images.shape[1], height), _owners(images.shape[2], width)
+    rows, columns = _block_indices(images.shape[1], height), _block_indices(images.shape[2], width)
 
     def blocked(image: Images) -> Floats:
         exact = image.astype(np.float32)
         means: Floats = cv.resize(exact, (width, height), interpolation=cv.INTER_AREA)
         return means[rows[:, None], columns]
 
-    return each(images, blocked)
+    return map_images(images, blocked)
 
 
-def _owners(size: int, count: int) -> Ints:
+def _block_indices(size: int, n_blocks: int) -> Ints:
     """The block, of so many, that each pixel's centre lies in."""
-    return (2 * np.arange(size) + 1) * count // (2 * size)
+    return (2 * np.arange(size) + 1) * n_blocks // (2 * size)
 
 
 def jpeg(images: Images, percent: float) -> Images:
@@ -63,7 +63,7 @@ def jpeg(images: Images, percent: float) -> Images:
     So the encoder's steps, in percent of its usual ones, are `percent` for every pixel of the side.
     """
     cv = opencv()
-    steps = percent * min(side_of(images), LARGE)
+    steps = percent * min(shorter_side(images), MAX_JPEG_SIDE_PIXELS)
     settings = [cv.IMWRITE_JPEG_QUALITY, jpeg_quality(steps)]
 
     def read_again(image: Images) -> Images:
@@ -72,24 +72,27 @@ def jpeg(images: Images, percent: float) -> Images:
         read: Images = cv.imdecode(written, cv.IMREAD_UNCHANGED)
         return read[..., ::-1] if image.ndim == 3 else read
 
-    return each(images, read_again)
+    return map_images(images, read_again)
 
 
-def jpeg_quality(steps: float) -> int:
+def jpeg_quality(step_percent: float) -> int:
     """The quality, 1 … 100, at which the encoder's steps are so many percent of its usual ones.
 
     >>> [jpeg_quality(steps) for steps in (0, 20, 100, 200, 9_000)]
     [100, 90, 50, 25, 1]
     """
-    return max(round(5000 / steps if steps > 100 else 100 - steps / 2), 1)
+    return max(round(5000 / step_percent if step_percent > 100 else 100 - step_percent / 2), 1)
 
 
-def elastic(images: Images, share: float, draws: Draws) -> Images:
+def elastic(images: Images, share: float, draws: RowStreams) -> Images:
     """Every pixel moved by up to a share of the side in x and in y, and its neighbors much alike."""
     cv = opencv()
     height, width = shape = images.shape[1:3]
-    reach = share * side_of(images)
-    across, down = (reach * (2 * smooth(draws.of(way), shape, cells=CELLS) - 1) for way in "xy")
+    reach = share * shorter_side(images)
+    across, down = (
+        reach * (2 * smooth_noise(draws.substream(way), shape, cells=ELASTIC_CELLS) - 1)
+        for way in "xy"
+    )
     across += np.arange(width, dtype=np.float32)
     down += np.arange(height, dtype=np.float32)[:, None]
 
@@ -97,4 +100,4 @@ def elastic(images: Images, share: float, draws: Draws) -> Images:
         result: Images = cv.remap(image, x, y, cv.INTER_LINEAR, borderMode=cv.BORDER_REFLECT)
         return result
 
-    return each(images, moved, across, down)
+    return map_images(images, moved, across, down)

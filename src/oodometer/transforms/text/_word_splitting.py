@@ -10,15 +10,15 @@ import re
 from collections.abc import Callable, Iterable
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Inputs, kind_of
-from oodometer.core.random_streams import Draws
+from oodometer.core.inputs import Inputs, infer_kind
+from oodometer.core.random_streams import RowStreams
 
 # An apostrophe or a hyphen between letters belongs to the word: don't, well-made.
 _WORD = re.compile(r"(\w+(?:['’-]\w+)*)")
 # The blanks after a full stop (and a closing quote), or around the end of a line.
-_BREAK = re.compile(r"((?:(?<=[.!?])|(?<=[.!?][\"'”)\]]))\s+|\s*\n\s*)")
+_SENTENCE_BREAK = re.compile(r"((?:(?<=[.!?])|(?<=[.!?][\"'”)\]]))\s+|\s*\n\s*)")
 # A share of a count may fall short of a whole number by rounding alone: 0.29 * 100 < 29.
-_ROUNDING = 1e-9
+_ROUNDING_TOLERANCE = 1e-9
 
 
 def split_words(text: str) -> list[str]:
@@ -36,7 +36,7 @@ def split_sentences(text: str) -> list[str]:
     >>> split_sentences("It works. Buy it!")
     ['It works.', ' ', 'Buy it!']
     """
-    return _BREAK.split(text)
+    return _SENTENCE_BREAK.split(text)
 
 
 def has_words(text: str) -> bool:
@@ -48,13 +48,13 @@ def has_words(text: str) -> bool:
     return _WORD.search(text) is not None
 
 
-def up_to(share: float, n: int, uniform: float) -> int:
+def draw_change_count(share: float, n: int, uniform: float) -> int:
     """How many of n things to change: uniform in 1 … max(1, ⌊share · n⌋).
 
-    >>> up_to(0.1, 30, 0.0), up_to(0.1, 30, 0.99), up_to(0.1, 4, 0.99)
+    >>> draw_change_count(0.1, 30, 0.0), draw_change_count(0.1, 30, 0.99), draw_change_count(0.1, 4, 0.99)
     (1, 3, 1)
     """
-    return 1 + int(uniform * max(1, int(share * n + _ROUNDING)))
+    return 1 + int(uniform * max(1, int(share * n + _ROUNDING_TOLERANCE)))
 
 
 def check_magnitude(name: str, magnitude: float) -> None:
@@ -66,35 +66,39 @@ def check_magnitude(name: str, magnitude: float) -> None:
         )
 
 
-def texts_of(inputs: Inputs) -> Iterable[str]:
+def iter_texts(inputs: Inputs) -> Iterable[str]:
     """All texts of a batch, the sides of pairs one after another.
 
-    >>> list(texts_of([("a", "b"), ("c", "d")]))
+    >>> list(iter_texts([("a", "b"), ("c", "d")]))
     ['a', 'b', 'c', 'd']
     """
-    return inputs if _kind(inputs) == "text" else (side for pair in inputs for side in pair)
+    return (
+        inputs
+        if _require_text_kind(inputs) == "text"
+        else (side for pair in inputs for side in pair)
+    )
 
 
-def each_text(
-    change: Callable[[list[str], Draws], list[str]],
+def map_texts(
+    change: Callable[[list[str], RowStreams], list[str]],
     inputs: Inputs,
-    draws: Draws,
+    draws: RowStreams,
     *,
     magnitude: float,
 ) -> Inputs:
     """Change texts, or each side of pairs by streams of its own; a magnitude of 0 changes nothing."""
-    kind = _kind(inputs)
+    kind = _require_text_kind(inputs)
     if magnitude == 0.0 or not inputs:
         return list(inputs)
     if kind == "text":
         return change(inputs, draws)
-    left = change([pair[0] for pair in inputs], draws.of("left"))
-    right = change([pair[1] for pair in inputs], draws.of("right"))
+    left = change([pair[0] for pair in inputs], draws.substream("left"))
+    right = change([pair[1] for pair in inputs], draws.substream("right"))
     return list(zip(left, right, strict=True))
 
 
-def _kind(inputs: Inputs) -> str:
-    kind = kind_of(inputs)
+def _require_text_kind(inputs: Inputs) -> str:
+    kind = infer_kind(inputs)
     if kind not in ("text", "pairs"):
         raise InputError(
             f"Words can be changed in texts and pairs of texts alone; these inputs are {kind}. "

@@ -13,14 +13,14 @@ from typing import ClassVar
 
 from oodometer.core.errors import InputError
 
-SECONDS = 300.0
+TIMEOUT_SECONDS = 300.0
 # What has a meaning in the stream between Apertium's programs.
 _RESERVED = re.compile(r"([\[\]{}^$/\\@<>~])")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 # A tagger may change its mind for good once it met a multiword it was not trained with, so every
 # process starts with one: what it says of a text then hangs on that text alone. It also ends
 # with it, so that no text that is translated to nothing is taken for the end.
-_FIXED = "a lot of"
+_SENTINEL_TEXT = "a lot of"
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class Apertium:
     def __call__(self, texts: list[str]) -> list[str]:
         """Every text, there and back; a small first letter stays small."""
         there, back = self.pair
-        returned = _translated(_translated(texts, there), back)
-        return [_small_as(text, new) for text, new in zip(texts, returned, strict=True)]
+        returned = _translate(_translate(texts, there), back)
+        return [_match_lowercase(text, new) for text, new in zip(texts, returned, strict=True)]
 
 
-def _translated(texts: list[str], mode: str) -> list[str]:
-    sent = [_FIXED, *(text.replace("\0", " ") for text in texts), _FIXED]
+def _translate(texts: list[str], mode: str) -> list[str]:
+    sent = [_SENTINEL_TEXT, *(text.replace("\0", " ") for text in texts), _SENTINEL_TEXT]
     # A full stop right before a null character would be lost.
     stream = "".join(_RESERVED.sub(r"\\\1", text) + "\n\0" for text in sent)
     # With the format "none" null characters go through; -u leaves out the marks of unknown words.
@@ -65,7 +65,7 @@ def _translated(texts: list[str], mode: str) -> list[str]:
 def _run(command: list[str], stream: str) -> str:
     given = stream.encode("utf-8", "replace")
     try:
-        done = subprocess.run(command, input=given, capture_output=True, timeout=SECONDS)
+        done = subprocess.run(command, input=given, capture_output=True, timeout=TIMEOUT_SECONDS)
     except FileNotFoundError as error:
         raise InputError(
             "The program 'apertium' was not found; it was expected on the PATH. Install the "
@@ -73,7 +73,7 @@ def _run(command: list[str], stream: str) -> str:
         ) from error
     except subprocess.TimeoutExpired as error:
         raise InputError(
-            f"Apertium took more than {SECONDS:.0f} s in mode {command[-1]!r}. "
+            f"Apertium took more than {TIMEOUT_SECONDS:.0f} s in mode {command[-1]!r}. "
             "Translate smaller batches."
         ) from error
     if done.returncode:
@@ -94,10 +94,10 @@ def _clean(part: str) -> str:
     return " ".join(_ESCAPED.sub(r"\1", part).split())
 
 
-def _small_as(text: str, new: str) -> str:
+def _match_lowercase(text: str, new: str) -> str:
     """Apertium starts every text with a capital.
 
-    >>> _small_as("good", "Well"), _small_as("Good", "Well")
+    >>> _match_lowercase("good", "Well"), _match_lowercase("Good", "Well")
     ('well', 'Well')
     """
     return new[:1].lower() + new[1:] if text[:1].islower() else new

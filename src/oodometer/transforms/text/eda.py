@@ -12,14 +12,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.core.inputs import Inputs, Kind
+from oodometer.core.inputs import InputKind, Inputs
 from oodometer.core.protocols import Transform
-from oodometer.core.random_streams import Draws
-from oodometer.transforms.text._word_splitting import check_magnitude, each_text, split_words, up_to
+from oodometer.core.random_streams import RowStreams
+from oodometer.transforms.text._word_splitting import (
+    check_magnitude,
+    draw_change_count,
+    map_texts,
+    split_words,
+)
 from oodometer.transforms.text.wordnet import find_wordnet, synonyms
 
-Lookup = Callable[[str], tuple[str, ...]]
-Operation = Callable[[list[str], int, np.random.Generator, Lookup], None]
+SynonymLookup = Callable[[str], tuple[str, ...]]
+EditFunction = Callable[[list[str], int, np.random.Generator, SynonymLookup], None]
 
 _STOP_WORDS = (
     "a about after all also am an and any are as at be because been before being but by can "
@@ -47,7 +52,7 @@ class EDA(Transform):
 
     name: ClassVar[str] = "eda"
     label: ClassVar[str] = "EDA"
-    kinds: ClassVar[tuple[Kind, ...]] = ("text", "pairs")
+    kinds: ClassVar[tuple[InputKind, ...]] = ("text", "pairs")
     assumes: ClassVar[str] = "no single word, nor the order of words, decides the class"
 
     magnitude: float = 0.10
@@ -56,33 +61,37 @@ class EDA(Transform):
     def __post_init__(self) -> None:
         check_magnitude(self.name, self.magnitude)
 
-    def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
+    def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
         """Every text with one edit."""
-        return each_text(self._changed, inputs, draws, magnitude=self.magnitude)
+        return map_texts(self._transform_texts, inputs, draws, magnitude=self.magnitude)
 
-    def _changed(self, texts: list[str], draws: Draws) -> list[str]:
+    def _transform_texts(self, texts: list[str], draws: RowStreams) -> list[str]:
         place = find_wordnet(self.wordnet)
         if place is None:
-            _warn_once()
-            return self._edited(texts, draws, OPERATIONS[1:], lambda word: ())
-        return self._edited(texts, draws, OPERATIONS, lambda word: synonyms(place, word))
+            _warn_without_wordnet()
+            return self._edit_texts(texts, draws, EDIT_FUNCTIONS[1:], lambda word: ())
+        return self._edit_texts(texts, draws, EDIT_FUNCTIONS, lambda word: synonyms(place, word))
 
-    def _edited(
-        self, texts: list[str], draws: Draws, operations: tuple[Operation, ...], lookup: Lookup
+    def _edit_texts(
+        self,
+        texts: list[str],
+        draws: RowStreams,
+        operations: tuple[EditFunction, ...],
+        lookup: SynonymLookup,
     ) -> list[str]:
         edited = []
         for text, rng in zip(texts, draws.generators(), strict=True):
             pieces = split_words(text)
             if len(pieces) > 1:
                 which, share = rng.random(2).tolist()
-                count = up_to(self.magnitude, len(pieces) // 2, share)
+                count = draw_change_count(self.magnitude, len(pieces) // 2, share)
                 operations[int(which * len(operations))](pieces, count, rng, lookup)
             edited.append("".join(pieces))
         return edited
 
 
 @lru_cache(maxsize=1)
-def _warn_once() -> None:
+def _warn_without_wordnet() -> None:
     warnings.warn(
         "WordNet was not found, so EDA makes no synonyms: insertion, swap and deletion go on. "
         "Install the package wordnet-base, or give EDA(wordnet=folder).",
@@ -91,23 +100,27 @@ def _warn_once() -> None:
 
 
 def replace_by_synonyms(
-    pieces: list[str], count: int, rng: np.random.Generator, lookup: Lookup
+    pieces: list[str], count: int, rng: np.random.Generator, lookup: SynonymLookup
 ) -> None:
     """Some words that have synonyms, each by one of them."""
-    for place, found in islice(_with_synonyms(pieces, rng, lookup), count):
-        pieces[place] = _capital_as(pieces[place], found[int(rng.random() * len(found))])
+    for place, found in islice(_iter_words_with_synonyms(pieces, rng, lookup), count):
+        pieces[place] = _match_capital(pieces[place], found[int(rng.random() * len(found))])
 
 
-def insert_words(pieces: list[str], count: int, rng: np.random.Generator, lookup: Lookup) -> None:
+def insert_words(
+    pieces: list[str], count: int, rng: np.random.Generator, lookup: SynonymLookup
+) -> None:
     """Synonyms of random words before random words; where there are none, words of the text."""
-    found = [words for _, words in islice(_with_synonyms(pieces, rng, lookup), count)]
-    found = found or [(pieces[place],) for place in _mixed_places(pieces, rng)[:count]]
+    found = [words for _, words in islice(_iter_words_with_synonyms(pieces, rng, lookup), count)]
+    found = found or [(pieces[place],) for place in _shuffled_positions(pieces, rng)[:count]]
     for words, (which, where) in zip(found, rng.random((len(found), 2)).tolist(), strict=True):
         before = 2 * int(where * (len(pieces) // 2)) + 1
         pieces[before] = f"{words[int(which * len(words))]} {pieces[before]}"
 
 
-def swap_words(pieces: list[str], count: int, rng: np.random.Generator, lookup: Lookup) -> None:
+def swap_words(
+    pieces: list[str], count: int, rng: np.random.Generator, lookup: SynonymLookup
+) -> None:
     """Pairs of random words change places, so that as many words are moved; the gaps stay."""
     if len(pieces) < 5:
         return
@@ -116,9 +129,11 @@ def swap_words(pieces: list[str], count: int, rng: np.random.Generator, lookup: 
         pieces[one], pieces[other] = pieces[other], pieces[one]
 
 
-def delete_words(pieces: list[str], count: int, rng: np.random.Generator, lookup: Lookup) -> None:
+def delete_words(
+    pieces: list[str], count: int, rng: np.random.Generator, lookup: SynonymLookup
+) -> None:
     """Some words go, with one blank each; one word at least stays."""
-    for place in _mixed_places(pieces, rng)[: min(count, len(pieces) // 2 - 1)]:
+    for place in _shuffled_positions(pieces, rng)[: min(count, len(pieces) // 2 - 1)]:
         before, after = pieces[place - 1], pieces[place + 1]
         pieces[place] = ""
         if after[:1].isspace() and (not before or before[-1].isspace()):
@@ -127,29 +142,34 @@ def delete_words(pieces: list[str], count: int, rng: np.random.Generator, lookup
             pieces[place - 1] = before[:-1]
 
 
-OPERATIONS: tuple[Operation, ...] = (replace_by_synonyms, insert_words, swap_words, delete_words)
+EDIT_FUNCTIONS: tuple[EditFunction, ...] = (
+    replace_by_synonyms,
+    insert_words,
+    swap_words,
+    delete_words,
+)
 
 
-def _mixed_places(pieces: list[str], rng: np.random.Generator) -> list[int]:
+def _shuffled_positions(pieces: list[str], rng: np.random.Generator) -> list[int]:
     """The places of all words, in random order."""
     places: list[int] = (2 * rng.permutation(len(pieces) // 2) + 1).tolist()
     return places
 
 
-def _with_synonyms(
-    pieces: list[str], rng: np.random.Generator, lookup: Lookup
+def _iter_words_with_synonyms(
+    pieces: list[str], rng: np.random.Generator, lookup: SynonymLookup
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
     """The words that have synonyms, in random order; stop words have none."""
-    for place in _mixed_places(pieces, rng):
+    for place in _shuffled_positions(pieces, rng):
         found = () if pieces[place].lower() in STOP_WORDS else lookup(pieces[place])
         if found:
             yield place, found
 
 
-def _capital_as(word: str, new: str) -> str:
+def _match_capital(word: str, new: str) -> str:
     """The new word, its first letter a capital where the old one's was.
 
-    >>> _capital_as("Good", "well made"), _capital_as("good", "well")
+    >>> _match_capital("Good", "well made"), _match_capital("good", "well")
     ('Well made', 'well')
     """
     return new[:1].upper() + new[1:] if word[:1].isupper() else new

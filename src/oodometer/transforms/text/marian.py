@@ -17,13 +17,13 @@ import numpy as np
 from oodometer.core.errors import InputError, MissingExtra
 from oodometer.core.optional_imports import require
 from oodometer.core.softmax_kernels import Bools, Floats, Ints
-from oodometer.models._huggingface_loading import pretrained
+from oodometer.models._huggingface_loading import load_pretrained
 
-BATCH = 16
+BATCH_SENTENCES = 16
 # The most tokens of a translated sentence; a sentence may also grow to twice its length and ten.
-LONGEST = 200
+MAX_TOKENS = 200
 # Colder than this is as good as the likeliest token each time, and does not overflow.
-_COLDEST = 1e-3
+_MIN_TEMPERATURE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -34,30 +34,34 @@ class Marian:
     backward: Path
     name: ClassVar[str] = "marian"
 
-    def sampled(self, sentences: list[str], temperatures: Floats, uniforms: Floats) -> list[str]:
+    def sample(self, sentences: list[str], temperatures: Floats, uniforms: Floats) -> list[str]:
         """Every sentence there and back; a row of `uniforms` has 2 · LONGEST numbers."""
-        there = _sampled(Path(self.forward), sentences, temperatures, uniforms[:, :LONGEST])
-        return _sampled(Path(self.backward), there, temperatures, uniforms[:, LONGEST:])
+        there = _sample_translations(
+            Path(self.forward), sentences, temperatures, uniforms[:, :MAX_TOKENS]
+        )
+        return _sample_translations(
+            Path(self.backward), there, temperatures, uniforms[:, MAX_TOKENS:]
+        )
 
 
-def _sampled(
+def _sample_translations(
     folder: Path, sentences: list[str], temperatures: Floats, uniforms: Floats
 ) -> list[str]:
     torch = require("torch", extra="torch", purpose="Translation by Marian")
-    tokenizer, model = _opened(folder)
+    tokenizer, model = _load_model(folder)
     results: list[str] = []
     with torch.no_grad():
-        for start in range(0, len(sentences), BATCH):
-            part = slice(start, start + BATCH)
-            tokens = _tokens(
+        for start in range(0, len(sentences), BATCH_SENTENCES):
+            part = slice(start, start + BATCH_SENTENCES)
+            tokens = _sample_tokens(
                 tokenizer, model, sentences[part], (temperatures[part], uniforms[part])
             )
             results += tokenizer.batch_decode(tokens, skip_special_tokens=True)
     return results
 
 
-def _tokens(
-    tokenizer: Any, model: Any, sentences: list[str], chance: tuple[Floats, Floats]
+def _sample_tokens(
+    tokenizer: Any, model: Any, sentences: list[str], sampling_inputs: tuple[Floats, Floats]
 ) -> list[list[int]]:
     """Token numbers drawn one after another, each row by its own temperature and numbers."""
     import torch
@@ -69,7 +73,7 @@ def _tokens(
     )  # fmt: skip
     mask = given["attention_mask"]
     encoded = model.get_encoder()(input_ids=given["input_ids"], attention_mask=mask)
-    limits = np.minimum(2 * mask.sum(dim=1).numpy() + 10, LONGEST)
+    limits = np.minimum(2 * mask.sum(dim=1).numpy() + 10, MAX_TOKENS)
     last = np.full(len(sentences), config.decoder_start_token_id)
     drawn: list[list[int]] = [[] for _ in sentences]
     going, past = np.ones(len(sentences), dtype=np.bool_), None
@@ -79,33 +83,38 @@ def _tokens(
             decoder_input_ids=torch.from_numpy(last[:, None]),
         )  # fmt: skip
         past = out.past_key_values
-        last = _next(out.logits[:, -1].double().numpy(), chance[0], chance[1][:, step], config)
+        last = _sample_next(
+            out.logits[:, -1].double().numpy(),
+            sampling_inputs[0],
+            sampling_inputs[1][:, step],
+            config,
+        )
         going = going & (last != config.eos_token_id) & (step < limits)
         if not going.any():
             break
-        _append(drawn, last, going)
+        _append_tokens(drawn, last, going)
     return drawn
 
 
-def _append(drawn: list[list[int]], last: Ints, going: Bools) -> None:
+def _append_tokens(drawn: list[list[int]], last: Ints, going: Bools) -> None:
     for row in np.flatnonzero(going):
         drawn[row].append(int(last[row]))
 
 
-def _next(logits: Floats, temperatures: Floats, uniforms: Floats, config: Any) -> Ints:
+def _sample_next(logits: Floats, temperatures: Floats, uniforms: Floats, config: Any) -> Ints:
     """A token a row, by inversion of softmax(logits / temperature); padding is never drawn."""
     if config.pad_token_id is not None and config.pad_token_id != config.eos_token_id:
         logits[:, config.pad_token_id] = -np.inf
-    scaled = logits / np.maximum(temperatures, _COLDEST)[:, None]
+    scaled = logits / np.maximum(temperatures, _MIN_TEMPERATURE)[:, None]
     sums = np.cumsum(np.exp(scaled - scaled.max(axis=1, keepdims=True)), axis=1)
     found: Ints = (sums <= (uniforms * sums[:, -1])[:, None]).sum(axis=1)
     return found
 
 
 @lru_cache(maxsize=4)
-def _opened(folder: Path) -> tuple[Any, Any]:
+def _load_model(folder: Path) -> tuple[Any, Any]:
     try:
-        return pretrained(folder, "AutoModelForSeq2SeqLM", what="a translation model")
+        return load_pretrained(folder, "AutoModelForSeq2SeqLM", purpose="a translation model")
     except InputError as error:
         if "sentencepiece" in str(error.__cause__).lower() and find_spec("sentencepiece") is None:
             raise MissingExtra(

@@ -12,29 +12,35 @@ import numpy as np
 
 from oodometer.core.errors import InputError
 from oodometer.core.optional_imports import require
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import Bools, Floats, Ints
-from oodometer.models._huggingface_loading import pretrained
-from oodometer.transforms.text._word_splitting import has_words, up_to
+from oodometer.models._huggingface_loading import load_pretrained
+from oodometer.transforms.text._word_splitting import draw_change_count, has_words
 
-BATCH = 16
-_MASKED, _MISTAKEN = 0.8, 0.9
+BATCH_TEXTS = 16
+_MASKED_SHARE, _MASKED_OR_REPLACED_SHARE = 0.8, 0.9
 # The marks of byte-level BPE and of SentencePiece; WordPiece marks what goes on, by ##.
-_STARTS = ("Ġ", "▁")
+_WORD_START_MARKS = ("Ġ", "▁")
 
 
-def corrupted(n: int, share: float, rng: np.random.Generator) -> tuple[Ints, Bools, Bools]:
+def draw_token_corruption(
+    n: int, share: float, rng: np.random.Generator
+) -> tuple[Ints, Bools, Bools]:
     """The chosen of n tokens, in order; which of them are masked, and which replaced at random.
 
     80 % are masked and 10 % replaced; the rest is left as it is, but to be drawn anew too.
     """
-    chosen = np.sort(rng.permutation(n)[: up_to(share, n, rng.random())])
+    chosen = np.sort(rng.permutation(n)[: draw_change_count(share, n, rng.random())])
     fate = rng.random(len(chosen))
-    return chosen, fate < _MASKED, (fate >= _MASKED) & (fate < _MISTAKEN)
+    return (
+        chosen,
+        fate < _MASKED_SHARE,
+        (fate >= _MASKED_SHARE) & (fate < _MASKED_OR_REPLACED_SHARE),
+    )
 
 
 @dataclass(frozen=True, eq=False)
-class MaskedModel:
+class MaskedLanguageModel:
     """A tokenizer with its model, and the tokens that may be proposed.
 
     Places are drawn by each row's own stream, so that the batch changes nothing. Only what was
@@ -43,30 +49,32 @@ class MaskedModel:
 
     tokenizer: Any
     model: Any
-    ordinary: Bools
+    allowed_tokens: Bools
     # Whether it is the tokens that start a word that bear a mark, not those that go on with one.
-    marks_starts: bool
+    marks_word_starts: bool
 
     @classmethod
-    def opened(cls, folder: Path) -> MaskedModel:
+    def load(cls, folder: Path) -> MaskedLanguageModel:
         """The model of a folder; it is opened once."""
-        return _opened(Path(folder))
+        return _load_model(Path(folder))
 
-    def changed(self, texts: list[str], draws: Draws, *, share: float) -> list[str]:
+    def resample_tokens(self, texts: list[str], draws: RowStreams, *, share: float) -> list[str]:
         """Every text with up to this share of its tokens drawn anew."""
         torch = require("torch", extra="torch", purpose="A masked language model")
-        encoded = [self._encoded(text) for text in texts]
+        encoded = [self._encode(text) for text in texts]
         generators = list(draws.generators())
         rows = [row for row, text in enumerate(texts) if has_words(text) and encoded[row][1]]
         rows.sort(key=lambda row: len(encoded[row][0]))  # rows of like length pad each other least
         results = list(texts)
         with torch.no_grad():
-            for start in range(0, len(rows), BATCH):
-                part = rows[start : start + BATCH]
-                self._change(results, part, [(*encoded[r], generators[r]) for r in part], share)
+            for start in range(0, len(rows), BATCH_TEXTS):
+                part = rows[start : start + BATCH_TEXTS]
+                self._change_rows(
+                    results, part, [(*encoded[r], generators[r]) for r in part], share
+                )
         return results
 
-    def _encoded(self, text: str) -> tuple[list[int], list[tuple[int, int, int]]]:
+    def _encode(self, text: str) -> tuple[list[int], list[tuple[int, int, int]]]:
         """Token numbers, and for each token made of the text: its place, start and end there."""
         limit = min(self.tokenizer.model_max_length, self.model.config.max_position_embeddings)
         found = self.tokenizer(
@@ -76,12 +84,14 @@ class MaskedModel:
         spans = [(b - len(text[a:b].lstrip()), b) for a, b in found["offset_mapping"]]
         return found["input_ids"], [(i, a, b) for i, (a, b) in enumerate(spans) if b > a]
 
-    def _change(self, results: list[str], part: list[int], rows: list[Any], share: float) -> None:
+    def _change_rows(
+        self, results: list[str], part: list[int], rows: list[Any], share: float
+    ) -> None:
         chosen = []
         for ids, spans, rng in rows:
-            which, masked, mistaken = corrupted(len(spans), share, rng)
+            which, masked, mistaken = draw_token_corruption(len(spans), share, rng)
             places = [spans[i] for i in which]
-            strangers = rng.choice(np.flatnonzero(self.ordinary), size=len(places))
+            strangers = rng.choice(np.flatnonzero(self.allowed_tokens), size=len(places))
             chosen.append((places, [ids[place] for place, _, _ in places]))
             for (place, _, _), hidden, wrong, stranger in zip(
                 places, masked, mistaken, strangers, strict=True
@@ -90,8 +100,8 @@ class MaskedModel:
                 ids[place] = int(stranger) if wrong else ids[place]
         logits = self._logits([ids for ids, _, _ in rows])
         for row, (places, old), (_, _, rng), scores in zip(part, chosen, rows, logits, strict=True):
-            new = [self._drawn(scores[place], rng.random()) for place, _, _ in places]
-            results[row] = self._spliced(results[row], places, old, new)
+            new = [self._sample_token(scores[place], rng.random()) for place, _, _ in places]
+            results[row] = self._splice(results[row], places, old, new)
 
     def _logits(self, rows: list[list[int]]) -> Floats:
         import torch
@@ -103,12 +113,12 @@ class MaskedModel:
         logits: Floats = self.model(input_ids=padded, attention_mask=mask).logits.double().numpy()
         return logits
 
-    def _drawn(self, scores: Floats, uniform: float) -> int:
-        scores = np.where(self.ordinary, scores[: len(self.ordinary)], -np.inf)
+    def _sample_token(self, scores: Floats, uniform: float) -> int:
+        scores = np.where(self.allowed_tokens, scores[: len(self.allowed_tokens)], -np.inf)
         sums = np.cumsum(np.exp(scores - scores.max()))
         return int(np.searchsorted(sums, uniform * sums[-1], side="right"))
 
-    def _spliced(
+    def _splice(
         self,
         text: str,
         places: Sequence[tuple[int, int, int]],
@@ -117,34 +127,36 @@ class MaskedModel:
     ) -> str:
         """The text with other tokens at some spans; from the right, so that the spans stay true."""
         for (_, start, end), was, token in reversed(list(zip(places, old, new, strict=True))):
-            word, starts = self._written(token)
-            blank = " " if starts and not self._written(was)[1] and start else ""
+            word, starts = self._decode_token(token)
+            blank = " " if starts and not self._decode_token(was)[1] and start else ""
             text = text[:start] + blank + word + text[end:]
         return text
 
-    def _written(self, number: int) -> tuple[str, bool]:
+    def _decode_token(self, number: int) -> tuple[str, bool]:
         """A token as it is written, and whether a word starts with it."""
         token = self.tokenizer.convert_ids_to_tokens(int(number))
         if token.startswith("##"):
             return token[2:], False
         written = self.tokenizer.convert_tokens_to_string([token]).strip()
-        return written, token.startswith(_STARTS) or not self.marks_starts
+        return written, token.startswith(_WORD_START_MARKS) or not self.marks_word_starts
 
 
 @lru_cache(maxsize=2)
-def _opened(folder: Path) -> MaskedModel:
-    tokenizer, model = pretrained(folder, "AutoModelForMaskedLM", what="a masked language model")
+def _load_model(folder: Path) -> MaskedLanguageModel:
+    tokenizer, model = load_pretrained(
+        folder, "AutoModelForMaskedLM", purpose="a masked language model"
+    )
     if not tokenizer.is_fast or tokenizer.mask_token_id is None:
         raise InputError(
             f"The tokenizer in {str(folder)!r} has no mask or no tokenizer.json; a fast tokenizer "
             "with a mask was expected. Choose the folder of a fill-mask model."
         )
-    marks_starts = any(token.startswith(_STARTS) for token in tokenizer.get_vocab())
-    ordinary = _ordinary(tokenizer, model.config.vocab_size)
-    return MaskedModel(tokenizer, model, ordinary, marks_starts)
+    marks_starts = any(token.startswith(_WORD_START_MARKS) for token in tokenizer.get_vocab())
+    ordinary = _find_allowed_tokens(tokenizer, model.config.vocab_size)
+    return MaskedLanguageModel(tokenizer, model, ordinary, marks_starts)
 
 
-def _ordinary(tokenizer: Any, size: int) -> Bools:
+def _find_allowed_tokens(tokenizer: Any, size: int) -> Bools:
     """Which tokens may be proposed: those that are written, not the special and unused ones."""
     ordinary = np.zeros(size, dtype=np.bool_)
     for token, number in tokenizer.get_vocab().items():

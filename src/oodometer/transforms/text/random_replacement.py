@@ -6,15 +6,15 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Inputs, Kind
+from oodometer.core.inputs import InputKind, Inputs
 from oodometer.core.protocols import Transform
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.transforms.text._word_splitting import (
     check_magnitude,
-    each_text,
+    draw_change_count,
+    iter_texts,
+    map_texts,
     split_words,
-    texts_of,
-    up_to,
 )
 
 
@@ -30,7 +30,7 @@ class RandomReplacement(Transform):
 
     name: ClassVar[str] = "random_replace"
     label: ClassVar[str] = "RandRep"
-    kinds: ClassVar[tuple[Kind, ...]] = ("text", "pairs")
+    kinds: ClassVar[tuple[InputKind, ...]] = ("text", "pairs")
     assumes: ClassVar[str] = "no single word decides the class"
 
     magnitude: float = 0.15
@@ -41,7 +41,7 @@ class RandomReplacement(Transform):
 
     def learn(self, inputs: Inputs) -> RandomReplacement:
         """The same, knowing the words of these inputs."""
-        words = {word for text in texts_of(inputs) for word in split_words(text)[1::2]}
+        words = {word for text in iter_texts(inputs) for word in split_words(text)[1::2]}
         if not words:
             raise InputError(
                 "The inputs have no words to replace others by; at least one was expected. "
@@ -49,11 +49,11 @@ class RandomReplacement(Transform):
             )
         return replace(self, vocabulary=tuple(sorted(words)))
 
-    def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
+    def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
         """Every text with some words replaced."""
-        return each_text(self._changed, inputs, draws, magnitude=self.magnitude)
+        return map_texts(self._transform_texts, inputs, draws, magnitude=self.magnitude)
 
-    def _changed(self, texts: list[str], draws: Draws) -> list[str]:
+    def _transform_texts(self, texts: list[str], draws: RowStreams) -> list[str]:
         if self.vocabulary is None:
             raise InputError(
                 "random_replace has no vocabulary; it must learn one before it is applied. "
@@ -64,7 +64,7 @@ class RandomReplacement(Transform):
             pieces = split_words(text)
             n = len(pieces) // 2
             if n:
-                count = up_to(self.magnitude, n, rng.random())
+                count = draw_change_count(self.magnitude, n, rng.random())
                 places = (2 * rng.permutation(n)[:count] + 1).tolist()
                 new = rng.integers(len(self.vocabulary), size=count).tolist()
                 for place, word in zip(places, new, strict=True):

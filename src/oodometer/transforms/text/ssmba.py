@@ -12,17 +12,17 @@ from typing import ClassVar
 import numpy as np
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Inputs, Kind
+from oodometer.core.inputs import InputKind, Inputs
 from oodometer.core.protocols import Transform
-from oodometer.core.random_streams import Draws
+from oodometer.core.random_streams import RowStreams
 from oodometer.transforms.text._word_splitting import (
     check_magnitude,
-    each_text,
+    iter_texts,
+    map_texts,
     split_words,
-    texts_of,
 )
-from oodometer.transforms.text.masked_lm import MaskedModel, corrupted
-from oodometer.transforms.text.ngram_infill import GAP, CorpusFiller
+from oodometer.transforms.text.masked_lm import MaskedLanguageModel, draw_token_corruption
+from oodometer.transforms.text.ngram_infill import GAP_TOKEN, CorpusFiller
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class SSMBA(Transform):
 
     name: ClassVar[str] = "ssmba"
     label: ClassVar[str] = "SSMBA"
-    kinds: ClassVar[tuple[Kind, ...]] = ("text", "pairs")
+    kinds: ClassVar[tuple[InputKind, ...]] = ("text", "pairs")
     assumes: ClassVar[str] = "words that fit the same place keep the class"
 
     magnitude: float = 0.15
@@ -51,34 +51,36 @@ class SSMBA(Transform):
         """The same, knowing which words stand beside which in these inputs."""
         if self.model is not None:
             return self
-        return replace(self, filler=CorpusFiller.learned(texts_of(inputs)))
+        return replace(self, filler=CorpusFiller.from_texts(iter_texts(inputs)))
 
-    def apply(self, inputs: Inputs, draws: Draws) -> Inputs:
+    def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
         """Every text with some words drawn anew."""
-        return each_text(self._changed, inputs, draws, magnitude=self.magnitude)
+        return map_texts(self._transform_texts, inputs, draws, magnitude=self.magnitude)
 
-    def _changed(self, texts: list[str], draws: Draws) -> list[str]:
+    def _transform_texts(self, texts: list[str], draws: RowStreams) -> list[str]:
         if self.model is not None:
-            return MaskedModel.opened(self.model).changed(texts, draws, share=self.magnitude)
+            return MaskedLanguageModel.load(self.model).resample_tokens(
+                texts, draws, share=self.magnitude
+            )
         if self.filler is None:
             raise InputError(
                 "ssmba knows no words to fill in; it must learn them before it is applied. "
                 "Call learn(inputs) with unlabelled texts, or give SSMBA(model=folder)."
             )
         rows = zip(texts, draws.generators(), strict=True)
-        return [_refilled(text, self.filler, self.magnitude, rng) for text, rng in rows]
+        return [_refill(text, self.filler, self.magnitude, rng) for text, rng in rows]
 
 
-def _refilled(text: str, filler: CorpusFiller, share: float, rng: np.random.Generator) -> str:
+def _refill(text: str, filler: CorpusFiller, share: float, rng: np.random.Generator) -> str:
     pieces = split_words(text)
     if len(pieces) == 1:
         return text
-    chosen, masked, mistaken = corrupted(len(pieces) // 2, share, rng)
+    chosen, masked, mistaken = draw_token_corruption(len(pieces) // 2, share, rng)
     places = (2 * chosen + 1).tolist()
     strangers = rng.integers(len(filler.words), size=len(places)).tolist()
     for place, hidden, wrong, stranger in zip(places, masked, mistaken, strangers, strict=True):
         if hidden:
-            pieces[place] = GAP
+            pieces[place] = GAP_TOKEN
         elif wrong:
             pieces[place] = filler.words[stranger]
     filler.fill(pieces, places, rng.random((len(places), 2)).tolist())

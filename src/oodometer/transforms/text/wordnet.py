@@ -15,29 +15,29 @@ from pathlib import Path
 
 from oodometer.core.errors import InputError
 
-Pages = bytes | mmap.mmap
+FileBytes = bytes | mmap.mmap
 
-_PARTS = ("noun", "verb", "adj", "adv")
-_NAMES = tuple(f"{file}.{part}" for part in _PARTS for file in ("index", "data"))
+_PARTS_OF_SPEECH = ("noun", "verb", "adj", "adv")
+_FILE_NAMES = tuple(f"{file}.{part}" for part in _PARTS_OF_SPEECH for file in ("index", "data"))
 # What an English ending may stand for. The shortest stem is of three letters.
 _ENDINGS = (("ies", "y"), ("ied", "y"), ("es", ""), ("s", ""), ("ed", ""), ("ed", "e"),
             ("ing", ""), ("ing", "e"))  # fmt: skip
-_STEM = 3
+_MIN_STEM_LETTERS = 3
 
 
-def find_wordnet(given: Path | None = None) -> Path | None:
+def find_wordnet(folder: Path | None = None) -> Path | None:
     """The folder (or zip) of the WordNet files: the one given, or the first of the usual places."""
-    if given is None:
-        return next((place for place in _usual_places() if _is_complete(place)), None)
-    if not _is_complete(Path(given)):
+    if folder is None:
+        return next((place for place in _default_locations() if _is_complete(place)), None)
+    if not _is_complete(Path(folder)):
         raise InputError(
-            f"There is no WordNet in {str(given)!r}: a folder (or zip) with index.noun, data.noun "
+            f"There is no WordNet in {str(folder)!r}: a folder (or zip) with index.noun, data.noun "
             "and the like was expected. Install the package wordnet-base, or leave the setting out."
         )
-    return Path(given)
+    return Path(folder)
 
 
-def _usual_places() -> Iterator[Path]:
+def _default_locations() -> Iterator[Path]:
     yield Path("/usr/share/wordnet")
     named = [Path(root) for root in os.environ.get("NLTK_DATA", "").split(os.pathsep) if root]
     usual = [Path("~").expanduser() / "nltk_data"]
@@ -49,27 +49,31 @@ def _usual_places() -> Iterator[Path]:
 
 def _is_complete(place: Path) -> bool:
     if place.is_dir():
-        return all((place / name).is_file() for name in _NAMES)
-    return place.is_file() and zipfile.is_zipfile(place) and len(_members(place)) == len(_NAMES)
+        return all((place / name).is_file() for name in _FILE_NAMES)
+    return (
+        place.is_file()
+        and zipfile.is_zipfile(place)
+        and len(_archive_members(place)) == len(_FILE_NAMES)
+    )
 
 
-def _members(place: Path) -> Mapping[str, str]:
+def _archive_members(place: Path) -> Mapping[str, str]:
     """The wanted files of a zip, by name alone."""
     with zipfile.ZipFile(place) as archive:
         inside = {name.rsplit("/", 1)[-1]: name for name in archive.namelist()}
-    return {name: inside[name] for name in _NAMES if name in inside}
+    return {name: inside[name] for name in _FILE_NAMES if name in inside}
 
 
 @lru_cache(maxsize=4)
-def _files(place: Path) -> Mapping[str, Pages]:
+def _open_files(place: Path) -> Mapping[str, FileBytes]:
     if place.is_dir():
-        return {name: _mapped(place / name) for name in _NAMES}
-    members = _members(place)
+        return {name: _memory_map(place / name) for name in _FILE_NAMES}
+    members = _archive_members(place)
     with zipfile.ZipFile(place) as archive:
         return {name: archive.read(member) for name, member in members.items()}
 
 
-def _mapped(path: Path) -> Pages:
+def _memory_map(path: Path) -> FileBytes:
     if path.stat().st_size == 0:  # an empty file can't be mapped
         return b""
     with path.open("rb") as file:
@@ -77,14 +81,14 @@ def _mapped(path: Path) -> Pages:
 
 
 @lru_cache(maxsize=1 << 17)
-def synonyms(place: Path, word: str) -> tuple[str, ...]:
+def synonyms(location: Path, word: str) -> tuple[str, ...]:
     """The other single words of all synsets of a word, or of its stem, in lower case, sorted.
 
     An ending (plural, -ed, -ing) is taken off where the word itself is unknown; the synonyms are
     given as they are, without it.
     """
     for stem in _stems(word.lower()):
-        found = {other.lower() for other in _synset_words(place, stem)}
+        found = {other.lower() for other in _synset_words(location, stem)}
         if found:
             return tuple(sorted(found - {word.lower(), stem}))
     return ()
@@ -98,50 +102,50 @@ def _stems(word: str) -> Iterator[str]:
     """
     yield word
     for ending, start in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) + len(start) >= _STEM:
+        if word.endswith(ending) and len(word) - len(ending) + len(start) >= _MIN_STEM_LETTERS:
             yield word[: len(word) - len(ending)] + start
 
 
 def _synset_words(place: Path, lemma: str) -> Iterator[str]:
-    files = _files(place)
+    files = _open_files(place)
     key = lemma.encode("utf-8", "replace")
-    for part in _PARTS:
-        line = _line_of(files[f"index.{part}"], key)
+    for part in _PARTS_OF_SPEECH:
+        line = _find_line(files[f"index.{part}"], key)
         if line is not None:
             data = files[f"data.{part}"]
-            for offset in _offsets(line):
-                yield from _words(data[offset : data.find(b"\n", offset)])
+            for offset in _synset_offsets(line):
+                yield from _single_words(data[offset : data.find(b"\n", offset)])
 
 
-def _line_of(pages: Pages, key: bytes) -> bytes | None:
+def _find_line(content: FileBytes, key: bytes) -> bytes | None:
     """The line of a sorted file that starts with the key and a blank."""
     wanted = key + b" "
-    low, high = 0, len(pages)
+    low, high = 0, len(content)
     while low < high:
-        start = pages.rfind(b"\n", low, (low + high) // 2) + 1 or low
-        end = pages.find(b"\n", start, high)
+        start = content.rfind(b"\n", low, (low + high) // 2) + 1 or low
+        end = content.find(b"\n", start, high)
         end = high if end < 0 else end
-        line = pages[start:end]
+        line = content[start:end]
         if line.startswith(wanted):
             return line
         low, high = (end + 1, high) if line < wanted else (low, start)
     return None
 
 
-def _offsets(line: bytes) -> list[int]:
+def _synset_offsets(line: bytes) -> list[int]:
     """Where the synsets of an index line are: its last numbers, as many as the third field says.
 
-    >>> _offsets(b"dog n 2 1 @ 2 1 02086723 10133978  ")
+    >>> _synset_offsets(b"dog n 2 1 @ 2 1 02086723 10133978  ")
     [2086723, 10133978]
     """
     fields = line.split()
     return [int(field) for field in fields[len(fields) - int(fields[2]) :]]
 
 
-def _words(line: bytes) -> list[str]:
+def _single_words(line: bytes) -> list[str]:
     """The single words of a data line; adjectives may have a mark of their place, such as (p).
 
-    >>> _words(b"00001740 00 a 03 able 0 up_to 0 fit(p) 0 000 | having means")
+    >>> _single_words(b"00001740 00 a 03 able 0 up_to 0 fit(p) 0 000 | having means")
     ['able', 'fit']
     """
     fields = line.split(b" ", 4)

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from oodometer.core.errors import InputError
-from oodometer.studies.training.architectures.base import Shape
+from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.architectures.dg_cnn import DGCNN
 
-DIGITS = Shape("images", classes=10, size=(2, 28, 28))
+DIGITS = InputShape("images", classes=10, size=(2, 28, 28))
 
 
 def test_its_layers_are_those_of_the_paper() -> None:

@@ -14,11 +14,11 @@ import transformers
 
 from oodometer.core.errors import InputError
 from oodometer.core.softmax_kernels import Array
-from oodometer.models.introspection.network import LAST
+from oodometer.models.introspection.network import LAST_LINEAR_INPUT
 from oodometer.models.torch import TorchModel
-from oodometer.studies.training.architectures import head_parameters, named
-from oodometer.studies.training.architectures.base import Shape
-from oodometer.studies.training.architectures.hf_encoder import Encoder
+from oodometer.studies.training.architectures import get, head_parameters
+from oodometer.studies.training.architectures.base import InputShape
+from oodometer.studies.training.architectures.hf_encoder import HuggingFaceEncoder
 from oodometer.testing import check_model, toy_inputs
 from tests.support import encoder_folders
 
@@ -27,8 +27,8 @@ PAIRS = list(zip(TEXTS, reversed(TEXTS), strict=True))
 LENGTH = 20
 
 
-def shape(kind: Any = "text", *, length: int = LENGTH) -> Shape:
-    return Shape(kind, classes=3, size=(length,), vocabulary=len(encoder_folders.MARKS))
+def shape(kind: Any = "text", *, length: int = LENGTH) -> InputShape:
+    return InputShape(kind, classes=3, size=(length,), vocabulary=len(encoder_folders.MARKS))
 
 
 @pytest.fixture(scope="module")
@@ -55,21 +55,21 @@ def literal(folder: Path, module: Any, rows: list[Any], pooling: str) -> Array:
 def test_it_is_the_folders_encoder_and_a_linear_layer(
     folder: Path, pooling: Any, kind: Any, rows: list[Any]
 ) -> None:
-    encoder = Encoder(str(folder), pooling=pooling, length=LENGTH)
+    encoder = HuggingFaceEncoder(str(folder), pooling=pooling, length=LENGTH)
     tokens, module = encoder.tokens(rows), encoder.build(shape(kind)).eval()
     numbers = tokens.encode(rows)
     wanted = literal(folder, module, rows, pooling)
-    for given in (numbers, tokens.trimmed(numbers)):
+    for given in (numbers, tokens.trim_padding(numbers)):
         found = module(torch.from_numpy(given)).detach().numpy()
         assert np.allclose(found, wanted, atol=1e-4)
     assert len({tuple(row) for row in wanted.round(3)}) == len(TEXTS)
 
 
 def test_it_keeps_the_rules_of_models(folder: Path) -> None:
-    encoder = Encoder(str(folder), length=LENGTH)
+    encoder = HuggingFaceEncoder(str(folder), length=LENGTH)
     model = TorchModel(encoder.build(shape()), prepare=encoder.tokens([]).encode)
     check_model(model, TEXTS)
-    said, features = model.opened().look(TEXTS, LAST)
+    said, features = model.network().forward_with_features(TEXTS, LAST_LINEAR_INPUT)
     head = model.module.head
     logits = features @ head.weight.detach().numpy().T + head.bias.detach().numpy()
     assert features.shape == (len(TEXTS), 16)
@@ -77,7 +77,7 @@ def test_it_keeps_the_rules_of_models(folder: Path) -> None:
 
 
 def test_the_head_alone_can_learn(folder: Path) -> None:
-    module = named("encoder", {"folder": str(folder)}).build(shape())
+    module = get("encoder", {"folder": str(folder)}).build(shape())
     assert module.training
     assert head_parameters(module) == {"head.weight", "head.bias"}
     module(torch.full((2, LENGTH), 7)).sum().backward()
@@ -88,7 +88,7 @@ def test_the_seed_settles_the_head_and_the_folder_the_body(folder: Path) -> None
     built = []
     for seed in (0, 0, 1):
         torch.manual_seed(seed)
-        built.append(Encoder(str(folder)).build(shape()))
+        built.append(HuggingFaceEncoder(str(folder)).build(shape()))
     weights = [module.head.weight for module in built]
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
@@ -100,7 +100,7 @@ def test_the_seed_settles_the_head_and_the_folder_the_body(folder: Path) -> None
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
 @pytest.mark.parametrize("make", [encoder_folders.bert_folder, encoder_folders.distilbert_folder])
 def test_dropout_is_set_in_all_of_it(tmp_path: Path, make: Any, dropout: float) -> None:
-    module = Encoder(str(make(tmp_path)), dropout=dropout).build(shape())
+    module = HuggingFaceEncoder(str(make(tmp_path)), dropout=dropout).build(shape())
     drops = [part.p for part in module.modules() if isinstance(part, torch.nn.Dropout)]
     assert len(drops) > 2
     assert {*drops} == {dropout}
@@ -109,12 +109,12 @@ def test_dropout_is_set_in_all_of_it(tmp_path: Path, make: Any, dropout: float) 
 
 
 def test_an_encoder_that_counts_places_from_its_padding_on(tmp_path: Path) -> None:
-    encoder = Encoder(str(encoder_folders.roberta_folder(tmp_path)), length=22)
+    encoder = HuggingFaceEncoder(str(encoder_folders.roberta_folder(tmp_path)), length=22)
     rows = [("ab c", "d"), ("a", "the end of it"), ("", "")]
     tokens = encoder.tokens(rows)
-    built = Shape("pairs", classes=2, size=(22,), vocabulary=tokens.size)
+    built = InputShape("pairs", classes=2, size=(22,), vocabulary=tokens.size)
     module, numbers = encoder.build(built).eval(), tokens.encode(rows)
-    found = [module(torch.from_numpy(tokens.trimmed(numbers[[row]])))[0] for row in range(3)]
+    found = [module(torch.from_numpy(tokens.trim_padding(numbers[[row]])))[0] for row in range(3)]
     assert torch.allclose(module(torch.from_numpy(numbers)), torch.stack(found), atol=1e-5)
     with pytest.raises(InputError, match="can't read 23 tokens"):
         encoder.build(replace(built, size=(23,)))
@@ -122,22 +122,24 @@ def test_an_encoder_that_counts_places_from_its_padding_on(tmp_path: Path) -> No
 
 def test_the_encoder_of_a_masked_language_model_is_taken(tmp_path: Path) -> None:
     made = encoder_folders.bert_folder(tmp_path, door="BertForMaskedLM")
-    assert Encoder(str(made)).build(shape()).body.pooler is None
+    assert HuggingFaceEncoder(str(made)).build(shape()).body.pooler is None
 
 
 def test_a_text_that_is_too_long_for_it_is_refused(folder: Path) -> None:
     with pytest.raises(InputError, match=r"can't read 25 tokens.*Lower the setting length"):
-        Encoder(str(folder), length=25).build(shape(length=25))
+        HuggingFaceEncoder(str(folder), length=25).build(shape(length=25))
 
 
 def test_tokens_that_it_has_not_are_refused(folder: Path) -> None:
     with pytest.raises(InputError, match=r"a vocabulary of 999.*folder's own tokens"):
-        Encoder(str(folder)).build(Shape("text", classes=2, size=(8,), vocabulary=999))
+        HuggingFaceEncoder(str(folder)).build(
+            InputShape("text", classes=2, size=(8,), vocabulary=999)
+        )
 
 
 def test_a_path_that_is_no_such_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"opened as an encoder: it has no config\.json"):
-        Encoder(str(tmp_path / "nowhere")).build(shape())
+        HuggingFaceEncoder(str(tmp_path / "nowhere")).build(shape())
 
 
 def test_weights_that_are_missing_or_broken_are_refused(folder: Path, tmp_path: Path) -> None:
@@ -145,11 +147,11 @@ def test_weights_that_are_missing_or_broken_are_refused(folder: Path, tmp_path: 
     shutil.copytree(folder, copied)
     (copied / "model.safetensors").write_bytes(b"no weights")
     with pytest.raises(InputError, match="can't be opened as an encoder") as caught:
-        Encoder(str(copied)).build(shape())
+        HuggingFaceEncoder(str(copied)).build(shape())
     assert "\n" not in str(caught.value)
     (copied / "model.safetensors").unlink()
     with pytest.raises(InputError, match="can't be opened as an encoder"):
-        Encoder(str(copied)).build(shape())
+        HuggingFaceEncoder(str(copied)).build(shape())
 
 
 def test_weights_of_another_network_are_refused(folder: Path, tmp_path: Path) -> None:
@@ -159,4 +161,4 @@ def test_weights_of_another_network_are_refused(folder: Path, tmp_path: Path) ->
     shutil.copytree(folder, copied)
     save_file({"other": torch.zeros(2)}, copied / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(InputError, match="it lacks the weights embeddings"):
-        Encoder(str(copied)).build(shape())
+        HuggingFaceEncoder(str(copied)).build(shape())

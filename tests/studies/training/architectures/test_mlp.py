@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from oodometer.studies.training.architectures.base import Shape
+from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.architectures.mlp import MLP
 from tests.support.tiny_architectures import IMAGES, VECTORS
 
@@ -28,5 +28,5 @@ def test_parameters_are_as_counted_by_hand() -> None:
 
 
 def test_vectors_of_any_shape_are_laid_flat() -> None:
-    module = MLP().build(Shape("vectors", classes=2, size=(2, 3)))
+    module = MLP().build(InputShape("vectors", classes=2, size=(2, 3)))
     assert module(torch.rand(4, 2, 3)).shape == (4, 2)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oodometer.core.softmax_kernels import Array, Ints
-from oodometer.studies.training.architectures.text_cnn import INPUT_DROPOUT, TextCNN, compared
+from oodometer.studies.training.architectures.text_cnn import INPUT_DROPOUT, TextCNN, pair_features
 from oodometer.testing import toy_inputs
 from tests.support.tiny_architectures import PAIRS, TEXT, WORDS
 
@@ -72,7 +72,7 @@ def test_pairs_as_a_loop_would() -> None:
 
 def test_sides_are_compared_by_difference_and_product() -> None:
     a, b = torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 5.0]])
-    assert compared(a, b).tolist() == [[1, 2, 3, 5, -2, -3, 3, 10]]
+    assert pair_features(a, b).tolist() == [[1, 2, 3, 5, -2, -3, 3, 10]]
 
 
 @pytest.mark.parametrize(("shape", "seen"), [(TEXT, 3 * 256), (PAIRS, 4 * 3 * 256)])

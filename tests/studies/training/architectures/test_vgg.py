@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from oodometer.studies.training.architectures.base import Shape
+from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.architectures.vgg import VGG
 from tests.support.tiny_architectures import IMAGES
 
@@ -27,5 +27,5 @@ def test_channels_double_and_sides_halve_from_stage_to_stage() -> None:
 
 
 def test_sides_need_not_be_alike_nor_even() -> None:
-    module = VGG(4, depth=2).build(Shape("images", classes=3, size=(1, 21, 13)))
+    module = VGG(4, depth=2).build(InputShape("images", classes=3, size=(1, 21, 13)))
     assert module(torch.rand(2, 1, 21, 13)).shape == (2, 3)

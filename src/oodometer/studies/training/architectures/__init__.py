@@ -10,11 +10,11 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from oodometer.core.errors import InputError, UnknownName
-from oodometer.core.registry import added
+from oodometer.core.registry import load_entry_points
 from oodometer.studies.training.architectures._layers import torch_package
 from oodometer.studies.training.architectures.base import Architecture
 from oodometer.studies.training.architectures.dg_cnn import DGCNN
-from oodometer.studies.training.architectures.hf_encoder import Encoder
+from oodometer.studies.training.architectures.hf_encoder import HuggingFaceEncoder
 from oodometer.studies.training.architectures.mlp import MLP
 from oodometer.studies.training.architectures.nin import NiN
 from oodometer.studies.training.architectures.resnet import ResNet
@@ -23,25 +23,25 @@ from oodometer.studies.training.architectures.text_cnn import TextCNN
 from oodometer.studies.training.architectures.vgg import VGG
 
 MEMBERS: dict[str, type[Architecture]] = {
-    one.name: one for one in (MLP, TextCNN, NiN, VGG, ResNet, SmallCNN, DGCNN, Encoder)
+    one.name: one for one in (MLP, TextCNN, NiN, VGG, ResNet, SmallCNN, DGCNN, HuggingFaceEncoder)
 }
 
 
-def every() -> dict[str, type[Architecture]]:
+def available() -> dict[str, type[Architecture]]:
     """All architectures by name: ours, and those that installed packages add."""
     needs = "architecture: it must have name, kinds, label and build"
-    others = added("oodometer.architectures", Architecture, else_say=needs)  # type: ignore[type-abstract]
+    others = load_entry_points("oodometer.architectures", Architecture, requirements=needs)  # type: ignore[type-abstract]
     return {**MEMBERS, **{one.name: type(one) for one in others}}
 
 
-def named(name: str, settings: Mapping[str, Any]) -> Architecture:
+def get(name: str, settings: Mapping[str, Any]) -> Architecture:
     """The architecture of that name with these settings.
 
-    >>> named("mlp", {"width": 32})
+    >>> get("mlp", {"width": 32})
     MLP(width=32, depth=1, dropout=0.0)
     """
     # Only what is not ours is looked for elsewhere: that takes longer.
-    members = MEMBERS if name in MEMBERS else every()
+    members = MEMBERS if name in MEMBERS else available()
     if name not in members:
         raise UnknownName("architecture", name, members)
     known: Any = {one.name: one for one in fields(members[name])}  # type: ignore[arg-type]
@@ -60,8 +60,8 @@ def named(name: str, settings: Mapping[str, Any]) -> Architecture:
 def head_parameters(module: Any) -> set[str]:
     """The names of the parameters of the head: the last linear layer.
 
-    >>> from oodometer.studies.training.architectures.base import Shape
-    >>> module = named("mlp", {}).build(Shape("vectors", classes=2, size=(3,)))
+    >>> from oodometer.studies.training.architectures.base import InputShape
+    >>> module = get("mlp", {}).build(InputShape("vectors", classes=2, size=(3,)))
     >>> sorted(head_parameters(module))
     ['4.bias', '4.weight']
     """

@@ -18,13 +18,13 @@ def torch_package() -> Any:
     return require("torch", extra="torch", purpose="Building a network")
 
 
-def wired(parts: Mapping[str, Any], run: Callable[[Any, Any], Any]) -> Any:
+def make_module(parts: Mapping[str, Any], run: Callable[[Any, Any], Any]) -> Any:
     """A module of named parts; `run` takes the module and the inputs, and gives the outputs."""
-    return _wired_class()(parts, run)
+    return _module_class()(parts, run)
 
 
 @cache
-def _wired_class() -> Any:
+def _module_class() -> Any:
     # Made here, for torch is imported by those alone who build a network.
     module: Any = torch_package().nn.Module
 
@@ -41,16 +41,16 @@ def _wired_class() -> Any:
     return Wired
 
 
-def centred() -> Any:
+def centering_layer() -> Any:
     """A layer that brings images from 0…1 to −2…2: where there is no norm, it is learned faster."""
-    return wired({}, _centred)
+    return make_module({}, _center)
 
 
-def _centred(_: Any, images: Any) -> Any:
+def _center(_: Any, images: Any) -> Any:
     return (images - 0.5) / 0.25
 
 
-def convolved(
+def conv_layers(
     channels: int, width: int, *, kernel: int = 3, stride: int = 1, batch_norm: bool
 ) -> list[Any]:
     """A convolution that keeps the sides of images, or halves them at a stride of 2; a batch norm.
@@ -70,7 +70,7 @@ def convolved(
     return [layer]
 
 
-def averaged_head(width: int, classes: int, *, dropout: float) -> list[Any]:
+def pooled_head(width: int, classes: int, *, dropout: float) -> list[Any]:
     """The mean over all places, dropout, and a linear layer: its input are the features."""
     nn = torch_package().nn
     return [

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from oodometer.core.errors import InputError
-from oodometer.studies.training.architectures.base import Architecture, Shape
+from oodometer.studies.training.architectures.base import Architecture, InputShape
 
 POOLINGS = ("mean", "cls")
 
@@ -24,7 +24,7 @@ def check_settings(architecture: Any) -> None:
             )
 
 
-def check_shape(architecture: Architecture, shape: Shape) -> None:
+def check_shape(architecture: Architecture, shape: InputShape) -> None:
     """Refuse inputs of a kind that the architecture does not take, and fewer than two classes."""
     if shape.kind not in architecture.kinds:
         raise InputError(
@@ -38,7 +38,7 @@ def check_shape(architecture: Architecture, shape: Shape) -> None:
         )
 
 
-def check_sides(architecture: Architecture, shape: Shape, halvings: int) -> None:
+def check_sides(architecture: Architecture, shape: InputShape, halvings: int) -> None:
     """Refuse images of which nothing is left when their sides are halved so many times."""
     _, height, width = shape.size
     if min(height, width) < 2**halvings:
@@ -49,23 +49,23 @@ def check_sides(architecture: Architecture, shape: Shape, halvings: int) -> None
         )
 
 
-def _count(value: Any) -> bool:
+def _is_positive_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
-def _share(value: Any) -> bool:
+def _is_fraction(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1
 
 
-_COUNT = (_count, "a whole number, 1 or more")
+_POSITIVE_INT_RULE = (_is_positive_int, "a whole number, 1 or more")
 _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "width": _COUNT,
-    "depth": _COUNT,
-    "embedding": _COUNT,
-    "hidden": _COUNT,
-    "vocabulary": _COUNT,
-    "length": _COUNT,
-    "dropout": (_share, "a number from 0 to below 1"),
+    "width": _POSITIVE_INT_RULE,
+    "depth": _POSITIVE_INT_RULE,
+    "embedding": _POSITIVE_INT_RULE,
+    "hidden": _POSITIVE_INT_RULE,
+    "vocabulary": _POSITIVE_INT_RULE,
+    "length": _POSITIVE_INT_RULE,
+    "dropout": (_is_fraction, "a number from 0 to below 1"),
     "batch_norm": (lambda value: isinstance(value, bool), "true or false"),
     "folder": (lambda value: isinstance(value, str) and bool(value), "the path of a folder"),
     "pooling": (lambda value: value in POOLINGS, " or ".join(map(repr, POOLINGS))),

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from oodometer.core.inputs import Kind
+from oodometer.core.inputs import InputKind
 
 
 @dataclass(frozen=True)
-class Shape:
+class InputShape:
     """The kind of the inputs, how many classes there are, and how large an input is.
 
     `size` is (channels, height, width) of images, (d,) of vectors, and of texts and pairs the
     number of tokens that a text is cut or padded to; `vocabulary` is how many tokens there are.
     """
 
-    kind: Kind
+    kind: InputKind
     classes: int
     size: tuple[int, ...]
     vocabulary: int = 0
@@ -32,14 +32,14 @@ class Architecture(Protocol):
         """How recipes call it."""
 
     @property
-    def kinds(self) -> tuple[Kind, ...]:
+    def kinds(self) -> tuple[InputKind, ...]:
         """The kinds of inputs that it takes."""
 
     @property
     def label(self) -> str:
         """How it is called in a table."""
 
-    def build(self, shape: Shape) -> Any:
+    def build(self, shape: InputShape) -> Any:
         """A fresh torch module, drawn from torch's random state, that gives logits (n, classes).
 
         Images come as floats (n, channels, height, width) from 0 to 1; texts as token numbers
@@ -47,4 +47,4 @@ class Architecture(Protocol):
         """
 
 
-Settings = Mapping[str, Any]
+ArchitectureSettings = Mapping[str, Any]

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Kind
-from oodometer.studies.training.architectures._layers import averaged_head, torch_package
+from oodometer.core.inputs import InputKind
+from oodometer.studies.training.architectures._layers import pooled_head, torch_package
 from oodometer.studies.training.architectures._settings import (
     check_settings,
     check_shape,
     check_sides,
 )
-from oodometer.studies.training.architectures.base import Shape
+from oodometer.studies.training.architectures.base import InputShape
 
-GROUPS = 8
+NORM_GROUPS = 8
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class DGCNN:
     Each is followed by ReLU and a norm of 8 groups. `width` is that of the first; the others have
     twice as many channels. The paper has no dropout.
 
-    >>> shape = Shape("images", classes=10, size=(1, 28, 28))
+    >>> shape = InputShape("images", classes=10, size=(1, 28, 28))
     >>> sum(part.numel() for part in DGCNN().build(shape).parameters())
     371850
     """
@@ -35,17 +35,17 @@ class DGCNN:
 
     name: ClassVar[str] = "dg-cnn"
     label: ClassVar[str] = "DG CNN"
-    kinds: ClassVar[tuple[Kind, ...]] = ("images",)
+    kinds: ClassVar[tuple[InputKind, ...]] = ("images",)
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if self.width % GROUPS:
+        if self.width % NORM_GROUPS:
             raise InputError(
-                f"width of the architecture 'dg-cnn' must be a multiple of {GROUPS}, for its norm "
-                f"has {GROUPS} groups; got {self.width}. The paper has 64."
+                f"width of the architecture 'dg-cnn' must be a multiple of {NORM_GROUPS}, for its norm "
+                f"has {NORM_GROUPS} groups; got {self.width}. The paper has 64."
             )
 
-    def build(self, shape: Shape) -> Any:
+    def build(self, shape: InputShape) -> Any:
         """A fresh module, drawn from torch's random state."""
         check_shape(self, shape)
         check_sides(self, shape, 1)
@@ -60,6 +60,6 @@ class DGCNN:
             layers += [
                 nn.Conv2d(before, after, 3, stride=stride, padding=1),
                 nn.ReLU(),
-                nn.GroupNorm(GROUPS, after),
+                nn.GroupNorm(NORM_GROUPS, after),
             ]
-        return nn.Sequential(*layers, *averaged_head(wide, shape.classes, dropout=self.dropout))
+        return nn.Sequential(*layers, *pooled_head(wide, shape.classes, dropout=self.dropout))

@@ -15,19 +15,19 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from oodometer.core.errors import InputError
-from oodometer.core.inputs import Kind
+from oodometer.core.inputs import InputKind
 from oodometer.core.optional_imports import quiet_transformers, require
-from oodometer.models._huggingface_loading import unfit
-from oodometer.studies.training.architectures._layers import torch_package, wired
+from oodometer.models._huggingface_loading import invalid_folder_error
+from oodometer.studies.training.architectures._layers import make_module, torch_package
 from oodometer.studies.training.architectures._settings import check_settings, check_shape
-from oodometer.studies.training.architectures.base import Shape
-from oodometer.studies.training.tokenizer import FolderTokens, Row
+from oodometer.studies.training.architectures.base import InputShape
+from oodometer.studies.training.tokenizer import HuggingFaceTokenizer, TextRow
 
-WHAT = "an encoder"
+MODEL_DESCRIPTION = "an encoder"
 # Of a body that many heads share, the outputs of so many batches are remembered.
-REMEMBERED = 4
+MAX_CACHED_BATCHES = 4
 # What the settings of transformers call the share that is dropped.
-DROPOUTS = (
+DROPOUT_KEYS = (
     "hidden_dropout_prob",
     "attention_probs_dropout_prob",
     "dropout",
@@ -36,7 +36,7 @@ DROPOUTS = (
 
 
 @dataclass(frozen=True)
-class Encoder:
+class HuggingFaceEncoder:
     """The pooled output of the encoder in `folder`, and a linear layer.
 
     `pooling` is the mean over all tokens that don't pad, or the first token's output (`cls`).
@@ -51,25 +51,25 @@ class Encoder:
 
     name: ClassVar[str] = "encoder"
     label: ClassVar[str] = "Encoder"
-    kinds: ClassVar[tuple[Kind, ...]] = ("text", "pairs")
+    kinds: ClassVar[tuple[InputKind, ...]] = ("text", "pairs")
 
     def __post_init__(self) -> None:
         check_settings(self)
 
-    def tokens(self, texts: Iterable[Row]) -> FolderTokens:
+    def tokens(self, texts: Iterable[TextRow]) -> HuggingFaceTokenizer:
         """The folder's own tokens, whatever the texts."""
-        return FolderTokens(self.folder, self.length)
+        return HuggingFaceTokenizer(self.folder, self.length)
 
-    def build(self, shape: Shape) -> Any:
+    def build(self, shape: InputShape) -> Any:
         """The encoder as it lies in the folder, and a linear layer from torch's random state."""
         check_shape(self, shape)
         nn = torch_package().nn
-        body = deepcopy(_body(self.folder, self.dropout, self.fingerprint()))
+        body = deepcopy(_load_body(self.folder, self.dropout, self.fingerprint()))
         head = nn.Linear(body.config.hidden_size, shape.classes)
         parts = {"body": body, "dropout": nn.Dropout(self.dropout), "head": head}
-        pad = FolderTokens(self.folder, shape.size[0]).pad
-        pool = _mean if self.pooling == "mean" else _first
-        module = wired(parts, partial(_logits, pad=pad, pool=pool))
+        pad = HuggingFaceTokenizer(self.folder, shape.size[0]).pad
+        pool = _mean_pool if self.pooling == "mean" else _first_token
+        module = make_module(parts, partial(_logits, pad=pad, pool=pool))
         _check_length(module, shape, self.folder)
         return module
 
@@ -77,13 +77,13 @@ class Encoder:
         """A hash of the folder's weights and their form: what is fixed if the head alone learns."""
         folder = Path(self.folder)
         if not (folder / "config.json").is_file():
-            raise unfit(folder, WHAT, "it has no config.json")
+            raise invalid_folder_error(folder, MODEL_DESCRIPTION, "it has no config.json")
         files = [folder / "config.json", *sorted(folder.glob("*.safetensors"))]
-        return _hashed(tuple((str(file), file.stat().st_mtime_ns) for file in files))
+        return _hash_files(tuple((str(file), file.stat().st_mtime_ns) for file in files))
 
     def share_body(self, module: Any) -> None:
         """Give a module of ours the body that all such modules share, which they never change."""
-        module.body = _shared(self.folder, self.dropout, self.fingerprint())
+        module.body = _shared_body(self.folder, self.dropout, self.fingerprint())
 
 
 def _logits(module: Any, numbers: Any, *, pad: int, pool: Callable[[Any, Any], Any]) -> Any:
@@ -92,11 +92,11 @@ def _logits(module: Any, numbers: Any, *, pad: int, pool: Callable[[Any, Any], A
     given = {"input_ids": numbers, "attention_mask": mask}
     if sides is not None and getattr(module.body.config, "type_vocab_size", 0) > 1:
         given["token_type_ids"] = sides
-    hidden = _hidden(module.body, given)
+    hidden = _hidden_states(module.body, given)
     return module.head(module.dropout(pool(hidden, mask)))
 
 
-def _hidden(body: Any, given: dict[str, Any]) -> Any:
+def _hidden_states(body: Any, given: dict[str, Any]) -> Any:
     """The body's outputs; a shared one's are remembered, for other heads will ask for the same."""
     known: deque[Any] | None = getattr(body, "remembered", None)
     if known is None or torch_package().is_grad_enabled():
@@ -111,17 +111,17 @@ def _hidden(body: Any, given: dict[str, Any]) -> Any:
     return known[-1][1]
 
 
-def _mean(hidden: Any, mask: Any) -> Any:
+def _mean_pool(hidden: Any, mask: Any) -> Any:
     shares = mask / mask.sum(dim=1, keepdim=True).clamp(min=1)
     return (hidden * shares.unsqueeze(2)).sum(dim=1)
 
 
-def _first(hidden: Any, _: Any) -> Any:
+def _first_token(hidden: Any, _: Any) -> Any:
     return hidden[:, 0]
 
 
 @lru_cache(maxsize=8)
-def _hashed(files: tuple[tuple[str, int], ...]) -> str:
+def _hash_files(files: tuple[tuple[str, int], ...]) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for name, _ in files:
         digest.update(Path(name).read_bytes())
@@ -129,14 +129,14 @@ def _hashed(files: tuple[tuple[str, int], ...]) -> str:
 
 
 @lru_cache(maxsize=1)
-def _shared(place: str, dropout: float, fingerprint: str) -> Any:
-    body = deepcopy(_body(place, dropout, fingerprint)).eval().requires_grad_(False)
-    body.remembered = deque(maxlen=REMEMBERED)
+def _shared_body(place: str, dropout: float, fingerprint: str) -> Any:
+    body = deepcopy(_load_body(place, dropout, fingerprint)).eval().requires_grad_(False)
+    body.remembered = deque(maxlen=MAX_CACHED_BATCHES)
     return body
 
 
 @lru_cache(maxsize=1)
-def _body(place: str, dropout: float, fingerprint: str) -> Any:
+def _load_body(place: str, dropout: float, fingerprint: str) -> Any:
     """The encoder, without the layer that some have on their first token; it must not be changed."""
     folder = Path(place)
     transformers = require("transformers", extra="hf", purpose="Opening a Hugging Face folder")
@@ -144,7 +144,7 @@ def _body(place: str, dropout: float, fingerprint: str) -> Any:
     try:
         with quiet_transformers():
             config = transformers.AutoConfig.from_pretrained(str(folder), **local)
-            for name in DROPOUTS:
+            for name in DROPOUT_KEYS:
                 if hasattr(config, name):
                     setattr(config, name, dropout)
             body, told = transformers.AutoModel.from_pretrained(
@@ -153,16 +153,16 @@ def _body(place: str, dropout: float, fingerprint: str) -> Any:
             )  # fmt: skip
     except Exception as error:  # broken files raise whatever their reader does
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise unfit(folder, WHAT, first.rstrip(".")) from error
+        raise invalid_folder_error(folder, MODEL_DESCRIPTION, first.rstrip(".")) from error
     missing = sorted(str(key) for key in told["missing_keys"] if not key.startswith("pooler."))
     if missing:
-        raise unfit(folder, WHAT, f"it lacks the weights {missing[0]}")
+        raise invalid_folder_error(folder, MODEL_DESCRIPTION, f"it lacks the weights {missing[0]}")
     if hasattr(body, "pooler"):
         body.pooler = None
     return body
 
 
-def _check_length(module: Any, shape: Shape, folder: str) -> None:
+def _check_length(module: Any, shape: InputShape, folder: str) -> None:
     """Show it one row of that length; how many places there are, each encoder says elsewhere."""
     torch = torch_package()
     length = shape.size[0]

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from oodometer.core.inputs import Kind
+from oodometer.core.inputs import InputKind
 from oodometer.studies.training.architectures._layers import torch_package
 from oodometer.studies.training.architectures._settings import check_settings, check_shape
-from oodometer.studies.training.architectures.base import Shape
+from oodometer.studies.training.architectures.base import InputShape
 
 
 @dataclass(frozen=True)
 class MLP:
     """`depth` hidden layers of `width`, each followed by ReLU and dropout, and a linear layer.
 
-    >>> shape = Shape("vectors", classes=2, size=(3,))
+    >>> shape = InputShape("vectors", classes=2, size=(3,))
     >>> sum(part.numel() for part in MLP(width=4).build(shape).parameters())  # 4·(3+1) + 2·(4+1)
     26
     """
@@ -28,12 +28,12 @@ class MLP:
 
     name: ClassVar[str] = "mlp"
     label: ClassVar[str] = "MLP"
-    kinds: ClassVar[tuple[Kind, ...]] = ("vectors", "images")
+    kinds: ClassVar[tuple[InputKind, ...]] = ("vectors", "images")
 
     def __post_init__(self) -> None:
         check_settings(self)
 
-    def build(self, shape: Shape) -> Any:
+    def build(self, shape: InputShape) -> Any:
         """A fresh module, drawn from torch's random state; images are laid flat."""
         check_shape(self, shape)
         nn = torch_package().nn

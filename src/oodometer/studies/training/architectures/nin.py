@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from oodometer.core.inputs import Kind
+from oodometer.core.inputs import InputKind
 from oodometer.studies.training.architectures._layers import (
-    averaged_head,
-    centred,
-    convolved,
+    centering_layer,
+    conv_layers,
+    pooled_head,
     torch_package,
 )
 from oodometer.studies.training.architectures._settings import (
@@ -17,7 +17,7 @@ from oodometer.studies.training.architectures._settings import (
     check_shape,
     check_sides,
 )
-from oodometer.studies.training.architectures.base import Shape
+from oodometer.studies.training.architectures.base import InputShape
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class NiN:
     All blocks but the first begin at a stride of 2; dropout follows every block. The paper ends in
     a 1×1 convolution and then the mean, which is the same as the mean and then a linear layer.
 
-    >>> shape = Shape("images", classes=2, size=(3, 8, 8))
+    >>> shape = InputShape("images", classes=2, size=(3, 8, 8))
     >>> sum(part.numel() for part in NiN(4, depth=1).build(shape).parameters())  # 112 + 2·20 + 10
     162
     """
@@ -39,26 +39,26 @@ class NiN:
 
     name: ClassVar[str] = "nin"
     label: ClassVar[str] = "NiN"
-    kinds: ClassVar[tuple[Kind, ...]] = ("images",)
+    kinds: ClassVar[tuple[InputKind, ...]] = ("images",)
 
     def __post_init__(self) -> None:
         check_settings(self)
 
-    def build(self, shape: Shape) -> Any:
+    def build(self, shape: InputShape) -> Any:
         """A fresh module, drawn from torch's random state."""
         check_shape(self, shape)
         check_sides(self, shape, self.depth - 1)
         before = [shape.size[0], *[self.width] * (self.depth - 1)]
         blocks = [self._block(channels, 2 if step else 1) for step, channels in enumerate(before)]
         # The last block's dropout is the one before the linear layer.
-        head = averaged_head(self.width, shape.classes, dropout=0.0)
-        return torch_package().nn.Sequential(centred(), *blocks, *head)
+        head = pooled_head(self.width, shape.classes, dropout=0.0)
+        return torch_package().nn.Sequential(centering_layer(), *blocks, *head)
 
     def _block(self, channels: int, stride: int) -> Any:
         nn = torch_package().nn
         layers: list[Any] = []
         for before, kernel, step in ((channels, 3, stride), (self.width, 1, 1), (self.width, 1, 1)):
-            layers += convolved(
+            layers += conv_layers(
                 before, self.width, kernel=kernel, stride=step, batch_norm=self.batch_norm
             )
             layers.append(nn.ReLU())

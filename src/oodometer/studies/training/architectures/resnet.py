@@ -7,22 +7,22 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from oodometer.core.inputs import Kind
+from oodometer.core.inputs import InputKind
 from oodometer.studies.training.architectures._layers import (
-    averaged_head,
-    centred,
-    convolved,
+    centering_layer,
+    conv_layers,
+    make_module,
+    pooled_head,
     torch_package,
-    wired,
 )
 from oodometer.studies.training.architectures._settings import (
     check_settings,
     check_shape,
     check_sides,
 )
-from oodometer.studies.training.architectures.base import Shape
+from oodometer.studies.training.architectures.base import InputShape
 
-STAGES = 3
+N_STAGES = 3
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class ResNet:
     begin at a stride of 2, where x goes through a 1×1 convolution. A depth of n is the paper's
     network of 6n + 2 layers. Without batch norm it is a network without any norm.
 
-    >>> shape = Shape("images", classes=2, size=(3, 8, 8))
+    >>> shape = InputShape("images", classes=2, size=(3, 8, 8))
     >>> sum(part.numel() for part in ResNet(2, batch_norm=False).build(shape).parameters())
     1306
     """
@@ -45,42 +45,44 @@ class ResNet:
 
     name: ClassVar[str] = "resnet"
     label: ClassVar[str] = "ResNet"
-    kinds: ClassVar[tuple[Kind, ...]] = ("images",)
+    kinds: ClassVar[tuple[InputKind, ...]] = ("images",)
 
     def __post_init__(self) -> None:
         check_settings(self)
 
-    def build(self, shape: Shape) -> Any:
+    def build(self, shape: InputShape) -> Any:
         """A fresh module, drawn from torch's random state."""
         check_shape(self, shape)
-        check_sides(self, shape, STAGES - 1)
+        check_sides(self, shape, N_STAGES - 1)
         nn = torch_package().nn
-        widths = [self.width * 2**stage for stage in range(STAGES) for _ in range(self.depth)]
+        widths = [self.width * 2**stage for stage in range(N_STAGES) for _ in range(self.depth)]
         blocks = [self._block(*pair) for pair in pairwise([self.width, *widths])]
-        head = averaged_head(widths[-1], shape.classes, dropout=self.dropout)
-        first = self._convolved(shape.size[0], self.width)
-        return nn.Sequential(centred(), *first, nn.ReLU(), *blocks, *head)
+        head = pooled_head(widths[-1], shape.classes, dropout=self.dropout)
+        first = self._conv_layers(shape.size[0], self.width)
+        return nn.Sequential(centering_layer(), *first, nn.ReLU(), *blocks, *head)
 
     def _block(self, channels: int, width: int) -> Any:
         nn = torch_package().nn
         stride = 1 if channels == width else 2
         change = nn.Sequential(
-            *self._convolved(channels, width, stride=stride),
+            *self._conv_layers(channels, width, stride=stride),
             nn.ReLU(),
-            *self._convolved(width, width),
+            *self._conv_layers(width, width),
         )
         # Where nothing has to be changed, nothing is.
-        kept = self._convolved(channels, width, kernel=1) if stride > 1 else []
+        kept = self._conv_layers(channels, width, kernel=1) if stride > 1 else []
         parts = {"change": change, "kept": nn.Sequential(*kept)}
-        return wired(parts, partial(_added, stride=stride))
+        return make_module(parts, partial(_residual_forward, stride=stride))
 
-    def _convolved(
+    def _conv_layers(
         self, channels: int, width: int, *, kernel: int = 3, stride: int = 1
     ) -> list[Any]:
-        return convolved(channels, width, kernel=kernel, stride=stride, batch_norm=self.batch_norm)
+        return conv_layers(
+            channels, width, kernel=kernel, stride=stride, batch_norm=self.batch_norm
+        )
 
 
-def _added(block: Any, inputs: Any, *, stride: int) -> Any:
+def _residual_forward(block: Any, inputs: Any, *, stride: int) -> Any:
     # Every other place, and then a 1×1 convolution: the same as one at a stride of 2, of whose
     # gradient torch 2.13 writes beyond its memory where there are fewer than 8 channels.
     kept = block.kept(inputs[..., ::stride, ::stride])

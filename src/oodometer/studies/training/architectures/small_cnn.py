@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from oodometer.core.inputs import Kind
+from oodometer.core.inputs import InputKind
 from oodometer.studies.training.architectures._layers import (
-    averaged_head,
-    centred,
-    convolved,
+    centering_layer,
+    conv_layers,
+    pooled_head,
     torch_package,
 )
 from oodometer.studies.training.architectures._settings import (
@@ -17,14 +17,14 @@ from oodometer.studies.training.architectures._settings import (
     check_shape,
     check_sides,
 )
-from oodometer.studies.training.architectures.base import Shape
+from oodometer.studies.training.architectures.base import InputShape
 
 
 @dataclass(frozen=True)
 class SmallCNN:
     """`depth` 3×3 convolutions of `width`, all but the first at a stride of 2, ReLU; mean; linear.
 
-    >>> shape = Shape("images", classes=2, size=(3, 8, 8))
+    >>> shape = InputShape("images", classes=2, size=(3, 8, 8))
     >>> sum(part.numel() for part in SmallCNN(4, depth=1).build(shape).parameters())
     122
     """
@@ -36,12 +36,12 @@ class SmallCNN:
 
     name: ClassVar[str] = "small-cnn"
     label: ClassVar[str] = "CNN"
-    kinds: ClassVar[tuple[Kind, ...]] = ("images",)
+    kinds: ClassVar[tuple[InputKind, ...]] = ("images",)
 
     def __post_init__(self) -> None:
         check_settings(self)
 
-    def build(self, shape: Shape) -> Any:
+    def build(self, shape: InputShape) -> Any:
         """A fresh module, drawn from torch's random state."""
         check_shape(self, shape)
         check_sides(self, shape, self.depth - 1)
@@ -50,8 +50,8 @@ class SmallCNN:
         for step in range(self.depth):
             channels, stride = (self.width, 2) if step else (shape.size[0], 1)
             layers += [
-                *convolved(channels, self.width, stride=stride, batch_norm=self.batch_norm),
+                *conv_layers(channels, self.width, stride=stride, batch_norm=self.batch_norm),
                 nn.ReLU(),
             ]
-        head = averaged_head(self.width, shape.classes, dropout=self.dropout)
-        return nn.Sequential(centred(), *layers, *head)
+        head = pooled_head(self.width, shape.classes, dropout=self.dropout)
+        return nn.Sequential(centering_layer(), *layers, *head)

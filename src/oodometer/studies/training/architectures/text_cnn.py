@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from oodometer.core.inputs import Kind
-from oodometer.studies.training.architectures._layers import torch_package, wired
+from oodometer.core.inputs import InputKind
+from oodometer.studies.training.architectures._layers import make_module, torch_package
 from oodometer.studies.training.architectures._settings import check_settings, check_shape
-from oodometer.studies.training.architectures.base import Shape
-from oodometer.studies.training.tokenizer import PAD, Row, Tokens
+from oodometer.studies.training.architectures.base import InputShape
+from oodometer.studies.training.tokenizer import PAD, TextRow, Tokenizer
 
-KERNELS = (3, 4, 5)
+KERNEL_SIZES = (3, 4, 5)
 INPUT_DROPOUT = 0.2
 
 
@@ -38,20 +38,20 @@ class TextCNN:
 
     name: ClassVar[str] = "text-cnn"
     label: ClassVar[str] = "Text CNN"
-    kinds: ClassVar[tuple[Kind, ...]] = ("text", "pairs")
+    kinds: ClassVar[tuple[InputKind, ...]] = ("text", "pairs")
 
     def __post_init__(self) -> None:
         check_settings(self)
 
-    def tokens(self, texts: Iterable[Row]) -> Tokens:
+    def tokens(self, texts: Iterable[TextRow]) -> Tokenizer:
         """Tokens learned of training texts."""
-        return Tokens.learn(texts, self.vocabulary, self.length)
+        return Tokenizer.learn(texts, self.vocabulary, self.length)
 
-    def build(self, shape: Shape) -> Any:
+    def build(self, shape: InputShape) -> Any:
         """A fresh module, drawn from torch's random state."""
         check_shape(self, shape)
         nn = torch_package().nn
-        seen = len(KERNELS) * self.width * (4 if shape.kind == "pairs" else 1)
+        seen = len(KERNEL_SIZES) * self.width * (4 if shape.kind == "pairs" else 1)
         classifier = nn.Sequential(
             nn.Dropout(self.dropout),
             nn.Linear(seen, self.hidden),
@@ -62,10 +62,10 @@ class TextCNN:
         parts = {
             "embedding": nn.Embedding(shape.vocabulary, self.embedding, padding_idx=PAD),
             "dropout": nn.Dropout(INPUT_DROPOUT),
-            "columns": nn.ModuleList(self._column(kernel) for kernel in KERNELS),
+            "columns": nn.ModuleList(self._column(kernel) for kernel in KERNEL_SIZES),
             "classifier": classifier,
         }
-        return wired(parts, _of_pairs if shape.kind == "pairs" else _of_texts)
+        return make_module(parts, _classify_pairs if shape.kind == "pairs" else _classify_texts)
 
     def _column(self, kernel: int) -> Any:
         nn = torch_package().nn
@@ -73,29 +73,29 @@ class TextCNN:
         return nn.ModuleList(nn.Conv1d(channels, self.width, kernel) for channels in before)
 
 
-def _of_texts(module: Any, tokens: Any) -> Any:
-    return module.classifier(encoded(module, tokens))
+def _classify_texts(module: Any, tokens: Any) -> Any:
+    return module.classifier(encode_texts(module, tokens))
 
 
-def _of_pairs(module: Any, tokens: Any) -> Any:
-    sides = encoded(module, tokens.flatten(0, 1)).unflatten(0, (-1, 2))
-    return module.classifier(compared(sides[:, 0], sides[:, 1]))
+def _classify_pairs(module: Any, tokens: Any) -> Any:
+    sides = encode_texts(module, tokens.flatten(0, 1)).unflatten(0, (-1, 2))
+    return module.classifier(pair_features(sides[:, 0], sides[:, 1]))
 
 
-def compared(first: Any, second: Any) -> Any:
+def pair_features(first: Any, second: Any) -> Any:
     """[a, b, a − b, a·b]: (n, d) twice to (n, 4d)."""
     return torch_package().cat([first, second, first - second, first * second], dim=1)
 
 
-def encoded(module: Any, tokens: Any) -> Any:
+def encode_texts(module: Any, tokens: Any) -> Any:
     """Every text as the maxima over time of its columns: (n, length) to (n, 3 · width)."""
     mask = (tokens != PAD).unsqueeze(1)
     embedded = module.dropout(module.embedding(tokens)).transpose(1, 2)
-    columns = [_run(column, embedded, mask) for column in module.columns]
+    columns = [_run_convolutions(column, embedded, mask) for column in module.columns]
     return torch_package().cat([column.amax(dim=2) for column in columns], dim=1)
 
 
-def _run(column: Any, values: Any, mask: Any) -> Any:
+def _run_convolutions(column: Any, values: Any, mask: Any) -> Any:
     """Convolutions and ReLU; as nothing is below zero, a padded place never is the only maximum."""
     pad = torch_package().nn.functional.pad
     for layer in column:

@@ -6,14 +6,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from oodometer.core.inputs import Kind
-from oodometer.studies.training.architectures._layers import centred, convolved, torch_package
+from oodometer.core.inputs import InputKind
+from oodometer.studies.training.architectures._layers import (
+    centering_layer,
+    conv_layers,
+    torch_package,
+)
 from oodometer.studies.training.architectures._settings import (
     check_settings,
     check_shape,
     check_sides,
 )
-from oodometer.studies.training.architectures.base import Shape
+from oodometer.studies.training.architectures.base import InputShape
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,7 @@ class VGG:
     The first stage has `width` channels, every further one twice as many as the one before; the
     hidden layer is as wide as the last stage. Dropout comes before each of the last two layers.
 
-    >>> shape = Shape("images", classes=2, size=(3, 2, 2))
+    >>> shape = InputShape("images", classes=2, size=(3, 2, 2))
     >>> sum(part.numel() for part in VGG(4, depth=1).build(shape).parameters())
     290
     """
@@ -35,12 +39,12 @@ class VGG:
 
     name: ClassVar[str] = "vgg"
     label: ClassVar[str] = "VGG"
-    kinds: ClassVar[tuple[Kind, ...]] = ("images",)
+    kinds: ClassVar[tuple[InputKind, ...]] = ("images",)
 
     def __post_init__(self) -> None:
         check_settings(self)
 
-    def build(self, shape: Shape) -> Any:
+    def build(self, shape: InputShape) -> Any:
         """A fresh module, drawn from torch's random state."""
         check_shape(self, shape)
         check_sides(self, shape, self.depth)
@@ -50,7 +54,7 @@ class VGG:
         stages = [self._stage(*pair) for pair in pairwise(widths)]
         places = (height >> self.depth) * (width >> self.depth)
         return nn.Sequential(
-            centred(),
+            centering_layer(),
             *stages,
             nn.Flatten(),
             nn.Dropout(self.dropout),
@@ -65,7 +69,7 @@ class VGG:
         layers: list[Any] = []
         for before in (channels, width):
             layers += [
-                *convolved(before, width, batch_norm=self.batch_norm),
+                *conv_layers(before, width, batch_norm=self.batch_norm),
                 nn.ReLU(),
             ]
         return nn.Sequential(*layers, nn.MaxPool2d(2))
