@@ -90,7 +90,7 @@ def lite0() -> TorchModel:
     network = code.EfficientNet.from_name("efficientnet-lite0")
     network.load_state_dict(weights)
     return TorchModel(
-        Merged(network), name="lite0", classes=tuple(SHARED), mean=MEAN, std=STD, device="cpu"
+        Merged(network), name="lite0", class_names=tuple(SHARED), mean=MEAN, std=STD, device="cpu"
     )
 
 

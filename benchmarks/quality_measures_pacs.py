@@ -104,7 +104,7 @@ def distances(
     """Every distance from the source to every target, the mean over models; and their accuracy."""
     found: dict[str, dict[str, float]] = {}
     for name, target in targets.items():
-        each = [measure(list(DISTANCES), model, source, target) for model in models]
+        each = [measure(model, source, target, measures=list(DISTANCES)) for model in models]
         found[name] = {one: float(np.mean([m[one].value for m in each])) for one in DISTANCES}
         found[name]["accuracy"] = float(np.mean([accuracy(model, target) for model in models]))
     return found
@@ -122,7 +122,7 @@ def noises(
         )
         held_out = {name: one.held_out for name, one in sources.items()}
         measured = measure(
-            list(NOISY), model, held_out, domains[target].held_out, replicates=replicates
+            model, held_out, domains[target].held_out, measures=list(NOISY), subsamples=replicates
         )
         for name in NOISY:
             found[name].append(measured.noise[name])

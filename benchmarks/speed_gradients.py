@@ -88,7 +88,7 @@ def residual() -> nn.Module:
 
 def opened(make: Callable[[], nn.Module]) -> Network:
     torch.manual_seed(0)
-    return TorchModel(make(), name=make.__name__, device="cpu").network()
+    return TorchModel(make(), name=make.__name__, device="cpu").torch_network()
 
 
 def looped_gradients(network: Network, images: Array, classes: Array) -> torch.Tensor:

@@ -53,7 +53,7 @@ def main():
 
     file_of("validation.parquet", model.predict_proba(known), label=truth_known)
     file_of("new.parquet", model.predict_proba(new), region=region)
-    print("By command: oodometer estimate validation.parquet new.parquet --by region")
+    print("By command: oodometer estimate validation.parquet new.parquet --segment-by region")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.support.markdown_pages import ROOT, Block, blocks
 
@@ -102,3 +103,28 @@ def test_recipes_keep_the_house_style(tmp_path: Path) -> None:
     for words in (["format", "--check"], ["check"]):
         ran = subprocess.run([*ruff, *words, *config], capture_output=True, text=True, check=False)
         assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_the_workflow_runs_what_ci_runs_on_three_versions_of_python() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    (job,) = workflow["jobs"].values()
+    assert job["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
+    assert [step["run"] for step in job["steps"] if "run" in step][-1] == "bash .ci/run"
+    assert "make check standins test" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_pre_commit_runs_the_commands_of_make_check() -> None:
+    settings = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
+    hooks = [hook["entry"] for repo in settings["repos"] for hook in repo["hooks"]]
+    makefile = (ROOT / "Makefile").read_text()
+    check = re.search(r"^check:.*\n((?:\t.*\n)+)", makefile, flags=re.MULTILINE)
+    assert check is not None
+    wanted = [line.split("/")[1].split()[:2] for line in check[1].splitlines()]
+    ran = [entry.removeprefix(".venv/bin/").split()[:2] for entry in hooks]
+    assert [words[0] for words in ran] == [words[0] for words in wanted]
+
+
+def test_the_way_into_the_code_begins_here() -> None:
+    page = PAGE.read_text()
+    assert "(docs/architecture.md)" in page
+    assert "(docs/glossary.md)" in page

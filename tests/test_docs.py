@@ -51,7 +51,7 @@ def rows(page: str) -> list[list[str]]:
 # What some pages must say, and which files they must leave.
 SAYS = {
     "README": ["The model is right on about", "1. good: NI-Rotate"],
-    "start": ["no answer: it needs gradients: no model was given"],
+    "start": ["not applicable: it needs gradients: no model was given"],
     "studies": ["8 models trained", "16 evaluations", "ni-translate", "| measure"],
     "extend": ["keywords: NI-RandRep", "halfway", "feature-norm", "bright: NI-Darken"],
 }
@@ -290,3 +290,46 @@ def test_what_a_block_prints_is_given(tmp_path: Path) -> None:
     page = _page(tmp_path, "python", "print('said')")
     assert run_page(page, tmp_path) == ["said\n"]
     assert run_page(page, tmp_path, {"said": "told"}) == ["told\n"]
+
+
+SOURCE = ROOT / "src" / "oodometer"
+
+
+def test_modules_of_the_glossary_are_there() -> None:
+    rows = [
+        line.strip("| ").split(" | ")
+        for line in (DOCS / "glossary.md").read_text().splitlines()
+        if line.startswith("| ") and not line.startswith(("| ---", "| term"))
+    ]
+    assert len(rows) > 100
+    modules = {
+        word for row in rows for word in re.findall(r"`([a-z_]+(?:\.[a-z_0-9]+)+)`$", row[-1])
+    }
+    assert len(modules) > 50
+    for module in modules:
+        path = SOURCE.joinpath(*module.split("."))
+        assert path.with_suffix(".py").is_file() or (path / "__init__.py").is_file(), module
+
+
+def test_the_architecture_names_files_and_functions_that_are_there() -> None:
+    page = (DOCS / "architecture.md").read_text()
+    drawn = re.findall(r'\["([\w/]+\.py)<br/>([^"]+)"\]', page)
+    assert len(drawn) > 25
+    assert page.count("```mermaid") == 4
+    for file, words in drawn:
+        text = (SOURCE / file).read_text()
+        for name in re.findall(r"([\w.]+)\(\)", words):
+            assert re.search(rf"(def|class) {name.split('.')[-1]}\b", text), f"{file}: {name}"
+    tree = page.split("```text")[1].split("```")[0]
+    folder = ""
+    for line in tree.splitlines()[1:]:
+        if found := re.match(r"  (\w+)/ ", line):
+            folder = found[1]
+            assert (SOURCE / folder / "__init__.py").is_file(), folder
+        elif line.startswith("    "):
+            names = re.match(r"    ((?:[\w/]+(?:\.py|/) ?)+)", line)
+            assert names is not None, line
+            for name in names[1].split():
+                assert (SOURCE / folder / name).exists(), f"{folder}/{name}"
+    packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
+    assert packages <= set(re.findall(r"^  (\w+)/", tree, flags=re.MULTILINE))

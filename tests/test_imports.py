@@ -45,8 +45,34 @@ def test_importing_costs_at_most_twice_what_numpy_does() -> None:
     assert int(taken["oodometer"]) < 2 * int(taken["numpy"])
 
 
-def test_at_most_25_names_are_public() -> None:
+PUBLIC = {
+    "estimate", "estimate_files", "plan_labels", "invariance", "rank", "suggest_transforms",
+    "measure", "evaluate", "read_predictions", "as_model", "as_dataset",
+    "Predictions", "Assessment", "Estimate", "Score", "History", "LabelingPlan",
+    "InvarianceResult", "Ranking", "TransformSuitability", "Measurements", "Evaluation",
+    "OodometerError", "InputError", "UnknownName", "NotApplicable", "MissingExtra",
+    "__version__",
+}  # fmt: skip
+
+
+def test_public_names() -> None:
+    import oodometer
+    from oodometer import studies
+
+    assert set(oodometer.__all__) == PUBLIC
+    assert all(hasattr(oodometer, name) for name in oodometer.__all__)
+    assert {"Study", "compare_measures"} <= set(studies.__all__)
+
+
+def test_functions_take_data_first_then_keyword_only_options() -> None:
+    import inspect
+
     import oodometer
 
-    assert len(oodometer.__all__) <= 25
-    assert all(hasattr(oodometer, name) for name in oodometer.__all__)
+    data = {"source", "target", "model", "models", "data", "thing", "path", "transform"}
+    for name in sorted(PUBLIC - {"__version__"}):
+        function = getattr(oodometer, name)
+        if inspect.isfunction(function):
+            parameters = inspect.signature(function).parameters.values()
+            positional = [one.name for one in parameters if one.kind is not one.KEYWORD_ONLY]
+            assert set(positional) <= data, name

@@ -21,36 +21,51 @@ from oodometer.core.errors import (
 from oodometer.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from oodometer.assessment import Assessment, History, estimate, estimate_files, plan_labels
+    from oodometer.assessment import (
+        Assessment,
+        History,
+        LabelingPlan,
+        estimate,
+        estimate_files,
+        plan_labels,
+    )
     from oodometer.core.predictions import Predictions
-    from oodometer.core.protocols import Estimate, Estimator, Score
+    from oodometer.core.protocols import Estimate, Score
     from oodometer.data import as_dataset, read_predictions
-    from oodometer.measures import measure
-    from oodometer.metrics import evaluate
+    from oodometer.measures import Measurements, measure
+    from oodometer.metrics import Evaluation, evaluate
     from oodometer.models import as_model
-    from oodometer.neighborhood import invariance, rank, suggest_transforms
-    from oodometer.studies import Study
-    from oodometer.studies.analysis import compare_measures
+    from oodometer.neighborhood import (
+        InvarianceResult,
+        Ranking,
+        TransformSuitability,
+        invariance,
+        rank,
+        suggest_transforms,
+    )
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Assessment",
     "Estimate",
-    "Estimator",
+    "Evaluation",
     "History",
     "InputError",
+    "InvarianceResult",
+    "LabelingPlan",
+    "Measurements",
     "MissingExtra",
     "NotApplicable",
     "OodometerError",
     "Predictions",
+    "Ranking",
     "Score",
-    "Study",
+    "TransformSuitability",
     "UnknownName",
     "__version__",
     "as_dataset",
     "as_model",
-    "compare_measures",
     "estimate",
     "estimate_files",
     "evaluate",
@@ -67,18 +82,21 @@ __getattr__, __dir__ = lazy_exports(
     {
         "Assessment": "assessment",
         "Estimate": "core.protocols",
-        "Estimator": "core.protocols",
+        "Evaluation": "metrics",
         "History": "assessment",
+        "InvarianceResult": "neighborhood",
+        "LabelingPlan": "assessment",
+        "Measurements": "measures",
         "Predictions": "core.predictions",
+        "Ranking": "neighborhood",
         "Score": "core.protocols",
-        "Study": "studies",
+        "TransformSuitability": "neighborhood",
         "as_dataset": "data",
         "as_model": "models",
         "estimate": "assessment",
         "estimate_files": "assessment",
         "evaluate": "metrics",
         "invariance": "neighborhood",
-        "compare_measures": "studies.analysis",
         "measure": "measures",
         "plan_labels": "assessment",
         "rank": "neighborhood",

@@ -11,11 +11,13 @@ from oodometer.assessment.headline import (
 )
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimate
+from oodometer.estimators.aline import MIN_AGREEMENT_R2
 from oodometer.testing import toy_predictions
 
 
 def estimates(*names: str, r2: float = 1.0) -> dict[str, Estimate]:
-    return {name: Estimate(0.5, name, facts={"agreement_r2": r2}) for name in names}
+    facts = {"agreement_r2": r2, "agreement_is_linear": float(r2 >= MIN_AGREEMENT_R2)}
+    return {name: Estimate(0.5, name, facts=facts) for name in names}
 
 
 @pytest.mark.parametrize("first", range(len(METHOD_ORDER) - 1))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oodometer.assessment.labeling_plan import plan_labels
+from oodometer.assessment.labeling_plan import plan_from_scores
 from oodometer.assessment.ppi import ppi_estimate
 from oodometer.core.errors import InputError
 
@@ -18,7 +18,7 @@ def test_labels_bought_as_planned_give_the_interval_that_was_wanted() -> None:
     for seed in range(200):
         chance = rng.beta(3, 1, size=8000)
         right = rng.random(8000) < chance
-        plan = plan_labels(chance, half_width=0.03, seed=seed)
+        plan = plan_from_scores(chance, half_width=0.03, seed=seed)
         rest = np.delete(chance, plan.rows)
         found = ppi_estimate(right[plan.rows], chance[plan.rows], rest, rng=rng)
         halves.append((found.high - found.low) / 2)
@@ -31,7 +31,7 @@ def test_labels_bought_as_planned_give_the_interval_that_was_wanted() -> None:
 @given(n=st.integers(1, 300), seed=st.integers(0, 20), width=st.floats(0.01, 0.4))
 def test_rows_are_different_and_as_many_as_needed(n: int, seed: int, width: float) -> None:
     scores = np.random.default_rng(seed).random(n)
-    plan = plan_labels(scores, half_width=width, seed=seed)
+    plan = plan_from_scores(scores, half_width=width, seed=seed)
     assert (
         len(set(plan.rows.tolist()))
         == len(plan.rows)
@@ -45,8 +45,8 @@ def test_every_row_has_the_same_chance() -> None:
     scores = np.sort(np.random.default_rng(1).random(90))
     counts = np.zeros(90)
     for seed in range(2000):
-        counts[plan_labels(scores, half_width=0.17, seed=seed).rows] += 1
-    share = plan_labels(scores, half_width=0.17).n_labels / 90
+        counts[plan_from_scores(scores, half_width=0.17, seed=seed).rows] += 1
+    share = plan_from_scores(scores, half_width=0.17).n_labels / 90
     assert counts / 2000 == pytest.approx(np.full(90, share), abs=0.05)
 
 
@@ -55,4 +55,4 @@ def test_every_row_has_the_same_chance() -> None:
 )
 def test_a_half_width_is_a_fraction(width: float, hint: str) -> None:
     with pytest.raises(InputError, match=hint):
-        plan_labels(np.ones(10), half_width=width)
+        plan_from_scores(np.ones(10), half_width=width)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oodometer.assessment.cbpe import expected_metrics
+from oodometer.assessment.cbpe import METRIC_NAMES, expected_metrics
 from oodometer.assessment.dis2 import lower_bound
 from oodometer.assessment.noninferiority import noninferiority_test
 from oodometer.assessment.optional_analyses import (
@@ -23,7 +23,10 @@ def test_what_is_not_asked_for_is_not_made() -> None:
 def test_it_is_what_the_functions_say_at_the_temperature() -> None:
     source, target = toy_predictions(1000), toy_predictions(500, seed=1)
     found = run_additional(
-        AdditionalRequests(metrics=True, bound=True, margin=0.1), source, target, temperature=2.0
+        AdditionalRequests(metrics=METRIC_NAMES, bound=True, margin=0.1),
+        source,
+        target,
+        temperature=2.0,
     )
     cooler, hidden = source.at_temperature(2.0), target.without_labels().at_temperature(2.0)
     assert found.metrics == expected_metrics(hidden)
@@ -40,7 +43,7 @@ def test_it_is_what_the_functions_say_at_the_temperature() -> None:
 
 def test_metrics_stand_by_class_in_a_grid() -> None:
     source, target = toy_pair()
-    found = run_additional(AdditionalRequests(metrics=True), source, target)
+    found = run_additional(AdditionalRequests(metrics=METRIC_NAMES), source, target)
     heads, rows = found.metric_table
     assert heads == ("class", "precision", "recall", "f1", "auroc", "average precision")
     assert [row[0] for row in rows] == ["0", "1", "2", "3", "macro"]
@@ -49,7 +52,9 @@ def test_metrics_stand_by_class_in_a_grid() -> None:
     lacking = Predictions.from_probs(np.tile([[1.0, 0.0]], (5, 1)))
     known = Predictions.from_probs([[1.0, 0.0], [0.4, 0.6]], labels=[0, 1])
     assert (
-        run_additional(AdditionalRequests(metrics=True), known, lacking).metric_table[1][1][1]
+        run_additional(AdditionalRequests(metrics=METRIC_NAMES), known, lacking).metric_table[1][1][
+            1
+        ]
         == "–"
     )
 
@@ -60,7 +65,7 @@ def test_classes_in_another_order_are_put_right() -> None:
     known = Predictions.from_probs(source.probs, labels=source.labels, class_names=names)
     turned = Predictions.from_probs(target.probs[:, ::-1], class_names=names[::-1])
     plain = Predictions.from_probs(target.probs, class_names=names)
-    asked = AdditionalRequests(metrics=True)
+    asked = AdditionalRequests(metrics=METRIC_NAMES)
     for one, other in zip(
         run_additional(asked, known, turned).metrics,
         run_additional(asked, known, plain).metrics,
@@ -75,7 +80,7 @@ def test_what_has_no_answer_has_a_reason() -> None:
     source = Predictions.from_classes(labels, k=3, labels=labels)
     target = Predictions.from_classes(labels, k=3)
     found = run_additional(
-        AdditionalRequests(metrics=True, bound=True, margin=0.05), source, target
+        AdditionalRequests(metrics=METRIC_NAMES, bound=True, margin=0.05), source, target
     )
     assert (found.metrics, found.bound, found.verdict) == ((), None, None)
     assert [reason.partition(":")[0] for reason in found.reasons] == [

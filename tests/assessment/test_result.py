@@ -52,7 +52,7 @@ def test_it_prints_as_a_table_of_methods_lights_and_segments(found: oodometer.As
 def test_to_dict_survives_json(found: oodometer.Assessment) -> None:
     plain = found.to_dict()
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
-    assert plain["headline"]["light"] == found.headline.status
+    assert plain["headline"]["status"] == found.headline.status
 
 
 def test_an_interval_that_is_not_known_says_so() -> None:

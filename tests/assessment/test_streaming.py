@@ -233,7 +233,7 @@ def test_named_classes_in_another_order_other_names_and_lists(folder: Path) -> N
     write(
         pa.table({f"s_{names[j]}": probs[:, j] for j in (2, 0, 3, 1)}), folder / "b/b.parquet", 50
     )
-    columns = PredictionColumns(labels="truth", probs="s_")
+    columns = PredictionColumns(label_column="truth", prob_columns="s_")
     asked = EstimateOptions(FEW)
     found = estimate_files(folder / "a.parquet", folder / "b", columns=columns, options=asked)
     expected = in_memory(methods=FEW)
@@ -241,7 +241,7 @@ def test_named_classes_in_another_order_other_names_and_lists(folder: Path) -> N
     # Lists: their names come from the caller, in the order of the lists.
     write(pa.table({"probs": probs[:, [2, 0, 3, 1]].tolist()}), folder / "c/c.parquet", 50)
     listed = PredictionColumns(
-        labels="truth", probs="probs", class_names=("eel", "cat", "fox", "dog")
+        label_column="truth", prob_columns="probs", class_names=("eel", "cat", "fox", "dog")
     )
     rows = estimate_lists(folder, listed)
     assert_close(told_of(rows), told_of(expected), 1e-5)
@@ -504,7 +504,7 @@ def test_too_many_segments_are_refused(folder: Path, monkeypatch: pytest.MonkeyP
 def test_methods_that_are_asked_for_must_answer(folder: Path) -> None:
     said = refused(folder, "target", methods=["ac", "gde"])
     assert said == (
-        "No answer from gde: it compares two models; give the second one's predictions."
+        "Not applicable: gde: it compares two models; give the second one's predictions."
     )
     with pytest.raises(InputError, match="replicates must be at least 20; got 3"):
         EstimateOptions(replicates=3)

@@ -69,7 +69,7 @@ def test_a_bad_answer_is_one_line_and_nothing_is_written(
     server.respond = when(BAD[case][0])
     # Only who hangs is waited for shortly: a busy machine may take its time to answer.
     timeout = ("--timeout", "0.2" if case == "hangs" else "20")
-    for words in (("--json",), ("--save-examples", "seen", "--batch", "40")):
+    for words in (("--json",), ("--save-examples", "seen", "--batch-size", "40")):
         server.got.clear()
         done = asked(tmp_path, server, *words, *timeout)
         assert (done.returncode, done.stdout) == (2, "")

@@ -70,8 +70,8 @@ def test_json_has_the_promised_keys(folder: Path) -> None:
         assert {"method", "value", "low", "high", "assumes"} <= set(one)
         assert 0 <= one["low"] <= one["value"] <= one["high"] <= 1
     for light in found["diagnostics"]:
-        assert {"name", "value", "light", "meaning"} <= set(light)
-    assert {one["method"] for one in found["refused"]} == {"gde", "atc-near", "aline-s", "aline-d"}
+        assert {"name", "value", "status", "meaning"} <= set(light)
+    assert {one["method"] for one in found["skipped"]} == {"gde", "atc-near", "aline-s", "aline-d"}
 
 
 def test_it_says_what_the_library_says(folder: Path) -> None:
@@ -88,7 +88,7 @@ def test_it_says_what_the_library_says(folder: Path) -> None:
 def test_a_second_model_brings_gde(folder: Path) -> None:
     _, target = toy_pair()
     agree = float((target.classes == target.other_models[0].classes).mean())
-    found = estimated(folder, "source.parquet", "target.parquet", "--second", "second.parquet")
+    found = estimated(folder, "source.parquet", "target.parquet", "--other-model", "second.parquet")
     assert {e["method"]: e["value"] for e in found["estimates"]}["gde"] == pytest.approx(agree)
 
 
@@ -100,15 +100,23 @@ def test_methods_can_be_chosen(folder: Path) -> None:
 
 
 def test_the_table_shows_every_method_and_light(folder: Path) -> None:
-    done = run(folder, "estimate", "source.parquet", "target.parquet", "--by", "site")
+    done = run(folder, "estimate", "source.parquet", "target.parquet", "--segment-by", "site")
     assert done.returncode == 0
-    for word in ("atc-mc", "doc", "estimator_spread", "north", "south", "no answer", "assumption"):
+    for word in (
+        "atc-mc",
+        "doc",
+        "estimator_spread",
+        "north",
+        "south",
+        "not applicable",
+        "assumption",
+    ):
         assert word in done.stdout
     assert done.stderr == ""
 
 
 def test_by_gives_an_estimate_a_segment(folder: Path) -> None:
-    found = estimated(folder, "source.parquet", "target.parquet", "--by", "site")
+    found = estimated(folder, "source.parquet", "target.parquet", "--segment-by", "site")
     assert [(s["segment"], s["n"]) for s in found["segments"]] == [("north", 150), ("south", 150)]
     source, target = toy_pair()
     north = Predictions.from_probs(target.probs[::2])
@@ -124,7 +132,7 @@ def test_by_a_moment_in_time_gives_an_estimate_a_day(folder: Path) -> None:
     moments = np.datetime64("2026-03-01T08:00:00") + np.arange(target.n) * np.timedelta64(15, "m")
     table = pa.table(columns(target, False) | {"at": moments})
     pq.write_table(table, folder / "dated.parquet")
-    found = estimated(folder, "source.parquet", "dated.parquet", "--by", "at")
+    found = estimated(folder, "source.parquet", "dated.parquet", "--segment-by", "at")
     days = [segment["segment"] for segment in found["segments"]]
     assert days == ["2026-03-01", "2026-03-02", "2026-03-03", "2026-03-04"]
 
@@ -171,7 +179,7 @@ def test_named_columns_named_classes_and_another_order_of_classes(folder: Path) 
     other = {f"score_{NAMES[j]}": target.probs[:, j] for j in (2, 0, 3, 1)}
     pq.write_table(pa.table(one), folder / "a.parquet")
     pq.write_table(pa.table(other), folder / "b.parquet")
-    words = ("--probs", "score_", "--labels", "truth")
+    words = ("--prob-columns", "score_", "--label-column", "truth")
     found = estimated(folder, "a.parquet", "b.parquet", *words)
     expected = estimated(folder, "source.parquet", "target.parquet")
     for a, b in zip(found["estimates"], expected["estimates"], strict=True):
@@ -184,10 +192,10 @@ def test_a_list_column_takes_its_class_names_from_the_command(folder: Path) -> N
     named = {"probs": source.probs.tolist(), "label": np.array(NAMES)[source.labels]}
     pq.write_table(pa.table(named), folder / "a.parquet")
     pq.write_table(pa.table({"probs": target.probs.tolist()}), folder / "b.parquet")
-    found = estimated(folder, "a.parquet", "b.parquet", "--classes", "cat,dog,eel,fox")
+    found = estimated(folder, "a.parquet", "b.parquet", "--class-names", "cat,dog,eel,fox")
     expected = estimated(folder, "source.parquet", "target.parquet")
     assert found["headline"]["value"] == pytest.approx(expected["headline"]["value"])
-    done = run(folder, "estimate", "a.parquet", "b.parquet", "--classes", "cat,dog,eel,gnu")
+    done = run(folder, "estimate", "a.parquet", "b.parquet", "--class-names", "cat,dog,eel,gnu")
     assert done.returncode == 2
     assert "'fox'" in done.stderr
 
@@ -213,7 +221,15 @@ def test_labels_in_the_target_file_are_never_read(folder: Path) -> None:
 
 
 def test_html_writes_one_page_and_says_where(folder: Path) -> None:
-    words = ("estimate", "source.parquet", "target.parquet", "--html", "r.html", "--by", "site")
+    words = (
+        "estimate",
+        "source.parquet",
+        "target.parquet",
+        "--html",
+        "r.html",
+        "--segment-by",
+        "site",
+    )
     done = run(folder, *words)
     assert done.returncode == 0
     assert "Report written to r.html" in done.stderr
@@ -275,7 +291,7 @@ def broken(folder: Path) -> dict[str, tuple[tuple[str, ...], str]]:
         "no scores": ((saved("none.parquet", {"label": [1, 0]}), ok), "No scores were found"),
         "method": (("source.parquet", ok, "--method", "acc"), "Did you mean 'ac'?"),
         "no second": (("source.parquet", ok, "--method", "gde"), "give the second one's"),
-        "by": (("source.parquet", ok, "--by", "region"), "No column is called 'region'"),
+        "by": (("source.parquet", ok, "--segment-by", "region"), "No column is called 'region'"),
         "gate": (("source.parquet", ok, "--fail-below", "80"), "Did you mean 0.8?"),
         "temperature": (("source.parquet", ok, "--temperature", "hot"), "got 'hot'"),
         "replicates": (("source.parquet", ok, "--replicates", "3"), "at least 20; got 3"),

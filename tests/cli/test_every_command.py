@@ -15,6 +15,7 @@ import pytest
 import typer.main
 from rich.cells import cell_len
 
+import oodometer
 from oodometer import cli
 from oodometer.cli._runtime import UsageError
 from oodometer.studies import demo
@@ -60,10 +61,10 @@ GIVEN = {
     "report": "source.csv target.csv --replicates 20",
     "plan": "target.csv --half-width 0.1",
     "invariance": f"{BALL} points.npy -n 2",
-    "rank": f"{BALL} {BALL} --data points.npy -n 2",
+    "rank": f"{BALL} {BALL} points.npy -n 2",
     "transforms": "",
-    "measure": "none --source points.npy --target moved.npy -m mmd-mean-cov,h-divergence,jacobian",
-    "metrics": "none source.csv",
+    "measure": "none --source-data points.npy --target-data moved.npy -m mmd-mean-cov,h-divergence,jacobian",
+    "evaluate": "none source.csv",
     "domains": "",
     "methods": "",
     "demo": "",
@@ -74,7 +75,7 @@ GIVEN = {
     "study status": "points.toml",
     "study rows": "points.toml",
     "study table": "points.toml",
-    "study judge": "evaluations.csv",
+    "study compare": "evaluations.csv",
     "toy spurious": "--n 200",
     "toy hypersphere": "--models 3 --distances 2 --centres 1 --steps 5",
 }
@@ -211,3 +212,78 @@ def test_what_is_shown_fits_a_narrow_terminal(
     assert max(map(cell_len, lines)) <= 40
     assert "\x1b" not in done.stdout
     assert "…" not in done.stdout.replace("… and", "")
+
+
+def options_of(command: Any) -> dict[str, Any]:
+    """The options of a command by their names, long and short."""
+    return {
+        name: option
+        for option in command.params
+        if option.param_type_name == "option"
+        for name in (*option.opts, *option.secondary_opts)
+    }
+
+
+def test_an_option_has_one_meaning_and_one_help_text_in_all_commands() -> None:
+    meanings: dict[str, dict[tuple[str, str, bool, bool], list[str]]] = {}
+    for name, command in EVERY.items():
+        for option, made in options_of(command).items():
+            meaning = (made.name, made.help, made.is_flag, made.multiple)
+            meanings.setdefault(option, {}).setdefault(meaning, []).append(name)
+    assert len(meanings) > 50
+    assert {option: found for option, found in meanings.items() if len(found) > 1} == {}
+
+
+def test_help_texts_are_phrases() -> None:
+    for name, command in EVERY.items():
+        for option, made in options_of(command).items():
+            assert made.help[0].isupper() or made.help[0] in "'.$", (name, option)
+            end = re.sub(r" \[(default|env).*", "", made.help)
+            assert end.endswith((".", "…", "?", ")")), (name, option, made.help)
+
+
+def test_an_option_is_its_parameter_with_dashes() -> None:
+    renamed = {"--json": "as_json", "--format": "form", "--sd": "spreads"}
+    for command in EVERY.values():
+        for option, made in options_of(command).items():
+            if option.startswith("--") and option != "--help":
+                expected = renamed.get(option, option.removeprefix("--").replace("-", "_"))
+                assert made.name == expected
+
+
+# Options that a command has and its Python function has not: files, columns, models and output.
+OF_THE_COMMAND_LINE = {
+    "json", "quiet", "html", "help", "output", "fail-below", "stream", "workers", "scheduler",
+    "label-column", "prob-columns", "logit-columns", "class-names", "text", "inputs", "size",
+    "skip-bad", "outputs", "mean", "std", "timeout", "trust-pickle", "magnitude", "wordnet",
+    "filler", "translator", "save-examples", "examples-of", "no-identity",
+    "metric", "bound", "margin",  # of estimate: analyses of their own
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("estimate", oodometer.estimate),
+        ("plan", oodometer.plan_labels),
+        ("invariance", oodometer.invariance),
+        ("rank", oodometer.rank),
+        ("measure", oodometer.measure),
+        ("evaluate", oodometer.evaluate),
+    ],
+)
+def test_options_are_named_like_python_parameters(name: str, function: Any) -> None:
+    """An option that repeats is the singular of its parameter; datasets end in -data."""
+    parameters = set(inspect.signature(function).parameters)
+    for option in options_of(EVERY[name]):
+        plain = option.removeprefix("--")
+        if not option.startswith("--") or plain in OF_THE_COMMAND_LINE:
+            continue
+        word = plain.replace("-", "_")
+        spellings = {
+            word,
+            f"{word}s",
+            word.replace("_model", "_models"),
+            word.removesuffix("_data"),
+        }
+        assert spellings & parameters, f"{name} {option}"

@@ -60,7 +60,7 @@ def test_a_table_of_estimates_and_truths_makes_one(folder: Path) -> None:
     shift, best = found["shift"], found["headline"]
     assert isinstance(shift, dict)
     assert isinstance(best, dict)
-    assert shift["domains"] == 19
+    assert shift["n_domains"] == 19
     assert shift["level"] == 0.95
     assert shift["low"] == pytest.approx(best["value"] - 0.1)
     assert shift["bias"] == pytest.approx(0.055)
@@ -77,7 +77,7 @@ def test_labelled_outputs_of_several_domains_make_one(folder: Path) -> None:
     found = estimated(folder, *(f"past_{j}.parquet" for j in range(6)))
     shift = found["shift"]
     assert isinstance(shift, dict)
-    assert (shift["domains"], shift["scaled"]) == (6, True)
+    assert (shift["n_domains"], shift["scaled_by_spread"]) == (6, True)
     assert shift["level"] == pytest.approx(6 / 7)
 
 

@@ -59,7 +59,7 @@ BEGUN = {
     ),
     "study run long.toml": ("began", "Evaluations so far are kept; go on with: "),
     "invariance mine:slow data.npy": ("began", "Nothing of it is kept; from the start: "),
-    "measure mine:slow --source data.npy --target data.npy": (
+    "measure mine:slow --source-data data.npy --target-data data.npy": (
         "began",
         "Nothing of it is kept; from the start: ",
     ),

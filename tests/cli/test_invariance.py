@@ -119,13 +119,13 @@ def test_invariance_says_what_the_library_says(folder: Path) -> None:
 def test_options_of_the_model_and_the_data_are_obeyed(folder: Path) -> None:
     words = ("digits.npz", "-t", "translate", "-n", "3")
     calm = asked(folder, "invariance", "scorers:calm", *words)
-    small = asked(folder, "invariance", "scorers:small", *words, "--batch", "7")
+    small = asked(folder, "invariance", "scorers:small", *words, "--batch-size", "7")
     assert small["models"][0]["ei"] == calm["models"][0]["ei"]
     logits = asked(folder, "invariance", "scorers:logits", *words, "--outputs", "logits")
     assert logits["models"][0]["ei"]["value"] == pytest.approx(calm["models"][0]["ei"]["value"])
-    spoken = asked(folder, "invariance", "scorers:spoken", *words, "--classes", "right,left")
+    spoken = asked(folder, "invariance", "scorers:spoken", *words, "--class-names", "right,left")
     assert spoken["models"][0]["ni"] == calm["models"][0]["ni"]
-    one_line(run(folder, "invariance", "scorers:spoken", *words), "--classes")
+    one_line(run(folder, "invariance", "scorers:spoken", *words), "--class-names")
     assert asked(folder, "invariance", "scorers:six", "photos", "--size", "6")["n"] == 12
 
 
@@ -138,12 +138,12 @@ def test_labels_and_examples_are_those_named(folder: Path) -> None:
     exec(SCORERS, space)
     given = oodometer.as_dataset(images, labels=labels)
     expected = oodometer.suggest_transforms(space["calm"], given, examples=15)
-    assert asked(folder, *words, "--labels", "truth") == [one.to_dict() for one in expected]
+    assert asked(folder, *words, "--label-column", "truth") == [one.to_dict() for one in expected]
     assert all(row["auroc"] is None for row in asked(folder, *words))
-    ranked = ("rank", "scorers:shaky", "scorers:calm", "--data", "digits.npz", "--by", "doc",
-              "--source", "odd.npz")  # fmt: skip
+    ranked = ("rank", "scorers:shaky", "scorers:calm", "digits.npz", "--score", "doc",
+              "--source-data", "odd.npz")  # fmt: skip
     one_line(run(folder, *ranked), "data without labels")
-    assert asked(folder, *ranked, "--labels", "truth")["measure"] == "doc"
+    assert asked(folder, *ranked, "--label-column", "truth")["measure"] == "doc"
 
 
 def test_the_table_fits_and_shows_every_model(
@@ -159,7 +159,7 @@ def test_the_table_fits_and_shows_every_model(
 
 def test_a_magnitude_a_budget_and_no_identity_are_obeyed(folder: Path) -> None:
     found = asked(folder, "invariance", "scorers:calm", "digits.npz", "-t", "rotate",
-                  "--magnitude", "5", "--budget", "60", "--no-identity")  # fmt: skip
+                  "--magnitude", "5", "--max-inputs", "60", "--no-identity")  # fmt: skip
     assert found["magnitude"] == 5.0
     assert found["effort"]["drawn"] <= 60
     assert not found["identity"]
@@ -189,7 +189,7 @@ def test_a_reference_is_what_the_transform_learns_from(folder: Path) -> None:
         "-t",
         "random_replace",
     )
-    own, by_other = asked(folder, *words), asked(folder, *words, "--reference", "other.csv")
+    own, by_other = asked(folder, *words), asked(folder, *words, "--transform-data", "other.csv")
     assert own["models"][0]["ei"]["value"] != by_other["models"][0]["ei"]["value"]
 
 
@@ -203,20 +203,20 @@ def test_examples_are_saved_to_look_at(folder: Path) -> None:
 
 
 def test_rank_orders_models_and_says_how_sure_it_is(folder: Path) -> None:
-    found = asked(folder, "rank", "scorers:shaky", "scorers:calm", "--data", "digits.npz",
+    found = asked(folder, "rank", "scorers:shaky", "scorers:calm", "digits.npz",
                   "-t", "brightness")  # fmt: skip
     assert [one["model"] for one in found["models"]] == ["calm", "shaky"]
     assert found["models"][0]["beats_next"] > 0.9
-    done = run(folder, "rank", "scorers:shaky", "scorers:calm", "--data", "digits.npz",
-               "--by", "atc-mc", "--source", "digits.npz")  # fmt: skip
+    done = run(folder, "rank", "scorers:shaky", "scorers:calm", "digits.npz",
+               "--score", "atc-mc", "--source-data", "digits.npz")  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "beats the next" in done.stdout
     assert "atc-mc" in done.stdout
 
 
 def test_rank_predicts_accuracy_by_a_line(folder: Path) -> None:
-    words = ("rank", "scorers:shaky", "scorers:calm", "scorers:hard", "--data", "digits.npz",
-             "-t", "rotate", "--known", "known.csv")  # fmt: skip
+    words = ("rank", "scorers:shaky", "scorers:calm", "scorers:hard", "digits.npz",
+             "-t", "rotate", "--known-accuracies", "known.csv")  # fmt: skip
     (folder / "known.csv").write_text("model,accuracy\ncalm,0.9\nshaky,0.5\nhard,0.9\n")
     one_line(run(folder, *words), "three distinct points")
     (folder / "known.csv").write_text("model,accuracy\ncalm,high\n")
@@ -316,7 +316,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
 
 
 def test_one_model_cant_be_ranked(folder: Path) -> None:
-    one_line(run(folder, "rank", "scorers:calm", "--data", "digits.npz"), "two models or more")
+    one_line(run(folder, "rank", "scorers:calm", "digits.npz"), "two models or more")
 
 
 def test_the_sphere_is_shown_as_a_table_and_a_page(folder: Path) -> None:
@@ -343,10 +343,10 @@ def test_by_workers_the_numbers_are_the_same(folder: Path) -> None:
     # A name of its own: what another test's workers have imported is not to be found.
     (folder / "spread_scorers.py").write_text(SCORERS)
     models = ("spread_scorers:calm", "spread_scorers:shaky")
-    words = ("invariance", *models, "photos", "-t", "translate", "-n", "3", "--batch", "4")
+    words = ("invariance", *models, "photos", "-t", "translate", "-n", "3", "--batch-size", "4")
     here, one, two = (asked(folder, *words, "--workers", count) for count in "012")
     assert one == two == here
-    wish = ("rank", *models, "--data", "digits.npz", "--by", "ac", "--source", "digits.npz")
+    wish = ("rank", *models, "digits.npz", "--score", "ac", "--source-data", "digits.npz")
     assert asked(folder, *wish, "--workers", "1") == asked(folder, *wish)
 
 

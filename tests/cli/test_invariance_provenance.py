@@ -91,23 +91,23 @@ def test_every_kind_has_its_page(folder: Path, kind: str) -> None:
 
 
 def test_rank_writes_its_page_with_known_accuracies(folder: Path) -> None:
-    words = ("rank", "scorers:calm", "scorers:shaky", "--data", "vectors.npy", "-t", "gaussian")
+    words = ("rank", "scorers:calm", "scorers:shaky", "vectors.npy", "-t", "gaussian")
     found = text(page(folder, *words))
     assert "comes first of 2 models" in found
     assert "Known accuracy" not in found
-    labelled = text(page(folder, *words[:4], "digits.npz", "-t", "brightness"))
+    labelled = text(page(folder, *words[:3], "digits.npz", "-t", "brightness"))
     assert "Known accuracy" in labelled
     assert "Known accuracy" in text(
-        page(folder, *words[:4], "odd.npz", "-t", "brightness", "--labels", "truth")
+        page(folder, *words[:3], "odd.npz", "-t", "brightness", "--label-column", "truth")
     )
-    assert "Known accuracy" not in text(page(folder, *words[:4], "odd.npz", "-t", "brightness"))
+    assert "Known accuracy" not in text(page(folder, *words[:3], "odd.npz", "-t", "brightness"))
 
 
 def test_accuracies_that_are_given_are_beside_those_by_their_line(folder: Path) -> None:
     (folder / "known.csv").write_text("model,accuracy\ncalm,0.875\nshaky,0.25\nfair,0.625\n")
     models = ("rank", "scorers:calm", "scorers:shaky", "scorers:fair")
-    found = text(page(folder, *models, "--data", "odd.npz", "-t", "brightness",
-                      "--known", "known.csv"))  # fmt: skip
+    found = text(page(folder, *models, "odd.npz", "-t", "brightness",
+                      "--known-accuracies", "known.csv"))  # fmt: skip
     assert "Accuracy by the line, %" in found
     assert "Known accuracy, %" in found
     for accuracy in ("87.5", "25.0", "62.5"):
@@ -115,8 +115,8 @@ def test_accuracies_that_are_given_are_beside_those_by_their_line(folder: Path) 
 
 
 def test_rank_by_an_estimator_has_a_page_of_the_order(folder: Path) -> None:
-    words = ("rank", "scorers:calm", "scorers:shaky", "--data", "digits.npz", "--by", "doc")
-    found = text(page(folder, *words, "--source", "digits.npz"))
+    words = ("rank", "scorers:calm", "scorers:shaky", "digits.npz", "--score", "doc")
+    found = text(page(folder, *words, "--source-data", "digits.npz"))
     assert "has the highest doc" in found
     assert "Is the transform suitable?" not in found
 
@@ -147,7 +147,7 @@ def refused(done: Done, folder: Path, *words: str) -> None:
 
 @pytest.mark.parametrize("command", ["invariance", "rank"])
 def test_what_cant_be_written_is_refused_before_any_work(folder: Path, command: str) -> None:
-    given = {"invariance": ("digits.npz",), "rank": ("scorers:shaky", "--data", "digits.npz")}
+    given = {"invariance": ("digits.npz",), "rank": ("scorers:shaky", "digits.npz")}
     words = (command, "scorers:calm", *given[command])
     refused(run(folder, *words, "--html", "absent/seen.html"), folder, "There is no folder")
     refused(run(folder, *words, "--html", "."), folder, "is a folder")

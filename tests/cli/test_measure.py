@@ -51,7 +51,7 @@ def measured(folder: Path, *words: str) -> dict[str, float]:
 
 def test_a_network_with_its_source_and_target(folder: Path) -> None:
     done = run(
-        folder, "measure", "toy_nets:network", "--source", "one.npz", "--target", "new.npz",
+        folder, "measure", "toy_nets:network", "--source-data", "one.npz", "--target-data", "new.npz",
         "-m", "entropy-target,jacobian,sharpness", "-m", "h-divergence",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -62,8 +62,8 @@ def test_a_network_with_its_source_and_target(folder: Path) -> None:
 
 def test_several_sources_are_domains_and_training_data_are_known(folder: Path) -> None:
     found = measured(
-        folder, "toy_nets:network", "--source", "one.npz", "--source", "other.npz", "--target",
-        "new.npz", "--training", "one.npz", "--training", "other.npz", "-m",
+        folder, "toy_nets:network", "--source-data", "one.npz", "--source-data", "other.npz", "--target-data",
+        "new.npz", "--training-data", "one.npz", "--training-data", "other.npz", "-m",
         "h-divergence-ms,sharpness,source-error",
     )  # fmt: skip
     assert set(found) == {"h-divergence-ms", "sharpness", "source-error"}
@@ -71,8 +71,8 @@ def test_several_sources_are_domains_and_training_data_are_known(folder: Path) -
 
 def test_the_noise_is_shown(folder: Path) -> None:
     done = run(
-        folder, "measure", "toy_nets:network", "--source", "one.npz", "--target", "new.npz",
-        "-m", "h-divergence,spectral-norm", "--replicates", "3",
+        folder, "measure", "toy_nets:network", "--source-data", "one.npz", "--target-data", "new.npz",
+        "-m", "h-divergence,spectral-norm", "--subsamples", "3",
     )  # fmt: skip
     assert "signal/noise" in done.stdout
     assert "constant" in done.stdout
@@ -80,12 +80,12 @@ def test_the_noise_is_shown(folder: Path) -> None:
 
 def test_outputs_and_features_need_no_model(folder: Path) -> None:
     by_array = measured(
-        folder, "none", "--source", "one.npy", "--target", "new.npy", "-m", "mmd-gaussian"
+        folder, "none", "--source-data", "one.npy", "--target-data", "new.npy", "-m", "mmd-gaussian"
     )
     by_name = measured(
-        folder, "none", "--source", "one_features.npz", "--target", "new_features.npz", "-m", "mmd-gaussian"
+        folder, "none", "--source-data", "one_features.npz", "--target-data", "new_features.npz", "-m", "mmd-gaussian"
     )  # fmt: skip
-    both = measured(folder, "none", "--source", "one_outputs.npz", "--target", "new_outputs.npz", "-m",
+    both = measured(folder, "none", "--source-data", "one_outputs.npz", "--target-data", "new_outputs.npz", "-m",
                     "mmd-gaussian,source-error,entropy-source")  # fmt: skip
     assert by_array == by_name
     assert both["mmd-gaussian"] == by_name["mmd-gaussian"]
@@ -96,9 +96,10 @@ def test_the_targets_labels_are_not_looked_at(folder: Path) -> None:
     rows, _ = toy_data(3, 1.0)
     said = Predictions.from_logits(rows[:, :3]).probs
     np.savez(folder / "wrong.npz", probs=said, labels=np.full(60, 99), features=rows)
-    words = ("none", "--source", "one_outputs.npz", "-m", "entropy-target,source-error")
+    words = ("none", "--source-data", "one_outputs.npz", "-m", "entropy-target,source-error")
     wrong, right = (
-        measured(folder, *words, "--target", f"{name}.npz") for name in ("wrong", "new_outputs")
+        measured(folder, *words, "--target-data", f"{name}.npz")
+        for name in ("wrong", "new_outputs")
     )
     assert wrong == right
 
@@ -107,8 +108,16 @@ def test_outputs_may_be_logits_and_labels_names_of_their_own(folder: Path) -> No
     rows, labels = toy_data(1)
     names = np.array(["cat", "dog", "owl"])[labels]
     np.savez(folder / "named.npz", logits=rows[:, :3], truth=names)
-    words = ("named.npz", "--labels", "truth", "--classes", "cat,dog,owl", "-m", " error, nll,")
-    found = json.loads(run(folder, "metrics", "none", *words, "--json", "--seed", "5").stdout)
+    words = (
+        "named.npz",
+        "--label-column",
+        "truth",
+        "--class-names",
+        "cat,dog,owl",
+        "--metric",
+        " error, nll,",
+    )
+    found = json.loads(run(folder, "evaluate", "none", *words, "--json", "--seed", "5").stdout)
     wrong = np.mean(rows[:, :3].argmax(1) != labels)
     assert [row["metric"] for row in found["metrics"]] == ["error", "nll"]
     assert found["metrics"][0]["value"] == pytest.approx(wrong)
@@ -117,13 +126,23 @@ def test_outputs_may_be_logits_and_labels_names_of_their_own(folder: Path) -> No
 
 def test_files_that_end_in_capitals_are_arrays_too(folder: Path) -> None:
     (folder / "ONE.NPY").write_bytes((folder / "one.npy").read_bytes())
-    words = ("--target", "new.npy", "-m", "mmd-mean-cov,mmd-gaussian")
-    small, large = (measured(folder, "none", "--source", n, *words) for n in ("one.npy", "ONE.NPY"))
+    words = ("--target-data", "new.npy", "-m", "mmd-mean-cov,mmd-gaussian")
+    small, large = (
+        measured(folder, "none", "--source-data", n, *words) for n in ("one.npy", "ONE.NPY")
+    )
     assert small == large
 
 
 def test_the_seed_is_passed_on(folder: Path) -> None:
-    words = ("none", "--source", "one.npy", "--target", "new.npy", "-m", "mmd-random-features")
+    words = (
+        "none",
+        "--source-data",
+        "one.npy",
+        "--target-data",
+        "new.npy",
+        "-m",
+        "mmd-random-features",
+    )
     assert measured(folder, *words) != measured(folder, *words, "--seed", "1")
 
 
@@ -133,14 +152,22 @@ def test_domains_are_called_as_their_files_or_by_their_paths(folder: Path) -> No
     for other, names in (("other.npy", {"domain_one", "domain_other"}),
                          ("more/one.npy", {"domain_one.npy", "domain_more/one.npy"})):  # fmt: skip
         done = run(
-            folder, "measure", "none", "--source", "one.npy", "--source", other, "--target",
+            folder, "measure", "none", "--source-data", "one.npy", "--source-data", other, "--target-data",
             "new.npy", "-m", "h-divergence-ms", "--json",
         )  # fmt: skip
         assert set(json.loads(done.stdout)["measures"][0]["facts"]) == names
 
 
 def test_a_layer_is_named(folder: Path) -> None:
-    words = ("toy_nets:network", "--source", "one.npz", "--target", "new.npz", "-m", "mmd-mean-cov")
+    words = (
+        "toy_nets:network",
+        "--source-data",
+        "one.npz",
+        "--target-data",
+        "new.npz",
+        "-m",
+        "mmd-mean-cov",
+    )
     assert measured(folder, *words) != measured(folder, *words, "--layer", "0")
     done = run(folder, "measure", *words, "--layer", "head")
     assert done.returncode == 2
@@ -151,19 +178,22 @@ def test_a_layer_is_named(folder: Path) -> None:
     ("words", "said"),
     [
         (("-m", "fisher"), "No measure is called 'fisher'. Did you mean 'fisher-align'"),
-        (("-m", "h-divergence-ms"), "h-divergence-ms has no answer"),
-        (("-m", "sharpness"), "sharpness has no answer: it needs training data"),
-        (("--replicates", "1"), "replicates must be 0, or 2 or more"),
-        (("--source", "one.npz"), "'one.npz' stands more than once"),
-        (("--source", "other.npz", "--source", "other.npz"), "'other.npz' stands more than once"),
-        (("--source", "pictures.npz"), "can't be of several kinds"),
+        (("-m", "h-divergence-ms"), "h-divergence-ms is not applicable"),
+        (("-m", "sharpness"), "sharpness is not applicable: it needs training data"),
+        (("--subsamples", "1"), "subsamples must be 0, or 2 or more"),
+        (("--source-data", "one.npz"), "'one.npz' stands more than once"),
+        (
+            ("--source-data", "other.npz", "--source-data", "other.npz"),
+            "'other.npz' stands more than once",
+        ),
+        (("--source-data", "pictures.npz"), "can't be of several kinds"),
     ],
 )
 def test_what_can_not_be_measured_is_one_line_and_exit_code_2(
     folder: Path, words: tuple[str, ...], said: str
 ) -> None:
     done = run(
-        folder, "measure", "toy_nets:network", "--source", "one.npz", "--target", "new.npz", *words
+        folder, "measure", "toy_nets:network", "--source-data", "one.npz", "--target-data", "new.npz", *words
     )  # fmt: skip
     assert done.returncode == 2
     assert said in done.stderr
@@ -171,13 +201,13 @@ def test_what_can_not_be_measured_is_one_line_and_exit_code_2(
 
 
 def test_a_file_without_outputs_or_features_says_what_it_has(folder: Path) -> None:
-    done = run(folder, "measure", "none", "--source", "one.npz", "--target", "new.npz")
+    done = run(folder, "measure", "none", "--source-data", "one.npz", "--target-data", "new.npz")
     assert done.returncode == 2
     assert "No array is called 'features'. There are: inputs, labels." in done.stderr
 
 
 def test_metrics_of_a_network(folder: Path) -> None:
-    done = run(folder, "metrics", "toy_nets:network", "one.npz")
+    done = run(folder, "evaluate", "toy_nets:network", "one.npz")
     assert done.returncode == 0, done.stderr
     for word in (
         "Error",
@@ -189,14 +219,14 @@ def test_metrics_of_a_network(folder: Path) -> None:
         "By class",
     ):
         assert word in done.stdout
-    plain = json.loads(run(folder, "metrics", "toy_nets:network", "one.npz", "--json").stdout)
+    plain = json.loads(run(folder, "evaluate", "toy_nets:network", "one.npz", "--json").stdout)
     assert [row["metric"] for row in plain["metrics"]][:2] == ["error", "nll"]
 
 
 def test_metrics_after_corruption(folder: Path) -> None:
     done = run(
-        folder, "metrics", "toy_nets:images", "pictures.npz", "--corrupt", "fog,jpeg-3", "-m",
-        "error,nll", "--classes", "cat,dog,[red]owl[/red]",
+        folder, "evaluate", "toy_nets:images", "pictures.npz", "--corrupt", "fog,jpeg-3", "--metric",
+        "error,nll", "--class-names", "cat,dog,[red]owl[/red]",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "Error after corruption, by severity" in done.stdout
@@ -205,15 +235,15 @@ def test_metrics_after_corruption(folder: Path) -> None:
 
 
 def test_metrics_of_outputs_alone(folder: Path) -> None:
-    done = run(folder, "metrics", "none", "one_outputs.npz", "-m", "error")
+    done = run(folder, "evaluate", "none", "one_outputs.npz", "--metric", "error")
     assert done.returncode == 0, done.stderr
     assert "outputs alone on one_outputs: 60 labelled rows" in done.stdout
-    assert run(folder, "metrics", "none", "one_outputs.npz", "--corrupt", "fog").returncode == 2
+    assert run(folder, "evaluate", "none", "one_outputs.npz", "--corrupt", "fog").returncode == 2
 
 
 def test_markup_in_class_names_is_shown_as_text(folder: Path) -> None:
     done = run(
-        folder, "metrics", "toy_nets:images", "pictures.npz", "-m", "f1,error", "--classes",
+        folder, "evaluate", "toy_nets:images", "pictures.npz", "--metric", "f1,error", "--class-names",
         "cat,dog,[red]owl[/red]",
     )  # fmt: skip
     assert "[red]owl[/red]" in done.stdout
@@ -235,20 +265,20 @@ def test_methods_lists_all_families_and_one(folder: Path) -> None:
 
 
 def test_nothing_but_refusals_is_a_failure(folder: Path) -> None:
-    words = ("none", "--source", "one.npy", "--target", "new.npy", "-m", "jacobian,mixup")
+    words = ("none", "--source-data", "one.npy", "--target-data", "new.npy", "-m", "jacobian,mixup")
     for more in ((), ("--json",)):
         done = run(folder, "measure", *words, *more)
         assert done.returncode == 2
         assert "no model was given" in done.stdout
         assert "value" not in done.stdout
-    done = run(folder, "metrics", "none", "one_features.npz")
+    done = run(folder, "evaluate", "none", "one_features.npz")
     assert done.returncode == 2
     assert "labelled" not in done.stdout
 
 
 def test_files_of_outputs_have_names(folder: Path) -> None:
     done = run(
-        folder, "measure", "none", "--source", "one.npy", "--source", "other.npy", "--target",
+        folder, "measure", "none", "--source-data", "one.npy", "--source-data", "other.npy", "--target-data",
         "new.npy", "-m", "mmd-mean-cov", "--json",
     )  # fmt: skip
     found = json.loads(done.stdout)
@@ -266,26 +296,26 @@ def test_the_column_of_labels_is_no_input_of_the_target(folder: Path) -> None:
     (folder / "bare.csv").write_text("a,b\n1,2\n3,4\n")
     for target in ("known.csv", "bare.csv"):
         found = measured(
-            folder, "tables:two", "--source", "known.csv", "--target", target, "--labels", "y",
+            folder, "tables:two", "--source-data", "known.csv", "--target-data", target, "--label-column", "y",
             "-m", "source-error,entropy-target",
         )  # fmt: skip
         assert found["source-error"] == 0.5
     done = run(
-        folder, "measure", "tables:two", "--source", "bare.csv", "--target", "known.csv",
-        "--labels", "y",
+        folder, "measure", "tables:two", "--source-data", "bare.csv", "--target-data", "known.csv",
+        "--label-column", "y",
     )  # fmt: skip
     assert done.returncode == 2
     assert "No column is called 'y'" in done.stderr
 
 
 def test_corruptions_between_nothing_are_refused(folder: Path) -> None:
-    done = run(folder, "metrics", "toy_nets:images", "pictures.npz", "--corrupt", ",")
+    done = run(folder, "evaluate", "toy_nets:images", "pictures.npz", "--corrupt", ",")
     assert done.returncode == 2
     assert "No corruption was named" in done.stderr
 
 
 def test_by_workers_the_numbers_are_the_same(folder: Path) -> None:
-    words = ("toy_nets:network", "--source", "one.npz", "--source", "other.npz", "--target", "new.npz",
+    words = ("toy_nets:network", "--source-data", "one.npz", "--source-data", "other.npz", "--target-data", "new.npz",
              "-m", "entropy-target,jacobian,mmd-mean-cov,h-divergence-ms")  # fmt: skip
     expected = measured(folder, *words)
     assert len(expected) == 4

@@ -14,13 +14,13 @@ def test_the_scaling_of_pixels_goes_to_an_onnx_file() -> None:
     with mock.patch("oodometer.models.OnnxModel") as made:
         open_model("m.onnx", "cat,dog", "logits", False, ("0.5,0.4,0.3", "0.2,0.2,0.1"), None)
     made.assert_called_once_with(
-        "m.onnx", classes=["cat", "dog"], outputs="logits", mean=(0.5, 0.4, 0.3),
+        "m.onnx", class_names=["cat", "dog"], outputs="logits", mean=(0.5, 0.4, 0.3),
         std=(0.2, 0.2, 0.1),
     )  # fmt: skip
 
 
 def test_what_is_no_number_is_named_with_its_option() -> None:
-    with pytest.raises(InputError, match=r"--std is numbers between commas, .*; got 'a,b'"):
+    with pytest.raises(InputError, match=r"--std is numbers separated by commas, .*; got 'a,b'"):
         open_model("m.onnx", None, None, False, ("0.5", "a,b"), None)
 
 

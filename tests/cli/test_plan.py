@@ -32,10 +32,10 @@ def folder(tmp_path: Path) -> Path:
 def test_a_plan_is_carried_out(folder: Path) -> None:
     words = ("plan", "target.parquet", "--source", "source.parquet", "--half-width", "0.04")
     found = json.loads(run(folder, *words, "--json").stdout)
-    assert found["needed"] == len(found["rows"]) == len(set(found["rows"]))
-    assert MIN_LABELS <= found["needed"] < found["alone"]
+    assert found["n_labels"] == len(found["rows"]) == len(set(found["rows"]))
+    assert MIN_LABELS <= found["n_labels"] < found["n_labels_without_scores"]
     done = run(folder, *words, "--output", "to_label.csv")
-    assert f"label {found['needed']:,} of 3,000 rows" in done.stdout
+    assert f"Label {found['n_labels']:,} of 3,000 rows" in done.stdout
     lines = (folder / "to_label.csv").read_text().splitlines()
     assert lines[0] == "row,confidence,label"
     assert [int(line.split(",")[0]) for line in lines[1:]] == found["rows"]
@@ -59,7 +59,8 @@ def test_a_plan_is_carried_out(folder: Path) -> None:
 def test_without_an_output_the_rows_are_printed(folder: Path) -> None:
     done = run(folder, "plan", "target.parquet", "--half-width", "0.2")
     assert done.returncode == 0
-    assert len(done.stdout.split("\n", 1)[1].split(",")) == MIN_LABELS
+    listed = done.stdout.partition(").")[2]
+    assert len(listed.split(",")) == MIN_LABELS
 
 
 def test_a_few_labels_have_an_interval_by_themselves(folder: Path) -> None:
@@ -102,7 +103,7 @@ def test_an_odd_label_is_named(folder: Path) -> None:
 
 
 def test_more_is_shown_and_written(folder: Path) -> None:
-    asked = ("--metrics", "--bound", "--margin", "0.05", "--replicates", "20")
+    asked = ("--metric", "all", "--bound", "--margin", "0.05", "--replicates", "20")
     words = ("estimate", "source.parquet", "target.parquet", *asked)
     shown = run(folder, *words, "--html", "page.html").stdout
     for part in ("average precision", "macro", "At least", "SUITABLE"):
@@ -110,8 +111,8 @@ def test_more_is_shown_and_written(folder: Path) -> None:
     page = (folder / "page.html").read_text()
     assert "More than accuracy" in page
     assert "Average precision" in page
-    found = json.loads(run(folder, *words, "--json").stdout)["more"]
-    assert {one["of"] for one in found["metrics"]} == {"all", "0", "1", "2", "3", "macro"}
+    found = json.loads(run(folder, *words, "--json").stdout)["additional"]
+    assert {one["scope"] for one in found["metrics"]} == {"all", "0", "1", "2", "3", "macro"}
     assert found["bound"]["value"] < found["suitability"]["target"]
     assert np.isclose(found["suitability"]["margin"], 0.05)
 
@@ -120,3 +121,65 @@ def test_a_margin_in_points_is_asked_back(folder: Path) -> None:
     done = run(folder, "estimate", "source.parquet", "target.parquet", "--margin", "5")
     assert done.returncode == 2
     assert "Did you mean 0.05?" in done.stderr
+
+
+def write_labels(folder: Path, *lines: str) -> None:
+    (folder / "labels.csv").write_text("\n".join(["row,confidence,label", *lines]) + "\n")
+
+
+def test_target_labels_come_from_a_file_of_their_own(folder: Path) -> None:
+    """The same numbers as with the labels in the target's own column."""
+    target = toy_predictions(3000, seed=1)
+    assert target.labels is not None
+    labels = [int(label) if row < 60 else None for row, label in enumerate(target.labels)]
+    pq.write_table(table(target, labels), folder / "own.parquet")
+    pq.write_table(table(target, None), folder / "bare.parquet")
+    write_labels(folder, *(f"{row},0.5,{labels[row]}" for row in range(60)), "61,0.5,")
+    words = ("estimate", "source.parquet", "bare.parquet", "--target-labels", "labels.csv")
+    found = run(folder, *words, "--json")
+    own = run(folder, "estimate", "source.parquet", "own.parquet", "--json")
+    assert (found.returncode, found.stderr) == (0, "")
+    assert json.loads(found.stdout) == json.loads(own.stdout)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (("9999,0.5,1",), "there is no row 9999; the target has rows 0 to"),
+        (("1,0.5,1", "1,0.5,0"), "row 1 stands more than once"),
+        (("one,0.5,1",), "the column row must be whole numbers"),
+        (("1,0.5,",), "no row has a label"),
+    ],
+)
+def test_target_labels_that_do_not_fit(folder: Path, lines: tuple[str, ...], message: str) -> None:
+    write_labels(folder, *lines)
+    done = run(
+        folder, "estimate", "source.parquet", "target.parquet", "--target-labels", "labels.csv"
+    )
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_target_labels_need_numbered_rows(folder: Path) -> None:
+    write_labels(folder, "1,0.5,1")
+    words = (
+        "estimate",
+        "source.parquet",
+        "target.parquet",
+        "--stream",
+        "--target-labels",
+        "labels.csv",
+    )
+    done = run(folder, *words)
+    assert done.returncode == 2
+    assert "--target-labels can't be used where files are read in batches" in done.stderr
+
+
+def test_metrics_are_selected_by_name(folder: Path) -> None:
+    words = ("estimate", "source.parquet", "target.parquet", "--json", "--metric")
+    found = json.loads(run(folder, *words, "f1,average-precision", "--metric", "auroc").stdout)
+    names = {row["metric"] for row in found["additional"]["metrics"]}
+    assert names == {"f1", "average_precision", "auroc"}
+    wrong = run(folder, *words, "f2")
+    assert wrong.returncode == 2
+    assert "No expected metric is called 'f2'. Did you mean 'f1'?" in wrong.stderr

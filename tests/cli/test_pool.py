@@ -76,7 +76,7 @@ def test_a_pool_is_trained_in_parts_and_its_status_is_a_table(folder: Path) -> N
 
 
 def test_by_workers_into_a_folder_of_ones_own(folder: Path) -> None:
-    words = ("run", "little.toml", "--folder", "mine", "--workers", "1", "--limit", "1")
+    words = ("run", "little.toml", "--models-dir", "mine", "--workers", "1", "--limit", "1")
     assert "1 of 8 are there" in pool(folder, *words).stdout
     assert len(checkpoint.finished_models(folder / "mine")) == 1
 
@@ -106,7 +106,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "both": (("run", "little.toml", "--workers", "2", "--scheduler", "tcp://a:1"), "not both"),
     "workers": (("run", "little.toml", "--workers", "-1"), "--workers must be 0 or more; got -1"),
     "limit": (("run", "little.toml", "--limit", "0"), "limit must be 1 or more; got 0."),
-    "data": (("run", "dg-pacs", "--data", "nowhere"), "pacs/pacs32.npz"),
+    "data": (("run", "dg-pacs", "--data-dir", "nowhere"), "pacs/pacs32.npz"),
     "scheduler": (
         ("run", "little.toml", "--scheduler", "tcp://127.0.0.1:9"),
         "No Dask scheduler answers at 'tcp://127.0.0.1:9'",

@@ -49,7 +49,7 @@ def without_command(page: str) -> str:
 
 
 def test_two_files_give_the_page_of_estimate(folder: Path) -> None:
-    words = ("source.parquet", "target.parquet", "--by", "site", "--seed", "3")
+    words = ("source.parquet", "target.parquet", "--segment-by", "site", "--seed", "3")
     assert run(folder, "estimate", *words, "--html", "estimate.html").returncode == 0
     done = run(folder, "report", *words)
     assert done.returncode == 0
@@ -75,7 +75,7 @@ def test_a_page_says_how_to_get_its_numbers_again(folder: Path) -> None:
 
 
 def test_a_table_of_evaluations_gives_the_page_of_a_study(folder: Path) -> None:
-    done = run(folder, "report", "rows.parquet", "--output", "study.html", "--json")
+    done = run(folder, "report", "rows.parquet", "--html", "study.html", "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["kind"] == "study"
@@ -86,9 +86,9 @@ def test_a_table_of_evaluations_gives_the_page_of_a_study(folder: Path) -> None:
 
 def test_a_study_is_reported_by_its_file_or_its_folder(folder: Path) -> None:
     (folder / "points.toml").write_text(SPEC + MODEL.format(name="classes_only"))
-    assert run(folder, "study", "run", "points.toml", "--folder", "mine").returncode == 0
-    by_file = run(folder, "report", "points.toml", "--folder", "mine", "--output", "a.html")
-    by_folder = run(folder, "report", "mine", "--output", "b.html")
+    assert run(folder, "study", "run", "points.toml", "--store-dir", "mine").returncode == 0
+    by_file = run(folder, "report", "points.toml", "--store-dir", "mine", "--html", "a.html")
+    by_folder = run(folder, "report", "mine", "--html", "b.html")
     assert (by_file.returncode, by_folder.returncode) == (0, 0)
     pages = [(folder / name).read_text() for name in ("a.html", "b.html")]
     assert "<h1>points.toml: which measure tells accuracy?</h1>" in pages[0]
@@ -98,7 +98,7 @@ def test_a_study_is_reported_by_its_file_or_its_folder(folder: Path) -> None:
 
 
 def test_a_table_of_accuracies_is_held_against_a_reference(folder: Path) -> None:
-    done = run(folder, "report", "accuracies.parquet", "--reference", "val")
+    done = run(folder, "report", "accuracies.parquet", "--reference-domain", "val")
     assert done.returncode == 0, done.stderr
     assert "accuracy on val" in (folder / "report.html").read_text()
 
@@ -112,16 +112,16 @@ def test_quiet_still_says_what_was_asked_for(folder: Path) -> None:
 BAD = {
     "one file of outputs": (("source.parquet",), "has no column 'model'"),
     "no file": (("nowhere.parquet",), "There is no file 'nowhere.parquet'"),
-    "by without a target": (("rows.parquet", "--by", "site"), "Give a TARGET too"),
-    "no reference": (("accuracies.parquet",), "say with --reference"),
-    "no such set": (("accuracies.parquet", "--reference", "vla"), "Did you mean 'val'?"),
+    "by without a target": (("rows.parquet", "--segment-by", "site"), "Give a TARGET too"),
+    "no reference": (("accuracies.parquet",), "say with --reference-domain"),
+    "no such set": (("accuracies.parquet", "--reference-domain", "vla"), "Did you mean 'val'?"),
     "reference of two": (
-        ("source.parquet", "target.parquet", "--reference", "val"),
-        "--reference is not for outputs on two sets of data",
+        ("source.parquet", "target.parquet", "--reference-domain", "val"),
+        "--reference-domain is not for predictions on two datasets",
     ),
-    "folder of a table": (("rows.parquet", "--folder", "x"), "--folder is not for a table"),
+    "folder of a table": (("rows.parquet", "--store-dir", "x"), "--store-dir is not for a table"),
     "no study": (("nowhere.toml",), "nowhere.toml"),
-    "no folder": (("rows.parquet", "--output", "no/where.html"), "There is no folder"),
+    "no folder": (("rows.parquet", "--html", "no/where.html"), "There is no folder"),
 }
 
 
@@ -138,9 +138,9 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(folder: Path, case: st
 
 
 PAGES = {
-    "report": ("report", "source.parquet", "target.parquet", "--output"),
+    "report": ("report", "source.parquet", "target.parquet", "--html"),
     "estimate": ("estimate", "source.parquet", "target.parquet", "--html"),
-    "judge": ("study", "judge", "rows.parquet", "--html"),
+    "judge": ("study", "compare", "rows.parquet", "--html"),
 }
 
 

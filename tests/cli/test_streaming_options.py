@@ -46,9 +46,9 @@ def rounded(found: Any) -> Any:
 
 
 def test_a_folder_a_pattern_and_a_file_in_pieces_say_what_the_file_says(folder: Path) -> None:
-    whole = rounded(estimated(folder, "target.parquet", "--by", "site"))
+    whole = rounded(estimated(folder, "target.parquet", "--segment-by", "site"))
     for words in (["scores"], ["scores/part-*.parquet"], ["target.parquet", "--stream"]):
-        assert rounded(estimated(folder, *words, "--by", "site")) == whole
+        assert rounded(estimated(folder, *words, "--segment-by", "site")) == whole
 
 
 def test_workers_say_the_same(folder: Path) -> None:
@@ -76,7 +76,7 @@ def test_what_is_shown_and_the_page_tell_of_the_sample(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streaming, "MAX_SAMPLE_ROWS", 50)
-    words = ("estimate", "source.parquet", "scores", "--by", "site", "--replicates", "20")
+    words = ("estimate", "source.parquet", "scores", "--segment-by", "site", "--replicates", "20")
     done = run(folder, *words, "--html", "r.html", "--fail-below", "0.99")
     assert done.returncode == 1
     told = "see a random sample of 50 of 300 rows."
@@ -107,11 +107,14 @@ def test_a_target_with_all_labels_is_told_of(folder: Path) -> None:
     [
         (("none/*.csv",), "No file is called 'none/*.csv'"),
         (("empty",), "The folder 'empty' has no file to read"),
-        (("scores", "--second", "target.parquet"), "--second target.parquet can't be used where"),
+        (
+            ("scores", "--other-model", "target.parquet"),
+            "--other-model target.parquet can't be used where",
+        ),
         (("scores", "--workers", "1", "--scheduler", "tcp://a:1"), "not both"),
         (("scores", "--workers", "-1"), "--workers must be 0 or more; got -1"),
         (("scores", "--scheduler", "tcp://127.0.0.1:9"), "No Dask scheduler answers at"),
-        (("scores", "--by", "region"), "part-000.parquet: No column is called 'region'"),
+        (("scores", "--segment-by", "region"), "part-000.parquet: No column is called 'region'"),
         (("scores", "--method", "acc"), "Did you mean 'ac'?"),
         (("scores", "--temperature", "hot"), "got 'hot'"),
         (("scores", "--replicates", "3"), "at least 20; got 3"),
@@ -135,10 +138,10 @@ def test_bad_input_is_one_line_and_exit_code_2(
 def test_what_else_is_asked_for_tells_of_the_sample(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ("scores", "--metrics", "--bound", "--margin", "0.2")
+    words = ("scores", "--metric", "all", "--bound", "--margin", "0.2")
     whole, aside = (estimated(folder, word, *words[1:]) for word in ("target.parquet", "scores"))
-    assert rounded(aside["more"]) == rounded(whole["more"])
-    assert whole["more"]["metrics"]
+    assert rounded(aside["additional"]) == rounded(whole["additional"])
+    assert whole["additional"]["metrics"]
     monkeypatch.setattr(streaming, "MAX_SAMPLE_ROWS", 50)
-    said = estimated(folder, *words)["more"]["reasons"]
+    said = estimated(folder, *words)["additional"]["reasons"]
     assert said[-1] == "All of this is of a random sample of 50 rows of the target."

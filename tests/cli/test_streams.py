@@ -55,10 +55,10 @@ def test_errors_are_not_among_results(tmp_path: Path) -> None:
         assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("option", ["--by", "--labels"])
+@pytest.mark.parametrize("option", ["--segment-by", "--label-column"])
 def test_a_column_that_is_not_there_may_be_another(option: str, tmp_path: Path) -> None:
     (tmp_path / "o.csv").write_text("prob_a,prob_b,site\n0.5,0.5,a\n0.9,0.1,b\n")
-    words = ["estimate", "o.csv", "o.csv", "--labels", "site", option, "syte"]
+    words = ["estimate", "o.csv", "o.csv", "--label-column", "site", option, "syte"]
     said = run(tmp_path, *words).stderr
     assert "No column is called 'syte'. Did you mean 'site'? There are: prob_a, prob_b," in said
 

@@ -60,23 +60,23 @@ def test_a_study_is_run_in_parts_and_its_status_is_a_table(folder: Path) -> None
         ["0", "unnamed", "1", "2", "0", "0"],
         ["all", "1", "2", "0", "0"],
     ]
-    assert "No answer" in table
+    assert "Not applicable" in table
     assert ["gde", "2"] in [line.split() for line in table.splitlines()]
     assert json.loads(study(folder, "status", "points.toml", "--json").stdout)["done"] == 2
     assert (folder / "studies" / "points" / "store.sqlite").is_file()
 
 
 def test_rows_are_shown_and_written(folder: Path) -> None:
-    study(folder, "run", "points.toml", "--folder", "mine")
+    study(folder, "run", "points.toml", "--store-dir", "mine")
     shown = study(folder, "rows", "mine").stdout
     assert "14 of 14 rows" in shown
     assert "no model of the study differs" in shown
     with mock.patch("oodometer.cli.study.MAX_ROWS_SHOWN", 3):
-        few = study(folder, "rows", "points.toml", "--folder", "mine").stdout
+        few = study(folder, "rows", "points.toml", "--store-dir", "mine").stdout
     assert "3 of 14 rows" in few
     assert "--output rows.parquet" in few
     for name in ("rows.parquet", "rows.csv"):
-        done = study(folder, "rows", "points.toml", "--folder", "mine", "--output", name)
+        done = study(folder, "rows", "points.toml", "--store-dir", "mine", "--output", name)
         assert done == Done(0, "", f"The rows are in {name}.\n")
         assert len(EvaluationTable.read(folder / name)) == 2
     with Store.open(folder / "mine") as store:
@@ -84,8 +84,8 @@ def test_rows_are_shown_and_written(folder: Path) -> None:
 
 
 def test_a_study_has_a_report_however_small(folder: Path) -> None:
-    study(folder, "run", "points.toml", "--folder", "mine")
-    for asked in (("mine",), ("points.toml", "--folder", "mine")):
+    study(folder, "run", "points.toml", "--store-dir", "mine")
+    for asked in (("mine",), ("points.toml", "--store-dir", "mine")):
         done = study(folder, "table", *asked, "--html", "report.html")
         assert (done.returncode, done.stderr) == (0, "Report written to report.html\n")
         page = (folder / "report.html").read_text()
@@ -95,15 +95,15 @@ def test_a_study_has_a_report_however_small(folder: Path) -> None:
 
 
 def test_failures_are_shown_with_their_reasons_and_the_exit_tells(folder: Path) -> None:
-    done = study(folder, "run", "bad.toml", "--folder", "s")
+    done = study(folder, "run", "bad.toml", "--store-dir", "s")
     assert done.returncode == 1
     assert "2 evaluations done in " in done.stdout
     assert "2 failed; 2 of 4 are there, 2 are left." in done.stdout
     assert "out of order" in done.stdout
-    told = json.loads(study(folder, "run", "bad.toml", "--folder", "s", "--json").stdout)
+    told = json.loads(study(folder, "run", "bad.toml", "--store-dir", "s", "--json").stdout)
     assert set(told["failed"]) == {"broken on 0", "broken on 30"}
     assert "Failed, to be tried again in the next run" in study(
-        folder, "status", "bad.toml", "--folder", "s"
+        folder, "status", "bad.toml", "--store-dir", "s"
     ).stdout  # fmt: skip
 
 

@@ -14,7 +14,7 @@ HEAD = "model,architecture,trained_on,tested_on,accuracy,ni,atc-mc\n"
 
 
 def judge(folder: Path, *words: str) -> Done:
-    return run(folder, "study", "judge", *words)
+    return run(folder, "study", "compare", *words)
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_measures_are_judged_and_what_was_done_is_said(rows: Path) -> None:
     assert "1.000" in done.stdout
     assert "R2 and MAE: the rule for the line is: " in done.stdout
     assert "Groups: R2 8" in " ".join(done.stdout.split())
-    alone = judge(rows, "rows.csv", "--architecture", "cnn", "--measures", "ni", "--sd")
+    alone = judge(rows, "rows.csv", "--architecture", "cnn", "--measure", "ni", "--sd")
     assert "cnn: 36 evaluations" in alone.stdout
     assert "atc-mc" not in alone.stdout
     assert "±" in alone.stdout
@@ -63,7 +63,7 @@ def test_tables_for_papers_and_programs(rows: Path) -> None:
         (("rows.csv", "--output", "out.doc"), "must end in .md, .tex, .csv, or say --format"),
         (("rows.csv", "--format", "markdwon"), "Did you mean 'markdown'"),
         (("rows.csv", "--architecture", "cmn"), "Did you mean 'cnn'"),
-        (("rows.csv", "--measures", "no"), "Did you mean 'ni'"),
+        (("rows.csv", "--measure", "no"), "Did you mean 'ni'"),
         (("none.csv",), "none.csv"),
     ],
 )
@@ -113,7 +113,7 @@ def test_a_spreadsheet_that_cannot_be_used_is_one_line(
     tmp_path: Path, text: str, message: str
 ) -> None:
     (tmp_path / "sets.csv").write_text(text)
-    done = judge(tmp_path, "sets.csv", "--reference", "val")
+    done = judge(tmp_path, "sets.csv", "--reference-domain", "val")
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
@@ -128,16 +128,16 @@ def test_models_by_test_sets_are_held_against_one(tmp_path: Path) -> None:
     (tmp_path / "sets.csv").write_text("\n".join(["model,val,v2,odd", *lines]))
     asked = judge(tmp_path, "sets.csv")
     assert asked.returncode == 2
-    assert "say with --reference which set" in asked.stderr
+    assert "say with --reference-domain which set" in asked.stderr
     assert "val, v2, odd" in asked.stderr
-    done = judge(tmp_path, "sets.csv", "--reference", "val")
+    done = judge(tmp_path, "sets.csv", "--reference-domain", "val")
     assert "2 test sets against val, over 30 models" in done.stdout
     assert "Patterns: functional 1, cloud 1." in done.stdout
     assert "Averaged Spearman correlation" in done.stdout
-    told = json.loads(judge(tmp_path, "sets.csv", "--reference", "val", "--json").stdout)
+    told = json.loads(judge(tmp_path, "sets.csv", "--reference-domain", "val", "--json").stdout)
     assert [one["name"] for one in told["sets"]] == ["v2", "odd"]
     assert told["sets"][0]["spearman"] > 0.9
-    wrong = judge(tmp_path, "sets.csv", "--reference", "vall")
+    wrong = judge(tmp_path, "sets.csv", "--reference-domain", "vall")
     assert "Did you mean 'val'?" in wrong.stderr
 
 
@@ -158,9 +158,9 @@ def test_a_report_of_evaluations_is_written_beside_the_table(rows: Path) -> None
     assert done.stderr == "Report written to report.html\n"
     page = (rows / "report.html").read_text()
     assert "rows.csv: which measure tells accuracy?" in page
-    assert "oodometer study judge rows.csv --html report.html" in page
+    assert "oodometer study compare rows.csv --html report.html" in page
     assert "SHA-256 of rows.csv" in page
-    told = judge(rows, "rows.csv", "--json", "--measures", "ni", "--html", "one.html")
+    told = judge(rows, "rows.csv", "--json", "--measure", "ni", "--html", "one.html")
     assert json.loads(told.stdout)["evaluations"] == 36
     assert "1 measure judged by 36 evaluations" in (rows / "one.html").read_text()
 
@@ -168,7 +168,7 @@ def test_a_report_of_evaluations_is_written_beside_the_table(rows: Path) -> None
 def test_a_report_of_models_by_test_sets_is_of_the_reference(tmp_path: Path) -> None:
     lines = [f"m{j},{50 + j},{40 + j},{90 - 2 * j}" for j in range(12)]
     (tmp_path / "sets.csv").write_text("\n".join(["model,val,v2,odd", *lines]))
-    done = judge(tmp_path, "sets.csv", "--reference", "val", "--html", "report.html")
+    done = judge(tmp_path, "sets.csv", "--reference-domain", "val", "--html", "report.html")
     assert (done.returncode, done.stderr) == (0, "Report written to report.html\n")
     page = (tmp_path / "report.html").read_text()
     assert "1 measure judged by 36 evaluations of 12 models" in page

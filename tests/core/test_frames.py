@@ -90,7 +90,7 @@ def test_numbered_columns_come_in_the_order_of_their_numbers(make: Maker, prefix
     columns = by_class(probs, prefix)
     shuffled = {name: columns[name] for name in sorted(columns)}
     assert list(shuffled)[2] == f"{prefix}10"
-    found = Predictions.from_frame(make(shuffled), probs=prefix)
+    found = Predictions.from_frame(make(shuffled), prob_columns=prefix)
     np.testing.assert_array_equal(found.scores, probs)
     assert found.class_names is None
 
@@ -100,14 +100,14 @@ def test_numbered_columns_come_in_the_order_of_their_numbers(make: Maker, prefix
 def test_the_separator_need_not_be_named(named: str, columns: str) -> None:
     probs = probs_of(6, 12)
     table = {columns.format(j): probs[:, j] for j in reversed(range(12))}
-    found = Predictions.from_frame(pa.table(table), probs=named)
+    found = Predictions.from_frame(pa.table(table), prob_columns=named)
     np.testing.assert_array_equal(found.scores, probs)
     assert found.class_names is None
 
 
 def test_a_class_name_after_the_separator_is_the_name() -> None:
     table = pa.table({"p_cat": [0.2], "p_dog": [0.8], "label": ["dog"]})
-    found = Predictions.from_frame(table, probs="p")
+    found = Predictions.from_frame(table, prob_columns="p")
     assert found.class_names == ("cat", "dog")
     np.testing.assert_array_equal(found.labels, [1])
 
@@ -242,13 +242,13 @@ def test_columns_are_named_by_prefix_or_by_name(make: Maker) -> None:
         "truth": np.arange(8) % 3,
         "label": ["unused"] * 8,
     }
-    named = Predictions.from_frame(make(columns), probs="old_", labels="truth")
+    named = Predictions.from_frame(make(columns), prob_columns="old_", label_column="truth")
     np.testing.assert_array_equal(named.scores, probs)
     np.testing.assert_array_equal(named.labels, np.arange(8) % 3)
-    raw = Predictions.from_frame(make(columns), logits="raw_", labels="truth")
+    raw = Predictions.from_frame(make(columns), logit_columns="raw_", label_column="truth")
     assert raw.score_type == "logits"
     np.testing.assert_array_equal(raw.scores, probs * 9)
-    listed = Predictions.from_frame(make(columns), logits="list", labels="truth")
+    listed = Predictions.from_frame(make(columns), logit_columns="list", label_column="truth")
     np.testing.assert_array_equal(listed.scores, probs * 5)
 
 
@@ -286,13 +286,13 @@ def test_a_column_that_stands_twice_is_named(frame: Any) -> None:
 def test_both_probs_and_logits_need_a_choice() -> None:
     table = pa.table({"prob_0": [0.4], "prob_1": [0.6], "logits": [[1.0, 2.0]]})
     assert refusal_of(table) == (
-        "The table has both probabilities and logits. Say which to use: --probs or --logits."
+        "The table has both probabilities and logits. Say which to use: --prob-columns or --logit-columns."
     )
-    assert refusal_of(table, probs="prob_", logits="logits") == (
+    assert refusal_of(table, prob_columns="prob_", logit_columns="logits") == (
         "Both probs and logits were named. Name the one to be used."
     )
-    assert Predictions.from_frame(table, probs="prob_").score_type == "probs"
-    assert Predictions.from_frame(table, logits="logits").score_type == "logits"
+    assert Predictions.from_frame(table, prob_columns="prob_").score_type == "probs"
+    assert Predictions.from_frame(table, logit_columns="logits").score_type == "logits"
 
 
 def test_a_column_that_merely_starts_like_a_list_column_is_none() -> None:
@@ -303,8 +303,8 @@ def test_a_column_that_merely_starts_like_a_list_column_is_none() -> None:
 def test_where_there_are_no_scores_it_says_what_was_looked_for_and_what_there_is() -> None:
     message = refusal_of(pa.table({"a": [1], "b": [2]}))
     assert message.startswith("No scores were found: columns prob_0, prob_1, … or logit_0,")
-    assert message.endswith("There are: a, b. Name yours with --probs or --logits.")
-    assert refusal_of(pa.table({"a": [1], "b": [2]}), probs="q_") == (
+    assert message.endswith("There are: a, b. Name yours with --prob-columns or --logit-columns.")
+    assert refusal_of(pa.table({"a": [1], "b": [2]}), prob_columns="q_") == (
         "No column is called 'q_' or starts with it. There are: a, b."
     )
     assert "There are: none." in refusal_of(pa.table({}))
@@ -313,7 +313,7 @@ def test_where_there_are_no_scores_it_says_what_was_looked_for_and_what_there_is
 def test_a_label_column_that_is_not_there_is_named() -> None:
     table = pa.table({"prob_0": [0.4], "prob_1": [0.6]})
     expected = "No column is called 'truth'. There are: prob_0, prob_1."
-    assert refusal_of(table, labels="truth") == expected
+    assert refusal_of(table, label_column="truth") == expected
 
 
 @pytest.mark.parametrize("thing", [np.zeros((2, 2)), [[0.5, 0.5]], "file.csv", None])
@@ -431,7 +431,7 @@ def test_one_column_of_numbers_is_the_score_of_the_second_of_two_classes(
 ) -> None:
     second: Array = np.array([0.25, 0.6], dtype=dtype)
     usual = Predictions.from_frame(pa.table({form[:-1]: second, "label": [0, 1]}))
-    named = Predictions.from_frame(pa.table({"risk": second}), **{form: "risk"})
+    named = Predictions.from_frame(pa.table({"risk": second}), **{f"{form[:-1]}_columns": "risk"})
     for found in (usual, named):
         assert found.score_type == form
         assert found.scores is not None

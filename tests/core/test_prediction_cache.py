@@ -1,11 +1,11 @@
-"""What is made once of rows is not made again, and does not outlive them."""
+"""Predictions.cached: values are computed once per key and freed with the predictions."""
 
 from __future__ import annotations
 
 import gc
+import pickle
 
-from oodometer.core import _prediction_cache as module
-from oodometer.core._prediction_cache import cached
+from oodometer.core import predictions as module
 from oodometer.core.predictions import Predictions
 from oodometer.estimators import get
 from oodometer.testing import toy_predictions
@@ -19,9 +19,9 @@ def test_it_is_made_once_for_every_key_and_every_rows() -> None:
         made.append(name)
         return name
 
-    assert [cached(first, "a", lambda: make("x")) for _ in range(3)] == ["x"] * 3
-    assert cached(first, "b", lambda: make("y")) == "y"
-    assert cached(second, "a", lambda: make("z")) == "z"
+    assert [first.cached("a", lambda: make("x")) for _ in range(3)] == ["x"] * 3
+    assert first.cached("b", lambda: make("y")) == "y"
+    assert second.cached("a", lambda: make("z")) == "z"
     assert made == ["x", "y", "z"]
 
 
@@ -29,7 +29,7 @@ def test_it_goes_with_the_rows() -> None:
     gc.collect()
     before = len(module._CACHE)
     rows = toy_predictions(20)
-    cached(rows, "a", lambda: 1)
+    rows.cached("a", lambda: 1)
     assert len(module._CACHE) == before + 1
     del rows
     gc.collect()
@@ -48,3 +48,15 @@ def test_methods_that_share_work_say_what_they_say_alone() -> None:
         alone = get(name).estimate(*fresh())
         assert together.value == alone.value, name
         assert together.facts == alone.facts, name
+
+
+def test_cached_values_are_no_part_of_pickles_and_of_copies() -> None:
+    rows = toy_predictions(20)
+    before, shown = len(pickle.dumps(rows)), repr(rows)
+    rows.cached("large", lambda: bytes(10_000))
+    assert len(pickle.dumps(rows)) == before
+    assert repr(rows) == shown
+    assert (
+        pickle.loads(pickle.dumps(rows)).cached("large", lambda: "computed again")
+        == "computed again"
+    )

@@ -315,7 +315,7 @@ def test_negative_numbers_may_be_class_names() -> None:
             ["cat", "dog", "dog", "cat"],
             "labels are text ('cat' in row 0) but the classes have no names. Give class_names, "
             "or name the score columns after the classes (prob_cat, prob_dog); of a model, give "
-            "classes=[…] (--classes).",
+            "class_names=[…] (--class-names).",
         ),
     ],
 )

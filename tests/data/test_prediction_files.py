@@ -126,7 +126,7 @@ def test_named_columns_and_named_classes_are_read(tmp_path: Path, name: str, wri
         {"p_cat": [0.2, 0.9], "p_dog": [0.8, 0.1], "truth": ["dog", "dog"], "label": ["x", "y"]}
     )
     write(table, tmp_path / name)
-    found = read_predictions(tmp_path / name, probs="p_", labels="truth")
+    found = read_predictions(tmp_path / name, prob_columns="p_", label_column="truth")
     assert found.class_names == ("cat", "dog")
     np.testing.assert_array_equal(found.correct, [True, False])
 
@@ -163,10 +163,10 @@ def test_an_npz_brings_features_ids_and_class_names(tmp_path: Path) -> None:
 def test_arrays_of_an_npz_may_be_named(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, mine=PROBS, raw=PROBS * 9, probs=PROBS[::-1], truth=LABELS, labels=LABELS * 0)
-    by_probs = read_predictions(path, probs="mine", labels="truth")
+    by_probs = read_predictions(path, prob_columns="mine", label_column="truth")
     np.testing.assert_array_equal(by_probs.scores, PROBS)
     np.testing.assert_array_equal(by_probs.labels, LABELS)
-    by_logits = read_predictions(path, logits="raw")
+    by_logits = read_predictions(path, logit_columns="raw")
     assert by_logits.score_type == "logits"
     np.testing.assert_array_equal(by_logits.labels, 0)
 
@@ -188,21 +188,21 @@ def test_a_broken_label_column_does_no_harm_where_none_is_wanted(
 ) -> None:
     write(table_of(label=broken, truth=broken), tmp_path / name)
     found = ScoreFile.open(tmp_path / name).predictions(
-        PredictionColumns(labels=named), labelled=False
+        PredictionColumns(label_column=named), labelled=False
     )
     assert not found.is_labelled
     assert found.n == N
     with pytest.raises(InputError):
-        read_predictions(tmp_path / name, labels=named)
+        read_predictions(tmp_path / name, label_column=named)
 
 
 @pytest.mark.parametrize("named", [None, "labels", "truth", "absent"])
 def test_broken_labels_of_an_npz_do_no_harm_either(tmp_path: Path, named: str | None) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, probs=PROBS, labels=LABELS + 99, truth=LABELS[:3])
-    found = ScoreFile.open(path).predictions(PredictionColumns(labels=named), labelled=False)
+    found = ScoreFile.open(path).predictions(PredictionColumns(label_column=named), labelled=False)
     assert not found.is_labelled
-    refusal_of(path, labels=named)
+    refusal_of(path, label_column=named)
 
 
 # Columns --------------------------------------------------------------------------------------
@@ -341,8 +341,8 @@ def test_an_npz_of_python_objects_is_refused_and_nothing_is_run(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"scores": PROBS}, "a.npz: It has neither of the arrays probs and logits; one was expected. There are: scores. Name it with --probs or --logits."),
-        ({"probs": PROBS, "logits": PROBS}, "a.npz: It has both of the arrays probs and logits; one was expected. There are: probs, logits. Name it with --probs or --logits."),
+        ({"scores": PROBS}, "a.npz: It has neither of the arrays probs and logits; one was expected. There are: scores. Name it with --prob-columns or --logit-columns."),
+        ({"probs": PROBS, "logits": PROBS}, "a.npz: It has both of the arrays probs and logits; one was expected. There are: probs, logits. Name it with --prob-columns or --logit-columns."),
         ({"probs": PROBS * 2}, "a.npz: probs must "),
         ({"probs": PROBS, "labels": LABELS[:5]}, "a.npz: There are 40 rows but 5 labels."),
         ({"probs": PROBS, "class_names": np.array("cat")}, "a.npz: There are 12 classes but 1 class names."),
@@ -361,10 +361,10 @@ def test_names_that_an_npz_lacks_are_told(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, probs=PROBS, other=PROBS)
     there = "There are: probs, other."
-    assert refusal_of(path, probs="mine") == f"a.npz: No array is called 'mine'. {there}"
-    assert refusal_of(path, labels="truth") == f"a.npz: No array is called 'truth'. {there}"
+    assert refusal_of(path, prob_columns="mine") == f"a.npz: No array is called 'mine'. {there}"
+    assert refusal_of(path, label_column="truth") == f"a.npz: No array is called 'truth'. {there}"
     both = "a.npz: Both probs and logits were named. Name the one to be used."
-    assert refusal_of(path, probs="probs", logits="other") == both
+    assert refusal_of(path, prob_columns="probs", logit_columns="other") == both
 
 
 def test_an_archive_of_other_files_is_told(tmp_path: Path) -> None:
@@ -446,4 +446,4 @@ def test_labels_asked_for_but_absent_are_told(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(table_of(PROBS[:, :2] / PROBS[:, :2].sum(axis=1, keepdims=True)), path)
     expected = "a.parquet: No column is called 'truth'. There are: prob_0, prob_1."
-    assert refusal_of(path, labels="truth") == expected
+    assert refusal_of(path, label_column="truth") == expected

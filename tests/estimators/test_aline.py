@@ -119,4 +119,5 @@ def test_agreements_off_the_line_are_told_of() -> None:
     target = answers(rng, labels, [0.4, 0.9, 0.3, 0.8])
     found = AgreementOnTheLine("d").estimate(of_models(source, labels), of_models(target))
     assert found.facts["agreement_r2"] < 0.95
+    assert found.facts["agreement_is_linear"] == 0.0
     assert "off the line" in found.notes[0]

@@ -49,21 +49,21 @@ def source() -> Any:
 def found(runner: Runner | None, names: Any = None, **given: Any) -> dict[str, Any]:
     """All that comes of a toy network."""
     model = given.pop("model", TorchModel(toy_network(), name="toy"))
-    return measure(names, model, source(), TARGET, runner=runner, **given).to_dict()
+    return measure(model, source(), TARGET, measures=names, runner=runner, **given).to_dict()
 
 
 def test_all_measures_are_the_same_in_any_order() -> None:
     quick = [one.name for one in available() if not one.name.startswith(("hplus", "hdh"))]
     expected = found(None, quick)
     assert len(expected["measures"]) > 30
-    assert [one["measure"] for one in expected["refused"]] == ["sharpness"]
+    assert [one["measure"] for one in expected["skipped"]] == ["sharpness"]
     assert found(mailed(0), quick) == expected
 
 
 def test_the_noise_is_the_same_in_any_order() -> None:
-    given: dict[str, Any] = {"names": SOME, "replicates": 2, "seed": 4}
+    given: dict[str, Any] = {"names": SOME, "subsamples": 2, "seed": 4}
     expected = found(serial, **given)
-    assert all(one["noise"]["replicates"] == 2 for one in expected["measures"])
+    assert all(one["noise"]["subsamples"] == 2 for one in expected["measures"])
     assert found(None, **given) == found(mailed(0), **given) == expected
 
 
@@ -92,8 +92,8 @@ class Broken(Confident):
 
 def test_a_measure_that_has_no_answer_says_its_reason_as_before() -> None:
     several = found(mailed(0), [Refusing(), "jacobian"])
-    assert several["refused"] == [{"measure": "confident", "reason": "not today"}]
-    with pytest.raises(NotApplicable, match="confident has no answer: not today"):
+    assert several["skipped"] == [{"measure": "confident", "reason": "not today"}]
+    with pytest.raises(NotApplicable, match="confident is not applicable: not today"):
         found(mailed(0), Refusing())
     with pytest.raises(InputError, match=r"^Out of order\. Repair it\.$"):
         found(mailed(0), [Broken(), "jacobian"])
@@ -115,16 +115,16 @@ def test_a_measure_that_can_not_be_sent_is_named() -> None:
 
 def test_without_an_answer_there_is_no_noise() -> None:
     told: list[Any] = []
-    given: dict[str, Any] = {"replicates": 2, "progress": lambda *news: told.append(news)}
+    given: dict[str, Any] = {"subsamples": 2, "progress": lambda *news: told.append(news)}
     several = found(mailed(0), ["jacobian", "fisher-align"], model=Bright(), **given)
-    assert len(several["refused"]) == 2
+    assert len(several["skipped"]) == 2
     assert several["measures"] == []
 
 
 def test_a_model_that_can_not_be_looked_into_is_asked_all_the_same() -> None:
     names = ["entropy-target", "jacobian", "mmd-mean-cov"]
     expected = found(None, names, model=Bright())
-    assert len(expected["refused"]) == 2
+    assert len(expected["skipped"]) == 2
     assert found(mailed(1), names, model=Bright()) == expected
 
 
@@ -138,10 +138,13 @@ def test_a_network_without_a_last_layer_gives_outputs_all_the_same() -> None:
 def test_without_a_model_there_is_nothing_to_pass_over() -> None:
     given = Predictions.from_logits(SOURCE[:, :3], labels=LABELS), TARGET
     said = given[0], Predictions.from_logits(TARGET[:, :3])
-    expected = measure(["entropy-target", "source-error"], None, *said)
-    assert measure(["entropy-target", "source-error"], None, *said, runner=mailed(0)) == expected
-    features = measure("mmd-mean-cov", None, SOURCE, TARGET, runner=mailed(0))
-    assert features == measure("mmd-mean-cov", None, SOURCE, TARGET)
+    expected = measure(None, *said, measures=["entropy-target", "source-error"])
+    assert (
+        measure(None, *said, measures=["entropy-target", "source-error"], runner=mailed(0))
+        == expected
+    )
+    features = measure(None, SOURCE, TARGET, measures="mmd-mean-cov", runner=mailed(0))
+    assert features == measure(None, SOURCE, TARGET, measures="mmd-mean-cov")
 
 
 def test_passes_are_made_by_the_workers_and_once() -> None:
@@ -160,16 +163,19 @@ def test_a_side_that_fails_is_left_to_those_who_need_it() -> None:
     from oodometer.data import as_dataset
 
     given = as_dataset(narrow[0], labels=narrow[1]), TARGET
-    expected = measure(["spectral-norm", "entropy-target"], bad, *given)
-    assert measure(["spectral-norm", "entropy-target"], bad, *given, runner=mailed(0)) == expected
+    expected = measure(bad, *given, measures=["spectral-norm", "entropy-target"])
+    assert (
+        measure(bad, *given, measures=["spectral-norm", "entropy-target"], runner=mailed(0))
+        == expected
+    )
     with pytest.raises(InputError, match="toy"):
-        measure(["entropy-source"], bad, *given, runner=mailed(0))
+        measure(bad, *given, measures=["entropy-source"], runner=mailed(0))
 
 
 def test_progress_counts_measures_to_the_last() -> None:
     told: list[tuple[int, int, str]] = []
     found(
-        mailed(0), ["jacobian", "spectral-norm"], replicates=2, progress=lambda *n: told.append(n)
+        mailed(0), ["jacobian", "spectral-norm"], subsamples=2, progress=lambda *n: told.append(n)
     )
     assert [news[:2] for news in told] == [(1, 2), (2, 2), (2, 4), (4, 4)]
 

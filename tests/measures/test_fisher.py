@@ -223,7 +223,7 @@ def test_rows_are_capped_and_told() -> None:
 def test_small_networks_have_more_rows_than_large_ones() -> None:
     assert default_rows(subject().network) == 1000
     large = nn.Sequential(nn.Linear(6, 100_000), nn.Linear(100_000, 3))
-    assert default_rows(TorchModel(large, name="large").network()) == 75
+    assert default_rows(TorchModel(large, name="large").torch_network()) == 75
 
 
 def test_the_training_data_are_the_source_where_they_are_given() -> None:

@@ -233,7 +233,7 @@ def test_any_model_can_be_mixed() -> None:
 
 def test_classes_in_another_order_are_put_right() -> None:
     def model(names: list[str]) -> FunctionModel:
-        return FunctionModel(lambda rows: rows / rows.sum(axis=1, keepdims=True), classes=names)
+        return FunctionModel(lambda rows: rows / rows.sum(axis=1, keepdims=True), class_names=names)
 
     plain = view(ROWS, model(["a", "b", "c"]))
     turned = plain.outputs.reorder_classes(("c", "a", "b"))

@@ -252,8 +252,8 @@ def test_labels_are_matched_to_the_networks_own_columns(form: Any) -> None:
     with torch.no_grad():
         classes = linear(torch.tensor(CLOUD)).argmax(dim=1).numpy()
     labels = np.array(["a", "b", "c"])[classes]
-    plain = TorchModel(module, classes=["a", "b", "c"], outputs=form)
-    turned = Turned(module, classes=["a", "b", "c"], outputs=form)
+    plain = TorchModel(module, class_names=["a", "b", "c"], outputs=form)
+    turned = Turned(module, class_names=["a", "b", "c"], outputs=form)
     assert value(turned, CLOUD, labels) == value(plain, CLOUD, labels)
 
 

@@ -88,14 +88,14 @@ def test_source_error_is_of_the_held_out_source() -> None:
 def test_a_domain_is_a_subject_of_its_own_and_is_kept() -> None:
     subject = toy_subject()
     assert subject.training is not None
-    one = subject.of_domain("one")
-    assert one is subject.of_domain("one")
+    one = subject.select_domain("one")
+    assert one is subject.select_domain("one")
     assert one.reference.n == 60
     assert one.target is subject.target
     assert one.source is subject.source
-    assert subject.of_domain("other").reference.domain_names == ("other",)
-    assert toy_subject(3).of_domain("one").seed == 3
-    alone = Subject(subject.source, subject.target).of_domain("other")
+    assert subject.select_domain("other").reference.domain_names == ("other",)
+    assert toy_subject(3).select_domain("one").seed == 3
+    alone = Subject(subject.source, subject.target).select_domain("other")
     assert (alone.source.n, alone.training) == (52, None)
 
 

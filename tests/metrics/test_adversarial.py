@@ -196,8 +196,8 @@ class Turned:
     def classify(self, inputs: Any) -> Predictions:
         return self.turned(self.inner.classify(inputs))
 
-    def network(self) -> Network:
-        network = self.inner.network()
+    def torch_network(self) -> Network:
+        network = self.inner.torch_network()
         return replace(network, to_predictions=lambda v: self.turned(network.to_predictions(v)))
 
 

@@ -73,9 +73,9 @@ def test_a_model_that_can_not_be_attacked_has_all_but_that() -> None:
     found = evaluate(closed, DATA)
     assert list(found.skipped) == ["adversarial_error"]
     assert "'closed' is a FunctionModel" in found.skipped["adversarial_error"]
-    with pytest.raises(NotApplicable, match="adversarial_error gave no answer"):
+    with pytest.raises(NotApplicable, match="adversarial_error is not applicable"):
         _ = found["adversarial_error"]
-    with pytest.raises(NotApplicable, match="adversarial_error has no answer"):
+    with pytest.raises(NotApplicable, match="adversarial_error is not applicable"):
         evaluate(closed, DATA, metrics="adversarial_error")
 
 
@@ -128,14 +128,14 @@ def test_a_metric_without_an_answer_has_no_mean_and_one_without_a_score_is_not_c
     assert found.mean_under_corruption["often"] == 1.5
     lines = str(found).splitlines()
     assert lines[1:] == [
-        "often    0.0000  corrupted 1.5000", "early    0.0000", "late   no answer: not at this severity",
+        "often    0.0000  corrupted 1.5000", "early    0.0000", "late   not applicable: not at this severity",
     ]  # fmt: skip
 
 
 def test_every_need_is_looked_for() -> None:
     found = evaluate(model(), IMAGES, metrics=[Fickle("fickle")])
     assert found.skipped == {"fickle": "it needs labels: 'data' has no labels"}
-    assert str(found) == "fickle  no answer: it needs labels: 'data' has no labels"
+    assert str(found) == "fickle  not applicable: it needs labels: 'data' has no labels"
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_it_prints_and_goes_into_json() -> None:
     assert [row["metric"] for row in plain["corrupted"][0]["metrics"]] == ["error", "f1"]
     assert plain["corrupted"][0]["metrics"][0]["value"] == after["error"].value
     assert plain["under_corruption"] == {name: one.value for name, one in after.items()}
-    assert plain["refused"] == [{"metric": "late", "reason": "not at this severity"}]
+    assert plain["skipped"] == [{"metric": "late", "reason": "not at this severity"}]
     assert [plain[key] for key in ("model", "data", "n", "seed")] == ["net", "tiles", 40, 4]
     assert str(found).startswith("error  ")
     assert "corrupted" in str(found)
@@ -202,7 +202,7 @@ def test_progress_is_told_corruption_by_corruption() -> None:
 
 def test_a_metric_of_ones_own_may_be_given_alone() -> None:
     assert set(evaluate(network(), DATA, metrics=Fickle("own")).scores) == {"own"}
-    with pytest.raises(NotApplicable, match="own has no answer: not at this severity"):
+    with pytest.raises(NotApplicable, match="own is not applicable: not at this severity"):
         evaluate(network(), DATA, metrics=Fickle("own", refuses=0))
 
 

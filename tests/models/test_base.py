@@ -43,8 +43,8 @@ def test_settings_are_checked_at_the_door() -> None:
         FunctionModel(shares, outputs="probabilities")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="batch must be 1 or more; got 0"):
         FunctionModel(shares, batch_size=0)
-    with pytest.raises(InputError, match="classes must be a list of names; got the text 'ab'"):
-        FunctionModel(shares, classes="ab")
+    with pytest.raises(InputError, match="class_names must be a list of names; got the text 'ab'"):
+        FunctionModel(shares, class_names="ab")
 
 
 def test_no_rows_and_no_batch_are_refused() -> None:

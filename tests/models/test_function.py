@@ -96,7 +96,7 @@ def test_a_function_by_name_from_the_current_folder(folder: Path) -> None:
         "class A:\n    @staticmethod\n    def long(t):\n        return [len(x) > 3 for x in t]\n"
     )
     path = list(sys.path)
-    model = as_model("mine.scores:A.long", classes=["short", "long"])
+    model = as_model("mine.scores:A.long", class_names=["short", "long"])
     assert sys.path == path
     assert model.name == "A.long"
     assert model.classify(["abcd", "a"]).classes.tolist() == [1, 0]

@@ -108,7 +108,7 @@ def test_the_key_says_what_the_values_are(server: Server) -> None:
     server.respond = lambda number, sent: reply({"logits": [[3.0, -1.0]]})
     assert as_model(server.url).classify(["a"]).score_type == "logits"
     server.respond = lambda number, sent: reply({"classes": ["dog"]})
-    found = as_model(server.url, classes=["cat", "dog"]).classify(["a"])
+    found = as_model(server.url, class_names=["cat", "dog"]).classify(["a"])
     assert (found.score_type, found.classes.tolist()) == ("classes", [1])
     both = {"probs": [[0.5, 0.5]], "classes": [1], "version": 3}
     server.respond = lambda number, sent: reply(both)
@@ -208,7 +208,7 @@ def test_no_server_at_all() -> None:
         ({"probs": [[0.5, 0.5], [None, 0.5]]}, "gave what can't be used: probs must be numbers"),
         ({"probs": [[0.5, 0.5], [0.9, 0.5]]}, r"row 1 sums to 1\.4"),
         ({"probs": {"a": 1}}, "gave a single value"),
-        ({"classes": ["cat", "dog"]}, r"Pass their names, as classes=\[…\]"),
+        ({"classes": ["cat", "dog"]}, r"Pass their names, as class_names=\[…\]"),
         ({"classes": [1, None]}, "gave what can't be used"),
     ],
 )

@@ -144,7 +144,11 @@ def test_images_are_resized_and_normalised_as_the_folder_says(images: Path) -> N
     model = as_model(images)
     assert np.allclose(logits(model, IMAGES), np.stack(wanted), atol=1e-4)
     assert model.classify(IMAGES).class_names is None
-    assert as_model(images, classes=["a", "b", "c"]).classify(IMAGES).class_names == ("a", "b", "c")
+    assert as_model(images, class_names=["a", "b", "c"]).classify(IMAGES).class_names == (
+        "a",
+        "b",
+        "c",
+    )
     check_model(model, IMAGES)
 
 
@@ -252,7 +256,7 @@ def test_a_folder_without_a_tokenizer_is_refused(texts: Path, tmp_path: Path) ->
 def test_it_is_looked_into_and_says_the_same(texts: Path, images: Path) -> None:
     for folder, inputs in ((texts, TEXTS), (images, IMAGES)):
         model = HuggingFaceModel(folder)
-        said, features = model.network().forward_with_features(inputs, LAST_LINEAR_INPUT)
+        said, features = model.torch_network().forward_with_features(inputs, LAST_LINEAR_INPUT)
         assert np.allclose(said.probs, model.classify(inputs).probs, atol=1e-5)
         assert said.class_names == model.classify(inputs).class_names
         assert features.shape[0] == len(inputs)
@@ -260,23 +264,25 @@ def test_it_is_looked_into_and_says_the_same(texts: Path, images: Path) -> None:
 
 
 def test_of_texts_gradients_can_be_had_but_not_by_the_inputs(texts: Path, images: Path) -> None:
-    network = HuggingFaceModel(texts).network()
+    network = HuggingFaceModel(texts).torch_network()
     arguments = network.to_arguments(TEXTS)
     weights = {name: part.requires_grad_() for name, part in network.weights.items()}
     network.logits(arguments, weights).sum().backward()
     assert any(part.grad is not None and bool(part.grad.any()) for part in weights.values())
     with pytest.raises(NotApplicable, match="words or several tensors"):
         _ = arguments.single_tensor
-    assert HuggingFaceModel(images).network().to_arguments(IMAGES).single_tensor.shape[:2] == (5, 3)
+    assert HuggingFaceModel(images).torch_network().to_arguments(IMAGES).single_tensor.shape[
+        :2
+    ] == (5, 3)
 
 
 def test_classes_in_the_order_wanted_when_looked_into(texts: Path) -> None:
-    model = HuggingFaceModel(texts, classes=("so-so", "good", "bad"))
-    said, _ = model.network().forward_with_features(TEXTS, LAST_LINEAR_INPUT)
+    model = HuggingFaceModel(texts, class_names=("so-so", "good", "bad"))
+    said, _ = model.torch_network().forward_with_features(TEXTS, LAST_LINEAR_INPUT)
     assert said.class_names == ("so-so", "good", "bad")
     model.reader.pad_token = None
     assert np.allclose(
-        model.network().forward_with_features(TEXTS, LAST_LINEAR_INPUT)[0].probs,
+        model.torch_network().forward_with_features(TEXTS, LAST_LINEAR_INPUT)[0].probs,
         said.probs,
         atol=1e-5,
     )

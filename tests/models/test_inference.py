@@ -33,7 +33,7 @@ def test_batches_make_no_difference(batch: int, hard: bool) -> None:
 
 
 def test_labels_come_along_by_name() -> None:
-    model = as_model(lambda x: np.tile([0.2, 0.8], (len(x), 1)), classes=["cat", "dog"])
+    model = as_model(lambda x: np.tile([0.2, 0.8], (len(x), 1)), class_names=["cat", "dog"])
     labels = np.array(["dog", "cat"] * 11 + ["dog"])
     found = predict_dataset(model, as_dataset(DATA, labels=labels), batch_size=4)
     assert found.correct.mean() == pytest.approx(12 / 23)

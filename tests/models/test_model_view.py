@@ -78,9 +78,9 @@ def test_the_network_is_opened_once_for_all_views() -> None:
     class Opening(TorchModel):
         asked: list[int] = field(default_factory=list)
 
-        def network(self) -> Network:
+        def torch_network(self) -> Network:
             self.asked.append(1)
-            return super().network()
+            return super().torch_network()
 
     model = Opening(network())
     view = ModelView(ViewSource("data", as_dataset(ROWS), model))

@@ -130,7 +130,7 @@ def test_an_output_whose_name_says_so_holds_probabilities(tmp_path: Path) -> Non
     rows = np.array([[1.0, 2.0, 0.0]])
     assert as_model(path).classify(rows).score_type == "probs"
     assert as_model(path, outputs="probs").classify(rows).classes.tolist() == [1]
-    picked = OnnxModel(path, output="label", classes=["a", "b", "c"]).classify(rows)
+    picked = OnnxModel(path, output="label", class_names=["a", "b", "c"]).classify(rows)
     assert (picked.score_type, picked.classes.tolist(), picked.k) == ("classes", [1], 3)
     with pytest.raises(UnknownName, match=r"No output is called 'labels'\. Did you mean 'label'"):
         OnnxModel(path, output="labels")

@@ -70,9 +70,9 @@ def test_rankings_by_processes_and_a_cluster_are_the_same(two_workers: str) -> N
     source, target = sides()
     models = {"two": ByContent(k=2), "salted": ByContent(k=2, salt=5)}
     wishes: list[dict[str, Any]] = [
-        {"by": "atc-mc", "source": source},
-        {"by": "pa", "transform": "gaussian", "draws": 2},
-        {"by": sure},
+        {"score": "atc-mc", "source": source},
+        {"score": "pa", "transform": "gaussian", "draws": 2},
+        {"score": sure},
     ]
     for wish in wishes:
         expected = rank(models, target, batch_size=8, **wish)
@@ -91,4 +91,4 @@ def test_a_model_that_can_not_be_sent_is_named() -> None:
     source, target = sides()
     models = {"fine": ByContent(k=2), "mine": lambda x: np.tile([0.5, 0.5], (len(x), 1))}
     with pytest.raises(InputError, match="The model 'mine' can't be sent to workers"):
-        rank(models, target, by="ac", source=source, runner=processes(2))
+        rank(models, target, score="ac", source=source, runner=processes(2))

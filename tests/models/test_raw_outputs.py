@@ -36,7 +36,9 @@ def test_hard_numbers_without_names_count_two_classes_or_as_many_as_seen() -> No
 
 
 def test_hard_text_needs_the_names_of_the_classes() -> None:
-    with pytest.raises(InputError, match=r"'toy'.*row 0 is 'cat'.*classes=\[…\] or --classes"):
+    with pytest.raises(
+        InputError, match=r"'toy'.*row 0 is 'cat'.*class_names=\[…\] or --class-names"
+    ):
         read(RawOutputs(["cat", "dog"]))
     assert read(RawOutputs(["cat", "dog"]), ("dog", "cat")).classes.tolist() == [1, 0]
     assert read(
@@ -101,7 +103,7 @@ def test_new_names_rename_in_order_and_half_known_ones_are_refused() -> None:
     known = RawOutputs([[0.1, 0.9]], class_names=("0", "1"))
     assert read(known, ("cat", "dog")).class_names == ("cat", "dog")
     for classes in (("0", "dog"), ("cat", "dog", "cow")):
-        with pytest.raises(InputError, match="its classes are 0, 1, but classes= says"):
+        with pytest.raises(InputError, match="its classes are 0, 1, but class_names= says"):
             read(known, classes)
 
 

@@ -291,10 +291,10 @@ def test_the_constant_classifier_is_found_out() -> None:
 def test_transforms_learn_from_the_reference_where_there_is_one() -> None:
     narrow, wide = vectors(50), 100 * vectors(50)
     own = invariance(Linear(), narrow, "gaussian")[0]
-    other = invariance(Linear(), narrow, "gaussian", reference=wide)[0]
+    other = invariance(Linear(), narrow, "gaussian", transform_data=wide)[0]
     assert other.mean_with_interval("ni").value < own.mean_with_interval("ni").value - 0.1
     with pytest.raises(InputError, match="reference data are text, the data vectors"):
-        invariance(Linear(), narrow, "gaussian", reference=["a text"])
+        invariance(Linear(), narrow, "gaussian", transform_data=["a text"])
 
 
 def test_progress_ends_at_the_total() -> None:

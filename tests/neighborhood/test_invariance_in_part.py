@@ -178,7 +178,7 @@ def test_going_on_with_fewer_draws_keeps_those_there_are() -> None:
 
 
 def test_names_of_classes_outlive_a_run_that_asks_nothing() -> None:
-    opened = as_model(lambda x: np.tile([0.1, 0.9], (len(x), 1)), classes=["cat", "dog"])
+    opened = as_model(lambda x: np.tile([0.1, 0.9], (len(x), 1)), class_names=["cat", "dog"])
     begun = invariance(opened, vectors(30), Noise())
     again = invariance(opened, vectors(30), Noise(), resume=begun)
     assert again[0].class_names == ("cat", "dog")
@@ -240,6 +240,6 @@ def test_another_setting_or_another_reference_is_another_run() -> None:
         invariance(Linear(), vectors(30), Coarse(steps=5), resume=begun)
     learned = invariance(Linear(), vectors(30), "gaussian")
     with pytest.raises(InputError, match=r"settings .*learned from"):
-        invariance(Linear(), vectors(30), "gaussian", reference=vectors(9), resume=learned)
-    plain = invariance(Linear(), vectors(30), Noise(), reference=vectors(9))
+        invariance(Linear(), vectors(30), "gaussian", transform_data=vectors(9), resume=learned)
+    plain = invariance(Linear(), vectors(30), Noise(), transform_data=vectors(9))
     assert values(invariance(Linear(), vectors(30), Noise(), resume=plain)) == values(plain)

@@ -72,7 +72,7 @@ def test_the_bootstrap_is_paired_by_example() -> None:
 
     models = {name: lambda x, p=p: np.tile([1 - p, p], (len(x), 1))
               for name, p in (("low", 0.7), ("high", 0.9))}  # fmt: skip
-    found = rank(models, vectors(200), by=score)
+    found = rank(models, vectors(200), score=score)
     assert found.names == ("high", "low")
     assert found.models[0].beats_next == 1.0
     assert found.models[0].high - found.models[0].low > 0.05
@@ -92,21 +92,21 @@ def test_probabilities_are_those_of_drawing_again_one_by_one() -> None:
 
 @pytest.mark.parametrize("by", ["pa", "ne", "ei"])
 def test_any_neighborhood_measure_ranks(by: str) -> None:
-    found = rank(MODELS, vectors(300), by=by, transform=Noise(0.6))
+    found = rank(MODELS, vectors(300), score=by, transform=Noise(0.6))
     assert found.names[0] == "calm"
     assert found.measure == f"{by.upper()}-Noise"
 
 
 def test_an_estimator_ranks_by_its_estimates() -> None:
     source, target = labelled(300, 1), vectors(250, 2)
-    found = rank(MODELS, target, by="doc", source=source)
+    found = rank(MODELS, target, score="doc", source=source)
     for one in found:
         model = next(m for m in MODELS if m.name == one.model)
         known, new = predict_dataset(model, source), predict_dataset(model, as_dataset(target))
         assert one.value == get("doc").estimate(known, new).value
     assert found.names[0] == "calm"
     assert found.models[0].beats_next == 1.0
-    assert rank(MODELS, target, by=get("doc"), source=source) == found
+    assert rank(MODELS, target, score=get("doc"), source=source) == found
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class OneSided:
 
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_both_sides_are_drawn_again_and_labels_of_the_target_are_hidden(side: str) -> None:
-    found = rank(MODELS[:2], labelled(80, 2), by=OneSided(side), source=labelled(90, 1))
+    found = rank(MODELS[:2], labelled(80, 2), score=OneSided(side), source=labelled(90, 1))
     assert all(0.01 < one.high - one.low < 0.2 for one in found)
 
 
@@ -147,7 +147,7 @@ def test_as_many_draws_again_for_few_rows_as_for_many(
 
     plain = ranking._build_ranking
     monkeypatch.setattr(ranking, "_build_ranking", noted)
-    rank(MODELS[:1], vectors(n), by=lambda rows: rows.confidence)
+    rank(MODELS[:1], vectors(n), score=lambda rows: rows.confidence)
     assert shapes == [(1000, 1)]
 
 
@@ -173,15 +173,15 @@ def test_neither_the_order_of_the_data_nor_batches_change_a_ranking() -> None:
 def test_what_is_wrong_is_said() -> None:
     data = vectors(20)
     with pytest.raises(InputError, match=r"by 'atc-mc' needs labelled source data; got none"):
-        rank(MODELS, data, by="atc-mc")
+        rank(MODELS, data, score="atc-mc")
     with pytest.raises(InputError, match="got data without labels"):
-        rank(MODELS, data, by="atc-mc", source=data)
+        rank(MODELS, data, score="atc-mc", source=data)
     with pytest.raises(
         UnknownName, match=r"No measure or estimator is called 'nii'. Did you mean 'ni'"
     ):
-        rank(MODELS, data, by="nii")
+        rank(MODELS, data, score="nii")
     with pytest.raises(InputError, match="one finite number a row, 20 in all"):
-        rank(MODELS, data, by=lambda rows: rows.confidence[:3])
+        rank(MODELS, data, score=lambda rows: rows.confidence[:3])
 
 
 def test_a_constant_model_is_named_as_one() -> None:
@@ -252,14 +252,14 @@ class Fickle:
 
 def test_draws_without_an_answer_are_left_out_unless_they_are_most() -> None:
     source, target = labelled(60, 1), vectors(40, 2)
-    found = rank(MODELS, target, by=Fickle(10), source=source)
+    found = rank(MODELS, target, score=Fickle(10), source=source)
     assert found.models[0].low < found.models[0].value < found.models[0].high
     with pytest.raises(NotApplicable, match="no answer for most draws of the examples: not today"):
-        rank(MODELS, target, by=Fickle(2), source=source)
+        rank(MODELS, target, score=Fickle(2), source=source)
 
 
 def test_the_targets_labels_are_never_looked_at() -> None:
     """Names of folders that the model knows nothing of are no hindrance."""
     target = as_dataset(vectors(40, 2), labels=["ham", "egg"] * 20)
-    plain = rank(MODELS, vectors(40, 2), by="doc", source=labelled(60, 1))
-    assert rank(MODELS, target, by="doc", source=labelled(60, 1)).models == plain.models
+    plain = rank(MODELS, vectors(40, 2), score="doc", source=labelled(60, 1))
+    assert rank(MODELS, target, score="doc", source=labelled(60, 1)).models == plain.models

@@ -52,7 +52,7 @@ def test_the_fit_come_first_by_their_entropy_and_the_unfit_say_why() -> None:
 
 def test_the_entropy_is_that_of_invariance_on_the_sample() -> None:
     data = vectors(40)
-    (one,) = suggest_transforms(Linear(), data, candidates=[Noise(0.5)], draws=4)
+    (one,) = suggest_transforms(Linear(), data, transforms=[Noise(0.5)], draws=4)
     measured = invariance(Linear(), data, Noise(0.5), draws=4)[0]
     assert one.entropy_difference == pytest.approx(measured.entropy_difference)
     assert one.ni == pytest.approx(measured.mean_with_interval("ni").value)
@@ -61,19 +61,19 @@ def test_the_entropy_is_that_of_invariance_on_the_sample() -> None:
 def test_rough_noise_is_unfit_and_gentle_noise_is_fit() -> None:
     far, near = [[1.5, 0.0], [-1.5, 0.0]] * 30, [[0.05, 0.0], [-0.05, 0.0]]
     data = np.array(far + near) + vectors(62) * 0.01
-    found = suggest_transforms(Linear(), data, candidates=[Noise(4.0), Noise(0.6)])
+    found = suggest_transforms(Linear(), data, transforms=[Noise(4.0), Noise(0.6)])
     assert [one.fit for one in found] == [True, False]
     assert "more than 0.1" in found[1].reason
 
 
 def test_a_still_transform_is_unfit_for_it_tells_nothing() -> None:
-    (one,) = suggest_transforms(Linear(), vectors(30), candidates=[Noise(0.0)])
+    (one,) = suggest_transforms(Linear(), vectors(30), transforms=[Noise(0.0)])
     assert one.fit is False
     assert "no draw moves any decision" in one.reason
 
 
 def test_hard_classes_give_no_verdict_and_none_is_guessed() -> None:
-    (one,) = suggest_transforms(ByContent(hard=True), vectors(30), candidates=[Noise()])
+    (one,) = suggest_transforms(ByContent(hard=True), vectors(30), transforms=[Noise()])
     assert one.fit is None
     assert one.entropy_difference is None
     assert "can't be told" in one.reason
@@ -85,12 +85,12 @@ def test_with_labels_it_says_how_well_agreement_tells_right_from_wrong() -> None
     near = np.abs(data[:, 0]) < 0.3
     labels = np.where(near, np.arange(400) % 2, data[:, 0] > 0).astype(int)
     given = as_dataset(data, labels=labels)
-    (one,) = suggest_transforms(Linear(), given, candidates=[Noise(0.6)])
+    (one,) = suggest_transforms(Linear(), given, transforms=[Noise(0.6)])
     sample = invariance(Linear(), data, Noise(0.6), draws=5)[0]
     right = (data[:, 0] > 0) == labels
     assert one.auroc == pytest.approx(roc_auc_score(right, sample.by_example("pa")))
     assert (one.auroc or 0.0) > 0.7
-    (blind,) = suggest_transforms(Linear(), data, candidates=[Noise(0.6)])
+    (blind,) = suggest_transforms(Linear(), data, transforms=[Noise(0.6)])
     assert blind.auroc is None
 
 
@@ -99,7 +99,7 @@ def test_labels_of_classes_that_a_hard_model_never_gives_are_wrong_answers() -> 
     data = vectors(60)
     labels = np.where(data[:, 1] > 1.0, 4, (data[:, 0] > 0).astype(int))
     given = as_dataset(data, labels=labels)
-    (one,) = suggest_transforms(lambda x: (x[:, 0] > 0).astype(int), given, candidates=[Noise(0.6)])
+    (one,) = suggest_transforms(lambda x: (x[:, 0] > 0).astype(int), given, transforms=[Noise(0.6)])
     measured = invariance(Linear(), data, Noise(0.6), draws=5)[0]
     right = (data[:, 0] > 0) == labels
     assert one.auroc == pytest.approx(roc_auc_score(right, measured.by_example("pa")))
@@ -111,7 +111,7 @@ def test_a_model_that_fails_is_no_transforms_fault() -> None:
 
 
 def test_a_transform_that_cant_be_used_says_why_and_stands_last() -> None:
-    found = suggest_transforms(Linear(), vectors(20), candidates=["eda", Noise(0.5), Noise(0.0)])
+    found = suggest_transforms(Linear(), vectors(20), transforms=["eda", Noise(0.5), Noise(0.0)])
     assert [one.fit for one in found] == [True, False, None]
     assert found[-1].transform == "eda"
     assert "can't be used here" in found[-1].reason
@@ -120,10 +120,10 @@ def test_a_transform_that_cant_be_used_says_why_and_stands_last() -> None:
 
 def test_only_a_sample_is_looked_at_and_the_same_one_in_any_order() -> None:
     data, model = vectors(300), ByContent()
-    (one,) = suggest_transforms(model, data, candidates=[Noise()], examples=50, draws=3)
+    (one,) = suggest_transforms(model, data, transforms=[Noise()], examples=50, draws=3)
     assert sum(model.shown) <= 50 + 50 * 4
     (mixed,) = suggest_transforms(
-        ByContent(), data[::-1], candidates=[Noise()], examples=50, draws=3
+        ByContent(), data[::-1], transforms=[Noise()], examples=50, draws=3
     )
     assert one.entropy_difference == pytest.approx(mixed.entropy_difference)
     with pytest.raises(InputError, match="examples must be at least 1"):
@@ -132,6 +132,6 @@ def test_only_a_sample_is_looked_at_and_the_same_one_in_any_order() -> None:
 
 def test_a_transform_that_moves_few_decisions_says_so() -> None:
     far, near = [[2.0, 0.0], [-2.0, 0.0]] * 30, [[0.05, 0.0], [-0.05, 0.0]]
-    (one,) = suggest_transforms(Linear(), np.array(far + near), candidates=[Noise(0.4)])
+    (one,) = suggest_transforms(Linear(), np.array(far + near), transforms=[Noise(0.4)])
     assert one.fit
     assert "moves few decisions" in one.reason

@@ -84,13 +84,13 @@ def test_a_folder_of_images_is_sent_by_its_files(tmp_path: Path) -> None:
 def test_a_model_of_a_module_is_looked_for_where_it_was_found(tmp_path: Path) -> None:
     (tmp_path / "odd_scorers.py").write_text("def second(x):\n    return [[0.2, 0.8]] * len(x)\n")
     with contextlib.chdir(tmp_path):
-        here = as_model("odd_scorers:second", classes=["no", "yes"])
+        here = as_model("odd_scorers:second", class_names=["no", "yes"])
     packed = pickle.dumps(here)
     forget_modules(tmp_path)
     assert "odd_scorers" not in sys.modules
     there = pickle.loads(packed)
     forget_modules(tmp_path)
-    assert (there.name, there.classes) == ("second", ("no", "yes"))
+    assert (there.name, there.class_names) == ("second", ("no", "yes"))
     assert there.classify(["a"]).confidence.tolist() == [0.8]
     assert str(tmp_path) not in sys.path
 

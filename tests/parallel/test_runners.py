@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oodometer.core.errors import InputError, MissingExtra, OodometerError, UnknownName
+from oodometer.parallel import worker_pool
 from oodometer.parallel.runners import (
     Runner,
     _check_workers,
@@ -311,3 +312,24 @@ def test_without_dask_the_extra_is_named() -> None:
         pytest.raises(MissingExtra, match=r'pip install "oodometer\[scale\]"'),
     ):
         distributed("tcp://host:8786")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there Ctrl-C is no signal")
+def test_an_interrupt_that_another_thread_receives_waits_for_the_start_of_a_process() -> None:
+    done = threading.Event()
+    other = threading.Thread(target=done.wait)  # does not block the signal
+    other.start()
+    finished = False
+
+    def start() -> None:
+        nonlocal finished
+        with worker_pool._block_interrupts():
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.05)
+            finished = True
+
+    with pytest.raises(KeyboardInterrupt):
+        start()
+    done.set()
+    assert finished
+    assert signal.getsignal(signal.SIGINT) is not None

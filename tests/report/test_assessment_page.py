@@ -53,7 +53,7 @@ def test_every_method_light_and_segment_is_in_a_table(
         assert segment.estimate is not None
         assert f"{segment.value}{segment.n}{format_percent(segment.estimate.value)}" in text
     for method, reason in assessment.skipped.items():
-        assert f"{method}no answer: {reason}" in text
+        assert f"{method}not applicable: {reason}" in text
 
 
 def test_the_worst_lights_come_first_and_say_what_to_do(

@@ -147,7 +147,7 @@ def test_classes_alone_have_no_effective_invariance() -> None:
 def test_a_ranking_is_drawn_and_listed_with_how_sure_it_is() -> None:
     models = Hashed("a", sure=0.8), Hashed("b", salt=7), Hashed("c", salt=2**62)
     ranking, show = invariance_runs.ranked(
-        VECTORS, *models, by="pa", known_accuracies={"a": 0.5, "b": 0.4, "c": 0.9}
+        VECTORS, *models, score="pa", known_accuracies={"a": 0.5, "b": 0.4, "c": 0.9}
     )
     known = {"a": 0.5, "b": 0.4}
     text = ranking_page(ranking, show, title="t", reproduce=FACTS, known_accuracies=known)
@@ -183,7 +183,7 @@ def test_the_examples_are_of_the_model_that_is_chosen() -> None:
 def test_an_order_by_an_estimator_has_no_neighborhoods_and_says_what_is_assumed() -> None:
     data = as_dataset(VECTORS, labels=np.arange(40) % 3)
     models = {"a": Hashed("a", sure=0.8), "b": Hashed("b", salt=7, sure=0.6)}
-    ranking = rank(models, VECTORS, by="doc", source=data)
+    ranking = rank(models, VECTORS, score="doc", source=data)
     text = ranking_page(ranking, title="t", reproduce=FACTS, known_accuracies={"a": 0.25})
     assert [row[1] for row in table(text, "Models")] == list(ranking.names)
     assert "example" not in [a.get("class") for _, a in Elements(text).tags]

@@ -30,7 +30,7 @@ MODELS = Hashed("a"), Hashed("b", salt=7, sure=0.8), Hashed("c", salt=2**64 - 1)
 
 
 def test_a_ranking_keeps_its_order_and_numbers() -> None:
-    found, _ = invariance_runs.ranked(VECTORS, *MODELS, by="pa")
+    found, _ = invariance_runs.ranked(VECTORS, *MODELS, score="pa")
     rows = leaderboard_from_ranking(found, {"b": 0.25})
     assert [row.model for row in rows] == list(found.names)
     for row, one in zip(rows, found, strict=True):

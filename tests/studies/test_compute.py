@@ -123,7 +123,7 @@ def test_metrics_are_those_of_evaluate(networks: Ran) -> None:
 def test_measures_are_those_of_measure(networks: Ran) -> None:
     for each in (networks.plan.evaluations[0], networks.plan.evaluations[-1]):
         model, source, target = networks.sides(each)
-        found = oodometer.measure([*OUTER, *INNER[:-1]], model, source, target, seed=5)
+        found = oodometer.measure(model, source, target, measures=[*OUTER, *INNER[:-1]], seed=5)
         for name, one in found.items():
             networks.check(each, name, one)
         several = len(source) > 1

@@ -75,8 +75,8 @@ def test_classes_in_another_order_are_known_by_their_names(tmp_path: Path) -> No
     names = ["inside", "outside"]
     both = [
         model("plain", Ball()),
-        model("turned", as_model(turned, classes=names)),
-        model("other", as_model(turned, classes=["inside", "beside"])),
+        model("turned", as_model(turned, class_names=names)),
+        model("other", as_model(turned, class_names=["inside", "beside"])),
     ]
     few = study(models=both, measures=["source-error"])
     failed = run(few, tmp_path).failed

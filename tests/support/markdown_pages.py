@@ -83,7 +83,7 @@ def _ran(block: Block, folder: Path) -> Iterator[str]:
     elif block.language == "json":
         json.loads(block.content)
     else:
-        assert block.language in ("text", "yaml"), f"no one knows how to run {block}"
+        assert block.language in ("text", "yaml", "mermaid"), f"no one knows how to run {block}"
 
 
 def _executed(code: str) -> str:

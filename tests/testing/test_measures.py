@@ -198,7 +198,7 @@ def test_a_broken_measure_is_caught(member: Any, words: str) -> None:
         ("outputs", lambda subject: subject.source.labels, "it needs labels"),
         (
             "outputs",
-            lambda subject: subject.of_domain("one").reference.outputs.confidence,
+            lambda subject: subject.select_domain("one").reference.outputs.confidence,
             "no domain",
         ),
         ("outputs", training, "there are no training data"),

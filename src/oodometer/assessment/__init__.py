@@ -9,13 +9,14 @@ from oodometer.core.lazy import lazy_exports
 if TYPE_CHECKING:
     from oodometer.assessment._estimate import estimate, estimates
     from oodometer.assessment.conformal_interval import History
-    from oodometer.assessment.labeling_plan import plan_labels
+    from oodometer.assessment.labeling_plan import LabelingPlan, plan_labels
     from oodometer.assessment.result import Assessment
     from oodometer.assessment.streaming import estimate_files
 
 __all__ = [
     "Assessment",
     "History",
+    "LabelingPlan",
     "estimate",
     "estimate_files",
     "estimates",
@@ -25,6 +26,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "LabelingPlan": "labeling_plan",
         "Assessment": "result",
         "History": "conformal_interval",
         "estimate": "_estimate",

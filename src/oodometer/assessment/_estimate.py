@@ -275,7 +275,7 @@ def require_results(
     """Refuse silence; of methods asked for, that of any."""
     if not results or (all_required and skipped):
         reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
-        raise NotApplicable(f"No answer from {reasons}.")
+        raise NotApplicable(f"Not applicable: {reasons}.")
 
 
 def _segment_estimates(

@@ -40,7 +40,7 @@ class ExpectedMetric:
         """Plain values, for JSON."""
         return {
             "metric": self.metric,
-            "of": self.scope,
+            "scope": self.scope,
             "value": self.value,
             "low": self.low,
             "high": self.high,

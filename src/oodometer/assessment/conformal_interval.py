@@ -40,8 +40,8 @@ class ShiftInterval:
             "low": self.low,
             "high": self.high,
             "level": self.level,
-            "domains": self.n_domains,
-            "scaled": self.scaled_by_spread,
+            "n_domains": self.n_domains,
+            "scaled_by_spread": self.scaled_by_spread,
             "bias": self.bias,
             "assumes": ASSUMES,
         }

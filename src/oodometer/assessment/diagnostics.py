@@ -19,7 +19,6 @@ from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimate
 from oodometer.core.stats import ks_distance
-from oodometer.estimators.aline import MIN_AGREEMENT_R2
 
 Status = Literal["green", "amber", "red"]
 # A light is told by its shape and its word too, for those who can't tell it by its colour.
@@ -72,7 +71,7 @@ class Diagnostic:
         return {
             "name": self.name,
             "value": self.value,
-            "light": self.status,
+            "status": self.status,
             "meaning": self.meaning,
             "advice": self.advice,
         }
@@ -94,7 +93,7 @@ def _status(value: float, amber: float, red: float) -> Status:
 
 
 def _facts_by_method(context: DiagnosticContext, name: str) -> dict[str, float]:
-    """What the methods found of one thing, by method; NoAnswer where none was asked for."""
+    """What the methods found of one thing, by method; NotApplicable where none was asked for."""
     found = {e.method: e.facts[name] for e in context.estimates if name in e.facts}
     if not found:
         raise NotApplicable(f"no method that knows its {name} was asked for")
@@ -207,11 +206,12 @@ def beyond_support(context: DiagnosticContext) -> Diagnostic:
 def agreement_line(context: DiagnosticContext) -> Diagnostic:
     """Whether the models' agreements lie on a line."""
     value = next(iter(_facts_by_method(context, "agreement_r2").values()))
+    is_linear = next(iter(_facts_by_method(context, "agreement_is_linear").values()))
     return Diagnostic(
         "agreement_line",
         value,
         # It speaks of those methods alone, so it never forbids the headline.
-        "green" if value >= MIN_AGREEMENT_R2 else "amber",
+        "green" if is_linear else "amber",
         "R² of the line through agreements of models on source and target; where it is low, "
         "accuracies lie on no line either",
         "set aline-s and aline-d aside, or bring more models, and more different ones",

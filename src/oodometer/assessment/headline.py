@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping
 
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimate
-from oodometer.estimators.aline import MIN_AGREEMENT_R2
 
 # Where these lights are green, source and target look alike, and the source's errors tell most.
 SIMILARITY_DIAGNOSTICS = ("score_distance", "domain_auc")
@@ -67,7 +66,7 @@ def objections(
     if not calibrated:
         objected["cot"] = "the scores were not calibrated"
     objected |= dict.fromkeys(_methods_without_threshold(source), "the source sets no threshold")
-    if "aline-s" in estimates and estimates["aline-s"].facts["agreement_r2"] < MIN_AGREEMENT_R2:
+    if "aline-s" in estimates and not estimates["aline-s"].facts["agreement_is_linear"]:
         objected["aline-s"] = "agreements are off the line"
     return objected
 

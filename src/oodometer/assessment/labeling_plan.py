@@ -1,8 +1,8 @@
-"""Which rows to label, and how many, for an accuracy that is sure enough.
+"""plan_labels(): how many rows to label for a given precision, and which.
 
-Rows are put in order of how sure the model is, and every so-manieth is taken from a random start on:
-as many strata as labels. Every row has the same chance, so that no weights are needed later, and the
-sample can't miss the unsure rows by bad luck.
+Systematic sampling: rows are sorted by confidence and every k-th is selected from a random start, so
+that there are as many strata as labels. Every row is selected with the same probability; no weights
+are needed later.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.assessment.ppi import MIN_LABELS
+from oodometer.assessment.ppi import MIN_LABELS, expected_correctness
 from oodometer.core.errors import InputError
+from oodometer.core.predictions import Predictions
 from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.core.stats import Z95, rng_for
 
@@ -23,8 +24,8 @@ from oodometer.core.stats import Z95, rng_for
 class LabelingPlan:
     """Rows to label for a wanted half-width of the 95 % interval.
 
-    `n_labels` labels will do if scores are calibrated, `n_labels_without_scores` are needed by labels alone, drawn at
-    random; `label_savings` is the share between the two.
+    `n_labels` labels suffice if the scores are calibrated; simple random sampling would need
+    `n_labels_without_scores`; `label_savings` is the share that is saved.
     """
 
     half_width: float
@@ -45,22 +46,62 @@ class LabelingPlan:
         """Plain values, for JSON."""
         return {
             "half_width": self.half_width,
-            "needed": self.n_labels,
-            "alone": self.n_labels_without_scores,
-            "saved": self.label_savings,
+            "n_labels": self.n_labels,
+            "n_labels_without_scores": self.n_labels_without_scores,
+            "label_savings": self.label_savings,
             "rows": self.rows.tolist(),
         }
 
 
-def plan_labels(scores: Floats, *, half_width: float = 0.02, seed: int = 0) -> LabelingPlan:
-    """How many labels an interval of that half-width needs, and of which rows.
+def plan_labels(
+    target: Predictions,
+    *,
+    source: Predictions | None = None,
+    half_width: float = 0.02,
+    seed: int = 0,
+) -> LabelingPlan:
+    """Return how many rows to label for a confidence interval of a given half-width, and which.
 
-    Right is a coin of the chance that the score says: labels alone have to fight θ(1 − θ), with
-    scores only what they leave open, mean f(1 − f).
+    Parameters
+    ----------
+    target : Predictions
+        Predictions on the unlabelled data.
+    source : Predictions, optional
+        Predictions on labelled data. The accuracy of its rows by confidence then replaces the
+        confidences of the target, which are taken for calibrated otherwise.
+    half_width : float
+        Desired half-width of the 95 % confidence interval, a fraction above 0 and below 0.5.
+    seed : int
+        Random seed.
 
-    >>> found = plan_labels(np.repeat([0.5, 1.0], 5000), half_width=0.02)
+    Returns
+    -------
+    LabelingPlan
+        Rows to label, their number, and the number that simple random sampling would need.
+
+    Raises
+    ------
+    InputError
+        If `half_width` is not a fraction above 0 and below 0.5.
+
+    Examples
+    --------
+    >>> target = Predictions.from_confidence(np.repeat([0.5, 1.0], 5000), k=2)
+    >>> found = plan_labels(target, half_width=0.02)
     >>> found.n_labels, found.n_labels_without_scores, len(found.rows)
     (1201, 1801, 1201)
+    """
+    scores = target.confidence.astype(float)
+    if source is not None:
+        scores = expected_correctness(source, target.reorder_classes(source.class_names))
+    return plan_from_scores(scores, half_width=half_width, seed=seed)
+
+
+def plan_from_scores(scores: Floats, *, half_width: float = 0.02, seed: int = 0) -> LabelingPlan:
+    """Plan from the probability that each row is classified correctly.
+
+    A row is correct with the probability f that its score states: simple random sampling has the
+    variance θ(1 − θ), labels together with scores have mean f(1 − f).
     """
     if not 0 < half_width < 0.5:
         hint = f" Did you mean {half_width / 100:g}?" if 1 <= half_width < 50 else ""
@@ -81,7 +122,7 @@ def _required_labels(variance: float, half_width: float, n_rows: int) -> int:
 
 
 def systematic_sample(scores: Floats, n_labels: int, seed: int) -> Ints:
-    """Every so-manieth row in order of score, from a random one on; ties in random order."""
+    """Select every k-th row in order of score, from a random start; ties in random order."""
     rng = rng_for(seed, "labelling")
     order = np.lexsort((rng.random(len(scores)), scores))
     step = len(scores) / n_labels

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,15 +13,15 @@ from oodometer.assessment.cbpe import ExpectedMetric, expected_metrics
 from oodometer.assessment.dis2 import AccuracyLowerBound, lower_bound
 from oodometer.assessment.noninferiority import NoninferiorityResult, noninferiority_test
 from oodometer.assessment.result import format_percent
-from oodometer.core.errors import NotApplicable
+from oodometer.core.errors import NotApplicable, UnknownName
 from oodometer.core.predictions import Predictions
 
 
 @dataclass(frozen=True)
 class AdditionalRequests:
-    """What is wanted; a margin is a fraction of accuracy that may be lost."""
+    """Metrics by name, whether a lower bound is wanted, and the margin of the non-inferiority test."""
 
-    metrics: bool = False
+    metrics: tuple[str, ...] = ()
     bound: bool = False
     margin: float | None = None
 
@@ -78,6 +79,21 @@ class AdditionalResults:
         }
 
 
+def resolve_expected_metrics(names: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of expected metrics; "all" stands for every one.
+
+    >>> resolve_expected_metrics(["F1", "average-precision"]), len(resolve_expected_metrics(["all"]))
+    (('f1', 'average_precision'), 6)
+    """
+    wanted = [name.lower().replace("-", "_") for name in names or ()]
+    if wanted == ["all"]:
+        return cbpe.METRIC_NAMES
+    for name in wanted:
+        if name not in cbpe.METRIC_NAMES:
+            raise UnknownName("expected metric", name, (*cbpe.METRIC_NAMES, "all"))
+    return tuple(dict.fromkeys(wanted))
+
+
 def run_additional(
     requests: AdditionalRequests,
     source: Predictions,
@@ -96,12 +112,17 @@ def run_additional(
         try:
             return work() if wanted else None
         except NotApplicable as reason:
-            reasons.append(f"{name}: no answer: {reason}")
+            reasons.append(f"{name}: not applicable: {reason}")
             return None
 
     margin = 0.0 if requests.margin is None else requests.margin
     return AdditionalResults(
-        metrics=tried("metrics", requests.metrics, lambda: expected_metrics(target)) or (),
+        metrics=tuple(
+            one
+            for one in tried("metrics", bool(requests.metrics), lambda: expected_metrics(target))
+            or ()
+            if one.metric in requests.metrics
+        ),
         bound=tried("bound", requests.bound, lambda: lower_bound(source, target, seed=seed)),
         verdict=tried(
             "suitability",

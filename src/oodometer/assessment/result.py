@@ -38,7 +38,7 @@ class Headline:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {**self.estimate.to_dict(), "why": self.why, "light": self.status}
+        return {**self.estimate.to_dict(), "why": self.why, "status": self.status}
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Assessment:
             if found.method == method.lower():
                 return found
         if method.lower() in self.skipped:
-            raise NotApplicable(f"{method} gave no answer: {self.skipped[method.lower()]}")
+            raise NotApplicable(f"{method} is not applicable: {self.skipped[method.lower()]}")
         raise KeyError(method)
 
     @property
@@ -163,7 +163,7 @@ class Assessment:
             f"{found.method:<{wide}}  {format_percent(found.value):>7}   {format_interval(found):<13}  {found.assumes}"
             for found in self.estimates
         ]
-        lines += [f"{name:<{wide}}  no answer: {why}" for name, why in self.skipped.items()]
+        lines += [f"{name:<{wide}}  not applicable: {why}" for name, why in self.skipped.items()]
         lines += ["", "light  diagnostic              value   meaning"]
         lines += [
             f"{d.status:<5}  {d.name:<22}  {d.formatted_value:<6}  {d.meaning}"
@@ -192,7 +192,7 @@ class Assessment:
             "temperature": self.temperature,
             "seed": self.seed,
             "estimates": [found.to_dict() for found in self.estimates],
-            "refused": [{"method": m, "reason": r} for m, r in self.skipped.items()],
+            "skipped": [{"method": m, "reason": r} for m, r in self.skipped.items()],
             "headline": self.headline.to_dict(),
             "diagnostics": [diagnostic.to_dict() for diagnostic in self.diagnostics],
             "segments": [segment.to_dict() for segment in self.segments],

@@ -43,7 +43,9 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-toy_app = typer.Typer(help="Small worlds in which the truth is known.", no_args_is_help=True)
+toy_app = typer.Typer(
+    help="Run synthetic problems whose true accuracy is known.", no_args_is_help=True
+)
 app.command()(estimate.estimate)
 app.command()(plan.plan)
 app.command()(report.report)
@@ -51,7 +53,7 @@ app.command()(invariance.invariance)
 app.command()(rank.rank)
 app.command()(transforms.transforms)
 app.command()(measure.measure)
-app.command()(evaluate.metrics)
+app.command()(evaluate.evaluate)
 app.command()(domains.domains)
 app.command()(methods.methods)
 app.command()(demo.demo)
@@ -115,7 +117,9 @@ def _print_version(requested: bool) -> None:
 def _root(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Say which it is."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     """How accurate is a classifier on data that has no labels?"""

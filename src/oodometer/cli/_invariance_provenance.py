@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ExamplesModelName = Annotated[
     str | None,
     typer.Option(
-        metavar="MODEL", help="Whose examples the report shows, by its name. [default: the first]"
+        metavar="MODEL", help="Model whose examples the report shows. [default: the first]"
     ),
 ]
 # Settings of a transform that has learned can be long.

@@ -30,11 +30,13 @@ TransformName = Annotated[
     typer.Option(
         "--transform",
         "-t",
-        help="Its name; see oodometer transforms.",
+        help="Transform, by name; see oodometer transforms.",
         autocompletion=_transform_names,
     ),
 ]
-Magnitude = Annotated[float | None, typer.Option(help="The bound of every draw.")]
+Magnitude = Annotated[
+    float | None, typer.Option(help="Magnitude of the transform, the bound of every draw.")
+]
 WordnetFolder = Annotated[Path | None, typer.Option(help="Folder of the WordNet files, for eda.")]
 FillMaskModelPath = Annotated[
     Path | None, typer.Option(help="Local fill-mask model, for ssmba. [default: learned from DATA]")
@@ -49,43 +51,55 @@ TranslatorPaths = Annotated[
 DrawCount = Annotated[
     int, typer.Option("--draws", "-n", help="Transformed copies of every example.")
 ]
-BatchSize = Annotated[int | None, typer.Option(min=1, help="Inputs shown at a time.")]
-ThreadCount = Annotated[int, typer.Option(min=0, help="Threads that transform beside the models.")]
+BatchSize = Annotated[
+    int | None, typer.Option(min=1, help="Number of inputs that a model classifies at a time.")
+]
+ThreadCount = Annotated[
+    int, typer.Option(min=0, help="Number of threads that transform inputs beside the models.")
+]
 TextColumns = Annotated[
-    str | None, typer.Option(help="Text column of a table, or two between a comma for pairs.")
+    str | None,
+    typer.Option(help="Text column of a table, or two, separated by a comma, for pairs."),
 ]
 InputColumns = Annotated[
     str | None,
-    typer.Option("--inputs", help="Array of an .npz file, or columns of a table between commas."),
+    typer.Option(
+        "--inputs", help="Array of an .npz file, or columns of a table, separated by commas."
+    ),
 ]
-LabelField = Annotated[str | None, typer.Option(help="Column (or .npz array) of the true classes.")]
-ImageSize = Annotated[int | None, typer.Option(min=1, help="Bring images to this size.")]
+ImageSize = Annotated[int | None, typer.Option(min=1, help="Size that images are resized to.")]
 SkipUnreadable = Annotated[
     bool, typer.Option("--skip-bad", help="Leave out unreadable images and empty texts.")
 ]
-ClassNamesOption = Annotated[str | None, typer.Option(help="Class names in order, between commas.")]
 OutputTypeOption = Annotated[
-    str | None, typer.Option("--outputs", help="What the model gives: probs, logits or classes.")
+    str | None,
+    typer.Option("--outputs", help="Type of the model's outputs: probs, logits or classes."),
 ]
 PixelMean = Annotated[
-    str | None, typer.Option(help="Of pixels 0…1 by channel, between commas, for an .onnx file.")
+    str | None,
+    typer.Option(
+        help="Mean of each channel, pixels in 0…1, separated by commas, for an .onnx file."
+    ),
 ]
-PixelStd = Annotated[str | None, typer.Option(help="Of pixels 0…1 by channel, with --mean.")]
+PixelStd = Annotated[
+    str | None, typer.Option(help="Standard deviation of each channel, with --mean.")
+]
 RequestTimeout = Annotated[
     float | None,
-    typer.Option(help="Seconds that a try at an http(s) address may take. [default: 30]"),
+    typer.Option(help="Seconds that a request to an http(s) address may take. [default: 30]"),
 ]
 TrustPickle = Annotated[
-    bool, typer.Option("--trust-pickle", help="Load pickles, which can run any code they hold.")
+    bool,
+    typer.Option("--trust-pickle", help="Load pickles, which can run any code that they contain."),
 ]
-ReferencePath = Annotated[
-    Path | None, typer.Option(help="Data that the transform learns from. [default: DATA]")
+TransformData = Annotated[
+    Path | None, typer.Option(help="Dataset that the transform learns from. [default: DATA]")
 ]
 
 
 def open_model(
     location: str,
-    classes: str | None,
+    class_names: str | None,
     outputs: str | None,
     trust_pickle: bool,
     mean_and_std: tuple[str | None, str | None],
@@ -96,21 +110,21 @@ def open_model(
 
     if outputs not in (None, "probs", "logits", "classes"):
         raise InputError(f"--outputs is probs, logits or classes; got {outputs!r}.")
-    names = None if classes is None else classes.split(",")
+    names = None if class_names is None else class_names.split(",")
     form = cast('Literal["probs", "logits", "classes"] | None', outputs)
     if timeout is not None:
         if not location.startswith(("http://", "https://")):
             raise InputError(f"--timeout is for an http(s) address; got {location!r}.")
-        return HttpModel(location, classes=names, outputs=form, timeout=timeout)
+        return HttpModel(location, class_names=names, outputs=form, timeout=timeout)
     if mean_and_std == (None, None):
-        return as_model(location, classes=names, outputs=form, trust_pickle=trust_pickle)
+        return as_model(location, class_names=names, outputs=form, trust_pickle=trust_pickle)
     if not location.endswith(".onnx"):
         raise InputError(f"--mean and --std are for .onnx files; got {location!r}.")
     mean, std = (
         _parse_floats(text, name)
         for text, name in zip(mean_and_std, ("--mean", "--std"), strict=True)
     )
-    return OnnxModel(location, classes=names, outputs=form, mean=mean, std=std)
+    return OnnxModel(location, class_names=names, outputs=form, mean=mean, std=std)
 
 
 def _parse_floats(text: str | None, option: str) -> tuple[float, ...] | None:
@@ -118,7 +132,7 @@ def _parse_floats(text: str | None, option: str) -> tuple[float, ...] | None:
         return None if text is None else tuple(float(part) for part in text.split(","))
     except ValueError as error:
         raise InputError(
-            f"{option} is numbers between commas, 0.5,0.5,0.5; got {text!r}."
+            f"{option} is numbers separated by commas, 0.5,0.5,0.5; got {text!r}."
         ) from error
 
 

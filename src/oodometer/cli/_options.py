@@ -1,11 +1,11 @@
-"""What commands share: options, the console, and checks made before the work."""
+"""Options that several commands share, the console, and checks made before the work."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -21,12 +21,84 @@ from oodometer.report._terminal_layout import printable
 # What a shell gives for a program that a closed pipe has ended: 128 and the signal's number.
 BROKEN_PIPE_EXIT_CODE = 141
 
-AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No progress and no notes, just what was asked for.")
+# One option has one meaning and one help text in all commands.
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no notes.")]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
+HTML_HELP = "Path of the HTML report to write."
+HtmlPath = Annotated[Path | None, typer.Option(help=HTML_HELP)]
+OutputPath = Annotated[
+    Path | None,
+    typer.Option(help="File to write the result to; its extension selects the format."),
 ]
-Seed = Annotated[int, typer.Option(help="Of every random choice.")]
-HtmlPath = Annotated[Path | None, typer.Option(help="Write a report to this file.")]
+MethodNames = Annotated[
+    list[str] | None,
+    typer.Option(help="Estimator, by name; repeat, or separate by commas. [default: all]"),
+]
+MeasureNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--measure", "-m", help="Measure, by name; repeat, or separate by commas. [default: all]"
+    ),
+]
+MetricNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        help="Metric, by name, or all; repeat, or separate by commas.",
+    ),
+]
+LabelColumn = Annotated[
+    str | None, typer.Option(help="Column (or .npz array) of the true classes.")
+]
+ProbColumns = Annotated[
+    str | None, typer.Option(help="List column, or prefix of columns, of probabilities.")
+]
+LogitColumns = Annotated[
+    str | None, typer.Option(help="List column, or prefix of columns, of logits.")
+]
+ClassNamesText = Annotated[
+    str | None, typer.Option("--class-names", help="Class names in order, separated by commas.")
+]
+SegmentColumn = Annotated[
+    str | None, typer.Option(help="Column whose every value (or day) gets an estimate of its own.")
+]
+Temperature = Annotated[
+    str, typer.Option(help="Temperature of the softmax: 'fit', 'none' or a number.")
+]
+Replicates = Annotated[int, typer.Option(help="Number of bootstrap replicates.")]
+OtherModelPaths = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--other-model",
+        help="Predictions of another model on the target, trained alike (for gde); repeatable.",
+    ),
+]
+ReferenceDomain = Annotated[
+    str | None,
+    typer.Option(
+        help="Test set that the others are compared with, for a table of accuracies (models × sets)."
+    ),
+]
+DataFolder = Annotated[
+    Path | None,
+    typer.Option("--data-dir", help="Folder of the domains' files. [default: $OODOMETER_DATA]"),
+]
+StoreFolder = Annotated[
+    Path | None,
+    typer.Option("--store-dir", help="Folder of the study's store. [default: studies/NAME]"),
+]
+SOURCE_DATA_HELP = "Labelled dataset of the source; repeat for several source domains."
+Limit = Annotated[
+    int | None,
+    typer.Option(help="Maximum number of models or evaluations to compute in this run."),
+]
+Workers = Annotated[
+    int, typer.Option(help="Number of worker processes, one core each; 0: this process.")
+]
+Scheduler = Annotated[
+    str | None, typer.Option(help="Address of a Dask scheduler to work on: tcp://host:8786.")
+]
 
 _quiet: ContextVar[bool] = ContextVar("quiet", default=False)
 
@@ -54,6 +126,17 @@ def error_console() -> Console:
 def _is_color_disabled() -> bool | None:
     """Whether CLICOLOR forbids colour; rich itself heeds NO_COLOR and TERM."""
     return True if os.environ.get("CLICOLOR") == "0" else None
+
+
+def split_names(names: Sequence[str] | None) -> list[str] | None:
+    """Return the names of a repeatable option whose values may be separated by commas.
+
+    >>> split_names(["ac, doc", "atc-mc"]), split_names(None)
+    (['ac', 'doc', 'atc-mc'], None)
+    """
+    if names is None:
+        return None
+    return [part.strip() for name in names for part in name.split(",") if part.strip()]
 
 
 @contextmanager

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.text import Text
@@ -23,14 +22,6 @@ if TYPE_CHECKING:
 
 # So many reasons are shown; all are in the folder.
 MAX_REASONS_SHOWN = 5
-
-DataFolder = Annotated[
-    Path | None, typer.Option(help="The folder of the domains' files. [default: $OODOMETER_DATA]")
-]
-Workers = Annotated[
-    int, typer.Option(help="Processes that work, a core each; 0 works in this one.")
-]
-Scheduler = Annotated[str | None, typer.Option(help="Work on a Dask cluster: tcp://host:8786.")]
 
 
 def make_runner(workers: int, scheduler: str | None) -> Runner:

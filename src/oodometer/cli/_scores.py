@@ -35,15 +35,18 @@ def show_scores(found: Measurements | Evaluation, as_json: bool) -> None:
         raise typer.Exit(2)
 
 
-def split_names(names: Sequence[str] | None) -> str | list[str] | None:
-    """Names between commas; one alone stays one, for which a refusal is an error."""
-    if names is None:
-        return None
-    found = [part.strip() for name in names for part in name.split(",") if part.strip()]
-    return found[0] if len(found) == 1 else found
+def one_or_several(names: Sequence[str] | None) -> str | Sequence[str] | None:
+    """Return a single name as it is: one that is requested alone and does not apply is an error.
+
+    >>> one_or_several(["ece"]), one_or_several(["ece", "nll"]), one_or_several(None)
+    ('ece', ['ece', 'nll'], None)
+    """
+    return names[0] if names is not None and len(names) == 1 else names
 
 
-def read_outputs(path: Path, labels: str | None, classes: str | None, *, labelled: bool) -> Any:
+def read_outputs(
+    path: Path, label_column: str | None, class_names: str | None, *, labelled: bool
+) -> Any:
     """What a file holds in place of a model: its outputs, or features alone."""
     from oodometer.data import as_dataset
 
@@ -52,5 +55,6 @@ def read_outputs(path: Path, labels: str | None, classes: str | None, *, labelle
     opened = ScoreFile.open(path)
     if isinstance(opened.content, dict) and not {"probs", "logits"} & set(opened.content):
         return opened.column("features")
-    names = None if classes is None else tuple(classes.split(","))
-    return opened.predictions(PredictionColumns(labels, class_names=names), labelled=labelled)
+    names = None if class_names is None else tuple(class_names.split(","))
+    columns = PredictionColumns(label_column, class_names=names)
+    return opened.predictions(columns, labelled=labelled)

@@ -23,14 +23,8 @@ StreamFiles = Annotated[
     bool,
     typer.Option(
         "--stream",
-        help="Read files in pieces, as is done with folders, patterns and files above 1 GB.",
+        help="Read files in batches, as is done with folders, patterns and files above 1 GB.",
     ),
-]
-ReaderWorkers = Annotated[
-    int, typer.Option(help="Processes that read in pieces, a core each; 0 reads in this one.")
-]
-ReaderScheduler = Annotated[
-    str | None, typer.Option(help="Read in pieces on a Dask cluster: tcp://host:8786.")
 ]
 
 
@@ -84,7 +78,7 @@ def reject_other_models(other_models: tuple[Path, ...]) -> None:
     """Refuse what takes the rows of two models side by side."""
     if other_models:
         raise InputError(
-            f"--second {other_models[0].name} can't be used where files are read in pieces, for rows of "
+            f"--other-model {other_models[0].name} can't be used where files are read in pieces, for rows of "
             "two models would have to be read side by side. Leave it out, or give smaller files."
         )
 

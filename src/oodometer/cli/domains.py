@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from oodometer.cli._options import AsJson, console, print_json
+from oodometer.cli._options import AsJson, DataFolder, console, print_json
 from oodometer.parallel.pickling import DATA_FOLDER_VARIABLE
 from oodometer.report import terminal
 
@@ -25,20 +25,18 @@ def domains(
             autocompletion=lambda: _group_names(),
         ),
     ] = None,
-    data: Annotated[
-        Path | None, typer.Option(help=f"Where files are looked for; else ${DATA_FOLDER_VARIABLE}.")
-    ] = None,
+    data_dir: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
     """List domain groups, what of them is found on this machine, and which file is missing.
 
-    Example: oodometer domains --group pacs --data ~/data
+    Example: oodometer domains --group pacs --data-dir ~/data
     """
-    found = _available_groups(data) if group is None else (_open_group(group, data),)
+    found = _available_groups(data_dir) if group is None else (_open_group(group, data_dir),)
     if as_json:
         print_json([_describe_group(one) for one in found])
     elif group is None:
-        _show_groups(found, data)
+        _show_groups(found, data_dir)
     else:
         _show_group(found[0])
 
@@ -83,7 +81,7 @@ def _show_groups(groups: tuple[DomainGroup, ...], data: Path | None) -> None:
     ]  # fmt: skip
     place = data or os.environ.get(DATA_FOLDER_VARIABLE)
     title = f"Domain groups, and how many of their domains are in {place}" if place else (
-        f"Domain groups; set {DATA_FOLDER_VARIABLE}, or say --data, to look for their files"
+        f"Domain groups; set {DATA_FOLDER_VARIABLE}, or give --data-dir, to look for their files"
     )  # fmt: skip
     console().print(terminal.table(title, ("group", "kind", "found", "domains", "about"), rows))
     console().print()

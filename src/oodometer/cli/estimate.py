@@ -6,32 +6,45 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 import oodometer
 from oodometer.assessment.optional_analyses import (
     AdditionalRequests,
     AdditionalResults,
+    resolve_expected_metrics,
     run_additional,
 )
 from oodometer.assessment.result import Assessment
 from oodometer.cli._history_option import HistoryPaths, load_history
 from oodometer.cli._options import (
     AsJson,
+    ClassNamesText,
     HtmlPath,
+    LabelColumn,
+    LogitColumns,
+    MethodNames,
+    MetricNames,
+    OtherModelPaths,
+    ProbColumns,
+    Replicates,
+    Scheduler,
     Seed,
+    SegmentColumn,
+    Temperature,
+    Workers,
     check_report_path,
     console,
     error_console,
     print_json,
     print_note,
+    split_names,
 )
 from oodometer.cli._provenance import provenance, write_report_page
 from oodometer.cli._streaming_options import (
     DEFAULT_READ_OPTIONS,
     FileReadOptions,
-    ReaderScheduler,
-    ReaderWorkers,
     StreamFiles,
     reject_other_models,
 )
@@ -41,81 +54,68 @@ from oodometer.core.validation import is_blank
 from oodometer.data.prediction_files import PredictionColumns, ScoreFile
 from oodometer.report import terminal
 
-OtherModelPaths = Annotated[
-    list[Path] | None,
-    typer.Option(help="Another model's outputs on the target, trained alike (for gde)."),
-]
 OtherModelSourcePaths = Annotated[
     list[Path] | None,
-    typer.Option(help="The other models' outputs on the source, in the same order (for aline)."),
+    typer.Option(
+        "--other-model-on-source",
+        help="Predictions of the other models on the source, in the same order (for aline).",
+    ),
 ]
-MethodNames = Annotated[
-    list[str] | None, typer.Option(help="Just this method; may be given again.")
+TargetLabelsPath = Annotated[
+    Path | None,
+    typer.Option(
+        help="Table with columns row (from 0) and label: the true classes of some target rows."
+    ),
 ]
-LabelColumn = Annotated[
-    str | None, typer.Option(help="Column of the true classes. [default: label]")
-]
-ProbColumns = Annotated[
-    str | None, typer.Option(help="List column, or prefix of columns, of probabilities.")
-]
-LogitColumns = Annotated[
-    str | None, typer.Option(help="List column, or prefix of columns, of logits.")
-]
-ScoreClassNames = Annotated[
-    str | None, typer.Option(help="Class names in order, between commas, for a list column.")
-]
-SegmentColumn = Annotated[
-    str | None, typer.Option(help="Also an estimate for every value (or day) of this column.")
-]
-TemperatureText = Annotated[str, typer.Option("--temperature", help="'fit', 'none' or a number.")]
-Replicates = Annotated[int, typer.Option(help="Of the bootstrap.")]
 
 
 def estimate(
     source: Annotated[
-        Path, typer.Argument(metavar="SOURCE", help="Outputs on labelled validation data.")
+        Path, typer.Argument(metavar="SOURCE", help="Predictions on labelled validation data.")
     ],
-    target: Annotated[Path, typer.Argument(metavar="TARGET", help="Outputs on the new data.")],
-    second: OtherModelPaths = None,
-    second_source: OtherModelSourcePaths = None,
+    target: Annotated[
+        Path, typer.Argument(metavar="TARGET", help="Predictions on the unlabelled data.")
+    ],
+    other_model: OtherModelPaths = None,
+    other_model_on_source: OtherModelSourcePaths = None,
+    target_labels: TargetLabelsPath = None,
     history: HistoryPaths = None,
-    metrics: Annotated[
-        bool,
-        typer.Option("--metrics", help="Also precision, recall, F1, AUROC and average precision."),
-    ] = False,
+    method: MethodNames = None,
+    metric: MetricNames = None,
     bound: Annotated[
-        bool, typer.Option("--bound", help="Also an accuracy that it should not be under (DIS²).")
+        bool, typer.Option("--bound", help="Also report a lower bound on accuracy (DIS²).")
     ] = False,
     margin: Annotated[
         float | None,
-        typer.Option(help="Also a verdict: is at most this fraction of accuracy lost?"),
+        typer.Option(
+            help="Also test whether at most this fraction of accuracy is lost (non-inferiority)."
+        ),
     ] = None,
-    method: MethodNames = None,
-    labels: LabelColumn = None,
-    probs: ProbColumns = None,
-    logits: LogitColumns = None,
-    classes: ScoreClassNames = None,
-    by: SegmentColumn = None,
-    temperature: TemperatureText = "fit",
+    label_column: LabelColumn = None,
+    prob_columns: ProbColumns = None,
+    logit_columns: LogitColumns = None,
+    class_names: ClassNamesText = None,
+    segment_by: SegmentColumn = None,
+    temperature: Temperature = "fit",
     seed: Seed = 0,
     replicates: Replicates = 200,
     stream: StreamFiles = False,
-    workers: ReaderWorkers = 0,
-    scheduler: ReaderScheduler = None,
+    workers: Workers = 0,
+    scheduler: Scheduler = None,
     as_json: AsJson = False,
     html: HtmlPath = None,
     fail_below: Annotated[
-        float | None, typer.Option(help="Exit with 1 if the headline is under this fraction.")
+        float | None, typer.Option(help="Exit with code 1 if the headline is below this fraction.")
     ] = None,
 ) -> None:
     """Estimate the accuracy on TARGET from the outputs on SOURCE.
 
     Files are Parquet, CSV, Arrow or .npz, with columns prob_0, prob_1, … (or logit_…, or one list
     column probs or logits, or, of two classes, one column prob or logit) and, in the source, label.
-    Where some rows of the target have a label too and others a blank, they are used.
+    Labels of some target rows, in its label column or in --target-labels, are used.
 
-    Either may be a folder or a pattern between quotes. Folders, patterns and files above 1 GB are
-    read in pieces: methods whose sums add up see every row, the others a sample, as is told.
+    Either may be a folder or a quoted pattern. Folders, patterns and files above 1 GB are read in
+    batches: estimators whose sums add up read every row, the others a random sample.
 
     Example: oodometer estimate validation.parquet new_site.parquet --html report.html
 
@@ -123,16 +123,23 @@ def estimate(
     """
     _check_fraction(fail_below, "--fail-below")
     check_report_path(html)
-    columns = parse_columns(labels, probs, logits, classes)
-    others = AdditionalFiles(tuple(second or ()), tuple(second_source or ()), tuple(history or ()))
-    files = AssessmentFiles(source, target, others, columns, by)
+    columns = parse_columns(label_column, prob_columns, logit_columns, class_names)
+    others = AdditionalFiles(
+        tuple(other_model or ()),
+        tuple(other_model_on_source or ()),
+        tuple(history or ()),
+        target_labels,
+    )
+    files = AssessmentFiles(source, target, others, columns, segment_by)
     reading = FileReadOptions(stream, workers, scheduler)
-    asked = AdditionalRequests(metrics, bound, margin)
-    settings = AssessmentSettings(method, temperature, seed, replicates, asked, reading)
+    requests = AdditionalRequests(resolve_expected_metrics(split_names(metric)), bound, margin)
+    settings = AssessmentSettings(
+        split_names(method), temperature, seed, replicates, requests, reading
+    )
     found = assess_files(files, settings)
     if as_json:
         beside = (
-            {"more": found.additional.to_dict()}
+            {"additional": found.additional.to_dict()}
             if settings.requests != AdditionalRequests()
             else {}
         )
@@ -148,16 +155,18 @@ def estimate(
 
 @dataclass(frozen=True)
 class AdditionalFiles:
-    """Files beside the two: other models' outputs on either side, and past domains."""
+    """Other models' predictions on either side, past domains, and labels of some target rows."""
 
     other_models: tuple[Path, ...] = ()
     other_models_on_source: tuple[Path, ...] = ()
     history: tuple[Path, ...] = ()
+    target_labels: Path | None = None
 
     @property
     def paths(self) -> tuple[Path, ...]:
         """All of them."""
-        return (*self.other_models, *self.other_models_on_source, *self.history)
+        labels = () if self.target_labels is None else (self.target_labels,)
+        return (*self.other_models, *self.other_models_on_source, *self.history, *labels)
 
 
 @dataclass(frozen=True)
@@ -194,12 +203,14 @@ class FileAssessment:
 
 
 def parse_columns(
-    labels: str | None, probs: str | None, logits: str | None, classes: str | None
+    label_column: str | None,
+    prob_columns: str | None,
+    logit_columns: str | None,
+    class_names: str | None,
 ) -> PredictionColumns:
-    """What the user calls things."""
-    return PredictionColumns(
-        labels, probs, logits, None if classes is None else tuple(classes.split(","))
-    )
+    """Return the columns that the options name."""
+    names = None if class_names is None else tuple(class_names.split(","))
+    return PredictionColumns(label_column, prob_columns, logit_columns, names)
 
 
 def assess_files(files: AssessmentFiles, settings: AssessmentSettings) -> FileAssessment:
@@ -233,7 +244,7 @@ def _assess_in_memory(
             target,
             other_models=_load_other_models(others.other_models, files.columns),
             other_models_on_source=_load_other_models(others.other_models_on_source, files.columns),
-            target_labels=_partial_labels(opened, files.columns),
+            target_labels=_target_labels(opened, files, target.n),
             history=load_history(others.history, files.columns),
             methods=settings.methods,
             temperature=_parse_temperature(settings.temperature),
@@ -252,6 +263,12 @@ def _assess_in_batches(
     from oodometer.assessment.streaming import EstimateOptions as OfFiles
 
     reject_other_models((*files.additional.other_models, *files.additional.other_models_on_source))
+    if files.additional.target_labels is not None:
+        raise InputError(
+            "--target-labels can't be used where files are read in batches, because rows are not "
+            "numbered there. Put the labels into the target's label column, and leave the others "
+            "blank."
+        )
     heat = _parse_temperature(settings.temperature)
     asked = OfFiles(settings.methods, heat, files.segment_by, settings.seed, settings.replicates)
     past = load_history(files.additional.history, files.columns)
@@ -265,6 +282,39 @@ def _load_other_models(
     return [ScoreFile.open(path).predictions(columns, labelled=False) for path in paths] or None
 
 
+def _target_labels(target: ScoreFile, files: AssessmentFiles, n_rows: int) -> list[Any] | None:
+    """Return the labels of some target rows: from a file of their own, or from the target's."""
+    if files.additional.target_labels is None:
+        return _partial_labels(target, files.columns)
+    return read_target_labels(files.additional.target_labels, n_rows)
+
+
+def read_target_labels(path: Path, n_rows: int) -> list[Any]:
+    """Return one label per target row, None for rows that the table does not label.
+
+    The table has a column `row`, counted from 0, and a column `label`, as `oodometer plan` writes
+    it; blank labels are left out.
+    """
+    table = ScoreFile.open(path)
+    rows, labels = table.column("row"), table.partial_labels(PredictionColumns())
+    if labels is None:
+        raise InputError(f"{path.name}: no row has a label. Fill in the column label.")
+    if rows.dtype.kind not in "iu":
+        raise InputError(f"{path.name}: the column row must be whole numbers, counted from 0.")
+    outside = rows[(rows < 0) | (rows >= n_rows)]
+    if len(outside):
+        raise InputError(
+            f"{path.name}: there is no row {outside[0]}; the target has rows 0 to {n_rows - 1}."
+        )
+    if len(np.unique(rows)) < len(rows):
+        values, counts = np.unique(rows, return_counts=True)
+        raise InputError(f"{path.name}: row {values[counts > 1][0]} stands more than once.")
+    found: list[Any] = [None] * n_rows
+    for row, label in zip(rows.tolist(), labels, strict=True):
+        found[row] = None if is_blank(label) else label
+    return found
+
+
 def _partial_labels(target: ScoreFile, columns: PredictionColumns) -> list[Any] | None:
     """The labels of a target that has some; where every row has one, nothing was left to tell."""
     found = target.partial_labels(columns)
@@ -272,7 +322,7 @@ def _partial_labels(target: ScoreFile, columns: PredictionColumns) -> list[Any] 
         return found
     print_note(
         f"Every row of {target.path.name} has a label; they are not looked at. "
-        f"`oodometer metrics none {target.path.name}` tells the accuracy."
+        f"`oodometer evaluate none {target.path.name}` computes the accuracy."
     )
     return None
 

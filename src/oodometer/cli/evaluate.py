@@ -1,19 +1,17 @@
-"""The `oodometer metrics` command."""
+"""The `oodometer evaluate` command."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from oodometer.cli._model_and_data_options import (
     DATA_HELP,
-    ClassNamesOption,
     ImageSize,
     InputColumns,
-    LabelField,
     OutputTypeOption,
     PixelMean,
     PixelStd,
@@ -24,39 +22,41 @@ from oodometer.cli._model_and_data_options import (
     open_dataset,
     open_model,
 )
-from oodometer.cli._options import AsJson, Seed, error_console
+from oodometer.cli._options import (
+    AsJson,
+    ClassNamesText,
+    LabelColumn,
+    MetricNames,
+    Seed,
+    error_console,
+    split_names,
+)
 from oodometer.cli._scores import (
     MODEL_OR_NONE_HELP,
     NO_MODEL,
+    one_or_several,
     read_outputs,
     show_scores,
-    split_names,
 )
 from oodometer.report import terminal
 
-if TYPE_CHECKING:
-    pass
 
-
-def metrics(
+def evaluate(
     model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_OR_NONE_HELP)],
     data: Annotated[str, typer.Argument(metavar="DATA", help=f"Labelled data. {DATA_HELP}")],
-    metrics: Annotated[
-        list[str] | None,
-        typer.Option("--metrics", "-m", help="Just these, between commas. [default: all]"),
-    ] = None,
+    metric: MetricNames = None,
     corrupt: Annotated[
         list[str] | None,
         typer.Option(
-            help="Also after corruptions: all, noise, blur, weather, digital, fog, jpeg-3 …"
+            help="Also evaluate after corruptions: all, noise, blur, weather, digital, fog, jpeg-3 …"
         ),
     ] = None,
-    labels: LabelField = None,
+    label_column: LabelColumn = None,
     text: TextColumns = None,
     inputs: InputColumns = None,
     size: ImageSize = None,
     skip_bad: SkipUnreadable = False,
-    classes: ClassNamesOption = None,
+    class_names: ClassNamesText = None,
     outputs: OutputTypeOption = None,
     mean: PixelMean = None,
     std: PixelStd = None,
@@ -65,23 +65,24 @@ def metrics(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """How good MODEL is on labelled DATA: error, likelihood, calibration, robustness, by class.
+    """Evaluate MODEL on labelled DATA: error, likelihood, calibration, robustness, per class.
 
-    Example: oodometer metrics model.onnx photos/ --corrupt noise --corrupt fog-3
+    Example: oodometer evaluate model.onnx photos/ --corrupt noise --corrupt fog-3
     """
-    from oodometer.metrics import evaluate
+    from oodometer.metrics import evaluate as run_metrics
 
     if model == NO_MODEL:
-        network, known = None, read_outputs(Path(data), labels, classes, labelled=True)
+        network, known = None, read_outputs(Path(data), label_column, class_names, labelled=True)
     else:
-        network = open_model(model, classes, outputs, trust_pickle, (mean, std), timeout)
-        known = open_dataset(data, labels, text, inputs, size, skip_bad)
+        network = open_model(model, class_names, outputs, trust_pickle, (mean, std), timeout)
+        known = open_dataset(data, label_column, text, inputs, size, skip_bad)
+    names = split_names(metric)
     with terminal.progress_bar(error_console()) as progress:
-        found = evaluate(
+        found = run_metrics(
             network,
             known,
-            metrics=split_names(metrics),
-            corrupt=split_names(corrupt),
+            metrics=None if names == ["all"] else one_or_several(names),
+            corrupt=one_or_several(split_names(corrupt)),
             seed=seed,
             progress=progress,
         )

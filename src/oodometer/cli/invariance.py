@@ -17,7 +17,6 @@ from oodometer.cli._model_and_data_options import (
     DATA_HELP,
     MODEL_HELP,
     BatchSize,
-    ClassNamesOption,
     DrawCount,
     FillMaskModelPath,
     ImageSize,
@@ -26,11 +25,11 @@ from oodometer.cli._model_and_data_options import (
     OutputTypeOption,
     PixelMean,
     PixelStd,
-    ReferencePath,
     RequestTimeout,
     SkipUnreadable,
     TextColumns,
     ThreadCount,
+    TransformData,
     TransformName,
     TranslatorPaths,
     TrustPickle,
@@ -42,8 +41,11 @@ from oodometer.cli._model_and_data_options import (
 )
 from oodometer.cli._options import (
     AsJson,
+    ClassNamesText,
     HtmlPath,
+    Scheduler,
     Seed,
+    Workers,
     check_report_path,
     console,
     error_console,
@@ -51,7 +53,7 @@ from oodometer.cli._options import (
     print_note,
 )
 from oodometer.cli._provenance import write_report_page
-from oodometer.cli._run_options import Scheduler, Workers, make_optional_runner
+from oodometer.cli._run_options import make_optional_runner
 from oodometer.report import terminal
 
 
@@ -67,15 +69,19 @@ def invariance(
     translator: TranslatorPaths = None,
     draws: DrawCount = 10,
     no_identity: Annotated[
-        bool, typer.Option("--no-identity", help="The example itself has no vote.")
+        bool,
+        typer.Option(
+            "--no-identity", help="Leave the untransformed example out of its neighborhood."
+        ),
     ] = False,
     precision: Annotated[
-        float | None, typer.Option(help="Stop when PA's 95 % interval is ± this (0.005).")
+        float | None,
+        typer.Option(help="Stop when the 95 % interval of PA has this half-width (0.005)."),
     ] = None,
-    budget: Annotated[
-        int | None, typer.Option(help="Show each model at most so many inputs.")
+    max_inputs: Annotated[
+        int | None, typer.Option(help="Maximum number of inputs that each model classifies.")
     ] = None,
-    reference: ReferencePath = None,
+    transform_data: TransformData = None,
     save_examples: Annotated[
         Path | None, typer.Option(help="Write the least invariant neighborhoods to this folder.")
     ] = None,
@@ -85,20 +91,20 @@ def invariance(
     inputs: InputColumns = None,
     size: ImageSize = None,
     skip_bad: SkipUnreadable = False,
-    classes: ClassNamesOption = None,
+    class_names: ClassNamesText = None,
     outputs: OutputTypeOption = None,
     mean: PixelMean = None,
     std: PixelStd = None,
     timeout: RequestTimeout = None,
     trust_pickle: TrustPickle = False,
     seed: Seed = 0,
-    batch: BatchSize = None,
+    batch_size: BatchSize = None,
     threads: ThreadCount = 1,
     workers: Workers = 0,
     scheduler: Scheduler = None,
     as_json: AsJson = False,
 ) -> None:
-    """How invariant MODEL's decisions are in the neighborhoods of DATA, which needs no labels.
+    """Measure how stable the decisions of MODEL are in neighborhoods of DATA, without labels.
 
     Example: oodometer invariance model.onnx photos/ -t randaugment --precision 0.01
     """
@@ -109,15 +115,15 @@ def invariance(
     check_report_path(html)
     check_gallery_folder(save_examples)
     models = as_models(
-        [open_model(one, classes, outputs, trust_pickle, (mean, std), timeout) for one in model]
+        [open_model(one, class_names, outputs, trust_pickle, (mean, std), timeout) for one in model]
     )
     shown = validate_model_name(examples_of, models)
     dataset = open_dataset(data, None, text, inputs, size, skip_bad)
     chosen = make_transform(transform, dataset, magnitude, wordnet, filler, translator)
     known = (
         None
-        if reference is None
-        else open_dataset(str(reference), None, text, inputs, size, skip_bad)
+        if transform_data is None
+        else open_dataset(str(transform_data), None, text, inputs, size, skip_bad)
     )
     with terminal.progress_bar(error_console()) as progress:
         found = measured(
@@ -127,10 +133,10 @@ def invariance(
             draws=draws,
             identity=not no_identity,
             precision=precision,
-            max_inputs=budget,
-            reference=known,
+            max_inputs=max_inputs,
+            transform_data=known,
             seed=seed,
-            batch_size=batch,
+            batch_size=batch_size,
             threads=threads,
             runner=runner,
             progress=progress,

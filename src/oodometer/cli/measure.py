@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from oodometer.cli._model_and_data_options import (
     DATA_HELP,
-    ClassNamesOption,
     ImageSize,
     InputColumns,
-    LabelField,
     OutputTypeOption,
     PixelMean,
     PixelStd,
@@ -25,50 +23,54 @@ from oodometer.cli._model_and_data_options import (
     open_dataset,
     open_model,
 )
-from oodometer.cli._options import AsJson, Seed, error_console
-from oodometer.cli._run_options import Scheduler, Workers, make_optional_runner
+from oodometer.cli._options import (
+    SOURCE_DATA_HELP,
+    AsJson,
+    ClassNamesText,
+    LabelColumn,
+    MeasureNames,
+    Scheduler,
+    Seed,
+    Workers,
+    error_console,
+    split_names,
+)
+from oodometer.cli._run_options import make_optional_runner
 from oodometer.cli._scores import (
     MODEL_OR_NONE_HELP,
     NO_MODEL,
+    one_or_several,
     read_outputs,
     show_scores,
-    split_names,
 )
 from oodometer.core.errors import InputError
 from oodometer.report import terminal
 
-if TYPE_CHECKING:
-    pass
-
 
 def measure(
     model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_OR_NONE_HELP)],
-    source: Annotated[
-        list[str],
-        typer.Option(help=f"Labelled source data; again for every source domain. {DATA_HELP}"),
-    ],
-    target: Annotated[str, typer.Option(help=f"The new data. {DATA_HELP}")],
-    measures: Annotated[
+    source_data: Annotated[list[str], typer.Option(help=SOURCE_DATA_HELP)],
+    target_data: Annotated[str, typer.Option(help=f"Unlabelled dataset. {DATA_HELP}")],
+    measure: MeasureNames = None,
+    training_data: Annotated[
         list[str] | None,
-        typer.Option("--measures", "-m", help="Just these, between commas. [default: all]"),
-    ] = None,
-    training: Annotated[
-        list[str] | None,
-        typer.Option(help="What the model was trained on; again for every domain."),
+        typer.Option(help="Dataset that the model was trained on; repeat for several domains."),
     ] = None,
     layer: Annotated[
         str | None,
-        typer.Option(help="Where features are taken. [default: what enters the last linear layer]"),
+        typer.Option(
+            help="Layer whose outputs are the features. [default: input of the last linear layer]"
+        ),
     ] = None,
-    replicates: Annotated[
-        int, typer.Option(help="Random 80 % of the rows to measure again, for the noise.")
+    subsamples: Annotated[
+        int, typer.Option(help="Number of random 80 % subsamples, to estimate a measure's noise.")
     ] = 0,
-    labels: LabelField = None,
+    label_column: LabelColumn = None,
     text: TextColumns = None,
     inputs: InputColumns = None,
     size: ImageSize = None,
     skip_bad: SkipUnreadable = False,
-    classes: ClassNamesOption = None,
+    class_names: ClassNamesText = None,
     outputs: OutputTypeOption = None,
     mean: PixelMean = None,
     std: PixelStd = None,
@@ -79,46 +81,46 @@ def measure(
     scheduler: Scheduler = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure what may tell of MODEL's error on TARGET: divergences, gradients, norms and more.
+    """Compute measures of MODEL that may predict its error on the target, without its labels.
 
-    Example: oodometer measure my:net --source val.npz --target new.npz -m h-divergence
+    Example: oodometer measure my:net --source-data a.npz --target-data b.npz
     """
-    from oodometer.measures import measure as measured
+    from oodometer.measures import measure as run_measures
 
     runner = make_optional_runner(workers, scheduler)
 
     def opened(thing: str, *, labelled: bool = True) -> Any:
         if model == NO_MODEL:
-            return read_outputs(Path(thing), labels, classes, labelled=labelled)
+            return read_outputs(Path(thing), label_column, class_names, labelled=labelled)
         try:
-            return open_dataset(thing, labels, text, inputs, size, skip_bad)
+            return open_dataset(thing, label_column, text, inputs, size, skip_bad)
         except InputError:
             # Where the target has the column of labels, it must not be taken for an input.
-            if labelled or labels is None:
+            if labelled or label_column is None:
                 raise
             return open_dataset(thing, None, text, inputs, size, skip_bad)
 
     network = (
         None
         if model == NO_MODEL
-        else open_model(model, classes, outputs, trust_pickle, (mean, std), timeout)
+        else open_model(model, class_names, outputs, trust_pickle, (mean, std), timeout)
     )
     with terminal.progress_bar(error_console()) as progress:
-        found = measured(
-            split_names(measures),
+        found = run_measures(
             network,
-            _open_domains(source, opened),
-            opened(target, labelled=False),
-            training=_open_domains(training or [], opened),
+            _open_domains(source_data, opened),
+            opened(target_data, labelled=False),
+            measures=one_or_several(split_names(measure)),
+            training=_open_domains(training_data or [], opened),
             layer=layer,
-            replicates=replicates,
+            subsamples=subsamples,
             seed=seed,
             runner=runner,
             progress=progress,
         )
     if model == NO_MODEL:  # arrays have no names, but files do
-        names = " + ".join(Path(thing).stem for thing in source)
-        found = replace(found, source=names, target=Path(target).stem)
+        names = " + ".join(Path(thing).stem for thing in source_data)
+        found = replace(found, source=names, target=Path(target_data).stem)
     show_scores(found, as_json)
 
 

@@ -13,7 +13,7 @@ from oodometer.report import terminal
 FAMILY_TITLES = {
     "estimator": "Estimators of accuracy (oodometer estimate)",
     "measure": "Measures that may tell of the error (oodometer measure)",
-    "metric": "Metrics on labelled data (oodometer metrics)",
+    "metric": "Metrics on labelled data (oodometer evaluate)",
 }
 
 
@@ -65,5 +65,5 @@ def _describe_method(member: Any, family: str) -> dict[str, Any]:
         "needs": list(getattr(member, "needs", ())),
         "assumes": member.assumes,
         "paper": getattr(member, "paper", ""),
-        "streams": bool(getattr(member, "is_mergeable", False)),
+        "is_mergeable": bool(getattr(member, "is_mergeable", False)),
     }

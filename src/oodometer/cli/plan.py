@@ -8,54 +8,62 @@ from typing import Annotated
 import typer
 
 from oodometer.assessment.labeling_plan import LabelingPlan, plan_labels
-from oodometer.assessment.ppi import expected_correctness
-from oodometer.cli._options import AsJson, Seed, console, print_json, print_note
-from oodometer.cli.estimate import (
+from oodometer.cli._options import (
+    AsJson,
+    ClassNamesText,
     LabelColumn,
     LogitColumns,
+    OutputPath,
     ProbColumns,
-    ScoreClassNames,
-    parse_columns,
+    Seed,
+    console,
+    print_json,
+    print_note,
 )
+from oodometer.cli.estimate import parse_columns
+from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
 from oodometer.data.atomic import atomic_write
 from oodometer.data.prediction_files import ScoreFile
 
 
 def plan(
-    target: Annotated[Path, typer.Argument(metavar="TARGET", help="Outputs on the new data.")],
+    target: Annotated[
+        Path, typer.Argument(metavar="TARGET", help="Predictions on the unlabelled data.")
+    ],
     half_width: Annotated[
-        float, typer.Option(help="Wanted of the 95 % interval, as a fraction.")
+        float, typer.Option(help="Desired half-width of the 95 % confidence interval, a fraction.")
     ] = 0.02,
     source: Annotated[
         Path | None,
-        typer.Option(help="Outputs on labelled data, to tell how often rows as sure are right."),
+        typer.Option(
+            help="Predictions on labelled data; calibrates the confidences of the target."
+        ),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option(help="A CSV file to write the rows to; else they are printed.")
-    ] = None,
-    labels: LabelColumn = None,
-    probs: ProbColumns = None,
-    logits: LogitColumns = None,
-    classes: ScoreClassNames = None,
+    output: OutputPath = None,
+    label_column: LabelColumn = None,
+    prob_columns: ProbColumns = None,
+    logit_columns: LogitColumns = None,
+    class_names: ClassNamesText = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Say how many labels of TARGET an accuracy of wanted sureness needs, and of which rows.
+    """Choose how many rows of TARGET to label, and which, to reach a given precision.
 
-    Rows are numbered from 0. Fill in the column label of these rows, leave the others blank, and
-    `oodometer estimate` makes an honest interval of them.
+    Rows are counted from 0. Fill in the column label of the CSV file that --output names and pass
+    it to `oodometer estimate SOURCE TARGET --target-labels FILE`.
 
     Example: oodometer plan new_site.parquet --half-width 0.02 --output to_label.csv
     """
-    columns = parse_columns(labels, probs, logits, classes)
+    columns = parse_columns(label_column, prob_columns, logit_columns, class_names)
     rows = ScoreFile.open(target).predictions(columns, labelled=False)
-    scores = rows.confidence.astype(float)
+    known = None
     if source is not None:
         known = ScoreFile.open(source).predictions(columns, labelled=True)
-        scores = expected_correctness(known, rows.reorder_classes(known.class_names))
-    found = plan_labels(scores, half_width=half_width, seed=seed)
+    found = plan_labels(rows, source=known, half_width=half_width, seed=seed)
     if output is not None:
+        if output.suffix.lower() != ".csv":
+            raise InputError(f"--output of plan is a .csv file; got {output.name!r}.")
         _write_rows_to_label(found, rows, output)
     if as_json:
         print_json(found.to_dict())
@@ -68,10 +76,10 @@ def plan(
 def _plan_summary(labeling_plan: LabelingPlan, n: int) -> str:
     wide = 100 * labeling_plan.half_width
     if labeling_plan.n_labels == n:
-        return f"For ± {wide:g} points label all {n:,} rows."
+        return f"Label all {n:,} rows for a confidence interval of ±{wide:g} points."
     return (
-        f"For ± {wide:g} points label {labeling_plan.n_labels:,} of {n:,} rows, if scores tell the truth; "
-        f"labels alone would take {labeling_plan.n_labels_without_scores:,} ({100 * labeling_plan.label_savings:.0f} % are saved)."
+        f"Label {labeling_plan.n_labels:,} of {n:,} rows for a confidence interval of ±{wide:g} points "
+        f"(simple random sampling would need {labeling_plan.n_labels_without_scores:,})."
     )
 
 

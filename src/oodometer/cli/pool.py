@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from oodometer.cli._options import AsJson, console, error_console, print_json
-from oodometer.cli._run_options import (
+from oodometer.cli._options import (
+    AsJson,
     DataFolder,
+    Limit,
     Scheduler,
     Workers,
+    console,
+    error_console,
+    print_json,
+)
+from oodometer.cli._run_options import (
     make_runner,
     resumable,
     show_failures,
@@ -23,7 +29,9 @@ from oodometer.report import terminal
 if TYPE_CHECKING:
     from oodometer.studies.training.spec import PoolSpec
 
-app = typer.Typer(help="Many models trained in many ways, to judge by.", no_args_is_help=True)
+app = typer.Typer(
+    help="Train many models in many ways, to compare measures on.", no_args_is_help=True
+)
 
 
 def _pool_names() -> list[str]:
@@ -37,12 +45,13 @@ PoolSpecName = Annotated[
     str,
     typer.Argument(
         metavar="SPEC",
-        help="Its name (pool list), or a TOML file.",
+        help="Name of a built-in pool (see pool list), or a TOML file.",
         autocompletion=_pool_names,
     ),
 ]
-PoolFolder = Annotated[
-    Path | None, typer.Option(help="Where its models are. [default: pools/, and the pool's name]")
+ModelsFolder = Annotated[
+    Path | None,
+    typer.Option("--models-dir", help="Folder of the pool's models. [default: pools/NAME]"),
 ]
 
 
@@ -86,11 +95,11 @@ def _describe_pool(spec: PoolSpec) -> dict[str, Any]:
 @app.command()
 def run(
     spec: PoolSpecName,
-    folder: PoolFolder = None,
+    models_dir: ModelsFolder = None,
     workers: Workers = 0,
     scheduler: Scheduler = None,
-    limit: Annotated[int | None, typer.Option(help="Train at most so many models now.")] = None,
-    data: DataFolder = None,
+    limit: Limit = None,
+    data_dir: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
     """Train the models of SPEC that its folder lacks; killed at any moment, it goes on there.
@@ -103,17 +112,20 @@ def run(
     from oodometer.studies.training.spec import PoolSpec
 
     runner = make_runner(workers, scheduler)
-    opened = PoolSpec.open(spec, data=data)
+    opened = PoolSpec.open(spec, data=data_dir)
     with resumable("Trained models"), terminal.progress_bar(error_console()) as progress:
         ran = train(
-            opened, _pool_folder(opened, folder), runner=runner, limit=limit, progress=progress
+            opened, _pool_folder(opened, models_dir), runner=runner, limit=limit, progress=progress
         )
     show_run_result(ran, "models", as_json)
 
 
 @app.command()
 def status(
-    spec: PoolSpecName, folder: PoolFolder = None, data: DataFolder = None, as_json: AsJson = False
+    spec: PoolSpecName,
+    models_dir: ModelsFolder = None,
+    data_dir: DataFolder = None,
+    as_json: AsJson = False,
 ) -> None:
     """How far the pool of SPEC is, by domain and architecture.
 
@@ -123,8 +135,8 @@ def status(
     from oodometer.studies.training import status as standing_of
     from oodometer.studies.training.spec import PoolSpec
 
-    opened = PoolSpec.open(spec, data=data)
-    found = standing_of(opened, _pool_folder(opened, folder))
+    opened = PoolSpec.open(spec, data=data_dir)
+    found = standing_of(opened, _pool_folder(opened, models_dir))
     if as_json:
         print_json(found.to_dict())
         return

@@ -17,12 +17,10 @@ from oodometer.cli._model_and_data_options import (
     DATA_HELP,
     MODEL_HELP,
     BatchSize,
-    ClassNamesOption,
     DrawCount,
     FillMaskModelPath,
     ImageSize,
     InputColumns,
-    LabelField,
     Magnitude,
     OutputTypeOption,
     PixelMean,
@@ -40,16 +38,21 @@ from oodometer.cli._model_and_data_options import (
     open_model,
 )
 from oodometer.cli._options import (
+    SOURCE_DATA_HELP,
     AsJson,
+    ClassNamesText,
     HtmlPath,
+    LabelColumn,
+    Scheduler,
     Seed,
+    Workers,
     check_report_path,
     console,
     error_console,
     print_json,
 )
 from oodometer.cli._provenance import write_report_page
-from oodometer.cli._run_options import Scheduler, Workers, make_optional_runner
+from oodometer.cli._run_options import make_optional_runner
 from oodometer.core.errors import InputError
 from oodometer.data.prediction_files import ScoreFile
 from oodometer.report import terminal
@@ -57,44 +60,46 @@ from oodometer.report import terminal
 
 def rank(
     model: Annotated[list[str], typer.Argument(metavar="MODEL", help=f"{MODEL_HELP} Two or more.")],
-    data: Annotated[str, typer.Option(help=DATA_HELP)],
-    by: Annotated[str, typer.Option(help="ni, pa, ne, ei, or an estimator such as atc-mc.")] = "ni",
+    data: Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)],
+    score: Annotated[
+        str, typer.Option(help="Score to rank by: ni, pa, ne, ei, or an estimator such as atc-mc.")
+    ] = "ni",
     transform: TransformName = None,
     magnitude: Magnitude = None,
     wordnet: WordnetFolder = None,
     filler: FillMaskModelPath = None,
     translator: TranslatorPaths = None,
     draws: DrawCount = 10,
-    source: Annotated[
-        str | None, typer.Option(help="Labelled source data, for an estimator.")
-    ] = None,
-    known: Annotated[
+    source_data: Annotated[list[str] | None, typer.Option(help=SOURCE_DATA_HELP)] = None,
+    known_accuracies: Annotated[
         Path | None,
-        typer.Option(help="CSV of model, accuracy: those known on DATA, to predict the others'."),
+        typer.Option(
+            help="Table of model and accuracy: those known on DATA, to predict the others'."
+        ),
     ] = None,
     html: HtmlPath = None,
     examples_of: ExamplesModelName = None,
-    labels: LabelField = None,
+    label_column: LabelColumn = None,
     text: TextColumns = None,
     inputs: InputColumns = None,
     size: ImageSize = None,
     skip_bad: SkipUnreadable = False,
-    classes: ClassNamesOption = None,
+    class_names: ClassNamesText = None,
     outputs: OutputTypeOption = None,
     mean: PixelMean = None,
     std: PixelStd = None,
     timeout: RequestTimeout = None,
     trust_pickle: TrustPickle = False,
     seed: Seed = 0,
-    batch: BatchSize = None,
+    batch_size: BatchSize = None,
     threads: ThreadCount = 1,
     workers: Workers = 0,
     scheduler: Scheduler = None,
     as_json: AsJson = False,
 ) -> None:
-    """Order models by how well they should do on DATA, without labels.
+    """Rank models by their expected accuracy on DATA, without labels.
 
-    Example: oodometer rank a.onnx b.onnx c.onnx --data photos/ -t randaugment
+    Example: oodometer rank a.onnx b.onnx c.onnx photos/ -t randaugment
     """
     from oodometer.neighborhood import as_models
     from oodometer.neighborhood.ranking import rank as ranked
@@ -104,27 +109,30 @@ def rank(
     runner = make_optional_runner(workers, scheduler)
     check_report_path(html)
     models = as_models(
-        [open_model(one, classes, outputs, trust_pickle, (mean, std), timeout) for one in model]
+        [open_model(one, class_names, outputs, trust_pickle, (mean, std), timeout) for one in model]
     )
     shown = validate_model_name(examples_of, models)
-    accuracies = None if known is None else _load_accuracies(known)
+    accuracies = None if known_accuracies is None else _load_accuracies(known_accuracies)
     # Labels are the source's; without a source they are the data's own, for the report alone.
-    dataset = open_dataset(data, None if source else labels, text, inputs, size, skip_bad)
-    labelled = (
-        None if source is None else open_dataset(source, labels, text, inputs, size, skip_bad)
-    )
+    own_labels = None if source_data else label_column
+    dataset = open_dataset(data, own_labels, text, inputs, size, skip_bad)
+    labelled = None
+    if source_data:
+        if len(source_data) > 1:
+            raise InputError("rank takes one --source-data. Join the files, or give one of them.")
+        labelled = open_dataset(source_data[0], label_column, text, inputs, size, skip_bad)
     chosen = make_transform(transform, dataset, magnitude, wordnet, filler, translator)
     with terminal.progress_bar(error_console()) as progress:
         found = ranked(
             models,
             dataset,
-            by=by,
+            score=score,
             transform=chosen,
             source=labelled,
             known_accuracies=accuracies,
             draws=draws,
             seed=seed,
-            batch_size=batch,
+            batch_size=batch_size,
             threads=threads,
             runner=runner,
             progress=progress,

@@ -9,22 +9,32 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from oodometer.cli._options import AsJson, Seed, check_report_path, console, print_json
-from oodometer.cli._provenance import render_study_page
-from oodometer.cli._run_options import DataFolder
-from oodometer.cli.estimate import (
-    AdditionalFiles,
-    AssessmentFiles,
-    AssessmentSettings,
+from oodometer.cli._options import (
+    HTML_HELP,
+    AsJson,
+    ClassNamesText,
+    DataFolder,
     LabelColumn,
     LogitColumns,
     MethodNames,
     OtherModelPaths,
     ProbColumns,
+    ReferenceDomain,
     Replicates,
-    ScoreClassNames,
+    Seed,
     SegmentColumn,
-    TemperatureText,
+    StoreFolder,
+    Temperature,
+    check_report_path,
+    console,
+    print_json,
+    split_names,
+)
+from oodometer.cli._provenance import render_study_page
+from oodometer.cli.estimate import (
+    AdditionalFiles,
+    AssessmentFiles,
+    AssessmentSettings,
     assess_files,
     parse_columns,
     render_assessment_page,
@@ -40,55 +50,63 @@ def report(
         Path,
         typer.Argument(
             metavar="WHAT",
-            help="Outputs on labelled data, with TARGET; or a study: its TOML file, the folder of "
+            help="Predictions on labelled data, with TARGET; or a study: its TOML file, the folder of "
             "its store, or a table of evaluations or accuracies.",
         ),
     ],
     target: Annotated[
-        Path | None, typer.Argument(metavar="TARGET", help="Outputs on the new data.")
+        Path | None, typer.Argument(metavar="TARGET", help="Predictions on the unlabelled data.")
     ] = None,
-    output: Annotated[Path, typer.Option(help="The file to write.")] = Path("report.html"),
-    second: OtherModelPaths = None,
+    html: Annotated[Path, typer.Option(help=HTML_HELP)] = Path("report.html"),
+    other_model: OtherModelPaths = None,
     method: MethodNames = None,
-    labels: LabelColumn = None,
-    probs: ProbColumns = None,
-    logits: LogitColumns = None,
-    classes: ScoreClassNames = None,
-    by: SegmentColumn = None,
-    temperature: TemperatureText = "fit",
+    label_column: LabelColumn = None,
+    prob_columns: ProbColumns = None,
+    logit_columns: LogitColumns = None,
+    class_names: ClassNamesText = None,
+    segment_by: SegmentColumn = None,
+    temperature: Temperature = "fit",
     seed: Seed = 0,
     replicates: Replicates = 200,
-    reference: Annotated[
-        str | None,
-        typer.Option(help="For a table models × test sets: the set that others are held against."),
-    ] = None,
-    folder: Annotated[Path | None, typer.Option(help="Where the store of a study is.")] = None,
-    data: DataFolder = None,
+    reference_domain: ReferenceDomain = None,
+    store_dir: StoreFolder = None,
+    data_dir: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a page to look at: of outputs on two sets of data, or of a study.
+    """Write an HTML report of predictions on two datasets, or of a study.
 
-    Two files of outputs are assessed as `estimate` does it. One file or folder is a study.
+    Two prediction files are assessed as by `estimate`. One file or folder is a study.
 
-    Example: oodometer report validation.parquet new_site.parquet --by site
+    Example: oodometer report validation.parquet new_site.parquet --segment-by site
 
-    Example: oodometer report digits.toml --output digits.html
+    Example: oodometer report digits.toml --html digits.html
     """
-    check_report_path(output)
-    asked = {"--second": second, "--method": method, "--labels": labels, "--probs": probs,
-             "--logits": logits, "--classes": classes, "--by": by}  # fmt: skip
+    check_report_path(html)
+    of_predictions = {
+        "--other-model": other_model,
+        "--method": method,
+        "--label-column": label_column,
+        "--prob-columns": prob_columns,
+        "--logit-columns": logit_columns,
+        "--class-names": class_names,
+        "--segment-by": segment_by,
+    }
     if target is None:
-        _reject_options("one WHAT, a study", asked, "Give a TARGET too, or leave it out.")
-        page = _render_study(what, reference, folder, data)
+        _reject_options("one WHAT, a study", of_predictions, "Give a TARGET too, or leave it out.")
+        page = _render_study(what, reference_domain, store_dir, data_dir)
     else:
-        of_studies = {"--reference": reference, "--folder": folder, "--data": data}
-        _reject_options("outputs on two sets of data", of_studies, "Leave it out.")
-        columns = parse_columns(labels, probs, logits, classes)
-        files = AssessmentFiles(what, target, AdditionalFiles(tuple(second or ())), columns, by)
-        page = render_assessment_page(
-            files, assess_files(files, AssessmentSettings(method, temperature, seed, replicates))
-        )
-    _write_report(page, output, "study" if target is None else "assessment", as_json)
+        of_studies = {
+            "--reference-domain": reference_domain,
+            "--store-dir": store_dir,
+            "--data-dir": data_dir,
+        }
+        _reject_options("predictions on two datasets", of_studies, "Leave it out.")
+        columns = parse_columns(label_column, prob_columns, logit_columns, class_names)
+        others = AdditionalFiles(tuple(other_model or ()))
+        files = AssessmentFiles(what, target, others, columns, segment_by)
+        settings = AssessmentSettings(split_names(method), temperature, seed, replicates)
+        page = render_assessment_page(files, assess_files(files, settings))
+    _write_report(page, html, "study" if target is None else "assessment", as_json)
 
 
 def _reject_options(subject: str, options: Mapping[str, Any], hint: str) -> None:
@@ -114,10 +132,10 @@ def _render_study(path: Path, reference: str | None, folder: Path | None, data: 
     from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
     if path.is_dir() or path.suffix == ".toml":
-        _reject_options("a study's own rows", {"--reference": reference}, "Leave it out.")
+        _reject_options("a study's own rows", {"--reference-domain": reference}, "Leave it out.")
         table = EvaluationTable.read(load_study_rows(str(path), folder, data))
     else:
-        _reject_options("a table", {"--folder": folder, "--data": data}, "Leave it out.")
+        _reject_options("a table", {"--store-dir": folder, "--data-dir": data}, "Leave it out.")
         table = _load_table(path, reference)
     return render_study_page(table, path)
 
@@ -143,7 +161,7 @@ def _load_table(path: Path, reference: str | None) -> EvaluationTable:
     wide = AccuracyMatrix.read(path)
     if reference is None:
         raise InputError(
-            f"{path.name} has accuracies on {len(wide.test_sets)} test sets: say with --reference which "
+            f"{path.name} has accuracies on {len(wide.test_sets)} test sets: say with --reference-domain which "
             f"set others are held against. There are: {', '.join(wide.test_sets[:12])}."
         )
     return to_evaluations(wide, reference)

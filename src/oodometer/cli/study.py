@@ -13,18 +13,24 @@ from rich.text import Text
 from oodometer.cli._model_and_data_options import TrustPickle
 from oodometer.cli._options import (
     AsJson,
+    DataFolder,
     HtmlPath,
+    Limit,
+    MeasureNames,
+    OutputPath,
+    ReferenceDomain,
+    Scheduler,
+    StoreFolder,
+    Workers,
     check_report_path,
     console,
     error_console,
     print_json,
     print_note,
+    split_names,
 )
 from oodometer.cli._provenance import render_study_page, write_report_page
 from oodometer.cli._run_options import (
-    DataFolder,
-    Scheduler,
-    Workers,
     make_runner,
     resumable,
     show_failures,
@@ -44,22 +50,19 @@ if TYPE_CHECKING:
 MAX_ROWS_SHOWN = 20
 SHOWN_COLUMNS = ("model", "trained_on", "tested_on", "accuracy", "measure", "value", "reason")
 
-app = typer.Typer(help="Which measure tells the truth: models by domains.", no_args_is_help=True)
+app = typer.Typer(help="Evaluate measures over many models and domains.", no_args_is_help=True)
 
 StudySpecPath = Annotated[str, typer.Argument(metavar="SPEC", help="A TOML file.")]
-StoreFolder = Annotated[
-    Path | None, typer.Option(help="Where its store is. [default: studies/, and the study's name]")
-]
 
 
 @app.command()
 def run(
     spec: StudySpecPath,
-    folder: StoreFolder = None,
+    store_dir: StoreFolder = None,
     workers: Workers = 0,
     scheduler: Scheduler = None,
-    limit: Annotated[int | None, typer.Option(help="Do at most so many evaluations now.")] = None,
-    data: DataFolder = None,
+    limit: Limit = None,
+    data_dir: DataFolder = None,
     trust_pickle: TrustPickle = False,
     as_json: AsJson = False,
 ) -> None:
@@ -73,10 +76,10 @@ def run(
     from oodometer.studies import run as run_study
 
     runner = make_runner(workers, scheduler)
-    study = Study.open(spec, data=data, trust_pickle=trust_pickle)
+    study = Study.open(spec, data=data_dir, trust_pickle=trust_pickle)
     with resumable("Evaluations"), terminal.progress_bar(error_console()) as progress:
         ran = run_study(
-            study, _store_folder(study, folder), runner=runner, limit=limit, progress=progress
+            study, _store_folder(study, store_dir), runner=runner, limit=limit, progress=progress
         )
     show_run_result(ran, "evaluations", as_json)
 
@@ -84,8 +87,8 @@ def run(
 @app.command()
 def status(
     spec: StudySpecPath,
-    folder: StoreFolder = None,
-    data: DataFolder = None,
+    store_dir: StoreFolder = None,
+    data_dir: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
     """How far the study of SPEC is, by training domains and architecture.
@@ -95,8 +98,8 @@ def status(
     from oodometer.studies import Study, format_missing_models
     from oodometer.studies import status as standing_of
 
-    study = Study.open(spec, data=data)
-    found = standing_of(study, _store_folder(study, folder))
+    study = Study.open(spec, data=data_dir)
+    found = standing_of(study, _store_folder(study, store_dir))
     if as_json:
         print_json(found.to_dict())
         return
@@ -112,7 +115,7 @@ def status(
         console().print(Text(missing))
     if found.not_applicable:
         lacking = [(name, str(count)) for name, count in found.not_applicable.items()]
-        console().print(terminal.table("No answer", ("measure", "values"), lacking))
+        console().print(terminal.table("Not applicable", ("measure", "values"), lacking))
     show_failures(found.failed, "evaluations")
 
 
@@ -121,11 +124,9 @@ def rows(
     study: Annotated[
         str, typer.Argument(metavar="SPEC|FOLDER", help="A TOML file, or the folder of a store.")
     ],
-    output: Annotated[
-        Path | None, typer.Option(help="Write all rows to this file: .parquet or .csv.")
-    ] = None,
-    folder: StoreFolder = None,
-    data: DataFolder = None,
+    output: OutputPath = None,
+    store_dir: StoreFolder = None,
+    data_dir: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
     """The rows of a study, one a measure of a model on a domain; a study may run meanwhile.
@@ -136,7 +137,7 @@ def rows(
     """
     from oodometer.studies.store import Store
 
-    place, keys = resolve_store(study, folder, data)
+    place, keys = resolve_store(study, store_dir, data_dir)
     with Store.open(place) as store:
         if as_json:
             print_json(store.to_table(keys).to_pylist())
@@ -183,19 +184,16 @@ def _format_cell(cell: Any) -> str:
 MAX_TEST_SETS_SHOWN = 40
 
 TableFormatOption = Annotated[
-    str, typer.Option("--format", help="text (for the screen), markdown, latex or csv.")
-]
-TablePath = Annotated[
-    Path | None, typer.Option(help="Write the table here; the format is that of its ending.")
+    str,
+    typer.Option(
+        "--format", help="Format of the table: text (for the screen), markdown, latex or csv."
+    ),
 ]
 ArchitectureName = Annotated[
     str | None, typer.Option(help="Only of models of this architecture. [default: all together]")
 ]
 ShowDeviations = Annotated[
     bool, typer.Option("--sd", help="Show standard deviations over the groups too.")
-]
-MeasureNames = Annotated[
-    str | None, typer.Option("--measures", "-m", help="Only these measures, between commas.")
 ]
 FORMAT_BY_EXTENSION = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".txt": "text"}
 
@@ -206,12 +204,12 @@ def table(
         str, typer.Argument(metavar="SPEC|FOLDER", help="A TOML file, or the folder of a store.")
     ],
     form: TableFormatOption = "text",
-    output: TablePath = None,
+    output: OutputPath = None,
     architecture: ArchitectureName = None,
     spreads: ShowDeviations = False,
-    measures: MeasureNames = None,
-    folder: Annotated[Path | None, typer.Option(help="Where the store of SPEC is.")] = None,
-    data: DataFolder = None,
+    measure: MeasureNames = None,
+    store_dir: StoreFolder = None,
+    data_dir: DataFolder = None,
     as_json: AsJson = False,
     html: HtmlPath = None,
 ) -> None:
@@ -224,36 +222,35 @@ def table(
     Example: oodometer study table digits.toml --html digits.html
     """
     check_report_path(html)
-    rows = load_study_rows(study, folder, data)
-    judged = _show_comparison(rows, form, output, architecture, spreads, measures, as_json)
+    rows = load_study_rows(study, store_dir, data_dir)
+    judged = _show_comparison(
+        rows, form, output, architecture, spreads, split_names(measure), as_json
+    )
     if html is not None:
         write_report_page(render_study_page(judged, Path(study)), html)
 
 
 @app.command()
-def judge(
+def compare(
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="Parquet, CSV or Arrow.")],
-    reference: Annotated[
-        str | None,
-        typer.Option(help="For a table models × test sets: the set that others are held against."),
-    ] = None,
+    reference_domain: ReferenceDomain = None,
     form: TableFormatOption = "text",
-    output: TablePath = None,
+    output: OutputPath = None,
     architecture: ArchitectureName = None,
     spreads: ShowDeviations = False,
-    measures: MeasureNames = None,
+    measure: MeasureNames = None,
     as_json: AsJson = False,
     html: HtmlPath = None,
 ) -> None:
-    """Judge the measures of your own table: which of them tell accuracy, and how well.
+    """Compare the measures of your own table: which of them predict accuracy, and how well.
 
     A row is one model on one test domain, with the columns model, trained_on, tested_on, accuracy
     and one a measure (or measure and value). A table of models × test sets with accuracies alone
-    takes --reference, the set that all others are held against.
+    takes --reference-domain, the set that all others are compared with.
 
-    Example: oodometer study judge evaluations.parquet
+    Example: oodometer study compare evaluations.parquet
 
-    Example: oodometer study judge accuracies.csv --reference imagenet
+    Example: oodometer study compare accuracies.csv --reference-domain imagenet
     """
     from oodometer.studies.analysis._evaluation_columns import REQUIRED_COLUMNS, as_arrow_table
 
@@ -262,10 +259,12 @@ def judge(
         raise InputError(f"--output {output} is the table itself. Give another name.")
     found = as_arrow_table(table)
     names = {name.strip().lower() for name in found.column_names}
-    if reference is not None or not names & set(REQUIRED_COLUMNS[1:]):
-        judged = _show_accuracy_matrix(found, reference, form, output, as_json)
+    if reference_domain is not None or not names & set(REQUIRED_COLUMNS[1:]):
+        judged = _show_accuracy_matrix(found, reference_domain, form, output, as_json)
     else:
-        judged = _show_comparison(found, form, output, architecture, spreads, measures, as_json)
+        judged = _show_comparison(
+            found, form, output, architecture, spreads, split_names(measure), as_json
+        )
     if html is not None:
         write_report_page(render_study_page(judged, table), html)
 
@@ -285,7 +284,7 @@ def _show_comparison(
     output: Path | None,
     architecture: str | None,
     spreads: bool,
-    measures: str | None,
+    measures: list[str] | None,
     as_json: bool,
 ) -> EvaluationTable:
     """Show what every statistic says of every measure; the table that was judged."""
@@ -294,8 +293,7 @@ def _show_comparison(
     from oodometer.studies.analysis import text_tables
     from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
-    names = None if measures is None else measures.split(",")
-    judged = judge_table(EvaluationTable.read(rows, measures=names))
+    judged = judge_table(EvaluationTable.read(rows, measures=measures))
     kinds = judged.table.architectures
     if architecture is not None and architecture not in kinds:
         raise UnknownName("architecture", architecture, kinds)
@@ -413,7 +411,7 @@ def _show_accuracy_matrix(
         sets = ", ".join(wide.test_sets[:12])
         raise InputError(
             "The table has no column trained_on and tested_on, so it is one of models × test sets: "
-            f"say with --reference which set others are held against. There are: {sets}."
+            f"say with --reference-domain which set others are compared with. There are: {sets}."
         )
     held = compare_with_reference(wide, reference)
     matrix, evaluations = correlate_groups(wide), to_evaluations(wide, reference)

@@ -7,10 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from oodometer.cli._model_and_data_options import (
-    ClassNamesOption,
     ImageSize,
     InputColumns,
-    LabelField,
     OutputTypeOption,
     PixelMean,
     PixelStd,
@@ -23,6 +21,8 @@ from oodometer.cli._model_and_data_options import (
 )
 from oodometer.cli._options import (
     AsJson,
+    ClassNamesText,
+    LabelColumn,
     Seed,
     console,
     error_console,
@@ -35,15 +35,17 @@ from oodometer.report import terminal
 def transforms(
     suggest: Annotated[
         tuple[str, str] | None,
-        typer.Option(metavar="MODEL DATA", help="Which of them are fit for this model and data."),
+        typer.Option(metavar="MODEL DATA", help="Model and dataset to try every transform on."),
     ] = None,
-    examples: Annotated[int, typer.Option(min=1, help="How many to look at.")] = 500,
-    labels: LabelField = None,
+    examples: Annotated[
+        int, typer.Option(min=1, help="Number of examples to try the transforms on.")
+    ] = 500,
+    label_column: LabelColumn = None,
     text: TextColumns = None,
     inputs: InputColumns = None,
     size: ImageSize = None,
     skip_bad: SkipUnreadable = False,
-    classes: ClassNamesOption = None,
+    class_names: ClassNamesText = None,
     outputs: OutputTypeOption = None,
     mean: PixelMean = None,
     std: PixelStd = None,
@@ -67,8 +69,8 @@ def transforms(
         return
     from oodometer.neighborhood.suitability import suggest_transforms
 
-    model = open_model(suggest[0], classes, outputs, trust_pickle, (mean, std), timeout)
-    dataset = open_dataset(suggest[1], labels, text, inputs, size, skip_bad)
+    model = open_model(suggest[0], class_names, outputs, trust_pickle, (mean, std), timeout)
+    dataset = open_dataset(suggest[1], label_column, text, inputs, size, skip_bad)
     with terminal.progress_bar(error_console()) as progress:
         found = suggest_transforms(model, dataset, examples=examples, seed=seed, progress=progress)
     if as_json:

@@ -3,7 +3,7 @@
 OodometerError
 ├── InputError      what was given can't be used (also a ValueError)
 │   └── UnknownName     a name that nothing has
-├── NoAnswer        the method has no answer here, and says why
+├── NotApplicable   the method does not apply here; the message is the reason
 └── MissingExtra    an optional package is not installed (also an ImportError)
 """
 
@@ -61,7 +61,7 @@ class UnknownName(InputError):
 
 
 class NotApplicable(OodometerError):
-    """The method has no answer for this input; the message is the reason."""
+    """The method does not apply to this input; the message is the reason."""
 
 
 class MissingExtra(OodometerError, ImportError):

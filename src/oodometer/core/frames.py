@@ -116,7 +116,7 @@ def find_score_columns(
         raise InputError(_no_scores_message(table, named))
     if len({form for form, _ in found}) > 1:
         raise InputError(
-            "The table has both probabilities and logits. Say which to use: --probs or --logits."
+            "The table has both probabilities and logits. Say which to use: --prob-columns or --logit-columns."
         )
     form, name = found[0]
     if name in table.column_names:
@@ -159,7 +159,7 @@ def _no_scores_message(table: Any, requested: list[tuple[ScoreType, str]]) -> st
         "No scores were found: columns prob_0, prob_1, … or logit_0, logit_1, …, or one list "
         "column probs or logits, or one column prob or logit of two classes, were expected. "
         f"There are: {there}. "
-        "Name yours with --probs or --logits."
+        "Name yours with --prob-columns or --logit-columns."
     )
 
 

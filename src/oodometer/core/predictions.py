@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from oodometer.core import frames, softmax_kernels, validation
 from oodometer.core._row_statistics import RowIndex, RowStatistics, select_rows
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.softmax_kernels import Array, Bools, Floats, Ints
+
+CachedValue = TypeVar("CachedValue")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -152,24 +155,24 @@ class Predictions:
         cls,
         frame: Any,
         *,
-        labels: str | None = None,
-        probs: str | None = None,
-        logits: str | None = None,
+        label_column: str | None = None,
+        prob_columns: str | None = None,
+        logit_columns: str | None = None,
         class_names: Sequence[str] | None = None,
     ) -> Predictions:
         """From any data frame that speaks the Arrow interface: pandas, polars, pyarrow.
 
-        Scores are columns `prob_…` or `logit_…`, or one list column `probs` or `logits`; name
+        Scores are columns `prob_…` or `logit_…`, or one list column `prob_columns` or `logit_columns`; name
         others by their prefix or their name. Labels are the column `label` where there is one.
         """
         table = frames.as_table(frame)
-        found = frames.extract_scores(table, probs=probs, logits=logits)
-        if labels is None and "label" in table.column_names:
-            labels = "label"
+        found = frames.extract_scores(table, probs=prob_columns, logits=logit_columns)
+        if label_column is None and "label" in table.column_names:
+            label_column = "label"
         door = cls.from_probs if found.score_type == "probs" else cls.from_logits
         return door(
             found.values,
-            labels=None if labels is None else frames.read_column(table, labels),
+            labels=None if label_column is None else frames.read_column(table, label_column),
             ids=frames.read_column(table, "id") if "id" in table.column_names else None,
             class_names=class_names if class_names is not None else found.class_names,
         )
@@ -178,6 +181,23 @@ class Predictions:
 
     def __len__(self) -> int:
         return self.n
+
+    def cached(self, key: Hashable, make: Callable[[], CachedValue]) -> CachedValue:
+        """Return the value that `make` returned for these rows under the key, computed once.
+
+        Several estimators share work in this way. Rows never change; the key names all else that
+        the value depends on. Values are held weakly: they are freed with the predictions, and are
+        no part of their equality, `repr` or pickle.
+
+        >>> rows = Predictions.from_probs([[0.9, 0.1]])
+        >>> rows.cached("sum", lambda: 1), rows.cached("sum", lambda: 2), rows.cached("n", lambda: 3)
+        (1, 1, 3)
+        """
+        values = _CACHE.setdefault(self, {})
+        if key not in values:
+            values[key] = make()
+        value: CachedValue = values[key]
+        return value
 
     def __repr__(self) -> str:
         labelled = "unlabelled" if not self.is_labelled else "labelled"
@@ -208,7 +228,7 @@ class Predictions:
         return softmax_kernels.confidence(*self.require_scores("confidence"), self.temperature)
 
     def require_scores(self, purpose: str) -> tuple[Array, softmax_kernels.ScoreType]:
-        """The scores and their form, for `purpose` needs them; NoAnswer where there are none."""
+        """The scores and their form, for `purpose` needs them; NotApplicable where there are none."""
         if self.scores is None:
             raise NotApplicable(
                 f"{purpose} can't be had from {self.score_type} alone; it needs probabilities"
@@ -359,3 +379,7 @@ class Predictions:
                 validation.check_same_ids(self.ids, peer.ids)
         beside = (peer.without_labels().reorder_classes(self.class_names) for peer in other_models)
         return replace(self, precomputed=self._statistics, other_models=tuple(beside))
+
+
+# Values that several estimators share, by the predictions that they were computed from.
+_CACHE: WeakKeyDictionary[Predictions, dict[Hashable, Any]] = WeakKeyDictionary()

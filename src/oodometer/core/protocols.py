@@ -267,7 +267,7 @@ class Measure(FamilyMember, Protocol):
     """A score of a subject in its own unit, which may tell of the error on the target."""
 
     def measure(self, subject: Any) -> Score | float:
-        """The score; NoAnswer where there is none, with the reason."""
+        """The score; NotApplicable where there is none, with the reason."""
 
 
 @runtime_checkable
@@ -275,7 +275,7 @@ class Metric(FamilyMember, Protocol):
     """A score of a model on labelled data."""
 
     def score(self, view: Any) -> Score:
-        """The score; NoAnswer where there is none, with the reason."""
+        """The score; NotApplicable where there is none, with the reason."""
 
 
 class Transform(ABC):

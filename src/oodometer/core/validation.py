@@ -231,7 +231,7 @@ def encode_labels(
         raise InputError(
             f"{argument} are text ({array[:1].tolist()[0]!r} in row 0) but the classes have no names. "
             "Give class_names, or name the score columns after the classes (prob_cat, prob_dog); of a "
-            "model, give classes=[…] (--classes)."
+            "model, give class_names=[…] (--class-names)."
         )
     outside = (array < 0) | (array >= k)
     if outside.any():

@@ -87,15 +87,19 @@ def _file_schema(
     schema = read_schema(path)
     with error_context(path):
         table = frames.as_table(schema.empty_table())
-        label = columns.labels or ("label" if "label" in table.column_names else None)
+        label = columns.label_column or ("label" if "label" in table.column_names else None)
         if label is not None and label not in table.column_names and not labelled:
             label = None
         _check_columns_exist(table, [name for name in (label, segment_by) if name is not None])
         scored = table
         if not labelled:  # labels of the target are no scores, whatever they are called
-            hidden = [name for name in table.column_names if name in ("label", columns.labels)]
+            hidden = [
+                name for name in table.column_names if name in ("label", columns.label_column)
+            ]
             scored = table.drop_columns(hidden)
-        places = frames.find_score_columns(scored, probs=columns.probs, logits=columns.logits)
+        places = frames.find_score_columns(
+            scored, probs=columns.prob_columns, logits=columns.logit_columns
+        )
         names = columns.class_names if columns.class_names is not None else places.class_names
         return ScoreSchema(
             places,

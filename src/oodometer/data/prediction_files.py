@@ -22,28 +22,28 @@ from oodometer.core.validation import is_blank
 class PredictionColumns:
     """What the user calls things; None for the usual names."""
 
-    labels: str | None = None
-    probs: str | None = None
-    logits: str | None = None
+    label_column: str | None = None
+    prob_columns: str | None = None
+    logit_columns: str | None = None
     class_names: tuple[str, ...] | None = None
 
 
 def read_predictions(
     path: str | Path,
     *,
-    labels: str | None = None,
-    probs: str | None = None,
-    logits: str | None = None,
+    label_column: str | None = None,
+    prob_columns: str | None = None,
+    logit_columns: str | None = None,
     class_names: Sequence[str] | None = None,
 ) -> Predictions:
     """Predictions from a file, by its ending: .parquet, .csv, .arrow, .feather, .npz.
 
-    `probs` or `logits` is the name of a list column (or `.npz` key), or the prefix of one column
-    a class; `labels` the column of the true classes; `class_names` what they are called, in order,
+    `prob_columns` or `logit_columns` is the name of a list column (or `.npz` key), or the prefix of one column
+    a class; `label_column` the column of the true classes; `class_names` what they are called, in order,
     where columns don't say so.
     """
     names = None if class_names is None else tuple(class_names)
-    columns = PredictionColumns(labels, probs, logits, names)
+    columns = PredictionColumns(label_column, prob_columns, logit_columns, names)
     return ScoreFile.open(path).predictions(columns, labelled=True)
 
 
@@ -81,9 +81,9 @@ class ScoreFile:
 
         Where every row has one, that is no matter of a few labels, and they are all given.
         """
-        name = columns.labels or "label"
+        name = columns.label_column or "label"
         if isinstance(self.content, dict):
-            name = columns.labels or "labels"
+            name = columns.label_column or "labels"
             values = list(np.asarray(self.content[name]).tolist()) if name in self.content else []
         else:
             table = frames.as_table(self.content)
@@ -91,7 +91,7 @@ class ScoreFile:
         return values if any(not is_blank(value) for value in values) else None
 
     def column(self, name: str) -> Array:
-        """One column, for `--by`."""
+        """One column, for `--segment-by`."""
         try:
             if not isinstance(self.content, dict):
                 return frames.read_column(frames.as_table(self.content), name)
@@ -103,13 +103,13 @@ class ScoreFile:
 def _from_table(table: Any, columns: PredictionColumns, labelled: bool) -> Predictions:
     table = frames.as_table(table)
     if not labelled:
-        unwanted = [name for name in table.column_names if name in ("label", columns.labels)]
+        unwanted = [name for name in table.column_names if name in ("label", columns.label_column)]
         table = table.drop_columns(unwanted)
     return Predictions.from_frame(
         table,
-        labels=columns.labels if labelled else None,
-        probs=columns.probs,
-        logits=columns.logits,
+        label_column=columns.label_column if labelled else None,
+        prob_columns=columns.prob_columns,
+        logit_columns=columns.logit_columns,
         class_names=columns.class_names,
     )
 
@@ -117,17 +117,17 @@ def _from_table(table: Any, columns: PredictionColumns, labelled: bool) -> Predi
 def _from_arrays(
     arrays: dict[str, Array], columns: PredictionColumns, labelled: bool
 ) -> Predictions:
-    named = frames.requested_score_columns(columns.probs, columns.logits)
+    named = frames.requested_score_columns(columns.prob_columns, columns.logit_columns)
     found = named or [(form, form) for form in frames.DEFAULT_SCORE_COLUMNS if form in arrays]
     if len(found) != 1:
         what = "both of the arrays" if found else "neither of the arrays"
         raise InputError(
             f"It has {what} probs and logits; one was expected. There are: "
-            f"{', '.join(arrays)}. Name it with --probs or --logits."
+            f"{', '.join(arrays)}. Name it with --prob-columns or --logit-columns."
         )
     form, name = found[0]
     door = Predictions.from_probs if form == "probs" else Predictions.from_logits
-    label_key = columns.labels or ("labels" if "labels" in arrays else None)
+    label_key = columns.label_column or ("labels" if "labels" in arrays else None)
     names = columns.class_names if columns.class_names is not None else arrays.get("class_names")
     return door(
         _get_array(arrays, name),

@@ -174,7 +174,12 @@ class AgreementOnTheLine(StreamingEstimator[ModelClasses, ModelClasses]):
         notes: tuple[str, ...] = ()
         if line.r2 < MIN_AGREEMENT_R2:
             notes = (f"agreements are off the line (R² {line.r2:.2f}): accuracies may be too",)
-        facts = {"agreement_r2": line.r2, "slope": line.slope, "pairs": line.n_pairs}
+        facts = {
+            "agreement_r2": line.r2,
+            "agreement_is_linear": float(line.r2 >= MIN_AGREEMENT_R2),
+            "slope": line.slope,
+            "pairs": line.n_pairs,
+        }
         return Estimate(float(self._read_accuracy(line)), notes=notes, facts=facts)
 
     def _read_accuracy(self, line: AgreementLine) -> float:

@@ -11,7 +11,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from oodometer.core._prediction_cache import cached
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimate, StreamingEstimator
@@ -138,7 +137,7 @@ def _resample_reduced_costs(
 
 def _cached_dual(rows: Predictions, probs: Floats, shares: Floats) -> DualSolution:
     """The prices, which COT and COTT have in common."""
-    return cached(rows, ("prices", shares.tobytes()), lambda: solve_dual(probs, shares))
+    return rows.cached(("prices", shares.tobytes()), lambda: solve_dual(probs, shares))
 
 
 def _cached_row_costs(rows: Predictions, shares: Floats) -> Floats:

@@ -9,7 +9,6 @@ from typing import ClassVar
 import numpy as np
 
 from oodometer.core import validation
-from oodometer.core._prediction_cache import cached
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimate, StreamingEstimator
@@ -86,12 +85,12 @@ class ImportanceWeighting(StreamingEstimator[WeightingSource, DomainClassifier])
             log_probs = some.log_probs if some.has_probs else None
             return WeightingSource(some.features, log_probs, some.correct)
 
-        return cached(source, ("iw", self.max_rows), known)
+        return source.cached(("iw", self.max_rows), known)
 
     def summarize(self, learned: WeightingSource, batch: Predictions) -> DomainClassifier:
         """The domain classifier, fitted on the whole target (or every so-manieth row of it)."""
-        return cached(
-            batch, ("iw", learned, self.max_rows), lambda: self._fit_classifier(learned, batch)
+        return batch.cached(
+            ("iw", learned, self.max_rows), lambda: self._fit_classifier(learned, batch)
         )
 
     def _fit_classifier(self, learned: WeightingSource, batch: Predictions) -> DomainClassifier:

@@ -13,7 +13,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.core._prediction_cache import cached
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimate, StreamingEstimator
@@ -216,7 +215,7 @@ class MLLS(StreamingEstimator[Ints, LabelShiftSummary]):
             step = -(-batch.n // _label_shift_em.max_bootstrap_rows(batch.k))
             return LabelShiftSummary(probs[::step].copy(), batch.n, found, converged)
 
-        return cached(batch, ("mlls", prior.tobytes(), self.max_iterations), seen)
+        return batch.cached(("mlls", prior.tobytes(), self.max_iterations), seen)
 
     def finish(self, learned: Ints, total: LabelShiftSummary) -> Estimate:
         """The weighted recall."""

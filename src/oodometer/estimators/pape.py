@@ -1,4 +1,4 @@
-"""PAPE: probabilities calibrated anew for the target. Kivimäki et al., 2024.
+"""PAPE: probabilities calibrated anew for the target. Białek et al., 2024.
 
 A domain classifier says how much like the target every source row is; weighted so, the source
 tells how often rows of a confidence are right there; the mean of that over the target is the
@@ -69,7 +69,7 @@ class PAPE(StreamingEstimator[RecalibrationBins, RecalibrationSummary]):
         "target (covariate shift)"
     )
     needs: ClassVar[tuple[str, ...]] = ("features or probabilities", "confidence", "source labels")
-    paper: ClassVar[str] = "Kivimäki et al., 2024"
+    paper: ClassVar[str] = "Białek et al., 2024"
     is_mergeable: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

@@ -33,7 +33,7 @@ class SubsetNoise:
 
     mean: float
     sd: float
-    replicates: int
+    subsamples: int
 
     @property
     def signal_to_noise(self) -> float | None:
@@ -46,7 +46,7 @@ class SubsetNoise:
             "mean": self.mean,
             "sd": self.sd,
             "snr": self.signal_to_noise,
-            "replicates": self.replicates,
+            "subsamples": self.subsamples,
         }
 
 
@@ -68,7 +68,7 @@ class Measurements(Mapping[str, Score]):
     def __getitem__(self, name: str) -> Score:
         """The score of one measure, by its name."""
         if name in self.skipped:
-            raise NotApplicable(f"{name} gave no answer: {self.skipped[name]}")
+            raise NotApplicable(f"{name} is not applicable: {self.skipped[name]}")
         return self.scores[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -83,7 +83,7 @@ class Measurements(Mapping[str, Score]):
             "  ".join([f"{name:<{wide}}  {one.value:>12.6g}", *one.notes])
             for name, one in self.scores.items()
         ]
-        lines += [f"{name:<{wide}}  no answer: {why}" for name, why in self.skipped.items()]
+        lines += [f"{name:<{wide}}  not applicable: {why}" for name, why in self.skipped.items()]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class Measurements(Mapping[str, Score]):
                 {"measure": name, **one.to_dict(), "noise": self._noise_dict(name)}
                 for name, one in self.scores.items()
             ],
-            "refused": [{"measure": name, "reason": why} for name, why in self.skipped.items()],
+            "skipped": [{"measure": name, "reason": why} for name, why in self.skipped.items()],
         }
 
     def _noise_dict(self, name: str) -> dict[str, Any] | None:
@@ -108,23 +108,23 @@ class Measurements(Mapping[str, Score]):
 
 
 def measure(  # noqa: PLR0913 - the main door; all but the data are options
-    names: str | Measure | Sequence[str | Measure] | None,
     model: Any,
     source: Any,
     target: Any,
     *,
+    measures: str | Measure | Sequence[str | Measure] | None = None,
     training: Any = None,
     features: tuple[Any, Any] | None = None,
     layer: str | None = None,
-    replicates: int = 0,
+    subsamples: int = 0,
     seed: int = 0,
     runner: Runner | None = None,
     progress: ProgressCallback | None = None,
 ) -> Measurements:
     """Scores that may tell of the error on the target, of a model, its source and its target.
 
-    `names` is one measure, several, or None for all. One that was asked for alone and does not
-    apply is refused with NoAnswer; of several, those are skipped, and `refused` says why.
+    `measures` is one measure, several, or None for all. One that was asked for alone and does not
+    apply raises NotApplicable; of several, those are skipped, and `skipped` says why.
 
     `model` is anything that `as_model` opens, `source` (labelled, not trained on) and `target`
     anything that `as_dataset` opens; the target's labels are not looked at. A mapping from names
@@ -133,19 +133,19 @@ def measure(  # noqa: PLR0913 - the main door; all but the data are options
     (None), source and target are features (n, d) or Predictions, and torch is not needed.
 
     `training` is what the model was trained on: the papers' S; without it the source stands in.
-    With `replicates`, each measure is measured again on so many random 80 % of the rows: mean,
+    With `subsamples`, each measure is measured again on so many random 80 % of the rows: mean,
     standard deviation and their ratio are its `noise`. With a `runner` its workers look at the rows
     and take the measures, with one thread each.
 
     >>> import numpy as np
     >>> near, far = np.random.default_rng(0).normal(size=(2, 400, 3)), 9.0
-    >>> found = measure("h-divergence", None, near[0], near[1] + far)
+    >>> found = measure(None, near[0], near[1] + far, measures="h-divergence")
     >>> found["h-divergence"].value
     1.0
     """
-    members = resolve_measures(names)
-    if not isinstance(replicates, int | np.integer) or replicates < 0 or replicates == 1:
-        raise InputError(f"replicates must be 0, or 2 or more; got {replicates!r}. 20 is usual.")
+    members = resolve_measures(measures)
+    if not isinstance(subsamples, int | np.integer) or subsamples < 0 or subsamples == 1:
+        raise InputError(f"subsamples must be 0, or 2 or more; got {subsamples!r}. 20 is usual.")
     subject = build_subject(
         model, source, target, training=training, features=features, layer=layer, seed=seed,
         progress=progress,
@@ -153,12 +153,12 @@ def measure(  # noqa: PLR0913 - the main door; all but the data are options
     if runner is not None:
         subject = _with_outputs(runner, members, subject, progress)
     found, refused = _measure_members(members, subject, runner, progress)
-    if isinstance(names, str | Measure) and refused:
+    if isinstance(measures, str | Measure) and refused:
         raise NotApplicable(
-            "; ".join(f"{name} has no answer: {why}" for name, why in refused.items())
+            "; ".join(f"{name} is not applicable: {why}" for name, why in refused.items())
         )
     able = [one for one in members if one.name in found]
-    noise = _noise_by_measure(_measure_subsets(able, subject, replicates, runner, progress), able)
+    noise = _noise_by_measure(_measure_subsets(able, subject, subsamples, runner, progress), able)
     return Measurements(
         model=None
         if subject.target.view_source.model is None
@@ -258,7 +258,7 @@ def _measure_serially(
 def _measure_subsets(
     members: Sequence[Measure],
     subject: Subject,
-    replicates: int,
+    subsamples: int,
     runner: Runner | None,
     progress: ProgressCallback | None,
 ) -> list[MeasureOutcomes]:
@@ -269,13 +269,13 @@ def _measure_subsets(
         from oodometer.measures.distributed import MeasureRequest, run_requests
 
         names = tuple(member.name for member in members)
-        wanted = [MeasureRequest(names, number) for number in range(replicates)]
+        wanted = [MeasureRequest(names, number) for number in range(subsamples)]
         return run_requests(runner, members, subject, wanted, progress)
     found = []
-    for number in range(replicates):
+    for number in range(subsamples):
         found.append(measure_all(members, random_subset(subject, number)))
         if progress:
-            progress(number + 1, replicates, f"subset {number + 1} of {replicates}")
+            progress(number + 1, subsamples, f"subset {number + 1} of {subsamples}")
     return found
 
 

@@ -66,7 +66,7 @@ class MultiSource:
 
     def _measure_domain(self, subject: Subject, name: str) -> Score:
         try:
-            return measure_one(self.base, subject.of_domain(name))
+            return measure_one(self.base, subject.select_domain(name))
         except NotApplicable as refusal:
             raise NotApplicable(f"of the source domain {name!r}: {refusal}") from refusal
 

@@ -108,8 +108,8 @@ def get(name: str) -> Measure:
     raise UnknownName("measure", name, [member.name for member in members])
 
 
-def resolve_measures(names: str | Measure | Sequence[str | Measure] | None) -> list[Measure]:
+def resolve_measures(measures: str | Measure | Sequence[str | Measure] | None) -> list[Measure]:
     """The measures asked for, each once."""
-    if names is None:
+    if measures is None:
         return list(available())
-    return resolve_members(names, Measure, family="measure", get=get)  # type: ignore[type-abstract]
+    return resolve_members(measures, Measure, family="measure", get=get)  # type: ignore[type-abstract]

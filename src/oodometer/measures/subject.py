@@ -48,7 +48,7 @@ class Subject:
 
     @property
     def network(self) -> Network:
-        """The torch network of the model; NoAnswer where it can't be looked into."""
+        """The torch network of the model; NotApplicable where it can't be looked into."""
         return self.target.network
 
     @property
@@ -106,7 +106,7 @@ class Subject:
             return self.target.missing(need)
         return self.reference.missing(need) or self.target.missing(need)
 
-    def of_domain(self, name: str) -> Subject:
+    def select_domain(self, name: str) -> Subject:
         """The same with one source domain alone; what it computes is kept."""
         return self.cached(("domain", name), lambda: self._of_domain(name))
 
@@ -140,7 +140,7 @@ def _too_few_domains(domains: tuple[str, ...]) -> str | None:
 
 
 def measure_one(member: Measure, subject: Subject) -> Score:
-    """The score of a subject, or NoAnswer with what the measure lacks."""
+    """The score of a subject, or NotApplicable with what the measure lacks."""
     for need in member.needs:
         reason = subject.missing(need)
         if reason is not None:

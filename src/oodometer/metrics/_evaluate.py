@@ -54,7 +54,7 @@ class Evaluation:
     def __getitem__(self, name: str) -> Score:
         """The score of one metric on the data as they are."""
         if name in self.skipped:
-            raise NotApplicable(f"{name} gave no answer: {self.skipped[name]}")
+            raise NotApplicable(f"{name} is not applicable: {self.skipped[name]}")
         return self.scores[name]
 
     @property
@@ -74,7 +74,7 @@ class Evaluation:
         for name, one in self.scores.items():
             after = f"  corrupted {mean[name]:.4f}" if name in mean else ""
             lines.append(f"{name:<{wide}}  {one.value:>8.4f}{after}")
-        lines += [f"{name:<{wide}}  no answer: {why}" for name, why in self.skipped.items()]
+        lines += [f"{name:<{wide}}  not applicable: {why}" for name, why in self.skipped.items()]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class Evaluation:
             "n": self.n,
             "seed": self.seed,
             "metrics": [{"metric": name, **one.to_dict()} for name, one in self.scores.items()],
-            "refused": [{"metric": name, "reason": why} for name, why in self.skipped.items()],
+            "skipped": [{"metric": name, "reason": why} for name, why in self.skipped.items()],
             "under_corruption": self.mean_under_corruption,
             "corrupted": [one.to_dict() for one in self.by_corruption],
         }
@@ -129,7 +129,7 @@ def evaluate(
     found, refused = _score_all(members, view)
     if isinstance(metrics, str | Metric) and refused:
         raise NotApplicable(
-            "; ".join(f"{name} has no answer: {why}" for name, why in refused.items())
+            "; ".join(f"{name} is not applicable: {why}" for name, why in refused.items())
         )
     plain = [one for one in members if one.name in found and "gradients" not in one.needs]
     return Evaluation(
@@ -166,7 +166,7 @@ def _score_all(
 
 
 def score_metric(metric: Metric, view: ModelView) -> Score:
-    """The score of a metric, or NoAnswer with what it lacks."""
+    """The score of a metric, or NotApplicable with what it lacks."""
     for need in metric.needs:
         reason = view.missing(need)
         if reason is not None:

@@ -39,7 +39,7 @@ def as_model(
     thing: Any,
     *,
     name: str | None = None,
-    classes: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None,
     outputs: OutputType | None = None,
     prepare: Prepare | None = None,
     batch_size: int | None = None,
@@ -56,7 +56,7 @@ def as_model(
     """
     shared: AdapterSettings = {
         "name": name or "",
-        "classes": classes,
+        "class_names": class_names,
         "outputs": outputs,
         "prepare": prepare,
         "batch_size": batch_size,

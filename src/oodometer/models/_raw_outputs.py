@@ -76,21 +76,21 @@ def concat_outputs(batches: Sequence[RawOutputs], name: str) -> RawOutputs:
     return batches[0]._replace(values=np.concatenate([answer.values for answer in batches]))
 
 
-def as_predictions(raw: RawOutputs, name: str, classes: ClassNames | None) -> Predictions:
+def as_predictions(raw: RawOutputs, name: str, class_names: ClassNames | None) -> Predictions:
     """Predictions of a checked answer; a refusal names the model.
 
     >>> as_predictions(RawOutputs(np.array([[0.2, 0.8]])), "toy", ("cat", "dog")).class_names
     ('cat', 'dog')
     """
     try:
-        return _apply_class_names(_build_predictions(raw, classes), classes)
+        return _apply_class_names(_build_predictions(raw, class_names), class_names)
     except InputError as error:
         words = str(error).replace("Predictions.from_logits", 'outputs="logits"')
         raise InputError(f"The model {name!r} gave what can't be used: {words}") from error
 
 
-def _build_predictions(raw: RawOutputs, classes: ClassNames | None) -> Predictions:
-    values, form, names = raw.values, raw.output_type, raw.class_names or classes
+def _build_predictions(raw: RawOutputs, class_names: ClassNames | None) -> Predictions:
+    values, form, names = raw.values, raw.output_type, raw.class_names or class_names
     form = form or ("classes" if values.ndim == 1 else "probs")
     if form == "classes":
         return _from_hard_classes(values, names)
@@ -109,7 +109,7 @@ def _from_hard_classes(values: Array, names: ClassNames | None) -> Predictions:
     if names is None and values.dtype.kind in "US":
         raise InputError(
             f"row 0 is {values.tolist()[0]!r}, and which classes there are is not known. "
-            "Pass their names, as classes=[…] or --classes."
+            "Pass their names, as class_names=[…] or --class-names."
         )
     if values.dtype.kind == "f":
         _check_whole_numbers(values.ravel())
@@ -127,17 +127,17 @@ def _check_whole_numbers(values: Array) -> None:
         )
 
 
-def _apply_class_names(predictions: Predictions, classes: ClassNames | None) -> Predictions:
+def _apply_class_names(predictions: Predictions, class_names: ClassNames | None) -> Predictions:
     """In the order of the classes where the model knows them, else with these as new names."""
     known = predictions.class_names
-    if classes is None or known is None or known == classes:
+    if class_names is None or known is None or known == class_names:
         return predictions
-    shared = set(known) & set(classes)
-    if shared and len(shared) == len(known) == len(classes):
-        return predictions.reorder_classes(classes)
-    if shared or len(known) != len(classes):
+    shared = set(known) & set(class_names)
+    if shared and len(shared) == len(known) == len(class_names):
+        return predictions.reorder_classes(class_names)
+    if shared or len(known) != len(class_names):
         raise InputError(
-            f"its classes are {', '.join(known[:8])}, but classes= says {', '.join(classes[:8])}. "
+            f"its classes are {', '.join(known[:8])}, but class_names= says {', '.join(class_names[:8])}. "
             "Give the same names in any order, or a new name for each in the model's order."
         )
-    return replace(predictions, class_names=classes)
+    return replace(predictions, class_names=class_names)

@@ -32,13 +32,13 @@ class ViewFactory:
     def __post_init__(self) -> None:
         if self.layer is None:
             return
-        if not hasattr(self.model, "network"):
+        if not hasattr(self.model, "torch_network"):
             raise InputError(
                 f"layer={self.layer!r} is where a torch network is looked into, and "
                 f"{'no model was given' if self.model is None else f'{self.model.name!r} is none'}."
                 " Leave it out."
             )
-        cast(HasNetwork, self.model).network().validate_layer(self.layer)
+        cast(HasNetwork, self.model).torch_network().validate_layer(self.layer)
 
     def view(
         self, data: Any, name: str, *, labelled: bool = True, features: Any = None

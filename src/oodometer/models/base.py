@@ -40,7 +40,7 @@ class ModelAdapter(ReopenOnUnpickle, ABC):
     """
 
     name: str = ""
-    classes: Sequence[str] | None = None
+    class_names: Sequence[str] | None = None
     outputs: OutputType | None = None
     prepare: Prepare | None = None
     batch_size: int | None = None
@@ -50,13 +50,13 @@ class ModelAdapter(ReopenOnUnpickle, ABC):
             raise UnknownName("kind of outputs", str(self.outputs), OUTPUT_TYPES)
         if self.batch_size is not None and self.batch_size < 1:
             raise InputError(f"batch must be 1 or more; got {self.batch_size}. It counts rows.")
-        if isinstance(self.classes, str):
+        if isinstance(self.class_names, str):
             raise InputError(
-                f"classes must be a list of names; got the text {self.classes!r}. "
+                f"class_names must be a list of names; got the text {self.class_names!r}. "
                 'Write one name a class: ["cat", "dog"].'
             )
-        if self.classes is not None:
-            self._set("classes", tuple(str(name) for name in self.classes))
+        if self.class_names is not None:
+            self._set("class_names", tuple(str(name) for name in self.class_names))
         self._set("name", self.name or self.default_name())
 
     def _set(self, field: str, value: Any) -> None:
@@ -93,7 +93,7 @@ class ModelAdapter(ReopenOnUnpickle, ABC):
 
     def to_predictions(self, raw: RawOutputs) -> Predictions:
         """What it said, with the names of the classes."""
-        classes = None if self.classes is None else tuple(self.classes)
+        classes = None if self.class_names is None else tuple(self.class_names)
         return as_predictions(raw, self.name, classes)
 
     def _run_batch(self, inputs: Inputs) -> RawOutputs:

@@ -66,7 +66,7 @@ class HuggingFaceModel(ModelAdapter):
         return Path(self.folder).resolve().name
 
     @property
-    def class_names(self) -> ClassNames | None:
+    def config_class_names(self) -> ClassNames | None:
         """What id2label calls the classes, unless it just counts them."""
         labels = self.module.config.id2label
         names = tuple(str(labels[j]) for j in sorted(labels))
@@ -86,9 +86,9 @@ class HuggingFaceModel(ModelAdapter):
             logits = self._logits(self._image_arguments(inputs))
         else:
             logits = self._text_logits(inputs)
-        return RawOutputs(logits, self.outputs or "logits", self.class_names)
+        return RawOutputs(logits, self.outputs or "logits", self.config_class_names)
 
-    def network(self) -> Network:
+    def torch_network(self) -> Network:
         """Its network, for measures that look into it."""
         form = self.outputs or "logits"
         if form == "classes":
@@ -101,7 +101,7 @@ class HuggingFaceModel(ModelAdapter):
             extract_scores=extract_scores,
             score_type=form,
             to_predictions=lambda values: self.to_predictions(
-                RawOutputs(values, form, self.class_names)
+                RawOutputs(values, form, self.config_class_names)
             ),
             rows_per_batch=lambda inputs: (
                 1 if self._cannot_pad else self.batch_size or IMAGE_BATCH_ROWS

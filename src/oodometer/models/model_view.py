@@ -199,7 +199,7 @@ class ModelView:
 
     @cached_property
     def _network(self) -> Network:
-        return cast(HasNetwork, self.view_source.model).network()
+        return cast(HasNetwork, self.view_source.model).torch_network()
 
     @cached_property
     def _row_hashes(self) -> RowHashes:

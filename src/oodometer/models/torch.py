@@ -88,7 +88,7 @@ class TorchModel(ModelAdapter):
         values = values.float() if values.is_floating_point() else values
         return RawOutputs(values, self.outputs or "logits")
 
-    def network(self) -> Network:
+    def torch_network(self) -> Network:
         """Its network, for measures that look into it."""
         if self.outputs == "classes":
             raise NotApplicable(f"{self.name!r} gives classes alone")

@@ -54,7 +54,7 @@ def invariance(  # noqa: PLR0913 - the main door; all but the data are options
     identity: bool = True,
     precision: float | None = None,
     max_inputs: int | None = None,
-    reference: Any = None,
+    transform_data: Any = None,
     seed: int = 0,
     batch_size: int | None = None,
     threads: int = 1,
@@ -70,7 +70,7 @@ def invariance(  # noqa: PLR0913 - the main door; all but the data are options
     the example itself has a vote. With `precision` (the half-width wanted of pa) or `max_inputs`
     (inputs drawn, those of an earlier run too) only as much is looked at as that takes; `resume`
     goes on from an earlier result of the same run, with as many draws or more. A transform that
-    learns (a vocabulary, the columns) does so from `reference`, or else from the data. Transforming
+    learns (a vocabulary, the columns) does so from `transform_data`, or else from the data. Transforming
     is done by `threads` beside the models (0: in turn with them), or all of it by the workers of a
     `runner`, with one thread each; neither they nor `batch_size` nor the order of the data change the
     result.
@@ -79,7 +79,7 @@ def invariance(  # noqa: PLR0913 - the main door; all but the data are options
         draws, precision, max_inputs, identity=identity, batch_size=batch_size
     )
     opened, dataset = as_models(models), as_dataset(data)
-    known = dataset if reference is None else as_dataset(reference)
+    known = dataset if transform_data is None else as_dataset(transform_data)
     show = NeighborhoodSampler(dataset, prepare_transform(transform, dataset, known, seed), seed)
     run = _InvarianceRun(opened, show, draws, identity, progress, batch_size or show.default_batch_size(), threads, runner,
                _settings_text(show.transform, known))  # fmt: skip

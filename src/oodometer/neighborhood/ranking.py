@@ -96,7 +96,7 @@ def rank(  # noqa: PLR0913 - the main door; all but the data are options
     models: Any,
     data: Any,
     *,
-    by: str | Estimator | RowScorer = "ni",
+    score: str | Estimator | RowScorer = "ni",
     transform: str | Transform | None = None,
     source: Any = None,
     known_accuracies: Mapping[str, float] | None = None,
@@ -109,7 +109,7 @@ def rank(  # noqa: PLR0913 - the main door; all but the data are options
 ) -> Ranking:
     """Order models by how well they should do on unlabelled data, best first.
 
-    `by` is a neighborhood measure ("ni", "pa", "ne", "ei"), which `transform` and `draws` belong
+    `score` is a neighborhood measure ("ni", "pa", "ne", "ei"), which `transform` and `draws` belong
     to; an estimator ("atc-mc", "doc", …), which needs the labelled `source`; or a function from
     Predictions to one number a row, the larger the better. The probability that a model beats the
     next comes from a paired bootstrap: examples are drawn again, the same for every model.
@@ -123,15 +123,15 @@ def rank(  # noqa: PLR0913 - the main door; all but the data are options
     opened, dataset = as_models(models), as_dataset(data)
     _check_known_accuracies(known_accuracies, opened)
     asking = BatchPredictor(opened, batch_size, runner, progress)
-    if isinstance(by, str) and by.lower() in MEASURES:
+    if isinstance(score, str) and score.lower() in MEASURES:
         measured = invariance(opened, dataset, transform, draws=draws, seed=seed, batch_size=batch_size,
                               threads=threads, runner=runner, progress=progress)  # fmt: skip
-        found = _rank_by_measure(measured, by, dataset)
-    elif callable(by):
-        found = _rank_by_scores(by, dataset, asking.predict(dataset, labelled=False), seed)
+        found = _rank_by_measure(measured, score, dataset)
+    elif callable(score):
+        found = _rank_by_scores(score, dataset, asking.predict(dataset, labelled=False), seed)
     else:
         # What is wrong with the wish or the source is said before the work on the target.
-        estimator = _resolve_estimator(by)
+        estimator = _resolve_estimator(score)
         sources = _predict_source(estimator, asking, source)
         said = asking.predict(dataset, labelled=False)
         found = _rank_by_estimates(estimator, dataset, (sources, said), seed, progress)

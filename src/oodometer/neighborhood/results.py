@@ -158,7 +158,7 @@ class ModelInvariance:
         return np.asarray(self.counts.effective_invariance / self.counts.n_draws)
 
     def mean_with_interval(self, measure: str) -> MeanWithInterval:
-        """The mean of a measure over the examples; NoAnswer where there is none."""
+        """The mean of a measure over the examples; NotApplicable where there is none."""
         members = self.counts.classes.shape[1] - (not self.identity)
         floor = -float(np.log(members)) if measure.lower() == "ne" else 0.0
         return MeanWithInterval.from_values(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oodometer import transforms
+from oodometer import transforms as family
 from oodometer.core.errors import InputError, OodometerError
 from oodometer.core.protocols import Dataset, Model, ProgressCallback, Transform
 from oodometer.core.softmax_kernels import Bools
@@ -54,7 +54,7 @@ def suggest_transforms(
     model: Any,
     data: Any,
     *,
-    candidates: Sequence[str | Transform] | None = None,
+    transforms: Sequence[str | Transform] | None = None,
     examples: int = DEFAULT_EXAMPLES,
     draws: int = 5,
     seed: int = 0,
@@ -76,8 +76,8 @@ def suggest_transforms(
     # A model that fails on the data as they are is no fault of any transform.
     plain = predict_dataset(opened, sample)
     right = plain.correct if plain.is_labelled else None
-    chosen = candidates if candidates is not None else transforms.available_for_kind(dataset.kind)
-    members = [transforms.get(one) if isinstance(one, str) else one for one in chosen]
+    chosen = transforms if transforms is not None else family.available_for_kind(dataset.kind)
+    members = [family.get(one) if isinstance(one, str) else one for one in chosen]
     found = []
     for done, member in enumerate(members):
         if progress:

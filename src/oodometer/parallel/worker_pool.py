@@ -176,17 +176,39 @@ def _limit_child_threads() -> Iterator[None]:
 
 @contextmanager
 def _block_interrupts() -> Iterator[None]:
-    """Processes started meanwhile never see Ctrl-C, not even while they import; we do, after it."""
+    """Start processes that never see Ctrl-C, not even while they import; raise it here afterwards.
+
+    The mask is inherited by the new process. It is not enough for this one: another thread may
+    receive the signal, and Python would raise it in the main thread, in the middle of a start.
+    """
     if sys.platform == "win32":
         yield
         return
     # Started with the first process, it would have the signal through again.
     resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    with _defer_interrupts():
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _defer_interrupts() -> Iterator[None]:
+    """Raise an interrupt that arrives in the block after it."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or handler is None:
+        yield
+        return
+    arrived: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: arrived.append(number))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, handler)
+        if arrived:
+            signal.raise_signal(signal.SIGINT)
 
 
 # In the process ---------------------------------------------------------------------------------

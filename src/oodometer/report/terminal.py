@@ -64,7 +64,7 @@ def show_assessment(console: Console, assessment: Assessment) -> None:
         )
         for e in assessment.estimates
     ]
-    rows += [(name, "", "", f"no answer: {why}") for name, why in assessment.skipped.items()]
+    rows += [(name, "", "", f"not applicable: {why}") for name, why in assessment.skipped.items()]
     console.print()
     console.print(table("Estimates", ("method", "accuracy %", "95 % interval", "holds"), rows))
     console.print()
@@ -77,7 +77,7 @@ def show_assessment(console: Console, assessment: Assessment) -> None:
         parts = [
             (s.value, str(s.n), format_percent(s.estimate.value), format_interval(s.estimate))
             if s.estimate
-            else (s.value, str(s.n), "", f"no answer: {s.reason}")
+            else (s.value, str(s.n), "", f"not applicable: {s.reason}")
             for s in assessment.segments
         ]
         console.print()

@@ -9,12 +9,15 @@ from oodometer.core.lazy import lazy_exports
 if TYPE_CHECKING:
     from oodometer.studies._run import StudyRunResult, format_missing_models, run
     from oodometer.studies._status import StudyStatus, status
+    from oodometer.studies.analysis import MeasureComparison, compare_measures
     from oodometer.studies.spec import Study
 
 __all__ = [
+    "MeasureComparison",
     "Study",
     "StudyRunResult",
     "StudyStatus",
+    "compare_measures",
     "format_missing_models",
     "run",
     "status",
@@ -23,6 +26,8 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "MeasureComparison": "analysis",
+        "compare_measures": "analysis",
         "StudyRunResult": "_run",
         "StudyStatus": "_status",
         "Study": "spec",

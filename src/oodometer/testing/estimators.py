@@ -158,7 +158,7 @@ def _replicates_center_on_estimate(member: Estimator, seed: int) -> None:
 
 
 def _returns_estimate_or_reason(member: Estimator, seed: int) -> None:
-    """Hard classes and a single row are legal: an answer, or NoAnswer with a reason."""
+    """Hard classes and a single row are legal: an answer, or NotApplicable with a reason."""
     source, target = toy_pair(seed)
     hard = [Predictions.from_classes(r.classes, k=r.k, labels=r.labels) for r in (source, target)]
     for rows in ((hard[0], hard[1]), (source, target.rows(slice(0, 1)))):

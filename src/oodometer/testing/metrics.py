@@ -80,7 +80,7 @@ def _leaves_network_unchanged(member: Metric, seed: int) -> None:
 
 
 def _returns_score_or_reason(member: Metric, seed: int) -> None:
-    """One row, and rows that are all right, are legal: a score, or NoAnswer with a reason."""
+    """One row, and rows that are all right, are legal: a score, or NotApplicable with a reason."""
     whole = toy_view(seed)
     right = whole.rows(whole.outputs.correct)
     for view in (whole.rows(slice(0, 1)), right):

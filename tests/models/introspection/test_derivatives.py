@@ -55,7 +55,7 @@ def convolutional() -> nn.Module:
 
 
 def opened(module: nn.Module, **settings: Any) -> Network:
-    return TorchModel(module, name="net", **settings).network()
+    return TorchModel(module, name="net", **settings).torch_network()
 
 
 def softmax(logits: Floats) -> Floats:

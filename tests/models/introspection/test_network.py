@@ -34,7 +34,7 @@ class Backwards(nn.Module):
 
 
 def opened(module: nn.Module, **settings: Any) -> Network:
-    return TorchModel(module, name="net", **settings).network()
+    return TorchModel(module, name="net", **settings).torch_network()
 
 
 def test_features_are_what_enters_the_linear_layer_that_runs_last() -> None:
@@ -82,7 +82,7 @@ def test_probabilities_are_those_that_the_model_gives_also_with_mean_and_deviati
     torch.manual_seed(2)
     module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 5))
     model = TorchModel(module, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4))
-    network = model.network()
+    network = model.torch_network()
     arguments = network.to_arguments(IMAGES)
     assert arguments.is_pixels
     assert float(arguments.single_tensor.min()) >= 0
@@ -101,7 +101,7 @@ def test_floats_that_look_like_images_are_not_scaled() -> None:
     with torch.no_grad():
         expected = module(torch.from_numpy(rows)).softmax(1).numpy()
     assert np.allclose(model.classify(rows).probs, expected, atol=1e-6)
-    assert not model.network().to_arguments(rows).is_pixels
+    assert not model.torch_network().to_arguments(rows).is_pixels
 
 
 def test_a_module_that_gives_probabilities_is_not_put_through_a_softmax_twice() -> None:
@@ -312,7 +312,7 @@ def test_a_model_that_gives_classes_alone_is_not_opened() -> None:
     rows: Inputs = np.eye(3, dtype=np.float32)
     assert model.classify(rows).classes.tolist() == [0, 1, 2]
     with pytest.raises(NotApplicable, match="classes alone"):
-        model.network()
+        model.torch_network()
 
 
 def test_a_scripted_network_is_not_watched_and_says_so() -> None:

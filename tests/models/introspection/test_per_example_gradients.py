@@ -223,7 +223,7 @@ def network(make: Callable[[], nn.Module], *, double: bool = True, **settings: A
             part.running_mean.uniform_(-0.3, 0.3)
             assert part.running_var is not None
             part.running_var.uniform_(0.5, 2.0)
-    return TorchModel(module.double() if double else module, name="net", **settings).network()
+    return TorchModel(module.double() if double else module, name="net", **settings).torch_network()
 
 
 def vectors(n: int = 5) -> ForwardArguments:

@@ -175,11 +175,11 @@ def test_direct_estimates_are_known_by_name_or_as_the_caller_says() -> None:
     columns = {**two_kinds(), "atc-mc (pre-T)": [0.5] * 72, "mine": [0.4] * 72}
     by_name = {row["measure"] for row in judged(columns).rows() if row["statistic"] == "raw_mae"}
     assert by_name == {"atc-mc (pre-T)"}
-    said = judged(columns, estimators=["mine"]).rows()
+    said = judged(columns, methods=["mine"]).rows()
     assert {row["measure"] for row in said if row["statistic"] == "raw_mae"} == {"mine"}
-    assert not [r for r in judged(columns, estimators=()).rows() if r["statistic"] == "raw_mae"]
+    assert not [r for r in judged(columns, methods=()).rows() if r["statistic"] == "raw_mae"]
     with pytest.raises(UnknownName, match=r"^No measure is called 'mime'. Did you mean 'mine'\?"):
-        judged(columns, estimators=["mime"])
+        judged(columns, methods=["mime"])
 
 
 def test_it_is_plain_json() -> None:

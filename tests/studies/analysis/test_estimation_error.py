@@ -116,7 +116,7 @@ def test_without_columns_datasets_are_training_sets_and_deviations_over_models()
 def test_seeds_that_have_no_answer_are_counted() -> None:
     rows = [dict(row, gde=math.nan if row["seed"] == 1 else row["gde"]) for row in labelled(3)]
     for cell in estimation_errors(read(rows), estimators=["gde"]).cells:
-        assert (cell.mae.groups, cell.mae.left_out) == (2, {"the estimator has no answer": 1})
+        assert (cell.mae.groups, cell.mae.left_out) == (2, {"the estimator is not applicable": 1})
         assert cell.lacking > 0
 
 

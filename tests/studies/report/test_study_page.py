@@ -23,7 +23,7 @@ SECTIONS = ("measures", "scatters", "same", "factors", "patterns", "choosing", "
 
 
 def page_of(table: EvaluationTable) -> str:
-    return study_page(table, title="t", reproduce={"Command": "oodometer study judge x.csv"})
+    return study_page(table, title="t", reproduce={"Command": "oodometer study compare x.csv"})
 
 
 def without_charts(page: str) -> str:
@@ -51,7 +51,7 @@ def test_every_part_is_there() -> None:
         in words
     )
     assert "By Macro τ, near comes out best: " in words
-    assert "oodometer study judge x.csv" in words
+    assert "oodometer study compare x.csv" in words
 
 
 def test_of_one_domain_with_three_models_there_is_little_and_it_says_why() -> None:

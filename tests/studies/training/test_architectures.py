@@ -103,7 +103,7 @@ def test_features_go_into_the_last_linear_layer(tiny: Tiny) -> None:
     model = TorchModel(module, prepare=(lambda _: tiny.inputs()) if words else None)
     given = {"images": PIXELS[:6], "vectors": tiny.inputs().double().numpy()}
     rows = given.get(tiny.shape.kind, ["a text"] * 6)
-    said, features = model.network().forward_with_features(rows, LAST_LINEAR_INPUT)
+    said, features = model.torch_network().forward_with_features(rows, LAST_LINEAR_INPUT)
     assert features.shape == (6, weight.shape[1])
     logits = features @ weight.detach().numpy().T + bias.detach().numpy()
     assert np.allclose(np.asarray(said.scores), logits, atol=1e-4)

@@ -194,7 +194,7 @@ LAST_LINEAR_INPUT = "input of the last linear layer"
 class HasNetwork(Protocol):
     """A model that can be looked into."""
 
-    def network(self) -> Network:
+    def torch_network(self) -> Network:
         """Its network."""
 
 
@@ -205,7 +205,7 @@ def torch_package() -> Any:
 
 @contextmanager
 def not_applicable_on_error(quantity: str) -> Iterator[None]:
-    """Whatever a module fails with becomes NoAnswer, on one line."""
+    """Whatever a module fails with becomes NotApplicable, on one line."""
     try:
         yield
     except OodometerError:

@@ -98,11 +98,11 @@ class MeasureComparison:
 
 
 def compare_measures(
-    table: EvaluationTable, *, estimators: Sequence[str] | None = None
+    table: EvaluationTable, *, methods: Sequence[str] | None = None
 ) -> MeasureComparison:
     """Judge every measure of a table by R2, MAE and the τ family.
 
-    `estimators` names the measures that are estimates of accuracy themselves, of which raw R2 and
+    `methods` names the measures that are estimates of accuracy themselves, of which raw R2 and
     MAE are given too; None for those that are called as estimators are.
 
     >>> table = EvaluationTable.read({"model": ["k", "l", "m", "n"], "trained_on": ["a"] * 4,
@@ -114,7 +114,7 @@ def compare_measures(
     """
     if not table.measures:
         raise InputError("The table has no measure to judge. Read it with at least one.")
-    direct = find_estimates(table) if estimators is None else estimators
+    direct = find_estimates(table) if methods is None else methods
     for name in direct:
         if name not in table.measures:
             raise UnknownName("measure", name, table.measures)

@@ -181,7 +181,7 @@ def _error_cells(
 
 def _mean_or_reason(off: Floats) -> float | str:
     known = off[np.isfinite(off)]
-    return float(known.mean()) if len(known) else "the estimator has no answer"
+    return float(known.mean()) if len(known) else "the estimator is not applicable"
 
 
 def row_calibrations(table: EvaluationTable, name: str) -> tuple[str, list[Calibration]]:

@@ -214,7 +214,7 @@ def load_model(folder: str | Path) -> Model:
     model = TorchModel(
         module,
         name=recipe.id,
-        classes=result["classes"],
+        class_names=result["classes"],
         prepare=_load_text_encoder(folder / TOKENS_FILE),
     )
     if shares:

@@ -71,7 +71,7 @@ def is_stackable(config: TrainingConfig) -> bool:
 def train_stacked(configs: Sequence[TrainingConfig], group: DomainGroup) -> list[TrainedModel]:
     """The models of recipes that differ in seed, rate, decay and label noise alone, in order.
 
-    They equal those of `train` within float tolerance. NoAnswer where they can't be stacked, by
+    They equal those of `train` within float tolerance. NotApplicable where they can't be stacked, by
     their augmentation, dropout, batch norm or sizes: then take `train`.
     """
     _check_recipes(configs)

@@ -57,7 +57,7 @@ class Tokenizer:
             backend = _tokenizers_package().Tokenizer.from_str(data.decode())
         except Exception as error:  # the package raises nothing narrower
             raise InputError(
-                "These bytes are no tokens; those of Tokens.to_bytes were expected. Is the file "
+                "These bytes are no tokens; those of Tokenizer.to_bytes were expected. Is the file "
                 "whole? Train the model anew."
             ) from error
         made = cls.__new__(cls)  # for a folder's tokens are made of a folder

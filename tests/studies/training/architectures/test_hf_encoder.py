@@ -69,7 +69,7 @@ def test_it_keeps_the_rules_of_models(folder: Path) -> None:
     encoder = HuggingFaceEncoder(str(folder), length=LENGTH)
     model = TorchModel(encoder.build(shape()), prepare=encoder.tokens([]).encode)
     check_model(model, TEXTS)
-    said, features = model.network().forward_with_features(TEXTS, LAST_LINEAR_INPUT)
+    said, features = model.torch_network().forward_with_features(TEXTS, LAST_LINEAR_INPUT)
     head = model.module.head
     logits = features @ head.weight.detach().numpy().T + head.bias.detach().numpy()
     assert features.shape == (len(TEXTS), 16)
