@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -82,3 +83,28 @@ def test_nothing_heavy_is_imported_to_look(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_folder_of_a_registered_format_is_opened_by_its_entry_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name of an entry point is that of the file that marks such a folder."""
+    opened: list[Path] = []
+
+    def load(folder: Path) -> FunctionModel:
+        opened.append(folder)
+        return FunctionModel(lambda texts: [0 for _ in texts], name="mine")
+
+    group = "oodometer.model_formats"
+    mine = EntryPoint("mine.json", "mine:load", group)
+    monkeypatch.setattr(EntryPoint, "load", lambda self: load)
+    monkeypatch.setattr(
+        "importlib.metadata.entry_points", lambda **given: {group: [mine]}[given["group"]]
+    )
+    (tmp_path / "mine.json").write_text("{}")
+    assert as_model(tmp_path).name == "mine"
+    assert as_model(tmp_path, name="other").name == "other"
+    assert opened == [tmp_path, tmp_path]
+    (tmp_path / "mine.json").unlink()
+    with pytest.raises(InputError, match=r"Hugging Face|config"):
+        as_model(tmp_path)

@@ -18,8 +18,8 @@ HistoryPaths = Annotated[
     list[Path] | None,
     typer.Option(
         "--history",
-        help="Past domains whose truth is known, for an interval of shift: a table with columns "
-        "estimate and truth, or a file of labelled outputs a domain (give it again).",
+        help="Past labelled domains, for an interval under shift: a table with columns estimate and "
+        "truth, or one file of labelled predictions per domain (repeatable).",
     ),
 ]
 ESTIMATE_COLUMN, TRUTH_COLUMN, SPREAD_COLUMN = "estimate", "truth", "spread"

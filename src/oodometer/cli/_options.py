@@ -49,7 +49,8 @@ MetricNames = Annotated[
     ),
 ]
 LabelColumn = Annotated[
-    str | None, typer.Option(help="Column (or .npz array) of the true classes.")
+    str | None,
+    typer.Option(help="Column (or .npz array) of the true classes; of predictions usually label."),
 ]
 ProbColumns = Annotated[
     str | None, typer.Option(help="List column, or prefix of columns, of probabilities.")

@@ -26,7 +26,7 @@ DATA_EXTENSIONS = (".npz", ".npy", ".csv", ".parquet", ".arrow", ".feather")
 # What all adapters take, by name.
 AdapterSettings = dict[str, Any]
 # Entry points that open folders: the name is that of the file that marks a folder of the format.
-FORMATS = "oodometer.model_formats"
+MODEL_FORMATS_GROUP = "oodometer.model_formats"
 # By which door a worker opens a model that was opened here.
 MODEL_OPENER = "oodometer.models:as_model"
 SUPPORTED_MODELS = (
@@ -145,7 +145,7 @@ def _format_of(folder: Path) -> Callable[[Path], Model] | None:
     """The function that opens a folder of a registered format; None where there is no such mark."""
     from importlib.metadata import entry_points
 
-    for entry in entry_points(group=FORMATS):
+    for entry in entry_points(group=MODEL_FORMATS_GROUP):
         if (folder / entry.name).is_file():
             load: Callable[[Path], Model] = entry.load()
             return load
