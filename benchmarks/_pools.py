@@ -57,7 +57,7 @@ def compared(
     """Every pool on a target, whose rows are changed once for all; transforms learn of `reference`."""
     models = {name: model for pool in pools for name, model in pool.named().items()}
     found = [
-        invariance(models, sample, name, draws=DRAWS, transform_data=reference, threads=0)
+        invariance(models, sample, transform=name, draws=DRAWS, transform_data=reference, threads=0)
         for name in names
     ]
     return [_pair(pool, sample, found) for pool in pools]

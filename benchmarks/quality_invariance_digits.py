@@ -73,7 +73,7 @@ def neighborhood_scores(
     """NI and PA of every model, by the measure's name."""
     found: Scores = {}
     for name in names:
-        result = invariance(list(models), data, name, draws=draws)
+        result = invariance(list(models), data, transform=name, draws=draws)
         for measure in ("ni", "pa"):
             values = [one.mean_with_interval(measure).value for one in result]
             found[result.measure_label(measure)] = np.array(values)

@@ -117,7 +117,7 @@ def measured(
     for domain in domains:
         data = domain_images(path, domain, a_class)
         accuracy = float(predict_dataset(model, data).correct.mean())
-        one = invariance(model, data, "randaugment", draws=draws)[0]
+        one = invariance(model, data, transform="randaugment", draws=draws)[0]
         rise = one.entropy_difference or 0.0
         found[domain] = Found(
             accuracy, one.mean_with_interval("ni"), one.mean_with_interval("pa"), rise

@@ -98,9 +98,9 @@ def against_bare(name: str, model: Model, data: Array) -> tuple[Row, float, bool
     forward(model, data, SOME)
     bare = total / seconds(lambda: forward(model, data, total))
     began = time.perf_counter()
-    found = invariance(model, data, "randaugment", batch_size=BATCH)
+    found = invariance(model, data, transform="randaugment", batch_size=BATCH)
     ours = total / (time.perf_counter() - began)
-    share = found.effort.classified / found.effort.drawn
+    share = found.sampling_cost.classified / found.sampling_cost.drawn
     row = (f"neighborhoods / bare forward passes, {name}", f"{ours:,.0f}", f"{bare:,.0f}",
            f"{ours / bare:.2f}", "≥ 0.9", f"{share:.0%} of the draws are distinct; counted on these alone {ours * share / bare:.2f}")  # fmt: skip
     return row, ours, ours / bare >= 0.9
@@ -147,7 +147,7 @@ def ten_models(data: Array, model: Model) -> Row:
     """Ten models shown each draw once, against one pass of transforming and ten of classifying."""
     total = len(data) * (DRAWS + 1)
     ten = {f"model {j}": model for j in range(10)}
-    together = seconds(lambda: invariance(ten, data, "randaugment", batch_size=BATCH))
+    together = seconds(lambda: invariance(ten, data, transform="randaugment", batch_size=BATCH))
     transform, dataset = RandAugment(), as_dataset(data)
 
     def transformed() -> None:

@@ -57,7 +57,7 @@ def cost(names: list[str] | None, model: TorchModel, sides: Sequence[Dataset]) -
     """CPU seconds of these measures on data opened anew, so that nothing is remembered."""
     source = {"one": sides[0], "other": sides[1]}
     began = time.process_time()
-    found = measure(model, source, sides[2], measures=names, training=source)
+    found = measure(model, source, sides[2], measures=names, training_data=source)
     assert not found.skipped, found.skipped
     return time.process_time() - began
 

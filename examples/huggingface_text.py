@@ -73,7 +73,7 @@ def main():
     print(f"books: {source.correct.mean():.1%} right, by their labels")
     print(f"songs: {found.value:.1%} right, estimated without labels ({found.method})")
     print(f"songs: {(said.classes == truth).mean():.1%} right in truth")
-    print(oodometer.invariance(model, songs[:100], "random_replace", draws=5))
+    print(oodometer.invariance(model, songs[:100], transform="random_replace", draws=5))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import torch
 from sklearn.datasets import load_digits
 
 import oodometer
-from oodometer.data._transformed_dataset import TransformedDataset
+from oodometer.data import TransformedDataset
 from oodometer.transforms.corruptions import Corruption
 
 
@@ -53,9 +53,9 @@ def main():
     for name, new in [("clean", clean), *noisy(clean)]:
         said = model.classify(new.take(slice(None)))
         found = oodometer.estimate(source, said, methods="atc-mc")["atc-mc"]
-        inner = oodometer.invariance(model, new, "translate", draws=5)["cnn"].mean_with_interval(
-            "ni"
-        )
+        inner = oodometer.invariance(model, new, transform="translate", draws=5)[
+            "cnn"
+        ].mean_with_interval("ni")
         print(
             f"{name:15}  {found.value:8.1%}  ({found.low:.1%}–{found.high:.1%})"
             f"  {inner.value:.3f}  {(said.classes == truth).mean():.1%}"

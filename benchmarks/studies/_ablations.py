@@ -88,7 +88,7 @@ def judged(
     reference: Dataset | None = None,
 ) -> Judged:
     """Transformed inputs are drawn once, and shown to all models."""
-    found = invariance(models, data, transform, draws=draws, transform_data=reference)
+    found = invariance(models, data, transform=transform, draws=draws, transform_data=reference)
     labels = np.asarray(data.labels)
     return Judged(found, np.stack([one.counts.classes[:, 0] == labels for one in found]))
 

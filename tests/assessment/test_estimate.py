@@ -48,7 +48,7 @@ def test_estimates_are_what_estimate_says_one_by_one(temperature: Any) -> None:
     source, target = toy_pair()
     members = [get("gde"), get("doc"), get("atc-mc")]
     found, refused = estimates(
-        members, source, target.with_other_models(), temperature=temperature, seed=3
+        source, target.with_other_models(), methods=members, temperature=temperature, seed=3
     )
     assert (list(found), list(refused)) == (["doc", "atc-mc"], ["gde"])
     for name, one in found.items():

@@ -85,5 +85,5 @@ def test_a_good_one_is_asked_for_every_input_and_told_from_a_bad_one(
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["models"][0]["model"] == server.url.removeprefix("http://")
-    assert sum(len(sent["inputs"]) for sent in server.got) == found["effort"]["classified"]
-    assert found["effort"]["drawn"] == 150
+    assert sum(len(sent["inputs"]) for sent in server.got) == found["sampling_cost"]["classified"]
+    assert found["sampling_cost"]["drawn"] == 150

@@ -107,7 +107,7 @@ def test_invariance_says_what_the_library_says(folder: Path) -> None:
     space: dict[str, Any] = {}
     exec(SCORERS, space)
     models = {name: space[name] for name in ("calm", "shaky")}
-    there = oodometer.invariance(models, images, "translate", draws=4, seed=3)
+    there = oodometer.invariance(models, images, transform="translate", draws=4, seed=3)
     assert [one["model"] for one in found["models"]] == ["calm", "shaky"]
     for one in found["models"]:
         for measure in ("ni", "ne", "ei", "pa"):
@@ -161,10 +161,10 @@ def test_a_magnitude_a_budget_and_no_identity_are_obeyed(folder: Path) -> None:
     found = asked(folder, "invariance", "scorers:calm", "digits.npz", "-t", "rotate",
                   "--magnitude", "5", "--max-inputs", "60", "--no-identity")  # fmt: skip
     assert found["magnitude"] == 5.0
-    assert found["effort"]["drawn"] <= 60
+    assert found["sampling_cost"]["drawn"] <= 60
     assert not found["identity"]
     precise = asked(folder, "invariance", "scorers:calm", "digits.npz", "--precision", "0.2")
-    assert precise["effort"]["wanted"] == 0.2
+    assert precise["sampling_cost"]["requested_half_width"] == 0.2
 
 
 def test_text_and_pairs_are_read_from_columns(folder: Path) -> None:

@@ -225,7 +225,7 @@ def test_metrics_of_a_network(folder: Path) -> None:
 
 def test_metrics_after_corruption(folder: Path) -> None:
     done = run(
-        folder, "evaluate", "toy_nets:images", "pictures.npz", "--corrupt", "fog,jpeg-3", "--metric",
+        folder, "evaluate", "toy_nets:images", "pictures.npz", "--corruption", "fog,jpeg-3", "--metric",
         "error,nll", "--class-names", "cat,dog,[red]owl[/red]",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -238,7 +238,7 @@ def test_metrics_of_outputs_alone(folder: Path) -> None:
     done = run(folder, "evaluate", "none", "one_outputs.npz", "--metric", "error")
     assert done.returncode == 0, done.stderr
     assert "outputs alone on one_outputs: 60 labelled rows" in done.stdout
-    assert run(folder, "evaluate", "none", "one_outputs.npz", "--corrupt", "fog").returncode == 2
+    assert run(folder, "evaluate", "none", "one_outputs.npz", "--corruption", "fog").returncode == 2
 
 
 def test_markup_in_class_names_is_shown_as_text(folder: Path) -> None:
@@ -309,7 +309,7 @@ def test_the_column_of_labels_is_no_input_of_the_target(folder: Path) -> None:
 
 
 def test_corruptions_between_nothing_are_refused(folder: Path) -> None:
-    done = run(folder, "evaluate", "toy_nets:images", "pictures.npz", "--corrupt", ",")
+    done = run(folder, "evaluate", "toy_nets:images", "pictures.npz", "--corruption", ",")
     assert done.returncode == 2
     assert "No corruption was named" in done.stderr
 

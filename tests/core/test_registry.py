@@ -57,12 +57,19 @@ def test_what_is_no_member_is_not_asked_for(wrong: Any, said: str) -> None:
 
 
 def test_what_a_member_lacks_is_named() -> None:
-    with pytest.raises(InputError, match=r"It lacks: assumes, needs, paper, score\.$"):
+    with pytest.raises(InputError, match=r"It lacks: assumes, evaluate, needs, paper\.$"):
         asked([SimpleNamespace(name="mine", label="Mine")])
 
 
 def test_two_of_one_name_are_refused_unless_they_are_the_same() -> None:
-    given = {"name": "mine", "label": "Mine", "assumes": "", "needs": (), "paper": "", "score": len}
+    given = {
+        "name": "mine",
+        "label": "Mine",
+        "assumes": "",
+        "needs": (),
+        "paper": "",
+        "evaluate": len,
+    }
     one, same, other = (SimpleNamespace(**given, scale=scale) for scale in (1, 1, 2))
     assert asked([one, same]) == [one]
     with pytest.raises(InputError, match="Two of them are called 'mine', and differ"):

@@ -99,7 +99,7 @@ def of_batch() -> nn.Module:
 def measured(module: nn.Module, *names: str) -> Measurements:
     known = as_dataset(ROWS[:24].copy(), labels=LABELS[:24])
     model = TorchModel(module, name="odd")
-    return measure(model, known, as_dataset(ROWS[24:].copy()), measures=names, training=known)
+    return measure(model, known, as_dataset(ROWS[24:].copy()), measures=names, training_data=known)
 
 
 def evaluated(module: nn.Module) -> Evaluation:
@@ -119,7 +119,7 @@ def test_a_network_that_writes_into_its_inputs_does_not_write_into_the_data() ->
     rows = ROWS.copy()
     data = as_dataset(rows, labels=LABELS)
     model = TorchModel(InPlace(), name="odd", prepare=torch.from_numpy)
-    measure(model, data, data, measures=INSIDE, training=data)
+    measure(model, data, data, measures=INSIDE, training_data=data)
     evaluate(model, data)
     model.classify(rows)
     assert np.array_equal(rows, ROWS)

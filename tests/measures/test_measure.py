@@ -80,7 +80,7 @@ def test_all_measures_are_measured_or_refused_by_name_and_reason() -> None:
         model(),
         {name: oodometer.as_dataset(rows, labels=LABELS[:30]) for name, rows in DOMAINS.items()},
         TARGET,
-        training={name: oodometer.as_dataset(rows, labels=LABELS[:30]) for name, rows in DOMAINS.items()},
+        training_data={name: oodometer.as_dataset(rows, labels=LABELS[:30]) for name, rows in DOMAINS.items()},
     )  # fmt: skip
     assert set(whole.scores) == names
 
@@ -192,7 +192,11 @@ def test_a_name_is_looked_up_by_its_label_too_and_taken_once() -> None:
         (None, {"subsamples": 1}, "subsamples must be 0, or 2 or more"),
         (None, {"subsamples": -1}, "got -1"),
         (None, {"features": (SOURCE,)}, "of the source and of the target; got 1"),
-        (None, {"features": (SOURCE, TARGET), "training": SOURCE}, "can't go with training"),
+        (
+            None,
+            {"features": (SOURCE, TARGET), "training_data": SOURCE},
+            "can't go with training_data",
+        ),
         (None, {"features": (SOURCE, TARGET[:4])}, "60 rows"),
     ],
 )
@@ -306,7 +310,7 @@ def test_what_was_looked_at_is_told() -> None:
         source,
         TARGET[:40],
         measures="entropy-target",
-        training=labelled(),
+        training_data=labelled(),
         subsamples=2,
         seed=5,
     )
@@ -361,7 +365,7 @@ def test_outputs_of_other_classes_are_refused() -> None:
     with pytest.raises(InputError, match="the source has 3 classes, the target has 4"):
         measure(None, source, target)
     with pytest.raises(InputError, match="the source has 3 classes, the training data has 4"):
-        measure(None, source, source, training=target)
+        measure(None, source, source, training_data=target)
 
 
 @pytest.mark.parametrize("wrong", [2.5, "3", 1, -2])

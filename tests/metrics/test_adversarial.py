@@ -80,7 +80,7 @@ def test_a_linear_model_by_its_margins(size: float) -> None:
     signs = np.where(view.labels == 1, 1, -1)
     margins = signs * (logits[:, 1] - logits[:, 0]) / np.linalg.norm(weights[1] - weights[0])
     assert np.abs(margins - size * math.sqrt(5)).min() > 1e-4
-    found = AdversarialError(sizes=(size,)).score(view)
+    found = AdversarialError(sizes=(size,)).evaluate(view)
     assert found.value == pytest.approx(np.mean(margins < size * math.sqrt(5)))
     assert found.facts["error"] == pytest.approx(np.mean(margins < 0))
 
@@ -97,7 +97,7 @@ def test_it_is_what_a_loop_over_rows_finds() -> None:
             end = apgd(module, point, known, radius=radius, steps=20, box=(0.0, 1.0))
             fooled.append(int(module(end).argmax()) != int(label))
         wrong.append(fooled)
-    found = AdversarialError(sizes=SIZES).score(view)
+    found = AdversarialError(sizes=SIZES).evaluate(view)
     assert [found.facts["error_at_0.02"], found.facts["error_at_0.1"]] == pytest.approx(
         np.mean(wrong, axis=0)
     )
@@ -108,9 +108,9 @@ def test_it_is_what_a_loop_over_rows_finds() -> None:
 
 def test_length_and_root_mean_square_are_one_attack() -> None:
     view, d = of_images(), 8 * 8 * 3
-    one = AdversarialError(sizes=SIZES).score(view)
+    one = AdversarialError(sizes=SIZES).evaluate(view)
     lengths = tuple(size * math.sqrt(d) for size in SIZES)
-    other = AdversarialError(sizes=lengths, unit="l2").score(view)
+    other = AdversarialError(sizes=lengths, unit="l2").evaluate(view)
     assert (one.value, one.low, one.high) == (other.value, other.low, other.high)
 
 
@@ -126,9 +126,9 @@ def test_never_below_the_error_and_no_smaller_at_a_larger_size(
     net = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
     labels = np.random.default_rng(seed).integers(0, 3, 60)
     view = seen(as_model(net), VECTORS, labels)
-    found = AdversarialError(sizes=(one, other), steps=5).score(view)
+    found = AdversarialError(sizes=(one, other), steps=5).evaluate(view)
     low, high = (found.facts[f"error_at_{size:g}"] for size in sorted((one, other)))
-    assert Error().score(view).value == found.facts["error"] <= low <= high
+    assert Error().evaluate(view).value == found.facts["error"] <= low <= high
     assert found.value == pytest.approx((low + high) / 2)
 
 
@@ -136,21 +136,21 @@ def test_the_order_of_sizes_and_rows_and_the_batch_change_nothing() -> None:
     net = convolutions()
     labels = told(net, IMAGES)
     order = np.random.default_rng(0).permutation(40)
-    whole = AdversarialError(sizes=SIZES).score(seen(as_model(net), IMAGES, labels))
+    whole = AdversarialError(sizes=SIZES).evaluate(seen(as_model(net), IMAGES, labels))
     others = (
-        AdversarialError(sizes=SIZES).score(seen(as_model(net), IMAGES, labels)),
-        AdversarialError(sizes=SIZES[::-1]).score(seen(as_model(net), IMAGES, labels)),
-        AdversarialError(sizes=SIZES).score(seen(as_model(net), IMAGES[order], labels[order])),
-        AdversarialError(sizes=SIZES).score(seen(as_model(net, batch_size=7), IMAGES, labels)),
+        AdversarialError(sizes=SIZES).evaluate(seen(as_model(net), IMAGES, labels)),
+        AdversarialError(sizes=SIZES[::-1]).evaluate(seen(as_model(net), IMAGES, labels)),
+        AdversarialError(sizes=SIZES).evaluate(seen(as_model(net), IMAGES[order], labels[order])),
+        AdversarialError(sizes=SIZES).evaluate(seen(as_model(net, batch_size=7), IMAGES, labels)),
     )
     assert 0 < whole.facts["error"] < whole.value < 1
     assert all(one == whole for one in others)
 
 
 def test_many_rows_are_read_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = AdversarialError(sizes=SIZES).score(of_images())
+    whole = AdversarialError(sizes=SIZES).evaluate(of_images())
     monkeypatch.setattr(adversarial, "DEFAULT_BATCH_ROWS", 9)
-    assert AdversarialError(sizes=SIZES).score(of_images()) == whole
+    assert AdversarialError(sizes=SIZES).evaluate(of_images()) == whole
 
 
 def test_a_model_and_its_scaling_are_attacked_as_one() -> None:
@@ -169,7 +169,7 @@ def test_a_model_and_its_scaling_are_attacked_as_one() -> None:
     labels = told(Scaled(), IMAGES)
     inside = seen(as_model(Scaled()), IMAGES, labels)
     outside = seen(TorchModel(convolutions(), **settings), IMAGES, labels)
-    one, other = (AdversarialError(sizes=(0.01,)).score(view) for view in (inside, outside))
+    one, other = (AdversarialError(sizes=(0.01,)).evaluate(view) for view in (inside, outside))
     assert one.value == other.value > one.facts["error"]
 
 
@@ -178,7 +178,7 @@ def test_probabilities_are_attacked_as_logits_are() -> None:
     labels = told(linear(), VECTORS)
     probs = seen(as_model(net, outputs="probs"), VECTORS, labels)
     logits = seen(as_model(linear()), VECTORS, labels)
-    one, other = (AdversarialError(sizes=SIZES).score(view) for view in (probs, logits))
+    one, other = (AdversarialError(sizes=SIZES).evaluate(view) for view in (probs, logits))
     assert one == other
 
 
@@ -206,9 +206,11 @@ def test_classes_in_another_order_are_attacked_by_name(order: tuple[str, ...]) -
     inner = as_model(linear())
     assert isinstance(inner, TorchModel)
     labels = told(linear(), VECTORS)
-    plain = AdversarialError(sizes=SIZES).score(seen(inner, VECTORS, labels))
+    plain = AdversarialError(sizes=SIZES).evaluate(seen(inner, VECTORS, labels))
     names = np.array(["ant", "bee", "cat"])[labels]
-    assert AdversarialError(sizes=SIZES).score(seen(Turned(inner, order), VECTORS, names)) == plain
+    assert (
+        AdversarialError(sizes=SIZES).evaluate(seen(Turned(inner, order), VECTORS, names)) == plain
+    )
 
 
 # What is told --------------------------------------------------------------------------------
@@ -219,15 +221,15 @@ def test_more_rows_than_asked_for_are_drawn_from_by_content() -> None:
     labels = told(net, IMAGES)
     order = np.random.default_rng(0).permutation(40)
     metric = AdversarialError(sizes=SIZES, rows=15)
-    one = metric.score(seen(as_model(net), IMAGES, labels))
-    other = metric.score(seen(as_model(net), IMAGES[order], labels[order]))
+    one = metric.evaluate(seen(as_model(net), IMAGES, labels))
+    other = metric.evaluate(seen(as_model(net), IMAGES[order], labels[order]))
     assert one == other
     assert one.facts["rows"] == 15
     assert one.notes == ("only 15 of 40 rows were attacked, drawn at random",)
 
 
 def test_what_is_no_pixel_is_told_of() -> None:
-    found = AdversarialError().score(seen(as_model(linear()), VECTORS, told(linear(), VECTORS)))
+    found = AdversarialError().evaluate(seen(as_model(linear()), VECTORS, told(linear(), VECTORS)))
     assert found.notes == ("inputs are not pixels from 0 to 1, so sizes are in their own unit",)
 
 
@@ -243,7 +245,7 @@ def test_rows_without_a_slope_are_told_of() -> None:
             found: Tensor = self.inner(x.round())
             return found
 
-    found = AdversarialError(sizes=SIZES).score(
+    found = AdversarialError(sizes=SIZES).evaluate(
         seen(as_model(Rounded()), VECTORS, told(Rounded(), VECTORS))
     )
     assert found.value == found.facts["error"] == pytest.approx(12 / 60)
@@ -255,7 +257,7 @@ def test_progress_is_told() -> None:
     view = of_images()
     _ = view.outputs
     telling = ModelView(replace(view.view_source, progress=lambda *told: heard.append(told)))
-    AdversarialError(sizes=(0.01,), steps=1).score(telling)
+    AdversarialError(sizes=(0.01,), steps=1).evaluate(telling)
     assert heard[-1] == (40, 40, "attacking toy")
 
 
@@ -263,7 +265,7 @@ def test_the_network_is_left_as_it_was() -> None:
     view = of_images()
     network = view.network.module
     before = {name: part.clone() for name, part in network.state_dict().items()}
-    AdversarialError(sizes=SIZES).score(view)
+    AdversarialError(sizes=SIZES).evaluate(view)
     assert all(torch.equal(part, before[name]) for name, part in network.state_dict().items())
     assert all(part.grad is None and part.requires_grad for part in network.parameters())
     assert not any(part.training for part in network.modules())
@@ -275,7 +277,7 @@ def test_the_network_is_left_as_it_was() -> None:
 def test_no_answer_of_a_function() -> None:
     model = as_model(lambda inputs: np.full((len(inputs), 2), 0.5), name="half")
     with pytest.raises(NotApplicable, match="only torch modules and Hugging Face folders"):
-        AdversarialError().score(seen(model, VECTORS, np.zeros(60, dtype=int)))
+        AdversarialError().evaluate(seen(model, VECTORS, np.zeros(60, dtype=int)))
 
 
 def test_no_answer_of_text() -> None:
@@ -285,15 +287,15 @@ def test_no_answer_of_text() -> None:
     net = nn.Sequential(nn.Embedding(7, 4), nn.Flatten(), nn.Linear(8, 2))
     model = as_model(net, prepare=ids)
     with pytest.raises(NotApplicable, match="takes words or several tensors"):
-        AdversarialError().score(seen(model, ["one", "two", "three"], [0, 1, 0]))
+        AdversarialError().evaluate(seen(model, ["one", "two", "three"], [0, 1, 0]))
 
 
 def test_no_answer_of_outputs_alone_or_without_labels() -> None:
     said = Predictions.from_probs([[0.9, 0.1]], labels=[0])
     with pytest.raises(NotApplicable, match="it needs gradients: no model was given"):
-        AdversarialError().score(ModelView(ViewSource("toy", outputs=said)))
+        AdversarialError().evaluate(ModelView(ViewSource("toy", outputs=said)))
     with pytest.raises(NotApplicable, match="it needs labels"):
-        AdversarialError().score(of_images(labelled=False))
+        AdversarialError().evaluate(of_images(labelled=False))
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def test_by_hand() -> None:
     decided, labels = [0, 1, 0, 1, 2, 2], [0, 1, 2, 1, 1, 2]
     probs = np.full((6, 3), unlike)
     probs[np.arange(6), decided] = sure
-    found = DemographicDisparity().score(seen(Predictions.from_probs(probs, labels=labels)))
+    found = DemographicDisparity().evaluate(seen(Predictions.from_probs(probs, labels=labels)))
     assert found.value == pytest.approx(
         (abs(1 / 2 - 1 / 4) + abs(0 - 1 / 2) + abs(1 / 2 - 1 / 4)) / 2
     )
@@ -175,7 +175,7 @@ def test_it_is_a_literal_count_of_rates(seed: int, n: int, k: int) -> None:
     second = [c for c, g in zip(said.classes, slopes, strict=True) if g <= 0]
     assume(first and second)
     gaps = [abs(first.count(c) / len(first) - second.count(c) / len(second)) for c in range(k)]
-    found = DemographicDisparity().score(seen(said))
+    found = DemographicDisparity().evaluate(seen(said))
     assert found.value == pytest.approx(sum(gaps) / 2)
     assert 0 <= found.value <= 1
     assert found.facts["penalty"] == pytest.approx(environment_penalty(slopes, slopes > 0))
@@ -188,14 +188,14 @@ def test_row_order_changes_nothing(seed: int) -> None:
     said = planted(60, 3, seed=seed)
     assume(len(set(first_environment(slopes_of(said)))) == 2)
     order = np.random.default_rng(seed).permutation(60)
-    one, other = (DemographicDisparity().score(seen(each)) for each in (said, said.rows(order)))
+    one, other = (DemographicDisparity().evaluate(seen(each)) for each in (said, said.rows(order)))
     assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high))
 
 
 def test_the_interval_is_that_of_rows_drawn_one_by_one() -> None:
     """Environments are found anew each time; a row's sign stays, so that counting will do."""
     said = planted(500, 3, seed=3, temperature=3.0)
-    found = DemographicDisparity().score(seen(said))
+    found = DemographicDisparity().evaluate(seen(said))
     rng = np.random.default_rng(0)
     gaps = []
     for index in (np.arange(500), *rng.integers(0, 500, size=(600, 500))):
@@ -215,10 +215,10 @@ def test_the_interval_is_that_of_rows_drawn_one_by_one() -> None:
 @pytest.mark.parametrize("temperature", [1.0, 3.0])
 def test_the_interval_covers_the_truth(temperature: float) -> None:
     whole = planted(400_000, 3, seed=99, temperature=temperature)
-    truth, inside = DemographicDisparity().score(seen(whole)).value, 0
+    truth, inside = DemographicDisparity().evaluate(seen(whole)).value, 0
     for seed in range(100):
         said = planted(200, 3, seed=seed, temperature=temperature)
-        found = DemographicDisparity().score(seen(said))
+        found = DemographicDisparity().evaluate(seen(said))
         assert found.low is not None
         assert found.high is not None
         inside += found.low <= truth <= found.high
@@ -232,19 +232,19 @@ def test_the_interval_covers_the_truth(temperature: float) -> None:
 def test_no_answer_with_an_empty_environment(labels: list[int]) -> None:
     said = Predictions.from_probs([[0.9, 0.1], [0.8, 0.2]], labels=labels)
     with pytest.raises(NotApplicable, match="one of the two environments is empty"):
-        DemographicDisparity().score(seen(said))
+        DemographicDisparity().evaluate(seen(said))
 
 
 def test_no_answer_without_probabilities_or_labels() -> None:
     said = Predictions.from_classes([0, 1], k=2, labels=[0, 1])
     with pytest.raises(NotApplicable, match="can't be had from classes alone"):
-        DemographicDisparity().score(seen(said))
+        DemographicDisparity().evaluate(seen(said))
     with pytest.raises(NotApplicable, match="it needs labels"):
-        DemographicDisparity().score(seen(planted(5, 3, seed=0).without_labels()))
+        DemographicDisparity().evaluate(seen(planted(5, 3, seed=0).without_labels()))
 
 
 def test_an_even_model_has_no_slopes() -> None:
     said = Predictions.from_probs(np.full((4, 3), 1 / 3), labels=[0, 1, 2, 0])
     assert (slopes_of(said) == 0).all()
     with pytest.raises(NotApplicable, match="empty"):
-        DemographicDisparity().score(seen(said))
+        DemographicDisparity().evaluate(seen(said))

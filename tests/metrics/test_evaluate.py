@@ -39,7 +39,7 @@ class Fickle:
     assumes: str = "nothing"
     paper: str = "none"
 
-    def score(self, view: ModelView) -> Score:
+    def evaluate(self, view: ModelView) -> Score:
         change: Any = getattr(view.view_source.dataset, "transform", None)
         severity = 0 if change is None else change.severity
         if severity == self.refuses:
@@ -95,7 +95,7 @@ def test_hard_classes_have_error_and_f1_and_say_why_not_more() -> None:
 
 
 def test_after_a_corruption_as_a_loop_over_changed_images_says() -> None:
-    found = evaluate(model(), DATA, corrupt=["fog-2", "gaussian_noise-5"], seed=7)
+    found = evaluate(model(), DATA, corruptions=["fog-2", "gaussian_noise-5"], seed=7)
     assert [one.corruption for one in found.by_corruption] == [
         Corruption("fog", 2), Corruption("gaussian_noise", 5),
     ]  # fmt: skip
@@ -111,14 +111,14 @@ def test_after_a_corruption_as_a_loop_over_changed_images_says() -> None:
 
 
 def test_a_group_is_all_its_members_at_five_severities() -> None:
-    found = evaluate(model(), DATA, metrics=["error"], corrupt="blur")
+    found = evaluate(model(), DATA, metrics=["error"], corruptions="blur")
     assert len(found.by_corruption) == 20
     assert {one.corruption.group for one in found.by_corruption} == {"blur"}
 
 
 def test_a_metric_without_an_answer_has_no_mean_and_one_without_a_score_is_not_corrupted() -> None:
     asked: list[Any] = ["error", Fickle("often"), Fickle("early", 2), Fickle("late", 0)]
-    found = evaluate(model(), DATA, metrics=asked, corrupt=["fog-1", "fog-2", "fog-1"])
+    found = evaluate(model(), DATA, metrics=asked, corruptions=["fog-1", "fog-2", "fog-1"])
     assert list(found.scores) == ["error", "often", "early"]
     assert found.skipped == {"late": "not at this severity"}
     assert [list(one.scores) for one in found.by_corruption] == [
@@ -143,8 +143,8 @@ def test_every_need_is_looked_for() -> None:
     [
         ({"metrics": []}, "No metric was named"),
         ({"metrics": "errors"}, "No metric is called 'errors'. Did you mean 'error'"),
-        ({"corrupt": "fogg"}, "No corruption is called 'fogg'. Did you mean 'fog'"),
-        ({"corrupt": "fog-9"}, "severity of fog must be a whole number from 1 to 5"),
+        ({"corruptions": "fogg"}, "No corruption is called 'fogg'. Did you mean 'fog'"),
+        ({"corruptions": "fog-9"}, "severity of fog must be a whole number from 1 to 5"),
     ],
 )
 def test_what_can_not_be_used_is_refused(settings: Any, words: str) -> None:
@@ -155,10 +155,10 @@ def test_what_can_not_be_used_is_refused(settings: Any, words: str) -> None:
 def test_corruptions_are_of_images() -> None:
     said = Predictions.from_probs([[0.4, 0.6]], labels=[0])
     with pytest.raises(InputError, match="these data are outputs"):
-        evaluate(None, said, corrupt="fog")
+        evaluate(None, said, corruptions="fog")
     vectors = oodometer.as_dataset(np.ones((3, 2)), labels=[0, 1, 1])
     with pytest.raises(InputError, match="these data are vectors"):
-        evaluate(lambda rows: np.full((len(rows), 2), 0.5), vectors, corrupt="fog")
+        evaluate(lambda rows: np.full((len(rows), 2), 0.5), vectors, corruptions="fog")
 
 
 def test_data_without_labels_have_no_metric() -> None:
@@ -169,7 +169,7 @@ def test_data_without_labels_have_no_metric() -> None:
 
 def test_it_prints_and_goes_into_json() -> None:
     asked: list[Any] = ["error", "f1", Fickle("late", 0)]
-    found = evaluate(model(), DATA, metrics=asked, corrupt="jpeg-2", seed=4)
+    found = evaluate(model(), DATA, metrics=asked, corruptions="jpeg-2", seed=4)
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert plain["metrics"][0]["metric"] == "error"
     assert plain["metrics"][1]["by_class"].keys() == {"0", "1", "2"}
@@ -194,7 +194,7 @@ def test_a_metric_is_taken_once_and_by_any_spelling() -> None:
 def test_progress_is_told_corruption_by_corruption() -> None:
     told: list[tuple[int, int, str]] = []
     evaluate(
-        model(), DATA, metrics=["error"], corrupt=["fog-1", "fog-2"],
+        model(), DATA, metrics=["error"], corruptions=["fog-1", "fog-2"],
         progress=lambda done, total, what: told.append((done, total, what)),
     )  # fmt: skip
     assert told[-2:] == [(0, 2, "fog 1"), (1, 2, "fog 2")]
@@ -211,7 +211,7 @@ def test_features_are_taken_for_a_metric_that_needs_them() -> None:
     class Wide(Fickle):
         needs: tuple[Need, ...] = ("features",)
 
-        def score(self, view: ModelView) -> Score:
+        def evaluate(self, view: ModelView) -> Score:
             return Score(view.features.shape[1])
 
     model = TorchModel(nn.Sequential(nn.Flatten(), nn.Linear(432, 3)))
@@ -220,4 +220,4 @@ def test_features_are_taken_for_a_metric_that_needs_them() -> None:
 
 def test_no_corruption_is_not_the_same_as_none() -> None:
     with pytest.raises(InputError, match=r"No corruption was named\. Name one, such as fog"):
-        evaluate(network(), DATA, corrupt=[])
+        evaluate(network(), DATA, corruptions=[])

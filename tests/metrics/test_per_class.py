@@ -47,7 +47,7 @@ def test_by_hand() -> None:
         "1 of 3 classes are left out, for no row is of them",
         "2 of 3 classes have fewer than 10 rows, so this is rough",
     )
-    f1, accuracy, area = (metric.score(seen(said)) for metric in METRICS)
+    f1, accuracy, area = (metric.evaluate(seen(said)) for metric in METRICS)
     # Of the decisions 0 0 0 1, both ants and one of the bees are right.
     assert f1.by_class == {"ant": 4 / 5, "bee": 2 / 3}
     assert f1.value == pytest.approx((4 / 5 + 2 / 3) / 2)
@@ -62,15 +62,15 @@ def test_by_hand() -> None:
 
 def test_a_class_never_found_counts_as_zero() -> None:
     said = Predictions.from_classes([0, 0, 0], k=3, labels=[0, 0, 2])
-    assert F1().score(seen(said)).by_class == {"0": 0.8, "2": 0.0}
-    assert BalancedAccuracy().score(seen(said)).by_class == {"0": 1.0, "2": 0.0}
+    assert F1().evaluate(seen(said)).by_class == {"0": 0.8, "2": 0.0}
+    assert BalancedAccuracy().evaluate(seen(said)).by_class == {"0": 1.0, "2": 0.0}
 
 
 def test_no_row_is_wrong() -> None:
     labels = [0, 1] * 10
     said = Predictions.from_probs(np.eye(2)[labels] * 0.8 + 0.1, labels=labels)
     for metric in METRICS:
-        found = metric.score(seen(said))
+        found = metric.evaluate(seen(said))
         assert (found.value, found.low) == (1.0, None)
         assert found.notes == ("rows drawn again all give the same value, so there is no interval",)
 
@@ -86,14 +86,14 @@ def test_as_scikit_learn_computes_it(seed: int, n: int, k: int) -> None:
     present = np.unique(labels)
     settings = {"labels": present, "average": None, "zero_division": 0.0}
     for metric, oracle in ((F1(), f1_score), (BalancedAccuracy(), recall_score)):
-        found, theirs = metric.score(seen(said)), oracle(labels, said.classes, **settings)
+        found, theirs = metric.evaluate(seen(said)), oracle(labels, said.classes, **settings)
         assert list(found.by_class) == [str(j) for j in present]
         assert list(found.by_class.values()) == pytest.approx(theirs)
         assert found.value == pytest.approx(theirs.mean())
     if len(present) == 1:
         return
     areas = [roc_auc_score(labels == j, said.probs[:, j]) for j in present]
-    area = Auroc().score(seen(said))
+    area = Auroc().evaluate(seen(said))
     assert list(area.by_class.values()) == pytest.approx(areas)
     assert area.value == pytest.approx(np.mean(areas))
 
@@ -120,13 +120,13 @@ def replicates(metric: Metric, said: Predictions, count: int) -> Floats:
     """The metric of rows drawn again, one by one."""
     rng = np.random.default_rng(0)
     draws = (said.rows(rng.integers(0, said.n, said.n)) for _ in range(count))
-    return np.array([metric.score(seen(again)).value for again in draws])
+    return np.array([metric.evaluate(seen(again)).value for again in draws])
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 def test_the_interval_is_that_of_rows_drawn_one_by_one(metric: Metric) -> None:
     said = planted(400, 4, seed=3)
-    found = metric.score(seen(said))
+    found = metric.evaluate(seen(said))
     low, high = np.quantile(replicates(metric, said, 300), (0.025, 0.975))
     width = high - low
     assert found.low == pytest.approx(low, abs=0.2 * width)
@@ -135,18 +135,18 @@ def test_the_interval_is_that_of_rows_drawn_one_by_one(metric: Metric) -> None:
 
 def test_replicates_held_at_once_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     said = planted(100, 4, seed=0)
-    at_once = F1().score(seen(said))
+    at_once = F1().evaluate(seen(said))
     monkeypatch.setattr(per_class, "MAX_HELD_COUNTS", 100)
-    assert F1().score(seen(said)) == at_once
+    assert F1().evaluate(seen(said)) == at_once
 
 
 @pytest.mark.parametrize(("n", "sharp"), [(300, 1.0), (100, 5.0)])
 def test_intervals_cover_the_truth(n: int, sharp: float) -> None:
     whole = planted(400_000, 3, seed=99, sharp=sharp)
     for metric in METRICS:
-        truth, inside = metric.score(seen(whole)).value, 0
+        truth, inside = metric.evaluate(seen(whole)).value, 0
         for seed in range(100):
-            found = metric.score(seen(planted(n, 3, seed=seed, sharp=sharp)))
+            found = metric.evaluate(seen(planted(n, 3, seed=seed, sharp=sharp)))
             assert found.low is not None
             assert found.high is not None
             inside += found.low <= truth <= found.high
@@ -165,7 +165,7 @@ def test_neither_the_order_of_rows_nor_of_classes_changes_the_mean(seed: int) ->
     mixed = said.rows(rng.permutation(40))
     turned = said.reorder_classes(("cat", "ant", "bee"))
     for metric in METRICS:
-        one, other, third = (metric.score(seen(each)) for each in (said, mixed, turned))
+        one, other, third = (metric.evaluate(seen(each)) for each in (said, mixed, turned))
         assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high))
         assert one.by_class == pytest.approx(dict(third.by_class))
         assert one.value == pytest.approx(third.value)
@@ -174,7 +174,7 @@ def test_neither_the_order_of_rows_nor_of_classes_changes_the_mean(seed: int) ->
 def test_a_seed_gives_the_same_interval_and_another_seed_another() -> None:
     said = planted(200, 3, seed=0)
     for metric in (F1(), BalancedAccuracy()):
-        one, same, other = (metric.score(seen(said, seed=seed)) for seed in (0, 0, 1))
+        one, same, other = (metric.evaluate(seen(said, seed=seed)) for seed in (0, 0, 1))
         assert one == same
         assert (one.low, one.high) != (other.low, other.high)
 
@@ -185,15 +185,15 @@ def test_a_seed_gives_the_same_interval_and_another_seed_another() -> None:
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 def test_no_answer_without_labels(metric: Metric) -> None:
     with pytest.raises(NotApplicable, match="it needs labels: 'toy' has no labels"):
-        metric.score(seen(planted(5, 3, seed=0).without_labels()))
+        metric.evaluate(seen(planted(5, 3, seed=0).without_labels()))
 
 
 def test_auroc_needs_probabilities_and_two_classes() -> None:
     said = Predictions.from_classes([0, 1], k=2, labels=[0, 1])
     with pytest.raises(NotApplicable, match="can't be had from classes alone"):
-        Auroc().score(seen(said))
+        Auroc().evaluate(seen(said))
     said = Predictions.from_probs([[0.9, 0.1], [0.6, 0.4]], labels=[0, 0])
     with pytest.raises(
         NotApplicable, match="all rows are of one class, and rows of two are compared"
     ):
-        Auroc().score(seen(said))
+        Auroc().evaluate(seen(said))

@@ -41,7 +41,7 @@ def test_batches_give_what_the_whole_gives(n: int, batch: int) -> None:
 def test_settings_are_checked_at_the_door() -> None:
     with pytest.raises(UnknownName, match="No kind of outputs is called 'probabilities'"):
         FunctionModel(shares, outputs="probabilities")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="batch must be 1 or more; got 0"):
+    with pytest.raises(InputError, match="batch_size must be 1 or more; got 0"):
         FunctionModel(shares, batch_size=0)
     with pytest.raises(InputError, match="class_names must be a list of names; got the text 'ab'"):
         FunctionModel(shares, class_names="ab")

@@ -87,7 +87,7 @@ def test_a_model_that_changes_between_batches_is_refused(hard: bool, other: str)
     with pytest.raises(InputError, match=words):
         predict_dataset(Changing(hard), as_dataset(DATA), batch_size=10)
     with pytest.raises(InputError, match=words):
-        invariance(Changing(hard), DATA, "sphere", batch_size=22)
+        invariance(Changing(hard), DATA, transform="sphere", batch_size=22)
 
 
 def test_a_temperature_is_kept() -> None:

@@ -48,9 +48,9 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_any_partition_in_any_order_gives_the_same(kind: InputKind, wish: str) -> None:
     data = toy_inputs(kind, n=40)
     given_ = {"draws": 4, "seed": 3, "batch_size": 7, **WISHES[wish]}
-    expected = everything(invariance(MODELS[kind], data, TRANSFORMS[kind], **given_))
+    expected = everything(invariance(MODELS[kind], data, transform=TRANSFORMS[kind], **given_))
     for runner in (serial, mailed(1)):
-        found = invariance(MODELS[kind], data, TRANSFORMS[kind], runner=runner, **given_)
+        found = invariance(MODELS[kind], data, transform=TRANSFORMS[kind], runner=runner, **given_)
         assert everything(found) == expected
 
 
@@ -63,26 +63,26 @@ def test_any_partition_in_any_order_gives_the_same(kind: InputKind, wish: str) -
 )
 def test_where_it_stops_hangs_on_nobodys_speed(seed: int, batch: int, draws: int, n: int) -> None:
     wish: dict[str, Any] = {"draws": draws, "seed": seed, "batch_size": batch, "precision": 0.1}
-    expected = invariance(Linear(), vectors(n), Noise(3.0), **wish)
-    found = invariance(Linear(), vectors(n), Noise(3.0), runner=mailed(seed), **wish)
+    expected = invariance(Linear(), vectors(n), transform=Noise(3.0), **wish)
+    found = invariance(Linear(), vectors(n), transform=Noise(3.0), runner=mailed(seed), **wish)
     assert everything(found) == everything(expected)
 
 
 def test_an_earlier_run_is_gone_on_with() -> None:
     data, models = vectors(230), [ByContent(), ByContent(hard=True)]
-    first = invariance(models, data, Noise(), draws=4, max_inputs=200, runner=mailed(0))
-    whole = invariance(models, data, Noise(), draws=6, resume=first, runner=mailed(1))
-    there = invariance(models, data, Noise(), draws=6, resume=first)
+    first = invariance(models, data, transform=Noise(), draws=4, max_inputs=200, runner=mailed(0))
+    whole = invariance(models, data, transform=Noise(), draws=6, resume=first, runner=mailed(1))
+    there = invariance(models, data, transform=Noise(), draws=6, resume=first)
     assert everything(whole) == everything(there)
-    assert whole.effort.drawn == 230 * 7
-    nothing = invariance(models, data, Noise(), draws=6, resume=whole, runner=mailed(2))
+    assert whole.sampling_cost.drawn == 230 * 7
+    nothing = invariance(models, data, transform=Noise(), draws=6, resume=whole, runner=mailed(2))
     assert everything(nothing) == everything(whole)
 
 
 def test_progress_counts_inputs_as_before() -> None:
     told: list[list[tuple[int, int, str]]] = [[], []]
     for runner, seen in zip((None, mailed(0)), told, strict=True):
-        invariance(ByContent(), vectors(30), Noise(), draws=3, batch_size=9, runner=runner,
+        invariance(ByContent(), vectors(30), transform=Noise(), draws=3, batch_size=9, runner=runner,
                    progress=lambda *news: seen.append(news))  # fmt: skip  # noqa: B023
     assert told[0] == told[1]
     assert told[0][-1] == (120, 120, "classifying")
@@ -115,7 +115,7 @@ def all_three(runner: Runner | None) -> list[Any]:
             invariance(
                 MODELS[kind],
                 toy_inputs(kind, n=40),
-                TRANSFORMS[kind],
+                transform=TRANSFORMS[kind],
                 draws=3,
                 batch_size=16,
                 runner=runner,
@@ -138,9 +138,13 @@ def test_the_death_of_a_worker_changes_nothing(
     runner = processes(2) if where == "processes" else distributed(two_workers)
     data, trace = toy_inputs("images", n=40), tmp_path / "died"
     given_: dict[str, Any] = {"draws": 3, "batch_size": 16}
-    expected = invariance(Mortal("one", 0.7, trace), data, "translate", runner=serial, **given_)
+    expected = invariance(
+        Mortal("one", 0.7, trace), data, transform="translate", runner=serial, **given_
+    )
     assert not trace.exists()
-    found = invariance(Mortal("one", 0.7, trace), data, "translate", runner=runner, **given_)
+    found = invariance(
+        Mortal("one", 0.7, trace), data, transform="translate", runner=runner, **given_
+    )
     assert trace.exists()
     assert everything(found) == everything(expected)
 
@@ -150,11 +154,13 @@ def test_who_can_not_be_sent_is_named() -> None:
     with pytest.raises(
         InputError, match=r"The model 'mine' can't be sent to workers \(.*\)\. Give a"
     ):
-        invariance({"mine": lambda x: [0] * len(x)}, data, Noise(), runner=processes(2))
-    assert invariance({"mine": lambda x: [0] * len(x)}, data, Noise(), runner=serial).n == 20
+        invariance({"mine": lambda x: [0] * len(x)}, data, transform=Noise(), runner=processes(2))
+    assert (
+        invariance({"mine": lambda x: [0] * len(x)}, data, transform=Noise(), runner=serial).n == 20
+    )
     shout = LocalNoise()
     with pytest.raises(InputError, match="The transform 'noise' can't be sent to workers"):
-        invariance(ByContent(), data, shout, runner=processes(2))
+        invariance(ByContent(), data, transform=shout, runner=processes(2))
 
 
 class LocalNoise(Noise):
@@ -168,7 +174,7 @@ def test_what_a_model_says_against_the_rules_is_refused_as_before(tmp_path: Path
     with pytest.raises(
         InputError, match=r"The model 'fickle' gave probabilities of 2 classes for "
     ):
-        invariance(Fickle(), vectors(60), Noise(), batch_size=10, runner=mailed(0))
+        invariance(Fickle(), vectors(60), transform=Noise(), batch_size=10, runner=mailed(0))
 
 
 class Fickle(ByContent):
@@ -189,7 +195,9 @@ def test_files_and_models_by_name_are_opened_by_the_workers(tmp_path: Path) -> N
     )
     with contextlib.chdir(tmp_path):
         found = [
-            invariance("apart_scorers:side", "points.npy", "gaussian", draws=2, runner=runner)
+            invariance(
+                "apart_scorers:side", "points.npy", transform="gaussian", draws=2, runner=runner
+            )
             for runner in (serial, processes(1))
         ]
     assert everything(found[0]) == everything(found[1])

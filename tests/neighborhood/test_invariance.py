@@ -72,7 +72,7 @@ def values(found: InvarianceResult) -> list[tuple[float, ...]]:
 def test_measures_are_those_of_a_literal_loop(kind: InputKind, member: Transform) -> None:
     dataset = as_dataset(toy_inputs(kind, n=7))
     model = ByContent()
-    found = invariance(model, dataset, member, draws=4, seed=5, batch_size=9)[0]
+    found = invariance(model, dataset, transform=member, draws=4, seed=5, batch_size=9)[0]
     ready = member.learn(dataset.take(np.arange(7)))
     twins = [literal(model, dataset, ready, i, draws=4, seed=5) for i in range(7)]
     for measure in MEASURES:
@@ -84,7 +84,7 @@ def test_measures_are_those_of_a_literal_loop(kind: InputKind, member: Transform
 
 def test_without_the_identity_it_has_no_vote() -> None:
     dataset, model = as_dataset(vectors(20)), ByContent()
-    found = invariance(model, dataset, Noise(), draws=3, identity=False)[0]
+    found = invariance(model, dataset, transform=Noise(), draws=3, identity=False)[0]
     for i in range(20):
         twin = literal(model, dataset, Noise(), i, draws=3, seed=0, identity=False)
         for measure in MEASURES:
@@ -96,21 +96,21 @@ def test_without_the_identity_it_has_no_vote() -> None:
 @pytest.mark.parametrize("wish", [{}, {"max_inputs": 150}, {"precision": 0.08}])
 def test_batches_and_threads_change_nothing(batch: int, threads: int, wish: dict[str, Any]) -> None:
     data = vectors(230)
-    expected = invariance(ByContent(), data, Noise(), seed=2, **wish)
+    expected = invariance(ByContent(), data, transform=Noise(), seed=2, **wish)
     found = invariance(
-        ByContent(), data, Noise(), seed=2, batch_size=batch, threads=threads, **wish
+        ByContent(), data, transform=Noise(), seed=2, batch_size=batch, threads=threads, **wish
     )
     assert values(found) == values(expected)
     assert np.array_equal(found[0].counts.classes, expected[0].counts.classes)
-    assert found.effort == expected.effort
+    assert found.sampling_cost == expected.sampling_cost
 
 
 @pytest.mark.parametrize("wish", [{}, {"max_inputs": 150}])
 def test_the_order_of_the_data_changes_nothing(wish: dict[str, Any]) -> None:
     data = vectors(100)
     order = np.random.default_rng(3).permutation(100)
-    straight = invariance(ByContent(), data, Noise(), draws=4, **wish)[0]
-    mixed = invariance(ByContent(), data[order], Noise(), draws=4, **wish)[0]
+    straight = invariance(ByContent(), data, transform=Noise(), draws=4, **wish)[0]
+    mixed = invariance(ByContent(), data[order], transform=Noise(), draws=4, **wish)[0]
     for one in ("ni", "pa") if straight.complete else ("pa",):
         there = dict(zip(straight.positions, straight.by_example(one), strict=True))
         here = dict(zip(order[mixed.positions], mixed.by_example(one), strict=True))
@@ -119,14 +119,14 @@ def test_the_order_of_the_data_changes_nothing(wish: dict[str, Any]) -> None:
 
 def test_seeds_differ_and_examples_have_draws_of_their_own() -> None:
     data = vectors(40)
-    first, second = (invariance(ByContent(), data, Noise(), seed=s) for s in (0, 1))
+    first, second = (invariance(ByContent(), data, transform=Noise(), seed=s) for s in (0, 1))
     assert values(first) != values(second)
 
 
 def test_all_models_see_the_same_draws_and_each_is_judged_alone() -> None:
     data, models = vectors(50), [ByContent("a"), ByContent("b", salt=9), Linear()]
-    together = invariance(models, data, Noise())
-    alone = [invariance(model, data, Noise()) for model in models]
+    together = invariance(models, data, transform=Noise())
+    alone = [invariance(model, data, transform=Noise()) for model in models]
     assert values(together) == [values(one)[0] for one in alone]
     assert together.models == ("a", "b", "linear")
     assert together["b"] is together[1]
@@ -134,27 +134,27 @@ def test_all_models_see_the_same_draws_and_each_is_judged_alone() -> None:
 
 def test_models_of_one_name_are_told_apart_and_mappings_name_them() -> None:
     data = vectors(10)
-    three = invariance([Linear(), Linear(), Linear()], data, Noise())
+    three = invariance([Linear(), Linear(), Linear()], data, transform=Noise())
     assert three.models == ("linear", "linear (2)", "linear (3)")
-    named = invariance({"old": Linear(), "new": Linear(bias=1.0)}, data, Noise())
+    named = invariance({"old": Linear(), "new": Linear(bias=1.0)}, data, transform=Noise())
     assert named.models == ("old", "new")
     with pytest.raises(InputError, match="The model 'odd' gave what can't be used"):
-        invariance({"odd": lambda x: np.full((len(x), 2), np.nan)}, data, Noise())
+        invariance({"odd": lambda x: np.full((len(x), 2), np.nan)}, data, transform=Noise())
 
 
 def test_identical_draws_are_classified_once() -> None:
     """At 8×8 many whole-image draws are alike; and a still transform gives only the example."""
     data, model = vectors(30), ByContent()
-    found = invariance(model, data, Noise(magnitude=0.0), draws=9)
-    assert sum(model.shown) == found.effort.classified == 30
-    assert found.effort.drawn == 300
+    found = invariance(model, data, transform=Noise(magnitude=0.0), draws=9)
+    assert sum(model.shown) == found.sampling_cost.classified == 30
+    assert found.sampling_cost.drawn == 300
     assert found[0].mean_with_interval("ni").value == 1.0
 
 
 @pytest.mark.parametrize("batch", [1, 3, 50])
 def test_no_model_is_shown_more_than_a_batch(batch: int) -> None:
     model = ByContent()
-    invariance(model, vectors(60), Noise(), draws=4, batch_size=batch)
+    invariance(model, vectors(60), transform=Noise(), draws=4, batch_size=batch)
     assert max(model.shown) <= batch
 
 
@@ -191,11 +191,11 @@ def test_memory_is_bounded_by_a_few_batches(threads: int) -> None:
     data = Endless(np.arange(1000, dtype=np.uint64), [])
     constant = {"constant": lambda x: np.tile([0.9, 0.1], (len(x), 1))}
     invariance(
-        constant, data.rows(slice(0, 20)), "translate", batch_size=110
+        constant, data.rows(slice(0, 20)), transform="translate", batch_size=110
     )  # what is imported once
     tracemalloc.start()
     try:
-        invariance(constant, data, "translate", batch_size=110, threads=threads)
+        invariance(constant, data, transform="translate", batch_size=110, threads=threads)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -215,15 +215,15 @@ def test_what_a_transform_learns_from_is_bounded_too(monkeypatch: pytest.MonkeyP
 
     seen: list[Any] = []
     data = vectors(40)
-    invariance(Linear(), data, Learner())
-    invariance(Linear(), data[::-1], Learner())
+    invariance(Linear(), data, transform=Learner())
+    invariance(Linear(), data[::-1], transform=Learner())
     assert [len(some) for some in seen] == [10, 10]
     assert np.array_equal(*seen)  # and is the same wherever rows stand
 
 
 def test_hard_labels_are_a_legal_model() -> None:
-    found = invariance(ByContent(hard=True), vectors(30), Noise())[0]
-    soft = invariance(ByContent(), vectors(30), Noise())[0]
+    found = invariance(ByContent(hard=True), vectors(30), transform=Noise())[0]
+    soft = invariance(ByContent(), vectors(30), transform=Noise())[0]
     for measure in ("ni", "ne", "pa"):
         assert found.mean_with_interval(measure) == soft.mean_with_interval(measure)
     with pytest.raises(NotApplicable, match="ei needs probabilities"):
@@ -234,7 +234,7 @@ def test_hard_labels_are_a_legal_model() -> None:
 
 def test_a_transform_of_another_kind_is_refused_with_those_that_fit() -> None:
     with pytest.raises(InputError, match=r"'eda' changes text and pairs; .* are vectors. For vec"):
-        invariance(Linear(), vectors(5), "eda")
+        invariance(Linear(), vectors(5), transform="eda")
 
 
 def test_a_model_that_gives_too_few_rows_is_named() -> None:
@@ -246,7 +246,7 @@ def test_a_model_that_gives_too_few_rows_is_named() -> None:
             return Predictions.from_classes([0] * (len(inputs) - 1), k=2)
 
     with pytest.raises(InputError, match=r"'short' gave \d+ rows for \d+ inputs"):
-        invariance(Short(), vectors(20), Noise())
+        invariance(Short(), vectors(20), transform=Noise())
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
@@ -261,15 +261,15 @@ def test_who_stops_a_run_leaves_no_thread_behind(error: Any, threads: int) -> No
 
     before = threading.active_count()
     with pytest.raises(error, match="stop"):
-        invariance(Stopping(), vectors(300), Noise(), batch_size=22, threads=threads)
+        invariance(Stopping(), vectors(300), transform=Noise(), batch_size=22, threads=threads)
     assert threading.active_count() == before
 
 
 def test_the_entropy_rise_warns_of_a_transform_that_destroys_classes() -> None:
     """Sure predictions far from the border become unsure near it."""
     data = np.array([[1.5, 0.0], [-1.5, 0.0]] * 30) + vectors(60) * 0.01
-    gentle = invariance(Linear(), data, Noise(magnitude=0.1))[0]
-    rough = invariance(Linear(), data, Noise(magnitude=4.0))[0]
+    gentle = invariance(Linear(), data, transform=Noise(magnitude=0.1))[0]
+    rough = invariance(Linear(), data, transform=Noise(magnitude=4.0))[0]
     assert gentle.warnings() == ()
     assert rough.entropy_difference is not None
     assert rough.entropy_difference > 0.1
@@ -280,26 +280,28 @@ def test_the_constant_classifier_is_found_out() -> None:
     def constant(inputs: Any) -> Any:
         return np.tile([0.9, 0.1], (len(inputs), 1))
 
-    found = invariance(constant, vectors(80), Noise())[0]
+    found = invariance(constant, vectors(80), transform=Noise())[0]
     assert found.mean_with_interval("ni").value == 1.0
     assert found.degenerate
     assert found.top_class == (0, 1.0)
     assert any("means nothing" in note for note in found.warnings())
-    assert not invariance(Linear(), vectors(80), Noise(magnitude=0.0))[0].degenerate
+    assert not invariance(Linear(), vectors(80), transform=Noise(magnitude=0.0))[0].degenerate
 
 
 def test_transforms_learn_from_the_reference_where_there_is_one() -> None:
     narrow, wide = vectors(50), 100 * vectors(50)
-    own = invariance(Linear(), narrow, "gaussian")[0]
-    other = invariance(Linear(), narrow, "gaussian", transform_data=wide)[0]
+    own = invariance(Linear(), narrow, transform="gaussian")[0]
+    other = invariance(Linear(), narrow, transform="gaussian", transform_data=wide)[0]
     assert other.mean_with_interval("ni").value < own.mean_with_interval("ni").value - 0.1
     with pytest.raises(InputError, match="reference data are text, the data vectors"):
-        invariance(Linear(), narrow, "gaussian", transform_data=["a text"])
+        invariance(Linear(), narrow, transform="gaussian", transform_data=["a text"])
 
 
 def test_progress_ends_at_the_total() -> None:
     seen: list[tuple[int, int]] = []
-    invariance(Linear(), vectors(50), Noise(), progress=lambda a, b, _: seen.append((a, b)))
+    invariance(
+        Linear(), vectors(50), transform=Noise(), progress=lambda a, b, _: seen.append((a, b))
+    )
     assert seen[-1] == (550, 550)
     assert seen == sorted(seen)
 
@@ -307,35 +309,35 @@ def test_progress_ends_at_the_total() -> None:
 def test_what_comes_out_can_be_read_as_text_and_as_json() -> None:
     import json
 
-    found = invariance(Linear(), vectors(50), "gaussian")
+    found = invariance(Linear(), vectors(50), transform="gaussian")
     assert "NI-Gaussian" in str(found)
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert plain["models"][0]["ni"]["value"] == found[0].mean_with_interval("ni").value
-    assert plain["effort"]["drawn"] == 550
+    assert plain["sampling_cost"]["drawn"] == 550
 
 
 def test_no_models_and_unknown_names_are_refused() -> None:
     with pytest.raises(InputError, match="no models"):
-        invariance([], vectors(5), Noise())
+        invariance([], vectors(5), transform=Noise())
     with pytest.raises(InputError, match="no models"):
-        invariance({}, vectors(5), Noise())
+        invariance({}, vectors(5), transform=Noise())
     with pytest.raises(InputError, match="transform must be a name or a Transform; got <class"):
-        invariance(Linear(), vectors(5), Noise)  # type: ignore[arg-type]
+        invariance(Linear(), vectors(5), transform=Noise)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="No transform is called 'nois'"):
-        invariance(Linear(), vectors(5), "nois")
+        invariance(Linear(), vectors(5), transform="nois")
     with pytest.raises(InputError, match="No model is called 'x'"):
-        invariance(Linear(), vectors(5), Noise())["x"]
+        invariance(Linear(), vectors(5), transform=Noise())["x"]
 
 
 def test_batches_of_inputs_are_left_as_they_were() -> None:
     data = vectors(30)
     kept = data.copy()
-    invariance(Linear(), data, Noise())
+    invariance(Linear(), data, transform=Noise())
     assert batches.batches_equal(data, kept)
 
 
 def test_rows_of_a_tally_are_those_asked_for() -> None:
-    found: ModelInvariance = invariance(ByContent(), vectors(10), Noise())[0]
+    found: ModelInvariance = invariance(ByContent(), vectors(10), transform=Noise())[0]
     some = found.counts.rows(np.array([3, 1]))
     assert np.array_equal(some.classes, found.counts.classes[[3, 1]])
     assert np.array_equal(some.effective_invariance, found.counts.effective_invariance[[3, 1]])
@@ -343,7 +345,7 @@ def test_rows_of_a_tally_are_those_asked_for() -> None:
 
 def test_what_is_no_earlier_run_cant_be_gone_on_with() -> None:
     with pytest.raises(InputError, match="resume must be what invariance gave before; got 5"):
-        invariance(Linear(), vectors(5), Noise(), resume=5)  # type: ignore[arg-type]
+        invariance(Linear(), vectors(5), transform=Noise(), resume=5)  # type: ignore[arg-type]
 
 
 def test_a_transform_that_changes_the_shape_is_named() -> None:
@@ -353,4 +355,4 @@ def test_a_transform_that_changes_the_shape_is_named() -> None:
             return np.concatenate([inputs, inputs], axis=1)
 
     with pytest.raises(InputError, match=r"'noise' made inputs of shape \(4,\) of those of \(2,\)"):
-        invariance(Linear(), vectors(5), Wider())
+        invariance(Linear(), vectors(5), transform=Wider())

@@ -46,7 +46,7 @@ def test_the_order_is_that_of_the_measure() -> None:
     found = rank(MODELS, data, transform=Noise(0.6))
     values = {
         one.model: one.mean_with_interval("ni").value
-        for one in invariance(MODELS, data, Noise(0.6))
+        for one in invariance(MODELS, data, transform=Noise(0.6))
     }
     assert found.names == ("calm", "middling", "shaky")
     assert {one.model: one.value for one in found} == pytest.approx(values)
@@ -82,7 +82,7 @@ def test_probabilities_are_those_of_drawing_again_one_by_one() -> None:
     data = vectors(60)
     models = [Wobbly("a", 2.0), Wobbly("b", 2.2)]
     found = rank(models, data, transform=Noise(0.8))
-    measured = invariance(models, data, Noise(0.8))
+    measured = invariance(models, data, transform=Noise(0.8))
     first, second = (measured[name].by_example("ni") for name in found.names)
     rng = np.random.default_rng(5)
     drawn = [rng.integers(0, 60, 60) for _ in range(4000)]
@@ -131,7 +131,7 @@ def test_both_sides_are_drawn_again_and_labels_of_the_target_are_hidden(side: st
 
 def test_draws_are_those_asked_for() -> None:
     found = rank(MODELS[:1], vectors(50), transform=Noise(0.6), draws=3)
-    measured = invariance(MODELS[:1], vectors(50), Noise(0.6), draws=3)
+    measured = invariance(MODELS[:1], vectors(50), transform=Noise(0.6), draws=3)
     assert found.models[0].value == pytest.approx(measured[0].mean_with_interval("ni").value)
 
 
@@ -180,7 +180,7 @@ def test_what_is_wrong_is_said() -> None:
         UnknownName, match=r"No measure or estimator is called 'nii'. Did you mean 'ni'"
     ):
         rank(MODELS, data, score="nii")
-    with pytest.raises(InputError, match="one finite number a row, 20 in all"):
+    with pytest.raises(InputError, match="one finite number per row, 20 in all"):
         rank(MODELS, data, score=lambda rows: rows.confidence[:3])
 
 

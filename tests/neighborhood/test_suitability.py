@@ -53,7 +53,7 @@ def test_the_fit_come_first_by_their_entropy_and_the_unfit_say_why() -> None:
 def test_the_entropy_is_that_of_invariance_on_the_sample() -> None:
     data = vectors(40)
     (one,) = suggest_transforms(Linear(), data, transforms=[Noise(0.5)], draws=4)
-    measured = invariance(Linear(), data, Noise(0.5), draws=4)[0]
+    measured = invariance(Linear(), data, transform=Noise(0.5), draws=4)[0]
     assert one.entropy_difference == pytest.approx(measured.entropy_difference)
     assert one.ni == pytest.approx(measured.mean_with_interval("ni").value)
 
@@ -86,7 +86,7 @@ def test_with_labels_it_says_how_well_agreement_tells_right_from_wrong() -> None
     labels = np.where(near, np.arange(400) % 2, data[:, 0] > 0).astype(int)
     given = as_dataset(data, labels=labels)
     (one,) = suggest_transforms(Linear(), given, transforms=[Noise(0.6)])
-    sample = invariance(Linear(), data, Noise(0.6), draws=5)[0]
+    sample = invariance(Linear(), data, transform=Noise(0.6), draws=5)[0]
     right = (data[:, 0] > 0) == labels
     assert one.auroc == pytest.approx(roc_auc_score(right, sample.by_example("pa")))
     assert (one.auroc or 0.0) > 0.7
@@ -100,7 +100,7 @@ def test_labels_of_classes_that_a_hard_model_never_gives_are_wrong_answers() -> 
     labels = np.where(data[:, 1] > 1.0, 4, (data[:, 0] > 0).astype(int))
     given = as_dataset(data, labels=labels)
     (one,) = suggest_transforms(lambda x: (x[:, 0] > 0).astype(int), given, transforms=[Noise(0.6)])
-    measured = invariance(Linear(), data, Noise(0.6), draws=5)[0]
+    measured = invariance(Linear(), data, transform=Noise(0.6), draws=5)[0]
     right = (data[:, 0] > 0) == labels
     assert one.auroc == pytest.approx(roc_auc_score(right, measured.by_example("pa")))
 

@@ -117,7 +117,7 @@ def test_changed_words_are_marked_and_lost_ones_struck_out(tmp_path: Path) -> No
             return ["a fine film" for _ in inputs]
 
     dataset = as_dataset(["a good film", "a good film too"])
-    found = invariance(Hashed("first"), dataset, Other(), draws=3)
+    found = invariance(Hashed("first"), dataset, transform=Other(), draws=3)
     run = Judged(found, NeighborhoodSampler(dataset, Other(), 0))
     assert "a <del>good</del> <mark>fine</mark> film</bdi>" in run.page(tmp_path / "gallery")
 

@@ -140,7 +140,7 @@ def test_readings_are_those_of_invariance(kind: str, request: pytest.FixtureRequ
     seed, transform = 5 if kind == "networks" else 0, "gaussian"
     for each in ran.plan.evaluations[::3]:
         model, _, target = ran.sides(each)
-        found = oodometer.invariance(model, target, transform, draws=3, seed=seed)[0]
+        found = oodometer.invariance(model, target, transform=transform, draws=3, seed=seed)[0]
         for name in ("ni", "ne", "ei", "pa"):
             ran.check(each, f"{name}-{transform}", found.mean_with_interval(name))
         facts = json.loads(ran.rows[each.name, f"ni-{transform}"]["facts"])

@@ -14,7 +14,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from oodometer.report import write_page
 
-CHROMIUM = shutil.which("chromium")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 DESK, PHONE = 1100, 390
 # Where screenshots are kept for a person to look at; without it they go with the test's folder.

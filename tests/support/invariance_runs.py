@@ -76,7 +76,7 @@ class Judged:
 def judged(data: Any, *models: Model, draws: int = 6, **options: Any) -> Judged:
     given = {model.name: model for model in models or (Hashed("first"),)}
     dataset = as_dataset(data)
-    found = invariance(given, dataset, Nudge(), draws=draws, **options)
+    found = invariance(given, dataset, transform=Nudge(), draws=draws, **options)
     return Judged(found, NeighborhoodSampler(dataset, Nudge(), found.seed))
 
 

@@ -24,7 +24,7 @@ class Good:
     assumes: str = "something"
     paper: str = "none"
 
-    def score(self, view: ModelView) -> Score:
+    def evaluate(self, view: ModelView) -> Score:
         return Score(self.value(view))
 
     def value(self, view: ModelView) -> float:
@@ -49,26 +49,26 @@ class Trains(Good):
 
 
 class Outside(Good):
-    def score(self, view: ModelView) -> Score:
+    def evaluate(self, view: ModelView) -> Score:
         return Score(self.value(view), 2.0, 3.0)
 
 
 class Above(Good):
-    def score(self, view: ModelView) -> Score:
+    def evaluate(self, view: ModelView) -> Score:
         return Score(self.value(view), 0.0, 0.1)
 
 
 class Speechless(Good):
     """Says nothing of rows that are all right."""
 
-    def score(self, view: ModelView) -> Score:
+    def evaluate(self, view: ModelView) -> Score:
         if view.n > 1 and view.outputs.correct.all():
             raise NotApplicable("")
-        return super().score(view)
+        return super().evaluate(view)
 
 
 class Bare(Good):
-    def score(self, view: ModelView) -> Any:
+    def evaluate(self, view: ModelView) -> Any:
         return self.value(view)
 
 
@@ -98,7 +98,7 @@ class Plain:
 
     name, label, needs, assumes, paper = "plain", "Plain", ("outputs",), "something", "none"
 
-    def score(self, view: ModelView) -> Score:
+    def evaluate(self, view: ModelView) -> Score:
         return Score(float(view.outputs.confidence.mean()))
 
 
@@ -108,10 +108,10 @@ class Thawed(Plain):
 
 
 class Silent(Good):
-    def score(self, view: ModelView) -> Score:
+    def evaluate(self, view: ModelView) -> Score:
         if view.n == 1:
             raise NotApplicable("")
-        return super().score(view)
+        return super().evaluate(view)
 
 
 class Forgetful(Good):

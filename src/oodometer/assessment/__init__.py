@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from oodometer.assessment.conformal_interval import History
     from oodometer.assessment.labeling_plan import LabelingPlan, plan_labels
     from oodometer.assessment.result import Assessment
-    from oodometer.assessment.streaming import estimate_files
+    from oodometer.assessment.streaming import EstimateOptions, estimate_files
 
 __all__ = [
     "Assessment",
+    "EstimateOptions",
     "History",
     "LabelingPlan",
     "estimate",
@@ -23,15 +24,17 @@ __all__ = [
     "plan_labels",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "LabelingPlan": "labeling_plan",
-        "Assessment": "result",
-        "History": "conformal_interval",
-        "estimate": "_estimate",
-        "estimate_files": "streaming",
-        "estimates": "_estimate",
-        "plan_labels": "labeling_plan",
-    },
-)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "Assessment": "result",
+            "EstimateOptions": "streaming",
+            "History": "conformal_interval",
+            "LabelingPlan": "labeling_plan",
+            "estimate": "_estimate",
+            "estimate_files": "streaming",
+            "estimates": "_estimate",
+            "plan_labels": "labeling_plan",
+        },
+    )

@@ -178,15 +178,15 @@ def _history_from_predictions(
 
 
 def estimates(
-    methods: Sequence[Estimator],
     source: Predictions,
     target: Predictions,
     *,
+    methods: Sequence[Estimator],
     temperature: float | Literal["fit"] | None = "fit",
     seed: int = 0,
     replicates: int = 200,
 ) -> tuple[dict[str, Estimate], dict[str, str]]:
-    """What each of some estimators says, as `estimate` does, and the reasons of those that can't."""
+    """Return the estimates of several methods, and the reasons of those that do not apply."""
     source, target = validate_inputs(source, target)
     _, used = resolve_temperature(source, target, temperature)
     if used is not None:

@@ -38,7 +38,7 @@ def select_headline(
             SIMILAR_DOMAINS_METHOD,
             f"source and target look alike: {' and '.join(SIMILARITY_DIAGNOSTICS)} are green",
         )
-    objected = objections(estimates, source, calibrated=calibrated)
+    objected = excluded_methods(estimates, source, calibrated=calibrated)
     order = [name for name in METHOD_ORDER if name not in objected]
     first = next((name for name in order if name in estimates), None)
     if first is None:
@@ -58,7 +58,7 @@ def select_for_segments(methods: Collection[str], source: Predictions) -> str:
     return next((name for name in order if name in methods), next(iter(methods)))
 
 
-def objections(
+def excluded_methods(
     estimates: Mapping[str, Estimate], source: Predictions, *, calibrated: bool
 ) -> dict[str, str]:
     """Methods that may not be the headline here, and why."""

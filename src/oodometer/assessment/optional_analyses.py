@@ -86,7 +86,7 @@ def resolve_expected_metrics(names: Sequence[str] | None) -> tuple[str, ...]:
     (('f1', 'average_precision'), 6)
     """
     wanted = [name.lower().replace("-", "_") for name in names or ()]
-    if wanted == ["all"]:
+    if "all" in wanted:
         return cbpe.METRIC_NAMES
     for name in wanted:
         if name not in cbpe.METRIC_NAMES:

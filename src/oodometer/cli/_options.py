@@ -45,7 +45,8 @@ MetricNames = Annotated[
     list[str] | None,
     typer.Option(
         "--metric",
-        help="Metric, by name, or all; repeat, or separate by commas.",
+        help="Metric, by name, or all; repeat, or separate by commas. "
+        "[default: all; of estimate, none]",
     ),
 ]
 LabelColumn = Annotated[
@@ -89,7 +90,7 @@ StoreFolder = Annotated[
     Path | None,
     typer.Option("--store-dir", help="Folder of the study's store. [default: studies/NAME]"),
 ]
-SOURCE_DATA_HELP = "Labelled dataset of the source; repeat for several source domains."
+SOURCE_DATA_HELP = "Labelled dataset of the source; measure takes several, one per source domain."
 Limit = Annotated[
     int | None,
     typer.Option(help="Maximum number of models or evaluations to compute in this run."),

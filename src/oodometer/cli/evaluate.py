@@ -45,10 +45,11 @@ def evaluate(
     model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_OR_NONE_HELP)],
     data: Annotated[str, typer.Argument(metavar="DATA", help=f"Labelled data. {DATA_HELP}")],
     metric: MetricNames = None,
-    corrupt: Annotated[
+    corruption: Annotated[
         list[str] | None,
         typer.Option(
-            help="Also evaluate after corruptions: all, noise, blur, weather, digital, fog, jpeg-3 …"
+            help="Corruption of images to evaluate after, by name (fog, jpeg-3), group (noise, blur, "
+            "weather, digital), or all; repeat, or separate by commas."
         ),
     ] = None,
     label_column: LabelColumn = None,
@@ -67,7 +68,7 @@ def evaluate(
 ) -> None:
     """Evaluate MODEL on labelled DATA: error, likelihood, calibration, robustness, per class.
 
-    Example: oodometer evaluate model.onnx photos/ --corrupt noise --corrupt fog-3
+    Example: oodometer evaluate model.onnx photos/ --corruption noise,fog-3
     """
     from oodometer.metrics import evaluate as run_metrics
 
@@ -81,8 +82,8 @@ def evaluate(
         found = run_metrics(
             network,
             known,
-            metrics=None if names == ["all"] else one_or_several(names),
-            corrupt=one_or_several(split_names(corrupt)),
+            metrics=None if "all" in (names or ()) else one_or_several(names),
+            corruptions=one_or_several(split_names(corruption)),
             seed=seed,
             progress=progress,
         )

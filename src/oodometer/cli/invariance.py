@@ -129,7 +129,7 @@ def invariance(
         found = measured(
             models,
             dataset,
-            chosen,
+            transform=chosen,
             draws=draws,
             identity=not no_identity,
             precision=precision,

@@ -111,7 +111,7 @@ def measure(
             _open_domains(source_data, opened),
             opened(target_data, labelled=False),
             measures=one_or_several(split_names(measure)),
-            training=_open_domains(training_data or [], opened),
+            training_data=_open_domains(training_data or [], opened),
             layer=layer,
             subsamples=subsamples,
             seed=seed,

@@ -12,6 +12,9 @@ def lazy_exports(
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` of a package that imports its public names on first use.
 
+    Type checkers read the imports under `TYPE_CHECKING` instead; hide these two from them, or any
+    misspelt name would pass.
+
     Parameters
     ----------
     package : str

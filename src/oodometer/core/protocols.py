@@ -274,7 +274,7 @@ class Measure(FamilyMember, Protocol):
 class Metric(FamilyMember, Protocol):
     """A score of a model on labelled data."""
 
-    def score(self, view: Any) -> Score:
+    def evaluate(self, view: Any) -> Score:
         """The score; NotApplicable where there is none, with the reason."""
 
 

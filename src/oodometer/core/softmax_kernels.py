@@ -4,7 +4,7 @@ Reducing a C-ordered array over a short class axis wastes most of its time, so r
 blocks that stay in cache, and narrow blocks are turned so that classes run down the first axis.
 Nothing here is larger than a block but the results.
 
-A score array holds probabilities or logits; `form` says which. A temperature divides logits, or
+A score array holds probabilities or logits; `score_type` says which. A temperature divides logits, or
 the logarithms of probabilities.
 """
 

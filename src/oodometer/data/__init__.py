@@ -8,6 +8,7 @@ from oodometer.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from oodometer.data._open import as_dataset
+    from oodometer.data._transformed_dataset import TransformedDataset
     from oodometer.data.dataset import InMemoryDataset
     from oodometer.data.image_folder import ImageFolder
     from oodometer.data.prediction_files import read_predictions
@@ -15,16 +16,19 @@ if TYPE_CHECKING:
 __all__ = [
     "ImageFolder",
     "InMemoryDataset",
+    "TransformedDataset",
     "as_dataset",
     "read_predictions",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "ImageFolder": "image_folder",
-        "InMemoryDataset": "dataset",
-        "as_dataset": "_open",
-        "read_predictions": "prediction_files",
-    },
-)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "ImageFolder": "image_folder",
+            "InMemoryDataset": "dataset",
+            "TransformedDataset": "_transformed_dataset",
+            "as_dataset": "_open",
+            "read_predictions": "prediction_files",
+        },
+    )

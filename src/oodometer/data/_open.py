@@ -30,7 +30,7 @@ DATASET_OPENER = "oodometer.data:as_dataset"
 
 
 def as_dataset(
-    thing: Any,
+    data: Any,
     *,
     name: str | None = None,
     labels: Any = None,
@@ -53,13 +53,13 @@ def as_dataset(
     ('row 1',)
     """
     asked = DatasetOptions(name, labels, text, inputs, size, skip_bad)
-    if isinstance(thing, InMemoryDataset | ImageFolder):
-        return thing
-    if isinstance(thing, str | os.PathLike):
-        return _open_path(Path(thing), asked)
-    if isinstance(thing, Dataset):
-        return thing
-    return _build_dataset(_read_object(thing, asked), asked)
+    if isinstance(data, InMemoryDataset | ImageFolder):
+        return data
+    if isinstance(data, str | os.PathLike):
+        return _open_path(Path(data), asked)
+    if isinstance(data, Dataset):
+        return data
+    return _build_dataset(_read_object(data, asked), asked)
 
 
 def _read_object(thing: Any, options: DatasetOptions) -> RawRows:

@@ -56,27 +56,28 @@ __all__ = [
     "get",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "GDE": "registry",
-        "AgreementOnTheLine": "registry",
-        "AverageConfidence": "registry",
-        "ATC": "registry",
-        "BBSE": "registry",
-        "COT": "registry",
-        "LEAP": "registry",
-        "DifferenceOfConfidences": "registry",
-        "LinearCorrection": "registry",
-        "Mandoline": "registry",
-        "ImportanceWeighting": "registry",
-        "MEMBERS": "registry",
-        "MLLS": "registry",
-        "PAPE": "registry",
-        "ATCByClass": "registry",
-        "ATCDistance": "registry",
-        "COTT": "registry",
-        "available": "registry",
-        "get": "registry",
-    },
-)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "ATC": "registry",
+            "ATCByClass": "registry",
+            "ATCDistance": "registry",
+            "AgreementOnTheLine": "registry",
+            "AverageConfidence": "registry",
+            "BBSE": "registry",
+            "COT": "registry",
+            "COTT": "registry",
+            "DifferenceOfConfidences": "registry",
+            "GDE": "registry",
+            "ImportanceWeighting": "registry",
+            "LEAP": "registry",
+            "LinearCorrection": "registry",
+            "MEMBERS": "registry",
+            "MLLS": "registry",
+            "Mandoline": "registry",
+            "PAPE": "registry",
+            "available": "registry",
+            "get": "registry",
+        },
+    )

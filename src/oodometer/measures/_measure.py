@@ -113,7 +113,7 @@ def measure(  # noqa: PLR0913 - the main door; all but the data are options
     target: Any,
     *,
     measures: str | Measure | Sequence[str | Measure] | None = None,
-    training: Any = None,
+    training_data: Any = None,
     features: tuple[Any, Any] | None = None,
     layer: str | None = None,
     subsamples: int = 0,
@@ -132,7 +132,7 @@ def measure(  # noqa: PLR0913 - the main door; all but the data are options
     last linear layer; or they are given, those of the source and of the target. Without a model
     (None), source and target are features (n, d) or Predictions, and torch is not needed.
 
-    `training` is what the model was trained on: the papers' S; without it the source stands in.
+    `training_data` is what the model was trained on: the papers' S; without it the source stands in.
     With `subsamples`, each measure is measured again on so many random 80 % of the rows: mean,
     standard deviation and their ratio are its `noise`. With a `runner` its workers look at the rows
     and take the measures, with one thread each.
@@ -147,7 +147,7 @@ def measure(  # noqa: PLR0913 - the main door; all but the data are options
     if not isinstance(subsamples, int | np.integer) or subsamples < 0 or subsamples == 1:
         raise InputError(f"subsamples must be 0, or 2 or more; got {subsamples!r}. 20 is usual.")
     subject = build_subject(
-        model, source, target, training=training, features=features, layer=layer, seed=seed,
+        model, source, target, training=training_data, features=features, layer=layer, seed=seed,
         progress=progress,
     )  # fmt: skip
     if runner is not None:
@@ -193,7 +193,7 @@ def build_subject(
         raise InputError(f"features are those of the source and of the target; got {count}.")
     if features is not None and training is not None:
         raise InputError(
-            "features= can't go with training=: those of the training data are not known."
+            "features= can't go with training_data=: those of the training data are not known."
         )
     known, new = features if features is not None else (None, None)
     first = looking.view(source, "source", features=known)

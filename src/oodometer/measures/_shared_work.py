@@ -25,10 +25,10 @@ def group_by_shared_work(members: Sequence[Measure]) -> list[list[Measure]]:
 
 
 def _shared_work_key(member: Any) -> Hashable:
-    """The classifier that a divergence, and what is made of it, comes from; or what it `shares`."""
+    """The classifier that a divergence, and what is made of it, comes from; or its `shared_work_group`."""
     while hasattr(member, "base"):
         member = member.base
     if isinstance(member, HDivergence | HDeltaHDivergence):
         return replace(member, half="test")
-    shared: str = getattr(member, "shares", member.name)
+    shared: str = getattr(member, "shared_work_group", member.name)
     return shared

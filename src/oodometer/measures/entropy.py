@@ -18,7 +18,7 @@ class EntropySource:
     needs: ClassVar[tuple[Need, ...]] = ("outputs",)
     assumes: ClassVar[str] = "a model that is unsure where it was trained errs more elsewhere"
     paper: ClassVar[str] = VEDANTAM_2021
-    shares: ClassVar[str] = "entropy"
+    shared_work_group: ClassVar[str] = "entropy"
 
     def measure(self, subject: Subject) -> Score:
         """−Σ p log p, the mean over S."""
@@ -34,7 +34,7 @@ class EntropyTarget:
     needs: ClassVar[tuple[Need, ...]] = ("outputs",)
     assumes: ClassVar[str] = "a model that is unsure on the target errs more there"
     paper: ClassVar[str] = VEDANTAM_2021
-    shares: ClassVar[str] = "entropy"
+    shared_work_group: ClassVar[str] = "entropy"
 
     def measure(self, subject: Subject) -> Score:
         """−Σ p log p, the mean over T."""
@@ -50,7 +50,7 @@ class SourceError:
     needs: ClassVar[tuple[Need, ...]] = ("outputs", "labels")
     assumes: ClassVar[str] = "what is hard on the source is hard on the target"
     paper: ClassVar[str] = VEDANTAM_2021
-    shares: ClassVar[str] = "entropy"
+    shared_work_group: ClassVar[str] = "entropy"
 
     def measure(self, subject: Subject) -> Score:
         """1 − accuracy."""

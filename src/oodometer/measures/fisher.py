@@ -68,7 +68,7 @@ class FisherEigenvalues:
         "a model whose weights matter more on the target than on the source errs"
     )
     paper: ClassVar[str] = VEDANTAM_2021
-    shares: ClassVar[str] = "gradients"
+    shared_work_group: ClassVar[str] = "gradients"
 
     def __post_init__(self) -> None:
         if self.form not in get_args(EigenvalueForm):
@@ -114,7 +114,7 @@ class FisherAlignment:
         "a model errs less where the weights that matter are those of the source"
     )
     paper: ClassVar[str] = VEDANTAM_2021
-    shares: ClassVar[str] = "gradients"
+    shared_work_group: ClassVar[str] = "gradients"
 
     def __post_init__(self) -> None:
         _validate_settings(self.rows, self.memory)

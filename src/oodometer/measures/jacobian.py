@@ -33,7 +33,7 @@ class Jacobian:
     needs: ClassVar[tuple[Need, ...]] = ("gradients",)
     assumes: ClassVar[str] = "a model that small changes of target rows sway errs more there"
     paper: ClassVar[str] = VEDANTAM_2021
-    shares: ClassVar[str] = "jacobian"
+    shared_work_group: ClassVar[str] = "jacobian"
 
     def __post_init__(self) -> None:
         if self.form not in COMPARISON_FORMS:

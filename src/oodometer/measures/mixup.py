@@ -44,7 +44,7 @@ class Mixup:
     needs: ClassVar[tuple[Need, ...]] = ("outputs", "mixable inputs")
     assumes: ClassVar[str] = "a model that is not smooth between target rows errs more there"
     paper: ClassVar[str] = VEDANTAM_2021
-    shares: ClassVar[str] = "mixup"
+    shared_work_group: ClassVar[str] = "mixup"
 
     def __post_init__(self) -> None:
         if self.form not in COMPARISON_FORMS:
@@ -88,7 +88,7 @@ def mixup_distances(view: ModelView, *, alpha: float) -> Floats:
 
 def _compute_distances(view: ModelView, alpha: float) -> Floats:
     whole, index = view.parent, view.index
-    assert whole is not None  # some rows of a whole are what `per_row` asks for
+    assert whole is not None  # some rows of a whole are what `per_row_cached` asks for
     assert index is not None
     if whole.n < 2:
         raise NotApplicable(f"{view.name!r} has a single row, and two are mixed")

@@ -39,7 +39,7 @@ class MmdGaussian:
     needs: ClassVar[tuple[Need, ...]] = ("features",)
     assumes: ClassVar[str] = _ASSUMES
     paper: ClassVar[str] = VEDANTAM_2021
-    shares: ClassVar[str] = "kernels"
+    shared_work_group: ClassVar[str] = "kernels"
 
     def __post_init__(self) -> None:
         if self.rows < 1:
@@ -72,7 +72,7 @@ class MmdRandomFeatures:
     needs: ClassVar[tuple[Need, ...]] = ("features",)
     assumes: ClassVar[str] = _ASSUMES
     paper: ClassVar[str] = f"Rahimi & Recht, NeurIPS 2007; {VEDANTAM_2021}"
-    shares: ClassVar[str] = "kernels"
+    shared_work_group: ClassVar[str] = "kernels"
 
     def __post_init__(self) -> None:
         if self.count < 2:
@@ -99,7 +99,7 @@ class MmdMeanCov:
     needs: ClassVar[tuple[Need, ...]] = ("features",)
     assumes: ClassVar[str] = _ASSUMES
     paper: ClassVar[str] = VEDANTAM_2021
-    shares: ClassVar[str] = "kernels"
+    shared_work_group: ClassVar[str] = "kernels"
 
     def measure(self, subject: Subject) -> Score:
         """The distance of both moments, all rows counted."""

@@ -32,7 +32,7 @@ class NuclearNorm:
         "the surer and the more varied the answers, the fewer of them are wrong"
     )
     paper: ClassVar[str] = "Deng et al., ICML 2023"
-    shares: ClassVar[str] = "outputs"
+    shared_work_group: ClassVar[str] = "outputs"
 
     def measure(self, subject: Subject) -> Score:
         """‖P‖_* / √(min(n, k) · n)."""
@@ -53,7 +53,7 @@ class MutualInformation:
         "the surer and the more varied the answers, the fewer of them are wrong"
     )
     paper: ClassVar[str] = "Bridle et al., 1991"
-    shares: ClassVar[str] = "outputs"
+    shared_work_group: ClassVar[str] = "outputs"
 
     def measure(self, subject: Subject) -> Score:
         """The entropy of the mean answer, less the mean entropy of answers."""
@@ -72,7 +72,7 @@ class MetaDistributionEnergy:
     needs: ClassVar[tuple[Need, ...]] = ("outputs",)
     assumes: ClassVar[str] = "rows on which the model errs have other energies than the rest"
     paper: ClassVar[str] = "Peng et al., ICLR 2024"
-    shares: ClassVar[str] = "outputs"
+    shared_work_group: ClassVar[str] = "outputs"
 
     def measure(self, subject: Subject) -> Score:
         """mean z − log mean exp z, z the log of the sum of the exponents of a row's logits."""
@@ -93,7 +93,7 @@ class MatrixNorm:
     needs: ClassVar[tuple[Need, ...]] = ("outputs",)
     assumes: ClassVar[str] = "logits far from the boundaries between classes are right more often"
     paper: ClassVar[str] = "Xie et al., NeurIPS 2024"
-    shares: ClassVar[str] = "outputs"
+    shared_work_group: ClassVar[str] = "outputs"
 
     def measure(self, subject: Subject) -> Score:
         """(mean v⁴)^¼, v the rows of 1 + z + z²/2 (or exp z, of the sure) scaled to sum to 1."""
@@ -120,7 +120,7 @@ class Dispersion:
     needs: ClassVar[tuple[Need, ...]] = ("outputs", "features")
     assumes: ClassVar[str] = "classes whose features lie far apart are told apart rightly"
     paper: ClassVar[str] = "Xie et al., NeurIPS 2023"
-    shares: ClassVar[str] = "outputs"
+    shared_work_group: ClassVar[str] = "outputs"
 
     def measure(self, subject: Subject) -> Score:
         """log Σ_c (n_c / n) ‖μ_c − μ‖² / (k − 1)."""
@@ -148,7 +148,7 @@ class SoftmaxCorrelation:
         "the surer and the more varied the answers, the fewer of them are wrong"
     )
     paper: ClassVar[str] = "Tu et al., 2023"
-    shares: ClassVar[str] = "outputs"
+    shared_work_group: ClassVar[str] = "outputs"
 
     def measure(self, subject: Subject) -> Score:
         """The cosine between PᵀP and the unit matrix: tr(PᵀP) / (‖PᵀP‖_F √k)."""

@@ -66,7 +66,7 @@ class Sharpness:
     needs: ClassVar[tuple[Need, ...]] = ("weights", "gradients", "training data")
     assumes: ClassVar[str] = "a model that lies in a sharp minimum errs more elsewhere"
     paper: ClassVar[str] = VEDANTAM_2021
-    shares: ClassVar[str] = "sharpness"
+    shared_work_group: ClassVar[str] = "sharpness"
 
     def __post_init__(self) -> None:
         for setting in ("rows", "starts", "steps", "batch", "deviation", "cap", "tolerance"):

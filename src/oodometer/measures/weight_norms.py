@@ -39,7 +39,7 @@ class SpectralNorm:
     needs: ClassVar[tuple[Need, ...]] = ("weights",)
     assumes: ClassVar[str] = "a network that can stretch its inputs further errs more"
     paper: ClassVar[str] = NG_2023
-    shares: ClassVar[str] = "weights"
+    shared_work_group: ClassVar[str] = "weights"
 
     def measure(self, subject: Subject) -> Score:
         """Σ 2 log of the largest singular value."""
@@ -55,7 +55,7 @@ class FrobeniusNorm:
     needs: ClassVar[tuple[Need, ...]] = ("weights",)
     assumes: ClassVar[str] = "a network of larger weights errs more"
     paper: ClassVar[str] = NG_2023
-    shares: ClassVar[str] = "weights"
+    shared_work_group: ClassVar[str] = "weights"
 
     def measure(self, subject: Subject) -> Score:
         """Σ 2 log of the root of the sum of squares."""
@@ -143,7 +143,7 @@ class PathNorm:
     needs: ClassVar[tuple[Need, ...]] = ("weights",)
     assumes: ClassVar[str] = "a network of larger weights along its paths errs more"
     paper: ClassVar[str] = VEDANTAM_2021
-    shares: ClassVar[str] = "weights"
+    shared_work_group: ClassVar[str] = "weights"
 
     def measure(self, subject: Subject) -> Score:
         """√Σ of the logits; the input has the shape of the target's."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from oodometer.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from oodometer.metrics._evaluate import Evaluation, evaluate, score_metric
+    from oodometer.metrics._evaluate import Evaluation, evaluate, evaluate_metric
     from oodometer.metrics.registry import (
         F1,
         MEMBERS,
@@ -41,28 +41,29 @@ __all__ = [
     "NegativeLogLikelihood",
     "available",
     "evaluate",
+    "evaluate_metric",
     "get",
     "resolve_metrics",
-    "score_metric",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "AdversarialError": "registry",
-        "Auroc": "registry",
-        "BalancedAccuracy": "registry",
-        "CalibrationError": "registry",
-        "DemographicDisparity": "registry",
-        "Error": "registry",
-        "Evaluation": "_evaluate",
-        "F1": "registry",
-        "MEMBERS": "registry",
-        "NegativeLogLikelihood": "registry",
-        "resolve_metrics": "registry",
-        "evaluate": "_evaluate",
-        "available": "registry",
-        "get": "registry",
-        "score_metric": "_evaluate",
-    },
-)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "AdversarialError": "registry",
+            "Auroc": "registry",
+            "BalancedAccuracy": "registry",
+            "CalibrationError": "registry",
+            "DemographicDisparity": "registry",
+            "Error": "registry",
+            "Evaluation": "_evaluate",
+            "F1": "registry",
+            "MEMBERS": "registry",
+            "NegativeLogLikelihood": "registry",
+            "available": "registry",
+            "evaluate": "_evaluate",
+            "evaluate_metric": "_evaluate",
+            "get": "registry",
+            "resolve_metrics": "registry",
+        },
+    )

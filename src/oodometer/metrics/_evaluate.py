@@ -96,14 +96,14 @@ def evaluate(
     data: Any,
     *,
     metrics: str | Metric | Sequence[str | Metric] | None = None,
-    corrupt: str | Sequence[str] | None = None,
+    corruptions: str | Sequence[str] | None = None,
     seed: int = 0,
     progress: ProgressCallback | None = None,
 ) -> Evaluation:
     """How good a model is on labelled data, by every metric that applies.
 
     `model` is anything that `as_model` opens and `data` anything that `as_dataset` opens; without a
-    model (None) the data are labelled Predictions. `metrics` are all unless named. With `corrupt`
+    model (None) the data are labelled Predictions. `metrics` are all unless named. With `corruptions`
     (all, a group such as noise, or names such as fog and jpeg-3) images are also scored after these
     corruptions, at five severities unless one is named; the adversarial error is not.
 
@@ -113,18 +113,16 @@ def evaluate(
     0.25
     """
     members = resolve_metrics(metrics)
-    corruptions = _resolve_corruptions(corrupt)
+    resolved = _resolve_corruptions(corruptions)
     looking = ViewFactory(None if model is None else as_model(model), seed=seed, progress=progress)
     view = looking.view(data, "data")
     if not any("features" in member.needs for member in members):
         view = ModelView(replace(view.view_source, layer=None))
-    if corruptions and (
-        view.view_source.dataset is None or view.view_source.dataset.kind != "images"
-    ):
+    if resolved and (view.view_source.dataset is None or view.view_source.dataset.kind != "images"):
         raise InputError(
             "Corruptions are of images, and these data are "
             f"{'outputs' if view.view_source.dataset is None else view.view_source.dataset.kind}. "
-            "Leave out corrupt=… (--corrupt)."
+            "Leave out corruptions=… (--corruption)."
         )
     found, refused = _score_all(members, view)
     if isinstance(metrics, str | Metric) and refused:
@@ -138,7 +136,7 @@ def evaluate(
         n=view.n,
         scores=found,
         skipped=refused,
-        by_corruption=tuple(_score_corruptions(plain, view, corruptions)),
+        by_corruption=tuple(_score_corruptions(plain, view, resolved)),
         seed=seed,
     )
 
@@ -159,19 +157,19 @@ def _score_all(
     refused: dict[str, str] = {}
     for member in members:
         try:
-            found[member.name] = score_metric(member, view)
+            found[member.name] = evaluate_metric(member, view)
         except NotApplicable as refusal:
             refused[member.name] = str(refusal)
     return found, refused
 
 
-def score_metric(metric: Metric, view: ModelView) -> Score:
+def evaluate_metric(metric: Metric, view: ModelView) -> Score:
     """The score of a metric, or NotApplicable with what it lacks."""
     for need in metric.needs:
         reason = view.missing(need)
         if reason is not None:
             raise NotApplicable(f"it needs {need}: {reason}")
-    return metric.score(view)
+    return metric.evaluate(view)
 
 
 def _score_corruptions(

@@ -62,7 +62,7 @@ class AdversarialError:
         if self.unit not in ("rms", "l2"):
             raise InputError(f"unit must be 'rms' or 'l2'; got {self.unit!r}. 'rms' is usual.")
 
-    def score(self, view: ModelView) -> Score:
+    def evaluate(self, view: ModelView) -> Score:
         """The mean over sizes; the error without an attack and at each size are facts."""
         some = view.subsample(self.rows, self.name)
         with enable_gradients("gradients by its inputs"):

@@ -38,7 +38,7 @@ class Error:
     >>> from oodometer.core.predictions import Predictions
     >>> from oodometer.models.model_view import ViewSource
     >>> said = Predictions.from_probs([[0.9, 0.1], [0.4, 0.6]], labels=[0, 0])
-    >>> Error().score(ModelView(ViewSource("toy", outputs=said))).value
+    >>> Error().evaluate(ModelView(ViewSource("toy", outputs=said))).value
     0.5
     """
 
@@ -48,7 +48,7 @@ class Error:
     assumes: ClassVar[str] = "how often the likeliest class is not the label"
     paper: ClassVar[str] = WENZEL_2022
 
-    def score(self, view: ModelView) -> Score:
+    def evaluate(self, view: ModelView) -> Score:
         """1 − accuracy."""
         wrong = int(np.count_nonzero(view.labels != view.outputs.classes))
         return Score(wrong / view.n, *wilson_interval(wrong, view.n))
@@ -64,7 +64,7 @@ class NegativeLogLikelihood:
     assumes: ClassVar[str] = "how unlikely the model holds the labels to be"
     paper: ClassVar[str] = WENZEL_2022
 
-    def score(self, view: ModelView) -> Score:
+    def evaluate(self, view: ModelView) -> Score:
         """The mean; what `squash_nll` makes of it is a fact."""
         labels, n = view.labels, view.n
         own = view.outputs.probs[np.arange(n), labels].astype(np.float64)
@@ -97,7 +97,7 @@ class CalibrationError:
     >>> from oodometer.core.predictions import Predictions
     >>> from oodometer.models.model_view import ViewSource
     >>> said = Predictions.from_probs([[0.9, 0.1], [0.1, 0.9]], labels=[0, 0])
-    >>> CalibrationError().score(ModelView(ViewSource("toy", outputs=said))).value
+    >>> CalibrationError().evaluate(ModelView(ViewSource("toy", outputs=said))).value
     0.4
     """
 
@@ -113,7 +113,7 @@ class CalibrationError:
         if self.bins < 1:
             raise InputError(f"bins must be 1 or more; got {self.bins}. 10 is usual.")
 
-    def score(self, view: ModelView) -> Score:
+    def evaluate(self, view: ModelView) -> Score:
         """The error, and a word on its bias where there are few rows."""
         ends = self._interval(view)
         note = f"it comes out too high on few rows, and there are {view.n:,}"

@@ -32,7 +32,7 @@ class DemographicDisparity:
 
     >>> from oodometer.models.model_view import ViewSource
     >>> said = Predictions.from_probs([[0.9, 0.1], [0.1, 0.9], [0.9, 0.1]], labels=[0, 1, 1])
-    >>> DemographicDisparity().score(ModelView(ViewSource("toy", outputs=said))).value
+    >>> DemographicDisparity().evaluate(ModelView(ViewSource("toy", outputs=said))).value
     0.5
     """
 
@@ -42,7 +42,7 @@ class DemographicDisparity:
     assumes: ClassVar[str] = "how differently it decides where it is too sure and where it is not"
     paper: ClassVar[str] = "Creager et al., ICML 2021; Wenzel et al., NeurIPS 2022"
 
-    def score(self, view: ModelView) -> Score:
+    def evaluate(self, view: ModelView) -> Score:
         """The disparity; how large the environments are and their penalty are facts."""
         slopes = scale_slopes(view.outputs, view.labels)
         first = first_environment(slopes)

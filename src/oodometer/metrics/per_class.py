@@ -38,7 +38,7 @@ class F1:
     >>> from oodometer.core.predictions import Predictions
     >>> from oodometer.models.model_view import ViewSource
     >>> said = Predictions.from_classes([0, 0, 0, 1], k=2, labels=[0, 0, 1, 1])
-    >>> F1().score(ModelView(ViewSource("toy", outputs=said))).by_class
+    >>> F1().evaluate(ModelView(ViewSource("toy", outputs=said))).by_class
     {'0': 0.8, '1': 0.6666666666666666}
     """
 
@@ -48,7 +48,7 @@ class F1:
     assumes: ClassVar[str] = "how well rows of a class are found, and no others taken for them"
     paper: ClassVar[str] = "van Rijsbergen 1979"
 
-    def score(self, view: ModelView) -> Score:
+    def evaluate(self, view: ModelView) -> Score:
         """The mean, and the value of every class."""
         return _bootstrap_class_mean(
             view, self.name, lambda hits, said, true: (2 * hits, said + true)
@@ -62,7 +62,7 @@ class BalancedAccuracy:
     >>> from oodometer.core.predictions import Predictions
     >>> from oodometer.models.model_view import ViewSource
     >>> said = Predictions.from_classes([0, 0, 0, 1], k=2, labels=[0, 0, 0, 0])
-    >>> BalancedAccuracy().score(ModelView(ViewSource("toy", outputs=said))).value
+    >>> BalancedAccuracy().evaluate(ModelView(ViewSource("toy", outputs=said))).value
     0.75
     """
 
@@ -72,7 +72,7 @@ class BalancedAccuracy:
     assumes: ClassVar[str] = "how often decisions are right where every class counts the same"
     paper: ClassVar[str] = "Brodersen et al., ICPR 2010"
 
-    def score(self, view: ModelView) -> Score:
+    def evaluate(self, view: ModelView) -> Score:
         """The mean, and the value of every class."""
         return _bootstrap_class_mean(view, self.name, lambda hits, said, true: (hits, true))
 
@@ -91,7 +91,7 @@ class Auroc:
     assumes: ClassVar[str] = "how well the probability of a class puts its rows before others"
     paper: ClassVar[str] = "DeLong et al., Biometrics 1988"
 
-    def score(self, view: ModelView) -> Score:
+    def evaluate(self, view: ModelView) -> Score:
         """The mean, and the value of every class."""
         labels, probs = view.labels, view.outputs.probs
         counts = np.bincount(labels, minlength=view.outputs.k)

@@ -41,7 +41,7 @@ MEMBERS: tuple[Metric, ...] = (
 
 def available() -> tuple[Metric, ...]:
     """All metrics: ours, and those that installed packages add."""
-    needs = "metric: it needs name, label, needs, assumes, paper and score(view)"
+    needs = "metric: it needs name, label, needs, assumes, paper and evaluate(view)"
     others = load_entry_points("oodometer.metrics", Metric, requirements=needs)  # type: ignore[type-abstract]
     return (*MEMBERS, *others)
 

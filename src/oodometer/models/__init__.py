@@ -8,6 +8,8 @@ from oodometer.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from oodometer.models._open import as_model
+    from oodometer.models._raw_outputs import RawOutputs
+    from oodometer.models.base import ModelAdapter
     from oodometer.models.function import FunctionModel
     from oodometer.models.http_endpoint import HttpModel
     from oodometer.models.huggingface import HuggingFaceModel
@@ -19,21 +21,26 @@ __all__ = [
     "FunctionModel",
     "HttpModel",
     "HuggingFaceModel",
+    "ModelAdapter",
     "OnnxModel",
+    "RawOutputs",
     "SklearnModel",
     "TorchModel",
     "as_model",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "FunctionModel": "function",
-        "HttpModel": "http_endpoint",
-        "HuggingFaceModel": "huggingface",
-        "OnnxModel": "onnx",
-        "SklearnModel": "sklearn",
-        "TorchModel": "torch",
-        "as_model": "_open",
-    },
-)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "FunctionModel": "function",
+            "HttpModel": "http_endpoint",
+            "HuggingFaceModel": "huggingface",
+            "ModelAdapter": "base",
+            "OnnxModel": "onnx",
+            "RawOutputs": "_raw_outputs",
+            "SklearnModel": "sklearn",
+            "TorchModel": "torch",
+            "as_model": "_open",
+        },
+    )

@@ -36,7 +36,7 @@ SUPPORTED_MODELS = (
 
 
 def as_model(
-    thing: Any,
+    model: Any,
     *,
     name: str | None = None,
     class_names: Sequence[str] | None = None,
@@ -61,10 +61,10 @@ def as_model(
         "prepare": prepare,
         "batch_size": batch_size,
     }
-    if isinstance(thing, str | Path):
-        place = ReopenSpec.create(MODEL_OPENER, thing, {**shared, "trust_pickle": trust_pickle})
-        return with_reopen_spec(_open_location(thing, shared, trust_pickle=trust_pickle), place)
-    return _adapt(thing, shared)
+    if isinstance(model, str | Path):
+        place = ReopenSpec.create(MODEL_OPENER, model, {**shared, "trust_pickle": trust_pickle})
+        return with_reopen_spec(_open_location(model, shared, trust_pickle=trust_pickle), place)
+    return _adapt(model, shared)
 
 
 def _adapt(thing: Any, settings: AdapterSettings) -> Model:

@@ -32,11 +32,11 @@ BATCH_PIXELS, MIN_BATCH_ROWS, MAX_BATCH_ROWS = 64 * 32 * 32, 16, 256
 class ModelAdapter(ReopenOnUnpickle, ABC):
     """A foreign classifier as a model.
 
-    name      how it is called in tables; told from the thing where it is not given
-    classes   names of the classes: known ones in the order wanted, or new ones, in the model's order
-    outputs   "probs", "logits" or "classes"; each adapter says what it takes them for by itself
-    prepare   makes of a batch what the thing takes, in place of the adapter's own way
-    batch     how many rows are shown at once
+    name          how it is called in tables; told from the thing where it is not given
+    class_names   names of the classes: known ones in the order wanted, or new ones, in the model's order
+    outputs       "probs", "logits" or "classes"; each adapter says what it takes them for by itself
+    prepare       makes of a batch what the thing takes, in place of the adapter's own way
+    batch_size    how many rows are shown at once
     """
 
     name: str = ""
@@ -49,7 +49,9 @@ class ModelAdapter(ReopenOnUnpickle, ABC):
         if self.outputs is not None and self.outputs not in OUTPUT_TYPES:
             raise UnknownName("kind of outputs", str(self.outputs), OUTPUT_TYPES)
         if self.batch_size is not None and self.batch_size < 1:
-            raise InputError(f"batch must be 1 or more; got {self.batch_size}. It counts rows.")
+            raise InputError(
+                f"batch_size must be 1 or more; got {self.batch_size}. It counts rows."
+            )
         if isinstance(self.class_names, str):
             raise InputError(
                 f"class_names must be a list of names; got the text {self.class_names!r}. "

@@ -23,16 +23,17 @@ __all__ = [
     "suggest_transforms",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "TransformSuitability": "suitability",
-        "Ranking": "ranking",
-        "InvarianceResult": "results",
-        "invariance": "_invariance",
-        "as_models": "_invariance",
-        "rank": "ranking",
-        "prepare_transform": "_invariance",
-        "suggest_transforms": "suitability",
-    },
-)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "InvarianceResult": "results",
+            "Ranking": "ranking",
+            "TransformSuitability": "suitability",
+            "as_models": "_invariance",
+            "invariance": "_invariance",
+            "prepare_transform": "_invariance",
+            "rank": "ranking",
+            "suggest_transforms": "suitability",
+        },
+    )

@@ -48,8 +48,8 @@ StepResults = Callable[[SamplingStep], Generator[BatchResult, None, None]]
 def invariance(  # noqa: PLR0913 - the main door; all but the data are options
     models: Any,
     data: Any,
-    transform: str | Transform | None = None,
     *,
+    transform: str | Transform | None = None,
     draws: int = 10,
     identity: bool = True,
     precision: float | None = None,
@@ -112,7 +112,7 @@ def _with_name(thing: Any, name: str) -> Model:
 
 
 def prepare_transform(
-    transform: str | Transform | None, dataset: Dataset, reference: Dataset, seed: int
+    transform: str | Transform | None, dataset: Dataset, transform_data: Dataset, seed: int
 ) -> Transform:
     """The transform asked for, fit for the data, having learned what it needs from the known."""
     if transform is None:
@@ -128,15 +128,15 @@ def prepare_transform(
             f"The transform {chosen.name!r} changes {' and '.join(chosen.kinds)}; the data "
             f"{dataset.name!r} are {dataset.kind}. For {dataset.kind} there are: {fit}."
         )
-    if reference.kind != dataset.kind:
+    if transform_data.kind != dataset.kind:
         raise InputError(
-            f"The reference data are {reference.kind}, the data {dataset.kind}. "
+            f"The reference data are {transform_data.kind}, the data {dataset.kind}. "
             "Give reference data of the same kind."
         )
     if not _learns_from_data(chosen):
         return chosen
-    some = sampling.shuffled_order(reference.keys, seed)[:MAX_LEARN_ROWS]
-    return chosen.learn(reference.take(some))
+    some = sampling.shuffled_order(transform_data.keys, seed)[:MAX_LEARN_ROWS]
+    return chosen.learn(transform_data.take(some))
 
 
 def _learns_from_data(transform: Transform) -> bool:
@@ -189,7 +189,10 @@ class _InvarianceRun:
         self.draws = max(self.draws, resume.draws)
         self.counts = dict(zip(self.models, resume.full_counts(self.draws), strict=True))
         self.class_names = {one.model: one.class_names for one in resume}
-        self.n_drawn, self.n_classified = resume.effort.drawn, resume.effort.classified
+        self.n_drawn, self.n_classified = (
+            resume.sampling_cost.drawn,
+            resume.sampling_cost.classified,
+        )
 
     @property
     def _any_counts(self) -> DecisionCounts:
@@ -287,7 +290,7 @@ class _InvarianceRun:
             identity=self.identity,
             seed=self.sampler.seed,
             skipped=len(getattr(dataset, "skipped", ())),
-            effort=SamplingCost(
+            sampling_cost=SamplingCost(
                 len(models[0].positions), self.n_drawn, self.n_classified, precision, reached
             ),
             results=models,

@@ -124,7 +124,7 @@ def rank(  # noqa: PLR0913 - the main door; all but the data are options
     _check_known_accuracies(known_accuracies, opened)
     asking = BatchPredictor(opened, batch_size, runner, progress)
     if isinstance(score, str) and score.lower() in MEASURES:
-        measured = invariance(opened, dataset, transform, draws=draws, seed=seed, batch_size=batch_size,
+        measured = invariance(opened, dataset, transform=transform, draws=draws, seed=seed, batch_size=batch_size,
                               threads=threads, runner=runner, progress=progress)  # fmt: skip
         found = _rank_by_measure(measured, score, dataset)
     elif callable(score):
@@ -138,12 +138,12 @@ def rank(  # noqa: PLR0913 - the main door; all but the data are options
     return found if known_accuracies is None else _add_predicted_accuracies(found, known_accuracies)
 
 
-def _rank_by_measure(result: InvarianceResult, by: str, dataset: Dataset) -> Ranking:
+def _rank_by_measure(result: InvarianceResult, score: str, dataset: Dataset) -> Ranking:
     # Drawn again in an order of their content, so that where rows stand changes nothing.
     order = shuffled_order(dataset.keys, result.seed)
-    values = np.stack([one.by_example(by)[order] for one in result])
+    values = np.stack([one.by_example(score)[order] for one in result])
     notes = tuple(one.warnings() for one in result)
-    name, seed = result.measure_label(by), result.seed
+    name, seed = result.measure_label(score), result.seed
     found = _rank_by_means(name, dataset, result.models, values, notes, seed)
     return replace(found, neighborhoods=result)
 
@@ -190,7 +190,7 @@ def _score_rows(score: RowScorer, rows: Predictions) -> Floats:
     values = np.asarray(score(rows), dtype=np.float64)
     if values.shape != (rows.n,) or not np.isfinite(values).all():
         raise InputError(
-            f"by must give one finite number a row, {rows.n} in all; got {values.shape}."
+            f"score must give one finite number per row, {rows.n} in all; got {values.shape}."
         )
     return values
 

@@ -246,8 +246,8 @@ class SamplingCost:
     examples: int
     drawn: int
     classified: int
-    wanted: float | None = None
-    reached: bool = True
+    requested_half_width: float | None = None
+    precision_reached: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +266,7 @@ class InvarianceResult:
     draws: int
     identity: bool
     seed: int
-    effort: SamplingCost
+    sampling_cost: SamplingCost
     skipped: int
     results: tuple[ModelInvariance, ...] = field(repr=False)
     settings: str = ""
@@ -312,8 +312,10 @@ class InvarianceResult:
             for name in ("data", "fingerprint", "n", "transform", "label", "magnitude", "draws",
                          "identity", "seed", "skipped", "settings")
         }  # fmt: skip
-        spent = {name: getattr(self.effort, name) for name in SamplingCost.__dataclass_fields__}
-        return {**plain, "effort": spent, "models": [one.to_dict() for one in self.results]}
+        spent = {
+            name: getattr(self.sampling_cost, name) for name in SamplingCost.__dataclass_fields__
+        }
+        return {**plain, "sampling_cost": spent, "models": [one.to_dict() for one in self.results]}
 
     def full_counts(self, draws: int) -> list[DecisionCounts]:
         """What later work can go on from: whole-dataset tallies with room for so many draws."""

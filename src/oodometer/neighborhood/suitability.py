@@ -90,7 +90,7 @@ def _evaluate_transform(
     model: Model, sample: Dataset, transform: Transform, draws: int, seed: int, right: Bools | None
 ) -> TransformSuitability:
     try:
-        result = invariance(model, sample, transform, draws=draws, seed=seed)[0]
+        result = invariance(model, sample, transform=transform, draws=draws, seed=seed)[0]
     except OodometerError as error:
         return TransformSuitability(transform.name, None, f"can't be used here: {error}")
     rise = result.entropy_difference

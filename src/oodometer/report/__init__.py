@@ -23,16 +23,17 @@ __all__ = [
     "write_page",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "Comparison": "demo_page",
-        "assessment_page": "_assessment_page",
-        "check_available": "page",
-        "check_writable": "page",
-        "comparison_page": "demo_page",
-        "invariance_page": "_invariance_page",
-        "ranking_page": "_invariance_page",
-        "write_page": "page",
-    },
-)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "Comparison": "demo_page",
+            "assessment_page": "_assessment_page",
+            "check_available": "page",
+            "check_writable": "page",
+            "comparison_page": "demo_page",
+            "invariance_page": "_invariance_page",
+            "ranking_page": "_invariance_page",
+            "write_page": "page",
+        },
+    )

@@ -82,7 +82,7 @@ def accuracies(neighborhoods: InvarianceResult, labels: Array | None) -> dict[st
     """Every model's accuracy on the examples that were judged, where the data have labels.
 
     >>> from oodometer import invariance
-    >>> found = invariance(lambda x: x.argmax(1), np.eye(4), "gaussian", draws=1)
+    >>> found = invariance(lambda x: x.argmax(1), np.eye(4), transform="gaussian", draws=1)
     >>> list(accuracies(found, np.array([0, 1, 2, 0])).values())
     [0.75]
     """

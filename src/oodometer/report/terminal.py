@@ -126,7 +126,7 @@ def _format_reading(reading: MeanWithInterval | None) -> tuple[str, str]:
 
 def show_neighborhoods(console: Console, neighborhoods: InvarianceResult, kind: str) -> None:
     """Every model's measures with their intervals, what was spent, and when not to believe it."""
-    effort = neighborhoods.effort
+    effort = neighborhoods.sampling_cost
     console.print(
         Text(
             f"{neighborhoods.data}: {effort.examples:,} of {neighborhoods.n:,} examples ({kind}), "
@@ -168,10 +168,10 @@ def _effort_text(effort: SamplingCost) -> str:
         f"{effort.drawn:,} inputs were drawn; each model classified {effort.classified:,} of them, "
         "identical ones once."
     )
-    if effort.wanted is None:
+    if effort.requested_half_width is None:
         return spent
-    met = "was reached" if effort.reached else "was NOT reached: it takes more examples"
-    return f"{spent} The precision of ± {effort.wanted:g} {met}."
+    met = "was reached" if effort.precision_reached else "was NOT reached: it takes more examples"
+    return f"{spent} The precision of ± {effort.requested_half_width:g} {met}."
 
 
 def show_ranking(console: Console, ranking: Ranking) -> None:

@@ -23,16 +23,17 @@ __all__ = [
     "status",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "MeasureComparison": "analysis",
-        "compare_measures": "analysis",
-        "StudyRunResult": "_run",
-        "StudyStatus": "_status",
-        "Study": "spec",
-        "format_missing_models": "_run",
-        "run": "_run",
-        "status": "_status",
-    },
-)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "MeasureComparison": "analysis",
+            "Study": "spec",
+            "StudyRunResult": "_run",
+            "StudyStatus": "_status",
+            "compare_measures": "analysis",
+            "format_missing_models": "_run",
+            "run": "_run",
+            "status": "_status",
+        },
+    )

@@ -32,9 +32,9 @@ class StudyStatusRow:
 class StudyStatus:
     """How far a study is.
 
-    failed     the reasons of what is not there, by model and domain
-    refused    how many values there are not for a reason of their own, by measure
-    left_out   models that did not converge; `untrained`: those that their pool lacks
+    failed           the reasons of what is not there, by model and domain
+    not_applicable   how many values there are not for a reason of their own, by measure
+    left_out         models that did not converge; `untrained`: those that their pool lacks
     """
 
     rows: tuple[StudyStatusRow, ...]

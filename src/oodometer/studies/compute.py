@@ -17,7 +17,7 @@ from oodometer.core.softmax_kernels import Array
 from oodometer.core.stats import wilson_interval
 from oodometer.data._concat_dataset import ConcatDataset
 from oodometer.measures.subject import Subject, measure_one
-from oodometer.metrics import score_metric as metric_scored
+from oodometer.metrics import evaluate_metric as metric_scored
 from oodometer.models.inference import DEFAULT_BATCH_ROWS, concat_predictions, predict_batch
 from oodometer.models.model_view import ModelView, ViewSource
 from oodometer.neighborhood.results import MEASURES, ModelInvariance
@@ -171,9 +171,9 @@ def compute_estimates(
         peer = case.other_model
         target = target if peer is None else target.with_other_models(peer)
     found, refused = estimates(
-        [one.component for one in requests],
         case.source,
         target,
+        methods=[one.component for one in requests],
         temperature="fit" if requests[0].option == "fit" else None,
         seed=case.seed,
     )

@@ -23,10 +23,10 @@ NEEDS_MET_BY_PREDICTIONS = ("outputs", "labels", "source domains")
 class RequestedValue:
     """One thing to be computed, which gives one value or several.
 
-    names      of the values, in tables
-    settings   all that they hang on but the model, the rows and the source
-    thing      the metric, estimator, measure or transform
-    option     the temperature of an estimate, the draws of a transform
+    names       of the values, in tables
+    settings    all that they hang on but the model, the rows and the source
+    component   the metric, estimator, measure or transform
+    option      the temperature of an estimate, the draws of a transform
     """
 
     family: Family

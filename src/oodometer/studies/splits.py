@@ -44,10 +44,10 @@ class Domain(NamedTuple):
 class DomainRows:
     """Rows of a domain, as a worker can be told of them.
 
-    part      which they are
-    name      what they are called in tables
-    most      at most so many, chosen by content; None for all
-    without   domains whose sources (of part "all" also what they are trained on) are left out
+    part       which they are
+    name       what they are called in tables
+    max_rows   at most so many, chosen by content; None for all
+    excluded   domains whose sources (of part "all" also what they are trained on) are left out
     """
 
     domain: Domain

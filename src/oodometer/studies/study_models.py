@@ -48,10 +48,10 @@ class UserModel:
 class StudyModel:
     """A model of a study, as a worker can be told of it.
 
-    key       a hash of what it is: no other model has it
-    trained   the domains it was trained on; `trained_on` is what tables call them
-    folder    where it lies, if it is of a pool; `path_or_object` is what `as_model` opens, if it is not,
-              a pickle only with `trust_pickle`
+    key                a hash of what it is: no other model has it
+    training_domains   the domains it was trained on; `trained_on` is what tables call them
+    folder             where it lies, if it is of a pool; `path_or_object` is what `as_model` opens, if it is not,
+                       a pickle only with `trust_pickle`
     """
 
     key: str

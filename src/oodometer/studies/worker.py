@@ -261,7 +261,7 @@ def _compute_invariance(wanted: RequestedValue, desks: Sequence[_EvaluationWorke
     found = invariance(
         {desk.case.name: desk.case.model for desk in desks},
         case.dataset,
-        wanted.component,
+        transform=wanted.component,
         draws=wanted.option,
         seed=case.seed,
     )

@@ -45,23 +45,24 @@ __all__ = [
     "with_other_toy_models",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "ESTIMATOR_RULES": "estimators",
-        "MEASURE_RULES": "measures",
-        "METRIC_RULES": "metrics",
-        "MODEL_RULES": "models",
-        "TRANSFORM_RULES": "transforms",
-        "check_estimator": "estimators",
-        "check_measure": "measures",
-        "check_metric": "metrics",
-        "check_model": "models",
-        "check_transform": "transforms",
-        "toy_inputs": "transforms",
-        "toy_pair": "estimators",
-        "toy_predictions": "estimators",
-        "toy_subject": "measures",
-        "with_other_toy_models": "estimators",
-    },
-)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "ESTIMATOR_RULES": "estimators",
+            "MEASURE_RULES": "measures",
+            "METRIC_RULES": "metrics",
+            "MODEL_RULES": "models",
+            "TRANSFORM_RULES": "transforms",
+            "check_estimator": "estimators",
+            "check_measure": "measures",
+            "check_metric": "metrics",
+            "check_model": "models",
+            "check_transform": "transforms",
+            "toy_inputs": "transforms",
+            "toy_pair": "estimators",
+            "toy_predictions": "estimators",
+            "toy_subject": "measures",
+            "with_other_toy_models": "estimators",
+        },
+    )

@@ -47,7 +47,7 @@ def _is_described(member: Metric, seed: int) -> None:
 
 
 def _score_lies_in_interval(member: Metric, seed: int) -> None:
-    found = member.score(toy_view(seed))
+    found = member.evaluate(toy_view(seed))
     assert isinstance(found, Score), f"{member.name} must give a Score"
     if found.low is not None and found.high is not None:
         inside = found.low <= found.value <= found.high
@@ -56,17 +56,19 @@ def _score_lies_in_interval(member: Metric, seed: int) -> None:
 
 def _is_deterministic(member: Metric, seed: int) -> None:
     view = toy_view(seed)
-    found = [member.score(view), member.score(view), member.score(toy_view(seed))]
+    found = [member.evaluate(view), member.evaluate(view), member.evaluate(toy_view(seed))]
     assert found[0] == found[1] == found[2], f"{member.name} differs when asked again"
 
 
 def _depends_on_inputs(member: Metric, seed: int) -> None:
-    first, other = (member.score(toy_view(seed + step)).value for step in (0, 50))
+    first, other = (member.evaluate(toy_view(seed + step)).value for step in (0, 50))
     assert first != other, f"{member.name} gives {first} whatever the model and the data"
 
 
 def _ignores_row_order(member: Metric, seed: int) -> None:
-    first, second = (member.score(toy_view(seed, permuted=mixed)).value for mixed in (False, True))
+    first, second = (
+        member.evaluate(toy_view(seed, permuted=mixed)).value for mixed in (False, True)
+    )
     assert abs(first - second) <= ABSOLUTE_TOLERANCE, (
         f"{member.name} hangs on the order: {first}, {second}"
     )
@@ -75,7 +77,7 @@ def _ignores_row_order(member: Metric, seed: int) -> None:
 def _leaves_network_unchanged(member: Metric, seed: int) -> None:
     model = TorchModel(toy_network(seed), name="toy")
     before = network_state(model.module)
-    member.score(toy_view(seed, model=model))
+    member.evaluate(toy_view(seed, model=model))
     assert before == network_state(model.module), f"{member.name} changes the network"
 
 
@@ -86,7 +88,7 @@ def _returns_score_or_reason(member: Metric, seed: int) -> None:
     for view in (whole.rows(slice(0, 1)), right):
         said = ""
         try:
-            said = f"{member.score(view).value}"
+            said = f"{member.evaluate(view).value}"
         except NotApplicable as refusal:
             said = str(refusal)
         assert said, f"{member.name} refuses without a reason"

@@ -48,7 +48,7 @@ def literal(rows: list[Row], name: str, key: tuple[str, ...]) -> dict[int, list[
 @settings(max_examples=20, deadline=None)
 def test_errors_are_the_literal_ones(seed: int, gaps: float) -> None:
     rows = labelled(seed, gaps=gaps)
-    found = estimation_errors(read(rows), estimators=["doc", "doc (pre-T)", "gde"])
+    found = estimation_errors(read(rows), methods=["doc", "doc (pre-T)", "gde"])
     assert found.sd_over == "seed"
     assert len(found.cells) == 2 * 2 * 2 * 3
     for cell in found.cells:
@@ -115,7 +115,7 @@ def test_without_columns_datasets_are_training_sets_and_deviations_over_models()
 
 def test_seeds_that_have_no_answer_are_counted() -> None:
     rows = [dict(row, gde=math.nan if row["seed"] == 1 else row["gde"]) for row in labelled(3)]
-    for cell in estimation_errors(read(rows), estimators=["gde"]).cells:
+    for cell in estimation_errors(read(rows), methods=["gde"]).cells:
         assert (cell.mae.groups, cell.mae.left_out) == (2, {"the estimator is not applicable": 1})
         assert cell.lacking > 0
 
@@ -146,7 +146,7 @@ def test_row_order_does_not_matter_and_a_shift_of_estimates_adds_up(seed: int, r
     rows = labelled(seed)
     over = [dict(row, doc=row["accuracy"] + 0.125) for row in rows]
     rng.shuffle(over)
-    for cell in estimation_errors(read(over), estimators=["doc"]).cells:
+    for cell in estimation_errors(read(over), methods=["doc"]).cells:
         assert cell.mae.mean == pytest.approx(12.5)
         assert cell.mae.sd == pytest.approx(0.0, abs=1e-9)
     shuffled = random.Random(seed).sample(rows, len(rows))
@@ -164,7 +164,7 @@ def test_estimators_of_the_package_are_taken_and_others_by_name() -> None:
     with pytest.raises(InputError, match=r"None of the measures is an estimator .*: x, y, z. Name"):
         estimation_errors(read(made(0)))
     with pytest.raises(UnknownName, match=r"No measure is called 'dox'. Did you mean 'doc'"):
-        estimation_errors(read(rows), estimators=["dox"])
+        estimation_errors(read(rows), methods=["dox"])
 
 
 def test_it_is_plain_for_json_and_flat_for_tables() -> None:

@@ -17,12 +17,12 @@ from tests.support.evaluation_tables import assert_same, keyed, loop_lines, rand
 
 def found_in(table: EvaluationTable, direct: tuple[str, ...] = ()) -> Any:
     return keyed(
-        row for scores in line_fit_scores(table, estimators=direct) for row in scores.rows(table)
+        row for scores in line_fit_scores(table, methods=direct) for row in scores.rows(table)
     )
 
 
 def named(table: EvaluationTable, direct: tuple[str, ...] = ()) -> dict[str, GroupedScores]:
-    return {scores.statistic: scores for scores in line_fit_scores(table, estimators=direct)}
+    return {scores.statistic: scores for scores in line_fit_scores(table, methods=direct)}
 
 
 @pytest.mark.parametrize("seed", range(80))

@@ -51,12 +51,12 @@ class ForwardArguments(NamedTuple):
 class Network:
     """A torch module, and how it is shown a batch.
 
-    tensors      of a batch: what the module is called with, before any scaling (images: 0…1)
-    scaled       of these: as the module takes them; can be differentiated
-    scores       of what the module gives: the tensor (n, k)
-    form         whether scores are logits or probabilities
-    predictions  of scores as an array: predictions with the model's names of the classes
-    rows         how many rows are shown at once
+    to_arguments     of a batch: what the module is called with, before any scaling (images: 0…1)
+    normalize        of these: as the module takes them; can be differentiated
+    extract_scores   of what the module gives: the tensor (n, k)
+    score_type       whether scores are logits or probabilities
+    to_predictions   of scores as an array: predictions with the model's names of the classes
+    rows_per_batch   how many rows are shown at once
     """
 
     name: str

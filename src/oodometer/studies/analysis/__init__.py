@@ -23,13 +23,14 @@ __all__ = [
     "compare_measures",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "MeasureComparison": "_compare_measures",
-        "STATISTIC_LABELS": "_compare_measures",
-        "SAME_AS_PREFIX": "_compare_measures",
-        "EvaluationTable": "evaluation_table",
-        "compare_measures": "_compare_measures",
-    },
-)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "EvaluationTable": "evaluation_table",
+            "MeasureComparison": "_compare_measures",
+            "SAME_AS_PREFIX": "_compare_measures",
+            "STATISTIC_LABELS": "_compare_measures",
+            "compare_measures": "_compare_measures",
+        },
+    )

@@ -120,7 +120,7 @@ def compare_measures(
             raise UnknownName("measure", name, table.measures)
     scores = {
         one.statistic: one
-        for one in (*line_fit_scores(table, estimators=direct), *kendall_scores(table))
+        for one in (*line_fit_scores(table, methods=direct), *kendall_scores(table))
     }
     ordered = tuple(scores[name] for name in STATISTIC_LABELS if name in scores)
     return MeasureComparison(

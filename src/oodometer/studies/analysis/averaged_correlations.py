@@ -46,7 +46,7 @@ OVERALL_LABEL = "all"
 class AveragedCorrelationMatrix:
     """Averaged coefficients of `first` (rows) with `second` (columns), NaN where there is none.
 
-    `sd` is over the pairs that have an answer, `find_pairs` how many these are, `left_out` how many
+    `sd` is over the pairs that have an answer, `pairs` how many these are, `left_out` how many
     have none, `models` the models that took part, added up over pairs.
     """
 

@@ -3,7 +3,7 @@
 Vedantam, Lopez-Paz & Schwab, "An Empirical Investigation of Domain Generalization with Empirical
 Risk Minimizers", NeurIPS 2021, Figure 2. The distance is signed: two measures that order models in
 opposite ways are 2 apart, so measures should be given their canonical signs first
-(`environments.signed`). The paper does not name the linkage; it is the mean here.
+(`rank_correlation.canonical_sign`). The paper does not name the linkage; it is the mean here.
 """
 
 from __future__ import annotations

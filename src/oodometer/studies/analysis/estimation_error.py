@@ -84,20 +84,20 @@ class EstimationErrorTable:
 
 
 def estimation_errors(
-    table: EvaluationTable, *, estimators: Sequence[str] | None = None
+    table: EvaluationTable, *, methods: Sequence[str] | None = None
 ) -> EstimationErrorTable:
     """Mean absolute errors of estimates on domains that the models were not trained on.
 
     Datasets are told apart by the column `task`, or else by what the model was trained on; shifts
     by the column `shift`. Deviations are over the column `seed`, or over models where it is empty.
-    `estimators` are names of measures that predict accuracy itself; without, those this package has.
+    `methods` are names of measures that predict accuracy itself; without, those this package has.
 
     >>> table = EvaluationTable.read({"model": ["m", "n"], "trained_on": ["a", "a"], "tested_on": ["b", "b"],
     ...                     "accuracy": [0.75, 0.5], "doc": [0.5, 0.625]})
     >>> estimation_errors(table).cells[0].mae
     MeanStd(mean=18.75, sd=8.838834764831844, groups=2, left_out={})
     """
-    names = select_estimates(table, estimators)
+    names = select_estimates(table, methods)
     outside = select_out_of_distribution(table)
     seeds = outside.columns.get("seed", ("",) * len(outside))
     named = zip(seeds, outside.model, strict=True)
@@ -112,15 +112,15 @@ def estimation_errors(
     return EstimationErrorTable(tuple(merged), "seed" if any(seeds) else "model")
 
 
-def select_estimates(table: EvaluationTable, estimators: Sequence[str] | None = None) -> list[str]:
+def select_estimates(table: EvaluationTable, methods: Sequence[str] | None = None) -> list[str]:
     """The measures that predict accuracy itself: those named, or those this package has."""
-    if estimators is not None:
-        return list(select_measures(list(table.measures), estimators))
+    if methods is not None:
+        return list(select_measures(list(table.measures), methods))
     found = find_estimates(table)
     if not found:
         raise InputError(
             f"None of the measures is an estimator of this package: {', '.join(table.measures)}. "
-            "Name those that predict accuracy itself with estimators=[…]."
+            "Name those that predict accuracy itself with methods=[…]."
         )
     return found
 

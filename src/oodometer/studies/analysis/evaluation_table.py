@@ -9,7 +9,7 @@
 | `accuracy` | of the model there, a fraction from 0 to 1 |
 
 A wide table has one more column a measure: every further column of numbers but `seed`, `n` and the
-like (`cells.OTHERS`) and those that start with `recipe.`. A long one has the columns `measure` and
+like (`_evaluation_columns.NON_MEASURE_COLUMNS`) and those that start with `recipe.`. A long one has the columns `measure` and
 `value` and a row a measure; rows of one evaluation agree in accuracy. An empty, NaN or infinite
 value is no answer. Evaluations whose `converged` is false are left out and counted. A model that
 was measured again has a row each time, told apart by `replicate`; each counts as a model.

@@ -49,7 +49,7 @@ class LineFitGroup:
 
 
 def line_fit_scores(
-    table: EvaluationTable, *, estimators: Sequence[str] = ()
+    table: EvaluationTable, *, methods: Sequence[str] = ()
 ) -> tuple[GroupedScores, ...]:
     """R2, r2_pearson and MAE of every measure in every group; raw ones of direct estimates.
 
@@ -65,7 +65,7 @@ def line_fit_scores(
     parts = list(_predict_groups(table, made))
     n = _stack_groups([_is_known(part.x).sum(axis=1) for part in parts], len(names))
     rules = tuple(part.rule for part in parts)
-    raw = np.isin(names, list(estimators))
+    raw = np.isin(names, list(methods))
     found = [_group_statistics(part, raw) for part in parts]
     scored = []
     for statistic in (*FITTED_STATISTICS, *(RAW_STATISTICS if raw.any() else ())):

@@ -15,10 +15,11 @@ __all__ = [
     "study_page",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "sphere_page": "_toy_page",
-        "study_page": "_study_page",
-    },
-)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "sphere_page": "_toy_page",
+            "study_page": "_study_page",
+        },
+    )

@@ -37,16 +37,17 @@ __all__ = [
     "Store",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "DatasetRecord": "records",
-        "FailureRecord": "records",
-        "ResultKey": "records",
-        "ModelRecord": "records",
-        "EvaluationOutcome": "records",
-        "PredictionReference": "records",
-        "ResultRecord": "records",
-        "Store": "store",
-    },
-)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "DatasetRecord": "records",
+            "EvaluationOutcome": "records",
+            "FailureRecord": "records",
+            "ModelRecord": "records",
+            "PredictionReference": "records",
+            "ResultKey": "records",
+            "ResultRecord": "records",
+            "Store": "store",
+        },
+    )

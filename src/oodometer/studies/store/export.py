@@ -1,4 +1,4 @@
-"""Results as a long table that `protocol` reads: a row is one measure of one model on one domain.
+"""Results as a long table that `studies.analysis` reads: a row is one measure of one model on one domain.
 
 Columns: model, architecture, trained_on, tested_on, accuracy, measure, value, low, high, reason
 (where there is no value), n (rows tested on), group, seed, converged, facts (JSON), recipe.…

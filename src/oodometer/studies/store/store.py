@@ -173,7 +173,7 @@ class Store:
             return {ResultKey(*row[:5]): row[5] for row in self._database.execute(query)}
 
     def to_table(self, keys: Collection[ResultKey] | None = None) -> Any:
-        """A pyarrow.Table of the results, or of some: a row a measure, as `protocol` reads it."""
+        """A pyarrow.Table of the results, or of some: a row a measure, as `studies.analysis` reads it."""
         with translate_sqlite_errors(self.folder):
             # One look at both, whatever is written meanwhile.
             self._database.execute("BEGIN")

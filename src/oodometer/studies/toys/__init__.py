@@ -20,15 +20,16 @@ __all__ = [
     "spurious_rows",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "HypersphereToy": "hypersphere",
-        "METHODS": "spurious",
-        "HypersphereRow": "hypersphere",
-        "SpuriousToy": "spurious",
-        "SpuriousRow": "spurious",
-        "hypersphere_rows": "hypersphere",
-        "spurious_rows": "spurious",
-    },
-)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "HypersphereRow": "hypersphere",
+            "HypersphereToy": "hypersphere",
+            "METHODS": "spurious",
+            "SpuriousRow": "spurious",
+            "SpuriousToy": "spurious",
+            "hypersphere_rows": "hypersphere",
+            "spurious_rows": "spurious",
+        },
+    )

@@ -19,13 +19,14 @@ __all__ = [
     "status",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "PoolRunResult": "_run",
-        "PoolSpec": "spec",
-        "PoolStatus": "_status",
-        "run": "_run",
-        "status": "_status",
-    },
-)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "PoolRunResult": "_run",
+            "PoolSpec": "spec",
+            "PoolStatus": "_status",
+            "run": "_run",
+            "status": "_status",
+        },
+    )

@@ -23,7 +23,7 @@ from oodometer.studies.domains.group import DomainGroup
 from oodometer.studies.training._schedules import schedule_factor
 from oodometer.studies.training._trained_model import TrainedModel
 from oodometer.studies.training.architectures import head_parameters
-from oodometer.studies.training.architectures._layers import torch_package
+from oodometer.studies.training.architectures.layers import torch_package
 from oodometer.studies.training.build import build_network, frozen_body_fingerprint, seeded_torch
 from oodometer.studies.training.config import TrainingConfig
 from oodometer.studies.training.data_loader import TimedIterator, as_tensor, training_batches

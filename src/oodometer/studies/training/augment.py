@@ -53,10 +53,10 @@ AUGMIX_OPERATIONS: tuple[AugMixOperation, ...] = (
 class AugMixPlan(NamedTuple):
     """What every row is to become.
 
-    share     m, how much of the mix there is beside the image itself, (n,)
-    weights   how the chains are mixed, (n, chains)
-    lengths   how many operations each chain has, (n, chains)
-    chosen    the operations, (n, chains, longest), and their amounts
+    mix_share         m, how much of the mix there is beside the image itself, (n,)
+    weights           how the chains are mixed, (n, chains)
+    lengths           how many operations each chain has, (n, chains)
+    operation_index   the operations, (n, chains, longest), and their amounts
     """
 
     mix_share: Floats

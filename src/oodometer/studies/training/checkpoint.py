@@ -32,8 +32,8 @@ from oodometer.models.torch import TorchModel
 from oodometer.studies.training._train import BODY_FILE
 from oodometer.studies.training._trained_model import TrainedModel
 from oodometer.studies.training.architectures import head_parameters
-from oodometer.studies.training.architectures._layers import torch_package
 from oodometer.studies.training.architectures.base import InputShape
+from oodometer.studies.training.architectures.layers import torch_package
 from oodometer.studies.training.build import (
     build_network,
     frozen_body_fingerprint,

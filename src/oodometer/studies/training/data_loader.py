@@ -14,7 +14,7 @@ import numpy as np
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind
 from oodometer.core.softmax_kernels import Array, Ints
-from oodometer.studies.training.architectures._layers import torch_package
+from oodometer.studies.training.architectures.layers import torch_package
 from oodometer.studies.training.augment import augmentation
 from oodometer.studies.training.config import TrainingConfig
 from oodometer.studies.training.sampling import batches, row_streams

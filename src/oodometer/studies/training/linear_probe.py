@@ -9,8 +9,8 @@ import numpy as np
 
 from oodometer.core.softmax_kernels import Array
 from oodometer.studies.training.architectures import head_name
-from oodometer.studies.training.architectures._layers import torch_package
 from oodometer.studies.training.architectures.base import InputShape
+from oodometer.studies.training.architectures.layers import torch_package
 from oodometer.studies.training.training_data import TrainingSample, TrainingSet
 
 # So many rows are shown to the frozen part at once.

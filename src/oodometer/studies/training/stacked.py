@@ -34,7 +34,7 @@ from oodometer.studies.training._train import (
     stopping_loss,
 )
 from oodometer.studies.training._trained_model import TrainedModel
-from oodometer.studies.training.architectures._layers import torch_package
+from oodometer.studies.training.architectures.layers import torch_package
 from oodometer.studies.training.build import build_network, seeded_torch
 from oodometer.studies.training.config import TrainingConfig
 from oodometer.studies.training.data_loader import as_tensor
@@ -114,10 +114,10 @@ def _check_recipes(configs: Sequence[TrainingConfig]) -> None:
 class ModelStack:
     """Models that are still trained.
 
-    places     where each stands among the recipes
-    network    one of the networks, which runs any weights
-    learning   the stacked weights that learn, moved in place
-    fixed      those that stay, such as a frozen body
+    recipe_index   where each stands among the recipes
+    network        one of the networks, which runs any weights
+    trainable      the stacked weights that learn, moved in place
+    frozen         those that stay, such as a frozen body
     """
 
     recipe_index: Ints
@@ -183,7 +183,7 @@ class StackTrainingData:
     """What is to be learned: by each recipe its own rows and labels, both (recipes, rows).
 
     gradients   of stacked weights, inputs, labels and what rows count: the gradients of all
-    measures    of the same: the summed losses, and how many rows are right
+    fit_sums    of the same: the summed losses, and how many rows are right
     """
 
     recipes: Sequence[TrainingConfig]

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from oodometer.core.inputs import InputKind
 from oodometer.studies.training._train import adam_constants
-from oodometer.studies.training.architectures._layers import torch_package
+from oodometer.studies.training.architectures.layers import torch_package
 from oodometer.studies.training.config import TrainingConfig
 
 Weights = dict[str, Any]

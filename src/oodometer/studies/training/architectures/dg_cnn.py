@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind
-from oodometer.studies.training.architectures._layers import pooled_head, torch_package
 from oodometer.studies.training.architectures._settings import (
     check_settings,
     check_shape,
     check_sides,
 )
 from oodometer.studies.training.architectures.base import InputShape
+from oodometer.studies.training.architectures.layers import pooled_head, torch_package
 
 NORM_GROUPS = 8
 

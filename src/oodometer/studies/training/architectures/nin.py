@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from oodometer.core.inputs import InputKind
-from oodometer.studies.training.architectures._layers import (
-    centering_layer,
-    conv_layers,
-    pooled_head,
-    torch_package,
-)
 from oodometer.studies.training.architectures._settings import (
     check_settings,
     check_shape,
     check_sides,
 )
 from oodometer.studies.training.architectures.base import InputShape
+from oodometer.studies.training.architectures.layers import (
+    centering_layer,
+    conv_layers,
+    pooled_head,
+    torch_package,
+)
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from oodometer.core.inputs import InputKind
-from oodometer.studies.training.architectures._layers import make_module, torch_package
 from oodometer.studies.training.architectures._settings import check_settings, check_shape
 from oodometer.studies.training.architectures.base import InputShape
+from oodometer.studies.training.architectures.layers import make_module, torch_package
 from oodometer.studies.training.tokenizer import PAD, TextRow, Tokenizer
 
 KERNEL_SIZES = (3, 4, 5)

@@ -7,17 +7,17 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 from oodometer.core.inputs import InputKind
-from oodometer.studies.training.architectures._layers import (
-    centering_layer,
-    conv_layers,
-    torch_package,
-)
 from oodometer.studies.training.architectures._settings import (
     check_settings,
     check_shape,
     check_sides,
 )
 from oodometer.studies.training.architectures.base import InputShape
+from oodometer.studies.training.architectures.layers import (
+    centering_layer,
+    conv_layers,
+    torch_package,
+)
 
 
 @dataclass(frozen=True)
