@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from oodometer.cli._model_and_data_options import (
-    MODEL_HELP,
-)
+from oodometer.cli._model_and_data_options import MODEL_HELP
 from oodometer.cli._options import console, print_json
 from oodometer.data.prediction_files import PredictionColumns, ScoreFile
 
@@ -25,12 +23,12 @@ MODEL_OR_NONE_HELP = f"{MODEL_HELP} Or none, where the files hold outputs or fea
 
 def show_scores(found: Measurements | Evaluation, as_json: bool) -> None:
     """On the screen or as JSON; with nothing but refusals the command has failed."""
-    from oodometer.report.terminal_measures import show_scores
+    from oodometer.report import terminal_measures
 
     if as_json:
         print_json(found.to_dict())
     else:
-        show_scores(console(), found)
+        terminal_measures.show_scores(console(), found)
     if not found.scores:
         raise typer.Exit(2)
 
