@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from oodometer.core.array_types import Ints
 from oodometer.core.protocols import Dataset
-from oodometer.core.softmax_kernels import Ints
 from oodometer.data import as_dataset
 from oodometer.models import TorchModel
 from oodometer.transforms.color_ops import Image, opencv

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from oodometer.core.softmax_kernels import Array
+from oodometer.core.array_types import Array
 
 
 def said(rng: np.random.Generator, labels: Array, k: int, lift: float) -> Array:

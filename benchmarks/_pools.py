@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from oodometer import estimators
+from oodometer.core.array_types import Floats
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Dataset, Model
-from oodometer.core.softmax_kernels import Floats
 from oodometer.models.inference import predict_dataset
 from oodometer.neighborhood._invariance import invariance
 from oodometer.neighborhood.results import InvarianceResult

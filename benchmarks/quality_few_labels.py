@@ -17,7 +17,7 @@ from benchmarks._results import data_folder, machine_facts, markdown_table, writ
 from benchmarks.studies import fmow
 from oodometer.assessment.labeling_plan import systematic_sample
 from oodometer.assessment.ppi import expected_correctness, ppi_estimate
-from oodometer.core.softmax_kernels import Array, Bools, Floats, Ints
+from oodometer.core.array_types import Array, Bools, Floats, Ints
 from oodometer.core.stats import wilson_interval
 
 LABELS = (50, 100, 400)

@@ -21,7 +21,7 @@ from oodometer.assessment.conformal_interval import History
 from oodometer.assessment.diagnostics import COMPARED_METHODS, STATUSES_WORST_FIRST
 from oodometer.assessment.headline import SIMILARITY_DIAGNOSTICS
 from oodometer.cli._options import error_console
-from oodometer.core.softmax_kernels import Floats
+from oodometer.core.array_types import Floats
 from oodometer.report.terminal import progress_bar
 
 SUITES = ("fmow", "pacs", "sentiment")

@@ -17,8 +17,8 @@ import numpy as np
 
 from benchmarks._pools import ATC, DRAWS, HEAD, Pair, Pool, beside_atc, compared, row, taus
 from benchmarks._results import data_folder, machine_facts, markdown_table, write_results
+from oodometer.core.array_types import Bools
 from oodometer.core.protocols import Dataset, Model
-from oodometer.core.softmax_kernels import Bools
 from oodometer.core.stats import rng_for
 from oodometer.data import as_dataset
 from oodometer.models import as_model

@@ -25,8 +25,8 @@ from benchmarks._classifiers import (
 )
 from benchmarks._results import data_folder, machine_facts, markdown_table, write_results
 from oodometer import estimators, transforms
+from oodometer.core.array_types import Floats
 from oodometer.core.protocols import Dataset, Model
-from oodometer.core.softmax_kernels import Floats
 from oodometer.models.inference import predict_dataset
 from oodometer.neighborhood._invariance import invariance
 from oodometer.neighborhood.results import ENTROPY_LIMIT

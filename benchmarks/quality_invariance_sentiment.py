@@ -32,8 +32,8 @@ from benchmarks._pools import (
     taus,
 )
 from benchmarks._results import data_folder, machine_facts, markdown_table, write_results
+from oodometer.core.array_types import Floats
 from oodometer.core.protocols import Dataset, Model
-from oodometer.core.softmax_kernels import Floats
 from oodometer.core.stats import rng_for
 from oodometer.data import as_dataset
 from oodometer.models import as_model

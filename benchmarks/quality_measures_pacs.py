@@ -20,8 +20,8 @@ from torch import nn
 from benchmarks._classifiers import one_thread
 from benchmarks._results import data_folder, machine_facts, markdown_table, write_results
 from oodometer import measures
+from oodometer.core.array_types import Ints
 from oodometer.core.protocols import Dataset
-from oodometer.core.softmax_kernels import Ints
 from oodometer.data import as_dataset
 from oodometer.measures._measure import SubsetNoise, measure
 from oodometer.models import TorchModel

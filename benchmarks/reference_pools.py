@@ -17,9 +17,9 @@ import numpy as np
 
 from benchmarks._classifiers import one_thread
 from benchmarks._results import data_folder, machine_facts, markdown_table, write_results
+from oodometer.core.array_types import Floats
 from oodometer.core.format import format_duration
 from oodometer.core.protocols import Dataset, Model
-from oodometer.core.softmax_kernels import Floats
 from oodometer.models.inference import predict_dataset
 from oodometer.parallel.runners import processes
 from oodometer.studies.training import checkpoint

@@ -11,8 +11,8 @@ import numpy as np
 
 import oodometer
 from benchmarks._results import Bound, Section
+from oodometer.core.array_types import Array, Bools, Floats
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import Array, Bools, Floats
 from oodometer.estimators import ATC
 from oodometer.estimators.atc import threshold_value
 

@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 from benchmarks._results import machine_facts, markdown_table, write_results
-from oodometer.core.softmax_kernels import Array, Floats
+from oodometer.core.array_types import Array, Floats
 from oodometer.models import TorchModel
 from oodometer.models.introspection.derivatives import (
     InputsWithClasses,

@@ -16,10 +16,10 @@ from benchmarks._outputs import said
 from benchmarks._results import Bound, Section, markdown_table
 from oodometer import estimators
 from oodometer.assessment.bootstrap import make_runs
+from oodometer.core.array_types import Array
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimator
-from oodometer.core.softmax_kernels import Array
-from oodometer.parallel._thread_limits import limit_to_one_thread
+from oodometer.parallel.runners import limit_to_one_thread
 
 ROWS = tuple(62_500 * 2**j for j in range(5))
 CLASSES = tuple(10 * 2**j for j in range(5))

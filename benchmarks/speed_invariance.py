@@ -18,10 +18,10 @@ import torch
 
 from benchmarks._results import machine_facts, markdown_table, write_results
 from benchmarks.speed_randaugment import looped
+from oodometer.core.array_types import Array
 from oodometer.core.inputs import hash_rows
 from oodometer.core.protocols import Model
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Array
 from oodometer.data import as_dataset
 from oodometer.models import OnnxModel, TorchModel
 from oodometer.neighborhood._invariance import invariance

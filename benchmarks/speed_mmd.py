@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from benchmarks._results import machine_facts, markdown_table, write_results
-from oodometer.core.softmax_kernels import Floats
+from oodometer.core.array_types import Floats
 from oodometer.measures._mmd_kernels import GAMMAS, gaussian_mmd, random_feature_mmd
 
 N, D, DIRECTIONS = 10_000, 512, 1024

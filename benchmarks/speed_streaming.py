@@ -26,8 +26,8 @@ import pyarrow.parquet as pq
 from benchmarks._outputs import said
 from benchmarks._results import Bound, Section, markdown_table
 from benchmarks.peers._took import peak
+from oodometer.core.array_types import Array
 from oodometer.core.protocols import StreamingEstimator
-from oodometer.core.softmax_kernels import Array
 
 N, K, GROUP, ROUNDS = 100_000_000, 10, 1 << 20, 3
 SOURCE_ROWS = 50_000

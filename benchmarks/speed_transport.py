@@ -14,8 +14,8 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from benchmarks._results import machine_facts, markdown_table, write_results
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.estimators.cot import COT
 
 N, K = 100_000, 100

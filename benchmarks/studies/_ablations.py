@@ -18,11 +18,11 @@ from benchmarks import quality_invariance_sentiment as sentiment
 from benchmarks._classifiers import Recipe, handwritten, noisy, trained, training_digits
 from benchmarks._pools import Pool
 from benchmarks.quality_invariance_digits import RECIPES, taus
+from oodometer.core.array_types import Array, Bools, Floats, Ints
 from oodometer.core.protocols import Dataset, Model, Transform
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Array, Bools, Floats, Ints
 from oodometer.core.stats import rng_for
-from oodometer.neighborhood import _invariance_measures
+from oodometer.neighborhood import results
 from oodometer.neighborhood._invariance import invariance
 from oodometer.neighborhood.results import InvarianceResult
 from oodometer.transforms import SSMBA, RandAugment, RandomReplacement
@@ -160,20 +160,12 @@ def block_values(one: Judged, columns: Sequence[int]) -> dict[str, Floats]:
     """Every model's measures when its neighborhoods have just these members; 0 is the identity."""
     tables = [model.counts.classes[:, list(columns)] for model in one.found]
     return {
-        "ni": np.array(
-            [_invariance_measures.neighborhood_invariance(table).mean() for table in tables]
-        ),
+        "ni": np.array([results.neighborhood_invariance(table).mean() for table in tables]),
         "pa": np.array(
-            [
-                _invariance_measures.pairwise_agreement(table, identity=True).mean()
-                for table in tables
-            ]
+            [results.pairwise_agreement(table, identity=True).mean() for table in tables]
         ),
         "pa, draws alone": np.array(
-            [
-                _invariance_measures.pairwise_agreement(table, identity=False).mean()
-                for table in tables
-            ]
+            [results.pairwise_agreement(table, identity=False).mean() for table in tables]
         ),
     }
 

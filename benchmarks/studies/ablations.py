@@ -41,8 +41,8 @@ from benchmarks.studies._ablations import (
 )
 from benchmarks.studies._pages import Page, write
 from oodometer import transforms as registry
+from oodometer.core.array_types import Floats
 from oodometer.core.protocols import Transform
-from oodometer.core.softmax_kernels import Floats
 from oodometer.neighborhood.results import ENTROPY_LIMIT
 from oodometer.transforms import RandAugment, Translate
 

@@ -17,8 +17,8 @@ import numpy as np
 from benchmarks._results import data_folder
 from benchmarks.studies._pages import Claim, Page, points, write
 from benchmarks.studies._reported import ATC
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.estimators.aline import agreements, fit_agreement_line
 from oodometer.estimators.gde import GDE
 

@@ -16,8 +16,8 @@ import numpy as np
 import oodometer
 from benchmarks._results import data_folder
 from benchmarks.studies._pages import Claim, Page, points, write
+from oodometer.core.array_types import Floats
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import Floats
 
 K = 62
 SPLITS = ("id_test", "val", "test")

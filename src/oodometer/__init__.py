@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         plan_labels,
     )
     from oodometer.core.predictions import Predictions
-    from oodometer.core.protocols import Estimate, Score
+    from oodometer.core.results import Estimate, Score
     from oodometer.data import as_dataset, read_predictions
     from oodometer.measures import Measurements, measure
     from oodometer.metrics import Evaluation, evaluate
@@ -82,7 +82,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "Assessment": "assessment",
-            "Estimate": "core.protocols",
+            "Estimate": "core.results",
             "Evaluation": "metrics",
             "History": "assessment",
             "InvarianceResult": "neighborhood",
@@ -90,7 +90,7 @@ if not TYPE_CHECKING:
             "Measurements": "measures",
             "Predictions": "core.predictions",
             "Ranking": "neighborhood",
-            "Score": "core.protocols",
+            "Score": "core.results",
             "TransformSuitability": "neighborhood",
             "as_dataset": "data",
             "as_model": "models",

@@ -9,8 +9,8 @@ import pytest
 from sklearn import metrics
 
 from oodometer.assessment.cbpe import METRIC_NAMES, expected_metrics
+from oodometer.core.array_types import Array
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import Array
 
 DRAWS = 1500
 

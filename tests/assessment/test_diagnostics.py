@@ -15,7 +15,7 @@ from oodometer.assessment.diagnostics import (
 )
 from oodometer.core.calibration import Temperature
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate
+from oodometer.core.results import Estimate
 from oodometer.testing import toy_predictions
 
 

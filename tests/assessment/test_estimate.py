@@ -17,7 +17,8 @@ from oodometer.assessment.cbpe import METRIC_NAMES
 from oodometer.assessment.optional_analyses import AdditionalRequests, run_additional
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, StreamingEstimator
+from oodometer.core.protocols import StreamingEstimator
+from oodometer.core.results import Estimate
 from oodometer.core.stats import moments, rng_for, wilson_interval
 from oodometer.estimators import get
 from oodometer.estimators.average_confidence import AverageConfidence

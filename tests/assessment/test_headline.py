@@ -10,7 +10,7 @@ from oodometer.assessment.headline import (
     select_headline,
 )
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate
+from oodometer.core.results import Estimate
 from oodometer.estimators.aline import MIN_AGREEMENT_R2
 from oodometer.testing import toy_predictions
 

@@ -12,8 +12,7 @@ import pytest
 from oodometer.assessment.partial_sums import FittedEstimator, PartialResult, ScannedBatch, ScanPlan
 from oodometer.assessment.ppi import BinnedAccuracy
 from oodometer.core.predictions import Predictions
-from oodometer.data._partitions import FilePartition, make_partitions
-from oodometer.data._score_schema import infer_schema
+from oodometer.data.batch_reader import FilePartition, infer_schema, make_partitions
 from oodometer.data.prediction_files import PredictionColumns
 from oodometer.estimators import BBSE, AverageConfidence
 from oodometer.testing import toy_predictions

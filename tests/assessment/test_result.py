@@ -7,7 +7,7 @@ import pytest
 
 import oodometer
 from oodometer.assessment.result import format_interval, format_percent
-from oodometer.core.protocols import Estimate
+from oodometer.core.results import Estimate
 from oodometer.testing import toy_pair
 
 

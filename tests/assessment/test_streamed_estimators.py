@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from oodometer import estimators
-from oodometer.assessment._streamed_estimators import SummarizedEstimator, scan
 from oodometer.assessment.partial_sums import FittedEstimator, PartialResult
+from oodometer.assessment.streaming import SummarizedEstimator, scan
 from oodometer.core.errors import InputError
 from oodometer.core.protocols import StreamingEstimator
-from oodometer.data._partitions import FilePartition
+from oodometer.data.batch_reader import FilePartition
 from oodometer.parallel.runners import serial
 from oodometer.testing import toy_pair, toy_predictions
 from tests.support.partitioned_files import table_of, write

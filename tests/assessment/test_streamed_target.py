@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from oodometer.assessment._streamed_target import PREVIEW_ROWS, StreamedTarget
+from oodometer.assessment.streaming import PREVIEW_ROWS, StreamedTarget
 from oodometer.core.errors import InputError
 from oodometer.data.bottom_k import BottomKSample
 from oodometer.data.prediction_files import PredictionColumns

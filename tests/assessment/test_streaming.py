@@ -24,7 +24,7 @@ from oodometer.assessment.streaming import EstimateOptions, estimate_files
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import StreamingEstimator
-from oodometer.data import _partitions, _score_schema
+from oodometer.data import batch_reader
 from oodometer.data.prediction_files import PredictionColumns
 from oodometer.parallel.runners import distributed, processes, serial
 from oodometer.testing import toy_predictions
@@ -52,7 +52,7 @@ SITES = np.array(["north", "south", "west"])[np.arange(300) % 3]
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A source, and a target of four files with row groups of 25; every group is a part."""
-    monkeypatch.setattr(_partitions, "PARTITION_ROWS", 1)
+    monkeypatch.setattr(batch_reader, "PARTITION_ROWS", 1)
     write(table_of(SOURCE, True), tmp_path / "source.parquet")
     split(table_of(TARGET, site=SITES), tmp_path / "target", [100, 110, 250], group=25)
     return tmp_path
@@ -138,8 +138,8 @@ def test_sums_are_those_of_the_whole_however_rows_are_parted(
     split(table_of(both[1]), folder / "t", [min(end, n) for end in ends], group=group)
     asked = EstimateOptions(SUMMING, temperature, None, seed, 20)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_partitions, "PARTITION_ROWS", 30)
-        patch.setattr(_score_schema, "MAX_BATCH_ROWS", batch)
+        patch.setattr(batch_reader, "PARTITION_ROWS", 30)
+        patch.setattr(batch_reader, "MAX_BATCH_ROWS", batch)
         found = estimate_files(folder / "source.parquet", folder / "t", options=asked)
     expected = oodometer.estimate(
         *both, methods=SUMMING, temperature=temperature, seed=seed, replicates=20
@@ -210,7 +210,6 @@ def test_every_format(folder: Path, ending: str) -> None:
 def test_whole_numbers_first_and_fractions_later_in_text(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from oodometer.data import batch_reader
 
     monkeypatch.setattr(batch_reader, "CSV_BLOCK_BYTES", 200)
     sure = "\n".join(["1,0", "0,1"] * 40)
@@ -515,7 +514,7 @@ def test_a_large_source_is_a_sample(folder: Path, monkeypatch: pytest.MonkeyPatc
     asked = EstimateOptions(FEW)
     whole = estimate_files(folder / "sources", folder / "target", options=asked)
     assert_same(whole, in_memory(methods=FEW))
-    monkeypatch.setattr("oodometer.assessment._streamed_source.MAX_SOURCE_ROWS", 120)
+    monkeypatch.setattr("oodometer.assessment.streaming.MAX_SOURCE_ROWS", 120)
     part = estimate_files(folder / "sources", folder / "target", options=asked)
     assert part.n_source == 120
     assert part.notes == ("The source is a random sample of 120 of 400 rows.",)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from oodometer.cli._invariance_provenance import invariance_provenance
+from oodometer.cli._provenance import invariance_provenance
 from tests.support.command_line import Done, run
 
 SCORERS = """

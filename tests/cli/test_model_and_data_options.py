@@ -6,7 +6,7 @@ from unittest import mock
 
 import pytest
 
-from oodometer.cli._model_and_data_options import open_model
+from oodometer.cli._options import open_model
 from oodometer.core.errors import InputError
 
 

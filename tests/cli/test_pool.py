@@ -9,7 +9,7 @@ import pytest
 
 from oodometer import cli
 from oodometer.cli import pool as pools
-from oodometer.data._folder_lock import lock_folder
+from oodometer.data.atomic import lock_folder
 from oodometer.studies.training import checkpoint
 from oodometer.studies.training.spec import built_in_names
 from tests.support.command_line import Done, run

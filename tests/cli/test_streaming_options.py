@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from oodometer.assessment import _streamed_source, streaming
+from oodometer.assessment import streaming
 from oodometer.core.predictions import Predictions
-from oodometer.data import _partitions
+from oodometer.data import batch_reader
 from oodometer.testing import toy_pair
 from tests.support.command_line import run
 from tests.support.partitioned_files import split, table_of, write
@@ -20,7 +20,7 @@ from tests.support.partitioned_files import split, table_of, write
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(_partitions, "PARTITION_ROWS", 1)
+    monkeypatch.setattr(batch_reader, "PARTITION_ROWS", 1)
     source, target = toy_pair()
     sites = np.array(["north", "south"])[np.arange(target.n) % 2]
     write(table_of(source, True), tmp_path / "source.parquet")
@@ -59,13 +59,13 @@ def test_workers_say_the_same(folder: Path) -> None:
 def test_a_large_file_is_read_in_pieces_and_a_large_npz_is_not(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_streamed_source, "MAX_WHOLE_FILE_BYTES", 100)
+    monkeypatch.setattr(streaming, "MAX_WHOLE_FILE_BYTES", 100)
     monkeypatch.setattr(streaming, "MAX_SAMPLE_ROWS", 50)
     found = estimated(folder, "target.parquet")
     assert found["notes"][-1].endswith("a random sample of 50 of 300 rows.")
     _, target = toy_pair()
     np.savez(folder / "target.npz", probs=target.probs)
-    monkeypatch.setattr(_streamed_source, "MAX_WHOLE_FILE_BYTES", 10**9)
+    monkeypatch.setattr(streaming, "MAX_WHOLE_FILE_BYTES", 10**9)
     assert estimated(folder, "target.npz")["notes"] == []
     done = run(folder, "estimate", "source.parquet", "target.npz", "--stream")
     assert done.returncode == 2

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 from pyarrow import parquet
 
-from oodometer.data._folder_lock import lock_folder
+from oodometer.data.atomic import lock_folder
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.store import Store
 from tests.support.command_line import Done, run

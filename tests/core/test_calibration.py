@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from oodometer.core import softmax_kernels
+from oodometer.core.array_types import Array, Ints
 from oodometer.core.calibration import (
     MAX_TEMPERATURE,
     MIN_TEMPERATURE,
@@ -23,7 +24,7 @@ from oodometer.core.calibration import (
 )
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import MIN_PROBABILITY, Array, Ints
+from oodometer.core.softmax_kernels import MIN_PROBABILITY
 
 
 def planted(

@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oodometer.core import frames
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import Array
 
 Columns = dict[str, Any]
 Maker = Callable[[Columns], Any]

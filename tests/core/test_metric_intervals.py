@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oodometer.core._metric_intervals import (
+from oodometer.core.array_types import Floats
+from oodometer.core.stats import (
     absolute_sum_interval,
     interval_from_replicates,
     score_with_interval,
+    wilson_interval,
 )
-from oodometer.core.softmax_kernels import Floats
-from oodometer.core.stats import wilson_interval
 
 
 def drawn(truth: Floats, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from oodometer.core._normal_draws import standard_normals
-from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Floats
+from oodometer.core.array_types import Floats
+from oodometer.core.random_streams import RowStreams, standard_normals
 
 
 def test_they_are_standard_normal() -> None:

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oodometer.core import softmax_kernels
+from oodometer.core.array_types import Array, ScoreType
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import Array
 
 DTYPES = [np.float16, np.float32, np.float64]
 NAMES = ("cat", "dog", "emu")
@@ -42,7 +42,7 @@ def full(n: int = 30, seed: int = 0) -> Predictions:
 
 
 @pytest.mark.parametrize("form", ["probs", "logits"])
-def test_signals_are_those_of_the_scores(form: softmax_kernels.ScoreType) -> None:
+def test_signals_are_those_of_the_scores(form: ScoreType) -> None:
     scores = probs_of() if form == "probs" else np.random.default_rng(0).normal(size=(30, 3))
     door: Door = Predictions.from_probs if form == "probs" else Predictions.from_logits
     labels = np.random.default_rng(1).integers(3, size=30)
@@ -286,7 +286,7 @@ def test_rows_of_rows_are_rows(first: list[int], data: st.DataObject) -> None:
 @pytest.mark.parametrize("temperature", [0.5, 3.0])
 @pytest.mark.parametrize("form", ["probs", "logits"])
 def test_a_temperature_keeps_classes_and_changes_confidence(
-    form: softmax_kernels.ScoreType, temperature: float
+    form: ScoreType, temperature: float
 ) -> None:
     door: Door = Predictions.from_probs if form == "probs" else Predictions.from_logits
     scores = probs_of() if form == "probs" else probs_of() * 9

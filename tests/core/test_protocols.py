@@ -8,7 +8,8 @@ import pytest
 
 from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, Estimator
+from oodometer.core.protocols import Estimator
+from oodometer.core.results import Estimate
 from oodometer.estimators import available
 
 

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oodometer.core import softmax_kernels
-from oodometer.core.softmax_kernels import MIN_PROBABILITY, Array, Ints, ScoreType
+from oodometer.core.array_types import Array, Ints, ScoreType
+from oodometer.core.softmax_kernels import MIN_PROBABILITY
 
 # Two classes, narrow, wide: every code path; WIDE lies between 10 and 40.
 CLASSES = [2, 3, 10, 40, 200]

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oodometer.core import softmax_kernels, validation
+from oodometer.core.array_types import Array, Floats
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import Array, Floats
 
 USE_LOGITS = "For raw scores use logits (Predictions.from_logits)."
 DTYPES = [np.float16, np.float32, np.float64]

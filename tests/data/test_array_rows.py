@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError
-from oodometer.core.softmax_kernels import Array
 from oodometer.data import InMemoryDataset, as_dataset
 
 IMAGES = np.arange(3 * 4 * 4, dtype=np.uint8).reshape(3, 4, 4)

@@ -12,8 +12,7 @@ from oodometer.core.inputs import Inputs
 from oodometer.core.protocols import Dataset
 from oodometer.core.random_streams import RowStreams
 from oodometer.data import as_dataset
-from oodometer.data._concat_dataset import ConcatDataset
-from oodometer.data._transformed_dataset import TransformedDataset
+from oodometer.data.dataset import ConcatDataset, TransformedDataset
 
 ROWS = np.random.default_rng(0).normal(size=(12, 3))
 

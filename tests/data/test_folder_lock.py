@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.data._folder_lock import lock_folder
+from oodometer.data.atomic import lock_folder
 from oodometer.studies.training._run import run
 from oodometer.studies.training._status import status
 from oodometer.studies.training.spec import PoolSpec

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError, MissingExtra
 from oodometer.core.protocols import Dataset
-from oodometer.core.softmax_kernels import Array
 from oodometer.data import ImageFolder, as_dataset
-from oodometer.data._image_decoding import Pixels, decode_image, resize_and_crop, silence_opencv
+from oodometer.data.image_folder import Pixels, decode_image, resize_and_crop, silence_opencv
 
 
 def picture(seed: int, *, height: int = 6, width: int = 8, grey: bool = False) -> Pixels:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oodometer.core.errors import InputError
-from oodometer.data import _partitions
-from oodometer.data._partitions import (
+from oodometer.data import batch_reader
+from oodometer.data.batch_reader import (
     FILE_POSITION_STRIDE,
     find_files,
     is_multi_file,
@@ -81,8 +81,8 @@ def test_what_can_not_be_read_is_refused(folder: Path, where: str, says: str) ->
 @given(st.lists(st.integers(0, 40), max_size=12), st.integers(1, 60))
 def test_groups_side_by_side_cover_every_row_once(rows: list[int], wanted: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_partitions, "PARTITION_ROWS", wanted)
-        found = list(_partitions._merge_row_groups(rows))
+        patch.setattr(batch_reader, "PARTITION_ROWS", wanted)
+        found = list(batch_reader._merge_row_groups(rows))
     groups = [group for part, _, _ in found for group in part or ()]
     assert groups == list(range(len(rows)))
     start = 0
@@ -94,7 +94,7 @@ def test_groups_side_by_side_cover_every_row_once(rows: list[int], wanted: int) 
 
 
 def test_parts_have_places_among_all_rows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_partitions, "PARTITION_ROWS", 30)
+    monkeypatch.setattr(batch_reader, "PARTITION_ROWS", 30)
     write(TABLE, folder / "a.parquet", group=30)
     parts, total = make_partitions(find_files(f"{folder}/*.parquet"))
     assert total == 200

@@ -15,9 +15,9 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import Array
 from oodometer.data.prediction_files import PredictionColumns, ScoreFile, read_predictions
 
 N, K = 40, 12

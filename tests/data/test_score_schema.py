@@ -10,8 +10,13 @@ import pyarrow as pa
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.data._partitions import make_partitions
-from oodometer.data._score_schema import MAX_BATCH_BYTES, infer_schema, read_tables, rows_per_batch
+from oodometer.data.batch_reader import (
+    MAX_BATCH_BYTES,
+    infer_schema,
+    make_partitions,
+    read_tables,
+    rows_per_batch,
+)
 from oodometer.data.prediction_files import PredictionColumns
 from tests.support.partitioned_files import write
 

@@ -7,7 +7,7 @@ import numpy as np
 from oodometer.core.protocols import Dataset
 from oodometer.core.random_streams import RowStreams
 from oodometer.data import as_dataset
-from oodometer.data._transformed_dataset import TransformedDataset
+from oodometer.data.dataset import TransformedDataset
 from oodometer.transforms.corruptions import Corruption
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (9, 8, 8, 3), dtype=np.uint8)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import linregress, norm
 
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.estimators.aline import (
     AgreementOnTheLine,
     agreements,

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import Floats
 from oodometer.estimators import ATC
 from oodometer.estimators.atc import threshold_value
 from oodometer.testing import toy_predictions

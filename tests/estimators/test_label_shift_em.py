@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oodometer.core.softmax_kernels import Floats
+from oodometer.core.array_types import Floats
 from oodometer.estimators import _label_shift_em
 
 

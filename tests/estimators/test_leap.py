@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import NotApplicable
-from oodometer.core.softmax_kernels import Floats
 from oodometer.estimators.leap import LEAP, _project_onto_simplex, _TableConstraints
 from oodometer.testing import toy_predictions
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from oodometer.core import softmax_kernels
-from oodometer.core.softmax_kernels import Floats
+from oodometer.core.array_types import Floats
 from oodometer.estimators import _optimal_transport
 from oodometer.estimators._optimal_transport import row_costs, solve_transport, subsample_stride
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from oodometer.core.errors import InputError, UnknownName
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, Estimator, StreamingEstimator
+from oodometer.core.protocols import Estimator, StreamingEstimator
+from oodometer.core.results import Estimate
 from oodometer.core.stats import Line
 from oodometer.estimators import LinearCorrection, Mandoline, available, get
 from oodometer.testing import ESTIMATOR_RULES, toy_pair

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from oodometer.core.errors import InputError, NotApplicable
-from oodometer.core.protocols import Measure, Score
+from oodometer.core.protocols import Measure
+from oodometer.core.results import Score
 from oodometer.measures import _domain_classifiers, h_divergence, hdh_divergence
 from oodometer.measures.combined import DIVERGENCES, MultiSource, PlusSourceError
 from oodometer.measures.entropy import SourceError

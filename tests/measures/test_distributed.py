@@ -14,10 +14,10 @@ from oodometer.core.predictions import Predictions
 from oodometer.measures import available
 from oodometer.measures import distributed as measured
 from oodometer.measures._measure import build_subject, measure
-from oodometer.measures._shared_work import group_by_shared_work
+from oodometer.measures.distributed import group_by_shared_work
 from oodometer.measures.subject import Subject
 from oodometer.models import TorchModel
-from oodometer.parallel import _ordered_map
+from oodometer.parallel import runners
 from oodometer.parallel.runners import Runner, distributed, processes, serial
 from oodometer.testing.measures import toy_data, toy_network
 from tests.support.distributed_work import Bright, Confident, MortalMeasure, mailed
@@ -31,9 +31,9 @@ SOME = ["entropy-source", "source-error", "h-divergence", "h-divergence+source-e
 @pytest.fixture(autouse=True)
 def _small_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that rows are cut into many blocks; what is asked in one process is cut alike."""
-    for module in ("measures.distributed", "models._feature_passes", "models.inference"):
+    for module in ("measures.distributed", "models.inference"):
         monkeypatch.setattr(f"oodometer.{module}.DEFAULT_BATCH_ROWS", 16)
-    monkeypatch.setattr(_ordered_map, "MAX_TASK_ROWS", 40)
+    monkeypatch.setattr(runners, "MAX_TASK_ROWS", 40)
 
 
 def source() -> Any:

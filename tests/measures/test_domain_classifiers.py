@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from oodometer.core.softmax_kernels import Floats, Ints
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.stats import rng_for
 from oodometer.measures import _domain_classifiers
 from oodometer.measures._domain_classifiers import HeadName, SoftmaxHead, fit_head, hidden_sizes

@@ -14,17 +14,17 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from oodometer.core import inputs
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError, NotApplicable
-from oodometer.core.protocols import Score
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Floats
+from oodometer.core.results import Score
 from oodometer.core.stats import rng_for
 from oodometer.data import as_dataset
 from oodometer.measures import _domain_classifiers, h_divergence
 from oodometer.measures._domain_classifiers import FittedHead, HeadName
 from oodometer.measures.h_divergence import Half, HDivergence, split_features
 from oodometer.measures.subject import Subject, measure_one
-from oodometer.models import _feature_passes, as_model
+from oodometer.models import as_model, inference
 from oodometer.models.model_view import ModelView, ViewSource
 from tests.support.feature_subjects import keyed, normal, shuffled, subject
 
@@ -139,7 +139,7 @@ def test_the_batch_does_not_change_it(monkeypatch: pytest.MonkeyPatch) -> None:
         return measure_one(HDivergence(), Subject(sides[0], sides[1]))
 
     whole = looked_at()
-    monkeypatch.setattr(_feature_passes, "DEFAULT_BATCH_ROWS", 7)
+    monkeypatch.setattr(inference, "DEFAULT_BATCH_ROWS", 7)
     assert looked_at() == whole
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from oodometer.core import inputs
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.core.stats import rng_for
 from oodometer.measures import hdh_divergence
 from oodometer.measures._domain_classifiers import HeadName, SoftmaxHead

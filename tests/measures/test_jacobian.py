@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import nn
 
+from oodometer.core.array_types import Array, Floats
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.inputs import Inputs
-from oodometer.core.softmax_kernels import Array, Floats
 from oodometer.data import as_dataset
 from oodometer.measures._difference_and_ratio import COMPARISON_FORMS, ComparisonForm, compare
 from oodometer.measures.jacobian import Jacobian

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, kstest
 
+from oodometer.core.array_types import Array, Floats
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Array, Floats
 from oodometer.data import as_dataset
 from oodometer.measures import mixup
 from oodometer.measures._difference_and_ratio import COMPARISON_FORMS, compare

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.protocols import Measure
-from oodometer.core.softmax_kernels import Floats
 from oodometer.core.stats import rng_for
 from oodometer.measures._mmd_kernels import gaussian_mmd, mean_covariance_distance
 from oodometer.measures.mmd import MmdGaussian, MmdMeanCov, MmdRandomFeatures

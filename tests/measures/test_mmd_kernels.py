@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
-from oodometer.core.softmax_kernels import Array, Floats
+from oodometer.core.array_types import Array, Floats
 from oodometer.measures import _mmd_kernels
 from oodometer.measures._mmd_kernels import GAMMAS, gaussian_mmd
 from tests.support.naive_mmd import PAIRS, literal_mmd, wide_mmd

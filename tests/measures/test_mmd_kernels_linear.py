@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oodometer.core.softmax_kernels import Array
+from oodometer.core.array_types import Array
 from oodometer.measures import _mmd_kernels
 from oodometer.measures._mmd_kernels import (
     gaussian_mmd,

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Measure
-from oodometer.core.softmax_kernels import Floats
 from oodometer.measures.output_statistics import (
     Dispersion,
     MatrixNorm,

@@ -19,7 +19,7 @@ from oodometer.data import as_dataset
 from oodometer.measures.sharpness import Sharpness, WeightPerturbation, ascend, bracket_largest
 from oodometer.measures.subject import Subject, measure_one
 from oodometer.models import TorchModel
-from oodometer.models._raw_outputs import RawOutputs
+from oodometer.models.base import RawOutputs
 from oodometer.models.model_view import ModelView, ViewSource
 
 # Five rows of the second class at 0.1 … 0.5, and five of the first that are far away.

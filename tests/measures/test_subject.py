@@ -10,7 +10,8 @@ import pytest
 
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Need, Score
+from oodometer.core.protocols import Need
+from oodometer.core.results import Score
 from oodometer.core.stats import rng_for
 from oodometer.measures import EntropySource, SourceError
 from oodometer.measures.subject import Subject, measure_one

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations, prune
 
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import NotApplicable
 from oodometer.core.protocols import Measure
-from oodometer.core.softmax_kernels import Floats
 from oodometer.data import as_dataset
 from oodometer.measures.subject import Subject, measure_one
 from oodometer.measures.weight_norms import (

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from oodometer.core.array_types import Array, Ints
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import Array, Ints
 from oodometer.core.stats import wilson_interval
 from oodometer.data import as_dataset
 from oodometer.metrics import adversarial

@@ -12,9 +12,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from oodometer.core import softmax_kernels
+from oodometer.core.array_types import Array, Bools, Floats, Ints
 from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import Array, Bools, Floats, Ints
 from oodometer.core.stats import wilson_interval
 from oodometer.metrics.disparity import (
     DemographicDisparity,

@@ -15,8 +15,9 @@ import oodometer
 from oodometer import metrics
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Need, Score
+from oodometer.core.protocols import Need
 from oodometer.core.random_streams import RowStreams
+from oodometer.core.results import Score
 from oodometer.metrics._evaluate import evaluate
 from oodometer.metrics.registry import resolve_metrics
 from oodometer.models import TorchModel

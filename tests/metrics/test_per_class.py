@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from sklearn.metrics import f1_score, recall_score, roc_auc_score
 
 from oodometer.core import softmax_kernels
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Metric
-from oodometer.core.softmax_kernels import Floats
 from oodometer.core.stats import auroc, wilson_interval
 from oodometer.metrics import per_class
 from oodometer.metrics.per_class import F1, Auroc, BalancedAccuracy, win_shares

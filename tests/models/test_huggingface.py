@@ -15,8 +15,8 @@ import transformers
 from PIL import Image
 from transformers.utils import logging
 
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError, NotApplicable
-from oodometer.core.softmax_kernels import Array
 from oodometer.models import HuggingFaceModel, as_model
 from oodometer.models.introspection.network import LAST_LINEAR_INPUT
 from oodometer.testing import check_model, toy_inputs

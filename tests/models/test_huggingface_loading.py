@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.models._huggingface_loading import load_pretrained
+from oodometer.models.huggingface import load_pretrained
 
 WHAT = "a masked language model"
 

@@ -13,7 +13,7 @@ from torch import nn
 from oodometer.core.errors import InputError, NotApplicable, UnknownName
 from oodometer.core.predictions import Predictions
 from oodometer.data import as_dataset
-from oodometer.models import FunctionModel, TorchModel, _feature_passes, inference
+from oodometer.models import FunctionModel, TorchModel, inference
 from oodometer.models.introspection.network import Network
 from oodometer.models.model_view import NEEDS, ModelView, ViewSource
 from tests.support.stub_models import ByContent
@@ -224,7 +224,7 @@ def test_a_model_that_answers_other_inputs_otherwise_is_refused() -> None:
 
 
 def test_batches_are_counted_and_must_be_as_wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_feature_passes, "DEFAULT_BATCH_ROWS", 16)
+    monkeypatch.setattr(inference, "DEFAULT_BATCH_ROWS", 16)
     monkeypatch.setattr(inference, "DEFAULT_BATCH_ROWS", 16)
     for model, what in ((TorchModel(network()), "looking at data"),
                         (ByContent(), "classifying vectors")):  # fmt: skip

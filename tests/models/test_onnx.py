@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError, UnknownName
-from oodometer.core.softmax_kernels import Array
 from oodometer.models import OnnxModel, as_model
 from oodometer.testing import check_model
 

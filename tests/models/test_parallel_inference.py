@@ -11,9 +11,9 @@ from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind
 from oodometer.core.predictions import Predictions
 from oodometer.data import as_dataset
-from oodometer.models._parallel_inference import BatchPredictor
+from oodometer.models.inference import BatchPredictor
 from oodometer.neighborhood.ranking import rank
-from oodometer.parallel import _ordered_map
+from oodometer.parallel import runners
 from oodometer.parallel.runners import distributed, processes, serial
 from oodometer.testing import toy_inputs
 from tests.neighborhood.test_invariance import vectors
@@ -30,7 +30,7 @@ MODELS: dict[InputKind, dict[str, Any]] = {
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that there are many of them."""
-    monkeypatch.setattr(_ordered_map, "MAX_TASK_ROWS", 40)
+    monkeypatch.setattr(runners, "MAX_TASK_ROWS", 40)
 
 
 def bits(found: dict[str, Predictions]) -> list[Any]:

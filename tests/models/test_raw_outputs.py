@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.models._raw_outputs import (
+from oodometer.models.base import (
     ClassNames,
     RawOutputs,
     as_predictions,

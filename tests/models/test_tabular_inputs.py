@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.models._tabular_inputs import to_matrix
+from oodometer.models.sklearn import to_matrix
 
 
 def test_columns_are_side_by_side_as_floats() -> None:

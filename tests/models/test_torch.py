@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch import nn
 
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError
-from oodometer.core.softmax_kernels import Array
 from oodometer.models import TorchModel, as_model
 from oodometer.models._batchnorm_fusion import fuse_batchnorm
 from oodometer.testing import check_model, toy_inputs

@@ -13,8 +13,7 @@ from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import ProgressCallback
 from oodometer.data import as_dataset
 from oodometer.models import FunctionModel, TorchModel
-from oodometer.models._view_factory import ViewFactory, align_classes
-from oodometer.models.model_view import ModelView
+from oodometer.models.model_view import ModelView, ViewFactory, align_classes
 
 ROWS = np.random.default_rng(0).normal(size=(10, 4)).astype(np.float32)
 SAID = Predictions.from_logits(ROWS, labels=np.arange(10) % 4, features=ROWS[:, :2])

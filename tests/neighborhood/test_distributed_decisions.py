@@ -16,7 +16,7 @@ from oodometer.core.inputs import InputKind
 from oodometer.data import as_dataset
 from oodometer.models import TorchModel
 from oodometer.neighborhood._invariance import invariance
-from oodometer.parallel import _ordered_map
+from oodometer.parallel import runners
 from oodometer.parallel.runners import Runner, distributed, processes, serial
 from oodometer.testing import toy_inputs
 from tests.neighborhood.test_invariance import Linear, Noise, vectors
@@ -40,7 +40,7 @@ WISHES: dict[str, dict[str, Any]] = {
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that there are many of them."""
-    monkeypatch.setattr(_ordered_map, "MAX_TASK_ROWS", 40)
+    monkeypatch.setattr(runners, "MAX_TASK_ROWS", 40)
 
 
 @pytest.mark.parametrize("wish", WISHES)

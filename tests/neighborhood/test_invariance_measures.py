@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oodometer.neighborhood import _invariance_measures
+from oodometer.neighborhood import results
 
 rows = st.integers(2, 13).flatmap(
     lambda n: st.lists(st.lists(st.integers(0, 5), min_size=n, max_size=n), min_size=1, max_size=9)
@@ -28,8 +28,8 @@ def by_hand(members: list[int]) -> tuple[float, float, float]:
 def test_measures_are_what_counting_gives(members: list[list[int]]) -> None:
     classes = np.array(members)
     made = zip(
-        _invariance_measures.neighborhood_invariance(classes), _invariance_measures.negative_entropy(classes),
-        _invariance_measures.pairwise_agreement(classes, identity=True), strict=True,
+        results.neighborhood_invariance(classes), results.negative_entropy(classes),
+        results.pairwise_agreement(classes, identity=True), strict=True,
     )  # fmt: skip
     for row, found in zip(members, made, strict=True):
         assert found == pytest.approx(by_hand(row), abs=1e-12)
@@ -41,13 +41,13 @@ def test_they_stay_within_their_bounds_and_ignore_the_classes_names(
 ) -> None:
     classes = np.array(members)
     n = min(classes.shape[1], 6)
-    assert (_invariance_measures.neighborhood_invariance(classes) >= 1 / n - 1e-12).all()
-    assert (_invariance_measures.negative_entropy(classes) >= -math.log(n) - 1e-12).all()
+    assert (results.neighborhood_invariance(classes) >= 1 / n - 1e-12).all()
+    assert (results.negative_entropy(classes) >= -math.log(n) - 1e-12).all()
     renamed = np.array([3, 5, 0, 1, 4, 2])[classes]
     for measure in (
-        _invariance_measures.neighborhood_invariance,
-        _invariance_measures.negative_entropy,
-        _invariance_measures.pair_agreement,
+        results.neighborhood_invariance,
+        results.negative_entropy,
+        results.pair_agreement,
     ):
         assert np.allclose(measure(classes), measure(renamed))
 
@@ -56,26 +56,26 @@ def test_the_majority_is_the_neighborhoods_own_not_that_of_the_first_member() ->
     """Decision 0 on the example itself, 1 on nearly all of its draws."""
     classes = np.array([[0, 1, 1, 1, 1]])
     assert (
-        _invariance_measures.neighborhood_invariance(classes) == 0.8
+        results.neighborhood_invariance(classes) == 0.8
     )  # and not the 0.2 that agree with member 0
 
 
 def test_draws_without_the_identity_do_not_count_it() -> None:
     classes = np.array([[0, 1, 1]])
-    assert _invariance_measures.pairwise_agreement(classes, identity=False) == 1.0
-    assert _invariance_measures.pairwise_agreement(classes, identity=True) == pytest.approx(1 / 3)
+    assert results.pairwise_agreement(classes, identity=False) == 1.0
+    assert results.pairwise_agreement(classes, identity=True) == pytest.approx(1 / 3)
 
 
 def test_blocks_do_not_change_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     classes = np.random.default_rng(0).integers(0, 4, (57, 11))
-    whole = _invariance_measures.same_class_counts(classes)
-    monkeypatch.setattr(_invariance_measures, "MAX_BLOCK_CELLS", 300)
-    assert np.array_equal(_invariance_measures.same_class_counts(classes), whole)
+    whole = results.same_class_counts(classes)
+    monkeypatch.setattr(results, "MAX_BLOCK_CELLS", 300)
+    assert np.array_equal(results.same_class_counts(classes), whole)
 
 
 def test_blocks_are_no_larger_than_their_cells(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_invariance_measures, "MAX_BLOCK_CELLS", 300)
-    parts = [np.arange(57)[part] for part in _invariance_measures._row_slices(57, 11)]
+    monkeypatch.setattr(results, "MAX_BLOCK_CELLS", 300)
+    parts = [np.arange(57)[part] for part in results._row_slices(57, 11)]
     assert max(len(part) for part in parts) * 11 * 11 <= 300
     assert np.concatenate(parts).tolist() == list(range(57))
 
@@ -90,14 +90,14 @@ def simulated(members: int, rng: np.random.Generator, n: int = 60_000) -> np.nda
 def test_pa_of_draws_is_unbiased_for_every_n(members: int) -> None:
     """Two random draws are alike with probability 0.7² + 0.3² = 0.58."""
     classes = simulated(members + 1, np.random.default_rng(members))
-    found = _invariance_measures.pairwise_agreement(classes, identity=False)
+    found = results.pairwise_agreement(classes, identity=False)
     assert found.mean() == pytest.approx(0.58, abs=4 * found.std() / np.sqrt(len(found)))
 
 
 def test_ni_is_biased_upward_and_the_less_the_more_draws() -> None:
     """The limit is 0.7; at two members NI can't be under a half, and its mean is 0.79."""
     means = {
-        members: _invariance_measures.neighborhood_invariance(
+        members: results.neighborhood_invariance(
             simulated(members + 1, np.random.default_rng(members))[:, 1:]
         ).mean()
         for members in (2, 3, 5, 11, 41)
@@ -112,8 +112,8 @@ def test_ni_is_biased_upward_and_the_less_the_more_draws() -> None:
 def test_pa_from_a_part_of_the_draws_is_unbiased_for_the_whole_neighborhood(drawn: int) -> None:
     """Of 11 members, 2/11 of the pairs have the identity (alike: 0.7), the others don't (0.58)."""
     classes = simulated(11, np.random.default_rng(drawn))
-    classes[:, drawn + 1 :] = _invariance_measures.MISSING_CLASS
-    found = _invariance_measures.pairwise_agreement(classes, identity=True)
+    classes[:, drawn + 1 :] = results.MISSING_CLASS
+    found = results.pairwise_agreement(classes, identity=True)
     expected = 2 / 11 * 0.7 + 9 / 11 * 0.58
     assert found.mean() == pytest.approx(expected, abs=4 * found.std() / np.sqrt(len(found)))
 
@@ -121,13 +121,11 @@ def test_pa_from_a_part_of_the_draws_is_unbiased_for_the_whole_neighborhood(draw
 def test_pa_by_the_plain_formula_would_be_biased_by_the_identity() -> None:
     """What the weights are for: pairs of three members, one the identity, are alike more often."""
     classes = simulated(3, np.random.default_rng(0))
-    assert _invariance_measures.pair_agreement(classes).mean() > 2 / 11 * 0.7 + 9 / 11 * 0.58 + 0.01
+    assert results.pair_agreement(classes).mean() > 2 / 11 * 0.7 + 9 / 11 * 0.58 + 0.01
 
 
 def test_with_two_members_pa_is_the_share_that_agrees_with_the_identity() -> None:
-    assert _invariance_measures.pairwise_agreement(
-        np.array([[1, 1], [1, 0]]), identity=True
-    ).tolist() == [
+    assert results.pairwise_agreement(np.array([[1, 1], [1, 0]]), identity=True).tolist() == [
         1.0,
         0.0,
     ]

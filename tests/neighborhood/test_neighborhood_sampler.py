@@ -16,14 +16,14 @@ from oodometer.core import inputs as batches
 from oodometer.core.errors import InputError
 from oodometer.core.random_streams import RowStreams
 from oodometer.data import as_dataset
-from oodometer.neighborhood._neighborhood_sampler import (
+from oodometer.neighborhood.sampling import (
     MAX_BATCH_BYTES,
     MAX_BATCH_ROWS,
     NeighborhoodSampler,
+    SamplingRound,
     deduplicate,
     prefetch,
 )
-from oodometer.neighborhood.sampling import SamplingRound
 from oodometer.transforms import get
 from tests.neighborhood.test_invariance import Noise, vectors
 

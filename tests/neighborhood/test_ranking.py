@@ -11,7 +11,7 @@ import pytest
 
 from oodometer.core.errors import InputError, NotApplicable, UnknownName
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate
+from oodometer.core.results import Estimate
 from oodometer.data import as_dataset
 from oodometer.estimators import get
 from oodometer.models.inference import predict_dataset

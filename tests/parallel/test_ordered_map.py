@@ -12,14 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oodometer.core.errors import InputError, MissingExtra
-from oodometer.parallel._ordered_map import (
+from oodometer.parallel.runners import (
     MAX_TASK_ROWS,
     MIN_TASKS,
+    Runner,
+    distributed,
     group_batches,
     label_payload,
     ordered_map,
+    processes,
+    serial,
 )
-from oodometer.parallel.runners import Runner, distributed, processes, serial
 from tests.support.distributed_work import Adding, mailed
 
 
@@ -131,7 +134,7 @@ def test_what_a_worker_can_not_open_is_told_in_a_line() -> None:
 
 
 def test_work_is_opened_once_in_a_process_and_passed_on_as_it_came() -> None:
-    from oodometer.parallel._ordered_map import _PickledTask
+    from oodometer.parallel.runners import _PickledTask
 
     packed = _PickledTask.from_task(Adding())
     assert packed.work is packed.work

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from oodometer.parallel._thread_limits import limit_to_one_thread
+from oodometer.parallel.runners import limit_to_one_thread
 
 
 def test_work_hasone_thread_and_gives_the_others_back() -> None:

@@ -23,8 +23,7 @@ from oodometer.core.protocols import Model
 from oodometer.core.random_streams import RowStreams
 from oodometer.data import as_dataset
 from oodometer.neighborhood._invariance import invariance
-from oodometer.neighborhood._neighborhood_sampler import NeighborhoodSampler
-from oodometer.neighborhood.sampling import SamplingRound
+from oodometer.neighborhood.sampling import NeighborhoodSampler, SamplingRound
 from oodometer.report.gallery import write_gallery
 from oodometer.report.neighborhood_view import MemberDecision
 from tests.support import invariance_runs

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from oodometer.core.errors import InputError
-from oodometer.report._gallery_folder import (
+from oodometer.report.gallery import (
     GALLERY_MARKER,
     check_gallery_folder,
     write_gallery_files,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oodometer.report._invariance_charts import (
+from oodometer.report.charts import (
     KNOWN_SERIES,
     MAX_BARS,
     IntervalPoint,

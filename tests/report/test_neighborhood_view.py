@@ -14,7 +14,7 @@ from oodometer.core.inputs import Inputs
 from oodometer.core.predictions import Predictions
 from oodometer.core.random_streams import RowStreams
 from oodometer.data import as_dataset
-from oodometer.neighborhood._neighborhood_sampler import NeighborhoodSampler
+from oodometer.neighborhood.sampling import NeighborhoodSampler
 from oodometer.report.neighborhood_view import build_example, check_same_run, class_name
 from tests.support.invariance_runs import DATA, Hashed, Nudge, judged
 

@@ -14,7 +14,7 @@ import oodometer
 from oodometer import Assessment, Predictions
 from oodometer.assessment.result import Segment
 from oodometer.core.format import few_rows_warning
-from oodometer.core.protocols import Estimate
+from oodometer.core.results import Estimate
 from oodometer.report import assessment_page
 from oodometer.report.segments import (
     MAX_DATES,

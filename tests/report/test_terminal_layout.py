@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from oodometer.report._terminal_layout import TerminalTable, table
+from oodometer.report.terminal import TerminalTable, table
 
 WORDS = st.lists(st.text("abcdé漢\x1b\n", min_size=1, max_size=9), max_size=6).map(" ".join)
 CELLS = st.one_of(WORDS, st.floats(-1e3, 1e3).map("{:.3f}".format))

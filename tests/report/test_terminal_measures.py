@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from oodometer.core.protocols import Score
+from oodometer.core.results import Score
 from oodometer.measures._measure import Measurements, SubsetNoise
 from oodometer.metrics._evaluate import CorruptionScores, Evaluation
 from oodometer.report import terminal_measures

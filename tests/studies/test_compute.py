@@ -12,7 +12,7 @@ import pytest
 import oodometer
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Dataset, Model
-from oodometer.data._concat_dataset import ConcatDataset
+from oodometer.data.dataset import ConcatDataset
 from oodometer.measures import Sharpness
 from oodometer.models.inference import predict_dataset
 from oodometer.studies import Study, run

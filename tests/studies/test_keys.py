@@ -11,7 +11,7 @@ from oodometer import estimators, measures, metrics, transforms
 from oodometer.core.errors import InputError
 from oodometer.core.keys import settings_key
 from oodometer.data import as_dataset
-from oodometer.data._transformed_dataset import TransformedDataset
+from oodometer.data.dataset import TransformedDataset
 from oodometer.studies.domains.synthetic import ResizeAndCrop, Rotated, TransformedDomain
 from oodometer.studies.requested_values import TransformRequest, build_requests
 from oodometer.studies.training.config import KEYS, TrainingConfig

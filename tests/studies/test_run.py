@@ -150,7 +150,7 @@ def test_neither_order_nor_company_changes_a_value(done: Path, tmp_path: Path) -
 def test_batches_do_not_change_a_value(done: Path, tmp_path: Path) -> None:
     with (
         mock.patch("oodometer.studies.worker.DEFAULT_BATCH_ROWS", 7),
-        mock.patch("oodometer.neighborhood._neighborhood_sampler.MAX_BATCH_ROWS", 50),
+        mock.patch("oodometer.neighborhood.sampling.MAX_BATCH_ROWS", 50),
     ):
         run(study(), tmp_path)
     assert exported(tmp_path) == exported(done)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError
-from oodometer.core.softmax_kernels import Array
 from oodometer.studies import splits
 from oodometer.studies.domains import group
 from oodometer.studies.domains.group import DomainGroup

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from oodometer import as_model
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError, MissingExtra
-from oodometer.core.softmax_kernels import Array
 from oodometer.studies import run
 from oodometer.studies.plan import plan_study, prediction_tasks
 from oodometer.studies.store import Store

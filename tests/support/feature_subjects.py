@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from oodometer.core.array_types import Array, Floats
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import Array, Floats
 from oodometer.data import as_dataset
 from oodometer.measures.subject import Subject
 from oodometer.models.model_view import ModelView, ViewSource

@@ -15,9 +15,9 @@ from oodometer.core.protocols import Model, Transform
 from oodometer.core.random_streams import RowStreams
 from oodometer.data import as_dataset
 from oodometer.neighborhood._invariance import invariance
-from oodometer.neighborhood._neighborhood_sampler import NeighborhoodSampler
 from oodometer.neighborhood.ranking import Ranking, rank
 from oodometer.neighborhood.results import InvarianceResult
+from oodometer.neighborhood.sampling import NeighborhoodSampler
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
-from oodometer.core.softmax_kernels import Array, Floats
+from oodometer.core.array_types import Array, Floats
 from oodometer.measures._mmd_kernels import GAMMAS
 
 COORDINATES = st.sampled_from([0.0, 1e-3, 0.01, -0.02, 0.5, 1.0, -1.0, 1.0001, 30.0, -400.0])

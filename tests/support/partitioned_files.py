@@ -17,8 +17,8 @@ import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet as pq
 
+from oodometer.core.array_types import Floats
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import Floats
 from oodometer.estimators import AverageConfidence
 
 

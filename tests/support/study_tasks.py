@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.core.softmax_kernels import Array
+from oodometer.core.array_types import Array
 from oodometer.parallel.runners import processes, serial
 from oodometer.studies import Study, run
 from oodometer.studies.plan import StudyTask

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from oodometer.core.array_types import Ints
 from oodometer.core.inputs import Inputs
 from oodometer.core.protocols import Dataset
-from oodometer.core.softmax_kernels import Ints
 from oodometer.data.dataset import InMemoryDataset
 from oodometer.studies.domains.group import DomainGroup
-from oodometer.studies.training._trained_model import TrainedModel
+from oodometer.studies.training._train import TrainedModel
 from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.config import TrainingConfig
 from oodometer.testing import toy_inputs

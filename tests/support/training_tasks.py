@@ -14,7 +14,7 @@ import numpy as np
 from oodometer.parallel.runners import processes, serial
 from oodometer.studies.training import checkpoint
 from oodometer.studies.training._run import FailedTraining, TrainingTask, run
-from oodometer.studies.training._trained_model import TrainedModel
+from oodometer.studies.training._train import TrainedModel
 from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.config import TrainingConfig
 from oodometer.studies.training.spec import PoolSpec

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, Estimator, StreamingEstimator
+from oodometer.core.protocols import Estimator, StreamingEstimator
+from oodometer.core.results import Estimate
 from oodometer.estimators import get
 from oodometer.testing import check_estimator, toy_pair, toy_predictions
 

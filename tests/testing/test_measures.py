@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from oodometer.core.errors import NotApplicable
-from oodometer.core.protocols import Need, Score
+from oodometer.core.protocols import Need
+from oodometer.core.results import Score
 from oodometer.measures.subject import Subject
 from oodometer.testing import check_measure, toy_subject
 from oodometer.testing.measures import MeasureTestSubjects, toy_data, toy_network

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import pytest
 
 from oodometer.core.errors import NotApplicable
-from oodometer.core.protocols import Need, Score
+from oodometer.core.protocols import Need
+from oodometer.core.results import Score
 from oodometer.models.model_view import ModelView
 from oodometer.testing import check_metric
 from oodometer.testing.metrics import toy_view

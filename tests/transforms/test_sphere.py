@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy.special import ndtri
 from scipy.stats import kstest
 
+from oodometer.core.array_types import Array, Floats
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import hash_rows
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Array, Floats
 from oodometer.testing import check_transform
 from oodometer.transforms.sphere import Sphere
 

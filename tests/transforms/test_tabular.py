@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtri
 
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import Inputs, hash_rows, splitmix64, take
 from oodometer.core.protocols import Transform
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Floats
 from oodometer.testing import check_transform
 from oodometer.transforms import tabular
 from oodometer.transforms.tabular import Gaussian, MarginalSwap

@@ -21,20 +21,21 @@ from oodometer.assessment.diagnostics import (
 from oodometer.assessment.ppi import PPI_METHOD, FewLabelsEstimate, ppi_from_labels
 from oodometer.assessment.result import Assessment, Headline, Segment
 from oodometer.core import validation
+from oodometer.core.array_types import Array
 from oodometer.core.calibration import Temperature, fit_temperature
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, Estimator, ProgressCallback
+from oodometer.core.protocols import Estimator, ProgressCallback
+from oodometer.core.results import Estimate
 from oodometer.core.segments import segment_values
-from oodometer.core.softmax_kernels import Array
 from oodometer.core.stats import wilson_interval
-from oodometer.parallel._thread_limits import limit_to_one_thread
+from oodometer.parallel.runners import limit_to_one_thread
 
 HistoryInput = History | Sequence[Predictions] | None
 
 
 @limit_to_one_thread()
-def estimate(  # noqa: PLR0913 - the main door; all but the data are options
+def estimate(
     source: Predictions,
     target: Predictions,
     *,

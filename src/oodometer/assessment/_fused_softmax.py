@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from oodometer.core import softmax_kernels, validation
-from oodometer.core._row_statistics import RowStatistics
-from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import MIN_PROBABILITY, Array, Floats, Ints, ScoreType
+from oodometer.core.array_types import Array, Floats, Ints, ScoreType
+from oodometer.core.predictions import Predictions, RowStatistics
+from oodometer.core.softmax_kernels import MIN_PROBABILITY
 
 
 def validated_predictions(

@@ -12,10 +12,11 @@ import numpy as np
 
 from oodometer.assessment import headline
 from oodometer.assessment.result import Segment
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, Estimator, ProgressCallback, StreamingEstimator
-from oodometer.core.softmax_kernels import Floats
+from oodometer.core.protocols import Estimator, ProgressCallback, StreamingEstimator
+from oodometer.core.results import Estimate
 from oodometer.core.stats import Z95, rng_for, wilson_interval
 
 # Third-party estimators without a bootstrap of their own get one by rows, of this many replicates.

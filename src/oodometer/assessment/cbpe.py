@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.core.stats import Z95
 
 ASSUMES = "the probabilities are calibrated on the target"

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError
-from oodometer.core.softmax_kernels import Floats
 
 CONFIDENCE_LEVEL = 0.95
 # Estimators that happen to agree are no proof of truth: a spread counts as at least this.

@@ -17,7 +17,7 @@ import numpy as np
 from oodometer.core.calibration import Temperature
 from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate
+from oodometer.core.results import Estimate
 from oodometer.core.stats import ks_distance
 
 Status = Literal["green", "amber", "red"]

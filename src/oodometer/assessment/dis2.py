@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.core.stats import rng_for
 
 ASSUMES = (

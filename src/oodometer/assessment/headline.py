@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate
+from oodometer.core.results import Estimate
 
 # Where these lights are green, source and target look alike, and the source's errors tell most.
 SIMILARITY_DIAGNOSTICS = ("score_distance", "domain_auc")

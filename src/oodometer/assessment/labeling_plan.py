@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from oodometer.assessment.ppi import MIN_LABELS, expected_correctness
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.core.stats import Z95, rng_for
 
 

@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import Floats
 from oodometer.core.stats import rng_for
 
 ASSUMES = "rows as sure as each other are right as often on the target as on the source"

@@ -14,13 +14,18 @@ import numpy as np
 from oodometer.assessment import _fused_softmax
 from oodometer.assessment.ppi import BinnedAccuracy
 from oodometer.core import frames
+from oodometer.core.array_types import Array, Ints
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import StreamingEstimator
 from oodometer.core.segments import segment_values
-from oodometer.core.softmax_kernels import Array, Ints
-from oodometer.data._partitions import FilePartition
-from oodometer.data._score_schema import ScoreSchema, error_context, read_labels, read_tables
+from oodometer.data.batch_reader import (
+    FilePartition,
+    ScoreSchema,
+    error_context,
+    read_labels,
+    read_tables,
+)
 from oodometer.data.bottom_k import BottomKSample, BottomKSampler, row_priorities
 
 # A column with more values than this is no column of segments.

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from oodometer.core import validation
+from oodometer.core.array_types import Array, Bools, Floats, Ints
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate
-from oodometer.core.softmax_kernels import Array, Bools, Floats, Ints
+from oodometer.core.results import Estimate
 from oodometer.core.stats import Z95, equal_mass_edges, histogram, rng_for, wilson_interval
 from oodometer.core.validation import is_blank
 

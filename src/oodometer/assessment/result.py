@@ -9,7 +9,7 @@ from oodometer.assessment.conformal_interval import ShiftInterval
 from oodometer.assessment.diagnostics import Diagnostic, Status
 from oodometer.assessment.ppi import PPI_METHOD
 from oodometer.core.errors import NotApplicable
-from oodometer.core.protocols import Estimate
+from oodometer.core.results import Estimate
 
 
 def format_percent(fraction: float) -> str:

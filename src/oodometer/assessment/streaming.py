@@ -6,9 +6,11 @@ of the target. In memory are a few batches of at most 32 MiB each, the sums, and
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,9 +18,6 @@ import numpy as np
 
 from oodometer.assessment import _estimate, headline
 from oodometer.assessment._estimate import HistoryInput
-from oodometer.assessment._streamed_estimators import SummarizedEstimator, scan
-from oodometer.assessment._streamed_source import StreamedSource, load_source
-from oodometer.assessment._streamed_target import StreamedTarget
 from oodometer.assessment.bootstrap import EstimatorRun, make_runs, run_all
 from oodometer.assessment.diagnostics import DiagnosticContext
 from oodometer.assessment.partial_sums import FittedEstimator, PartialResult, ScanPlan
@@ -29,15 +28,309 @@ from oodometer.assessment.ppi import (
     ppi_estimate,
 )
 from oodometer.assessment.result import Assessment, Segment
+from oodometer.core import frames, validation
+from oodometer.core.array_types import Array, Floats
 from oodometer.core.calibration import Temperature
-from oodometer.core.errors import InputError, NotApplicable
+from oodometer.core.errors import InputError, NotApplicable, OodometerError
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, Estimator, ProgressCallback, StreamingEstimator
+from oodometer.core.protocols import Estimator, ProgressCallback, StreamingEstimator
+from oodometer.core.results import Estimate
 from oodometer.core.stats import rng_for
-from oodometer.data.bottom_k import priority_bound
-from oodometer.data.prediction_files import PredictionColumns
-from oodometer.parallel._thread_limits import limit_to_one_thread
-from oodometer.parallel.runners import Runner, serial
+from oodometer.data.batch_reader import (
+    FilePartition,
+    ScoreSchema,
+    error_context,
+    find_files,
+    infer_schema,
+    is_multi_file,
+    make_partitions,
+    read_tables,
+    rows_per_batch,
+)
+from oodometer.data.bottom_k import BottomKSample, BottomKSampler, priority_bound, row_priorities
+from oodometer.data.prediction_files import PredictionColumns, ScoreFile
+from oodometer.parallel.runners import Runner, limit_to_one_thread, serial, threads
+
+# A source of more rows, or of more cells (rows times classes), is represented by a sample.
+MAX_SOURCE_ROWS, MAX_SOURCE_CELLS = 2_000_000, 64_000_000
+# A single file that is larger than this is read batch by batch.
+MAX_WHOLE_FILE_BYTES = 1_000_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedSource:
+    """Labelled predictions, and of how many rows they are a sample."""
+
+    predictions: Predictions
+    n_rows: int
+
+    @property
+    def sampling_note(self) -> str | None:
+        """What is to be said of a sample."""
+        if self.predictions.n == self.n_rows:
+            return None
+        return f"The source is a random sample of {self.predictions.n:,} of {self.n_rows:,} rows."
+
+
+def is_large(location: str | Path) -> bool:
+    """Whether it is many files, or one that is not read whole."""
+    path = Path(location)
+    return is_multi_file(location) or (
+        path.is_file() and path.stat().st_size > MAX_WHOLE_FILE_BYTES
+    )
+
+
+def load_source(
+    location: str | Path,
+    columns: PredictionColumns,
+    seed: int,
+    runner: Runner,
+    report_rows: Callable[[int], None],
+) -> StreamedSource:
+    """The source of a file, a folder or a pattern; a small file is read as it always is."""
+    if not is_large(location):
+        whole = ScoreFile.open(location).predictions(columns, labelled=True)
+        return StreamedSource(whole, whole.n)
+    files = find_files(location)
+    taken = infer_schema(files, columns, labelled=True)
+    parts, total = make_partitions(files)
+    k = count_classes(taken, parts)
+    size = min(MAX_SOURCE_ROWS, MAX_SOURCE_CELLS // k)
+    plan = SourceScanPlan(taken, rows_per_batch(k), seed, size, priority_bound(size, total))
+    keeper, done = BottomKSampler(size), 0
+    for _, found in runner(plan, parts):
+        if isinstance(found, Exception):
+            raise found
+        done += found[0]
+        report_rows(found[0])
+        if found[1] is not None:
+            keeper.merge(found[1])
+    return StreamedSource(_to_predictions(keeper.sample(), taken, files), done)
+
+
+def count_classes(schema: ScoreSchema, parts: Sequence[FilePartition]) -> int:
+    """How many classes there are, by the first rows that can be found."""
+    if not schema.score_columns.is_single_column:
+        return len(schema.score_columns.columns)
+    for part in parts:
+        for _, table in read_tables(replace(schema, label_column=None, segment_by=None), part, 64):
+            with error_context(part.path):
+                return int(schema.scores(table).shape[1])
+    raise InputError("There are no rows in these files; at least one was expected.")
+
+
+@dataclass(frozen=True)
+class SourceScanPlan:
+    """What is done with every part of the source; it can be sent to workers."""
+
+    schema: ScoreSchema
+    batch_size: int
+    seed: int
+    sample_size: int
+    priority_bound: int
+
+    def __call__(self, part: FilePartition) -> tuple[int, BottomKSample | None]:
+        """How many rows the part has, and the sample of them."""
+        keeper, n = BottomKSampler(self.sample_size, self.priority_bound), 0
+        for before, table in read_tables(self.schema, part, self.batch_size):
+            with error_context(part.path, part.first_row_in_file + before):
+                self._update_sample(keeper, table, part.first_position + before)
+            n += table.num_rows
+        return n, keeper.sample()
+
+    def _update_sample(self, sampler: BottomKSampler, table: Any, first_row: int) -> None:
+        scores = self.schema.scores(table)
+        kept: dict[str, Array] = {"scores": scores}
+        if self.schema.label_column is not None:
+            kept["labels"] = frames.read_column(table, self.schema.label_column)
+        draws = row_priorities(self.seed, first_row, len(scores))
+        sampler.update(draws, BottomKSample(first_row + np.arange(len(scores)), draws, kept).take)
+
+
+def _to_predictions(
+    sample: BottomKSample | None, schema: ScoreSchema, files: Sequence[Path]
+) -> Predictions:
+    if sample is None:
+        raise InputError(f"{files[0].parent} has no rows; at least one was expected.")
+    return schema.predictions(sample.columns["scores"], sample.columns.get("labels"))
+
+
+# Rows that are looked at before all are.
+PREVIEW_ROWS = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedTarget:
+    """Files, what is taken of them, their parts, and how many rows they have if that is known."""
+
+    files: tuple[Path, ...]
+    schema: ScoreSchema
+    parts: tuple[FilePartition, ...]
+    n_rows: int | None
+    preview: Predictions
+
+    @classmethod
+    def open(
+        cls, location: str | Path, columns: PredictionColumns, segment_by: str | None
+    ) -> StreamedTarget:
+        """Find the files, and look at the first rows."""
+        files = find_files(location)
+        taken = infer_schema(files, columns, labelled=False, segment_by=segment_by)
+        parts, total = make_partitions(files)
+        return cls(files, taken, parts, total, _read_preview(taken, parts, location))
+
+    @property
+    def k(self) -> int:
+        """How many classes there are."""
+        return self.preview.k
+
+    @property
+    def batch_size(self) -> int:
+        """How many rows are read at a time."""
+        return rows_per_batch(self.k)
+
+    def reorder_classes(self, class_names: tuple[str, ...] | None) -> StreamedTarget:
+        """The same with the classes in the order of these names."""
+        return replace(
+            self,
+            schema=self.schema.reorder_classes(class_names),
+            preview=self.preview.reorder_classes(class_names),
+        )
+
+    def predictions(self, sample: BottomKSample | None) -> Predictions:
+        """The sampled rows, in the order of their places."""
+        if sample is None:
+            raise InputError("The target has no rows; at least one was expected.")
+        return self.schema.predictions(sample.columns["scores"])
+
+    def labels(self, sample: BottomKSample) -> Array:
+        """The classes of rows with labels, by number."""
+        given = sample.columns["labels"]
+        if all(isinstance(value, str) and value.strip().isdecimal() for value in given):
+            given = given.astype(int)  # a column of text that began with blanks
+        names, what = self.schema.class_names, "labels of the target"
+        found = validation.encode_labels(given, len(sample), self.k, names, what)
+        assert found is not None
+        return found
+
+
+def _read_preview(
+    schema: ScoreSchema, parts: Sequence[FilePartition], location: str | Path
+) -> Predictions:
+    """The first rows, by the usual door: it warns of logits that look like probabilities."""
+    scored = replace(schema, label_column=None, segment_by=None)
+    for part in parts:
+        for _, table in read_tables(scored, part, PREVIEW_ROWS):
+            with error_context(part.path):
+                return schema.predictions(schema.scores(table))
+    raise InputError(f"{str(location)!r} has no rows; at least one was expected.")
+
+
+# Threads that read at most: each has a batch in memory. More are what workers are for.
+MAX_READER_THREADS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class SummarizedEstimator(StreamingEstimator[Any, Any]):
+    """An estimator whose sums over the target are known: it looks at no row any more."""
+
+    fitted: FittedEstimator
+    total: Any
+
+    @property
+    def name(self) -> str:
+        """How users call it."""
+        return self.fitted.estimator.name
+
+    @property
+    def assumes(self) -> str:
+        """What must hold for it to be right."""
+        return self.fitted.estimator.assumes
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What it must be given."""
+        return self.fitted.estimator.needs
+
+    @property
+    def paper(self) -> str:
+        """Where it comes from."""
+        return self.fitted.estimator.paper
+
+    @property
+    def assumes_calibrated(self) -> bool:
+        """Whether it takes scores for chances."""
+        return self.fitted.estimator.assumes_calibrated
+
+    def learn(self, source: Predictions) -> Any:
+        """What was learned before the pass."""
+        return self.fitted.learned_state
+
+    def summarize(self, learned: Any, batch: Predictions) -> Any:
+        """What was summed in the pass."""
+        return self.total
+
+    def finish(self, learned: Any, total: Any) -> Estimate:
+        """The estimate."""
+        return self.fitted.estimator.finish(learned, total)
+
+    def resample(self, learned: Any, total: Any, rng: np.random.Generator, count: int) -> Floats:
+        """Replicates of the estimate."""
+        return self.fitted.estimator.resample(learned, total, rng, count)
+
+
+def scan(
+    plan: ScanPlan,
+    parts: Sequence[FilePartition],
+    runner: Runner,
+    report_rows: Callable[[int], None],
+) -> PartialResult:
+    """The tally of all parts, by whoever works; `report_rows` hears how many rows are done.
+
+    Sums are added in the order of the parts, whoever is first, for the last bits of a sum hang on
+    the order. Samples hang on none.
+    """
+    here = runner is serial
+    stopped = threading.Event()
+    work = partial(plan, report_rows=_ProgressRelay(report_rows, stopped)) if here else plan
+    hands = threads(min(os.cpu_count() or 1, MAX_READER_THREADS)) if here else runner
+    sample, labelled = BottomKSampler(plan.sample_size), BottomKSampler(plan.max_labels)
+    whole, waiting, following = PartialResult(), {}, 0
+    try:
+        for part, found in hands(work, parts):
+            if isinstance(found, Exception):
+                raise found
+            if not here:
+                report_rows(found.n)
+            _merge_sample(sample, found.sample)
+            _merge_sample(labelled, found.labelled_sample)
+            waiting[part.number] = replace(found, sample=None, labelled_sample=None)
+            while following in waiting:
+                whole.merge(waiting.pop(following))
+                following += 1
+    finally:
+        stopped.set()
+    return replace(whole, sample=sample.sample(), labelled_sample=labelled.sample())
+
+
+class _ProgressRelay:
+    """What threads tell of, one at a time; who tells after the end is stopped."""
+
+    def __init__(self, report_rows: Callable[[int], None], stopped: threading.Event) -> None:
+        self._report_rows, self._stopped, self._lock = report_rows, stopped, threading.Lock()
+
+    def __call__(self, rows: int) -> None:
+        """So many rows more."""
+        if self._stopped.is_set():
+            raise OodometerError("The pass was given up.")
+        with self._lock:
+            self._report_rows(rows)
+
+
+def _merge_sample(sampler: BottomKSampler, sample: BottomKSample | None) -> None:
+    if sample is not None:
+        sampler.merge(sample)
+
 
 # Rows of the target that are kept for what needs all rows at once, and cells (rows times classes).
 MAX_SAMPLE_ROWS, MAX_SAMPLE_CELLS = 100_000, 16_000_000

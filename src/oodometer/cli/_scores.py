@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from oodometer.cli._model_and_data_options import MODEL_HELP
-from oodometer.cli._options import console, print_json
+from oodometer.cli._options import MODEL_HELP, console, print_json
 from oodometer.data.prediction_files import PredictionColumns, ScoreFile
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from oodometer.cli._options import error_console, print_note
-from oodometer.cli._run_options import make_runner
+from oodometer.cli._runtime import make_runner
 from oodometer.core.errors import InputError
 from oodometer.report import terminal
 
@@ -68,8 +68,8 @@ DEFAULT_READ_OPTIONS = FileReadOptions()
 
 
 def _is_large(path: Path) -> bool:
-    from oodometer.assessment._streamed_source import is_large
-    from oodometer.data._partitions import is_multi_file
+    from oodometer.assessment.streaming import is_large
+    from oodometer.data.batch_reader import is_multi_file
 
     return is_multi_file(path) or (is_large(path) and path.suffix != ".npz")
 
@@ -85,7 +85,7 @@ def reject_other_models(other_models: tuple[Path, ...]) -> None:
 
 def describe_large_files(path: Path) -> dict[str, str]:
     """What is told of files that are too many or too large to be fingerprinted; else nothing."""
-    from oodometer.data._partitions import find_files
+    from oodometer.data.batch_reader import find_files
 
     if not _is_large(path):
         return {}

@@ -17,10 +17,10 @@ from oodometer.assessment.optional_analyses import (
     run_additional,
 )
 from oodometer.assessment.result import Assessment
-from oodometer.cli._history_option import HistoryPaths, load_history
 from oodometer.cli._options import (
     AsJson,
     ClassNamesText,
+    HistoryPaths,
     HtmlPath,
     LabelColumn,
     LogitColumns,
@@ -37,6 +37,7 @@ from oodometer.cli._options import (
     check_report_path,
     console,
     error_console,
+    load_history,
     print_json,
     print_note,
     split_names,

@@ -8,27 +8,25 @@ from typing import Annotated
 
 import typer
 
-from oodometer.cli._model_and_data_options import (
+from oodometer.cli._options import (
     DATA_HELP,
+    AsJson,
+    ClassNamesText,
     ImageSize,
     InputColumns,
+    LabelColumn,
+    MetricNames,
     OutputTypeOption,
     PixelMean,
     PixelStd,
     RequestTimeout,
+    Seed,
     SkipUnreadable,
     TextColumns,
     TrustPickle,
+    error_console,
     open_dataset,
     open_model,
-)
-from oodometer.cli._options import (
-    AsJson,
-    ClassNamesText,
-    LabelColumn,
-    MetricNames,
-    Seed,
-    error_console,
     split_names,
 )
 from oodometer.cli._scores import (

@@ -7,18 +7,15 @@ from typing import Annotated
 
 import typer
 
-from oodometer.cli._invariance_provenance import (
-    ExamplesModelName,
-    invariance_provenance,
-    recreate_sampler,
-    validate_model_name,
-)
-from oodometer.cli._model_and_data_options import (
+from oodometer.cli._options import (
     DATA_HELP,
     MODEL_HELP,
+    AsJson,
     BatchSize,
+    ClassNamesText,
     DrawCount,
     FillMaskModelPath,
+    HtmlPath,
     ImageSize,
     InputColumns,
     Magnitude,
@@ -26,6 +23,8 @@ from oodometer.cli._model_and_data_options import (
     PixelMean,
     PixelStd,
     RequestTimeout,
+    Scheduler,
+    Seed,
     SkipUnreadable,
     TextColumns,
     ThreadCount,
@@ -34,26 +33,25 @@ from oodometer.cli._model_and_data_options import (
     TranslatorPaths,
     TrustPickle,
     WordnetFolder,
-    check_gallery_folder,
-    make_transform,
-    open_dataset,
-    open_model,
-)
-from oodometer.cli._options import (
-    AsJson,
-    ClassNamesText,
-    HtmlPath,
-    Scheduler,
-    Seed,
     Workers,
+    check_gallery_folder,
     check_report_path,
     console,
     error_console,
+    make_transform,
+    open_dataset,
+    open_model,
     print_json,
     print_note,
 )
-from oodometer.cli._provenance import write_report_page
-from oodometer.cli._run_options import make_optional_runner
+from oodometer.cli._provenance import (
+    ExamplesModelName,
+    invariance_provenance,
+    recreate_sampler,
+    validate_model_name,
+    write_report_page,
+)
+from oodometer.cli._runtime import make_optional_runner
 from oodometer.report import terminal
 
 

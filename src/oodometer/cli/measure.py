@@ -9,33 +9,31 @@ from typing import Annotated, Any
 
 import typer
 
-from oodometer.cli._model_and_data_options import (
+from oodometer.cli._options import (
     DATA_HELP,
+    SOURCE_DATA_HELP,
+    AsJson,
+    ClassNamesText,
     ImageSize,
     InputColumns,
+    LabelColumn,
+    MeasureNames,
     OutputTypeOption,
     PixelMean,
     PixelStd,
     RequestTimeout,
+    Scheduler,
+    Seed,
     SkipUnreadable,
     TextColumns,
     TrustPickle,
-    open_dataset,
-    open_model,
-)
-from oodometer.cli._options import (
-    SOURCE_DATA_HELP,
-    AsJson,
-    ClassNamesText,
-    LabelColumn,
-    MeasureNames,
-    Scheduler,
-    Seed,
     Workers,
     error_console,
+    open_dataset,
+    open_model,
     split_names,
 )
-from oodometer.cli._run_options import make_optional_runner
+from oodometer.cli._runtime import make_optional_runner
 from oodometer.cli._scores import (
     MODEL_OR_NONE_HELP,
     NO_MODEL,

@@ -18,7 +18,7 @@ from oodometer.cli._options import (
     error_console,
     print_json,
 )
-from oodometer.cli._run_options import (
+from oodometer.cli._runtime import (
     make_runner,
     resumable,
     show_failures,

@@ -7,25 +7,26 @@ from typing import Annotated
 
 import typer
 
-from oodometer.cli._invariance_provenance import (
-    ExamplesModelName,
-    invariance_provenance,
-    recreate_sampler,
-    validate_model_name,
-)
-from oodometer.cli._model_and_data_options import (
+from oodometer.cli._options import (
     DATA_HELP,
     MODEL_HELP,
+    SOURCE_DATA_HELP,
+    AsJson,
     BatchSize,
+    ClassNamesText,
     DrawCount,
     FillMaskModelPath,
+    HtmlPath,
     ImageSize,
     InputColumns,
+    LabelColumn,
     Magnitude,
     OutputTypeOption,
     PixelMean,
     PixelStd,
     RequestTimeout,
+    Scheduler,
+    Seed,
     SkipUnreadable,
     TextColumns,
     ThreadCount,
@@ -33,26 +34,23 @@ from oodometer.cli._model_and_data_options import (
     TranslatorPaths,
     TrustPickle,
     WordnetFolder,
-    make_transform,
-    open_dataset,
-    open_model,
-)
-from oodometer.cli._options import (
-    SOURCE_DATA_HELP,
-    AsJson,
-    ClassNamesText,
-    HtmlPath,
-    LabelColumn,
-    Scheduler,
-    Seed,
     Workers,
     check_report_path,
     console,
     error_console,
+    make_transform,
+    open_dataset,
+    open_model,
     print_json,
 )
-from oodometer.cli._provenance import write_report_page
-from oodometer.cli._run_options import make_optional_runner
+from oodometer.cli._provenance import (
+    ExamplesModelName,
+    invariance_provenance,
+    recreate_sampler,
+    validate_model_name,
+    write_report_page,
+)
+from oodometer.cli._runtime import make_optional_runner
 from oodometer.core.errors import InputError
 from oodometer.data.prediction_files import ScoreFile
 from oodometer.report import terminal

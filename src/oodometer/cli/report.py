@@ -143,10 +143,8 @@ def _render_study(path: Path, reference: str | None, folder: Path | None, data: 
 def _load_table(path: Path, reference: str | None) -> EvaluationTable:
     """A table that anyone brings: evaluations, or accuracies of models × test sets."""
     from oodometer.data.prediction_files import ScoreFile
-    from oodometer.studies.analysis._evaluation_columns import REQUIRED_COLUMNS
-    from oodometer.studies.analysis._wide_to_evaluations import to_evaluations
-    from oodometer.studies.analysis.evaluation_table import EvaluationTable
-    from oodometer.studies.analysis.wide_table import AccuracyMatrix
+    from oodometer.studies.analysis.evaluation_table import REQUIRED_COLUMNS, EvaluationTable
+    from oodometer.studies.analysis.wide_table import AccuracyMatrix, to_evaluations
 
     content = ScoreFile.open(path).content
     columns = content if isinstance(content, dict) else content.column_names

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from oodometer.cli._model_and_data_options import TrustPickle
 from oodometer.cli._options import (
     AsJson,
     DataFolder,
@@ -21,6 +20,7 @@ from oodometer.cli._options import (
     ReferenceDomain,
     Scheduler,
     StoreFolder,
+    TrustPickle,
     Workers,
     check_report_path,
     console,
@@ -30,7 +30,7 @@ from oodometer.cli._options import (
     split_names,
 )
 from oodometer.cli._provenance import render_study_page, write_report_page
-from oodometer.cli._run_options import (
+from oodometer.cli._runtime import (
     make_runner,
     resumable,
     show_failures,
@@ -252,7 +252,7 @@ def compare(
 
     Example: oodometer study compare accuracies.csv --reference-domain imagenet
     """
-    from oodometer.studies.analysis._evaluation_columns import REQUIRED_COLUMNS, as_arrow_table
+    from oodometer.studies.analysis.evaluation_table import REQUIRED_COLUMNS, as_arrow_table
 
     check_report_path(html)
     if output is not None and output.resolve() == table.resolve():
@@ -401,10 +401,9 @@ def _show_accuracy_matrix(
     content: Any, reference: str | None, form: str, output: Path | None, as_json: bool
 ) -> EvaluationTable:
     """Show a table of models × test sets; the same as evaluations."""
-    from oodometer.studies.analysis._wide_to_evaluations import to_evaluations
     from oodometer.studies.analysis.robustness import compare_with_reference, correlate_groups
     from oodometer.studies.analysis.text_tables import TextTable
-    from oodometer.studies.analysis.wide_table import AccuracyMatrix
+    from oodometer.studies.analysis.wide_table import AccuracyMatrix, to_evaluations
 
     wide = AccuracyMatrix.read(content)
     if reference is None:

@@ -6,26 +6,24 @@ from typing import Annotated, Any
 
 import typer
 
-from oodometer.cli._model_and_data_options import (
+from oodometer.cli._options import (
+    AsJson,
+    ClassNamesText,
     ImageSize,
     InputColumns,
+    LabelColumn,
     OutputTypeOption,
     PixelMean,
     PixelStd,
     RequestTimeout,
+    Seed,
     SkipUnreadable,
     TextColumns,
     TrustPickle,
-    open_dataset,
-    open_model,
-)
-from oodometer.cli._options import (
-    AsJson,
-    ClassNamesText,
-    LabelColumn,
-    Seed,
     console,
     error_console,
+    open_dataset,
+    open_model,
     print_json,
 )
 from oodometer.core.protocols import Transform

@@ -8,9 +8,9 @@ from typing import cast
 import numpy as np
 
 from oodometer.core import softmax_kernels
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import Floats, Ints
 
 # The range that a temperature is looked for in; one that ends at a bound is reported.
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.05, 20.0

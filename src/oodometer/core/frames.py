@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from oodometer.core.array_types import Array, Floats, ScoreType
 from oodometer.core.errors import InputError, did_you_mean
-from oodometer.core.softmax_kernels import Array, Floats, ScoreType
 
 # What is looked for when the user names no column: the list column, the prefix, the single number.
 DEFAULT_SCORE_COLUMNS: dict[ScoreType, tuple[str, ...]] = {

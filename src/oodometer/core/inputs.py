@@ -19,8 +19,8 @@ from typing import Any, Literal, TypeGuard, get_args
 import numpy as np
 import numpy.typing as npt
 
+from oodometer.core.array_types import Array, Ints
 from oodometer.core.errors import InputError
-from oodometer.core.softmax_kernels import Array, Ints
 
 InputKind = Literal["images", "text", "pairs", "vectors", "table"]
 INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)

@@ -11,9 +11,35 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from oodometer.core import frames, softmax_kernels, validation
-from oodometer.core._row_statistics import RowIndex, RowStatistics, select_rows
+from oodometer.core.array_types import Array, Bools, Floats, Ints, ScoreType
 from oodometer.core.errors import InputError, NotApplicable
-from oodometer.core.softmax_kernels import Array, Bools, Floats, Ints
+
+RowIndex = slice | Ints | Bools
+
+
+def select_rows(values: Any, index: RowIndex) -> Any:
+    """Some rows of what may not be there."""
+    return None if values is None else values[index]
+
+
+@dataclass(frozen=True, eq=False)
+class RowStatistics:
+    """What is known of each row besides its scores; None where it is not known."""
+
+    confidence: Floats | None = None
+    negative_entropy: Floats | None = None
+    classes: Ints | None = None
+    correct: Bools | None = None
+
+    def rows(self, index: RowIndex) -> RowStatistics:
+        """The same of some rows."""
+        return RowStatistics(
+            confidence=select_rows(self.confidence, index),
+            negative_entropy=select_rows(self.negative_entropy, index),
+            classes=select_rows(self.classes, index),
+            correct=select_rows(self.correct, index),
+        )
+
 
 CachedValue = TypeVar("CachedValue")
 
@@ -227,7 +253,7 @@ class Predictions:
     def _confidence(self) -> Floats:
         return softmax_kernels.confidence(*self.require_scores("confidence"), self.temperature)
 
-    def require_scores(self, purpose: str) -> tuple[Array, softmax_kernels.ScoreType]:
+    def require_scores(self, purpose: str) -> tuple[Array, ScoreType]:
         """The scores and their form, for `purpose` needs them; NotApplicable where there are none."""
         if self.scores is None:
             raise NotApplicable(

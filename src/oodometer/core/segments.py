@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oodometer.core.softmax_kernels import Array
+from oodometer.core.array_types import Array
 
 
 def segment_values(values: Array) -> Array:

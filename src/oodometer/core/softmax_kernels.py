@@ -11,16 +11,11 @@ the logarithms of probabilities.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[Any]
-Floats = npt.NDArray[np.floating[Any]]
-Ints = npt.NDArray[np.integer[Any]]
-Bools = npt.NDArray[np.bool_]
-ScoreType = Literal["probs", "logits"]
+from oodometer.core.array_types import Array, Floats, Ints, ScoreType
 
 # A probability of 0 has no logarithm; everything below this is taken as this.
 MIN_PROBABILITY = 1e-12

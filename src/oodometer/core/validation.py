@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from oodometer.core import softmax_kernels
+from oodometer.core.array_types import Array, Bools, Floats, Ints
 from oodometer.core.errors import InputError
-from oodometer.core.softmax_kernels import Array, Bools, Floats, Ints
 
 SUM_TOLERANCE = 1e-3
 # Rounding may leave a probability this far outside [0, 1].

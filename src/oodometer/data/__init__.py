@@ -8,8 +8,7 @@ from oodometer.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from oodometer.data._open import as_dataset
-    from oodometer.data._transformed_dataset import TransformedDataset
-    from oodometer.data.dataset import InMemoryDataset
+    from oodometer.data.dataset import InMemoryDataset, TransformedDataset
     from oodometer.data.image_folder import ImageFolder
     from oodometer.data.prediction_files import read_predictions
 
@@ -27,7 +26,7 @@ if not TYPE_CHECKING:
         {
             "ImageFolder": "image_folder",
             "InMemoryDataset": "dataset",
-            "TransformedDataset": "_transformed_dataset",
+            "TransformedDataset": "dataset",
             "as_dataset": "_open",
             "read_predictions": "prediction_files",
         },

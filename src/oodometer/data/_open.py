@@ -12,10 +12,9 @@ import numpy as np
 
 from oodometer.core.errors import InputError
 from oodometer.core.protocols import Dataset
-from oodometer.data._array_rows import read_array, read_list, read_npy, read_npz
-from oodometer.data._table_rows import read_frame
 from oodometer.data.dataset import InMemoryDataset
 from oodometer.data.image_folder import IMAGE_EXTENSIONS, ImageFolder, read_image_folder
+from oodometer.data.input_rows import read_array, read_frame, read_list, read_npy, read_npz
 from oodometer.data.options import ColumnNames, DatasetOptions, RawRows
 from oodometer.data.prediction_files import ScoreFile
 from oodometer.parallel.pickling import ReopenSpec, with_reopen_spec

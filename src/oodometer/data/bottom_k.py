@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from oodometer.core.array_types import Array, Ints
 from oodometer.core.errors import InputError
-from oodometer.core.softmax_kernels import Array, Ints
 from oodometer.core.stats import rng_for
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from oodometer.core.array_types import Array, Bools
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import Inputs
-from oodometer.core.softmax_kernels import Array, Bools
 from oodometer.data.dataset import InMemoryDataset
 
 ColumnNames = str | Sequence[str]

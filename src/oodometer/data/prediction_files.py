@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from oodometer.core import frames
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import Array
 from oodometer.core.validation import is_blank
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from oodometer.core.softmax_kernels import Floats
+from oodometer.core.array_types import Floats
 
 # Distances that are held at once, rows times known rows.
 MAX_BLOCK_DISTANCES = 4_000_000

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from oodometer.core.softmax_kernels import Floats, row_blocks
+from oodometer.core.array_types import Floats
+from oodometer.core.softmax_kernels import row_blocks
 from oodometer.core.stats import poisson_bootstrap_weights
 
 TOLERANCE = 1e-7

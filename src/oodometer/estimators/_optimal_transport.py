@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oodometer.core.softmax_kernels import Floats, Ints, block_copies, first_maximum
+from oodometer.core.array_types import Floats, Ints
+from oodometer.core.softmax_kernels import block_copies, first_maximum
 
 # Each row is one among many of a large table, and its corner is blunt already.
 SMOOTHINGS = (0.1, 0.02, 4e-3, 8e-4, 2e-4)

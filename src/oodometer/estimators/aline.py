@@ -12,10 +12,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from oodometer.core.array_types import Bools, Floats, Ints
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, StreamingEstimator
-from oodometer.core.softmax_kernels import Bools, Floats, Ints
+from oodometer.core.protocols import StreamingEstimator
+from oodometer.core.results import Estimate
 from oodometer.core.stats import poisson_bootstrap_weights
 from oodometer.estimators.label_shift import require_labels
 

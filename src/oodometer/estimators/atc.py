@@ -12,10 +12,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from oodometer.core.array_types import Bools, Floats, Ints
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, StreamingEstimator
-from oodometer.core.softmax_kernels import Bools, Floats, Ints
+from oodometer.core.protocols import StreamingEstimator
+from oodometer.core.results import Estimate
 from oodometer.core.stats import bootstrap_counts, histogram
 
 # At most about this many edges around the threshold; below it the bootstrap is exact.

@@ -10,10 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, StreamingEstimator
-from oodometer.core.softmax_kernels import Floats, Ints
+from oodometer.core.protocols import StreamingEstimator
+from oodometer.core.results import Estimate
 from oodometer.core.stats import bootstrap_counts, histogram
 from oodometer.estimators.atc import Threshold, fit_threshold, resample_share_above, share_above
 

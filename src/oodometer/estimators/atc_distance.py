@@ -8,10 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from oodometer.core import validation
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, StreamingEstimator
-from oodometer.core.softmax_kernels import Floats, Ints
+from oodometer.core.protocols import StreamingEstimator
+from oodometer.core.results import Estimate
 from oodometer.core.stats import bootstrap_counts, histogram
 from oodometer.estimators._knn import leave_one_out_distances, mean_distances
 from oodometer.estimators.atc import Threshold, fit_threshold, resample_share_above, share_above

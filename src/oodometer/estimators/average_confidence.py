@@ -7,9 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from oodometer.core.array_types import Floats
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, StreamingEstimator
-from oodometer.core.softmax_kernels import Floats
+from oodometer.core.protocols import StreamingEstimator
+from oodometer.core.results import Estimate
 from oodometer.core.stats import bootstrap_means, moments
 
 

@@ -11,10 +11,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, StreamingEstimator
-from oodometer.core.softmax_kernels import Floats, Ints
+from oodometer.core.protocols import StreamingEstimator
+from oodometer.core.results import Estimate
 from oodometer.core.stats import bootstrap_counts, histogram
 from oodometer.estimators import _label_shift_em
 from oodometer.estimators._optimal_transport import (

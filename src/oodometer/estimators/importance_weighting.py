@@ -9,10 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from oodometer.core import validation
+from oodometer.core.array_types import Bools, Floats
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, StreamingEstimator
-from oodometer.core.softmax_kernels import Bools, Floats
+from oodometer.core.protocols import StreamingEstimator
+from oodometer.core.results import Estimate
 from oodometer.core.stats import auroc, effective_sample_fraction, poisson_bootstrap_weights
 
 # Wider features are reduced to this many principal components.

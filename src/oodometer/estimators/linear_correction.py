@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, Estimator
+from oodometer.core.protocols import Estimator
+from oodometer.core.results import Estimate
 from oodometer.core.stats import Line, repeated_median_line
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from math import log
 from typing import Literal, get_args
 
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError, NotApplicable
-from oodometer.core.protocols import Score
-from oodometer.core.softmax_kernels import Floats
+from oodometer.core.results import Score
 from oodometer.measures.subject import Subject
 from oodometer.models.model_view import ModelView, subsample_note
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from oodometer.core.softmax_kernels import Floats, Ints
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.stats import rng_for
 
 HeadName = Literal["linear", "larger"]

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError, NotApplicable
-from oodometer.core.protocols import Measure, ProgressCallback, Score
-from oodometer.core.softmax_kernels import Floats
-from oodometer.measures._shared_work import group_by_shared_work
+from oodometer.core.protocols import Measure, ProgressCallback
+from oodometer.core.results import Score
+from oodometer.measures.distributed import group_by_shared_work
 from oodometer.measures.registry import resolve_measures
 from oodometer.measures.subject import MeasureOutcomes, Subject, measure_all, random_subset
 from oodometer.models import as_model
-from oodometer.models._view_factory import ViewFactory, align_classes
+from oodometer.models.model_view import ViewFactory, align_classes
 
 if TYPE_CHECKING:
     from oodometer.parallel.runners import Runner
@@ -107,7 +108,7 @@ class Measurements(Mapping[str, Score]):
         return self.noise[name].to_dict() if name in self.noise else None
 
 
-def measure(  # noqa: PLR0913 - the main door; all but the data are options
+def measure(
     model: Any,
     source: Any,
     target: Any,

@@ -18,8 +18,9 @@ from typing import Final
 
 import numpy as np
 
-from oodometer.core.softmax_kernels import Array, Floats, Ints, row_blocks
-from oodometer.parallel._thread_limits import limit_to_one_thread
+from oodometer.core.array_types import Array, Floats, Ints
+from oodometer.core.softmax_kernels import row_blocks
+from oodometer.parallel.runners import limit_to_one_thread
 
 # The γ of exp(−γ‖a−b‖²), from the widest kernel to the narrowest.
 GAMMAS: Final = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)

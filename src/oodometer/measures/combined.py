@@ -8,7 +8,8 @@ from statistics import fmean
 from typing import get_args
 
 from oodometer.core.errors import NotApplicable
-from oodometer.core.protocols import Measure, Need, Score
+from oodometer.core.protocols import Measure, Need
+from oodometer.core.results import Score
 from oodometer.measures.entropy import SourceError
 from oodometer.measures.h_divergence import Divergence, Half, HDivergence
 from oodometer.measures.hdh_divergence import HDeltaHDivergence

@@ -6,7 +6,7 @@ have much in common go to one worker, and so do all measures of one subset of th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,14 +16,50 @@ import numpy as np
 
 from oodometer.core.errors import NotApplicable, OodometerError
 from oodometer.core.protocols import Measure, ProgressCallback
+from oodometer.measures.h_divergence import HDivergence
+from oodometer.measures.hdh_divergence import HDeltaHDivergence
 from oodometer.measures.subject import MeasureOutcomes, Subject, measure_all, random_subset
-from oodometer.models._feature_passes import BatchForwardPass, DatasetForwardPass, concat_passes
-from oodometer.models.inference import DEFAULT_BATCH_ROWS, check_consistent_outputs, predict_batch
+from oodometer.models.inference import (
+    DEFAULT_BATCH_ROWS,
+    BatchForwardPass,
+    DatasetForwardPass,
+    check_consistent_outputs,
+    concat_passes,
+    predict_batch,
+)
 from oodometer.models.introspection.network import LAST_LINEAR_INPUT, Network
 from oodometer.models.model_view import ModelView, ViewSource
-from oodometer.parallel._ordered_map import group_batches, label_payload, ordered_map
-from oodometer.parallel._thread_limits import limit_to_one_thread
-from oodometer.parallel.runners import Runner
+from oodometer.parallel.runners import (
+    Runner,
+    group_batches,
+    label_payload,
+    limit_to_one_thread,
+    ordered_map,
+)
+
+
+def group_by_shared_work(members: Sequence[Measure]) -> list[list[Measure]]:
+    """Measures that share a classifier, gradients or passes side by side, in order.
+
+    >>> from oodometer.measures import available
+    >>> [[one.name for one in some][:2] for some in group_by_shared_work(available())][:2]
+    [['entropy-source', 'entropy-target'], ['h-divergence', 'h-divergence+source-error']]
+    """
+    found: dict[Hashable, list[Measure]] = {}
+    for member in members:
+        found.setdefault(_shared_work_key(member), []).append(member)
+    return list(found.values())
+
+
+def _shared_work_key(member: Any) -> Hashable:
+    """The classifier that a divergence, and what is made of it, comes from; or its `shared_work_group`."""
+    while hasattr(member, "base"):
+        member = member.base
+    if isinstance(member, HDivergence | HDeltaHDivergence):
+        return replace(member, half="test")
+    shared: str = getattr(member, "shared_work_group", member.name)
+    return shared
+
 
 # Measures ---------------------------------------------------------------------------------------
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from oodometer.core.protocols import Need, Score
+from oodometer.core.protocols import Need
+from oodometer.core.results import Score
 from oodometer.measures.subject import VEDANTAM_2021, Subject
 
 

@@ -13,9 +13,10 @@ from typing import ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError, NotApplicable
-from oodometer.core.protocols import Need, Score
-from oodometer.core.softmax_kernels import Floats
+from oodometer.core.protocols import Need
+from oodometer.core.results import Score
 from oodometer.measures._difference_and_ratio import compare
 from oodometer.measures.subject import VEDANTAM_2021, Subject
 from oodometer.models.introspection.derivatives import (

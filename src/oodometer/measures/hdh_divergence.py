@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import InputError
-from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.core.stats import rng_for
 from oodometer.measures._domain_classifiers import STEP_ROWS, HeadName, SoftmaxHead
 from oodometer.measures.h_divergence import Divergence, DivergenceByHalf, SplitFeatures

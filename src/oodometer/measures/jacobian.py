@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError
-from oodometer.core.protocols import Need, Score
-from oodometer.core.softmax_kernels import Floats
+from oodometer.core.protocols import Need
+from oodometer.core.results import Score
 from oodometer.measures._difference_and_ratio import COMPARISON_FORMS, ComparisonForm, compare_means
 from oodometer.measures.subject import VEDANTAM_2021, Subject
 from oodometer.models.introspection.derivatives import MEMORY_BYTES, jacobian_norms

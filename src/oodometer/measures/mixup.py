@@ -15,11 +15,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from oodometer.core.array_types import Array, Floats, Ints
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.inputs import Inputs
-from oodometer.core.protocols import Need, Score
+from oodometer.core.protocols import Need
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Array, Floats, Ints
+from oodometer.core.results import Score
 from oodometer.measures._difference_and_ratio import COMPARISON_FORMS, ComparisonForm, compare_means
 from oodometer.measures.subject import VEDANTAM_2021, Subject
 from oodometer.models.inference import DEFAULT_BATCH_ROWS

@@ -7,9 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError, NotApplicable
-from oodometer.core.protocols import Need, Score
-from oodometer.core.softmax_kernels import Floats
+from oodometer.core.protocols import Need
+from oodometer.core.results import Score
 from oodometer.core.stats import Z95, rng_for
 from oodometer.measures._mmd_kernels import (
     gaussian_mmd,

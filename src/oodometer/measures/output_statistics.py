@@ -11,10 +11,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Need, Score
-from oodometer.core.softmax_kernels import Floats, row_blocks
+from oodometer.core.protocols import Need
+from oodometer.core.results import Score
+from oodometer.core.softmax_kernels import row_blocks
 from oodometer.measures.subject import Subject
 
 # Above this mean surprise logits are believed as they are.

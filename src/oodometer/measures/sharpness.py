@@ -16,10 +16,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from oodometer.core.array_types import Ints
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.inputs import Inputs, take
-from oodometer.core.protocols import Need, Score
-from oodometer.core.softmax_kernels import Ints
+from oodometer.core.protocols import Need
+from oodometer.core.results import Score
 from oodometer.core.stats import rng_for
 from oodometer.measures.subject import VEDANTAM_2021, Subject
 from oodometer.models.introspection.derivatives import enable_gradients

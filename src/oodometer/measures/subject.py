@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError, NotApplicable
-from oodometer.core.protocols import Measure, Need, Score
-from oodometer.core.softmax_kernels import Floats
+from oodometer.core.protocols import Measure, Need
+from oodometer.core.results import Score
 from oodometer.core.stats import rng_for
 from oodometer.models.introspection.network import Network
 from oodometer.models.model_view import ModelView

@@ -14,9 +14,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import NotApplicable
-from oodometer.core.protocols import Need, Score
-from oodometer.core.softmax_kernels import Floats
+from oodometer.core.protocols import Need
+from oodometer.core.results import Score
 from oodometer.measures.subject import VEDANTAM_2021, Subject
 from oodometer.models.introspection.network import (
     ForwardArguments,

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from oodometer.core.errors import InputError, NotApplicable
-from oodometer.core.protocols import Metric, ProgressCallback, Score
-from oodometer.data._transformed_dataset import TransformedDataset
+from oodometer.core.protocols import Metric, ProgressCallback
+from oodometer.core.results import Score
+from oodometer.data.dataset import TransformedDataset
 from oodometer.metrics.registry import resolve_metrics
 from oodometer.models import as_model
-from oodometer.models._view_factory import ViewFactory
-from oodometer.models.model_view import ModelView
+from oodometer.models.model_view import ModelView, ViewFactory
 from oodometer.transforms.corruptions import Corruption
 
 

@@ -12,9 +12,10 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from oodometer.core.array_types import Bools, Ints
 from oodometer.core.errors import InputError
-from oodometer.core.protocols import Need, Score
-from oodometer.core.softmax_kernels import Bools, Ints
+from oodometer.core.protocols import Need
+from oodometer.core.results import Score
 from oodometer.core.stats import wilson_interval
 from oodometer.metrics._apgd import Box, apgd
 from oodometer.models.inference import DEFAULT_BATCH_ROWS

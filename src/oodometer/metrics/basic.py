@@ -12,16 +12,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.core._metric_intervals import (
-    N_REPLICATES,
-    absolute_sum_interval,
-    score_with_interval,
-)
 from oodometer.core.calibration import calibration_error
 from oodometer.core.errors import InputError
-from oodometer.core.protocols import Need, Score
+from oodometer.core.protocols import Need
+from oodometer.core.results import Score
 from oodometer.core.softmax_kernels import MIN_PROBABILITY
-from oodometer.core.stats import Z95, bootstrap_counts, rng_for, wilson_interval
+from oodometer.core.stats import (
+    N_REPLICATES,
+    Z95,
+    absolute_sum_interval,
+    bootstrap_counts,
+    rng_for,
+    score_with_interval,
+    wilson_interval,
+)
 from oodometer.models.model_view import ModelView
 
 WENZEL_2022 = "Wenzel et al., NeurIPS 2022"

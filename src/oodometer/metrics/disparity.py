@@ -11,16 +11,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.core._metric_intervals import (
-    N_REPLICATES,
-    absolute_sum_interval,
-    score_with_interval,
-)
+from oodometer.core.array_types import Bools, Floats, Ints
 from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Need, Score
-from oodometer.core.softmax_kernels import MIN_PROBABILITY, Bools, Floats, Ints, row_blocks
-from oodometer.core.stats import bootstrap_counts, rng_for
+from oodometer.core.protocols import Need
+from oodometer.core.results import Score
+from oodometer.core.softmax_kernels import MIN_PROBABILITY, row_blocks
+from oodometer.core.stats import (
+    N_REPLICATES,
+    absolute_sum_interval,
+    bootstrap_counts,
+    rng_for,
+    score_with_interval,
+)
 from oodometer.models.model_view import ModelView
 
 

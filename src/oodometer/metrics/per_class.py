@@ -12,15 +12,18 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.core._metric_intervals import (
+from oodometer.core.array_types import Bools, Floats, Ints
+from oodometer.core.errors import NotApplicable
+from oodometer.core.protocols import Need
+from oodometer.core.results import Score
+from oodometer.core.stats import (
     N_REPLICATES,
+    Z95,
+    bootstrap_counts,
     interval_from_replicates,
+    rng_for,
     score_with_interval,
 )
-from oodometer.core.errors import NotApplicable
-from oodometer.core.protocols import Need, Score
-from oodometer.core.softmax_kernels import Bools, Floats, Ints
-from oodometer.core.stats import Z95, bootstrap_counts, rng_for
 from oodometer.models.model_view import ModelView
 
 # Of a class's hits, decisions and rows: what is divided, and what by.

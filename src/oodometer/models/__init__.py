@@ -8,8 +8,7 @@ from oodometer.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from oodometer.models._open import as_model
-    from oodometer.models._raw_outputs import RawOutputs
-    from oodometer.models.base import ModelAdapter
+    from oodometer.models.base import ModelAdapter, RawOutputs
     from oodometer.models.function import FunctionModel
     from oodometer.models.http_endpoint import HttpModel
     from oodometer.models.huggingface import HuggingFaceModel
@@ -38,7 +37,7 @@ if not TYPE_CHECKING:
             "HuggingFaceModel": "huggingface",
             "ModelAdapter": "base",
             "OnnxModel": "onnx",
-            "RawOutputs": "_raw_outputs",
+            "RawOutputs": "base",
             "SklearnModel": "sklearn",
             "TorchModel": "torch",
             "as_model": "_open",

@@ -11,8 +11,7 @@ from typing import Any
 from oodometer.core.errors import InputError
 from oodometer.core.protocols import Model
 from oodometer.models import pickles
-from oodometer.models._raw_outputs import OutputType
-from oodometer.models.base import Prepare
+from oodometer.models.base import OutputType, Prepare
 from oodometer.models.function import FunctionModel, import_object, is_import_path
 from oodometer.models.http_endpoint import HttpModel
 from oodometer.models.huggingface import HuggingFaceModel

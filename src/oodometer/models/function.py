@@ -15,8 +15,7 @@ from typing import Any
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import Inputs, is_table
 from oodometer.core.optional_imports import require
-from oodometer.models._raw_outputs import RawOutputs, exception_summary
-from oodometer.models.base import ModelAdapter
+from oodometer.models.base import ModelAdapter, RawOutputs, exception_summary
 
 _IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 

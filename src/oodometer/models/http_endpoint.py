@@ -22,8 +22,7 @@ import numpy as np
 
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import Inputs, is_table
-from oodometer.models._raw_outputs import OUTPUT_TYPES, RawOutputs, exception_summary
-from oodometer.models.base import ModelAdapter
+from oodometer.models.base import OUTPUT_TYPES, ModelAdapter, RawOutputs, exception_summary
 
 DEFAULT_REQUEST_ROWS = 64
 MAX_RESPONSE_BYTES = 256 * 1024 * 1024

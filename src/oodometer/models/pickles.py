@@ -8,7 +8,7 @@ from typing import Any
 
 from oodometer.core.errors import InputError
 from oodometer.core.optional_imports import require
-from oodometer.models._raw_outputs import exception_summary
+from oodometer.models.base import exception_summary
 
 PICKLE_SUFFIXES = (".pt", ".pth", ".pt2", ".pkl", ".pickle", ".joblib")
 

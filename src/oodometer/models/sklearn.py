@@ -8,13 +8,29 @@ from typing import Any
 
 import numpy as np
 
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import Inputs, infer_kind
 from oodometer.core.optional_imports import require
-from oodometer.core.softmax_kernels import Array
-from oodometer.models._raw_outputs import ClassNames, RawOutputs
-from oodometer.models._tabular_inputs import to_matrix
-from oodometer.models.base import ModelAdapter
+from oodometer.models.base import ClassNames, ModelAdapter, RawOutputs
+
+
+def to_matrix(table: Any, model_name: str) -> Array:
+    """The columns side by side, as floats; `model_name` is the model that asks.
+
+    >>> import pyarrow
+    >>> to_matrix(pyarrow.table({"age": [40, 50], "dose": [0.5, 1.5]}), "toy")
+    array([[40. ,  0.5],
+           [50. ,  1.5]])
+    """
+    columns = {column: table.column(column).to_numpy() for column in table.column_names}
+    for column, values in columns.items():
+        if values.dtype.kind not in "fiub":
+            raise InputError(
+                f"The model {model_name!r} takes numbers without names, and the column {column!r} holds "
+                "none. Give a model that was fitted on a data frame, or pass prepare=…."
+            )
+    return np.column_stack([values.astype(np.float64) for values in columns.values()])
 
 
 @dataclass(frozen=True, eq=False, repr=False)

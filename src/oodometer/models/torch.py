@@ -9,13 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.inputs import Inputs, infer_kind
 from oodometer.core.optional_imports import require
-from oodometer.core.softmax_kernels import Array
 from oodometer.models._batchnorm_fusion import fuse_batchnorm
-from oodometer.models._raw_outputs import RawOutputs, exception_summary
-from oodometer.models.base import ModelAdapter, check_scaling, default_batch_size
+from oodometer.models.base import (
+    ModelAdapter,
+    RawOutputs,
+    check_scaling,
+    default_batch_size,
+    exception_summary,
+)
 from oodometer.models.introspection.network import ForwardArguments, Network
 
 # The fast form of a network must give the plain form's logits within this.

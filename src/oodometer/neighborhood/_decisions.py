@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Model
-from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.models.inference import predict_batch
-from oodometer.neighborhood._neighborhood_sampler import SampledBatch
 from oodometer.neighborhood.results import DecisionCounts
-from oodometer.neighborhood.sampling import SamplingRound
+from oodometer.neighborhood.sampling import (
+    NeighborhoodSampler,
+    SampledBatch,
+    SamplingRound,
+    SamplingStep,
+)
+from oodometer.parallel.runners import (
+    Runner,
+    group_batches,
+    label_payload,
+    limit_to_one_thread,
+    ordered_map,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,3 +99,48 @@ def accumulate(counts: DecisionCounts, round_: SamplingRound, decisions: BatchDe
     for place in range(1 if 0 in members else 0, len(members)):
         counts.effective_invariance[examples] += even[place]
         counts.entropy_gap[examples] += gap[place]
+
+
+RoundBlock = Sequence[SamplingRound]
+
+
+@dataclass(frozen=True, eq=False)
+class _SampleAndClassify:
+    """Shows blocks of examples to models."""
+
+    models: Mapping[str, Model]
+    sampler: NeighborhoodSampler
+
+    def __call__(self, block: RoundBlock) -> list[BatchResult]:
+        """What all models say of a block."""
+        with limit_to_one_thread():
+            return [classify_batch(self.models, self.sampler.sample(portion)) for portion in block]
+
+    def payload(self) -> dict[str, Any]:
+        """Models, data and transform."""
+        dataset, transform = self.sampler.dataset, self.sampler.transform
+        return {
+            **label_payload("model", self.models),
+            **label_payload("data", {dataset.name: dataset}),
+            **label_payload("transform", {transform.name: transform}),
+        }
+
+
+@contextmanager
+def distributed_batches(
+    runner: Runner, task: _SampleAndClassify, steps: Sequence[SamplingStep]
+) -> Iterator[Callable[[SamplingStep], Generator[BatchResult, None, None]]]:
+    """A function that gives what models say in one step after another."""
+    cut = [_step_blocks(step) for step in steps]
+    counts = iter([len(some) for some in cut])
+    with closing(ordered_map(runner, task, list(chain.from_iterable(cut)))) as results:
+
+        def answers(step: SamplingStep) -> Generator[BatchResult, None, None]:
+            for _ in range(next(counts)):
+                yield from next(results)
+
+        yield answers
+
+
+def _step_blocks(step: SamplingStep) -> list[RoundBlock]:
+    return group_batches(step.batches, max((portion.size for portion in step.batches), default=1))

@@ -20,21 +20,20 @@ from oodometer.core.protocols import Dataset, Model, ProgressCallback, Transform
 from oodometer.data import as_dataset
 from oodometer.models import as_model
 from oodometer.models.inference import check_consistent_outputs
-from oodometer.neighborhood import _invariance_measures, sampling
+from oodometer.neighborhood import results, sampling
 from oodometer.neighborhood._decisions import (
     BatchDecisions,
     BatchResult,
     accumulate,
     classify_batch,
 )
-from oodometer.neighborhood._neighborhood_sampler import NeighborhoodSampler, prefetch
 from oodometer.neighborhood.results import (
     DecisionCounts,
     InvarianceResult,
     ModelInvariance,
     SamplingCost,
 )
-from oodometer.neighborhood.sampling import SamplingStep
+from oodometer.neighborhood.sampling import NeighborhoodSampler, SamplingStep, prefetch
 
 if TYPE_CHECKING:
     from oodometer.parallel.runners import Runner
@@ -45,7 +44,7 @@ MAX_LEARN_ROWS = 20_000
 StepResults = Callable[[SamplingStep], Generator[BatchResult, None, None]]
 
 
-def invariance(  # noqa: PLR0913 - the main door; all but the data are options
+def invariance(
     models: Any,
     data: Any,
     *,
@@ -210,7 +209,7 @@ class _InvarianceRun:
             rounds = sampling.full_pass(len(dataset), self.draws)
         else:
             rounds = sampling.progressive_rounds(dataset.keys, self.draws, seed)
-        seen = (self._any_counts.classes != _invariance_measures.MISSING_CLASS).sum(axis=1)
+        seen = (self._any_counts.classes != results.MISSING_CLASS).sum(axis=1)
         with self._open_steps(sampling.plan_steps(rounds, total, seen, self.batch_size)) as (
             steps,
             answers,
@@ -229,7 +228,7 @@ class _InvarianceRun:
         if self.runner is None:
             yield steps, self._classify_step
             return
-        from oodometer.neighborhood._distributed_decisions import (
+        from oodometer.neighborhood._decisions import (
             _SampleAndClassify,
             distributed_batches,
         )

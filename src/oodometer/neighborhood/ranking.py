@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oodometer import estimators
+from oodometer.core.array_types import Array, Floats
 from oodometer.core.errors import InputError, NotApplicable, UnknownName
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Dataset, Estimator, Model, ProgressCallback, Transform
-from oodometer.core.softmax_kernels import Array, Floats
 from oodometer.core.stats import (
     least_squares_line,
     paired_bootstrap_means,
@@ -20,7 +20,7 @@ from oodometer.core.stats import (
     win_probability,
 )
 from oodometer.data import as_dataset
-from oodometer.models._parallel_inference import BatchPredictor
+from oodometer.models.inference import BatchPredictor
 from oodometer.neighborhood._invariance import as_models, invariance
 from oodometer.neighborhood.results import MEASURES, InvarianceResult
 from oodometer.neighborhood.sampling import shuffled_order
@@ -92,7 +92,7 @@ class Ranking:
                 "models": rows}  # fmt: skip
 
 
-def rank(  # noqa: PLR0913 - the main door; all but the data are options
+def rank(
     models: Any,
     data: Any,
     *,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from oodometer import transforms as family
+from oodometer.core.array_types import Bools
 from oodometer.core.errors import InputError, OodometerError
 from oodometer.core.protocols import Dataset, Model, ProgressCallback, Transform
-from oodometer.core.softmax_kernels import Bools
 from oodometer.core.stats import auroc
 from oodometer.data import as_dataset
 from oodometer.models import as_model

@@ -8,19 +8,44 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import pickle
 import socket
+import sys
 import threading
 import warnings
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from types import BuiltinFunctionType, FunctionType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-from oodometer.core.errors import InputError, OodometerError
+from oodometer.core.errors import InputError, MissingExtra, OodometerError, format_error
 from oodometer.core.optional_imports import require
 from oodometer.parallel.worker_pool import Result, Task, WorkerPool, capture_outcome
+
+
+@contextmanager
+def limit_to_one_thread() -> Iterator[None]:
+    """Sums by several threads differ in their last bits; and workers have a core each anyway.
+
+    On small matrices several threads wait for each other more than they work: tenfold the time.
+    """
+    from threadpoolctl import threadpool_limits
+
+    torch: Any = sys.modules.get("torch")
+    threads = 1 if torch is None else torch.get_num_threads()
+    with threadpool_limits(1):
+        if torch is not None:
+            torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            if torch is not None:
+                torch.set_num_threads(threads)
+
 
 Outcomes = Generator[tuple[Task, Result | Exception], None, None]
 # Seconds that a cluster may take to answer, and to have a worker.
@@ -210,3 +235,126 @@ def _run_exclusively(work: Callable[[Task], Result], task: Task) -> Result:
     """Workers of a cluster may have many threads; one works at a time."""
     with _TASK_LOCK:
         return work(task)
+
+
+# A task has so many rows at most; but there are so many tasks at least, if there are the batches.
+MAX_TASK_ROWS, MIN_TASKS = 8192, 32
+
+Task_ = TypeVar("Task_", contravariant=True)
+Result_ = TypeVar("Result_", covariant=True)
+
+
+class RemoteTask(Protocol[Task_, Result_]):
+    """What is done with a task, and what it needs for that, by what messages call it."""
+
+    def __call__(self, task: Task_, /) -> Result_:
+        """What comes of a task."""
+
+    def payload(self) -> Mapping[str, Any]:
+        """What workers are sent besides tasks: `the model 'a'`, …"""
+
+
+def label_payload(kind: str, objects: Mapping[str, Any]) -> dict[str, Any]:
+    """Things by what messages call them.
+
+    >>> label_payload("model", {"a": abs})
+    {"The model 'a'": <built-in function abs>}
+    """
+    return {f"The {kind} {name!r}": thing for name, thing in objects.items()}
+
+
+def group_batches(batches: Sequence[Task], batch_size: int) -> list[Sequence[Task]]:
+    """Batches of so many rows that lie side by side, as tasks.
+
+    >>> [len(block) for block in group_batches(range(66), batch_size=500)][-2:], len(group_batches(range(4), batch_size=500))
+    ([2, 2], 4)
+    """
+    few = max(min(MAX_TASK_ROWS // max(batch_size, 1), len(batches) // MIN_TASKS), 1)
+    return [batches[start : start + few] for start in range(0, len(batches), few)]
+
+
+def ordered_map(
+    runner: Runner, work: RemoteTask[Task, Result], tasks: Sequence[Task]
+) -> Generator[Result, None, None]:
+    """The results of all tasks, in order; a task that failed raises when it is its turn.
+
+    Close it where not all are asked for: that ends the workers.
+    """
+    if not tasks:
+        return
+    do: Callable[[tuple[int, Task]], Result]
+    do = _LocalTask(work) if runner is serial else _PickledTask.from_task(work)
+    early: dict[int, Result | Exception] = {}
+    due = 0
+    with closing(runner(do, list(enumerate(tasks)))) as outcomes:
+        for (number, _), found in outcomes:
+            early[number] = found
+            while due in early:
+                yield _raise_if_error(early.pop(due))
+                due += 1
+
+
+def _raise_if_error(outcome: Result | Exception) -> Result:
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+@dataclass(frozen=True)
+class _LocalTask:
+    """Work in this process, on tasks that have a number."""
+
+    work: Any
+
+    def __call__(self, task: tuple[int, Any]) -> Any:
+        return self.work(task[1])
+
+
+@dataclass(frozen=True)
+class _PickledTask:
+    """Work as bytes, made once, and read once in every process: models stay open between tasks."""
+
+    data: bytes
+
+    @classmethod
+    def from_task(cls, work: RemoteTask[Any, Any]) -> _PickledTask:
+        try:
+            return cls(pickle.dumps(work))
+        except Exception as error:
+            raise _pickling_error(work, error) from error
+
+    @cached_property
+    def work(self) -> Any:
+        """What was packed; here it is opened."""
+        try:
+            return pickle.loads(self.data)
+        except MissingExtra:
+            raise
+        except Exception as error:
+            reason = format_error(error).rstrip(". ")
+            raise InputError(
+                f"A worker can't open what it was sent: {reason}. Give every worker the same files "
+                "and the same packages."
+            ) from error
+
+    def __call__(self, task: tuple[int, Any]) -> Any:
+        return self.work(task[1])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Workers of a cluster pass it on to one another: as it came, not what they opened.
+        return _PickledTask, (self.data,)
+
+
+def _pickling_error(work: RemoteTask[Any, Any], error: Exception) -> InputError:
+    """Who is at fault, in one line."""
+    culprit = "What workers need"
+    for what, thing in work.payload().items():
+        try:
+            pickle.dumps(thing)
+        except Exception as own:
+            culprit, error = what, own
+            break
+    return InputError(
+        f"{culprit} can't be sent to workers ({format_error(error)}). Give a function of a module, or "
+        "a file; or work without workers."
+    )

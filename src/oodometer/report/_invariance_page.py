@@ -13,7 +13,6 @@ from typing import Any
 from oodometer import estimators
 from oodometer.assessment.result import format_percent
 from oodometer.core.errors import InputError
-from oodometer.neighborhood._neighborhood_sampler import NeighborhoodSampler
 from oodometer.neighborhood.ranking import Ranking
 from oodometer.neighborhood.results import (
     ENTROPY_LIMIT,
@@ -21,6 +20,7 @@ from oodometer.neighborhood.results import (
     InvarianceResult,
     ModelInvariance,
 )
+from oodometer.neighborhood.sampling import NeighborhoodSampler
 from oodometer.report import invariance_figures as figures
 from oodometer.report import leaderboard as standings
 from oodometer.report.assessment_figures import Figure

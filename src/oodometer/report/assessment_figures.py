@@ -11,7 +11,7 @@ from oodometer.assessment.result import Assessment, format_percent
 from oodometer.core.calibration import calibration_error
 from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate
+from oodometer.core.results import Estimate
 from oodometer.report import charts, histograms
 from oodometer.report.histograms import ClassShare
 

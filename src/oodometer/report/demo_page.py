@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from oodometer.assessment.result import format_percent
 from oodometer.core.errors import InputError
-from oodometer.core.protocols import Estimate
+from oodometer.core.results import Estimate
 from oodometer.report import charts
 from oodometer.report.assessment_figures import Figure, estimate_in_percent
 from oodometer.report.page import render

@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from oodometer.core import inputs as batches
-from oodometer.core.softmax_kernels import Floats, Ints
-from oodometer.neighborhood._neighborhood_sampler import NeighborhoodSampler
+from oodometer.core.array_types import Floats, Ints
 from oodometer.neighborhood.results import ModelInvariance
-from oodometer.neighborhood.sampling import shuffled_order
+from oodometer.neighborhood.sampling import NeighborhoodSampler, shuffled_order
 from oodometer.report.image_grid import thumbnail
 from oodometer.report.input_diff import DiffPiece, DiffTable, diff_against_first
 from oodometer.report.neighborhood_view import (

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from oodometer.core.array_types import Floats
 from oodometer.core.calibration import bin_reliability
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import Floats
 from oodometer.core.stats import wilson_interval
 
 N_CONFIDENCE_BINS = 40

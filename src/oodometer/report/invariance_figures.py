@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from oodometer.assessment.result import format_percent
 from oodometer.neighborhood.results import ENTROPY_LIMIT, InvarianceResult, ModelInvariance
-from oodometer.report import _invariance_charts as charts
-from oodometer.report._invariance_charts import IntervalPoint
+from oodometer.report import charts as charts
 from oodometer.report.assessment_figures import Figure, FigureTable
+from oodometer.report.charts import IntervalPoint
 from oodometer.report.histograms import unique_labels
 from oodometer.report.leaderboard import LeaderboardRow, format_inline_name
 

@@ -9,8 +9,8 @@ from itertools import combinations
 import numpy as np
 
 from oodometer.assessment.result import format_percent
+from oodometer.core.array_types import Array
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import Array
 from oodometer.neighborhood.ranking import RankedModel, Ranking
 from oodometer.neighborhood.results import InvarianceResult, MeanWithInterval, ModelInvariance
 from oodometer.report.histograms import truncate_name

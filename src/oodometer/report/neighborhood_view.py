@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import Inputs
-from oodometer.core.softmax_kernels import Floats, Ints
-from oodometer.neighborhood._neighborhood_sampler import NeighborhoodSampler
 from oodometer.neighborhood.results import InvarianceResult, ModelInvariance
-from oodometer.neighborhood.sampling import SamplingRound
+from oodometer.neighborhood.sampling import NeighborhoodSampler, SamplingRound
 
 
 @dataclass(frozen=True)

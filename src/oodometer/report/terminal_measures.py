@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from oodometer import measures, metrics
-from oodometer.core.protocols import Score
+from oodometer.core.results import Score
 from oodometer.measures import Measurements, SubsetNoise
 from oodometer.metrics import Evaluation
 from oodometer.report import terminal

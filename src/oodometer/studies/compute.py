@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from oodometer.assessment import estimates
+from oodometer.core.array_types import Array
 from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Dataset, Estimate, Model, Score
-from oodometer.core.softmax_kernels import Array
+from oodometer.core.protocols import Dataset, Model
+from oodometer.core.results import Estimate, Score
 from oodometer.core.stats import wilson_interval
-from oodometer.data._concat_dataset import ConcatDataset
+from oodometer.data.dataset import ConcatDataset
 from oodometer.measures.subject import Subject, measure_one
 from oodometer.metrics import evaluate_metric as metric_scored
 from oodometer.models.inference import DEFAULT_BATCH_ROWS, concat_predictions, predict_batch

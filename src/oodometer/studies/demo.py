@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from oodometer.assessment import estimate
+from oodometer.core.array_types import Array, Ints
 from oodometer.core.errors import InputError
 from oodometer.core.optional_imports import require
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import ProgressCallback
-from oodometer.core.softmax_kernels import Array, Ints
 from oodometer.core.stats import rng_for
 from oodometer.report.demo_page import Comparison
 

@@ -10,7 +10,7 @@ from oodometer.core.errors import InputError
 from oodometer.core.keys import settings_key
 from oodometer.core.protocols import Estimator, Measure, Metric, Transform
 from oodometer.neighborhood.results import MEASURES
-from oodometer.studies.analysis._evaluation_columns import PRE_CALIBRATION_SUFFIX
+from oodometer.studies.analysis.evaluation_table import PRE_CALIBRATION_SUFFIX
 from oodometer.studies.store.export import ACCURACY
 
 Family = Literal["accuracy", "metric", "estimator", "invariance", "measure"]

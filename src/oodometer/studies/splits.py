@@ -15,11 +15,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from oodometer.core.array_types import Ints
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import RowHashes, splitmix64
 from oodometer.core.protocols import Dataset
-from oodometer.core.softmax_kernels import Ints
-from oodometer.data._concat_dataset import ConcatDataset
+from oodometer.data.dataset import ConcatDataset
 from oodometer.neighborhood.sampling import shuffled_order
 from oodometer.studies.domains.group import DomainGroup
 from oodometer.studies.domains.row_sources import Split

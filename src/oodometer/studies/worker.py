@@ -25,7 +25,7 @@ from oodometer.models.inference import (
     predict_batch,
 )
 from oodometer.neighborhood import invariance
-from oodometer.parallel._thread_limits import limit_to_one_thread
+from oodometer.parallel.runners import limit_to_one_thread
 from oodometer.studies import compute
 from oodometer.studies import splits as kept_rows
 from oodometer.studies.compute import ComputedValue, EvaluationContext

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from oodometer.core.array_types import Array, Floats
 from oodometer.core.inputs import Inputs
-from oodometer.core.softmax_kernels import Array, Floats
 
 IMAGE_SIDE_PIXELS = 64
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
-from oodometer.core.protocols import Estimate, Estimator, StreamingEstimator
+from oodometer.core.protocols import Estimator, StreamingEstimator
+from oodometer.core.results import Estimate
 from oodometer.core.stats import rng_for
 
 # Sums over batches and over permuted rows differ by rounding alone; solvers add their tolerance.

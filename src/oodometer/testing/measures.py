@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from oodometer.core.array_types import Array, Ints
 from oodometer.core.errors import NotApplicable, OodometerError
 from oodometer.core.optional_imports import require
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Measure, Need
-from oodometer.core.softmax_kernels import Array, Ints
 from oodometer.core.stats import rng_for
 from oodometer.measures import build_subject
 from oodometer.measures.subject import Subject, measure_one

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from oodometer.core.errors import NotApplicable
-from oodometer.core.protocols import Metric, Score
+from oodometer.core.protocols import Metric
+from oodometer.core.results import Score
 from oodometer.core.stats import rng_for
 from oodometer.data import as_dataset
 from oodometer.models import TorchModel

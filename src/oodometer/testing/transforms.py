@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from oodometer.core import inputs as batches
+from oodometer.core.array_types import Ints
 from oodometer.core.inputs import INPUT_KINDS, InputKind, Inputs
 from oodometer.core.protocols import Transform
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Ints
 from oodometer.core.stats import rng_for
 from oodometer.testing._transform_magnitude import MAGNITUDE_METERS, MagnitudeMeter
 

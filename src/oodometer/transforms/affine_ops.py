@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from oodometer.core.softmax_kernels import Floats, Ints
+from oodometer.core.array_types import Floats, Ints
 from oodometer.transforms.color_ops import Image, opencv
 
 # Pillow walks over the image in steps of 1/65536 pixel.

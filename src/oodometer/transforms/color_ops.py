@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oodometer.core.array_types import Array, Bools, Floats
 from oodometer.core.optional_imports import require
-from oodometer.core.softmax_kernels import Array, Bools, Floats
 
 Image = npt.NDArray[np.uint8]
 

@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from oodometer.core.array_types import Array, Floats, Ints
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind, Inputs, infer_kind
 from oodometer.core.protocols import Transform
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Array, Floats, Ints
 from oodometer.transforms.affine_ops import crop_bilinear, rotate, shear_x, shear_y, shift_bilinear
 from oodometer.transforms.color_ops import Image, brightness, color, contrast
 

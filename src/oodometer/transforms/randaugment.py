@@ -8,11 +8,11 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind, Inputs
 from oodometer.core.protocols import Transform
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.transforms import affine_ops, color_ops
 from oodometer.transforms.color_ops import Image
 from oodometer.transforms.images import (

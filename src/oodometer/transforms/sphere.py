@@ -13,12 +13,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from oodometer.core._normal_draws import standard_normals
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind, Inputs, infer_kind
 from oodometer.core.protocols import Transform
-from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Floats
+from oodometer.core.random_streams import RowStreams, standard_normals
 
 
 @dataclass(frozen=True)

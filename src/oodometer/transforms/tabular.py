@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from oodometer.core import frames
-from oodometer.core._normal_draws import standard_normals
+from oodometer.core.array_types import Array, Bools, Floats, Ints
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import (
     InputKind,
@@ -21,8 +21,7 @@ from oodometer.core.inputs import (
     take,
 )
 from oodometer.core.protocols import Transform
-from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Array, Bools, Floats, Ints
+from oodometer.core.random_streams import RowStreams, standard_normals
 
 # So many rows are kept to borrow values from.
 MAX_DONOR_ROWS = 10_000

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.inputs import Inputs
-from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.models import TorchModel
 from oodometer.models.introspection.derivatives import (
     GradientComputation,

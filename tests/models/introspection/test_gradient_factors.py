@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from oodometer.core.softmax_kernels import Floats
+from oodometer.core.array_types import Floats
 from oodometer.models.introspection.gradient_factors import (
     GradientFactors,
     LayerCall,

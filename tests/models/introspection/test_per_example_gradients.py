@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from oodometer.core.softmax_kernels import Floats
+from oodometer.core.array_types import Floats
 from oodometer.models import TorchModel
 from oodometer.models.introspection.gradient_factors import gram_matrix
 from oodometer.models.introspection.network import ForwardArguments, Network

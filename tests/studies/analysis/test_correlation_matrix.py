@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError
-from oodometer.core.softmax_kernels import Floats
 from oodometer.studies.analysis.correlation_matrix import (
     MIN_CORRELATION_ROWS,
     CorrelationKind,

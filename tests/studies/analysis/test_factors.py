@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 from statsmodels.multivariate.factor_rotation import rotate_factors
 
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError, NotApplicable
-from oodometer.core.softmax_kernels import Floats
 from oodometer.studies.analysis.factors import (
     cap_nll,
     factor_analysis,

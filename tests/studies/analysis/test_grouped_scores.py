@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oodometer.core.softmax_kernels import Floats
+from oodometer.core.array_types import Floats
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.grouped_scores import (
     CONSTANT_ACCURACY,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from oodometer.core.softmax_kernels import Floats, Ints
+from oodometer.core.array_types import Floats, Ints
 from oodometer.studies.analysis import _kendall
 from oodometer.studies.analysis._kendall import ConcordanceCounts, count_pairs, dense_ranks, tau_b
 from tests.support.evaluation_tables import loop_tau

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oodometer.studies.analysis._mean_std import MeanStd
+from oodometer.studies.analysis.grouped_scores import MeanStd
 
 
 @given(st.lists(st.one_of(st.floats(-100, 100), st.sampled_from(["none", "few"]))))

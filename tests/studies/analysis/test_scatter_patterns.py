@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError
-from oodometer.core.softmax_kernels import Floats
 from oodometer.studies.analysis.scatter_patterns import (
     MIN_ASPECT_RATIO,
     MIN_MODELS,

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from oodometer import InputError
 from oodometer.studies.analysis._compare_measures import compare_measures
-from oodometer.studies.analysis._wide_to_evaluations import to_evaluations
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
-from oodometer.studies.analysis.wide_table import AccuracyMatrix
+from oodometer.studies.analysis.wide_table import AccuracyMatrix, to_evaluations
 
 SETS = ("val", "art", "sketch")
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError
-from oodometer.core.softmax_kernels import Array
 from oodometer.data.dataset import InMemoryDataset
 from oodometer.studies.domains.array_files import MatReader, NpyReader, NpzReader
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError
-from oodometer.core.softmax_kernels import Array
 from oodometer.data.dataset import InMemoryDataset
 from oodometer.studies.domains.cifar import CifarReader
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError, UnknownName
 from oodometer.core.protocols import Dataset
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Array
 from oodometer.parallel.pickling import DATA_FOLDER_VARIABLE
 from oodometer.studies.domains import group as groups
 from oodometer.studies.domains.group import DomainGroup, available, get, open_group

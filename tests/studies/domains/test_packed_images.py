@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError
 from oodometer.core.protocols import Dataset
-from oodometer.core.softmax_kernels import Array
 from oodometer.studies.domains.packed_images import PackedImagesReader
 
 

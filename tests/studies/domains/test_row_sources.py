@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import hash_rows
 from oodometer.core.protocols import Dataset
-from oodometer.core.softmax_kernels import Array
 from oodometer.data import InMemoryDataset
 from oodometer.studies.domains.array_files import NpzReader
 from oodometer.studies.domains.row_sources import (

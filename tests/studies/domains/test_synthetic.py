@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import Inputs
 from oodometer.core.protocols import Dataset
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Array
 from oodometer.data import InMemoryDataset
 from oodometer.studies.domains.synthetic import (
     PALETTE,

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from oodometer import InputError
-from oodometer.studies.analysis._wide_to_evaluations import to_evaluations
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
-from oodometer.studies.analysis.wide_table import AccuracyMatrix
+from oodometer.studies.analysis.wide_table import AccuracyMatrix, to_evaluations
 from oodometer.studies.report._study_page import study_page
 from tests.report.conftest import HOSTILE
 from tests.report.test_page import Elements, specs

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis.extra import numpy as arrays
 
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError
-from oodometer.core.softmax_kernels import Array
 from oodometer.studies.store import array_store as shelves
 from oodometer.studies.store.array_store import ArrayStore
 

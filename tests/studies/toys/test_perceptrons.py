@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from oodometer.core.softmax_kernels import Bools, Floats
+from oodometer.core.array_types import Bools, Floats
 from oodometer.core.stats import rng_for
 from oodometer.studies.toys._perceptrons import (
     Perceptrons,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Array
 from oodometer.studies.training.augment import AUGMIX_OPERATIONS, N_CHAINS, AugMix, augmentation
 from oodometer.studies.training.sampling import row_streams
 from oodometer.testing import check_transform, toy_inputs

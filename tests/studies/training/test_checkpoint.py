@@ -21,8 +21,7 @@ from transformers import BertModel
 from oodometer.core.errors import InputError
 from oodometer.models import as_model
 from oodometer.studies.training import checkpoint
-from oodometer.studies.training._train import train
-from oodometer.studies.training._trained_model import TrainedModel
+from oodometer.studies.training._train import TrainedModel, train
 from oodometer.studies.training.checkpoint import (
     finished_models,
     load_facts,

@@ -16,7 +16,7 @@ import pytest
 
 from oodometer.core.errors import InputError, MissingExtra
 from oodometer.parallel.runners import processes, serial
-from oodometer.studies.training import _failures, _run, checkpoint
+from oodometer.studies.training import _run, checkpoint
 from oodometer.studies.training._run import (
     FailedTraining,
     PoolRunResult,
@@ -25,7 +25,7 @@ from oodometer.studies.training._run import (
     run,
     train_task,
 )
-from oodometer.studies.training._trained_model import TrainedModel
+from oodometer.studies.training._train import TrainedModel
 from oodometer.studies.training.config import TrainingConfig
 from oodometer.studies.training.spec import PoolSpec
 from tests.support import training_tasks
@@ -93,21 +93,21 @@ def test_failures_are_written_down_and_tried_again(tmp_path: Path) -> None:
     assert {Path(one).name for one in glob(str(tmp_path / "*"))} == set(ran.trained)
     again = run(SPEC, tmp_path, work=training_tasks.quick)
     assert (again.before, len(again.trained), again.failed) == (20, 20, {})
-    assert _failures.read_reasons(tmp_path) == {}
+    assert checkpoint.read_reasons(tmp_path) == {}
     training_tasks.check_whole(tmp_path, SPEC)
 
 
 def test_a_task_that_raises_has_failed_and_the_reason_is_one_line(tmp_path: Path) -> None:
     ran = run(SPEC, tmp_path, work=training_tasks.raising)
     assert ran.failed == dict.fromkeys(IDS, "ValueError: all of it")
-    assert _failures.read_reasons(tmp_path) == ran.failed
+    assert checkpoint.read_reasons(tmp_path) == ran.failed
 
 
 def test_a_failure_that_cannot_be_read_is_one_still(tmp_path: Path) -> None:
     run(SPEC, tmp_path, work=training_tasks.half_bad, limit=2)
     for path in (tmp_path / ".failed").iterdir():
         path.write_text("{")
-    assert set(_failures.read_reasons(tmp_path).values()) == {
+    assert set(checkpoint.read_reasons(tmp_path).values()) == {
         "unknown: what was written down of it can't be read"
     }
 
@@ -118,7 +118,7 @@ def test_a_missing_package_ends_it_at_once(tmp_path: Path) -> None:
 
     with pytest.raises(MissingExtra, match="needs torch"):
         run(SPEC, tmp_path, work=without)
-    assert not _failures.read_reasons(tmp_path)
+    assert not checkpoint.read_reasons(tmp_path)
 
 
 def test_progress_counts_and_tells_the_time_left(tmp_path: Path) -> None:

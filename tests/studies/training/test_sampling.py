@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oodometer.core.array_types import Ints
 from oodometer.core.inputs import RowHashes
-from oodometer.core.softmax_kernels import Ints
 from oodometer.core.stats import rng_for
 from oodometer.studies.training.sampling import (
     add_label_noise,

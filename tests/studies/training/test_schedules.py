@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oodometer.studies.training._schedules import schedule_factor
+from oodometer.studies.training._train import schedule_factor
 from oodometer.studies.training.config import Schedule
 
 

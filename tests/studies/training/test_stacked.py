@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from oodometer.core.errors import InputError, NotApplicable
-from oodometer.studies.training._train import train
-from oodometer.studies.training._trained_model import TrainedModel
+from oodometer.studies.training._train import TrainedModel, train
 from oodometer.studies.training.config import TrainingConfig
 from oodometer.studies.training.stacked import stack_key, train_stacked
 from tests.support.training_problems import group, images, recipe, vectors

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from oodometer.studies.training import _failures
+from oodometer.studies.training import checkpoint
 from oodometer.studies.training._run import FailedTraining, TrainingTask, run
 from oodometer.studies.training._status import PoolStatusRow, status
-from oodometer.studies.training._trained_model import TrainedModel
+from oodometer.studies.training._train import TrainedModel
 from oodometer.studies.training.config import TrainingConfig
 from oodometer.studies.training.spec import PoolSpec
 from tests.support import training_tasks
@@ -40,7 +40,7 @@ def test_status_counts_by_domain_and_architecture(tmp_path: Path) -> None:
     ]
     assert found.total("done") + found.total("failed") == 30
     assert found.seconds_left == pytest.approx(2.0 * (40 - found.total("done")))
-    assert set(found.failed) == set(_failures.read_reasons(tmp_path))
+    assert set(found.failed) == set(checkpoint.read_reasons(tmp_path))
     assert json.loads(json.dumps(found.to_dict()))["pending"] == 10
 
 

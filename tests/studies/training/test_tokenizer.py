@@ -10,8 +10,8 @@ import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oodometer.core.array_types import Ints
 from oodometer.core.errors import InputError
-from oodometer.core.softmax_kernels import Ints
 from oodometer.studies.training.tokenizer import (
     ENCODE_BATCH_ROWS,
     PAD_NAME,

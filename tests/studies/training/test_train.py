@@ -11,15 +11,15 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from oodometer.core.softmax_kernels import Array
+from oodometer.core.array_types import Array
 from oodometer.studies.training._train import (
+    TrainedModel,
     TrainingRun,
     adam_constants,
     evaluate_fit,
     make_optimizer,
     train,
 )
-from oodometer.studies.training._trained_model import TrainedModel
 from oodometer.studies.training.build import build_network, seeded_torch
 from oodometer.studies.training.config import TrainingConfig
 from oodometer.studies.training.sampling import batches

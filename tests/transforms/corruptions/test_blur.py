@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oodometer.core.array_types import Array, Floats
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Array, Floats
 from oodometer.transforms.corruptions import blur
 from oodometer.transforms.corruptions.noise import Images
 from tests.support.small_images import batch, drawn_for, many_draws

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as pil
 
-from oodometer.core.softmax_kernels import Floats
+from oodometer.core.array_types import Floats
 from oodometer.transforms.corruptions import digital
 from oodometer.transforms.corruptions.noise import Images, smooth_noise
 from tests.support.small_images import batch, drawn_for, many_draws

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from oodometer.core.array_types import Floats
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Floats
 from oodometer.transforms.corruptions import noise
 from oodometer.transforms.corruptions.noise import Images
 from tests.support.small_images import batch, drawn_for, many_draws

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oodometer.core.array_types import Floats
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Floats
 from oodometer.transforms.corruptions import weather
 from oodometer.transforms.corruptions.noise import Images, smooth_noise
 from tests.support.small_images import batch, drawn_for, many_draws

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import NotApplicable
 from oodometer.core.inputs import Inputs, take
-from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.models.introspection.gradient_factors import (
     GradientFactors,
     inner_products,

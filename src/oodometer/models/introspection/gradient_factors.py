@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oodometer.core.softmax_kernels import Floats
+from oodometer.core.array_types import Floats
 from oodometer.models.introspection.network import torch_package
 
 # Columns that are multiplied at once, as doubles; rows and bytes of gradients formed at once.

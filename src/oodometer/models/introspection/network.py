@@ -14,11 +14,12 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from oodometer.core.array_types import Array, Floats, Ints, ScoreType
 from oodometer.core.errors import InputError, NotApplicable, OodometerError, UnknownName
 from oodometer.core.inputs import Inputs, take
 from oodometer.core.optional_imports import require
 from oodometer.core.predictions import Predictions
-from oodometer.core.softmax_kernels import MIN_PROBABILITY, Array, Floats, Ints, ScoreType
+from oodometer.core.softmax_kernels import MIN_PROBABILITY
 
 
 class ForwardArguments(NamedTuple):

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from oodometer.core.array_types import Bools
 from oodometer.core.errors import InputError, UnknownName
-from oodometer.core.softmax_kernels import Bools
 from oodometer.studies.analysis.estimation_error import find_estimates
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.grouped_scores import GroupedScores, ScoreSummary

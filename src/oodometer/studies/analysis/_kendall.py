@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from oodometer.core.softmax_kernels import Floats, Ints
+from oodometer.core.array_types import Floats, Ints
 
 # What a row is sorted by must fit an integer that has a sign.
 MAX_KEY_BITS = 62

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oodometer.core.softmax_kernels import Floats
+from oodometer.core.array_types import Floats
 
 # Singular values below this share of the largest are rounding: some measures are sums of others.
 SINGULAR_VALUE_TOLERANCE = 1e-10

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import UnknownName
-from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.studies.analysis.correlation_matrix import (
     MIN_CORRELATION_ROWS,
     CorrelationKind,

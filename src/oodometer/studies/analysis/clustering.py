@@ -14,14 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import InputError, NotApplicable
-from oodometer.core.softmax_kernels import Floats, Ints
-from oodometer.studies.analysis._evaluation_columns import select_measures
 from oodometer.studies.analysis.correlation_matrix import (
     MIN_CORRELATION_ROWS,
     pairwise_correlations,
 )
-from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.evaluation_table import EvaluationTable, select_measures
 from oodometer.studies.analysis.rank_correlation import measure_matrix, select_out_of_distribution
 
 # Measures of one group correlate by 0.5 or more in the mean.

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import UnknownName
-from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.core.stats import Line, repeated_median_line
 from oodometer.studies.analysis._least_squares import r_squared
 from oodometer.studies.analysis.evaluation_table import EvaluationTable

@@ -9,8 +9,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from oodometer.core.array_types import Bools, Floats, Ints
 from oodometer.core.errors import UnknownName
-from oodometer.core.softmax_kernels import Bools, Floats, Ints
 
 CorrelationKind = Literal["spearman", "pearson"]
 # Of two rows every correlation is 1 or −1 and says nothing.

@@ -14,15 +14,15 @@ from typing import Any, Literal
 
 import numpy as np
 
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import InputError
-from oodometer.core.softmax_kernels import Floats, Ints
-from oodometer.studies.analysis._evaluation_columns import (
+from oodometer.studies.analysis.evaluation_table import (
     PRE_CALIBRATION_SUFFIX,
+    EvaluationTable,
     encode_names,
     select_measures,
 )
-from oodometer.studies.analysis._mean_std import MeanStd
-from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.grouped_scores import MeanStd
 from oodometer.studies.analysis.id_ood_pairs import UNNAMED_LABEL
 from oodometer.studies.analysis.rank_correlation import select_out_of_distribution
 

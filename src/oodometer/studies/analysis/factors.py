@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from oodometer.core.array_types import Bools, Floats
 from oodometer.core.errors import InputError, NotApplicable, UnknownName
-from oodometer.core.softmax_kernels import Bools, Floats
 from oodometer.studies.analysis.correlation_matrix import MIN_CORRELATION_ROWS
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.id_ood_pairs import model_means_by_role, select_metrics

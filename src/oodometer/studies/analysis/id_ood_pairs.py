@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from oodometer.core.array_types import Bools, Floats, Ints
 from oodometer.core.errors import InputError, NotApplicable, UnknownName
-from oodometer.core.softmax_kernels import Bools, Floats, Ints
 from oodometer.studies.analysis.correlation_matrix import round_means
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 

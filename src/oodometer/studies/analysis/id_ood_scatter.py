@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError
-from oodometer.core.softmax_kernels import Floats
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.id_ood_pairs import IdOodPair, find_pairs
 from oodometer.studies.analysis.scatter_patterns import ScatterPattern, classify_pattern

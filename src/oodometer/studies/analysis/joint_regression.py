@@ -16,13 +16,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from oodometer.core.array_types import Bools, Floats, Ints
 from oodometer.core.errors import NotApplicable, UnknownName
-from oodometer.core.softmax_kernels import Bools, Floats, Ints
-from oodometer.studies.analysis._evaluation_columns import select_measures
 from oodometer.studies.analysis._least_squares import best_subset, fit_least_squares, r_squared
-from oodometer.studies.analysis._mean_std import MeanStd
 from oodometer.studies.analysis.correlation_matrix import correlation
-from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.evaluation_table import EvaluationTable, select_measures
+from oodometer.studies.analysis.grouped_scores import MeanStd
 from oodometer.studies.analysis.rank_correlation import measure_matrix, select_out_of_distribution
 
 # A measure that answers for fewer than this share of the evaluations would cost too many of them.

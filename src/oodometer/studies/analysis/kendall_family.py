@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oodometer.core.softmax_kernels import Ints
+from oodometer.core.array_types import Ints
 from oodometer.studies.analysis import grouped_scores
 from oodometer.studies.analysis._kendall import ConcordanceCounts, count_pairs, dense_ranks
 from oodometer.studies.analysis.evaluation_table import EvaluationTable

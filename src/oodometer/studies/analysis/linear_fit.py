@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oodometer.core.softmax_kernels import Bools, Floats, Ints
+from oodometer.core.array_types import Bools, Floats, Ints
 from oodometer.studies.analysis import grouped_scores
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.grouped_scores import GroupedScores, RowGroups

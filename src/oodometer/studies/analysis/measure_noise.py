@@ -11,11 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import InputError
-from oodometer.core.softmax_kernels import Floats, Ints
-from oodometer.studies.analysis._evaluation_columns import RECIPE_PREFIX, select_measures
-from oodometer.studies.analysis._mean_std import MeanStd
-from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.evaluation_table import (
+    RECIPE_PREFIX,
+    EvaluationTable,
+    select_measures,
+)
+from oodometer.studies.analysis.grouped_scores import MeanStd
 
 # Columns that tell replicates from one another, the first that is there.
 REPLICATE_ID_COLUMNS = ("replicate", "seed")

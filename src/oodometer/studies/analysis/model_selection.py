@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import InputError, UnknownName
-from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.core.stats import paired_bootstrap_means, rng_for, win_probability
-from oodometer.studies.analysis._evaluation_columns import select_measures
-from oodometer.studies.analysis._mean_std import MeanStd
 from oodometer.studies.analysis.correlation_matrix import correlation, round_means
-from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.evaluation_table import EvaluationTable, select_measures
+from oodometer.studies.analysis.grouped_scores import MeanStd
 from oodometer.studies.analysis.rank_correlation import MeasureSign, select_out_of_distribution
 
 # Ways to choose that every measure is held against.

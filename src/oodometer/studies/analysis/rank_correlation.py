@@ -15,16 +15,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError, NotApplicable, UnknownName
-from oodometer.core.softmax_kernels import Floats
 from oodometer.core.stats import rng_for
-from oodometer.studies.analysis._evaluation_columns import select_measures
-from oodometer.studies.analysis._mean_std import MeanStd
 from oodometer.studies.analysis.correlation_matrix import (
     MIN_CORRELATION_ROWS,
     pairwise_correlations,
 )
-from oodometer.studies.analysis.evaluation_table import EvaluationTable
+from oodometer.studies.analysis.evaluation_table import EvaluationTable, select_measures
+from oodometer.studies.analysis.grouped_scores import MeanStd
 
 # Ranks are halves, so that a correlation this small is 0 and its sign an accident of rounding.
 ZERO_TOLERANCE = 1e-12

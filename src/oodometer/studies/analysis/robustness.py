@@ -13,8 +13,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import InputError, UnknownName
-from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.core.stats import Line, least_squares_line
 from oodometer.studies.analysis.averaged_correlations import AveragedCorrelationMatrix
 from oodometer.studies.analysis.correlation_matrix import (

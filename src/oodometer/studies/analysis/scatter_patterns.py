@@ -25,8 +25,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError
-from oodometer.core.softmax_kernels import Floats
 from oodometer.studies.analysis.correlation_matrix import correlation
 
 PatternName = Literal["functional", "vertical", "horizontal", "cloud"]

@@ -17,9 +17,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from oodometer.core import frames
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import InputError, UnknownName
-from oodometer.core.softmax_kernels import Floats
-from oodometer.studies.analysis import _evaluation_columns
+from oodometer.studies.analysis import evaluation_table
+from oodometer.studies.analysis.evaluation_table import DEFAULT_ARCHITECTURE, EvaluationTable
 
 AccuracyUnit = Literal["percent", "fraction"]
 MODEL_COLUMN = "model"
@@ -64,7 +65,7 @@ class AccuracyMatrix:
         """
         path = Path(data) if isinstance(data, str | Path) else None
         try:
-            return _from_frame(_evaluation_columns.as_arrow_table(data), test_sets, unit)
+            return _from_frame(evaluation_table.as_arrow_table(data), test_sets, unit)
         except InputError as error:
             if path is None or str(error).startswith((path.name, "There is no file")):
                 raise
@@ -129,12 +130,12 @@ def _numeric_columns(frame: Any, requested_sets: Sequence[str] | None) -> list[s
         return list(requested_sets)
     found = []
     for name in frame.column_names:
-        if name in (MODEL_COLUMN, "") or _evaluation_columns.is_non_measure(name):
+        if name in (MODEL_COLUMN, "") or evaluation_table.is_non_measure(name):
             continue
         if _is_numeric_type(frame.column(name).type):
             found.append(name)
         else:
-            _evaluation_columns.check_not_mixed(name, _column_as_text(frame, name))
+            evaluation_table.check_not_mixed(name, _column_as_text(frame, name))
     return found
 
 
@@ -195,3 +196,31 @@ def _to_fractions(
             "unit='percent'."
         )
     return np.asarray(accuracy / limit)
+
+
+def to_evaluations(wide: AccuracyMatrix, reference: str) -> EvaluationTable:
+    """Every model on every set that it was tested on, as if trained on the reference.
+
+    >>> wide = AccuracyMatrix.read({"model": ["m", "n"], "val": [0.9, 0.8], "sketch": [0.4, None]})
+    >>> table = to_evaluations(wide, "val")
+    >>> len(table), table.accuracy.tolist(), {k: v.tolist() for k, v in table.measures.items()}
+    (3, [0.4, 0.9, 0.8], {'accuracy on val': [0.9, 0.9, 0.8]})
+    """
+    usual = wide.accuracy_on(reference)
+    models, model_of = _sort_names(wide.models)
+    domains, domain_of = _sort_names(wide.test_sets)
+    rows, columns = np.nonzero(~np.isnan(wide.accuracy))
+    order = np.lexsort((domain_of[columns], model_of[rows]))
+    rows, columns = rows[order], columns[order]
+    zeros = np.zeros(len(rows), dtype=np.int64)
+    return EvaluationTable(
+        models, (DEFAULT_ARCHITECTURE,), domains, model_of[rows], zeros, zeros, ((reference,),),
+        domain_of[columns], wide.accuracy[rows, columns], {f"accuracy on {reference}": usual[rows]},
+    )  # fmt: skip
+
+
+def _sort_names(names: tuple[str, ...]) -> tuple[tuple[str, ...], Ints]:
+    """The names sorted, and where each of them has gone."""
+    ordered = tuple(sorted(names))
+    place = {name: j for j, name in enumerate(ordered)}
+    return ordered, np.array([place[name] for name in names], dtype=np.int64)

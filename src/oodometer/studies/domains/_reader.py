@@ -8,10 +8,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from oodometer.core.array_types import Array, Bools
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind
 from oodometer.core.protocols import Dataset
-from oodometer.core.softmax_kernels import Array, Bools
 
 ImageSize = tuple[int, int] | None
 

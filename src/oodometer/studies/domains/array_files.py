@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError, did_you_mean
 from oodometer.core.inputs import InputKind
 from oodometer.core.protocols import Dataset
-from oodometer.core.softmax_kernels import Array
-from oodometer.data._array_rows import read_array, read_npy
+from oodometer.data.input_rows import read_array, read_npy
 from oodometer.data.options import DatasetOptions
 from oodometer.data.prediction_files import ScoreFile
 from oodometer.studies.domains._reader import (

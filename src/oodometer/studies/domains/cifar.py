@@ -9,12 +9,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind
 from oodometer.core.protocols import Dataset
-from oodometer.core.softmax_kernels import Array
-from oodometer.data._concat_dataset import ConcatDataset
-from oodometer.data.dataset import InMemoryDataset
+from oodometer.data.dataset import ConcatDataset, InMemoryDataset
 from oodometer.studies.domains._reader import ImageSize, require_file
 
 SIDE_PIXELS = 32

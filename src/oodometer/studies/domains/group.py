@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from oodometer.core.array_types import Ints
 from oodometer.core.errors import InputError, UnknownName
 from oodometer.core.inputs import InputKind
 from oodometer.core.protocols import Dataset
-from oodometer.core.softmax_kernels import Ints
-from oodometer.data._transformed_dataset import TransformedDataset
+from oodometer.data.dataset import TransformedDataset
 from oodometer.parallel.pickling import DATA_FOLDER_VARIABLE
 from oodometer.studies.domains._reader import ImageSize, find_file
 from oodometer.studies.domains.row_sources import (

@@ -11,11 +11,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind
 from oodometer.core.protocols import Dataset
-from oodometer.core.softmax_kernels import Array
-from oodometer.data._array_rows import read_array
+from oodometer.data.input_rows import read_array
 from oodometer.studies.domains._reader import ImageSize, check_row_counts, require_file
 
 # The third byte of the magic number says what a value is.

@@ -14,18 +14,18 @@ from typing import ClassVar
 
 import numpy as np
 
+from oodometer.core.array_types import Array, Ints
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind, RowHashes
 from oodometer.core.protocols import Dataset
-from oodometer.core.softmax_kernels import Array, Ints
-from oodometer.data._image_decoding import (
+from oodometer.data.dataset import BaseDataset, RowSelection, fingerprint_rows, to_row_numbers
+from oodometer.data.image_folder import (
     Pixels,
     decode_image,
     resize_and_crop,
     silence_opencv,
     to_rgb,
 )
-from oodometer.data.dataset import BaseDataset, RowSelection, fingerprint_rows, to_row_numbers
 from oodometer.data.prediction_files import ScoreFile
 from oodometer.studies.domains._reader import ImageSize, check_row_counts, require_file
 

@@ -10,10 +10,10 @@ from typing import Literal
 
 import numpy as np
 
+from oodometer.core.array_types import Array, Bools, Ints
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind, Inputs, RowHashes, splitmix64
 from oodometer.core.protocols import Dataset
-from oodometer.core.softmax_kernels import Array, Bools, Ints
 from oodometer.data.dataset import BaseDataset, RowSelection, fingerprint_rows, to_row_numbers
 from oodometer.studies.domains._reader import DomainReader, ImageSize, find_file, require_file
 from oodometer.studies.domains.synthetic import DomainDerivation

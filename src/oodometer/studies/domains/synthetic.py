@@ -13,14 +13,21 @@ from typing import ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 
+from oodometer.core.array_types import Array, Floats
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind, Inputs, RowHashes
 from oodometer.core.protocols import Dataset
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Array, Floats, row_blocks
-from oodometer.data._image_decoding import Pixels, opencv, resize_and_crop
-from oodometer.data._transformed_dataset import DatasetTransform, TransformedDataset
-from oodometer.data.dataset import BaseDataset, RowSelection, fingerprint_rows, to_row_numbers
+from oodometer.core.softmax_kernels import row_blocks
+from oodometer.data.dataset import (
+    BaseDataset,
+    DatasetTransform,
+    RowSelection,
+    TransformedDataset,
+    fingerprint_rows,
+    to_row_numbers,
+)
+from oodometer.data.image_folder import Pixels, opencv, resize_and_crop
 
 # Ten colours that no eye takes for one another, none of them dark.
 PALETTE = (

@@ -12,7 +12,7 @@ from oodometer.core import frames
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind
 from oodometer.core.protocols import Dataset
-from oodometer.data._table_rows import read_frame
+from oodometer.data.input_rows import read_frame
 from oodometer.data.options import DatasetOptions, RawRows
 from oodometer.data.prediction_files import ScoreFile
 from oodometer.studies.domains._reader import ImageSize, matching_rows, require_file

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from oodometer.core.array_types import Floats
 from oodometer.core.optional_imports import require
-from oodometer.core.softmax_kernels import Floats
 from oodometer.report.charts import (
     SOURCE_COLOR,
     TARGET_COLOR,

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import NotApplicable
 from oodometer.core.format import format_number, pluralize
-from oodometer.core.softmax_kernels import Floats
 from oodometer.report.assessment_figures import Figure
 from oodometer.report.assessment_figures import FigureTable as Numbers
 from oodometer.report.charts import ChartRow

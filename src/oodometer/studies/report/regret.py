@@ -11,7 +11,7 @@ from oodometer.report.assessment_figures import Figure
 from oodometer.report.assessment_figures import FigureTable as Numbers
 from oodometer.report.histograms import truncate_name, unique_labels
 from oodometer.studies.analysis import MeasureComparison
-from oodometer.studies.analysis._mean_std import MeanStd
+from oodometer.studies.analysis.grouped_scores import MeanStd
 from oodometer.studies.analysis.model_selection import (
     AT_RANDOM,
     BY_SOURCE,

@@ -8,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import NotApplicable
 from oodometer.core.format import format_number, pluralize
-from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.core.stats import least_squares_line
 from oodometer.report.assessment_figures import Figure
 from oodometer.report.assessment_figures import FigureTable as Numbers

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError
-from oodometer.core.softmax_kernels import Array
 from oodometer.data.atomic import PARTIAL_SUFFIX, atomic_write, fsync_folder
 
 NPY_EXTENSION = ".npy"

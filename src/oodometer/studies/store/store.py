@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
-from oodometer.data._folder_lock import lock_folder
+from oodometer.data.atomic import lock_folder
 from oodometer.studies.store import export as table
 from oodometer.studies.store.array_store import ArrayStore
 from oodometer.studies.store.records import (

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from oodometer.core.array_types import Bools, Floats
 from oodometer.core.optional_imports import require
 from oodometer.core.protocols import ProgressCallback
-from oodometer.core.softmax_kernels import Bools, Floats
 
 StackedWeights = dict[str, Any]
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from oodometer.core.array_types import Bools, Floats
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import hash_rows
 from oodometer.core.protocols import ProgressCallback
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Bools, Floats
 from oodometer.core.stats import rng_for
 from oodometer.estimators.atc import threshold_value
 from oodometer.studies.toys._perceptrons import (

@@ -17,12 +17,11 @@ from typing import Any
 from oodometer.core.errors import InputError, MissingExtra, format_error
 from oodometer.core.format import format_duration
 from oodometer.core.protocols import ProgressCallback
-from oodometer.data._folder_lock import lock_folder
+from oodometer.data.atomic import lock_folder
 from oodometer.parallel.runners import Runner, serial
 from oodometer.studies.domains.group import DomainGroup
-from oodometer.studies.training import _failures, checkpoint
-from oodometer.studies.training._train import train
-from oodometer.studies.training._trained_model import TrainedModel
+from oodometer.studies.training import checkpoint
+from oodometer.studies.training._train import TrainedModel, train
 from oodometer.studies.training.config import TrainingConfig
 from oodometer.studies.training.spec import PoolSpec
 from oodometer.studies.training.stacked import is_stackable, stack_key, train_stacked
@@ -213,11 +212,11 @@ class _PoolRunState:
     def record(self, one: TrainedModel | FailedTraining) -> None:
         name = one.recipe.id
         if isinstance(one, FailedTraining):
-            _failures.write_failure(self.pool, name, one.recipe.to_dict(), one.reason, one.trace)
+            checkpoint.write_failure(self.pool, name, one.recipe.to_dict(), one.reason, one.trace)
             self.failed[name] = one.reason
         else:
             _save_model(self.pool, one)
-            _failures.remove_failure(self.pool, name)
+            checkpoint.remove_failure(self.pool, name)
             self.trained.append(name)
             self.converged += one.converged
         self.report_progress()

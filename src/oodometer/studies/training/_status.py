@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from oodometer.studies.training import _failures, checkpoint
+from oodometer.studies.training import checkpoint
 from oodometer.studies.training.spec import PoolSpec
 
 
@@ -60,7 +60,7 @@ class PoolStatus:
 def status(spec: PoolSpec, folder: str | Path) -> PoolStatus:
     """How far the pool of a spec is, in its folder; nothing is changed, and a run may go on."""
     pool = Path(folder)
-    there, reasons = checkpoint.finished_models(pool), _failures.read_reasons(pool)
+    there, reasons = checkpoint.finished_models(pool), checkpoint.read_reasons(pool)
     rows: dict[tuple[tuple[str, ...], str], Counter[str]] = {}
     seconds, failed = 0.0, {}
     for recipe in spec.recipes():

@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, NamedTuple
 
+from oodometer.core.array_types import Array
 from oodometer.core.inputs import InputKind
 from oodometer.core.protocols import ProgressCallback
-from oodometer.core.softmax_kernels import Array
 from oodometer.models.torch import best_device
 from oodometer.studies.domains.group import DomainGroup
-from oodometer.studies.training._schedules import schedule_factor
-from oodometer.studies.training._trained_model import TrainedModel
 from oodometer.studies.training.architectures import head_parameters
+from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.architectures.layers import torch_package
 from oodometer.studies.training.build import build_network, frozen_body_fingerprint, seeded_torch
-from oodometer.studies.training.config import TrainingConfig
+from oodometer.studies.training.config import Schedule, TrainingConfig
 from oodometer.studies.training.data_loader import TimedIterator, as_tensor, training_batches
 from oodometer.studies.training.linear_probe import build_head, extract_features, feature_extractor
 from oodometer.studies.training.sampling import count_steps
@@ -36,6 +35,45 @@ from oodometer.studies.training.training_data import (
     draw_sample,
     load_training_set,
 )
+
+
+def schedule_factor(step: int, *, schedule: Schedule, steps_per_epoch: int, epochs: int) -> float:
+    """The share of the learning rate that a step takes, counted from 1.
+
+    constant              1
+    inverse-square-root   a line up to 1 over the first epoch, then 1 / √epochs (Vaswani et al. 2017)
+    cosine                (1 + cos π t) / 2, where t goes from 0 to 1 over all epochs (Loshchilov &
+                          Hutter 2017)
+
+    >>> [schedule_factor(s, schedule="inverse-square-root", steps_per_epoch=4, epochs=9) for s in (1, 4, 16, 36)]
+    [0.25, 1.0, 0.5, 0.3333333333333333]
+    """
+    if schedule == "inverse-square-root":
+        passed = step / steps_per_epoch
+        return min(passed, 1 / math.sqrt(passed))
+    if schedule == "cosine":
+        return (1 + math.cos(math.pi * (step - 1) / (steps_per_epoch * epochs))) / 2
+    return 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedModel:
+    """A trained model as plain data, which a worker can send.
+
+    converged   whether the target cross-entropy was reached; without a target, always
+    classes     the names of the classes, in order
+    facts       epochs, loss and accuracy on the training data, seconds
+    files       what must lie beside the weights, such as a tokenizer, by name
+    """
+
+    recipe: TrainingConfig
+    shape: InputShape
+    classes: tuple[str, ...]
+    weights: Mapping[str, Array]
+    converged: bool
+    facts: Mapping[str, float] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
 
 # Beside a head's weights: the fingerprint of the body that it was learned on.
 BODY_FILE = "body.txt"

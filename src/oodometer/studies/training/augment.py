@@ -12,10 +12,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.inputs import InputKind, Inputs
 from oodometer.core.protocols import Transform
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.studies.training.config import Augment
 from oodometer.transforms import RandAugment, affine_ops, color_ops
 from oodometer.transforms.color_ops import Image

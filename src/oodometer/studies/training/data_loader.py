@@ -11,9 +11,9 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from oodometer.core.array_types import Array, Ints
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind
-from oodometer.core.softmax_kernels import Array, Ints
 from oodometer.studies.training.architectures.layers import torch_package
 from oodometer.studies.training.augment import augmentation
 from oodometer.studies.training.config import TrainingConfig

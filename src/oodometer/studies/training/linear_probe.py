@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oodometer.core.softmax_kernels import Array
+from oodometer.core.array_types import Array
 from oodometer.studies.training.architectures import head_name
 from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.architectures.layers import torch_package

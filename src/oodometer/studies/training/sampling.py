@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from oodometer.core.array_types import Ints
 from oodometer.core.inputs import RowHashes
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Ints
 from oodometer.core.stats import rng_for
 
 

@@ -27,27 +27,223 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+import numpy as np
 
 from oodometer.core.errors import InputError, UnknownName
+from oodometer.core.random_streams import RowStreams
 from oodometer.studies.domains import group as groups
 from oodometer.studies.domains.corrupted_groups import get_group as group_named
 from oodometer.studies.domains.group import DomainGroup
 from oodometer.studies.domains.hypersphere_group import HYPERSPHERE_NAME, hypersphere
 from oodometer.studies.training import architectures
-from oodometer.studies.training._config_values import (
-    SETTING_PREFIX,
-    canonical_value,
-    flatten_settings,
-    full_settings,
-)
-from oodometer.studies.training._random_search import Sweep
 from oodometer.studies.training.config import TrainingConfig
+
+SETTING_PREFIX = "settings."
+# TOML has no null: it is written so, where a key may be without a value.
+NONE_VALUE = "none"
+# Set by the spec as a whole.
+_POOL_LEVEL_KEYS = ("group", "domains", "architecture", "settings", "seed")
+
+
+@cache
+def recipe_key_types() -> dict[str, tuple[type, ...]]:
+    """The keys of a recipe that a spec may set, and the types that their values have."""
+    hints = get_type_hints(TrainingConfig)
+    return {key: _hint_types(hint) for key, hint in hints.items() if key not in _POOL_LEVEL_KEYS}
+
+
+@cache
+def is_integer_key(key: str) -> bool:
+    """Whether the values of a key, or of an architecture's setting, are whole numbers.
+
+    >>> [is_integer_key(key) for key in ("batch", "settings.width", "lr", "settings.dropout")]
+    [True, True, False, False]
+    """
+    if not key.startswith(SETTING_PREFIX):
+        return int in recipe_key_types().get(key, ())
+    name = key.removeprefix(SETTING_PREFIX)
+    return any(get_type_hints(one).get(name) is int for one in architectures.available().values())
+
+
+def _hint_types(hint: Any) -> tuple[type, ...]:
+    if isinstance(hint, type):
+        return (hint,)
+    return tuple(part if isinstance(part, type) else type(part) for part in get_args(hint))
+
+
+def flatten_settings(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A table whose settings stand beside the other keys, which are checked.
+
+    >>> flatten_settings({"lr": 0.1, "settings": {"width": 16}})
+    {'lr': 0.1, 'settings.width': 16}
+    """
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        if key == SETTING_PREFIX[:-1] and isinstance(value, Mapping):
+            found |= {f"{SETTING_PREFIX}{name}": one for name, one in value.items()}
+        elif key.startswith(SETTING_PREFIX) or key in recipe_key_types():
+            found[key] = value
+        else:
+            raise UnknownName(
+                "key of a recipe", key, [*recipe_key_types(), f"{SETTING_PREFIX}<name>"]
+            )
+    return found
+
+
+def canonical_value(key: str, value: Any) -> Any:
+    """A value as the recipe has it; settings are seen to with their architecture.
+
+    >>> canonical_value("weight_decay", 0), canonical_value("few_shot", "none")
+    (0.0, None)
+    """
+    if key.startswith(SETTING_PREFIX):
+        return value
+    allowed = recipe_key_types()[key]
+    if value == NONE_VALUE and NoneType in allowed:
+        return None
+    if float in allowed and type(value) is int:
+        return float(value)
+    if type(value) not in allowed:
+        raise InputError(
+            f"{key} must be {_describe_types(allowed)}; got {value!r}. Correct it in the spec."
+        )
+    return value
+
+
+def _describe_types(allowed: tuple[type, ...]) -> str:
+    words = {int: "a whole number", float: "a number", str: "a word", NoneType: f'"{NONE_VALUE}"'}
+    return " or ".join(words[one] for one in dict.fromkeys(allowed))
+
+
+def full_settings(architecture: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """All settings of an architecture, those that are not given at their defaults.
+
+    >>> full_settings("mlp", {"width": 8, "dropout": 0})
+    {'width': 8, 'depth': 1, 'dropout': 0.0}
+    """
+    made: Any = architectures.get(architecture, settings)
+    hints = get_type_hints(type(made))
+    return {
+        name: float(value) if hints[name] is float else value
+        for name, value in asdict(made).items()
+    }
+
+
+DISTRIBUTIONS: dict[str, Callable[[float], float]] = {
+    "uniform": lambda value: value,
+    "log10": lambda value: 10.0**value,
+    "log2": lambda value: 2.0**value,
+}
+CHOICE_DISTRIBUTION = "choice"
+# What bounds may be: powers beyond these are no numbers.
+MAX_ABS_BOUND = {"uniform": 1e300, "log10": 300.0, "log2": 1000.0}
+
+
+@dataclass(frozen=True)
+class SweepParameter:
+    """How the values of one key are drawn: a distribution's name, and its bounds or choices."""
+
+    key: str
+    name: str
+    values: tuple[Any, ...]
+
+    @classmethod
+    def from_table(cls, key: str, table: Any) -> SweepParameter:
+        """As it stands in a spec: { log10 = [-5, -3] }."""
+        if not isinstance(table, Mapping) or len(table) != 1:
+            raise InputError(
+                f"{key} of a sweep must say how it is drawn, such as {{ uniform = [0, 1] }}; got "
+                f"{table!r}. Values that all models have stand in [fixed], lists of them in [grid]."
+            )
+        ((name, values),) = table.items()
+        if name not in (*DISTRIBUTIONS, CHOICE_DISTRIBUTION):
+            raise UnknownName("distribution", name, [*DISTRIBUTIONS, CHOICE_DISTRIBUTION])
+        if not isinstance(values, list | tuple) or not values:
+            raise InputError(f"{key}: {name} must have a list of values; got {values!r}.")
+        if name != CHOICE_DISTRIBUTION:
+            _check_bounds(key, name, values)
+            return cls(key, name, tuple(map(float, values)))
+        return cls(key, name, tuple(canonical_value(key, value) for value in values))
+
+    def value_at(self, share: float) -> Any:
+        """The value at a share of the distribution, in [0, 1).
+
+        >>> SweepParameter("lr", "log10", (-4.0, -2.0)).value_at(0.5), SweepParameter("batch", "log2", (3.0, 9.0)).value_at(0.25)
+        (0.001, 22)
+        """
+        if self.name == CHOICE_DISTRIBUTION:
+            return self.values[int(share * len(self.values))]
+        low, high = self.values
+        value = DISTRIBUTIONS[self.name](low + share * (high - low))
+        if is_integer_key(self.key):
+            return int(value)
+        # Six digits: powers may differ in the last one from machine to machine, and ids with them.
+        return float(f"{value:.6g}")
+
+
+def _check_bounds(key: str, name: str, values: Any) -> None:
+    numbers = all(
+        type(value) in (int, float) and abs(value) <= MAX_ABS_BOUND[name] for value in values
+    )
+    if len(values) != 2 or not numbers or values[0] > values[1]:
+        raise InputError(
+            f"{key}: {name} must have two bounds, the lower one first, and none beyond "
+            f"±{MAX_ABS_BOUND[name]:g}; got {list(values)!r}."
+        )
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """So many models, each with values of its own."""
+
+    count: int
+    seed: int = 0
+    parameters: tuple[SweepParameter, ...] = field(default=())
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any]) -> Sweep:
+        """As it stands in a spec."""
+        own = {key: table[key] for key in ("count", "seed") if key in table}
+        if type(own.get("count")) is not int or own["count"] < 1:
+            raise InputError(
+                f"count of a sweep must be a whole number, 1 or more; got {own.get('count')!r}. It "
+                "is how many models are drawn."
+            )
+        if type(own.get("seed", 0)) is not int:
+            raise InputError(f"seed of a sweep must be a whole number; got {own['seed']!r}.")
+        others = flatten_settings({key: value for key, value in table.items() if key not in own})
+        return cls(
+            **own,
+            parameters=tuple(SweepParameter.from_table(key, told) for key, told in others.items()),
+        )
+
+    def draw_models(self) -> list[dict[str, Any]]:
+        """The values of every model.
+
+        >>> sweep = Sweep.from_table({"count": 3, "lr": {"log10": [-4, -2]}})
+        >>> longer = Sweep.from_table({"count": 9, "lr": {"log10": [-4, -2]}})
+        >>> sweep.draw_models() == longer.draw_models()[:3]
+        True
+        """
+        numbers = np.arange(1, self.count + 1)
+        draws = RowStreams(self.seed, np.zeros(self.count, dtype=np.uint64), numbers, "sweep")
+        columns = {
+            one.key: (one, draws.substream(one.key).uniforms(1)[:, 0]) for one in self.parameters
+        }
+        return [
+            {key: one.value_at(float(shares[model])) for key, (one, shares) in columns.items()}
+            for model in range(self.count)
+        ]
+
 
 BUILT_IN_FOLDER = Path(__file__).parent / "grids"
 # More models than this are a slip: a list too many.

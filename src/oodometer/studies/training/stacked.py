@@ -22,18 +22,18 @@ from typing import Any
 
 import numpy as np
 
+from oodometer.core.array_types import Array, Ints
 from oodometer.core.errors import InputError, NotApplicable
-from oodometer.core.softmax_kernels import Array, Ints
 from oodometer.studies.domains.group import DomainGroup
 from oodometer.studies.training._train import (
     EVALUATION_BATCH_ROWS,
+    TrainedModel,
     TrainingFit,
     TrainingResult,
     build_trained_model,
     learning_rate_factor,
     stopping_loss,
 )
-from oodometer.studies.training._trained_model import TrainedModel
 from oodometer.studies.training.architectures.layers import torch_package
 from oodometer.studies.training.build import build_network, seeded_torch
 from oodometer.studies.training.config import TrainingConfig

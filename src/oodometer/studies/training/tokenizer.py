@@ -13,9 +13,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from oodometer.core.array_types import Ints
 from oodometer.core.errors import InputError
 from oodometer.core.optional_imports import has_tokenizer, quiet_transformers, require
-from oodometer.core.softmax_kernels import Ints
 
 TextPair = tuple[str, str]
 TextRow = str | TextPair

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from oodometer.core.array_types import Array, Ints
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind, RowHashes, hash_rows
 from oodometer.core.protocols import Dataset
-from oodometer.core.softmax_kernels import Array, Ints
-from oodometer.data._concat_dataset import ConcatDataset
+from oodometer.data.dataset import ConcatDataset
 from oodometer.studies.domains.group import DomainGroup
 from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.build import get_architecture

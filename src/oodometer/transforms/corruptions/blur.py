@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from oodometer.core.array_types import Array, Floats, Ints
 from oodometer.core.optional_imports import require
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Array, Floats, Ints
 from oodometer.transforms.corruptions.noise import Images, map_images
 
 # Points of a disk or a line, a pixel: more change no kernel by a thousandth.

@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.transforms.corruptions.blur import opencv, shorter_side
 from oodometer.transforms.corruptions.noise import Images, map_images, smooth_noise, to_uint8
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oodometer.core.array_types import Array, Floats, Ints
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Array, Floats, Ints
 
 Images = npt.NDArray[np.uint8]
 

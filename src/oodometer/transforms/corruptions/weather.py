@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from oodometer.core.array_types import Array, Floats
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Array, Floats
 from oodometer.transforms.corruptions.blur import filter_image, line_kernel, shorter_side
 from oodometer.transforms.corruptions.noise import Images, smooth_noise, to_uint8
 

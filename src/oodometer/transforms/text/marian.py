@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from oodometer.core.array_types import Bools, Floats, Ints
 from oodometer.core.errors import InputError, MissingExtra
 from oodometer.core.optional_imports import require
-from oodometer.core.softmax_kernels import Bools, Floats, Ints
-from oodometer.models._huggingface_loading import load_pretrained
+from oodometer.models.huggingface import load_pretrained
 
 BATCH_SENTENCES = 16
 # The most tokens of a translated sentence; a sentence may also grow to twice its length and ten.

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from oodometer.core.array_types import Bools, Floats, Ints
 from oodometer.core.errors import InputError
 from oodometer.core.optional_imports import require
 from oodometer.core.random_streams import RowStreams
-from oodometer.core.softmax_kernels import Bools, Floats, Ints
-from oodometer.models._huggingface_loading import load_pretrained
+from oodometer.models.huggingface import load_pretrained
 from oodometer.transforms.text._word_splitting import draw_change_count, has_words
 
 BATCH_TEXTS = 16

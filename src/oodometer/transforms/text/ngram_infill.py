@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import InputError
-from oodometer.core.softmax_kernels import Floats, Ints
 from oodometer.transforms.text._word_splitting import split_words
 
 # Bounds of memory: words proposed, marks told apart, neighbors kept a token, tokens learned from.

@@ -12,8 +12,8 @@ import pytest
 import torch
 import transformers
 
+from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError
-from oodometer.core.softmax_kernels import Array
 from oodometer.models.introspection.network import LAST_LINEAR_INPUT
 from oodometer.models.torch import TorchModel
 from oodometer.studies.training.architectures import get, head_parameters

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oodometer.core.softmax_kernels import Array, Ints
+from oodometer.core.array_types import Array, Ints
 from oodometer.studies.training.architectures.text_cnn import INPUT_DROPOUT, TextCNN, pair_features
 from oodometer.testing import toy_inputs
 from tests.support.tiny_architectures import PAIRS, TEXT, WORDS

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind
 from oodometer.core.optional_imports import quiet_transformers, require
-from oodometer.models._huggingface_loading import invalid_folder_error
+from oodometer.models.huggingface import invalid_folder_error
 from oodometer.studies.training.architectures._settings import check_settings, check_shape
 from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.architectures.layers import make_module, torch_package
