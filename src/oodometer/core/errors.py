@@ -10,7 +10,9 @@ OodometerError
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable
+from pathlib import Path
 
 # So many names are listed at most.
 MAX_LISTED_NAMES = 30
@@ -48,12 +50,8 @@ class UnknownName(InputError):
         names = list(known_names)
         self._init_args = (kind, name, names)
         hint = did_you_mean(name, names)
-        listed = (
-            names
-            if len(names) <= MAX_LISTED_NAMES
-            else [*names[:MAX_LISTED_NAMES], f"and {len(names) - MAX_LISTED_NAMES} more"]
-        )
-        super().__init__(f"No {kind} is called {name!r}.{hint} There are: {', '.join(listed)}.")
+        listed = ", ".join(_limit_names(names))
+        super().__init__(f"No {kind} is called {name!r}.{hint} There are: {listed}.")
 
     def __reduce__(self) -> tuple[type[UnknownName], tuple[str, str, list[str]]]:
         # An exception is unpickled from its message unless told otherwise, and workers pickle.
@@ -76,3 +74,109 @@ def format_error(error: Exception) -> str:
     """
     own = isinstance(error, OodometerError)
     return " ".join((str(error) if own else f"{type(error).__name__}: {error}").split())
+
+
+def unknown_column(name: str, columns: Iterable[str], *, where: str = "the table") -> InputError:
+    """Return the error for a column that does not exist.
+
+    Parameters
+    ----------
+    name : str
+        The requested column.
+    columns : iterable of str
+        The columns that exist.
+    where : str
+        What was searched, as a noun phrase.
+
+    Examples
+    --------
+    >>> str(unknown_column("lable", ["label", "site"], where="'scores.csv'"))
+    "There is no column 'lable' in 'scores.csv'. Did you mean 'label'? Columns: label, site."
+    """
+    names = list(columns)
+    return InputError(
+        f"There is no column {name!r} in {where}.{did_you_mean(name, names)} "
+        f"Columns: {', '.join(_limit_names(names)) or 'none'}."
+    )
+
+
+def out_of_range(
+    argument: str,
+    value: object,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+) -> InputError:
+    """Return the error for a number outside its range.
+
+    Parameters
+    ----------
+    argument : str
+        Name of the parameter or option.
+    value : object
+        The value that was passed.
+    low, high : float, optional
+        Inclusive bounds.
+    above, below : float, optional
+        Exclusive bounds.
+
+    Examples
+    --------
+    >>> str(out_of_range("replicates", 5, low=20))
+    'replicates must be at least 20; got 5.'
+    >>> str(out_of_range("level", 1.5, above=0, below=1))
+    'level must be above 0 and below 1; got 1.5.'
+    """
+    phrases = {"at least": low, "at most": high, "above": above, "below": below}
+    limits = [f"{words} {limit:,}" for words, limit in phrases.items() if limit is not None]
+    return InputError(f"{argument} must be {' and '.join(limits)}; got {value!r}.")
+
+
+def wrong_shape(argument: str, expected: str, shape: tuple[int, ...]) -> InputError:
+    """Return the error for an array of the wrong shape.
+
+    Parameters
+    ----------
+    argument : str
+        Name of the parameter.
+    expected : str
+        The right shape, such as ``"(n, k)"``, with a remark if one is needed.
+    shape : tuple of int
+        Shape of the array that was passed.
+
+    Examples
+    --------
+    >>> str(wrong_shape("features", "(n, d)", (3,)))
+    'features must have shape (n, d); got (3,).'
+    """
+    return InputError(f"{argument} must have shape {expected}; got {shape}.")
+
+
+def not_a_file(path: str | os.PathLike[str], *, expected: str = "a file") -> InputError:
+    """Return the error for a path that does not lead to a file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The path that was passed.
+    expected : str
+        What was expected there, as a noun phrase.
+
+    Examples
+    --------
+    >>> str(not_a_file("scroes.csv"))
+    "'scroes.csv' does not exist; expected a file. Check the path."
+    """
+    location = Path(path)
+    found = "is a folder" if location.is_dir() else "does not exist"
+    if location.exists() and not location.is_dir():
+        found = "is not a regular file"
+    return InputError(f"{str(path)!r} {found}; expected {expected}. Check the path.")
+
+
+def _limit_names(names: list[str]) -> list[str]:
+    if len(names) <= MAX_LISTED_NAMES:
+        return names
+    return [*names[:MAX_LISTED_NAMES], f"and {len(names) - MAX_LISTED_NAMES} more"]
