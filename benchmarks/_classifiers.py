@@ -18,10 +18,11 @@ import torch
 from torch import nn
 
 from oodometer.core.array_types import Ints
+from oodometer.core.optional_imports import opencv
 from oodometer.core.protocols import Dataset
 from oodometer.data import as_dataset
 from oodometer.models import TorchModel
-from oodometer.transforms.color_ops import Image, opencv
+from oodometer.transforms.color_ops import Image
 
 SIDE, CLASSES = 16, 10
 TRAINED_ON, BATCH, RATE = 10_000, 128, 1e-3

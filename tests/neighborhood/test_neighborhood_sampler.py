@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,7 +19,6 @@ from oodometer.neighborhood.sampling import (
     NeighborhoodSampler,
     SamplingRound,
     deduplicate,
-    prefetch,
 )
 from oodometer.transforms import get
 from tests.neighborhood.test_invariance import Noise, vectors
@@ -80,44 +76,6 @@ def test_a_transform_that_loses_rows_is_named() -> None:
         NeighborhoodSampler(as_dataset(vectors(4)), Losing(), 0).sample(
             SamplingRound(np.arange(4), range(3))
         )
-
-
-@pytest.mark.parametrize("workers", [0, 1, 2, 5])
-def test_results_come_in_order_whatever_takes_longest(workers: int) -> None:
-    def slow(number: int) -> int:
-        time.sleep(0.001 * (7 - number))
-        return number
-
-    assert list(prefetch(slow, range(7), workers)) == list(range(7))
-
-
-def test_no_more_is_made_than_a_few_beforehand() -> None:
-    """Memory is bounded by batches: a slow consumer is not overtaken by all of the work."""
-    made: list[int] = []
-
-    def make(number: int) -> int:
-        made.append(number)
-        return number
-
-    results = prefetch(make, range(100), 2)
-    assert next(results) == 0
-    time.sleep(0.05)
-    assert len(made) <= 4
-    assert isinstance(results, Iterator)
-    list(results)
-
-
-def test_making_runs_in_another_thread_and_its_errors_arrive() -> None:
-    def make(number: int) -> int:
-        if number == 2:
-            raise ValueError("no batch 2")
-        return threading.get_ident()
-
-    results = prefetch(make, range(4), 1)
-    assert next(results) != threading.get_ident()
-    next(results)
-    with pytest.raises(ValueError, match="no batch 2"):
-        next(results)
 
 
 def test_tables_are_told_apart_by_their_rows() -> None:

@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from oodometer.core.optional_imports import opencv
 from oodometer.transforms import affine_ops
-from oodometer.transforms.color_ops import Image, opencv
+from oodometer.transforms.color_ops import Image
 from tests.support.pillow_twin import twin
 from tests.support.small_images import SHAPES, pictures
 

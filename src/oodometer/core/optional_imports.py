@@ -29,6 +29,16 @@ def require(module: str, *, extra: str, purpose: str) -> Any:
         ) from error
 
 
+def torch_package() -> Any:
+    """Import torch; a function, because torch takes seconds to import."""
+    return require("torch", extra="torch", purpose="Running a torch network")
+
+
+def opencv() -> Any:
+    """Import OpenCV."""
+    return require("cv2", extra="images", purpose="Processing images")
+
+
 def has_tokenizer(folder: Path) -> bool:
     """Whether a folder has a tokenizer's files; without any, transformers makes up an empty one."""
     return any(next(folder.glob(pattern), None) for pattern in _TOKENIZER_FILE_PATTERNS)

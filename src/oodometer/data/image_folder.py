@@ -20,16 +20,11 @@ import numpy.typing as npt
 from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind, RowHashes
-from oodometer.core.optional_imports import require
+from oodometer.core.optional_imports import opencv
 from oodometer.data.dataset import BaseDataset, RowSelection, fingerprint_rows, to_row_numbers
 from oodometer.data.options import DatasetOptions, check_bad_rows, validate_labels
 
 Pixels = npt.NDArray[np.uint8]
-
-
-def opencv() -> Any:
-    """The image library, which is an extra."""
-    return require("cv2", extra="images", purpose="Reading images")
 
 
 @contextmanager

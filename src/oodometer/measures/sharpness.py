@@ -19,12 +19,13 @@ import numpy as np
 from oodometer.core.array_types import Ints
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.inputs import Inputs, take
+from oodometer.core.optional_imports import torch_package
 from oodometer.core.protocols import Need
 from oodometer.core.results import Score
 from oodometer.core.stats import rng_for
 from oodometer.measures.subject import VEDANTAM_2021, Subject
 from oodometer.models.introspection.derivatives import enable_gradients
-from oodometer.models.introspection.network import Network, torch_package
+from oodometer.models.introspection.network import Network
 from oodometer.models.model_view import ModelView
 
 # α is looked for from the cap halved so many times, and no further down than so many.

@@ -16,6 +16,7 @@ import numpy as np
 
 from oodometer.core.array_types import Floats
 from oodometer.core.errors import NotApplicable
+from oodometer.core.optional_imports import torch_package
 from oodometer.core.protocols import Need
 from oodometer.core.results import Score
 from oodometer.measures.subject import VEDANTAM_2021, Subject
@@ -23,7 +24,6 @@ from oodometer.models.introspection.network import (
     ForwardArguments,
     Network,
     not_applicable_on_error,
-    torch_package,
 )
 
 NG_2023 = "Ng et al., TMLR 2023"

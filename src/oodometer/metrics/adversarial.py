@@ -14,13 +14,14 @@ import numpy as np
 
 from oodometer.core.array_types import Bools, Ints
 from oodometer.core.errors import InputError
+from oodometer.core.optional_imports import torch_package
 from oodometer.core.protocols import Need
 from oodometer.core.results import Score
 from oodometer.core.stats import wilson_interval
 from oodometer.metrics._apgd import Box, apgd
 from oodometer.models.inference import DEFAULT_BATCH_ROWS
 from oodometer.models.introspection.derivatives import enable_gradients
-from oodometer.models.introspection.network import ForwardArguments, Network, torch_package
+from oodometer.models.introspection.network import ForwardArguments, Network
 from oodometer.models.model_view import ModelView
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oodometer.core.optional_imports import require
+from oodometer.core.optional_imports import torch_package
 
 
 def fuse_batchnorm(module: Any) -> Any | None:
@@ -13,7 +13,7 @@ def fuse_batchnorm(module: Any) -> Any | None:
     The given module is not changed. A network that can't be traced, for its path hangs on its
     inputs, is left alone; one that is traced wrongly is for the caller to find by comparing.
     """
-    torch = require("torch", extra="torch", purpose="Scoring a torch module")
+    torch = torch_package()
     norms = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d)
     if not any(isinstance(part, norms) for part in module.modules()):
         return None

@@ -14,11 +14,16 @@ import numpy as np
 from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError, MissingExtra, NotApplicable
 from oodometer.core.inputs import InputKind, Inputs, infer_kind
-from oodometer.core.optional_imports import has_tokenizer, quiet_transformers, require
+from oodometer.core.optional_imports import (
+    has_tokenizer,
+    quiet_transformers,
+    require,
+    torch_package,
+)
 from oodometer.models.base import ClassNames, ModelAdapter, RawOutputs, exception_summary
 from oodometer.models.introspection.network import ForwardArguments, Network
 from oodometer.models.pickles import untrusted_pickle_error
-from oodometer.models.torch import best_device, extract_scores, torch_package
+from oodometer.models.torch import best_device, extract_scores
 
 
 def load_pretrained(folder: Path, auto_class: str, *, purpose: str) -> tuple[Any, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from oodometer.core.errors import InputError
-from oodometer.core.optional_imports import require
+from oodometer.core.optional_imports import require, torch_package
 from oodometer.models.base import exception_summary
 
 PICKLE_SUFFIXES = (".pt", ".pth", ".pt2", ".pkl", ".pickle", ".joblib")
@@ -45,7 +45,7 @@ def _load(path: Path) -> Any:
     if path.suffix in (".pkl", ".pickle", ".joblib"):
         # It reads plain pickles too.
         return require("joblib", extra="sklearn", purpose="Opening a pickle").load(path)
-    torch = require("torch", extra="torch", purpose="Opening a torch file")
+    torch = torch_package()
     if path.suffix == ".pt2":
         return torch.export.load(path)
     if _is_script(path):

@@ -12,7 +12,7 @@ import numpy as np
 from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.inputs import Inputs, infer_kind
-from oodometer.core.optional_imports import require
+from oodometer.core.optional_imports import torch_package
 from oodometer.models._batchnorm_fusion import fuse_batchnorm
 from oodometer.models.base import (
     ModelAdapter,
@@ -25,11 +25,6 @@ from oodometer.models.introspection.network import ForwardArguments, Network
 
 # The fast form of a network must give the plain form's logits within this.
 LOGIT_TOLERANCE = 1e-4
-
-
-def torch_package() -> Any:
-    """Torch, or a word on how to get it."""
-    return require("torch", extra="torch", purpose="Scoring a torch module")
 
 
 def best_device() -> str:

@@ -33,7 +33,8 @@ from oodometer.neighborhood.results import (
     ModelInvariance,
     SamplingCost,
 )
-from oodometer.neighborhood.sampling import NeighborhoodSampler, SamplingStep, prefetch
+from oodometer.neighborhood.sampling import NeighborhoodSampler, SamplingStep
+from oodometer.parallel.prefetch import prefetch
 
 if TYPE_CHECKING:
     from oodometer.parallel.runners import Runner

@@ -7,9 +7,7 @@ check whether it is enough hangs on the counts alone, never on the batch.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
@@ -217,26 +215,3 @@ def deduplicate(inputs: Inputs) -> tuple[Inputs, Ints]:
     if len(seen) == len(places):
         return inputs, places
     return batches.take(inputs, np.unique(places, return_index=True)[1]), places
-
-
-def prefetch(
-    make: Callable[[Task], Made], tasks: Iterable[Task], workers: int
-) -> Generator[Made, None, None]:
-    """The results in order, a few made beforehand by threads; by none, each when it is asked for.
-
-    Close it where not all are asked for: that ends the threads.
-
-    >>> list(prefetch(abs, [-1, 2, -3], workers=2))
-    [1, 2, 3]
-    """
-    if workers < 1:
-        yield from map(make, tasks)
-        return
-    waiting: deque[Future[Made]] = deque()
-    with ThreadPoolExecutor(workers) as pool:
-        for task in tasks:
-            waiting.append(pool.submit(make, task))
-            if len(waiting) > workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()

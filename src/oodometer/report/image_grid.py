@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from oodometer.core.optional_imports import require
+from oodometer.core.optional_imports import opencv
 
 ImageArray = npt.NDArray[np.uint8]
 
@@ -44,7 +43,7 @@ def draw_image_grid(images: ImageArray, captions: Sequence[ImageCaption]) -> byt
     for number, cell in enumerate(cells):
         top, left = GAP_PIXELS + number // across * height, GAP_PIXELS + number % across * width
         sheet[top : top + height - GAP_PIXELS, left : left + width - GAP_PIXELS] = cell
-    return bytes(_cv2().imencode(".png", sheet)[1])
+    return bytes(opencv().imencode(".png", sheet)[1])
 
 
 def resize_for_display(image: ImageArray) -> ImageArray:
@@ -68,7 +67,7 @@ def thumbnail(image: ImageArray) -> bytes:
         else image
     )
     pixels = shown if shown.ndim == 2 else shown[..., ::-1]
-    return bytes(_cv2().imencode(".png", pixels, (_cv2().IMWRITE_PNG_COMPRESSION, 9))[1])
+    return bytes(opencv().imencode(".png", pixels, (opencv().IMWRITE_PNG_COMPRESSION, 9))[1])
 
 
 def _shrink(image: ImageArray, side: int) -> ImageArray:
@@ -76,7 +75,7 @@ def _shrink(image: ImageArray, side: int) -> ImageArray:
     height, width = image.shape[:2]
     size = [max(round(one * side / max(height, width)), 1) for one in (width, height)]
     whole = np.ascontiguousarray(image)
-    made: ImageArray = _cv2().resize(whole, size, interpolation=_cv2().INTER_AREA)
+    made: ImageArray = opencv().resize(whole, size, interpolation=opencv().INTER_AREA)
     return made
 
 
@@ -102,14 +101,10 @@ def _draw_cell(image: ImageArray, caption: ImageCaption) -> ImageArray:
 
 def _draw_text(cell: ImageArray, text: str, baseline: int) -> None:
     """A line of text, cut where the cell ends."""
-    cv2 = _cv2()
+    cv2 = opencv()
     style = cv2.FONT_HERSHEY_SIMPLEX, 0.4
     # No more characters than this fit any cell, and a name may have thousands.
     fit = text[:100]
     while cv2.getTextSize(fit, *style, 1)[0][0] > cell.shape[1]:
         fit = fit.removesuffix("..")[:-1] + ".."
     cv2.putText(cell, fit, (0, baseline), *style, TEXT_BGR, 1, cv2.LINE_AA)
-
-
-def _cv2() -> Any:
-    return require("cv2", extra="images", purpose="A picture of a neighborhood")

@@ -13,7 +13,8 @@ from functools import lru_cache
 import numpy as np
 
 from oodometer.core.array_types import Floats, Ints
-from oodometer.transforms.color_ops import Image, opencv
+from oodometer.core.optional_imports import opencv
+from oodometer.transforms.color_ops import Image
 
 # Pillow walks over the image in steps of 1/65536 pixel.
 FIXED_POINT_SCALE = 65536

@@ -7,14 +7,11 @@ at factor 0 over the image itself at factor 1 to beyond it.
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from oodometer.core.array_types import Array, Bools, Floats
-from oodometer.core.optional_imports import require
+from oodometer.core.optional_imports import opencv
 
 Image = npt.NDArray[np.uint8]
 
@@ -23,12 +20,6 @@ PIXEL_VALUES: Image = np.arange(256, dtype=np.uint8)
 LUMA_WEIGHTS = np.array([[19595, 38470, 7471, 32768]]) / 65536
 # Nine neighbors, the middle one five times.
 SMOOTHING_KERNEL = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], dtype=np.float32) / 13
-
-
-@cache
-def opencv() -> Any:
-    """OpenCV, or which extra brings it."""
-    return require("cv2", extra="images", purpose="Changing images")
 
 
 def apply_lookup_table(image: Image, table: Image) -> Image:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 
@@ -12,10 +11,8 @@ import torch
 
 from oodometer.core.errors import InputError
 from oodometer.studies.training.data_loader import (
-    PREFETCH_BATCHES,
     TimedIterator,
     as_tensor,
-    prefetch,
     training_batches,
 )
 from oodometer.studies.training.sampling import batches, row_streams
@@ -60,58 +57,6 @@ def test_only_images_are_augmented() -> None:
         InputError, match=r"augmix changes images, and 'toy' holds text\. Set augment"
     ):
         list(training_batches(material, draw_sample(material, one), one))
-
-
-def test_ahead_keeps_the_order_and_is_made_by_another_thread() -> None:
-    def made() -> Iterator[tuple[int, int]]:
-        for number in range(20):
-            yield number, threading.get_ident()
-
-    numbers, threads = zip(*prefetch(made()), strict=True)
-    assert numbers == tuple(range(20))
-    assert threading.get_ident() not in threads
-
-
-def test_an_error_in_the_thread_reaches_the_user() -> None:
-    def made() -> Iterator[int]:
-        yield 1
-        raise InputError("row 7 is bad")
-
-    found = prefetch(made())
-    assert next(found) == 1
-    with pytest.raises(InputError, match="row 7 is bad"):
-        next(found)
-
-
-def test_closing_ends_the_thread() -> None:
-    asked = []
-
-    def made() -> Iterator[int]:
-        for number in range(10_000):
-            asked.append(number)
-            yield number
-
-    before = threading.active_count()
-    found = prefetch(made())
-    next(found)
-    found.close()
-    assert threading.active_count() == before
-    assert len(asked) <= PREFETCH_BATCHES + 1
-
-
-def test_items_are_made_before_they_are_asked_for() -> None:
-    enough = threading.Event()
-
-    def made() -> Iterator[int]:
-        for number in range(50):
-            if number == PREFETCH_BATCHES:
-                enough.set()
-            yield number
-
-    found = prefetch(made())
-    assert next(found) == 0
-    assert enough.wait(timeout=30)
-    found.close()
 
 
 def test_waiting_is_timed() -> None:

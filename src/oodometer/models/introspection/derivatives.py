@@ -18,6 +18,7 @@ import numpy as np
 from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import NotApplicable
 from oodometer.core.inputs import Inputs, take
+from oodometer.core.optional_imports import torch_package
 from oodometer.models.introspection.gradient_factors import (
     GradientFactors,
     inner_products,
@@ -27,7 +28,6 @@ from oodometer.models.introspection.network import (
     ForwardArguments,
     Network,
     not_applicable_on_error,
-    torch_package,
 )
 from oodometer.models.introspection.per_example_gradients import (
     GradientMethod,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oodometer.core.array_types import Floats
-from oodometer.models.introspection.network import torch_package
+from oodometer.core.optional_imports import torch_package
 
 # Columns that are multiplied at once, as doubles; rows and bytes of gradients formed at once.
 PRODUCT_COLUMNS, MATERIALIZE_ROWS, MATERIALIZE_BYTES = 4096, 16, 2**26

@@ -17,7 +17,7 @@ import numpy as np
 from oodometer.core.array_types import Array, Floats, Ints, ScoreType
 from oodometer.core.errors import InputError, NotApplicable, OodometerError, UnknownName
 from oodometer.core.inputs import Inputs, take
-from oodometer.core.optional_imports import require
+from oodometer.core.optional_imports import torch_package
 from oodometer.core.predictions import Predictions
 from oodometer.core.softmax_kernels import MIN_PROBABILITY
 
@@ -197,11 +197,6 @@ class HasNetwork(Protocol):
 
     def torch_network(self) -> Network:
         """Its network."""
-
-
-def torch_package() -> Any:
-    """Torch, or a word on how to get it."""
-    return require("torch", extra="torch", purpose="Looking into a torch network")
 
 
 @contextmanager

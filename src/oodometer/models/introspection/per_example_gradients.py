@@ -15,13 +15,14 @@ from warnings import catch_warnings, filterwarnings
 
 import numpy as np
 
+from oodometer.core.optional_imports import torch_package
 from oodometer.models.introspection.gradient_factors import (
     GradientFactors,
     LayerCall,
     collect_factors,
     gram_matrix,
 )
-from oodometer.models.introspection.network import ForwardArguments, Network, torch_package
+from oodometer.models.introspection.network import ForwardArguments, Network
 
 # A way is used only if the inner products of its gradients are within this share of the loop's.
 GRAM_TOLERANCE = 1e-3

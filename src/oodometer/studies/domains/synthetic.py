@@ -16,6 +16,7 @@ import numpy as np
 from oodometer.core.array_types import Array, Floats
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind, Inputs, RowHashes
+from oodometer.core.optional_imports import opencv
 from oodometer.core.protocols import Dataset
 from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import row_blocks
@@ -27,7 +28,7 @@ from oodometer.data.dataset import (
     fingerprint_rows,
     to_row_numbers,
 )
-from oodometer.data.image_folder import Pixels, opencv, resize_and_crop
+from oodometer.data.image_folder import Pixels, resize_and_crop
 
 # Ten colours that no eye takes for one another, none of them dark.
 PALETTE = (

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 from oodometer.core.array_types import Array
 from oodometer.core.inputs import InputKind
+from oodometer.core.optional_imports import torch_package
 from oodometer.core.protocols import ProgressCallback
 from oodometer.models.torch import best_device
 from oodometer.studies.domains.group import DomainGroup
 from oodometer.studies.training.architectures import head_parameters
 from oodometer.studies.training.architectures.base import InputShape
-from oodometer.studies.training.architectures.layers import torch_package
 from oodometer.studies.training.build import build_network, frozen_body_fingerprint, seeded_torch
 from oodometer.studies.training.config import Schedule, TrainingConfig
 from oodometer.studies.training.data_loader import TimedIterator, as_tensor, training_batches

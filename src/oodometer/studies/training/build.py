@@ -8,9 +8,9 @@ from typing import Any
 
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind
+from oodometer.core.optional_imports import torch_package
 from oodometer.studies.training import architectures
 from oodometer.studies.training.architectures.base import InputShape
-from oodometer.studies.training.architectures.layers import torch_package
 from oodometer.studies.training.config import TrainingConfig
 
 

@@ -25,14 +25,13 @@ import numpy as np
 from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import Inputs
-from oodometer.core.optional_imports import require
+from oodometer.core.optional_imports import require, torch_package
 from oodometer.core.protocols import Model
 from oodometer.data.atomic import PARTIAL_SUFFIX, atomic_write, fsync_folder
 from oodometer.models.torch import TorchModel
 from oodometer.studies.training._train import BODY_FILE, TrainedModel
 from oodometer.studies.training.architectures import head_parameters
 from oodometer.studies.training.architectures.base import InputShape
-from oodometer.studies.training.architectures.layers import torch_package
 from oodometer.studies.training.build import (
     build_network,
     frozen_body_fingerprint,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -14,7 +12,8 @@ import numpy as np
 from oodometer.core.array_types import Array, Ints
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind
-from oodometer.studies.training.architectures.layers import torch_package
+from oodometer.core.optional_imports import torch_package
+from oodometer.parallel.prefetch import prefetch
 from oodometer.studies.training.augment import augmentation
 from oodometer.studies.training.config import TrainingConfig
 from oodometer.studies.training.sampling import batches, row_streams
@@ -30,20 +29,22 @@ def training_batches(
     training_data: TrainingSet, sample: TrainingSample, config: TrainingConfig
 ) -> Generator[LabelledBatch]:
     """Inputs and labels of every step of all epochs, in the recipe's order."""
-    made = _iter_batches(training_data, sample, config)
-    # A thread costs more than taking rows does.
-    return made if config.augment == "none" else prefetch(made)
+    load = row_loader(training_data, config)
 
+    def load_batch(task: tuple[int, Ints]) -> LabelledBatch:
+        epoch, index = task
+        return load(sample.rows[index], epoch), sample.labels[index]
 
-def _iter_batches(
-    material: TrainingSet, sample: TrainingSample, config: TrainingConfig
-) -> Generator[LabelledBatch]:
-    change = row_loader(material, config)
-    for epoch in range(1, config.epochs + 1):
+    order = (
+        (epoch, index)
+        for epoch in range(1, config.epochs + 1)
         for index in batches(
             len(sample.rows), batch_size=config.batch, seed=config.seed, epoch=epoch
-        ):
-            yield change(sample.rows[index], epoch), sample.labels[index]
+        )
+    )
+    # A thread costs more than selecting rows does.
+    workers = 0 if config.augment == "none" else 1
+    return prefetch(load_batch, order, workers, depth=PREFETCH_BATCHES)
 
 
 def row_loader(training_data: TrainingSet, config: TrainingConfig) -> Callable[[Ints, int], Array]:
@@ -62,23 +63,6 @@ def row_loader(training_data: TrainingSet, config: TrainingConfig) -> Callable[[
         return np.asarray(change.apply(training_data.take(rows), draws))
 
     return applied
-
-
-def prefetch(items: Iterator[Item], depth: int = PREFETCH_BATCHES) -> Generator[Item]:
-    """The same items, made in a thread while those before are used.
-
-    >>> list(prefetch(iter("abc")))
-    ['a', 'b', 'c']
-    """
-    end = object()
-    with ThreadPoolExecutor(1) as thread:
-        waiting: deque[Future[Any]] = deque(thread.submit(next, items, end) for _ in range(depth))
-        try:
-            while (item := waiting.popleft().result()) is not end:
-                waiting.append(thread.submit(next, items, end))
-                yield item
-        finally:
-            thread.shutdown(cancel_futures=True)
 
 
 @dataclass

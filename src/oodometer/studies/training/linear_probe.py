@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from oodometer.core.array_types import Array
+from oodometer.core.optional_imports import torch_package
 from oodometer.studies.training.architectures import head_name
 from oodometer.studies.training.architectures.base import InputShape
-from oodometer.studies.training.architectures.layers import torch_package
 from oodometer.studies.training.training_data import TrainingSample, TrainingSet
 
 # So many rows are shown to the frozen part at once.

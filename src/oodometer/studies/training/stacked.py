@@ -24,6 +24,7 @@ import numpy as np
 
 from oodometer.core.array_types import Array, Ints
 from oodometer.core.errors import InputError, NotApplicable
+from oodometer.core.optional_imports import torch_package
 from oodometer.studies.domains.group import DomainGroup
 from oodometer.studies.training._train import (
     EVALUATION_BATCH_ROWS,
@@ -34,7 +35,6 @@ from oodometer.studies.training._train import (
     learning_rate_factor,
     stopping_loss,
 )
-from oodometer.studies.training.architectures.layers import torch_package
 from oodometer.studies.training.build import build_network, seeded_torch
 from oodometer.studies.training.config import TrainingConfig
 from oodometer.studies.training.data_loader import as_tensor

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from oodometer.core.inputs import InputKind
+from oodometer.core.optional_imports import torch_package
 from oodometer.studies.training._train import adam_constants
-from oodometer.studies.training.architectures.layers import torch_package
 from oodometer.studies.training.config import TrainingConfig
 
 Weights = dict[str, Any]

@@ -8,13 +8,12 @@ side. Beyond its edges the image is mirrored.
 from __future__ import annotations
 
 import math
-from functools import cache, lru_cache
-from typing import Any
+from functools import lru_cache
 
 import numpy as np
 
 from oodometer.core.array_types import Array, Floats, Ints
-from oodometer.core.optional_imports import require
+from oodometer.core.optional_imports import opencv
 from oodometer.core.random_streams import RowStreams
 from oodometer.transforms.corruptions.noise import Images, map_images
 
@@ -24,12 +23,6 @@ POINTS_PER_PIXEL = 8
 MAX_ZOOM_STEPS = 128
 # However small it is, a disk has this many points across.
 MIN_DISK_POINTS = 128
-
-
-@cache
-def opencv() -> Any:
-    """OpenCV, or which extra brings it."""
-    return require("cv2", extra="images", purpose="Corrupting images")
 
 
 def shorter_side(images: Images) -> int:

@@ -10,8 +10,9 @@ import math
 import numpy as np
 
 from oodometer.core.array_types import Floats, Ints
+from oodometer.core.optional_imports import opencv
 from oodometer.core.random_streams import RowStreams
-from oodometer.transforms.corruptions.blur import opencv, shorter_side
+from oodometer.transforms.corruptions.blur import shorter_side
 from oodometer.transforms.corruptions.noise import Images, map_images, smooth_noise, to_uint8
 
 # Elastic changes are smooth over cells, so many a side.

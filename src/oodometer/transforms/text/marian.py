@@ -16,7 +16,7 @@ import numpy as np
 
 from oodometer.core.array_types import Bools, Floats, Ints
 from oodometer.core.errors import InputError, MissingExtra
-from oodometer.core.optional_imports import require
+from oodometer.core.optional_imports import torch_package
 from oodometer.models.huggingface import load_pretrained
 
 BATCH_SENTENCES = 16
@@ -47,7 +47,7 @@ class Marian:
 def _sample_translations(
     folder: Path, sentences: list[str], temperatures: Floats, uniforms: Floats
 ) -> list[str]:
-    torch = require("torch", extra="torch", purpose="Translation by Marian")
+    torch = torch_package()
     tokenizer, model = _load_model(folder)
     results: list[str] = []
     with torch.no_grad():

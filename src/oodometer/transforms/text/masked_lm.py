@@ -12,7 +12,7 @@ import numpy as np
 
 from oodometer.core.array_types import Bools, Floats, Ints
 from oodometer.core.errors import InputError
-from oodometer.core.optional_imports import require
+from oodometer.core.optional_imports import torch_package
 from oodometer.core.random_streams import RowStreams
 from oodometer.models.huggingface import load_pretrained
 from oodometer.transforms.text._word_splitting import draw_change_count, has_words
@@ -60,7 +60,7 @@ class MaskedLanguageModel:
 
     def resample_tokens(self, texts: list[str], draws: RowStreams, *, share: float) -> list[str]:
         """Every text with up to this share of its tokens drawn anew."""
-        torch = require("torch", extra="torch", purpose="A masked language model")
+        torch = torch_package()
         encoded = [self._encode(text) for text in texts]
         generators = list(draws.generators())
         rows = [row for row, text in enumerate(texts) if has_words(text) and encoded[row][1]]

@@ -7,13 +7,14 @@ from typing import Any, ClassVar
 
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind
+from oodometer.core.optional_imports import torch_package
 from oodometer.studies.training.architectures._settings import (
     check_settings,
     check_shape,
     check_sides,
 )
 from oodometer.studies.training.architectures.base import InputShape
-from oodometer.studies.training.architectures.layers import pooled_head, torch_package
+from oodometer.studies.training.architectures.layers import pooled_head
 
 NORM_GROUPS = 8
 

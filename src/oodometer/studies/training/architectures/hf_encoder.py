@@ -16,11 +16,11 @@ from typing import Any, ClassVar, Literal
 
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind
-from oodometer.core.optional_imports import quiet_transformers, require
+from oodometer.core.optional_imports import quiet_transformers, require, torch_package
 from oodometer.models.huggingface import invalid_folder_error
 from oodometer.studies.training.architectures._settings import check_settings, check_shape
 from oodometer.studies.training.architectures.base import InputShape
-from oodometer.studies.training.architectures.layers import make_module, torch_package
+from oodometer.studies.training.architectures.layers import make_module
 from oodometer.studies.training.tokenizer import HuggingFaceTokenizer, TextRow
 
 MODEL_DESCRIPTION = "an encoder"

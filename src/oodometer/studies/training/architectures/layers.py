@@ -10,12 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from oodometer.core.optional_imports import require
-
-
-def torch_package() -> Any:
-    """Torch, or a word on how to get it."""
-    return require("torch", extra="torch", purpose="Building a network")
+from oodometer.core.optional_imports import torch_package
 
 
 def make_module(parts: Mapping[str, Any], run: Callable[[Any, Any], Any]) -> Any:

@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 from oodometer.core.inputs import InputKind
+from oodometer.core.optional_imports import torch_package
 from oodometer.studies.training.architectures._settings import check_settings, check_shape
 from oodometer.studies.training.architectures.base import InputShape
-from oodometer.studies.training.architectures.layers import torch_package
 
 
 @dataclass(frozen=True)

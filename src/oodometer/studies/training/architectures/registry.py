@@ -10,11 +10,11 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from oodometer.core.errors import InputError, UnknownName
+from oodometer.core.optional_imports import torch_package
 from oodometer.core.registry import load_entry_points
 from oodometer.studies.training.architectures.base import Architecture
 from oodometer.studies.training.architectures.dg_cnn import DGCNN
 from oodometer.studies.training.architectures.hf_encoder import HuggingFaceEncoder
-from oodometer.studies.training.architectures.layers import torch_package
 from oodometer.studies.training.architectures.mlp import MLP
 from oodometer.studies.training.architectures.nin import NiN
 from oodometer.studies.training.architectures.resnet import ResNet

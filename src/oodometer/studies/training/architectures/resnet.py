@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 from oodometer.core.inputs import InputKind
+from oodometer.core.optional_imports import torch_package
 from oodometer.studies.training.architectures._settings import (
     check_settings,
     check_shape,
@@ -19,7 +20,6 @@ from oodometer.studies.training.architectures.layers import (
     conv_layers,
     make_module,
     pooled_head,
-    torch_package,
 )
 
 N_STAGES = 3

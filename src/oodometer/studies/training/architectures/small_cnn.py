@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from oodometer.core.inputs import InputKind
+from oodometer.core.optional_imports import torch_package
 from oodometer.studies.training.architectures._settings import (
     check_settings,
     check_shape,
@@ -16,7 +17,6 @@ from oodometer.studies.training.architectures.layers import (
     centering_layer,
     conv_layers,
     pooled_head,
-    torch_package,
 )
 
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from oodometer.core.inputs import InputKind
+from oodometer.core.optional_imports import torch_package
 from oodometer.studies.training.architectures._settings import check_settings, check_shape
 from oodometer.studies.training.architectures.base import InputShape
-from oodometer.studies.training.architectures.layers import make_module, torch_package
+from oodometer.studies.training.architectures.layers import make_module
 from oodometer.studies.training.tokenizer import PAD, TextRow, Tokenizer
 
 KERNEL_SIZES = (3, 4, 5)
