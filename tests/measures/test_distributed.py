@@ -31,8 +31,7 @@ SOME = ["entropy-source", "source-error", "h-divergence", "h-divergence+source-e
 @pytest.fixture(autouse=True)
 def _small_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that rows are cut into many blocks; what is asked in one process is cut alike."""
-    for module in ("measures.distributed", "models.inference"):
-        monkeypatch.setattr(f"oodometer.{module}.DEFAULT_BATCH_ROWS", 16)
+    monkeypatch.setattr("oodometer.models.inference.DEFAULT_BATCH_ROWS", 16)
     monkeypatch.setattr(runners, "MAX_TASK_ROWS", 40)
 
 

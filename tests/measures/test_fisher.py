@@ -299,7 +299,7 @@ def test_outputs_alone_are_not_enough_on_either_side() -> None:
     bare = ModelView(ViewSource("bare", outputs=Predictions.from_probs(np.full((4, 3), 1 / 3))))
     with pytest.raises(NotApplicable, match="no model was given"):
         measure_one(FisherAlignment(), Subject(one.source, bare))
-    with pytest.raises(NotApplicable, match="it looks at the inputs"):
+    with pytest.raises(NotApplicable, match="it needs the inputs"):
         measure_one(FisherAlignment(), Subject(bare, one.target))
 
 

@@ -349,8 +349,8 @@ def test_progress_is_told_measure_by_measure() -> None:
         progress=lambda done, total, what: told.append((done, total, what)),
     )  # fmt: skip
     assert told == [
-        (0, 2, "measuring entropy-source"), (60, 60, "looking at source"),
-        (1, 2, "measuring entropy-target"), (60, 60, "looking at target"), (2, 2, "measured"),
+        (0, 2, "measuring entropy-source"), (60, 60, "extracting features of source"),
+        (1, 2, "measuring entropy-target"), (60, 60, "extracting features of target"), (2, 2, "measured"),
         (1, 2, "subset 1 of 2"), (2, 2, "subset 2 of 2"),
     ]  # fmt: skip
 

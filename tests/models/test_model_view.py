@@ -1,4 +1,4 @@
-"""Views: computed once, by content, and honest about what they lack."""
+"""Views: values are computed once, random choices depend on content, missing needs are named."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Counting(nn.Module):
         return self.inner(x)  # type: ignore[no-any-return]
 
 
-def test_outputs_and_features_come_of_one_pass_whichever_is_asked_for_first() -> None:
+def test_outputs_and_features_share_one_forward_pass() -> None:
     for first in ("outputs", "features"):
         model = TorchModel(Counting())
         view = ModelView(ViewSource("data", as_dataset(ROWS, labels=LABELS), model))
@@ -56,7 +56,7 @@ def test_outputs_and_features_come_of_one_pass_whichever_is_asked_for_first() ->
         assert model.module.rows == 40
 
 
-def test_a_part_has_the_rows_of_the_whole() -> None:
+def test_nested_row_selections_match_the_whole_view() -> None:
     view = torch_view()
     index = np.array([5, 3, 30])
     part = view.rows(index)
@@ -73,23 +73,23 @@ def test_a_part_has_the_rows_of_the_whole() -> None:
     assert repr(deeper) == "ModelView('data', 2 rows)"
 
 
-def test_the_network_is_opened_once_for_all_views() -> None:
+def test_network_is_opened_once_for_all_views() -> None:
     @dataclass(frozen=True, eq=False, repr=False)
     class Opening(TorchModel):
-        asked: list[int] = field(default_factory=list)
+        calls: list[int] = field(default_factory=list)
 
         def torch_network(self) -> Network:
-            self.asked.append(1)
+            self.calls.append(1)
             return super().torch_network()
 
     model = Opening(network())
     view = ModelView(ViewSource("data", as_dataset(ROWS), model))
     assert view.rows(np.arange(3)).missing("gradients") is None
     assert view.rows(np.arange(3)).network is view.network
-    assert model.asked == [1]
+    assert model.calls == [1]
 
 
-def test_what_is_drawn_hangs_on_the_row_and_the_seed_alone() -> None:
+def test_random_choices_depend_on_content_and_seed_only() -> None:
     order = np.random.default_rng(3).permutation(40)
     view, mixed = torch_view(), torch_view(ROWS[order])
     assert np.array_equal(order[mixed.random_order("x")], view.random_order("x"))
@@ -100,14 +100,14 @@ def test_what_is_drawn_hangs_on_the_row_and_the_seed_alone() -> None:
     assert not np.array_equal(view.random_order("x"), torch_view(seed=1).random_order("x"))
 
 
-def test_copies_of_a_row_have_streams_of_their_own_in_every_part() -> None:
+def test_duplicate_rows_have_different_streams_in_every_view() -> None:
     view = ModelView(ViewSource("z", features=np.ones((3, 2))))
     drawn = view.row_streams("x").uniforms(1)
     assert len(np.unique(drawn)) == 3
     assert np.array_equal(view.rows(np.array([2])).row_streams("x").uniforms(1), drawn[2:])
 
 
-def test_a_capped_view_has_the_same_rows_whatever_their_order() -> None:
+def test_subsample_does_not_depend_on_the_order_of_rows() -> None:
     order = np.random.default_rng(3).permutation(40)
     few, mixed = torch_view().subsample(12, "x"), torch_view(ROWS[order]).subsample(12, "x")
     assert few.n == mixed.n == 12
@@ -119,25 +119,26 @@ def test_a_capped_view_has_the_same_rows_whatever_their_order() -> None:
     assert view.subsample(41, "x") is view
 
 
-def test_a_value_a_row_is_computed_once_for_all_views() -> None:
-    view, asked = torch_view(), []
+def test_per_row_values_are_computed_once_for_all_views() -> None:
+    view = torch_view()
+    n_computed = []
 
-    def make(some: ModelView) -> np.ndarray:
-        asked.append(some.n)
-        return np.asarray(some.features.sum(1))
+    def compute(part: ModelView) -> np.ndarray:
+        n_computed.append(part.n)
+        return np.asarray(part.features.sum(1))
 
-    first = view.rows(np.arange(10)).per_row_cached("sum", make)
-    second = view.rows(np.arange(5, 20)).per_row_cached("sum", make)
-    whole = view.per_row_cached("sum", make)
+    first = view.rows(np.arange(10)).per_row_cached("sum", compute)
+    second = view.rows(np.arange(5, 20)).per_row_cached("sum", compute)
+    whole = view.per_row_cached("sum", compute)
     assert np.allclose(whole, view.features.sum(1))
     assert np.array_equal(first, whole[:10])
     assert np.array_equal(second, whole[5:20])
-    assert asked == [10, 10, 20]
-    view.per_row_cached("other", make)
-    assert asked[-1] == 40
+    assert n_computed == [10, 10, 20]
+    view.per_row_cached("other", compute)
+    assert n_computed[-1] == 40
 
 
-def test_domains() -> None:
+def test_domains_select_rows() -> None:
     view = torch_view(domains=np.repeat(["b", "a"], [10, 30]))
     assert view.domain_names == ("a", "b")
     assert view.select_domain("b").n == 10
@@ -149,7 +150,7 @@ def test_domains() -> None:
     assert torch_view(domains=np.repeat([1, 2], [10, 30])).select_domain("1").n == 10
 
 
-def test_labels_that_may_not_be_looked_at_are_not_there() -> None:
+def test_unlabelled_view_hides_the_labels_of_its_dataset() -> None:
     view = torch_view(labelled=False)
     assert view.outputs.labels is None
     assert view.missing("labels") == "'data' has no labels"
@@ -161,7 +162,7 @@ def test_labels_that_may_not_be_looked_at_are_not_there() -> None:
     assert closed.outputs.labels is None
 
 
-def test_what_each_kind_of_view_lacks() -> None:
+def test_missing_needs_by_kind_of_view() -> None:
     closed = FunctionModel(lambda rows: np.full((len(rows), 2), 0.5), name="f")
     texts = ModelView(ViewSource("texts", as_dataset(["a", "b"]), ByContent()))
     features = ModelView(ViewSource("z", features=ROWS))
@@ -183,28 +184,28 @@ def test_what_each_kind_of_view_lacks() -> None:
     assert have["outputs"] == {"outputs", "labels"}
     assert "'f' is a FunctionModel" in str(function.missing("gradients"))
     assert function.missing("features") == function.missing("gradients")
-    assert outputs.missing("features") == "no features of 'p' were given"
-    with pytest.raises(NotApplicable, match="it needs features: no features of 'p' were given"):
+    assert outputs.missing("features") == "'p' has no features and no model"
+    with pytest.raises(NotApplicable, match="it needs features: 'p' has no features and no model"):
         _ = outputs.features
     with pytest.raises(NotApplicable, match="it needs gradients: 'f' is a FunctionModel"):
         _ = function.network
-    assert "are text, of which two can't be mixed" in str(texts.missing("mixable inputs"))
+    assert "contains text, which cannot be interp" in str(texts.missing("mixable inputs"))
     pairs = ModelView(ViewSource("pairs", as_dataset([("a", "b")]), ByContent()))
-    assert "are pairs, of which two can't be mixed" in str(pairs.missing("mixable inputs"))
+    assert "contains pairs, which cannot be interp" in str(pairs.missing("mixable inputs"))
 
 
-def test_labelled_inputs_that_no_model_was_given_for_have_no_outputs() -> None:
+def test_labelled_inputs_without_a_model_have_no_outputs() -> None:
     view = ModelView(ViewSource("rows", as_dataset(ROWS, labels=LABELS)))
     for need in ("outputs", "labels"):
-        assert view.missing(need) == "there are neither outputs of 'rows' nor a model"
+        assert view.missing(need) == "'rows' has neither outputs nor a model"
     assert view.missing("mixable inputs") == "no model was given with its inputs"
 
 
-def test_a_network_that_can_not_be_opened_or_has_no_features_has_outputs() -> None:
+def test_network_without_gradients_or_features_has_outputs() -> None:
     hard = TorchModel(network(), name="net", outputs="classes")
     assert (
         ModelView(ViewSource("d", as_dataset(ROWS), hard)).missing("weights")
-        == "'net' gives classes alone"
+        == "'net' returns classes only"
     )
     flat = TorchModel(nn.Sequential(nn.ReLU(), nn.Tanh()), name="flat")
     view = ModelView(ViewSource("d", as_dataset(ROWS), flat))
@@ -215,26 +216,29 @@ def test_a_network_that_can_not_be_opened_or_has_no_features_has_outputs() -> No
     assert np.array_equal(named.features, ROWS.clip(0))
 
 
-def test_a_model_that_answers_other_inputs_otherwise_is_refused() -> None:
+def test_outputs_of_another_form_on_other_inputs_raise() -> None:
     model = FunctionModel(lambda rows: np.full((len(rows), len(rows)), 1 / len(rows)), name="f")
     view = ModelView(ViewSource("rows", as_dataset(ROWS[:3]), model))
     assert view.classify_inputs(ROWS[3:6]).k == 3
-    with pytest.raises(InputError, match=r"'f' gave probabilities of 3 classes .* of 4 classes"):
+    with pytest.raises(InputError, match=r"'f' returned probabilities of 3 .* of 4 classes"):
         view.classify_inputs(ROWS[3:7])
 
 
-def test_batches_are_counted_and_must_be_as_wide(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_counts_rows_of_the_forward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inference, "DEFAULT_BATCH_ROWS", 16)
-    monkeypatch.setattr(inference, "DEFAULT_BATCH_ROWS", 16)
-    for model, what in ((TorchModel(network()), "looking at data"),
+    for model, what in ((TorchModel(network()), "extracting features of data"),
                         (ByContent(), "classifying vectors")):  # fmt: skip
-        told: list[Any] = []
-        source = ViewSource("data", as_dataset(ROWS), model, progress=lambda *t: told.append(t))  # noqa: B023
+        reports: list[Any] = []
+        source = ViewSource("data", as_dataset(ROWS), model, progress=lambda *t: reports.append(t))  # noqa: B023
         _ = ModelView(source).outputs
-        assert told == [(16, 40, what), (32, 40, what), (40, 40, what)]
+        assert reports == [(16, 40, what), (32, 40, what), (40, 40, what)]
+
+
+def test_features_must_have_the_same_width_in_all_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inference, "DEFAULT_BATCH_ROWS", 16)
 
     class Widening(nn.Module):
-        """As wide as a batch has rows."""
+        """Layer with as many outputs as the batch has rows."""
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x[:, :1].repeat(1, len(x))
@@ -253,17 +257,17 @@ def test_batches_are_counted_and_must_be_as_wide(monkeypatch: pytest.MonkeyPatch
         ).features
 
 
-def test_a_view_of_arrays_has_no_inputs_and_asks_no_model() -> None:
+def test_view_of_arrays_has_no_inputs_and_no_model() -> None:
     view = ModelView(ViewSource("z", features=ROWS))
-    with pytest.raises(NotApplicable, match="looks at the inputs"):
+    with pytest.raises(NotApplicable, match="it needs the inputs"):
         view.inputs()
-    with pytest.raises(NotApplicable, match="asks the model anew"):
+    with pytest.raises(NotApplicable, match="it needs the model"):
         view.classify_inputs(ROWS)
-    with pytest.raises(NotApplicable, match="neither outputs of 'z' nor a model"):
+    with pytest.raises(NotApplicable, match="'z' has neither outputs nor a model"):
         _ = view.outputs
 
 
-def test_keys_of_arrays_are_made_of_their_content() -> None:
+def test_keys_of_arrays_are_hashes_of_their_content() -> None:
     features = ModelView(ViewSource("z", features=ROWS))
     again = ModelView(ViewSource("z", features=ROWS[::-1]))
     assert np.array_equal(features.keys, again.keys[::-1])
@@ -271,7 +275,7 @@ def test_keys_of_arrays_are_made_of_their_content() -> None:
     assert len(np.unique(outputs.keys)) == 40
 
 
-def test_where_features_can_not_be_had_there_are_outputs_nevertheless() -> None:
+def test_failed_feature_extraction_leaves_outputs() -> None:
     class Twice(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -286,13 +290,13 @@ def test_where_features_can_not_be_had_there_are_outputs_nevertheless() -> None:
         _ = view.features
 
 
-def test_features_that_are_not_wanted_are_not_taken() -> None:
+def test_no_features_without_a_layer() -> None:
     view = torch_view(layer=None)
     assert view.outputs.n == 40
-    assert view.missing("features") == "nothing that was asked for looks at features"
+    assert view.missing("features") == "no requested measure uses features"
 
 
-def test_a_need_that_there_is_not_is_named() -> None:
+def test_unknown_need_raises() -> None:
     wrong: Any = "magic"
     with pytest.raises(UnknownName, match=r"No need is called 'magic'\. There are: outputs"):
         torch_view().missing(wrong)

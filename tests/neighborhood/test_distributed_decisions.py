@@ -172,7 +172,7 @@ class LocalNoise(Noise):
 
 def test_what_a_model_says_against_the_rules_is_refused_as_before(tmp_path: Path) -> None:
     with pytest.raises(
-        InputError, match=r"The model 'fickle' gave probabilities of 2 classes for "
+        InputError, match=r"The model 'fickle' returned probabilities of 2 classes for "
     ):
         invariance(Fickle(), vectors(60), transform=Noise(), batch_size=10, runner=mailed(0))
 

@@ -245,7 +245,7 @@ def test_a_model_that_gives_too_few_rows_is_named() -> None:
         def classify(self, inputs: Any) -> Predictions:
             return Predictions.from_classes([0] * (len(inputs) - 1), k=2)
 
-    with pytest.raises(InputError, match=r"'short' gave \d+ rows for \d+ inputs"):
+    with pytest.raises(InputError, match=r"'short' returned \d+ rows for \d+ inputs"):
         invariance(Short(), vectors(20), transform=Noise())
 
 

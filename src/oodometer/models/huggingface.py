@@ -133,7 +133,7 @@ class HuggingFaceModel(ModelAdapter):
         """Its network, for measures that look into it."""
         form = self.outputs or "logits"
         if form == "classes":
-            raise NotApplicable(f"{self.name!r} gives classes alone")
+            raise NotApplicable(f"{self.name!r} returns classes only")
         return Network(
             name=self.name,
             module=self.module,

@@ -1,11 +1,12 @@
-"""What a model says of a whole dataset, a batch at a time."""
+"""Inference over a dataset, batch by batch, in this process or by the workers of a runner."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -14,13 +15,19 @@ from oodometer.core.errors import InputError
 from oodometer.core.inputs import Inputs
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Dataset, Model, ProgressCallback
-from oodometer.models.introspection.network import Network, check_feature_widths
+from oodometer.models.introspection.network import HasNetwork, Network, check_feature_widths
 
 if TYPE_CHECKING:
     from oodometer.parallel.runners import Runner
 
-# Inputs shown at a time where nobody says how many.
+# Rows per batch unless the user chooses otherwise.
 DEFAULT_BATCH_ROWS = 512
+
+Result = TypeVar("Result")
+Result_co = TypeVar("Result_co", covariant=True)
+
+
+# Predictions ------------------------------------------------------------------------------------
 
 
 def predict_dataset(
@@ -29,167 +36,260 @@ def predict_dataset(
     *,
     labelled: bool = True,
     batch_size: int | None = None,
+    runner: Runner | None = None,
     progress: ProgressCallback | None = None,
+    message: str = "",
 ) -> Predictions:
-    """Predictions of every row; without `labelled`, the dataset's labels are not even looked at."""
-    parts: list[Predictions] = []
-    done = 0
-    for inputs in dataset.batches(batch_size or DEFAULT_BATCH_ROWS):
-        parts.append(predict_batch(model, inputs, model.name))
-        check_consistent_outputs(parts[0], parts[-1], model.name)
-        done += len(inputs)
-        if progress:
-            progress(done, len(dataset), f"classifying {dataset.name}")
-    return concat_predictions(parts, dataset.labels if labelled else None)
+    """Return one model's predictions on every row; `predict_models` explains the parameters."""
+    predictions = predict_models(
+        {model.name: model},
+        dataset,
+        labelled=labelled,
+        batch_size=batch_size,
+        runner=runner,
+        progress=progress,
+        message=message,
+    )
+    return predictions[model.name]
+
+
+def predict_models(
+    models: Mapping[str, Model],
+    dataset: Dataset,
+    *,
+    labelled: bool = True,
+    batch_size: int | None = None,
+    runner: Runner | None = None,
+    progress: ProgressCallback | None = None,
+    message: str = "",
+) -> dict[str, Predictions]:
+    """Return every model's predictions on every row, reading the rows once.
+
+    Parameters
+    ----------
+    models : mapping from str to Model
+        Models by name.
+    dataset : Dataset
+        Rows to classify.
+    labelled : bool
+        Whether to attach the dataset's labels. If False, the labels are not read.
+    batch_size : int, optional
+        Rows per batch.
+    runner : Runner, optional
+        Workers that classify the batches. Default: this process.
+    progress : callable, optional
+        Called after each batch with the number of rows done, their total, and `message`.
+    message : str
+        Progress message. Default: "classifying", and the name of the dataset.
+    """
+    parts: dict[str, list[Predictions]] = {name: [] for name in models}
+    batches = map_batches(
+        _ClassifyBatch(models),
+        dataset,
+        batch_size=batch_size,
+        runner=runner,
+        progress=progress,
+        message=message,
+    )
+    with closing(batches):
+        for batch in batches:
+            for name, predictions in batch.items():
+                parts[name].append(predictions)
+                check_consistent_outputs(parts[name][0], predictions, models[name].name)
+    labels = dataset.labels if labelled else None
+    return {name: concat_predictions(batches, labels) for name, batches in parts.items()}
 
 
 def predict_batch(model: Model, inputs: Inputs, name: str) -> Predictions:
-    """What a model says of a batch: one row an input, or it is named and refused."""
-    found = model.classify(inputs)
-    if found.n != len(inputs):
+    """Classify one batch; raise if the model does not return one row per input."""
+    predictions = model.classify(inputs)
+    if predictions.n != len(inputs):
         raise InputError(
-            f"The model {name!r} gave {found.n} rows for {len(inputs)} inputs. "
-            "It must give one row an input."
+            f"The model {name!r} returned {predictions.n} rows for {len(inputs)} inputs. "
+            "It must return one row per input."
         )
-    return found
+    return predictions
 
 
 class OutputSignature(Protocol):
-    """An answer, of which it is known whether it has probabilities, and of how many classes."""
+    """Form of a model's outputs: whether they are probabilities, and of how many classes."""
 
     @property
-    def has_probs(self) -> bool:
-        """Whether it has."""
+    def has_probs(self) -> bool: ...
 
     @property
-    def k(self) -> int:
-        """The number of classes."""
+    def k(self) -> int: ...
 
 
 def check_consistent_outputs(first: OutputSignature, later: OutputSignature, name: str) -> None:
-    """Refuse a model that answers one batch otherwise than another."""
+    """Raise if a model's outputs on a later batch differ in form from those on the first."""
     if first.has_probs != later.has_probs or (first.has_probs and first.k != later.k):
-        one, other = (
-            f"probabilities of {each.k} classes" if each.has_probs else "classes only"
-            for each in (first, later)
+        first_form, later_form = (
+            f"probabilities of {outputs.k} classes" if outputs.has_probs else "classes only"
+            for outputs in (first, later)
         )
         raise InputError(
-            f"The model {name!r} gave {one} for one batch and {other} for another. "
-            "It must give the same for all."
+            f"The model {name!r} returned {first_form} for one batch and {later_form} for another. "
+            "It must return the same form for all batches."
         )
 
 
-def concat_predictions(parts: list[Predictions], labels: Array | None = None) -> Predictions:
-    """The predictions of several batches as one, labelled anew."""
-    names = parts[0].class_names
-    if parts[0].scores is None:
-        classes = np.concatenate([part.classes for part in parts])
-        k = max(part.k for part in parts)
+def concat_predictions(batches: Sequence[Predictions], labels: Array | None = None) -> Predictions:
+    """Concatenate the predictions of several batches and attach `labels`."""
+    first = batches[0]
+    names = first.class_names
+    if first.scores is None:
+        classes = np.concatenate([batch.classes for batch in batches])
+        k = max(batch.k for batch in batches)
         if names is None and labels is not None and np.asarray(labels).dtype.kind in "iu":
-            # Which classes there are is known from those seen alone, and labels are seen too.
+            # Without class names or scores, the classes that occur determine k; labels occur too.
             k = max(k, int(np.max(labels)) + 1)
         return Predictions.from_classes(classes, k=k, labels=labels, class_names=names)
-    scores = np.concatenate([np.asarray(part.scores) for part in parts])
-    door = Predictions.from_probs if parts[0].score_type == "probs" else Predictions.from_logits
-    return door(scores, labels=labels, class_names=names).at_temperature(parts[0].temperature)
+    scores = np.concatenate([np.asarray(batch.scores) for batch in batches])
+    if first.score_type == "probs":
+        predictions = Predictions.from_probs(scores, labels=labels, class_names=names)
+    else:
+        predictions = Predictions.from_logits(scores, labels=labels, class_names=names)
+    return predictions.at_temperature(first.temperature)
 
 
-# Outputs and features of a batch; outputs of all rows, and features or why there are none.
-BatchForwardPass = tuple[Predictions, Floats]
-DatasetForwardPass = tuple[Predictions, Floats | str]
+# Features ---------------------------------------------------------------------------------------
 
 
-def forward_batches(
-    network: Network, dataset: Dataset, layer: str, *, name: str, progress: ProgressCallback | None
-) -> list[BatchForwardPass]:
-    """What the network makes of one batch after another."""
-    parts: list[BatchForwardPass] = []
-    for place, inputs in enumerate(dataset.batches(DEFAULT_BATCH_ROWS)):
-        parts.append(network.forward_with_features(inputs, layer))
-        if progress:
-            progress(place * DEFAULT_BATCH_ROWS + len(inputs), len(dataset), f"looking at {name}")
-    return parts
-
-
-def concat_passes(
-    parts: Sequence[BatchForwardPass], layer: str, labels: Array | None
-) -> DatasetForwardPass:
-    """What was made of batches, as of all rows."""
-    features = [seen for _, seen in parts]
+def forward_dataset(
+    model: HasNetwork,
+    dataset: Dataset,
+    layer: str,
+    *,
+    labelled: bool = True,
+    runner: Runner | None = None,
+    progress: ProgressCallback | None = None,
+    message: str = "",
+) -> tuple[Predictions, Floats]:
+    """Return predictions on every row and the features at `layer`, computed in one pass."""
+    outputs: list[Predictions] = []
+    features: list[Floats] = []
+    batches = map_batches(
+        _ForwardBatch(model, layer), dataset, runner=runner, progress=progress, message=message
+    )
+    with closing(batches):
+        for batch_outputs, batch_features in batches:
+            outputs.append(batch_outputs)
+            features.append(batch_features)
+            check_consistent_outputs(outputs[0], batch_outputs, str(getattr(model, "name", "")))
     check_feature_widths(features, layer)
-    return concat_predictions([outputs for outputs, _ in parts], labels), np.concatenate(features)
+    labels = dataset.labels if labelled else None
+    return concat_predictions(outputs, labels), np.concatenate(features)
+
+
+# Batches ----------------------------------------------------------------------------------------
+
+
+class BatchFunction(Protocol[Result_co]):
+    """Function of one batch of inputs that can be sent to workers."""
+
+    def __call__(self, inputs: Inputs, /) -> Result_co: ...
+
+    def models(self) -> Mapping[str, Any]:
+        """Return the models that workers receive, by name."""
+
+
+def map_batches(
+    function: BatchFunction[Result],
+    dataset: Dataset,
+    *,
+    batch_size: int | None = None,
+    runner: Runner | None = None,
+    progress: ProgressCallback | None = None,
+    message: str = "",
+) -> Generator[Result, None, None]:
+    """Yield the function's result for each batch of the dataset, in order.
+
+    Close the generator if you do not exhaust it: closing ends the workers.
+    """
+    size = batch_size or DEFAULT_BATCH_ROWS
+    n_rows = len(dataset)
+    if runner is None:
+        results = (function(inputs) for inputs in dataset.batches(size))
+    else:
+        results = _map_in_workers(function, dataset, size, runner)
+    with closing(results):
+        for number, result in enumerate(results, start=1):
+            if progress:
+                n_done = min(number * size, n_rows)
+                progress(n_done, n_rows, message or f"classifying {dataset.name}")
+            yield result
+
+
+def _map_in_workers(
+    function: BatchFunction[Result], dataset: Dataset, batch_size: int, runner: Runner
+) -> Generator[Result, None, None]:
+    from oodometer.parallel.runners import group_batches, ordered_map
+
+    n_rows = len(dataset)
+    starts = range(0, n_rows, batch_size)
+    batches = [slice(start, min(start + batch_size, n_rows)) for start in starts]
+    task = _BatchTask(function, dataset)
+    with closing(ordered_map(runner, task, group_batches(batches, batch_size))) as blocks:
+        for block in blocks:
+            yield from block
 
 
 @dataclass(frozen=True, eq=False)
-class BatchPredictor:
-    """Models, how many rows they are shown at a time, and who works: nobody else without a runner."""
+class _BatchTask:
+    """Task of a worker: apply a function to consecutive batches of a dataset."""
 
-    models: Mapping[str, Model]
-    batch_size: int | None = None
-    runner: Runner | None = None
-    progress: ProgressCallback | None = None
-
-    def predict(self, dataset: Dataset, *, labelled: bool) -> dict[str, Predictions]:
-        """Every model's predictions; without `labelled`, labels are not even looked at."""
-        if self.runner is not None:
-            return self._predict_distributed(self.runner, dataset, labelled=labelled)
-        return {
-            name: predict_dataset(
-                model,
-                dataset,
-                labelled=labelled,
-                batch_size=self.batch_size,
-                progress=self.progress,
-            )
-            for name, model in self.models.items()
-        }
-
-    def _predict_distributed(
-        self, runner: Runner, dataset: Dataset, *, labelled: bool
-    ) -> dict[str, Predictions]:
-        from oodometer.parallel.runners import group_batches, ordered_map
-
-        size, n, done = self.batch_size or DEFAULT_BATCH_ROWS, len(dataset), 0
-        batches = [slice(start, min(start + size, n)) for start in range(0, n, size)]
-        parts: dict[str, list[Predictions]] = {name: [] for name in self.models}
-        work = _PredictTask(self.models, dataset)
-        with closing(ordered_map(runner, work, group_batches(batches, size))) as results:
-            for answers in (one for some in results for one in some):
-                for name, answer in answers.items():
-                    parts[name].append(answer)
-                    check_consistent_outputs(parts[name][0], answer, self.models[name].name)
-                done += next(iter(answers.values())).n
-                if self.progress:
-                    self.progress(done, n, f"classifying {dataset.name}")
-        labels = dataset.labels if labelled else None
-        return {name: concat_predictions(some, labels) for name, some in parts.items()}
-
-
-@dataclass(frozen=True, eq=False)
-class _PredictTask:
-    """Shows batches of a dataset to models."""
-
-    models: Mapping[str, Model]
+    function: BatchFunction[Any]
     dataset: Dataset
 
-    def __call__(self, batches: Sequence[slice]) -> list[dict[str, Predictions]]:
-        """What all models say of some batches."""
+    def __call__(self, batches: Sequence[slice]) -> list[Any]:
         from oodometer.parallel.runners import limit_to_one_thread
 
         with limit_to_one_thread():
-            return [self._predict_all(batch) for batch in batches]
-
-    def _predict_all(self, batch: slice) -> dict[str, Predictions]:
-        inputs = self.dataset.take(batch)
-        return {
-            name: predict_batch(model, inputs, model.name) for name, model in self.models.items()
-        }
+            return [self.function(self.dataset.take(batch)) for batch in batches]
 
     def payload(self) -> dict[str, Any]:
-        """Models and data."""
         from oodometer.parallel.runners import label_payload
 
         return {
-            **label_payload("model", self.models),
+            **label_payload("model", self.function.models()),
             **label_payload("data", {self.dataset.name: self.dataset}),
         }
+
+
+@dataclass(frozen=True, eq=False)
+class _ClassifyBatch:
+    """Function from a batch to every model's predictions."""
+
+    models_by_name: Mapping[str, Model]
+
+    def __call__(self, inputs: Inputs) -> dict[str, Predictions]:
+        return {
+            name: predict_batch(model, inputs, model.name)
+            for name, model in self.models_by_name.items()
+        }
+
+    def models(self) -> Mapping[str, Model]:
+        return self.models_by_name
+
+
+@dataclass(frozen=True, eq=False)
+class _ForwardBatch:
+    """Function from a batch to a network's predictions and the features at one layer."""
+
+    model: HasNetwork
+    layer: str
+
+    @cached_property
+    def network(self) -> Network:
+        return self.model.torch_network()
+
+    def __call__(self, inputs: Inputs) -> tuple[Predictions, Floats]:
+        return self.network.forward_with_features(inputs, self.layer)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # An open network cannot be pickled; each worker opens its own.
+        return {"model": self.model, "layer": self.layer}
+
+    def models(self) -> Mapping[str, Any]:
+        return {str(getattr(self.model, "name", "")): self.model}

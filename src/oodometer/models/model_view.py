@@ -1,7 +1,7 @@
-"""What a model makes of one dataset: outputs and features, computed lazily and once.
+"""View of a model on a dataset: outputs and features, computed lazily and once.
 
-What a row is given at random hangs on the seed and the row's content, so that neither the order
-of rows nor the batch changes a measure.
+Random choices depend on the seed and on the content of the rows, so that neither the order of the
+rows nor the batch size changes a measure.
 """
 
 from __future__ import annotations
@@ -9,43 +9,68 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, cast, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 import numpy as np
 
-from oodometer.core import inputs as batches_of
 from oodometer.core import validation
 from oodometer.core.array_types import Array, Bools, Floats, Ints
 from oodometer.core.errors import InputError, NotApplicable, UnknownName
-from oodometer.core.inputs import InputKind, Inputs, RowHashes
+from oodometer.core.inputs import InputKind, Inputs, RowHashes, hash_rows
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Dataset, Model, Need, ProgressCallback
 from oodometer.core.random_streams import RowStreams
 from oodometer.data import as_dataset
 from oodometer.data.dataset import ConcatDataset
 from oodometer.models.inference import (
-    DatasetForwardPass,
     check_consistent_outputs,
-    concat_passes,
     concat_predictions,
-    forward_batches,
+    forward_dataset,
     predict_batch,
     predict_dataset,
 )
 from oodometer.models.introspection.network import LAST_LINEAR_INPUT, HasNetwork, Network
 
+if TYPE_CHECKING:
+    from oodometer.parallel.runners import Runner
+
 NEEDS: tuple[Need, ...] = get_args(Need)
-# What can be mixed: a share of one row and the rest of another make a row.
+# Kinds of inputs of which a convex combination is an input again.
 MIXABLE_KINDS: tuple[InputKind, ...] = ("images", "vectors")
+
+
+class ForwardPass(NamedTuple):
+    """Outputs of a model on all rows, and features or the reason why there are none."""
+
+    outputs: Predictions
+    features: Floats | None = None
+    features_missing: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class ViewSource:
-    """What there is to look at: a dataset and a model, or just arrays of outputs and features.
+    """What a view shows: a dataset with a model, or arrays of outputs and features.
 
-    `labelled` says whether the dataset's labels may be looked at; `layer` is where features are
-    taken (None: they are not wanted), `domains` has a domain's name a row. `precomputed` is what the
-    model makes of all rows, where it was asked already: outputs, and features or why there are none.
+    Attributes
+    ----------
+    name : str
+        Name of the data, used in messages.
+    dataset, model : optional
+        Rows, and the model that classifies them.
+    layer : str or None
+        Layer at which features are taken; None if no features are needed.
+    outputs, features : optional
+        Arrays that are used instead of the model's.
+    domains : array of shape (n,), optional
+        Name of each row's domain.
+    labelled : bool
+        Whether the labels may be used.
+    seed : int
+        Random seed.
+    progress : callable, optional
+        Called during the forward pass.
+    precomputed : ForwardPass, optional
+        Result of the forward pass over all rows, if it is already known.
     """
 
     name: str
@@ -58,12 +83,16 @@ class ViewSource:
     labelled: bool = True
     seed: int = 0
     progress: ProgressCallback | None = None
-    precomputed: DatasetForwardPass | None = None
+    precomputed: ForwardPass | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ModelView:
-    """Some rows of what is given; those of all rows are computed once and shared by all views."""
+    """Rows of a source, with the model's outputs and features on them.
+
+    A view of some rows has the view of all rows as its `parent`: values are computed there, once,
+    and shared by all views of the same source.
+    """
 
     view_source: ViewSource
     index: Ints | None = None
@@ -75,129 +104,205 @@ class ModelView:
 
     @property
     def name(self) -> str:
-        """What the data are called."""
         return self.view_source.name
 
     @cached_property
     def n(self) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
         if self.index is not None:
             return len(self.index)
-        found = (self.view_source.dataset, self.view_source.outputs, self.view_source.features)
-        return next(len(part) for part in found if part is not None)
+        source = self.view_source
+        arrays = (source.dataset, source.outputs, source.features)
+        return next(len(array) for array in arrays if array is not None)
 
     def __len__(self) -> int:
         return self.n
 
-    # What measures read ---------------------------------------------------------------------
+    # Values that measures read ----------------------------------------------------------------
 
     @cached_property
     def outputs(self) -> Predictions:
-        """What the model says of every row."""
+        """Return the model's predictions on the rows."""
         if self.parent is not None:
             return self.parent.outputs.rows(self._row_index)
         if self.view_source.outputs is not None:
             return self.view_source.outputs
         self._require("outputs")
-        return self._forward_pass[0]
+        return self._forward_pass.outputs
 
     @cached_property
     def features(self) -> Floats:
-        """What goes into the head, (n, d)."""
+        """Return the features of the rows, (n, d): by default the inputs of the last layer."""
         if self.parent is not None:
             return np.asarray(self.parent.features[self._row_index])
         if self.view_source.features is not None:
             return self.view_source.features
         self._require("features")
-        found = self._forward_pass[1]
-        if isinstance(found, str):
-            raise NotApplicable(f"it needs features: {found}")
-        return found
+        if self._forward_pass.features is None:
+            raise NotApplicable(f"it needs features: {self._forward_pass.features_missing}")
+        return self._forward_pass.features
 
     @property
     def labels(self) -> Ints:
-        """The true classes."""
+        """Return the true classes."""
         self._require("labels")
-        found = self.outputs.labels
-        assert found is not None
-        return found
+        labels = self.outputs.labels
+        assert labels is not None
+        return labels
 
     @property
     def network(self) -> Network:
-        """The torch network of the model."""
+        """Return the model's torch network."""
         self._require("gradients")
         return self._root._network
 
     def inputs(self, index: Ints | slice = slice(None)) -> Inputs:
-        """Some of its rows as the model is shown them."""
+        """Return inputs of the model, by their positions in this view."""
         if self.view_source.dataset is None:
-            raise NotApplicable("only outputs or features were given, and it looks at the inputs")
+            raise NotApplicable("it needs the inputs, and only outputs or features are available")
         return self.view_source.dataset.take(self._row_index[index])
 
     def classify_inputs(self, inputs: Inputs) -> Predictions:
-        """What the model says of other inputs."""
-        if self.view_source.model is None:
-            raise NotApplicable("only outputs or features were given, and it asks the model anew")
-        found = predict_batch(self.view_source.model, inputs, self.view_source.model.name)
-        check_consistent_outputs(self.outputs, found, self.view_source.model.name)
-        return found
+        """Return the model's predictions on other inputs."""
+        model = self.view_source.model
+        if model is None:
+            raise NotApplicable("it needs the model, and only outputs or features are available")
+        predictions = predict_batch(model, inputs, model.name)
+        check_consistent_outputs(self.outputs, predictions, model.name)
+        return predictions
+
+    # Forward pass -----------------------------------------------------------------------------
+
+    def with_forward_pass(self, runner: Runner, progress: ProgressCallback | None) -> ModelView:
+        """Return this view of all rows with outputs and features computed by a runner."""
+        result = self._run_forward_pass(runner, progress)
+        return ModelView(replace(self.view_source, progress=None, precomputed=result))
+
+    @cached_property
+    def _forward_pass(self) -> ForwardPass:
+        source = self.view_source
+        return source.precomputed or self._run_forward_pass(None, source.progress)
+
+    def _run_forward_pass(
+        self, runner: Runner | None, progress: ProgressCallback | None
+    ) -> ForwardPass:
+        """Compute outputs and features in one pass, or outputs alone."""
+        source = self.view_source
+        assert source.dataset is not None
+        assert source.model is not None
+        given = source.features is not None
+        reason = "they are given" if given else self.missing("features")
+        if reason is None and source.layer is not None:
+            try:
+                outputs, features = forward_dataset(
+                    cast(HasNetwork, source.model),
+                    source.dataset,
+                    source.layer,
+                    labelled=source.labelled,
+                    runner=runner,
+                    progress=progress,
+                    message=f"extracting features of {self.name}",
+                )
+                return ForwardPass(outputs, features)
+            except NotApplicable as error:  # the model may give outputs nevertheless
+                reason = str(error)
+        outputs = predict_dataset(
+            source.model,
+            source.dataset,
+            labelled=source.labelled,
+            runner=runner,
+            progress=progress,
+        )
+        return ForwardPass(outputs, None, reason or "")
+
+    @cached_property
+    def _network(self) -> Network:
+        return cast(HasNetwork, self.view_source.model).torch_network()
+
+    # Requirements -----------------------------------------------------------------------------
 
     def missing(self, need: Need) -> str | None:
-        """Why it can't give what is needed; None where it can."""
-        if need not in _MISSING_REASONS:
-            raise UnknownName("need", need, NEEDS)
-        return _MISSING_REASONS[need](self._root)
+        """Return why the view cannot provide what a measure needs, or None if it can."""
+        root = self._root
+        match need:
+            case "outputs":
+                return root._missing_outputs()
+            case "labels":
+                return root._missing_labels()
+            case "features":
+                return root._missing_features()
+            case "gradients" | "weights":
+                return root._missing_network()
+            case "training data":  # the subject provides a view of the training data
+                return None
+            case "mixable inputs":
+                return root._missing_mixable_inputs()
+            case "source domains":
+                known = root.view_source.domains is not None
+                return None if known else "the domains of the rows are unknown"
+        raise UnknownName("need", need, NEEDS)
 
-    # Rows -----------------------------------------------------------------------------------
+    def _require(self, need: Need) -> None:
+        reason = self.missing(need)
+        if reason is not None:
+            raise NotApplicable(f"it needs {need}: {reason}")
 
-    def rows(self, index: Ints | Bools | slice) -> ModelView:
-        """Some of the rows."""
-        return ModelView(self.view_source, self._row_index[index], self._root)
+    def _missing_outputs(self) -> str | None:
+        source = self.view_source
+        if source.outputs is None and (source.model is None or source.dataset is None):
+            return f"{self.name!r} has neither outputs nor a model"
+        return None
 
-    def subsample(self, max_rows: int, purpose: str) -> ModelView:
-        """At most so many rows, drawn at random by their content."""
-        return (
-            self
-            if self.n <= max_rows
-            else self.rows(np.sort(self.random_order(purpose)[:max_rows]))
-        )
+    def _missing_labels(self) -> str | None:
+        source = self.view_source
+        labelled = source.dataset if source.outputs is None else source.outputs
+        if labelled is None or labelled.labels is None or not source.labelled:
+            return f"{self.name!r} has no labels"
+        return self._missing_outputs()
 
-    def random_order(self, purpose: str) -> Ints:
-        """All rows in a random order that hangs on their content alone."""
-        return np.argsort(self.row_streams(purpose).initial_states, kind="stable")
+    def _missing_features(self) -> str | None:
+        source = self.view_source
+        if source.features is not None:
+            return None
+        if source.model is None:
+            return f"{self.name!r} has no features and no model"
+        no_network = self._missing_network()
+        if no_network is not None:
+            return no_network
+        if source.layer is None:
+            return "no requested measure uses features"
+        if source.layer != LAST_LINEAR_INPUT:
+            return None
+        try:
+            _ = self._network.linear_layers
+        except NotApplicable as error:
+            return str(error)
+        return None
 
-    def row_streams(self, purpose: str) -> RowStreams:
-        """A stream of random numbers a row; copies of a row have streams of their own."""
-        copies = self._root._duplicate_indices[self._row_index]
-        return RowStreams(self.view_source.seed, self.keys, copies).substream(purpose)
+    def _missing_network(self) -> str | None:
+        model = self.view_source.model
+        if model is None:
+            return "no model was given"
+        if not isinstance(model, HasNetwork):
+            return (
+                f"{model.name!r} is a {type(model).__name__}; only torch modules and Hugging Face "
+                "folders have an accessible network"
+            )
+        try:
+            _ = self._network
+        except NotApplicable as error:
+            return str(error)
+        return None
 
-    @property
-    def keys(self) -> RowHashes:
-        """A number a row, made of its content."""
-        return self._root._row_hashes[self._row_index]
+    def _missing_mixable_inputs(self) -> str | None:
+        source = self.view_source
+        if source.dataset is None or source.model is None:
+            return "no model was given with its inputs"
+        if source.dataset.kind not in MIXABLE_KINDS:
+            return f"{self.name!r} contains {source.dataset.kind}, which cannot be interpolated"
+        return None
 
-    @property
-    def domain_names(self) -> tuple[str, ...]:
-        """The domains that rows come from, where that is known."""
-        domains = self.view_source.domains
-        return () if domains is None else tuple(sorted({str(d) for d in domains[self._row_index]}))
-
-    def select_domain(self, name: str) -> ModelView:
-        """The rows of one domain."""
-        domains = self.view_source.domains
-        if domains is None or name not in self.domain_names:
-            raise InputError(f"{self.name!r} has no domain {name!r}: {self.domain_names}.")
-        return self.rows(domains[self._row_index].astype(str) == name)
-
-    def per_row_cached(self, key: Hashable, compute: Callable[[ModelView], Floats]) -> Floats:
-        """A value a row, which `compute` gives for some rows; each row is computed once for all views."""
-        kept = self._root._memo.setdefault(key, np.full(self._root.n, np.nan))
-        missing = self._row_index[np.isnan(kept[self._row_index])]
-        if len(missing):
-            kept[missing] = compute(ModelView(self.view_source, missing, self._root))
-        return np.asarray(kept[self._row_index])
-
-    # Once for all rows ----------------------------------------------------------------------
+    # Rows -------------------------------------------------------------------------------------
 
     @property
     def _root(self) -> ModelView:
@@ -207,160 +312,91 @@ class ModelView:
     def _row_index(self) -> Ints:
         return np.arange(self.n) if self.index is None else self.index
 
-    @cached_property
-    def _network(self) -> Network:
-        return cast(HasNetwork, self.view_source.model).torch_network()
+    def rows(self, index: Ints | Bools | slice) -> ModelView:
+        """Return a view of some of the rows."""
+        return ModelView(self.view_source, self._row_index[index], self._root)
+
+    def subsample(self, max_rows: int, purpose: str) -> ModelView:
+        """Return a view of at most `max_rows` rows, drawn at random by their content."""
+        if self.n <= max_rows:
+            return self
+        return self.rows(np.sort(self.random_order(purpose)[:max_rows]))
+
+    def random_order(self, purpose: str) -> Ints:
+        """Return the rows in a random order that depends only on the seed and their content."""
+        return np.argsort(self.row_streams(purpose).initial_states, kind="stable")
+
+    def row_streams(self, purpose: str) -> RowStreams:
+        """Return one random stream per row; duplicates of a row have different streams."""
+        duplicates = self._root._duplicate_indices[self._row_index]
+        return RowStreams(self.view_source.seed, self.keys, duplicates).substream(purpose)
+
+    @property
+    def keys(self) -> RowHashes:
+        """Return the hash of each row's content."""
+        return self._root._row_hashes[self._row_index]
 
     @cached_property
     def _row_hashes(self) -> RowHashes:
         if self.view_source.dataset is not None:
             return self.view_source.dataset.keys
         if self.view_source.features is not None:
-            return batches_of.hash_rows(self.view_source.features)
+            return hash_rows(self.view_source.features)
         scores, _ = self.outputs.require_scores("a random choice of rows")
-        return batches_of.hash_rows(scores)
+        return hash_rows(scores)
 
     @cached_property
     def _duplicate_indices(self) -> Ints:
         return duplicate_index(self._row_hashes)
 
-    @cached_property
-    def _forward_pass(self) -> DatasetForwardPass:
-        """Outputs of one pass over the data, and features of the same pass or why there are none."""
-        given, reason = self.view_source, self.features_missing_reason()
-        if given.precomputed is not None:
-            return given.precomputed
-        assert given.dataset is not None
-        assert given.model is not None
-        if reason is None and given.layer is not None:
-            try:
-                parts = forward_batches(self._network, given.dataset, given.layer, name=self.name,
-                               progress=given.progress)  # fmt: skip
-                labels = given.dataset.labels if given.labelled else None
-                return concat_passes(parts, given.layer, labels)
-            except NotApplicable as refusal:  # there may be outputs nevertheless
-                reason = str(refusal)
-        found = predict_dataset(
-            given.model, given.dataset, labelled=given.labelled, progress=given.progress
-        )
-        return found, str(reason)
+    @property
+    def domain_names(self) -> tuple[str, ...]:
+        """Return the sorted names of the rows' domains; empty if the domains are unknown."""
+        domains = self.view_source.domains
+        return () if domains is None else tuple(sorted({str(d) for d in domains[self._row_index]}))
 
-    def features_missing_reason(self) -> str | None:
-        """Why a pass over the data does not look for features; None where it does."""
-        return (
-            "they are given" if self.view_source.features is not None else self.missing("features")
-        )
+    def select_domain(self, name: str) -> ModelView:
+        """Return a view of the rows of one domain."""
+        domains = self.view_source.domains
+        if domains is None or name not in self.domain_names:
+            raise InputError(f"{self.name!r} has no domain {name!r}: {self.domain_names}.")
+        return self.rows(domains[self._row_index].astype(str) == name)
 
-    def _require(self, need: Need) -> None:
-        reason = self.missing(need)
-        if reason is not None:
-            raise NotApplicable(f"it needs {need}: {reason}")
+    def per_row_cached(self, key: Hashable, compute: Callable[[ModelView], Floats]) -> Floats:
+        """Return one value per row; `compute` is called only for rows without a cached value."""
+        cache = self._root._memo.setdefault(key, np.full(self._root.n, np.nan))
+        missing = self._row_index[np.isnan(cache[self._row_index])]
+        if len(missing):
+            cache[missing] = compute(ModelView(self.view_source, missing, self._root))
+        return np.asarray(cache[self._row_index])
 
 
 def subsample_note(sample: ModelView, full: ModelView) -> tuple[str, ...]:
-    """A note on rows that were not looked at, where there are any."""
+    """Return a note on how many rows were used, or nothing if all were."""
     if sample.n == full.n:
         return ()
     return (f"only {sample.n:,} of {full.n:,} rows of {full.name!r} were used, drawn at random",)
 
 
 def duplicate_index(keys: RowHashes) -> Ints:
-    """How many rows of the same content come before each.
+    """Return, per row, the number of earlier rows with the same content.
 
     >>> duplicate_index(np.array([7, 5, 7, 7], dtype=np.uint64))
     array([0, 0, 1, 2])
     """
     order = np.argsort(keys, kind="stable")
     ranked = keys[order]
-    found = np.empty(len(keys), dtype=np.int64)
-    found[order] = np.arange(len(keys)) - np.searchsorted(ranked, ranked)
-    return found
+    counts = np.empty(len(keys), dtype=np.int64)
+    counts[order] = np.arange(len(keys)) - np.searchsorted(ranked, ranked)
+    return counts
 
 
-def _no_outputs(view: ModelView) -> str | None:
-    given = view.view_source
-    if given.outputs is None and (given.model is None or given.dataset is None):
-        return f"there are neither outputs of {view.name!r} nor a model"
-    return None
-
-
-def _no_labels(view: ModelView) -> str | None:
-    given = view.view_source
-    known = given.dataset.labels is not None if given.dataset is not None else None
-    if given.outputs is not None:
-        known = given.outputs.labels is not None
-    if not known or not given.labelled:
-        return f"{view.name!r} has no labels"
-    return _no_outputs(view)
-
-
-def _no_features(view: ModelView) -> str | None:
-    if view.view_source.features is not None:
-        return None
-    closed = _no_gradients(view)
-    if closed is not None:
-        return (
-            closed
-            if view.view_source.model is not None
-            else f"no features of {view.name!r} were given"
-        )
-    if view.view_source.layer is None:
-        return "nothing that was asked for looks at features"
-    if view.view_source.layer != LAST_LINEAR_INPUT:
-        return None
-    try:
-        _ = view._network.linear_layers
-    except NotApplicable as refusal:
-        return str(refusal)
-    return None
-
-
-def _no_gradients(view: ModelView) -> str | None:
-    model = view.view_source.model
-    if model is None:
-        return "no model was given"
-    if not isinstance(model, HasNetwork):
-        return (
-            f"{model.name!r} is a {type(model).__name__}, and only torch modules and Hugging Face "
-            "folders can be looked into"
-        )
-    try:
-        _ = view._network
-    except NotApplicable as refusal:
-        return str(refusal)
-    return None
-
-
-def _not_mixable(view: ModelView) -> str | None:
-    dataset = view.view_source.dataset
-    if dataset is None or view.view_source.model is None:
-        return "no model was given with its inputs"
-    if dataset.kind not in MIXABLE_KINDS:
-        return f"{view.name!r} are {dataset.kind}, of which two can't be mixed"
-    return None
-
-
-def _no_domains(view: ModelView) -> str | None:
-    return (
-        None if view.view_source.domains is not None else "it is not known which domain a row is of"
-    )
-
-
-_MISSING_REASONS: dict[Need, Callable[[ModelView], str | None]] = {
-    "outputs": _no_outputs,
-    "labels": _no_labels,
-    "features": _no_features,
-    "gradients": _no_gradients,
-    "weights": _no_gradients,
-    "training data": lambda view: None,
-    "mixable inputs": _not_mixable,
-    "source domains": _no_domains,
-}
+# Views from user data ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class ViewFactory:
-    """How data are looked at: by which model, at which layer, with which seed."""
+    """Builder of views that share a model, a feature layer, a seed and a progress callback."""
 
     model: Model | None
     layer: str | None = None
@@ -371,47 +407,59 @@ class ViewFactory:
         if self.layer is None:
             return
         if not hasattr(self.model, "torch_network"):
+            if self.model is None:
+                problem = "no model was given"
+            else:
+                problem = f"{self.model.name!r} has no torch network"
             raise InputError(
-                f"layer={self.layer!r} is where a torch network is looked into, and "
-                f"{'no model was given' if self.model is None else f'{self.model.name!r} is none'}."
-                " Leave it out."
+                f"layer={self.layer!r} names a layer of a torch network, and {problem}. "
+                "Omit the layer."
             )
         cast(HasNetwork, self.model).torch_network().validate_layer(self.layer)
 
     def view(
         self, data: Any, name: str, *, labelled: bool = True, features: Any = None
     ) -> ModelView:
-        """A view of a dataset, or of several by the names of their domains."""
-        parts = dict(data) if isinstance(data, Mapping) else {"": data}
+        """Return a view of a dataset, or of a mapping from domain names to datasets."""
+        parts = list(data.items()) if isinstance(data, Mapping) else [("", data)]
         if not parts:
-            raise InputError(f"The {name} has no data. Give at least one dataset.")
-        given = [
-            self._view_source(part, str(named) or name, labelled) for named, part in parts.items()
+            raise InputError(f"The {name} has no data. Pass at least one dataset.")
+        domains = [str(domain) for domain, _ in parts]
+        sources = [
+            self._view_source(part, domain or name, labelled)
+            for domain, (_, part) in zip(domains, parts, strict=True)
         ]
-        whole = given[0] if len(given) == 1 else _concat_sources(given, " + ".join(map(str, parts)))
+        source = sources[0]
+        if len(sources) > 1:
+            source = _concat_sources(sources, " + ".join(domains))
         if isinstance(data, Mapping):
-            sizes = [ModelView(one).n for one in given]
-            whole = replace(whole, domains=np.repeat([str(part) for part in parts], sizes))
-        return ModelView(_with_features(whole, features, name))
+            sizes = [ModelView(part).n for part in sources]
+            source = replace(source, domains=np.repeat(domains, sizes))
+        if features is not None:
+            checked = _validate_features(features, ModelView(source).n, name)
+            source = replace(source, features=checked)
+        return ModelView(source)
 
     def _view_source(self, data: Any, name: str, labelled: bool) -> ViewSource:
-        shared: dict[str, Any] = {"seed": self.seed, "labelled": labelled}
         if self.model is None:
-            return ViewSource(name, **_precomputed_arrays(data, name, labelled), **shared)
+            arrays = _precomputed_arrays(data, name, labelled)
+            return ViewSource(name, **arrays, seed=self.seed, labelled=labelled)
         dataset = as_dataset(data)
-        _check_rows(len(dataset), name)
+        _check_not_empty(len(dataset), name)
         return ViewSource(
-            _display_name(dataset, name),
+            # An array has no name of its own: its name is that of its kind.
+            name if dataset.name == dataset.kind else dataset.name,
             dataset,
             self.model,
             layer=self.layer or LAST_LINEAR_INPUT,
+            labelled=labelled,
+            seed=self.seed,
             progress=self.progress,
-            **shared,
         )
 
 
 def align_classes(view: ModelView, reference: ModelView, name: str) -> ModelView:
-    """A view with its classes in the order of the first one's; those of given outputs may differ."""
+    """Return a view whose given outputs have their classes in the order of the reference view's."""
     known, own = reference.view_source.outputs, view.view_source.outputs
     if known is None or own is None:
         return view
@@ -419,80 +467,69 @@ def align_classes(view: ModelView, reference: ModelView, name: str) -> ModelView
     return ModelView(replace(view.view_source, outputs=own.reorder_classes(known.class_names)))
 
 
-def _check_rows(n: int, name: str) -> None:
-    if not n:
-        raise InputError(f"The {name} has no rows. Give at least one.")
-
-
-def _display_name(dataset: Dataset, name: str) -> str:
-    """What the user calls it; an array has no name but that of its kind."""
-    return name if dataset.name == dataset.kind else dataset.name
+def _check_not_empty(n_rows: int, name: str) -> None:
+    if not n_rows:
+        raise InputError(f"The {name} has no rows. Pass at least one.")
 
 
 def _precomputed_arrays(data: Any, name: str, labelled: bool) -> dict[str, Any]:
-    """Outputs, features, or both, where there is no model to ask."""
+    """Return the fields `outputs` and `features` of a source without a model."""
     if isinstance(data, Predictions):
         outputs = data if labelled else data.without_labels()
         return {"outputs": outputs, "features": data.features}
     try:
-        found = np.asarray(data)
+        array = np.asarray(data)
     except ValueError:  # rows of different lengths
-        found = np.empty(0)
-    if found.dtype.kind not in "fiu" or found.ndim != 2:
-        shape = f" of shape {found.shape}" if isinstance(data, np.ndarray) else ""
+        array = np.empty(0)
+    if array.dtype.kind not in "fiu" or array.ndim != 2:
+        shape = f" of shape {array.shape}" if isinstance(data, np.ndarray) else ""
         raise InputError(
-            f"Without a model the {name} must be features, an array (n, d) of numbers, or "
+            f"Without a model, the {name} must be features, a numeric array of shape (n, d), or "
             f"Predictions; got {type(data).__name__}{shape}."
         )
-    _check_rows(len(found), name)
-    return {"features": _validate_features(found, len(found), name)}
+    _check_not_empty(len(array), name)
+    return {"features": _validate_features(array, len(array), name)}
 
 
-def _validate_features(values: Any, n: int, name: str) -> Floats:
+def _validate_features(values: Any, n_rows: int, name: str) -> Floats:
     try:
-        found = np.asarray(validation.validate_features(values, n))
+        features = np.asarray(validation.validate_features(values, n_rows))
     except InputError as error:
         raise InputError(f"The {name}: {error}") from error
-    return np.asarray(found, dtype=np.result_type(found.dtype, np.float32))
-
-
-def _with_features(source: ViewSource, features: Any, name: str) -> ViewSource:
-    if features is None:
-        return source
-    return replace(source, features=_validate_features(features, ModelView(source).n, name))
+    return np.asarray(features, dtype=np.result_type(features.dtype, np.float32))
 
 
 def _concat_sources(parts: list[ViewSource], name: str) -> ViewSource:
-    """Several domains as one."""
-    features = [part.features for part in parts]
+    """Concatenate the sources of several domains."""
     first = replace(parts[0], name=name)
     if first.dataset is not None:
         datasets = [part.dataset for part in parts if part.dataset is not None]
         return replace(first, dataset=ConcatDataset(name, tuple(datasets)))
-    widths = {part.shape[1] for part in features if part is not None}
+    features = [part.features for part in parts if part.features is not None]
+    widths = sorted({part.shape[1] for part in features})
     if len(widths) > 1:
-        low, high = sorted(widths)[:2]
         raise InputError(
-            f"The domains of the {name} have features {low} and {high} wide. All must be as wide."
+            f"The domains of the {name} have {widths[0]} and {widths[1]} features. All must have "
+            "the same number."
         )
-    known = [part for part in features if part is not None]
-    whole = np.concatenate(known) if len(known) == len(parts) else None
-    outputs = _concat_outputs([part.outputs for part in parts], name)
-    if outputs is None and whole is None:
+    outputs = [part.outputs for part in parts if part.outputs is not None]
+    if len(outputs) < len(parts) and len(features) < len(parts):
         raise InputError(
-            f"Some domains of the {name} are outputs and some features. Give one or the other."
+            f"Some domains of the {name} are outputs and some are features. Pass either outputs or "
+            "features for all of them."
         )
-    return replace(first, outputs=outputs, features=whole)
+    return replace(
+        first,
+        outputs=_concat_outputs(outputs, name) if len(outputs) == len(parts) else None,
+        features=np.concatenate(features) if len(features) == len(parts) else None,
+    )
 
 
-def _concat_outputs(parts: list[Predictions | None], name: str) -> Predictions | None:
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
-        return None
-    for part in known:
-        validation.check_same_class_count(
-            known[0].k, part.k, f"one domain of the {name}", "another"
-        )
-    known = [part.reorder_classes(known[0].class_names) for part in known]
-    labels: list[Array] = [part.labels for part in known if part.labels is not None]
-    return concat_predictions(known, np.concatenate(labels) if len(labels) == len(known) else None)
+def _concat_outputs(parts: list[Predictions], name: str) -> Predictions:
+    first = parts[0]
+    for part in parts:
+        validation.check_same_class_count(first.k, part.k, f"one domain of the {name}", "another")
+    aligned = [part.reorder_classes(first.class_names) for part in parts]
+    labels: list[Array] = [part.labels for part in aligned if part.labels is not None]
+    all_labelled = len(labels) == len(aligned)
+    return concat_predictions(aligned, np.concatenate(labels) if all_labelled else None)

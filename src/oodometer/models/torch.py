@@ -91,7 +91,7 @@ class TorchModel(ModelAdapter):
     def torch_network(self) -> Network:
         """Its network, for measures that look into it."""
         if self.outputs == "classes":
-            raise NotApplicable(f"{self.name!r} gives classes alone")
+            raise NotApplicable(f"{self.name!r} returns classes only")
         return Network(
             name=self.name,
             module=self.module,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from oodometer.core.stats import (
     win_probability,
 )
 from oodometer.data import as_dataset
-from oodometer.models.inference import BatchPredictor
+from oodometer.models.inference import predict_models
 from oodometer.neighborhood._invariance import as_models, invariance
 from oodometer.neighborhood.results import MEASURES, InvarianceResult
 from oodometer.neighborhood.sampling import shuffled_order
@@ -122,18 +123,20 @@ def rank(
     """
     opened, dataset = as_models(models), as_dataset(data)
     _check_known_accuracies(known_accuracies, opened)
-    asking = BatchPredictor(opened, batch_size, runner, progress)
+    predict = partial(
+        predict_models, opened, batch_size=batch_size, runner=runner, progress=progress
+    )
     if isinstance(score, str) and score.lower() in MEASURES:
         measured = invariance(opened, dataset, transform=transform, draws=draws, seed=seed, batch_size=batch_size,
                               threads=threads, runner=runner, progress=progress)  # fmt: skip
         found = _rank_by_measure(measured, score, dataset)
     elif callable(score):
-        found = _rank_by_scores(score, dataset, asking.predict(dataset, labelled=False), seed)
+        found = _rank_by_scores(score, dataset, predict(dataset, labelled=False), seed)
     else:
         # What is wrong with the wish or the source is said before the work on the target.
         estimator = _resolve_estimator(score)
-        sources = _predict_source(estimator, asking, source)
-        said = asking.predict(dataset, labelled=False)
+        sources = _predict_source(estimator, predict, source)
+        said = predict(dataset, labelled=False)
         found = _rank_by_estimates(estimator, dataset, (sources, said), seed, progress)
     return found if known_accuracies is None else _add_predicted_accuracies(found, known_accuracies)
 
@@ -195,7 +198,9 @@ def _score_rows(score: RowScorer, rows: Predictions) -> Floats:
     return values
 
 
-def _predict_source(by: Estimator, asking: BatchPredictor, source: Any) -> dict[str, Predictions]:
+def _predict_source(
+    by: Estimator, predict: Callable[..., dict[str, Predictions]], source: Any
+) -> dict[str, Predictions]:
     """Every model's predictions of the labelled source."""
     known = None if source is None else as_dataset(source)
     if known is None or known.labels is None:
@@ -204,7 +209,7 @@ def _predict_source(by: Estimator, asking: BatchPredictor, source: Any) -> dict[
             f"{'none' if known is None else 'data without labels'}. Give source=…, or rank by "
             "ni, which needs no labels at all."
         )
-    return asking.predict(known, labelled=True)
+    return predict(known, labelled=True)
 
 
 def _rank_by_means(

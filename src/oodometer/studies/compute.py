@@ -19,7 +19,7 @@ from oodometer.core.stats import wilson_interval
 from oodometer.data.dataset import ConcatDataset
 from oodometer.measures.subject import Subject, measure_one
 from oodometer.metrics import evaluate_metric as metric_scored
-from oodometer.models.inference import DEFAULT_BATCH_ROWS, concat_predictions, predict_batch
+from oodometer.models.inference import concat_predictions, predict_dataset
 from oodometer.models.model_view import ModelView, ViewSource
 from oodometer.neighborhood.results import MEASURES, ModelInvariance
 from oodometer.studies.plan import EvaluationJob, ModelOnRows
@@ -236,18 +236,16 @@ def _source_view(looked: _SourceViewKey) -> ModelView:
 def _training_view(case: EvaluationContext) -> ModelView:
     trained = case.job.unit.model.training_domains
     rows = training_rows(trained, MAX_TRAINING_ROWS, case.seed)
-    parts = [
-        predict_batch(case.model, inputs, case.name) for inputs in rows.batches(DEFAULT_BATCH_ROWS)
-    ]
+    outputs = predict_dataset(case.model, rows, labelled=False)
     labels = labels_for_model(
-        np.asarray(rows.labels), trained[0].group.classes, parts[0].class_names
+        np.asarray(rows.labels), trained[0].group.classes, outputs.class_names
     )
     return ModelView(
         ViewSource(
             "training data",
             rows,
             case.model,
-            outputs=concat_predictions(parts, labels),
+            outputs=concat_predictions([outputs], labels),
             seed=case.seed,
         )
     )
