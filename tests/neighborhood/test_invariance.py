@@ -1,4 +1,4 @@
-"""invariance(): against one input at a time, in any batches, orders and numbers of threads."""
+"""invariance() against a naive loop, for all batch sizes, row orders and numbers of threads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from oodometer.data import as_dataset
 from oodometer.data.dataset import BaseDataset
 from oodometer.neighborhood import _invariance
 from oodometer.neighborhood._invariance import invariance
-from oodometer.neighborhood.results import MEASURES, InvarianceResult, ModelInvariance
+from oodometer.neighborhood.results import MEASURES, InvarianceResult
 from oodometer.testing import toy_inputs
 from oodometer.transforms import BackTranslation, available_for_kind
 from tests.support.stub_models import ByContent, literal
@@ -36,12 +36,12 @@ CASES = [
 
 @dataclass(frozen=True)
 class Noise(Transform):
-    """Adds noise; vectors only, quick."""
+    """Uniform noise; a fast transform of vectors."""
 
     name: ClassVar[str] = "noise"
     label: ClassVar[str] = "Noise"
     kinds: ClassVar[tuple[InputKind, ...]] = ("vectors",)
-    assumes: ClassVar[str] = "a little noise changes nothing"
+    assumes: ClassVar[str] = "a little noise does not change the class"
     magnitude: float = 1.0
 
     def apply(self, inputs: Any, draws: RowStreams) -> Any:
@@ -54,7 +54,7 @@ def vectors(n: int = 60, seed: int = 0) -> np.ndarray:
 
 @dataclass
 class Linear:
-    """Two classes, by the sign of the first column."""
+    """Model of two classes: the sign of the first column."""
 
     name: str = "linear"
     bias: float = 0.0
@@ -64,75 +64,80 @@ class Linear:
         return Predictions.from_logits(np.stack([np.zeros(len(gap)), gap], axis=1))
 
 
-def values(found: InvarianceResult) -> list[tuple[float, ...]]:
-    return [tuple(r.value for _, r in one.all_measures()) for one in found]
+def values(result: InvarianceResult) -> list[tuple[float, ...]]:
+    return [tuple(mean.value for _, mean in model.all_measures()) for model in result]
 
 
 @pytest.mark.parametrize(("kind", "member"), CASES, ids=lambda v: getattr(v, "name", v))
-def test_measures_are_those_of_a_literal_loop(kind: InputKind, member: Transform) -> None:
+def test_measures_match_a_naive_loop(kind: InputKind, member: Transform) -> None:
     dataset = as_dataset(toy_inputs(kind, n=7))
     model = ByContent()
-    found = invariance(model, dataset, transform=member, draws=4, seed=5, batch_size=9)[0]
-    ready = member.learn(dataset.take(np.arange(7)))
-    twins = [literal(model, dataset, ready, i, draws=4, seed=5) for i in range(7)]
+    result = invariance(model, dataset, transform=member, draws=4, seed=5, batch_size=9)[0]
+    transform = member.learn(dataset.take(np.arange(7)))
+    naive = [literal(model, dataset, transform, i, draws=4, seed=5) for i in range(7)]
     for measure in MEASURES:
-        expected = [getattr(twin, measure) for twin in twins]
-        assert found.by_example(measure) == pytest.approx(expected, abs=1e-9), measure
-        assert found.mean_with_interval(measure).value == pytest.approx(np.mean(expected), abs=1e-9)
-    assert found.entropy_difference == pytest.approx(np.mean([t.rise for t in twins]), abs=1e-9)
+        expected = [getattr(example, measure) for example in naive]
+        assert result.by_example(measure) == pytest.approx(expected, abs=1e-9), measure
+        mean = result.mean_with_interval(measure)
+        assert mean.value == pytest.approx(np.mean(expected), abs=1e-9)
+    increases = [example.rise for example in naive]
+    assert result.entropy_difference == pytest.approx(np.mean(increases), abs=1e-9)
 
 
-def test_without_the_identity_it_has_no_vote() -> None:
-    dataset, model = as_dataset(vectors(20)), ByContent()
-    found = invariance(model, dataset, transform=Noise(), draws=3, identity=False)[0]
+def test_identity_false_excludes_the_example() -> None:
+    dataset = as_dataset(vectors(20))
+    model = ByContent()
+    result = invariance(model, dataset, transform=Noise(), draws=3, identity=False)[0]
     for i in range(20):
-        twin = literal(model, dataset, Noise(), i, draws=3, seed=0, identity=False)
+        naive = literal(model, dataset, Noise(), i, draws=3, seed=0, identity=False)
         for measure in MEASURES:
-            assert found.by_example(measure)[i] == pytest.approx(getattr(twin, measure), abs=1e-9)
+            assert result.by_example(measure)[i] == pytest.approx(getattr(naive, measure), abs=1e-9)
 
 
 @pytest.mark.parametrize("batch", [1, 7, 512])
 @pytest.mark.parametrize("threads", [0, 1, 2])
-@pytest.mark.parametrize("wish", [{}, {"max_inputs": 150}, {"precision": 0.08}])
-def test_batches_and_threads_change_nothing(batch: int, threads: int, wish: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", [{}, {"max_inputs": 150}, {"precision": 0.08}])
+def test_result_does_not_depend_on_batch_size_or_threads(
+    batch: int, threads: int, options: dict[str, Any]
+) -> None:
     data = vectors(230)
-    expected = invariance(ByContent(), data, transform=Noise(), seed=2, **wish)
-    found = invariance(
-        ByContent(), data, transform=Noise(), seed=2, batch_size=batch, threads=threads, **wish
+    expected = invariance(ByContent(), data, transform=Noise(), seed=2, **options)
+    result = invariance(
+        ByContent(), data, transform=Noise(), seed=2, batch_size=batch, threads=threads, **options
     )
-    assert values(found) == values(expected)
-    assert np.array_equal(found[0].counts.classes, expected[0].counts.classes)
-    assert found.sampling_cost == expected.sampling_cost
+    assert values(result) == values(expected)
+    assert np.array_equal(result[0].counts.classes, expected[0].counts.classes)
+    assert result.sampling_cost == expected.sampling_cost
 
 
-@pytest.mark.parametrize("wish", [{}, {"max_inputs": 150}])
-def test_the_order_of_the_data_changes_nothing(wish: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", [{}, {"max_inputs": 150}])
+def test_result_does_not_depend_on_row_order(options: dict[str, Any]) -> None:
     data = vectors(100)
     order = np.random.default_rng(3).permutation(100)
-    straight = invariance(ByContent(), data, transform=Noise(), draws=4, **wish)[0]
-    mixed = invariance(ByContent(), data[order], transform=Noise(), draws=4, **wish)[0]
-    for one in ("ni", "pa") if straight.complete else ("pa",):
-        there = dict(zip(straight.positions, straight.by_example(one), strict=True))
-        here = dict(zip(order[mixed.positions], mixed.by_example(one), strict=True))
-        assert here == there
+    straight = invariance(ByContent(), data, transform=Noise(), draws=4, **options)[0]
+    mixed = invariance(ByContent(), data[order], transform=Noise(), draws=4, **options)[0]
+    for measure in ("ni", "pa") if straight.complete else ("pa",):
+        expected = dict(zip(straight.positions, straight.by_example(measure), strict=True))
+        by_row = dict(zip(order[mixed.positions], mixed.by_example(measure), strict=True))
+        assert by_row == expected
 
 
-def test_seeds_differ_and_examples_have_draws_of_their_own() -> None:
+def test_seeds_give_different_draws() -> None:
     data = vectors(40)
     first, second = (invariance(ByContent(), data, transform=Noise(), seed=s) for s in (0, 1))
     assert values(first) != values(second)
 
 
-def test_all_models_see_the_same_draws_and_each_is_judged_alone() -> None:
+def test_models_share_draws_and_are_measured_independently() -> None:
     data, models = vectors(50), [ByContent("a"), ByContent("b", salt=9), Linear()]
     together = invariance(models, data, transform=Noise())
     alone = [invariance(model, data, transform=Noise()) for model in models]
-    assert values(together) == [values(one)[0] for one in alone]
+    assert values(together) == [values(result)[0] for result in alone]
     assert together.models == ("a", "b", "linear")
     assert together["b"] is together[1]
 
 
-def test_models_of_one_name_are_told_apart_and_mappings_name_them() -> None:
+def test_equal_model_names_get_numbers_and_mappings_set_names() -> None:
     data = vectors(10)
     three = invariance([Linear(), Linear(), Linear()], data, transform=Noise())
     assert three.models == ("linear", "linear (2)", "linear (3)")
@@ -143,16 +148,16 @@ def test_models_of_one_name_are_told_apart_and_mappings_name_them() -> None:
 
 
 def test_identical_draws_are_classified_once() -> None:
-    """At 8×8 many whole-image draws are alike; and a still transform gives only the example."""
+    """Many draws of 8×8 images are equal; a transform without effect returns the example."""
     data, model = vectors(30), ByContent()
-    found = invariance(model, data, transform=Noise(magnitude=0.0), draws=9)
-    assert sum(model.shown) == found.sampling_cost.classified == 30
-    assert found.sampling_cost.drawn == 300
-    assert found[0].mean_with_interval("ni").value == 1.0
+    result = invariance(model, data, transform=Noise(magnitude=0.0), draws=9)
+    assert sum(model.shown) == result.sampling_cost.classified == 30
+    assert result.sampling_cost.drawn == 300
+    assert result[0].mean_with_interval("ni").value == 1.0
 
 
 @pytest.mark.parametrize("batch", [1, 3, 50])
-def test_no_model_is_shown_more_than_a_batch(batch: int) -> None:
+def test_models_get_at_most_one_batch_at_a_time(batch: int) -> None:
     model = ByContent()
     invariance(model, vectors(60), transform=Noise(), draws=4, batch_size=batch)
     assert max(model.shown) <= batch
@@ -160,13 +165,13 @@ def test_no_model_is_shown_more_than_a_batch(batch: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Endless(BaseDataset):
-    """Images made when they are asked for; notes how many that is at a time."""
+    """Images computed when taken; records the number of rows taken at a time."""
 
     kind: ClassVar[InputKind] = "images"
     name: ClassVar[str] = "endless"
     labels: ClassVar[None] = None
     keys: Any
-    asked: list[int]
+    taken: list[int]
 
     @property
     def fingerprint(self) -> str:
@@ -176,35 +181,34 @@ class Endless(BaseDataset):
         return len(self.keys)
 
     def rows(self, index: Any) -> Endless:
-        return Endless(self.keys[index], self.asked)
+        return Endless(self.keys[index], self.taken)
 
     def take(self, index: Any) -> Any:
         chosen = self.keys[index]
-        self.asked.append(len(chosen))
+        self.taken.append(len(chosen))
         made = (chosen[:, None] + np.arange(48 * 48, dtype=np.uint64)) % np.uint64(251)
         return made.astype(np.uint8).reshape(-1, 48, 48)
 
 
 @pytest.mark.parametrize("threads", [0, 2])
 def test_memory_is_bounded_by_a_few_batches(threads: int) -> None:
-    """All 11,000 inputs are 25 MB, a batch of them is a quarter of one."""
+    """All 11,000 inputs have 25 MB, a batch a quarter of a megabyte."""
     data = Endless(np.arange(1000, dtype=np.uint64), [])
     constant = {"constant": lambda x: np.tile([0.9, 0.1], (len(x), 1))}
-    invariance(
-        constant, data.rows(slice(0, 20)), transform="translate", batch_size=110
-    )  # what is imported once
+    # Lazy imports happen here, before memory is traced.
+    invariance(constant, data.rows(slice(0, 20)), transform="translate", batch_size=110)
     tracemalloc.start()
     try:
         invariance(constant, data, transform="translate", batch_size=110, threads=threads)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert max(data.asked) <= 10
-    assert sum(data.asked) == 20 + 1000  # each was read once
+    assert max(data.taken) <= 10
+    assert sum(data.taken) == 20 + 1000  # each row was read once
     assert peak < 12 * 110 * 48 * 48
 
 
-def test_what_a_transform_learns_from_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transforms_learn_from_a_bounded_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_invariance, "MAX_LEARN_ROWS", 10)
 
     @dataclass(frozen=True)
@@ -217,27 +221,28 @@ def test_what_a_transform_learns_from_is_bounded_too(monkeypatch: pytest.MonkeyP
     data = vectors(40)
     invariance(Linear(), data, transform=Learner())
     invariance(Linear(), data[::-1], transform=Learner())
-    assert [len(some) for some in seen] == [10, 10]
-    assert np.array_equal(*seen)  # and is the same wherever rows stand
+    assert [len(inputs) for inputs in seen] == [10, 10]
+    assert np.array_equal(*seen)  # the sample does not depend on the order of rows
 
 
-def test_hard_labels_are_a_legal_model() -> None:
-    found = invariance(ByContent(hard=True), vectors(30), transform=Noise())[0]
+def test_models_without_probabilities_have_no_ei() -> None:
+    hard = invariance(ByContent(hard=True), vectors(30), transform=Noise())[0]
     soft = invariance(ByContent(), vectors(30), transform=Noise())[0]
     for measure in ("ni", "ne", "pa"):
-        assert found.mean_with_interval(measure) == soft.mean_with_interval(measure)
+        assert hard.mean_with_interval(measure) == soft.mean_with_interval(measure)
     with pytest.raises(NotApplicable, match="ei needs probabilities"):
-        found.mean_with_interval("ei")
-    assert found.entropy_difference is None
-    assert "can't be told" in found.warnings()[0]
+        hard.mean_with_interval("ei")
+    assert hard.entropy_difference is None
+    assert "cannot check" in hard.warnings()[0]
 
 
-def test_a_transform_of_another_kind_is_refused_with_those_that_fit() -> None:
-    with pytest.raises(InputError, match=r"'eda' changes text and pairs; .* are vectors. For vec"):
+def test_unsuitable_kind_of_transform_lists_suitable_ones() -> None:
+    message = r"'eda' applies to text and pairs; .* are vectors. Transforms for vectors: .*gaussian"
+    with pytest.raises(InputError, match=message):
         invariance(Linear(), vectors(5), transform="eda")
 
 
-def test_a_model_that_gives_too_few_rows_is_named() -> None:
+def test_model_with_too_few_rows_is_named() -> None:
     @dataclass
     class Short:
         name: str = "short"
@@ -251,7 +256,7 @@ def test_a_model_that_gives_too_few_rows_is_named() -> None:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 @pytest.mark.parametrize("threads", [0, 1, 2])
-def test_who_stops_a_run_leaves_no_thread_behind(error: Any, threads: int) -> None:
+def test_interrupted_run_ends_its_threads(error: Any, threads: int) -> None:
     @dataclass
     class Stopping(ByContent):
         def classify(self, inputs: Any) -> Predictions:
@@ -265,30 +270,30 @@ def test_who_stops_a_run_leaves_no_thread_behind(error: Any, threads: int) -> No
     assert threading.active_count() == before
 
 
-def test_the_entropy_rise_warns_of_a_transform_that_destroys_classes() -> None:
-    """Sure predictions far from the border become unsure near it."""
+def test_entropy_increase_gives_a_warning() -> None:
+    """Predictions far from the decision boundary lose confidence near it."""
     data = np.array([[1.5, 0.0], [-1.5, 0.0]] * 30) + vectors(60) * 0.01
-    gentle = invariance(Linear(), data, transform=Noise(magnitude=0.1))[0]
-    rough = invariance(Linear(), data, transform=Noise(magnitude=4.0))[0]
-    assert gentle.warnings() == ()
-    assert rough.entropy_difference is not None
-    assert rough.entropy_difference > 0.1
-    assert "unsuitable" in rough.warnings()[0]
+    weak = invariance(Linear(), data, transform=Noise(magnitude=0.1))[0]
+    strong = invariance(Linear(), data, transform=Noise(magnitude=4.0))[0]
+    assert weak.warnings() == ()
+    assert strong.entropy_difference is not None
+    assert strong.entropy_difference > 0.1
+    assert "unsuitable" in strong.warnings()[0]
 
 
-def test_the_constant_classifier_is_found_out() -> None:
+def test_constant_classifier_is_degenerate() -> None:
     def constant(inputs: Any) -> Any:
         return np.tile([0.9, 0.1], (len(inputs), 1))
 
-    found = invariance(constant, vectors(80), transform=Noise())[0]
-    assert found.mean_with_interval("ni").value == 1.0
-    assert found.degenerate
-    assert found.top_class == (0, 1.0)
-    assert any("means nothing" in note for note in found.warnings())
+    result = invariance(constant, vectors(80), transform=Noise())[0]
+    assert result.mean_with_interval("ni").value == 1.0
+    assert result.degenerate
+    assert result.top_class == (0, 1.0)
+    assert any("meaningless" in warning for warning in result.warnings())
     assert not invariance(Linear(), vectors(80), transform=Noise(magnitude=0.0))[0].degenerate
 
 
-def test_transforms_learn_from_the_reference_where_there_is_one() -> None:
+def test_transforms_learn_from_transform_data() -> None:
     narrow, wide = vectors(50), 100 * vectors(50)
     own = invariance(Linear(), narrow, transform="gaussian")[0]
     other = invariance(Linear(), narrow, transform="gaussian", transform_data=wide)[0]
@@ -306,17 +311,21 @@ def test_progress_ends_at_the_total() -> None:
     assert seen == sorted(seen)
 
 
-def test_what_comes_out_can_be_read_as_text_and_as_json() -> None:
+def test_result_as_text_and_json() -> None:
     import json
 
-    found = invariance(Linear(), vectors(50), transform="gaussian")
-    assert "NI-Gaussian" in str(found)
-    plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert plain["models"][0]["ni"]["value"] == found[0].mean_with_interval("ni").value
+    result = invariance(Linear(), vectors(50), transform="gaussian")
+    assert "NI-Gaussian" in str(result)
+    plain = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert plain["models"][0]["ni"]["value"] == result[0].mean_with_interval("ni").value
     assert plain["sampling_cost"]["drawn"] == 550
+    assert list(plain) == [
+        "data", "fingerprint", "n", "transform", "label", "magnitude", "draws", "identity",
+        "seed", "skipped", "settings", "sampling_cost", "models",
+    ]  # fmt: skip
 
 
-def test_no_models_and_unknown_names_are_refused() -> None:
+def test_missing_models_and_unknown_names_are_rejected() -> None:
     with pytest.raises(InputError, match="no models"):
         invariance([], vectors(5), transform=Noise())
     with pytest.raises(InputError, match="no models"):
@@ -329,30 +338,31 @@ def test_no_models_and_unknown_names_are_refused() -> None:
         invariance(Linear(), vectors(5), transform=Noise())["x"]
 
 
-def test_batches_of_inputs_are_left_as_they_were() -> None:
+def test_inputs_are_not_modified() -> None:
     data = vectors(30)
-    kept = data.copy()
+    copy = data.copy()
     invariance(Linear(), data, transform=Noise())
-    assert batches.batches_equal(data, kept)
+    assert batches.batches_equal(data, copy)
 
 
-def test_rows_of_a_tally_are_those_asked_for() -> None:
-    found: ModelInvariance = invariance(ByContent(), vectors(10), transform=Noise())[0]
-    some = found.counts.rows(np.array([3, 1]))
-    assert np.array_equal(some.classes, found.counts.classes[[3, 1]])
-    assert np.array_equal(some.effective_invariance, found.counts.effective_invariance[[3, 1]])
+def test_rows_selects_counts_of_examples() -> None:
+    counts = invariance(ByContent(), vectors(10), transform=Noise())[0].counts
+    selected = counts.rows(np.array([3, 1]))
+    assert np.array_equal(selected.classes, counts.classes[[3, 1]])
+    assert np.array_equal(selected.effective_invariance, counts.effective_invariance[[3, 1]])
 
 
-def test_what_is_no_earlier_run_cant_be_gone_on_with() -> None:
-    with pytest.raises(InputError, match="resume must be what invariance gave before; got 5"):
+def test_resume_must_be_a_result() -> None:
+    with pytest.raises(InputError, match=r"resume must be a result of invariance\(\); got 5"):
         invariance(Linear(), vectors(5), transform=Noise(), resume=5)  # type: ignore[arg-type]
 
 
-def test_a_transform_that_changes_the_shape_is_named() -> None:
+def test_transform_that_changes_the_shape_is_named() -> None:
     @dataclass(frozen=True)
     class Wider(Noise):
         def apply(self, inputs: Any, draws: RowStreams) -> Any:
             return np.concatenate([inputs, inputs], axis=1)
 
-    with pytest.raises(InputError, match=r"'noise' made inputs of shape \(4,\) of those of \(2,\)"):
+    message = r"'noise' returned inputs of shape \(4,\) for inputs of shape \(2,\)"
+    with pytest.raises(InputError, match=message):
         invariance(Linear(), vectors(5), transform=Wider())

@@ -1,4 +1,4 @@
-"""Measures of votes against counting them one by one."""
+"""Neighborhood measures against counting by hand."""
 
 from __future__ import annotations
 
@@ -25,18 +25,20 @@ def by_hand(members: list[int]) -> tuple[float, float, float]:
 
 
 @given(rows)
-def test_measures_are_what_counting_gives(members: list[list[int]]) -> None:
+def test_measures_match_counting_by_hand(members: list[list[int]]) -> None:
     classes = np.array(members)
-    made = zip(
-        results.neighborhood_invariance(classes), results.negative_entropy(classes),
-        results.pairwise_agreement(classes, identity=True), strict=True,
-    )  # fmt: skip
-    for row, found in zip(members, made, strict=True):
-        assert found == pytest.approx(by_hand(row), abs=1e-12)
+    computed = zip(
+        results.neighborhood_invariance(classes),
+        results.negative_entropy(classes),
+        results.pairwise_agreement(classes, identity=True),
+        strict=True,
+    )
+    for row, measures in zip(members, computed, strict=True):
+        assert measures == pytest.approx(by_hand(row), abs=1e-12)
 
 
 @given(rows)
-def test_they_stay_within_their_bounds_and_ignore_the_classes_names(
+def test_measures_are_bounded_and_invariant_to_class_numbers(
     members: list[list[int]],
 ) -> None:
     classes = np.array(members)
@@ -52,15 +54,13 @@ def test_they_stay_within_their_bounds_and_ignore_the_classes_names(
         assert np.allclose(measure(classes), measure(renamed))
 
 
-def test_the_majority_is_the_neighborhoods_own_not_that_of_the_first_member() -> None:
-    """Decision 0 on the example itself, 1 on nearly all of its draws."""
+def test_ni_uses_the_majority_of_all_members() -> None:
+    """The share of the majority is 0.8; the share that agrees with the example is 0.2."""
     classes = np.array([[0, 1, 1, 1, 1]])
-    assert (
-        results.neighborhood_invariance(classes) == 0.8
-    )  # and not the 0.2 that agree with member 0
+    assert results.neighborhood_invariance(classes) == 0.8
 
 
-def test_draws_without_the_identity_do_not_count_it() -> None:
+def test_pa_without_identity_compares_draws_only() -> None:
     classes = np.array([[0, 1, 1]])
     assert results.pairwise_agreement(classes, identity=False) == 1.0
     assert results.pairwise_agreement(classes, identity=True) == pytest.approx(1 / 3)
@@ -73,7 +73,7 @@ def test_blocks_do_not_change_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.array_equal(results.same_class_counts(classes), whole)
 
 
-def test_blocks_are_no_larger_than_their_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_have_at_most_max_block_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "MAX_BLOCK_CELLS", 300)
     parts = [np.arange(57)[part] for part in results._row_slices(57, 11)]
     assert max(len(part) for part in parts) * 11 * 11 <= 300
@@ -81,21 +81,23 @@ def test_blocks_are_no_larger_than_their_cells(monkeypatch: pytest.MonkeyPatch) 
 
 
 def simulated(members: int, rng: np.random.Generator, n: int = 60_000) -> np.ndarray:
-    """An identity that is in class 0, draws in class 0 with probability 0.7, else in 1."""
-    drawn = (rng.random((n, members - 1)) > 0.7).astype(int)
-    return np.concatenate([np.zeros((n, 1), dtype=int), drawn], axis=1)
+    """Return an identity of class 0 and draws of class 0 with probability 0.7, else 1."""
+    draws = (rng.random((n, members - 1)) > 0.7).astype(int)
+    return np.concatenate([np.zeros((n, 1), dtype=int), draws], axis=1)
 
 
 @pytest.mark.parametrize("members", [2, 3, 5, 11, 21])
-def test_pa_of_draws_is_unbiased_for_every_n(members: int) -> None:
-    """Two random draws are alike with probability 0.7² + 0.3² = 0.58."""
+def test_pa_of_draws_is_unbiased_for_every_number_of_draws(members: int) -> None:
+    """Two random draws agree with probability 0.7² + 0.3² = 0.58."""
     classes = simulated(members + 1, np.random.default_rng(members))
-    found = results.pairwise_agreement(classes, identity=False)
-    assert found.mean() == pytest.approx(0.58, abs=4 * found.std() / np.sqrt(len(found)))
+    agreement = results.pairwise_agreement(classes, identity=False)
+    assert agreement.mean() == pytest.approx(
+        0.58, abs=4 * agreement.std() / np.sqrt(len(agreement))
+    )
 
 
-def test_ni_is_biased_upward_and_the_less_the_more_draws() -> None:
-    """The limit is 0.7; at two members NI can't be under a half, and its mean is 0.79."""
+def test_upward_bias_of_ni_shrinks_with_more_draws() -> None:
+    """The limit is 0.7; with two members NI is at least 0.5, and its mean is 0.79."""
     means = {
         members: results.neighborhood_invariance(
             simulated(members + 1, np.random.default_rng(members))[:, 1:]
@@ -109,22 +111,24 @@ def test_ni_is_biased_upward_and_the_less_the_more_draws() -> None:
 
 
 @pytest.mark.parametrize("drawn", [2, 3, 6, 10])
-def test_pa_from_a_part_of_the_draws_is_unbiased_for_the_whole_neighborhood(drawn: int) -> None:
-    """Of 11 members, 2/11 of the pairs have the identity (alike: 0.7), the others don't (0.58)."""
+def test_pa_of_partial_draws_is_unbiased_for_the_neighborhood(drawn: int) -> None:
+    """Of 11 members, 2/11 of the pairs contain the identity (agreement 0.7), others not (0.58)."""
     classes = simulated(11, np.random.default_rng(drawn))
     classes[:, drawn + 1 :] = results.MISSING_CLASS
-    found = results.pairwise_agreement(classes, identity=True)
+    agreement = results.pairwise_agreement(classes, identity=True)
     expected = 2 / 11 * 0.7 + 9 / 11 * 0.58
-    assert found.mean() == pytest.approx(expected, abs=4 * found.std() / np.sqrt(len(found)))
+    assert agreement.mean() == pytest.approx(
+        expected, abs=4 * agreement.std() / np.sqrt(len(agreement))
+    )
 
 
-def test_pa_by_the_plain_formula_would_be_biased_by_the_identity() -> None:
-    """What the weights are for: pairs of three members, one the identity, are alike more often."""
+def test_unweighted_pair_agreement_is_biased_by_the_identity() -> None:
+    """Pairs of three members agree more often if one of them is the identity."""
     classes = simulated(3, np.random.default_rng(0))
     assert results.pair_agreement(classes).mean() > 2 / 11 * 0.7 + 9 / 11 * 0.58 + 0.01
 
 
-def test_with_two_members_pa_is_the_share_that_agrees_with_the_identity() -> None:
+def test_pa_of_two_members_is_agreement_with_the_identity() -> None:
     assert results.pairwise_agreement(np.array([[1, 1], [1, 0]]), identity=True).tolist() == [
         1.0,
         0.0,

@@ -1,4 +1,4 @@
-"""Batches of drawn inputs: one of each, in order, made beside the work."""
+"""Sampled batches: deduplicated and in order."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ from tests.neighborhood.test_invariance import Noise, vectors
 
 
 @given(st.lists(st.sampled_from(["a", "b", "", "ab"]), min_size=1, max_size=20))
-def test_distinct_rows_put_back_in_their_places_are_the_rows(rows: list[str]) -> None:
-    found, places = deduplicate(rows)
-    assert len(found) == len(set(rows))
-    assert [found[place] for place in places] == rows
+def test_distinct_rows_and_index_restore_the_rows(rows: list[str]) -> None:
+    distinct, index = deduplicate(rows)
+    assert len(distinct) == len(set(rows))
+    assert [distinct[i] for i in index] == rows
 
 
-def test_distinct_images_keep_their_first_order() -> None:
+def test_distinct_images_are_in_order_of_first_occurrence() -> None:
     images = np.arange(3, dtype=np.uint8)[:, None, None].repeat(4, axis=1).repeat(4, axis=2)
-    found, places = deduplicate(images[[2, 0, 2, 1, 0]])
-    assert np.array_equal(found, images[[2, 0, 1]])
-    assert places.tolist() == [0, 1, 0, 2, 1]
+    distinct, index = deduplicate(images[[2, 0, 2, 1, 0]])
+    assert np.array_equal(distinct, images[[2, 0, 1]])
+    assert index.tolist() == [0, 1, 0, 2, 1]
 
 
-def test_what_is_made_is_the_example_and_its_draws() -> None:
+def test_sample_contains_the_example_and_its_draws() -> None:
     dataset = as_dataset(np.random.default_rng(0).integers(0, 256, (6, 12, 12), dtype=np.uint8))
     transform = get("translate")
-    shown = NeighborhoodSampler(dataset, transform, seed=4).sample(
+    distinct, index = NeighborhoodSampler(dataset, transform, seed=4).sample(
         SamplingRound(np.array([5, 2]), range(3))
     )
-    inputs = shown.inputs[shown.input_index]
+    inputs = distinct[index]
     assert np.array_equal(inputs[0], dataset.take(np.array([5, 2])))
     for number in (1, 2):
-        for place, example in enumerate((5, 2)):
-            one = np.array([example])
-            drawn = transform.apply(
-                dataset.take(one), RowStreams(4, dataset.keys[one], np.array([number]))
+        for column, example in enumerate((5, 2)):
+            row = np.array([example])
+            draw = transform.apply(
+                dataset.take(row), RowStreams(4, dataset.keys[row], np.array([number]))
             )
-            assert np.array_equal(inputs[number, place], drawn[0])
+            assert np.array_equal(inputs[number, column], draw[0])
 
 
-def test_a_batch_of_large_rows_has_fewer_of_them() -> None:
+def test_batches_of_large_rows_are_smaller() -> None:
     small = as_dataset(
         np.zeros((2, 8, 8), dtype=np.uint8) + np.arange(2, dtype=np.uint8)[:, None, None]
     )
@@ -67,22 +67,22 @@ def test_a_batch_of_large_rows_has_fewer_of_them() -> None:
     )
 
 
-def test_a_transform_that_loses_rows_is_named() -> None:
+def test_transform_that_drops_rows_is_named() -> None:
     class Losing(Noise):
         def apply(self, inputs: Any, draws: RowStreams) -> Any:
             return inputs[1:]
 
-    with pytest.raises(InputError, match="'noise' made 7 rows of 8"):
+    with pytest.raises(InputError, match="'noise' returned 7 rows for 8"):
         NeighborhoodSampler(as_dataset(vectors(4)), Losing(), 0).sample(
             SamplingRound(np.arange(4), range(3))
         )
 
 
-def test_tables_are_told_apart_by_their_rows() -> None:
+def test_tables_are_deduplicated_by_rows() -> None:
     import pyarrow as pa
 
     table = pa.table({"a": [1, 1, 2], "b": ["x", "x", "x"]})
-    found, places = deduplicate(table)
-    assert found.equals(table.take([0, 2]))
-    assert places.tolist() == [0, 0, 1]
-    assert batches.infer_kind(found) == "table"
+    distinct, index = deduplicate(table)
+    assert distinct.equals(table.take([0, 2]))
+    assert index.tolist() == [0, 0, 1]
+    assert batches.infer_kind(distinct) == "table"

@@ -1,4 +1,4 @@
-"""Which transforms are fit, as told by the entropy of predictions."""
+"""suggest_transforms(): suitability of transforms by the entropy of predictions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.stub_models import ByContent
 
 
 class LeftOrRight:
-    """Is the left half of an image brighter than the right? Flips destroy the class."""
+    """Model: is the left half of an image brighter than the right? Flips destroy the class."""
 
     name = "left or right"
 
@@ -37,101 +37,107 @@ def halves(n: int = 60) -> np.ndarray:
     return images
 
 
-def test_the_fit_come_first_by_their_entropy_and_the_unfit_say_why() -> None:
-    found = suggest_transforms(LeftOrRight(), halves())
-    assert {one.transform for one in found} == {m.name for m in available_for_kind("images")}
-    rises = [one.entropy_difference for one in found if one.fit]
-    assert rises == sorted(r for r in rises if r is not None)
-    verdicts = [one.fit for one in found]
+def test_suitable_transforms_come_first_by_entropy() -> None:
+    results = suggest_transforms(LeftOrRight(), halves())
+    assert {result.transform for result in results} == {
+        member.name for member in available_for_kind("images")
+    }
+    increases = [result.entropy_difference for result in results if result.fit]
+    assert increases == sorted(increase for increase in increases if increase is not None)
+    verdicts = [result.fit for result in results]
     assert verdicts == sorted(verdicts, key=lambda fit: fit is False)
-    for one in found:
-        if one.fit is False and one.entropy_difference is not None:
-            assert one.entropy_difference > 0.1 or "no draw moves any decision" in one.reason
-    assert any(one.fit is False for one in found)
+    for result in results:
+        if result.fit is False and result.entropy_difference is not None:
+            assert (
+                result.entropy_difference > 0.1 or "no draw changes any decision" in result.reason
+            )
+    assert any(result.fit is False for result in results)
 
 
-def test_the_entropy_is_that_of_invariance_on_the_sample() -> None:
+def test_entropy_difference_matches_invariance() -> None:
     data = vectors(40)
-    (one,) = suggest_transforms(Linear(), data, transforms=[Noise(0.5)], draws=4)
+    (result,) = suggest_transforms(Linear(), data, transforms=[Noise(0.5)], draws=4)
     measured = invariance(Linear(), data, transform=Noise(0.5), draws=4)[0]
-    assert one.entropy_difference == pytest.approx(measured.entropy_difference)
-    assert one.ni == pytest.approx(measured.mean_with_interval("ni").value)
+    assert result.entropy_difference == pytest.approx(measured.entropy_difference)
+    assert result.ni == pytest.approx(measured.mean_with_interval("ni").value)
 
 
-def test_rough_noise_is_unfit_and_gentle_noise_is_fit() -> None:
+def test_strong_noise_is_unsuitable_and_weak_noise_suitable() -> None:
     far, near = [[1.5, 0.0], [-1.5, 0.0]] * 30, [[0.05, 0.0], [-0.05, 0.0]]
     data = np.array(far + near) + vectors(62) * 0.01
-    found = suggest_transforms(Linear(), data, transforms=[Noise(4.0), Noise(0.6)])
-    assert [one.fit for one in found] == [True, False]
-    assert "more than 0.1" in found[1].reason
+    results = suggest_transforms(Linear(), data, transforms=[Noise(4.0), Noise(0.6)])
+    assert [result.fit for result in results] == [True, False]
+    assert "more than 0.1" in results[1].reason
 
 
-def test_a_still_transform_is_unfit_for_it_tells_nothing() -> None:
-    (one,) = suggest_transforms(Linear(), vectors(30), transforms=[Noise(0.0)])
-    assert one.fit is False
-    assert "no draw moves any decision" in one.reason
+def test_transform_without_effect_is_unsuitable() -> None:
+    (result,) = suggest_transforms(Linear(), vectors(30), transforms=[Noise(0.0)])
+    assert result.fit is False
+    assert "no draw changes any decision" in result.reason
 
 
-def test_hard_classes_give_no_verdict_and_none_is_guessed() -> None:
-    (one,) = suggest_transforms(ByContent(hard=True), vectors(30), transforms=[Noise()])
-    assert one.fit is None
-    assert one.entropy_difference is None
-    assert "can't be told" in one.reason
+def test_models_without_probabilities_give_no_verdict() -> None:
+    (result,) = suggest_transforms(ByContent(hard=True), vectors(30), transforms=[Noise()])
+    assert result.fit is None
+    assert result.entropy_difference is None
+    assert "cannot be checked: the model returns classes only" in result.reason
 
 
-def test_with_labels_it_says_how_well_agreement_tells_right_from_wrong() -> None:
-    """Noise moves what lies near the border, and labels are wrong only there."""
+def test_labels_give_the_auroc_of_agreement() -> None:
+    """Noise changes decisions near the boundary, and errors occur only there."""
     data = vectors(400)
     near = np.abs(data[:, 0]) < 0.3
     labels = np.where(near, np.arange(400) % 2, data[:, 0] > 0).astype(int)
-    given = as_dataset(data, labels=labels)
-    (one,) = suggest_transforms(Linear(), given, transforms=[Noise(0.6)])
+    labelled = as_dataset(data, labels=labels)
+    (result,) = suggest_transforms(Linear(), labelled, transforms=[Noise(0.6)])
     sample = invariance(Linear(), data, transform=Noise(0.6), draws=5)[0]
     right = (data[:, 0] > 0) == labels
-    assert one.auroc == pytest.approx(roc_auc_score(right, sample.by_example("pa")))
-    assert (one.auroc or 0.0) > 0.7
-    (blind,) = suggest_transforms(Linear(), data, transforms=[Noise(0.6)])
-    assert blind.auroc is None
+    assert result.auroc == pytest.approx(roc_auc_score(right, sample.by_example("pa")))
+    assert (result.auroc or 0.0) > 0.7
+    (unlabelled,) = suggest_transforms(Linear(), data, transforms=[Noise(0.6)])
+    assert unlabelled.auroc is None
 
 
-def test_labels_of_classes_that_a_hard_model_never_gives_are_wrong_answers() -> None:
-    """How many classes there are is not known of such a model, least of all from one row."""
+def test_labels_outside_the_models_classes_count_as_errors() -> None:
+    """The number of classes of a model without probabilities is unknown."""
     data = vectors(60)
     labels = np.where(data[:, 1] > 1.0, 4, (data[:, 0] > 0).astype(int))
-    given = as_dataset(data, labels=labels)
-    (one,) = suggest_transforms(lambda x: (x[:, 0] > 0).astype(int), given, transforms=[Noise(0.6)])
+    labelled = as_dataset(data, labels=labels)
+    (result,) = suggest_transforms(
+        lambda x: (x[:, 0] > 0).astype(int), labelled, transforms=[Noise(0.6)]
+    )
     measured = invariance(Linear(), data, transform=Noise(0.6), draws=5)[0]
     right = (data[:, 0] > 0) == labels
-    assert one.auroc == pytest.approx(roc_auc_score(right, measured.by_example("pa")))
+    assert result.auroc == pytest.approx(roc_auc_score(right, measured.by_example("pa")))
 
 
-def test_a_model_that_fails_is_no_transforms_fault() -> None:
+def test_model_failure_without_transform_is_raised() -> None:
     with pytest.raises(InputError, match="must be finite"):
         suggest_transforms(lambda x: np.full((len(x), 2), np.nan), vectors(20))
 
 
-def test_a_transform_that_cant_be_used_says_why_and_stands_last() -> None:
-    found = suggest_transforms(Linear(), vectors(20), transforms=["eda", Noise(0.5), Noise(0.0)])
-    assert [one.fit for one in found] == [True, False, None]
-    assert found[-1].transform == "eda"
-    assert "can't be used here" in found[-1].reason
-    assert found[-1].ni is None
+def test_inapplicable_transform_comes_last_with_reason() -> None:
+    results = suggest_transforms(Linear(), vectors(20), transforms=["eda", Noise(0.5), Noise(0.0)])
+    assert [result.fit for result in results] == [True, False, None]
+    assert results[-1].transform == "eda"
+    assert "cannot be applied" in results[-1].reason
+    assert results[-1].ni is None
 
 
-def test_only_a_sample_is_looked_at_and_the_same_one_in_any_order() -> None:
+def test_sample_is_bounded_and_independent_of_row_order() -> None:
     data, model = vectors(300), ByContent()
-    (one,) = suggest_transforms(model, data, transforms=[Noise()], examples=50, draws=3)
+    (result,) = suggest_transforms(model, data, transforms=[Noise()], examples=50, draws=3)
     assert sum(model.shown) <= 50 + 50 * 4
     (mixed,) = suggest_transforms(
         ByContent(), data[::-1], transforms=[Noise()], examples=50, draws=3
     )
-    assert one.entropy_difference == pytest.approx(mixed.entropy_difference)
+    assert result.entropy_difference == pytest.approx(mixed.entropy_difference)
     with pytest.raises(InputError, match="examples must be at least 1"):
         suggest_transforms(model, data, examples=0)
 
 
-def test_a_transform_that_moves_few_decisions_says_so() -> None:
+def test_transform_that_changes_few_decisions_is_reported() -> None:
     far, near = [[2.0, 0.0], [-2.0, 0.0]] * 30, [[0.05, 0.0], [-0.05, 0.0]]
-    (one,) = suggest_transforms(Linear(), np.array(far + near), transforms=[Noise(0.4)])
-    assert one.fit
-    assert "moves few decisions" in one.reason
+    (result,) = suggest_transforms(Linear(), np.array(far + near), transforms=[Noise(0.4)])
+    assert result.fit
+    assert "changes few decisions" in result.reason

@@ -84,9 +84,10 @@ def test_the_page_says_what_the_models_say(data: Any, tmp_path: Path) -> None:
         # The slow way: every draw on its own, and no draw twice.
         expected: dict[bytes, list[Any]] = {}
         for number in range(7):
-            shown = run.show.sample(SamplingRound(np.array([position]), range(number, number + 1)))
-            content = next(batches.iter_row_bytes(shown.inputs))
-            said = [Hashed("", 1).classify(shown.inputs), Hashed("", 7).classify(shown.inputs)]
+            member = SamplingRound(np.array([position]), range(number, number + 1))
+            inputs, _ = run.show.sample(member)
+            content = next(batches.iter_row_bytes(inputs))
+            said = [Hashed("", 1).classify(inputs), Hashed("", 7).classify(inputs)]
             classes = [one.class_names[one.classes[0]] for one in said if one.class_names]
             name = f"draw {number}" if number else "original"
             expected.setdefault(content, [name, 0, classes])[1] += 1

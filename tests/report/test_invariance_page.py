@@ -243,8 +243,8 @@ def test_a_constant_model_is_warned_of() -> None:
     (row,) = table(text, "Suitability")
     assert row[0] == "■ red"
     assert row[3:5] == ["100.0", "0, 100.0 %"]
-    assert "invariance means nothing for such a model" in row[5]
-    assert "invariance means nothing for such a model" in words(text.split('id="models"')[0])
+    assert "invariance is meaningless for such a model" in row[5]
+    assert "invariance is meaningless for such a model" in words(text.split('id="models"')[0])
     assert "Equally invariant examples" in words(text)
 
 

@@ -1,9 +1,9 @@
-"""What models say of members of neighborhoods, and how it is written down."""
+"""Classify batches of neighborhood members, in this process or in workers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -11,16 +11,12 @@ from typing import Any
 import numpy as np
 
 from oodometer.core.array_types import Floats, Ints
+from oodometer.core.inputs import Inputs
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Model
 from oodometer.models.inference import predict_batch
-from oodometer.neighborhood.results import DecisionCounts
-from oodometer.neighborhood.sampling import (
-    NeighborhoodSampler,
-    SampledBatch,
-    SamplingRound,
-    SamplingStep,
-)
+from oodometer.neighborhood.sampling import NeighborhoodSampler, SamplingRound
+from oodometer.parallel.prefetch import prefetch
 from oodometer.parallel.runners import (
     Runner,
     group_batches,
@@ -31,93 +27,63 @@ from oodometer.parallel.runners import (
 
 
 @dataclass(frozen=True, eq=False)
-class BatchDecisions:
-    """One model's decisions on the members of some examples, and how sure it is: (members, examples).
+class Decisions:
+    """Decisions of one model on a batch; arrays have shape (members, examples).
 
-    `confidence_and_entropy` has confidence and entropy; None where the model gives classes only.
+    `confidence` and `entropy` are None for a model that returns classes only.
     """
 
     classes: Ints
-    confidence_and_entropy: tuple[Floats, Floats] | None
+    confidence: Floats | None
+    entropy: Floats | None
     k: int
     class_names: tuple[str, ...] | None
 
     @classmethod
-    def from_predictions(cls, predictions: Predictions, input_index: Ints) -> BatchDecisions:
-        """Of what a model says of distinct inputs, and where among them each member is."""
-        sure = None
+    def from_predictions(cls, predictions: Predictions, index: Ints) -> Decisions:
+        """Select from predictions on distinct inputs those of each member, given its index."""
+        confidence = entropy = None
         if predictions.has_probs:
-            confidence, entropy = predictions.confidence, -predictions.negative_entropy
-            sure = (
-                confidence.astype(np.float64)[input_index],
-                entropy.astype(np.float64)[input_index],
-            )
-        classes = predictions.classes.astype(np.int32)[input_index]
-        return cls(classes, sure, predictions.k, predictions.class_names)
+            confidence = predictions.confidence.astype(np.float64)[index]
+            entropy = -predictions.negative_entropy.astype(np.float64)[index]
+        return cls(
+            classes=predictions.classes.astype(np.int32)[index],
+            confidence=confidence,
+            entropy=entropy,
+            k=predictions.k,
+            class_names=predictions.class_names,
+        )
 
     @property
     def has_probs(self) -> bool:
-        """Whether it says how sure it is."""
-        return self.confidence_and_entropy is not None
+        return self.confidence is not None
 
 
-@dataclass(frozen=True, eq=False)
-class BatchResult:
-    """What all models say of a batch, by their names, and how many different inputs it had."""
-
-    round: SamplingRound
-    n_inputs: int
-    decisions: Mapping[str, BatchDecisions]
+# Number of distinct inputs of a batch, and the decisions of each model by its name.
+ClassifiedBatch = tuple[int, dict[str, Decisions]]
 
 
-def classify_batch(models: Mapping[str, Model], batch: SampledBatch) -> BatchResult:
-    """Show a batch to all models."""
-    heard = {
-        name: BatchDecisions.from_predictions(
-            predict_batch(model, batch.inputs, name), batch.input_index
-        )
+def classify_batch(models: Mapping[str, Model], inputs: Inputs, index: Ints) -> ClassifiedBatch:
+    """Classify the distinct inputs of a batch by all models."""
+    decisions = {
+        name: Decisions.from_predictions(predict_batch(model, inputs, name), index)
         for name, model in models.items()
     }
-    return BatchResult(batch.round, len(batch.inputs), heard)
-
-
-def accumulate(counts: DecisionCounts, round_: SamplingRound, decisions: BatchDecisions) -> None:
-    """Write down the classes of a batch, and what its probabilities say."""
-    examples, members, classes = round_.examples, round_.members, decisions.classes
-    counts.classes[examples[:, None], list(members)] = classes.T
-    if decisions.confidence_and_entropy is None:
-        counts.effective_invariance[examples] = counts.entropy_gap[examples] = np.nan
-        return
-    confidence, entropy = decisions.confidence_and_entropy
-    if 0 in members:
-        counts.confidence[examples], counts.entropy[examples] = confidence[0], entropy[0]
-    same = classes == counts.classes[examples, 0]
-    even = np.sqrt(counts.confidence[examples] * confidence) * same
-    gap = entropy - counts.entropy[examples]
-    # Draw by draw, so that rounding is the same however members are cut into batches. The example
-    # itself is no draw: what it has in common with itself is left out.
-    for place in range(1 if 0 in members else 0, len(members)):
-        counts.effective_invariance[examples] += even[place]
-        counts.entropy_gap[examples] += gap[place]
-
-
-RoundBlock = Sequence[SamplingRound]
+    return len(inputs), decisions
 
 
 @dataclass(frozen=True, eq=False)
 class _SampleAndClassify:
-    """Shows blocks of examples to models."""
+    """Task of a worker: sample and classify several batches."""
 
     models: Mapping[str, Model]
     sampler: NeighborhoodSampler
 
-    def __call__(self, block: RoundBlock) -> list[BatchResult]:
-        """What all models say of a block."""
+    def __call__(self, block: Sequence[SamplingRound]) -> list[ClassifiedBatch]:
         with limit_to_one_thread():
-            return [classify_batch(self.models, self.sampler.sample(portion)) for portion in block]
+            return [classify_batch(self.models, *self.sampler.sample(batch)) for batch in block]
 
     def payload(self) -> dict[str, Any]:
-        """Models, data and transform."""
         dataset, transform = self.sampler.dataset, self.sampler.transform
         return {
             **label_payload("model", self.models),
@@ -126,21 +92,32 @@ class _SampleAndClassify:
         }
 
 
-@contextmanager
-def distributed_batches(
-    runner: Runner, task: _SampleAndClassify, steps: Sequence[SamplingStep]
-) -> Iterator[Callable[[SamplingStep], Generator[BatchResult, None, None]]]:
-    """A function that gives what models say in one step after another."""
-    cut = [_step_blocks(step) for step in steps]
-    counts = iter([len(some) for some in cut])
-    with closing(ordered_map(runner, task, list(chain.from_iterable(cut)))) as results:
-
-        def answers(step: SamplingStep) -> Generator[BatchResult, None, None]:
-            for _ in range(next(counts)):
-                yield from next(results)
-
-        yield answers
+def classify_in_process(
+    models: Mapping[str, Model],
+    sampler: NeighborhoodSampler,
+    steps: Iterable[Sequence[SamplingRound]],
+    threads: int,
+) -> Generator[ClassifiedBatch, None, None]:
+    """Yield the decisions on each batch of the steps; threads sample the next batches meanwhile."""
+    batches = chain.from_iterable(steps)
+    # Closing ends the threads, whether a model raises or the caller stops early.
+    with closing(prefetch(sampler.sample, batches, threads)) as samples:
+        for inputs, index in samples:
+            yield classify_batch(models, inputs, index)
 
 
-def _step_blocks(step: SamplingStep) -> list[RoundBlock]:
-    return group_batches(step.batches, max((portion.size for portion in step.batches), default=1))
+def classify_in_workers(
+    models: Mapping[str, Model],
+    sampler: NeighborhoodSampler,
+    steps: Iterable[Sequence[SamplingRound]],
+    runner: Runner,
+) -> Generator[ClassifiedBatch, None, None]:
+    """Yield the decisions on each batch of the steps, computed by the workers of a runner."""
+    blocks = [
+        block
+        for step in steps
+        for block in group_batches(step, max((batch.size for batch in step), default=1))
+    ]
+    with closing(ordered_map(runner, _SampleAndClassify(models, sampler), blocks)) as results:
+        for result in results:
+            yield from result

@@ -1,14 +1,14 @@
-"""Neighborhood invariance: how stable a model's decisions are when its inputs are transformed.
+"""Neighborhood invariance: stability of a model's decisions when its inputs are transformed.
 
 Ng, Hulkund, Cho & Ghassemi, "Predicting Out-of-Domain Generalization with Neighborhood
-Invariance", TMLR 2023; and its earlier form, local manifold smoothness, of 2022. Transformed inputs
-are drawn once and shown to every model; only a batch of them is in memory at a time.
+Invariance", TMLR 2023; its earlier form, local manifold smoothness, 2022. Transformed inputs are
+drawn once and classified by every model; only a few batches are in memory at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,29 +20,27 @@ from oodometer.core.protocols import Dataset, Model, ProgressCallback, Transform
 from oodometer.data import as_dataset
 from oodometer.models import as_model
 from oodometer.models.inference import check_consistent_outputs
-from oodometer.neighborhood import results, sampling
+from oodometer.neighborhood import sampling
 from oodometer.neighborhood._decisions import (
-    BatchDecisions,
-    BatchResult,
-    accumulate,
-    classify_batch,
+    ClassifiedBatch,
+    Decisions,
+    classify_in_process,
+    classify_in_workers,
 )
 from oodometer.neighborhood.results import (
+    MISSING_CLASS,
     DecisionCounts,
     InvarianceResult,
     ModelInvariance,
     SamplingCost,
 )
-from oodometer.neighborhood.sampling import NeighborhoodSampler, SamplingStep
-from oodometer.parallel.prefetch import prefetch
+from oodometer.neighborhood.sampling import NeighborhoodSampler, SamplingRound
 
 if TYPE_CHECKING:
     from oodometer.parallel.runners import Runner
 
-# What a transform learns from (a vocabulary, the columns) is learned from so many rows.
+# Transforms learn (a vocabulary, the values of columns) from at most this many rows.
 MAX_LEARN_ROWS = 20_000
-
-StepResults = Callable[[SamplingStep], Generator[BatchResult, None, None]]
 
 
 def invariance(
@@ -62,71 +60,181 @@ def invariance(
     resume: InvarianceResult | None = None,
     progress: ProgressCallback | None = None,
 ) -> InvarianceResult:
-    """How invariant the decisions of models are in the neighborhoods of unlabelled data.
+    """Measure how invariant the decisions of models are in neighborhoods of unlabelled data.
 
-    `models` is anything that `as_model` opens, a list of such, or a mapping from names; `data`
-    anything that `as_dataset` opens; `transform` a name or a Transform, by default the usual one of
-    the data's kind. Every example is shown with `draws` transformed copies; `identity` says whether
-    the example itself has a vote. With `precision` (the half-width wanted of pa) or `max_inputs`
-    (inputs drawn, those of an earlier run too) only as much is looked at as that takes; `resume`
-    goes on from an earlier result of the same run, with as many draws or more. A transform that
-    learns (a vocabulary, the columns) does so from `transform_data`, or else from the data. Transforming
-    is done by `threads` beside the models (0: in turn with them), or all of it by the workers of a
-    `runner`, with one thread each; neither they nor `batch_size` nor the order of the data change the
-    result.
+    The neighborhood of an example consists of `draws` transformed copies and, with `identity`, the
+    example itself. The result does not depend on `batch_size`, `threads`, `runner` or the order of
+    the rows.
+
+    Parameters
+    ----------
+    models : model, list of models, or mapping from names to models
+        Anything that `as_model` accepts.
+    data : object
+        Unlabelled data; anything that `as_dataset` accepts.
+    transform : str or Transform, optional
+        Transform that creates the neighborhoods. Default: the usual one for the kind of data.
+    draws : int
+        Number of transformed copies per example.
+    identity : bool
+        Whether the example itself belongs to its neighborhood.
+    precision : float, optional
+        Stop once the half-width of the confidence interval of pa is at most this, for all models.
+    max_inputs : int, optional
+        Maximum number of inputs to draw, including those of a resumed run.
+    transform_data : object, optional
+        Data for a transform that learns (a vocabulary, the values of columns). Default: `data`.
+    seed : int
+        Random seed.
+    batch_size : int, optional
+        Number of inputs per batch. Default: at most 512 inputs and 32 MiB.
+    threads : int
+        Number of threads that transform the next inputs while models classify; 0 for none.
+    runner : Runner, optional
+        Runner whose workers transform and classify, with one thread each.
+    resume : InvarianceResult, optional
+        Earlier result with the same settings and at most as many draws, to continue from.
+    progress : callable, optional
+        Called as ``progress(done, total, text)``.
+
+    Returns
+    -------
+    InvarianceResult
+        Measures of each model, with confidence intervals.
+
+    Raises
+    ------
+    InputError
+        If an option is out of range, the transform does not fit the data, or `resume` has other
+        settings.
+
+    Examples
+    --------
+    >>> sign = lambda rows: (rows[:, 0] > 0).astype(int)
+    >>> rows = np.array([[-9.0, 0.0], [9.0, 1.0]])
+    >>> result = invariance({"sign": sign}, rows, transform="gaussian", draws=4)
+    >>> result["sign"].mean_with_interval("pa").value
+    1.0
     """
     sampling.validate_sampling_options(
         draws, precision, max_inputs, identity=identity, batch_size=batch_size
     )
-    opened, dataset = as_models(models), as_dataset(data)
-    known = dataset if transform_data is None else as_dataset(transform_data)
-    show = NeighborhoodSampler(dataset, prepare_transform(transform, dataset, known, seed), seed)
-    run = _InvarianceRun(opened, show, draws, identity, progress, batch_size or show.default_batch_size(), threads, runner,
-               _settings_text(show.transform, known))  # fmt: skip
     if not isinstance(resume, InvarianceResult | None):
-        raise InputError(f"resume must be what invariance gave before; got {resume!r}.")
+        raise InputError(f"resume must be a result of invariance(); got {resume!r}.")
+    named_models = as_models(models)
+    dataset = as_dataset(data)
+    reference = dataset if transform_data is None else as_dataset(transform_data)
+    sampler = NeighborhoodSampler(
+        dataset, prepare_transform(transform, dataset, reference, seed), seed
+    )
+    run = _InvarianceRun(
+        models=named_models,
+        sampler=sampler,
+        draws=draws,
+        identity=identity,
+        batch_size=batch_size or sampler.default_batch_size(),
+        threads=threads,
+        runner=runner,
+        progress=progress,
+        settings=_settings_text(sampler.transform, reference),
+    )
     run.start(resume)
-    return run.build_result(*run.sample_until(precision, max_inputs))
+    run.sample_until(precision, max_inputs)
+    return run.result(precision)
 
 
 def as_models(models: Any) -> dict[str, Model]:
-    """Models by name; a name that stands twice is given a number."""
-    several = isinstance(models, Mapping | Sequence) and not isinstance(models, str)
-    if several and not len(models):
-        raise InputError("There are no models; at least one was expected.")
+    """Open models and return them by name; equal names get a number.
+
+    Parameters
+    ----------
+    models : model, list of models, or mapping from names to models
+        Anything that `as_model` accepts.
+
+    Returns
+    -------
+    dict of str to Model
+        Models by unique names.
+
+    Raises
+    ------
+    InputError
+        If there are no models.
+
+    Examples
+    --------
+    >>> def zeros(rows):
+    ...     return [0] * len(rows)
+    >>> list(as_models([zeros, zeros]))
+    ['zeros', 'zeros (2)']
+    """
+    is_collection = isinstance(models, Mapping | Sequence) and not isinstance(models, str)
+    if is_collection and not len(models):
+        raise InputError("There are no models; give at least one.")
     if isinstance(models, Mapping):
-        return {name: _with_name(thing, name) for name, thing in models.items()}
-    found: dict[str, Model] = {}
-    for thing in models if several else [models]:
+        return {
+            name: thing if isinstance(thing, Model) else as_model(thing, name=name)
+            for name, thing in models.items()
+        }
+    named: dict[str, Model] = {}
+    for thing in models if is_collection else [models]:
         model = as_model(thing)
-        number, name = 2, model.name
-        while name in found:
-            name, number = f"{model.name} ({number})", number + 1
-        found[name] = model
-    return found
-
-
-def _with_name(thing: Any, name: str) -> Model:
-    """What is a model already goes by the name it is given here."""
-    return thing if isinstance(thing, Model) else as_model(thing, name=name)
+        name = model.name
+        number = 2
+        while name in named:
+            name = f"{model.name} ({number})"
+            number += 1
+        named[name] = model
+    return named
 
 
 def prepare_transform(
     transform: str | Transform | None, dataset: Dataset, transform_data: Dataset, seed: int
 ) -> Transform:
-    """The transform asked for, fit for the data, having learned what it needs from the known."""
+    """Return a transform for a dataset, after learning from data if the transform learns.
+
+    Parameters
+    ----------
+    transform : str, Transform or None
+        Name or instance; None for the usual transform of the kind of data.
+    dataset : Dataset
+        Data to transform.
+    transform_data : Dataset
+        Data to learn from; at most 20,000 rows are used.
+    seed : int
+        Random seed for the choice of these rows.
+
+    Returns
+    -------
+    Transform
+        The transform, ready to apply.
+
+    Raises
+    ------
+    InputError
+        If the transform does not fit the kind of data, or the two datasets differ in kind.
+
+    Examples
+    --------
+    >>> rows = as_dataset(np.eye(3))
+    >>> prepare_transform("gaussian", rows, rows, seed=0).name
+    'gaussian'
+    """
     if transform is None:
         transform = transforms.DEFAULT_TRANSFORMS[dataset.kind]
     chosen = transforms.get(transform) if isinstance(transform, str) else transform
     if not isinstance(chosen, Transform):
         raise InputError(
-            f"transform must be a name or a Transform; got {chosen!r}. See oodometer transforms."
+            f"transform must be a name or a Transform; got {chosen!r}. "
+            "`oodometer transforms` lists the names."
         )
     if dataset.kind not in chosen.kinds:
-        fit = ", ".join(one.name for one in transforms.available() if dataset.kind in one.kinds)
+        suitable = ", ".join(
+            member.name for member in transforms.available() if dataset.kind in member.kinds
+        )
         raise InputError(
-            f"The transform {chosen.name!r} changes {' and '.join(chosen.kinds)}; the data "
-            f"{dataset.name!r} are {dataset.kind}. For {dataset.kind} there are: {fit}."
+            f"The transform {chosen.name!r} applies to {' and '.join(chosen.kinds)}; the data "
+            f"{dataset.name!r} are {dataset.kind}. Transforms for {dataset.kind}: {suitable}."
         )
     if transform_data.kind != dataset.kind:
         raise InputError(
@@ -135,44 +243,44 @@ def prepare_transform(
         )
     if not _learns_from_data(chosen):
         return chosen
-    some = sampling.shuffled_order(transform_data.keys, seed)[:MAX_LEARN_ROWS]
-    return chosen.learn(transform_data.take(some))
+    rows = sampling.shuffled_order(transform_data.keys, seed)[:MAX_LEARN_ROWS]
+    return chosen.learn(transform_data.take(rows))
 
 
 def _learns_from_data(transform: Transform) -> bool:
-    """Whether it has use for data; if not, thousands of images need not be read for it."""
+    """Return whether the transform overrides `learn`; otherwise no rows are read for it."""
     return type(transform).learn is not Transform.learn
 
 
 def _settings_text(transform: Transform, reference: Dataset) -> str:
-    """All that a draw hangs on besides the seed and the example."""
+    """Return all that a draw depends on besides the seed and the example."""
     learned = f", learned from {reference.fingerprint}" if _learns_from_data(transform) else ""
     return f"{transform!r}{learned}"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class _InvarianceRun:
-    """Models, what they are shown, and what they have decided so far."""
+    """Run in progress: models, sampler, options, and the decisions so far."""
 
     models: dict[str, Model]
     sampler: NeighborhoodSampler
     draws: int
     identity: bool
-    progress: ProgressCallback | None
     batch_size: int
     threads: int
     runner: Runner | None
+    progress: ProgressCallback | None
     settings: str
     counts: dict[str, DecisionCounts] = field(default_factory=dict)
     class_names: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
-    first_decisions: dict[str, BatchDecisions] = field(default_factory=dict)
+    first_decisions: dict[str, Decisions] = field(default_factory=dict)
     n_drawn: int = 0
     n_classified: int = 0
 
     def start(self, resume: InvarianceResult | None) -> None:
-        """Begin with nothing, or with what an earlier run left."""
-        n = len(self.sampler.dataset)
+        """Initialize the decisions, from an earlier result if there is one."""
         if resume is None:
+            n = len(self.sampler.dataset)
             self.counts = {name: DecisionCounts.empty(n, self.draws) for name in self.models}
             return
         resume.check_resumable(
@@ -188,95 +296,78 @@ class _InvarianceRun:
         )
         self.draws = max(self.draws, resume.draws)
         self.counts = dict(zip(self.models, resume.full_counts(self.draws), strict=True))
-        self.class_names = {one.model: one.class_names for one in resume}
-        self.n_drawn, self.n_classified = (
-            resume.sampling_cost.drawn,
-            resume.sampling_cost.classified,
-        )
+        self.class_names = {result.model: result.class_names for result in resume}
+        self.n_drawn = resume.sampling_cost.drawn
+        self.n_classified = resume.sampling_cost.classified
 
     @property
     def _any_counts(self) -> DecisionCounts:
-        """All models have seen the same."""
+        """Return the counts of one model; all models have classified the same inputs."""
         return next(iter(self.counts.values()))
 
-    def sample_until(
-        self, precision: float | None, max_inputs: int | None
-    ) -> tuple[float | None, bool]:
-        """Look at neighborhoods until all are seen, or it is precise enough, or paid for."""
-        dataset, seed = self.sampler.dataset, self.sampler.seed
+    def sample_until(self, precision: float | None, max_inputs: int | None) -> None:
+        """Sample until all is classified, the precision is reached, or the inputs are used up."""
+        dataset = self.sampler.dataset
         total = len(dataset) * (self.draws + 1)
-        total = total if max_inputs is None else min(max_inputs, total)
+        if max_inputs is not None:
+            total = min(max_inputs, total)
         if precision is None and max_inputs is None:
             rounds = sampling.full_pass(len(dataset), self.draws)
         else:
-            rounds = sampling.progressive_rounds(dataset.keys, self.draws, seed)
-        seen = (self._any_counts.classes != results.MISSING_CLASS).sum(axis=1)
-        with self._open_steps(sampling.plan_steps(rounds, total, seen, self.batch_size)) as (
-            steps,
-            answers,
-        ):
+            rounds = sampling.progressive_rounds(dataset.keys, self.draws, self.sampler.seed)
+        n_seen = (self._any_counts.classes != MISSING_CLASS).sum(axis=1)
+        steps = list(sampling.plan_steps(rounds, total, n_seen, self.batch_size))
+        with closing(self._classified_batches(steps)) as classified:
             for step in steps:
-                self._accumulate_step(answers(step), total)
-                if step.is_last or (precision is not None and self._max_half_width() <= precision):
+                for batch in step:
+                    self._add(batch, *next(classified))
+                    if self.progress:
+                        self.progress(self.n_drawn, total, "classifying")
+                if precision is not None and self._max_half_width() <= precision:
                     break
-        return precision, precision is None or self._max_half_width() <= precision
 
-    @contextmanager
-    def _open_steps(
-        self, steps: Iterator[SamplingStep]
-    ) -> Iterator[tuple[Iterable[SamplingStep], StepResults]]:
-        """The steps, and what models say in one after another: here, or by a runner."""
+    def _classified_batches(
+        self, steps: list[list[SamplingRound]]
+    ) -> Generator[ClassifiedBatch, None, None]:
         if self.runner is None:
-            yield steps, self._classify_step
-            return
-        from oodometer.neighborhood._decisions import (
-            _SampleAndClassify,
-            distributed_batches,
-        )
+            return classify_in_process(self.models, self.sampler, steps, self.threads)
+        return classify_in_workers(self.models, self.sampler, steps, self.runner)
 
-        planned = list(steps)
-        with distributed_batches(
-            self.runner, _SampleAndClassify(self.models, self.sampler), planned
-        ) as answers:
-            yield planned, answers
-
-    def _classify_step(self, step: SamplingStep) -> Generator[BatchResult, None, None]:
-        # Whatever a model raises, and whoever interrupts it: no thread is left behind.
-        with closing(prefetch(self.sampler.sample, step.batches, self.threads)) as batches:
-            for shown in batches:
-                yield classify_batch(self.models, shown)
-
-    def _accumulate_step(
-        self, batch_results: Generator[BatchResult, None, None], total: int
-    ) -> None:
-        """Write down what all models say of the batches of a step."""
-        with closing(batch_results):
-            for answered in batch_results:
-                for name, heard in answered.decisions.items():
-                    check_consistent_outputs(
-                        self.first_decisions.setdefault(name, heard), heard, name
-                    )
-                    self.class_names[name] = heard.class_names
-                    accumulate(self.counts[name], answered.round, heard)
-                self.n_drawn += answered.round.size
-                self.n_classified += answered.n_inputs
-                if self.progress:
-                    self.progress(self.n_drawn, total, "classifying")
+    def _add(self, batch: SamplingRound, n_inputs: int, decisions: dict[str, Decisions]) -> None:
+        for name, current in decisions.items():
+            first = self.first_decisions.setdefault(name, current)
+            check_consistent_outputs(first, current, name)
+            self.class_names[name] = current.class_names
+            self.counts[name].add(
+                batch.examples,
+                batch.members,
+                classes=current.classes,
+                confidence=current.confidence,
+                entropy=current.entropy,
+            )
+        self.n_drawn += batch.size
+        self.n_classified += n_inputs
 
     def _max_half_width(self) -> float:
-        """The half-width of pa of the least sure model."""
-        return max(one.mean_with_interval("pa").half_width for one in self._model_results())
+        """Return the half-width of the interval of pa, for the model where it is widest."""
+        return max(result.mean_with_interval("pa").half_width for result in self._model_results())
 
     def _model_results(self) -> tuple[ModelInvariance, ...]:
-        # An earlier run may have had one draw only, which is too few for pa where there are more.
-        seen = np.flatnonzero(self._any_counts.n_draws >= min(sampling.FIRST_DRAWS, self.draws))
+        # A resumed run may have had one draw only; with more draws, pa needs at least two.
+        enough_draws = self._any_counts.n_draws >= min(sampling.FIRST_DRAWS, self.draws)
+        positions = np.flatnonzero(enough_draws)
         return tuple(
-            ModelInvariance(name, tally.rows(seen), seen, self.identity, self.class_names.get(name))
-            for name, tally in self.counts.items()
+            ModelInvariance(
+                model=name,
+                counts=counts.rows(positions),
+                positions=positions,
+                identity=self.identity,
+                class_names=self.class_names.get(name),
+            )
+            for name, counts in self.counts.items()
         )
 
-    def build_result(self, precision: float | None, reached: bool) -> InvarianceResult:
-        """What came out."""
+    def result(self, precision: float | None) -> InvarianceResult:
         dataset, transform = self.sampler.dataset, self.sampler.transform
         models = self._model_results()
         return InvarianceResult(
@@ -291,7 +382,11 @@ class _InvarianceRun:
             seed=self.sampler.seed,
             skipped=len(getattr(dataset, "skipped", ())),
             sampling_cost=SamplingCost(
-                len(models[0].positions), self.n_drawn, self.n_classified, precision, reached
+                examples=len(models[0].positions),
+                drawn=self.n_drawn,
+                classified=self.n_classified,
+                requested_half_width=precision,
+                precision_reached=precision is None or self._max_half_width() <= precision,
             ),
             results=models,
             settings=self.settings,

@@ -1,8 +1,8 @@
-"""Which of several models is best on data without labels, and how sure that is."""
+"""Rank models on unlabelled data, with a paired bootstrap of the order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ import numpy as np
 from oodometer import estimators
 from oodometer.core.array_types import Array, Floats
 from oodometer.core.errors import InputError, NotApplicable, UnknownName
+from oodometer.core.jsonable import to_jsonable
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Dataset, Estimator, Model, ProgressCallback, Transform
 from oodometer.core.stats import (
@@ -29,18 +30,20 @@ from oodometer.neighborhood.sampling import shuffled_order
 if TYPE_CHECKING:
     from oodometer.parallel.runners import Runner
 
-# Means are drawn again in one product; an estimator has to be asked again every time.
-MEAN_REPLICATES, ESTIMATOR_REPLICATES = 1000, 200
+# Number of bootstrap replicates: means are resampled by one matrix product, estimators have to be
+# evaluated again for every replicate.
+MEAN_REPLICATES = 1000
+ESTIMATOR_REPLICATES = 200
 
 RowScorer = Callable[[Predictions], Array]
 
 
 @dataclass(frozen=True)
 class RankedModel:
-    """One model's place: its value, a 95 % interval, the probability that it beats the next.
+    """Model in a ranking: value, 95 % confidence interval, probability of beating the next model.
 
-    `accuracy` is what a line fitted to models of known accuracy predicts, where there is one; it
-    may leave [0, 1], and is cut to it for display only.
+    `accuracy` is predicted by a line through models of known accuracy, if there are any; it may
+    leave [0, 1] and is clipped for display only.
     """
 
     model: str
@@ -56,9 +59,31 @@ class RankedModel:
 class Ranking:
     """Models from best to worst by one measure on one dataset.
 
-    Probabilities are shares of draws of the examples with replacement, the same for all models.
-    They say how sure the order by this measure is, not how well the measure tells accuracy.
-    `neighborhoods` is what a neighborhood measure was taken from; of others there is none.
+    Probabilities are shares of bootstrap replicates; each replicate resamples the same examples for
+    all models. They reflect the sampling error of the measure, not how well the measure predicts
+    accuracy. Iterating yields the `RankedModel` entries.
+
+    Parameters
+    ----------
+    measure : str
+        Name of the measure or estimator.
+    data : str
+        Name of the dataset.
+    n : int
+        Number of rows.
+    seed : int
+        Random seed.
+    models : tuple of RankedModel
+        Models, best first.
+    neighborhoods : InvarianceResult, optional
+        Result that a neighborhood measure was computed from.
+
+    Examples
+    --------
+    >>> entries = (RankedModel("a", 0.9, 0.85, 0.95, beats_next=0.8), RankedModel("b", 0.8, 0.75, 0.85, None))
+    >>> print(Ranking("NI-RandAug", "photos", 200, 0, entries))
+    1. a: NI-RandAug 0.900, beats the next with probability 80%
+    2. b: NI-RandAug 0.800
     """
 
     measure: str
@@ -76,21 +101,26 @@ class Ranking:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The models' names, best first."""
-        return tuple(one.model for one in self.models)
+        """Return the names of the models, best first."""
+        return tuple(entry.model for entry in self.models)
 
     def __str__(self) -> str:
-        return "\n".join(
-            f"{place}. {one.model}: {self.measure} {one.value:.3f}"
-            + ("" if one.beats_next is None else f", beats the next with {one.beats_next:.0%}")
-            for place, one in enumerate(self.models, start=1)
-        )
+        lines = []
+        for place, entry in enumerate(self.models, start=1):
+            line = f"{place}. {entry.model}: {self.measure} {entry.value:.3f}"
+            if entry.beats_next is not None:
+                line += f", beats the next with probability {entry.beats_next:.0%}"
+            lines.append(line)
+        return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        rows = [{**vars(one), "notes": list(one.notes)} for one in self.models]
-        return {"measure": self.measure, "data": self.data, "n": self.n, "seed": self.seed,
-                "models": rows}  # fmt: skip
+        return {
+            "measure": self.measure,
+            "data": self.data,
+            "n": self.n,
+            "seed": self.seed,
+            "models": to_jsonable(self.models),
+        }
 
 
 def rank(
@@ -110,53 +140,96 @@ def rank(
 ) -> Ranking:
     """Order models by how well they should do on unlabelled data, best first.
 
-    `score` is a neighborhood measure ("ni", "pa", "ne", "ei"), which `transform` and `draws` belong
-    to; an estimator ("atc-mc", "doc", …), which needs the labelled `source`; or a function from
-    Predictions to one number a row, the larger the better. The probability that a model beats the
-    next comes from a paired bootstrap: examples are drawn again, the same for every model.
+    The probability that a model beats the next comes from a paired bootstrap: each replicate
+    resamples the same examples for all models. The result does not depend on `batch_size`,
+    `threads` or `runner`.
 
-    `known_accuracies` has the accuracy, on these data, of three models or more: a line through them then
-    predicts the accuracy of every model from the measure.
+    Parameters
+    ----------
+    models : model, list of models, or mapping from names to models
+        Anything that `as_model` accepts.
+    data : object
+        Unlabelled data; anything that `as_dataset` accepts.
+    score : str, Estimator or callable
+        Neighborhood measure ("ni", "pa", "ne", "ei"), estimator ("atc-mc", "doc", …), or function
+        from `Predictions` to one number per row, larger being better.
+    transform : str or Transform, optional
+        Transform of a neighborhood measure. Default: the usual one for the kind of data.
+    source : object, optional
+        Labelled data; required if `score` is an estimator.
+    known_accuracies : mapping from names to float, optional
+        Accuracy on these data of at least three models. A least-squares line through them predicts
+        the accuracy of every model from the measure (Ng et al., TMLR 2023, section 4.3).
+    draws : int
+        Number of transformed copies per example, for a neighborhood measure.
+    seed : int
+        Random seed.
+    batch_size : int, optional
+        Number of inputs per batch.
+    threads : int
+        Number of threads that transform the next inputs while models classify; 0 for none.
+    runner : Runner, optional
+        Runner whose workers transform and classify, with one thread each.
+    progress : callable, optional
+        Called as ``progress(done, total, text)``.
 
-    `threads` transform beside the models, or all is done by the workers of a `runner`, with one
-    thread each; neither they nor `batch_size` change the result.
+    Returns
+    -------
+    Ranking
+        Models, best first.
+
+    Raises
+    ------
+    InputError
+        If `score` is unknown, an estimator has no labelled source, or a known accuracy is not a
+        fraction.
+    NotApplicable
+        If the measure or estimator does not apply to these models and data.
+
+    Examples
+    --------
+    >>> sure = lambda rows: np.tile([0.1, 0.9], (len(rows), 1))
+    >>> unsure = lambda rows: np.tile([0.5, 0.5], (len(rows), 1))
+    >>> models = {"unsure": unsure, "sure": sure}
+    >>> rank(models, np.eye(4), score=lambda predictions: predictions.confidence).names
+    ('sure', 'unsure')
     """
-    opened, dataset = as_models(models), as_dataset(data)
-    _check_known_accuracies(known_accuracies, opened)
+    named_models = as_models(models)
+    dataset = as_dataset(data)
+    _check_known_accuracies(known_accuracies, named_models)
     predict = partial(
-        predict_models, opened, batch_size=batch_size, runner=runner, progress=progress
+        predict_models, named_models, batch_size=batch_size, runner=runner, progress=progress
     )
     if isinstance(score, str) and score.lower() in MEASURES:
-        measured = invariance(opened, dataset, transform=transform, draws=draws, seed=seed, batch_size=batch_size,
-                              threads=threads, runner=runner, progress=progress)  # fmt: skip
-        found = _rank_by_measure(measured, score, dataset)
+        result = invariance(
+            named_models,
+            dataset,
+            transform=transform,
+            draws=draws,
+            seed=seed,
+            batch_size=batch_size,
+            threads=threads,
+            runner=runner,
+            progress=progress,
+        )
+        ranking = _rank_by_measure(result, score, dataset)
     elif callable(score):
-        found = _rank_by_scores(score, dataset, predict(dataset, labelled=False), seed)
+        predictions = predict(dataset, labelled=False)
+        ranking = _rank_by_scores(score, dataset, predictions, seed)
     else:
-        # What is wrong with the wish or the source is said before the work on the target.
+        # Errors in the score or the source are raised before the target is classified.
         estimator = _resolve_estimator(score)
-        sources = _predict_source(estimator, predict, source)
-        said = predict(dataset, labelled=False)
-        found = _rank_by_estimates(estimator, dataset, (sources, said), seed, progress)
-    return found if known_accuracies is None else _add_predicted_accuracies(found, known_accuracies)
-
-
-def _rank_by_measure(result: InvarianceResult, score: str, dataset: Dataset) -> Ranking:
-    # Drawn again in an order of their content, so that where rows stand changes nothing.
-    order = shuffled_order(dataset.keys, result.seed)
-    values = np.stack([one.by_example(score)[order] for one in result])
-    notes = tuple(one.warnings() for one in result)
-    name, seed = result.measure_label(score), result.seed
-    found = _rank_by_means(name, dataset, result.models, values, notes, seed)
-    return replace(found, neighborhoods=result)
-
-
-def _rank_by_scores(
-    score: RowScorer, dataset: Dataset, predictions: dict[str, Predictions], seed: int
-) -> Ranking:
-    values = np.stack([_score_rows(score, rows) for rows in predictions.values()])
-    name = getattr(score, "__name__", "score")
-    return _rank_by_means(name, dataset, tuple(predictions), values, ((),) * len(predictions), seed)
+        source_predictions = _predict_source(estimator, predict, source)
+        target_predictions = predict(dataset, labelled=False)
+        ranking = _rank_by_estimates(
+            estimator,
+            dataset,
+            source=source_predictions,
+            target=target_predictions,
+            seed=seed,
+            progress=progress,
+        )
+    return ranking if known_accuracies is None else _add_accuracies(ranking, known_accuracies)
 
 
 def _check_known_accuracies(
@@ -171,98 +244,155 @@ def _check_known_accuracies(
             )
 
 
-def _add_predicted_accuracies(ranking: Ranking, known_accuracies: Mapping[str, float]) -> Ranking:
-    """What the least-squares line through the known models says of all (Ng et al. 2023, §4.3)."""
-    values = {one.model: one.value for one in ranking}
-    line = least_squares_line(
-        [values[name] for name in known_accuracies], list(known_accuracies.values())
-    )
-    return replace(ranking, models=tuple(replace(one, accuracy=line(one.value)) for one in ranking))
-
-
-def _resolve_estimator(by: str | Estimator) -> Estimator:
-    if not isinstance(by, str):
-        return by
+def _resolve_estimator(score: str | Estimator) -> Estimator:
+    if not isinstance(score, str):
+        return score
     names = [member.name for member in estimators.available()]
-    if by.lower() not in names:
-        raise UnknownName("measure or estimator", by, [*MEASURES, *names])
-    return estimators.get(by)
+    if score.lower() not in names:
+        raise UnknownName("measure or estimator", score, [*MEASURES, *names])
+    return estimators.get(score)
+
+
+def _predict_source(
+    estimator: Estimator, predict: Callable[..., dict[str, Predictions]], source: Any
+) -> dict[str, Predictions]:
+    """Return the predictions of every model on the labelled source."""
+    dataset = None if source is None else as_dataset(source)
+    if dataset is None or dataset.labels is None:
+        raise InputError(
+            f"Ranking by {estimator.name!r} needs labelled source data; got "
+            f"{'none' if dataset is None else 'data without labels'}. Give source=…, or rank by "
+            "ni, which needs no labels."
+        )
+    return predict(dataset, labelled=True)
+
+
+def _rank_by_measure(result: InvarianceResult, score: str, dataset: Dataset) -> Ranking:
+    # Resampled in an order that depends on content only, so that the order of rows has no effect.
+    order = shuffled_order(dataset.keys, result.seed)
+    ranking = _rank_by_means(
+        result.measure_label(score),
+        dataset,
+        values={model.model: model.by_example(score)[order] for model in result},
+        notes=[model.warnings() for model in result],
+        seed=result.seed,
+    )
+    return replace(ranking, neighborhoods=result)
+
+
+def _rank_by_scores(
+    score: RowScorer, dataset: Dataset, predictions: Mapping[str, Predictions], seed: int
+) -> Ranking:
+    return _rank_by_means(
+        getattr(score, "__name__", "score"),
+        dataset,
+        values={name: _score_rows(score, rows) for name, rows in predictions.items()},
+        notes=[()] * len(predictions),
+        seed=seed,
+    )
 
 
 def _score_rows(score: RowScorer, rows: Predictions) -> Floats:
     values = np.asarray(score(rows), dtype=np.float64)
     if values.shape != (rows.n,) or not np.isfinite(values).all():
         raise InputError(
-            f"score must give one finite number per row, {rows.n} in all; got {values.shape}."
+            f"score must return one finite number per row, of shape ({rows.n},); got an array of "
+            f"shape {values.shape}."
         )
     return values
 
 
-def _predict_source(
-    by: Estimator, predict: Callable[..., dict[str, Predictions]], source: Any
-) -> dict[str, Predictions]:
-    """Every model's predictions of the labelled source."""
-    known = None if source is None else as_dataset(source)
-    if known is None or known.labels is None:
-        raise InputError(
-            f"Ranking by {by.name!r} needs labelled source data; got "
-            f"{'none' if known is None else 'data without labels'}. Give source=…, or rank by "
-            "ni, which needs no labels at all."
-        )
-    return predict(known, labelled=True)
-
-
 def _rank_by_means(
-    measure: str, dataset: Dataset, names: tuple[str, ...], values: Floats, notes: Any, seed: int
+    measure: str,
+    dataset: Dataset,
+    *,
+    values: Mapping[str, Floats],
+    notes: Sequence[tuple[str, ...]],
+    seed: int,
 ) -> Ranking:
-    """A ranking by means of per-example values, (models, n)."""
-    drawn = paired_bootstrap_means(rng_for(seed, "rank", measure), values, MEAN_REPLICATES)
-    return _build_ranking(measure, dataset, names, values.mean(axis=1), drawn, notes, seed)
+    """Rank by the means of values per example."""
+    by_model = np.stack(list(values.values()))
+    rng = rng_for(seed, "rank", measure)
+    entries = _ordered_entries(
+        tuple(values),
+        by_model.mean(axis=1),
+        paired_bootstrap_means(rng, by_model, MEAN_REPLICATES),
+        notes,
+    )
+    return Ranking(measure, dataset.name, len(dataset), seed, entries)
 
 
 def _rank_by_estimates(
-    by: Estimator,
+    estimator: Estimator,
     dataset: Dataset,
-    predictions: tuple[dict[str, Predictions], dict[str, Predictions]],
+    *,
+    source: Mapping[str, Predictions],
+    target: Mapping[str, Predictions],
     seed: int,
     progress: ProgressCallback | None,
 ) -> Ranking:
-    """A ranking by estimates, both sides drawn again by rows."""
-    known, new = predictions
-    names, rng = tuple(new), rng_for(seed, "rank", by.name)
-    n_source, n = next(iter(known.values())).n, len(dataset)
-    values = np.array([by.estimate(known[name], new[name]).value for name in names])
-    drawn, reason = [], ""
+    """Rank by estimates; the bootstrap resamples the rows of source and target."""
+    names = tuple(target)
+    rng = rng_for(seed, "rank", estimator.name)
+    n_source = next(iter(source.values())).n
+    n_target = len(dataset)
+    values = np.array([estimator.estimate(source[name], target[name]).value for name in names])
+    replicates = []
+    reason = ""
     for done in range(ESTIMATOR_REPLICATES):
-        one, other = rng.integers(0, n_source, n_source), rng.integers(0, n, n)
+        source_rows = rng.integers(0, n_source, n_source)
+        target_rows = rng.integers(0, n_target, n_target)
         try:
-            drawn.append([by.estimate(known[m].rows(one), new[m].rows(other)).value for m in names])
-        except NotApplicable as refusal:
-            reason = str(refusal)
+            replicates.append(
+                [
+                    estimator.estimate(
+                        source[name].rows(source_rows), target[name].rows(target_rows)
+                    ).value
+                    for name in names
+                ]
+            )
+        except NotApplicable as error:
+            reason = str(error)
         if progress:
-            progress(done + 1, ESTIMATOR_REPLICATES, "drawing again")
-    if 2 * len(drawn) < ESTIMATOR_REPLICATES:
-        raise NotApplicable(f"{by.name} has no answer for most draws of the examples: {reason}")
-    return _build_ranking(
-        by.name, dataset, names, values, np.array(drawn), ((),) * len(names), seed
-    )
+            progress(done + 1, ESTIMATOR_REPLICATES, "bootstrap")
+    if 2 * len(replicates) < ESTIMATOR_REPLICATES:
+        raise NotApplicable(
+            f"{estimator.name} does not apply to most bootstrap replicates: {reason}"
+        )
+    entries = _ordered_entries(names, values, np.array(replicates), [()] * len(names))
+    return Ranking(estimator.name, dataset.name, n_target, seed, entries)
 
 
-def _build_ranking(
-    measure: str,
-    dataset: Dataset,
-    names: tuple[str, ...],
-    values: Floats,
-    drawn: Floats,
-    notes: Any,
-    seed: int,
-) -> Ranking:
+def _ordered_entries(
+    names: Sequence[str], values: Floats, replicates: Floats, notes: Sequence[tuple[str, ...]]
+) -> tuple[RankedModel, ...]:
+    """Return the models, best first; `replicates` has shape (replicates, models)."""
     order = np.argsort(-values, kind="stable")
-    low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
-    rows = []
+    low, high = np.quantile(replicates, [0.025, 0.975], axis=0)
+    entries = []
     for place, j in enumerate(order):
-        following = order[place + 1] if place + 1 < len(order) else None
-        sure = None if following is None else win_probability(drawn[:, j], drawn[:, following])
-        ends = min(float(low[j]), float(values[j])), max(float(high[j]), float(values[j]))
-        rows.append(RankedModel(names[j], float(values[j]), *ends, sure, tuple(notes[j])))
-    return Ranking(measure, dataset.name, len(dataset), seed, tuple(rows))
+        value = float(values[j])
+        beats_next = None
+        if place + 1 < len(order):
+            beats_next = win_probability(replicates[:, j], replicates[:, order[place + 1]])
+        entries.append(
+            RankedModel(
+                model=names[j],
+                value=value,
+                low=min(float(low[j]), value),
+                high=max(float(high[j]), value),
+                beats_next=beats_next,
+                notes=tuple(notes[j]),
+            )
+        )
+    return tuple(entries)
+
+
+def _add_accuracies(ranking: Ranking, known_accuracies: Mapping[str, float]) -> Ranking:
+    """Predict accuracies by the least-squares line through the models of known accuracy."""
+    values = {entry.model: entry.value for entry in ranking}
+    line = least_squares_line(
+        [values[name] for name in known_accuracies], list(known_accuracies.values())
+    )
+    entries = tuple(replace(entry, accuracy=line(entry.value)) for entry in ranking)
+    return replace(ranking, models=entries)

@@ -1,4 +1,8 @@
-"""What is known of models' neighborhoods: decisions, measures made of them, how sure they are."""
+"""Results of neighborhood invariance: decisions, measures computed from them, intervals.
+
+Measures by Ng et al., TMLR 2023 (ni, ne) and Deng et al., NeurIPS 2022 (ei); pa does not depend on
+the number of draws.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +14,84 @@ import numpy as np
 
 from oodometer.core.array_types import Bools, Floats, Ints
 from oodometer.core.errors import InputError, NotApplicable, UnknownName
+from oodometer.core.jsonable import fields_to_jsonable, to_jsonable
 from oodometer.core.stats import wilson_interval
 
+InvarianceMeasure = Literal["ni", "ne", "ei", "pa"]
+MEASURES: tuple[InvarianceMeasure, ...] = ("ni", "ne", "ei", "pa")
+
+# Placeholder class of a member that has not been classified.
 MISSING_CLASS = -1
-# Comparing all members of a neighborhood with each other takes N² cells a row; so many at a time.
+# Above this mean increase of the predictions' entropy, a transform destroys classes (Ng et al.,
+# section 5.4).
+ENTROPY_LIMIT = 0.1
+# From this share on, a model that assigns one class to all examples and draws is called degenerate.
+DEGENERATE_SHARE = 0.95
+# Comparing all N members of a neighborhood with each other takes N² cells per row; blocks of rows
+# have at most this many cells.
 MAX_BLOCK_CELLS = 2_000_000
 
 
-def _row_slices(m: int, members: int) -> Iterator[slice]:
-    step = max(MAX_BLOCK_CELLS // max(members * members, 1), 1)
-    return (slice(start, start + step) for start in range(0, m, step))
+def neighborhood_invariance(classes: Ints) -> Floats:
+    """Return NI per row: the share of the neighborhood's most frequent class.
+
+    >>> neighborhood_invariance(np.array([[4, 4, 7, 4]]))
+    array([0.75])
+    """
+    return np.asarray(same_class_counts(classes).max(axis=1) / classes.shape[1])
+
+
+def negative_entropy(classes: Ints) -> Floats:
+    """Return NE per row: Σ_j p_j log p_j, which is the mean over members of log(c / N).
+
+    >>> negative_entropy(np.array([[4, 4, 4], [4, 4, 4]]))
+    array([0., 0.])
+    """
+    return np.asarray(np.log(same_class_counts(classes) / classes.shape[1]).mean(axis=1))
+
+
+def pairwise_agreement(classes: Ints, *, identity: bool) -> Floats:
+    """Return PA per row, unbiased even if only part of the draws has been classified.
+
+    Column 0 is the identity, the others are draws. With the identity among its N members, 2/N of
+    the pairs contain the identity and the others consist of two draws; the agreement of both kinds
+    of pairs is estimated from the draws available. With all draws, the result is
+    Σ_j n_j (n_j − 1) / (N (N − 1)). Without the identity, it is the agreement between draws.
+
+    >>> pairwise_agreement(np.array([[4, 4, 7, 4]]), identity=True)
+    array([0.5])
+    """
+    draws = classes[:, 1:]
+    if not identity:
+        return pair_agreement(draws)
+    n_draws = (draws != MISSING_CLASS).sum(axis=1)
+    identity_weight = 2.0 / classes.shape[1]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        with_identity = (draws == classes[:, :1]).sum(axis=1) / n_draws
+    if identity_weight == 1.0:
+        return np.asarray(with_identity)
+    return np.asarray(
+        identity_weight * with_identity + (1.0 - identity_weight) * pair_agreement(draws)
+    )
+
+
+def pair_agreement(classes: Ints) -> Floats:
+    """Return the share of pairs of different members with the same class, ignoring −1.
+
+    Σ_j n_j (n_j − 1) / (N (N − 1)); NaN if there are fewer than two members.
+
+    >>> pair_agreement(np.array([[4, 4, 7], [4, -1, 4]]))
+    array([0.33333333, 1.        ])
+    """
+    is_known = classes != MISSING_CLASS
+    n = is_known.sum(axis=1)
+    n_agreeing = (same_class_counts(classes) * is_known).sum(axis=1) - n
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(n_agreeing / (n * (n - 1)))
 
 
 def same_class_counts(classes: Ints) -> Ints:
-    """For every member: how many of its neighborhood are in its class, itself included.
+    """Count, for each member, the members of its neighborhood with its class, itself included.
 
     >>> same_class_counts(np.array([[4, 4, 7]]))
     array([[2, 2, 1]], dtype=int32)
@@ -35,75 +103,16 @@ def same_class_counts(classes: Ints) -> Ints:
     return counts
 
 
-def neighborhood_invariance(classes: Ints) -> Floats:
-    """NI: the share of the neighborhood's own most frequent class.
-
-    >>> neighborhood_invariance(np.array([[4, 4, 7, 4]]))
-    array([0.75])
-    """
-    return np.asarray(same_class_counts(classes).max(axis=1) / classes.shape[1])
-
-
-def negative_entropy(classes: Ints) -> Floats:
-    """NE: Σ_j p_j log p_j, which is the mean over members of log(c / N).
-
-    >>> negative_entropy(np.array([[4, 4, 4], [4, 4, 4]]))
-    array([0., 0.])
-    """
-    return np.asarray(np.log(same_class_counts(classes) / classes.shape[1]).mean(axis=1))
-
-
-def pair_agreement(classes: Ints) -> Floats:
-    """The share of pairs of two different members that are in one class; −1 is left out.
-
-    Σ_j n_j (n_j − 1) / (N (N − 1)); NaN where there are fewer than two members.
-
-    >>> pair_agreement(np.array([[4, 4, 7], [4, -1, 4]]))
-    array([0.33333333, 1.        ])
-    """
-    drawn = classes != MISSING_CLASS
-    n = drawn.sum(axis=1)
-    alike = (same_class_counts(classes) * drawn).sum(axis=1) - n
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(alike / (n * (n - 1)))
-
-
-def pairwise_agreement(classes: Ints, *, identity: bool) -> Floats:
-    """PA of the whole neighborhood, unbiased already when a part of its draws is there.
-
-    Column 0 is the identity, the others are draws. The neighborhood of N members has one identity,
-    so 2/N of its pairs have it and the rest are of two draws; both shares are estimated from the
-    draws at hand. When all of them are there this is Σ_j n_j (n_j − 1) / (N (N − 1)). Without the
-    identity as a member it is the second share alone.
-
-    >>> pairwise_agreement(np.array([[4, 4, 7, 4]]), identity=True)
-    array([0.5])
-    """
-    draws = classes[:, 1:]
-    if not identity:
-        return pair_agreement(draws)
-    drawn = (draws != MISSING_CLASS).sum(axis=1)
-    weight = 2.0 / classes.shape[1]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        with_identity = (draws == classes[:, :1]).sum(axis=1) / drawn
-    if weight == 1.0:
-        return np.asarray(with_identity)
-    return np.asarray(weight * with_identity + (1.0 - weight) * pair_agreement(draws))
-
-
-InvarianceMeasure = Literal["ni", "ne", "ei", "pa"]
-MEASURES: tuple[InvarianceMeasure, ...] = ("ni", "ne", "ei", "pa")
-# Above this mean rise of the prediction's entropy a transform destroys classes (Ng et al., §5.4).
-ENTROPY_LIMIT = 0.1
-# A model that puts nearly all in one class, whatever is done to them, is invariant for nothing.
-DEGENERATE_SHARE = 0.95
+def _row_slices(n_rows: int, n_members: int) -> Iterator[slice]:
+    step = max(MAX_BLOCK_CELLS // max(n_members * n_members, 1), 1)
+    return (slice(start, start + step) for start in range(0, n_rows, step))
 
 
 @dataclass(frozen=True)
 class MeanWithInterval:
-    """The mean of a measure over examples, its standard error and 95 % interval.
+    """Mean of a measure over examples, with its standard error and 95 % confidence interval.
 
-    Both are of the luck of which examples were drawn: another set of the same kind would differ.
+    Both reflect the sampling of the examples, not of the draws.
     """
 
     value: float
@@ -115,45 +124,46 @@ class MeanWithInterval:
     def from_values(
         cls, values: Floats, floor: float = 0.0, ceiling: float = 1.0
     ) -> MeanWithInterval:
-        """Of per-example values that lie between a floor and a ceiling.
+        """Compute from one value per example, each between `floor` and `ceiling`.
 
-        The interval is Wilson's for as many yes-or-no examples as would tell the mean as well.
-        The variance is taken with one more example at either end, so that a hundred examples
-        that are all alike do not pass for certainty.
+        The interval is Wilson's for the number of binary observations that has the variance of the
+        mean. The variance is computed with one additional observation at either end, so that a
+        hundred equal values do not give an interval of zero width.
 
         >>> MeanWithInterval.from_values(np.array([1.0, 0.5, 1.0, 0.5])).value
         0.75
         """
-        n, width = len(values), ceiling - floor
+        n = len(values)
+        width = ceiling - floor
         mean = float(values.mean())
-        spread = float(values.std(ddof=1)) if n > 1 else width
+        deviation = float(values.std(ddof=1)) if n > 1 else width
         shares = np.concatenate([(values - floor) / width, [0.0, 1.0]])
-        middle = float(shares.mean())
-        worth = n * middle * (1.0 - middle) / float(shares.var())
-        low, high = wilson_interval(worth * (mean - floor) / width, worth)
-        return cls(mean, spread / float(np.sqrt(n)), floor + width * low, floor + width * high)
+        center = float(shares.mean())
+        effective_n = n * center * (1.0 - center) / float(shares.var())
+        low, high = wilson_interval(effective_n * (mean - floor) / width, effective_n)
+        return cls(
+            value=mean,
+            standard_error=deviation / float(np.sqrt(n)),
+            low=floor + width * low,
+            high=floor + width * high,
+        )
 
     @property
     def half_width(self) -> float:
-        """How far the farther end of the interval is from the value."""
+        """Return the distance from the value to the farther end of the interval."""
         return max(self.high - self.value, self.value - self.low)
 
     def to_dict(self) -> dict[str, float]:
-        """Plain values, for JSON."""
-        return {
-            "value": self.value,
-            "standard_error": self.standard_error,
-            "low": self.low,
-            "high": self.high,
-        }
+        return fields_to_jsonable(self)
 
 
 @dataclass(frozen=True, eq=False)
 class DecisionCounts:
-    """One model's decisions: column 0 on the examples themselves, the others on their draws.
+    """Decisions of one model on examples (column 0 of `classes`) and their draws.
 
-    `entropy_gap` has H(p(g(x))) − H(p(x)) and `effective_invariance` the effective invariance, each summed over the draws
-    of an example; both are NaN where the model gives no probabilities.
+    `confidence` and `entropy` are those of the prediction on the example itself.
+    `effective_invariance` and `entropy_gap` (H(p(g(x))) − H(p(x))) are sums over the draws of an
+    example; both are NaN if the model returns no probabilities.
     """
 
     classes: Ints
@@ -164,34 +174,65 @@ class DecisionCounts:
 
     @classmethod
     def empty(cls, n: int, draws: int) -> DecisionCounts:
-        """Nothing decided yet."""
+        """Return counts for `n` examples of which nothing has been classified."""
         classes = np.full((n, 1 + draws), MISSING_CLASS, dtype=np.int32)
         return cls(classes, np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n))
 
-    def widen(self, draws: int) -> DecisionCounts:
-        """A copy with room for more draws."""
-        n, have = self.classes.shape
-        wide = np.full((n, max(1 + draws, have)), MISSING_CLASS, dtype=np.int32)
-        wide[:, :have] = self.classes
-        rest = (self.confidence, self.entropy, self.effective_invariance, self.entropy_gap)
-        return DecisionCounts(wide, *(part.copy() for part in rest))
-
     @property
     def n_draws(self) -> Ints:
-        """How many draws of each example were classified."""
+        """Return the number of classified draws per example."""
         return np.asarray((self.classes[:, 1:] != MISSING_CLASS).sum(axis=1))
 
-    def rows(self, where: Bools | Ints) -> DecisionCounts:
-        """Of some examples."""
-        rest = (self.confidence, self.entropy, self.effective_invariance, self.entropy_gap)
-        return DecisionCounts(self.classes[where], *(part[where] for part in rest))
+    @property
+    def _sums(self) -> tuple[Floats, Floats, Floats, Floats]:
+        return self.confidence, self.entropy, self.effective_invariance, self.entropy_gap
+
+    def rows(self, index: Bools | Ints) -> DecisionCounts:
+        """Return the counts of selected examples."""
+        return DecisionCounts(self.classes[index], *(values[index] for values in self._sums))
+
+    def expand(self, n: int, draws: int, positions: Ints) -> DecisionCounts:
+        """Return a copy for `n` examples with room for `draws`; these are at `positions`."""
+        n_members = self.classes.shape[1]
+        expanded = DecisionCounts.empty(n, max(draws, n_members - 1))
+        expanded.classes[positions, :n_members] = self.classes
+        for target, values in zip(expanded._sums, self._sums, strict=True):
+            target[positions] = values
+        return expanded
+
+    def add(
+        self,
+        examples: Ints,
+        members: range,
+        classes: Ints,
+        confidence: Floats | None,
+        entropy: Floats | None,
+    ) -> None:
+        """Add the decisions on a batch, given as arrays of shape (members, examples)."""
+        self.classes[examples[:, None], list(members)] = classes.T
+        if confidence is None or entropy is None:
+            self.effective_invariance[examples] = np.nan
+            self.entropy_gap[examples] = np.nan
+            return
+        if 0 in members:
+            self.confidence[examples] = confidence[0]
+            self.entropy[examples] = entropy[0]
+        is_same = classes == self.classes[examples, 0]
+        invariance = np.sqrt(self.confidence[examples] * confidence) * is_same
+        gap = entropy - self.entropy[examples]
+        # Summed draw by draw, so that rounding does not depend on the batches. Member 0 is the
+        # example itself, not a draw.
+        for row, member in enumerate(members):
+            if member > 0:
+                self.effective_invariance[examples] += invariance[row]
+                self.entropy_gap[examples] += gap[row]
 
 
 @dataclass(frozen=True, eq=False)
 class ModelInvariance:
-    """How invariant one model's decisions are in the neighborhoods of a dataset.
+    """Invariance of one model's decisions in the neighborhoods of a dataset.
 
-    `counts` has the examples looked at, in the dataset's order, and `positions` where they stand.
+    `counts` has the sampled examples in the order of the dataset, `positions` their row numbers.
     """
 
     model: str
@@ -202,11 +243,11 @@ class ModelInvariance:
 
     @property
     def complete(self) -> bool:
-        """Whether every example has all of its draws."""
+        """Return whether every example has all of its draws."""
         return bool((self.counts.n_draws == self.counts.classes.shape[1] - 1).all())
 
     def by_example(self, measure: str) -> Floats:
-        """The measure of every example, in the order of `positions`."""
+        """Return a measure of each example, in the order of `positions`."""
         name = measure.lower()
         if name == "pa":
             return pairwise_agreement(self.counts.classes, identity=self.identity)
@@ -216,7 +257,7 @@ class ModelInvariance:
             raise UnknownName("measure", measure, MEASURES)
         if not self.complete:
             raise NotApplicable(
-                f"{name} hangs on the number of draws, and examples have but a part of theirs; "
+                f"{name} depends on the number of draws, and only part of them were classified; "
                 "pa does not"
             )
         members = self.counts.classes if self.identity else self.counts.classes[:, 1:]
@@ -224,19 +265,19 @@ class ModelInvariance:
 
     def _effective_invariance(self) -> Floats:
         if np.isnan(self.counts.effective_invariance).any():
-            raise NotApplicable("ei needs probabilities; the model gives classes only")
+            raise NotApplicable("ei needs probabilities; the model returns classes only")
         return np.asarray(self.counts.effective_invariance / self.counts.n_draws)
 
     def mean_with_interval(self, measure: str) -> MeanWithInterval:
-        """The mean of a measure over the examples; NotApplicable where there is none."""
-        members = self.counts.classes.shape[1] - (not self.identity)
-        floor = -float(np.log(members)) if measure.lower() == "ne" else 0.0
+        """Return the mean of a measure over the examples; raise NotApplicable if it has none."""
+        n_members = self.counts.classes.shape[1] - (not self.identity)
+        floor = -float(np.log(n_members)) if measure.lower() == "ne" else 0.0
         return MeanWithInterval.from_values(
             self.by_example(measure), floor, 0.0 if floor < 0.0 else 1.0
         )
 
     def all_measures(self) -> Iterator[tuple[str, MeanWithInterval]]:
-        """Every measure that has an answer."""
+        """Yield the name and mean of each applicable measure."""
         for name in MEASURES:
             try:
                 yield name, self.mean_with_interval(name)
@@ -245,61 +286,61 @@ class ModelInvariance:
 
     @property
     def entropy_difference(self) -> float | None:
-        """The mean rise of the prediction's entropy under the transform; None without probs."""
+        """Return the mean increase of the predictions' entropy; None without probabilities."""
         if np.isnan(self.counts.entropy_gap).any():
             return None
         return float(self.counts.entropy_gap.sum() / self.counts.n_draws.sum())
 
     @property
     def top_class(self) -> tuple[int, float]:
-        """The class most examples are put in, and their share."""
-        found, counts = np.unique(self.counts.classes[:, 0], return_counts=True)
-        most = int(counts.argmax())
-        return int(found[most]), float(counts[most] / counts.sum())
+        """Return the class most frequently assigned to the examples, and its share."""
+        classes, counts = np.unique(self.counts.classes[:, 0], return_counts=True)
+        top = int(counts.argmax())
+        return int(classes[top]), float(counts[top] / counts.sum())
 
     @property
     def constant_share(self) -> float:
-        """The share of examples that no draw moves to another class."""
+        """Return the share of examples whose draws all get the class of the example."""
         classes = self.counts.classes
-        still = (classes == classes[:, :1]) | (classes == MISSING_CLASS)
-        return float(still.all(axis=1).mean())
+        is_constant = (classes == classes[:, :1]) | (classes == MISSING_CLASS)
+        return float(is_constant.all(axis=1).mean())
 
     @property
     def degenerate(self) -> bool:
-        """Whether the model is (nearly) the constant one, for which invariance means nothing."""
+        """Return whether the model is nearly constant, which makes invariance meaningless."""
         return min(self.constant_share, self.top_class[1]) >= DEGENERATE_SHARE
 
     def warnings(self) -> tuple[str, ...]:
-        """When not to believe it."""
-        rise, (top, share) = self.entropy_difference, self.top_class
-        found = []
-        if rise is None:
-            found.append(
-                "whether the transform is suitable can't be told: the model gives no probabilities"
+        """Return the reasons not to rely on the measures."""
+        increase = self.entropy_difference
+        messages = []
+        if increase is None:
+            messages.append(
+                "cannot check whether the transform is suitable: the model returns no probabilities"
             )
-        elif rise > ENTROPY_LIMIT:
-            found.append(
-                f"the transform is unsuitable: it raises the entropy of predictions by {rise:.2f}, "
-                f"more than {ENTROPY_LIMIT}; it may destroy the classes"
+        elif increase > ENTROPY_LIMIT:
+            messages.append(
+                f"the transform is unsuitable: it raises the entropy of predictions by "
+                f"{increase:.2f}, more than {ENTROPY_LIMIT}; it may destroy the classes"
             )
         if self.degenerate:
+            top, share = self.top_class
             name = self.class_names[top] if self.class_names else str(top)
-            found.append(
-                f"{share:.0%} of the examples are put in class {name} whatever is done to them: "
-                "invariance means nothing for such a model"
+            messages.append(
+                f"the model is nearly constant: {share:.0%} of the examples are assigned to class "
+                f"{name}, transformed or not; invariance is meaningless for such a model"
             )
         if not self.complete:
-            found.append(
-                "ni and ne are left out: they hang on the number of draws, and pa does not"
+            messages.append(
+                "ni and ne are skipped: they depend on the number of draws, and pa does not"
             )
-        return tuple(found)
+        return tuple(messages)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
         top, share = self.top_class
         return {
             "model": self.model,
-            **{name: reading.to_dict() for name, reading in self.all_measures()},
+            **to_jsonable(dict(self.all_measures())),
             "entropy_difference": self.entropy_difference,
             "constant_share": self.constant_share,
             "top_class": top,
@@ -311,7 +352,7 @@ class ModelInvariance:
 
 @dataclass(frozen=True)
 class SamplingCost:
-    """What was spent: inputs drawn, and inputs each model classified (identical ones once)."""
+    """Number of examples, inputs drawn, and distinct inputs classified by each model."""
 
     examples: int
     drawn: int
@@ -322,9 +363,42 @@ class SamplingCost:
 
 @dataclass(frozen=True, eq=False)
 class InvarianceResult:
-    """Models beside one another in the same neighborhoods of one dataset.
+    """Invariance of several models in the same neighborhoods of one dataset.
 
-    `settings` are all of the transform's, and what it learned from.
+    Iterating yields the `ModelInvariance` of each model; index by name or number.
+
+    Parameters
+    ----------
+    data, fingerprint : str
+        Name and fingerprint of the dataset.
+    n : int
+        Number of rows of the dataset.
+    transform, label : str
+        Name of the transform, and its short name in the names of measures.
+    magnitude : float
+        Magnitude of the transform.
+    draws : int
+        Number of transformed copies per example.
+    identity : bool
+        Whether the example itself belongs to its neighborhood.
+    seed : int
+        Random seed.
+    sampling_cost : SamplingCost
+        Number of inputs drawn and classified.
+    skipped : int
+        Number of files of the dataset that could not be read.
+    results : tuple of ModelInvariance
+        Results per model.
+    settings : str
+        All settings of the transform, and the fingerprint of the data it learned from.
+
+    Examples
+    --------
+    >>> from oodometer import invariance
+    >>> constant = lambda rows: [0] * len(rows)
+    >>> result = invariance({"constant": constant}, np.eye(4), transform="gaussian", draws=3)
+    >>> result.models, result["constant"].mean_with_interval("ni").value
+    (('constant',), 1.0)
     """
 
     data: str
@@ -349,74 +423,57 @@ class InvarianceResult:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models' names."""
-        return tuple(one.model for one in self.results)
+        """Return the names of the models."""
+        return tuple(result.model for result in self.results)
 
     def __getitem__(self, model: str | int) -> ModelInvariance:
         if isinstance(model, int):
             return self.results[model]
-        found = {one.model: one for one in self.results}
-        if model not in found:
-            raise UnknownName("model", model, found)
-        return found[model]
+        by_name = dict(zip(self.models, self.results, strict=True))
+        if model not in by_name:
+            raise UnknownName("model", model, by_name)
+        return by_name[model]
 
     def measure_label(self, measure: str) -> str:
-        """A measure's name in tables: NI-RandAug."""
+        """Return the name of a measure in tables, such as NI-RandAug."""
         return f"{measure.upper()}-{self.label}"
 
     def __str__(self) -> str:
-        lines = [
-            f"{one.model}: "
-            + ", ".join(
-                f"{self.measure_label(name)} {r.value:.3f}" for name, r in one.all_measures()
-            )
-            + "".join(f"\n  {note}" for note in one.warnings())
-            for one in self.results
-        ]
+        lines = []
+        for result in self.results:
+            measures = [
+                f"{self.measure_label(name)} {mean.value:.3f}"
+                for name, mean in result.all_measures()
+            ]
+            lines.append(f"{result.model}: {', '.join(measures)}")
+            lines += [f"  {warning}" for warning in result.warnings()]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        plain = {
-            name: getattr(self, name)
-            for name in ("data", "fingerprint", "n", "transform", "label", "magnitude", "draws",
-                         "identity", "seed", "skipped", "settings")
-        }  # fmt: skip
-        spent = {
-            name: getattr(self.sampling_cost, name) for name in SamplingCost.__dataclass_fields__
-        }
-        return {**plain, "sampling_cost": spent, "models": [one.to_dict() for one in self.results]}
+        values = fields_to_jsonable(self)
+        cost = values.pop("sampling_cost")
+        models = values.pop("results")
+        return {**values, "sampling_cost": cost, "models": models}
 
     def full_counts(self, draws: int) -> list[DecisionCounts]:
-        """What later work can go on from: whole-dataset tallies with room for so many draws."""
-        whole = []
-        for one in self.results:
-            tally = DecisionCounts.empty(self.n, max(draws, self.draws))
-            have = one.counts.widen(draws)
-            for part, known in zip(_arrays(tally), _arrays(have), strict=True):
-                part[one.positions] = known
-            whole.append(tally)
-        return whole
+        """Return per model the counts of all rows of the dataset, with room for `draws` draws."""
+        return [
+            result.counts.expand(self.n, max(draws, self.draws), result.positions)
+            for result in self.results
+        ]
 
-    def first_difference(self, current: Mapping[str, object]) -> str | None:
-        """The first of these settings in which this run was another."""
-        return next((name for name, value in current.items() if getattr(self, name) != value), None)
+    def first_difference(self, settings: Mapping[str, object]) -> str | None:
+        """Return the name of the first setting that differs from those of this run."""
+        for name, value in settings.items():
+            if getattr(self, name) != value:
+                return name
+        return None
 
-    def check_resumable(self, current: Mapping[str, object]) -> None:
-        """Refuse to go on with a run of something else."""
-        name = self.first_difference(current)
+    def check_resumable(self, settings: Mapping[str, object]) -> None:
+        """Raise if a run with these settings cannot resume this one."""
+        name = self.first_difference(settings)
         if name is not None:
             raise InputError(
-                f"The earlier run had {name} {getattr(self, name)!r}, this one has {current[name]!r}. "
-                "Only the same run can be gone on with: leave resume out to start anew."
+                f"Cannot resume: the earlier run had {name} {getattr(self, name)!r}, this one has "
+                f"{settings[name]!r}. Use the same settings, or omit resume to start again."
             )
-
-
-def _arrays(counts: DecisionCounts) -> tuple[Any, ...]:
-    return (
-        counts.classes,
-        counts.confidence,
-        counts.entropy,
-        counts.effective_invariance,
-        counts.entropy_gap,
-    )

@@ -1,4 +1,4 @@
-"""Which transforms keep the classes of some data, as a model sees it (Ng et al. 2023, §5.4)."""
+"""Suitability of transforms: whether they preserve the class (Ng et al., TMLR 2023, section 5.4)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 from oodometer import transforms as family
 from oodometer.core.array_types import Bools
-from oodometer.core.errors import InputError, OodometerError
+from oodometer.core.errors import OodometerError, out_of_range
+from oodometer.core.jsonable import fields_to_jsonable
 from oodometer.core.protocols import Dataset, Model, ProgressCallback, Transform
 from oodometer.core.stats import auroc
 from oodometer.data import as_dataset
@@ -19,18 +20,36 @@ from oodometer.neighborhood import sampling
 from oodometer.neighborhood._invariance import invariance
 from oodometer.neighborhood.results import ENTROPY_LIMIT, ModelInvariance
 
-# More examples than this change the order of transforms little.
+# More examples change the order of transforms little.
 DEFAULT_EXAMPLES = 500
-# Of transforms that leave so many examples where they are, some ranked digit models at random.
+# Some transforms that change no decision on this share of examples ranked digit models at random.
 MOSTLY_CONSTANT_SHARE = 0.9
 
 
 @dataclass(frozen=True)
 class TransformSuitability:
-    """What a transform does to a model's predictions, and whether it is fit for a measure.
+    """Effect of a transform on a model's predictions, and whether it suits neighborhood measures.
 
-    `fit` is None where that can't be told; `auroc` says how well agreement in the neighborhood
-    tells right from wrong, where labels are known.
+    Parameters
+    ----------
+    transform : str
+        Name of the transform.
+    fit : bool or None
+        Whether the transform is suitable; None if this cannot be checked.
+    reason : str
+        Explanation of `fit`.
+    entropy_difference : float, optional
+        Mean increase of the entropy of predictions under the transform.
+    ni : float, optional
+        Neighborhood invariance of the model under the transform.
+    auroc : float, optional
+        AUROC of the agreement in the neighborhood as a predictor of correctness, with labelled
+        data.
+
+    Examples
+    --------
+    >>> TransformSuitability("flip", False, "raises the entropy").to_dict()["fit"]
+    False
     """
 
     transform: str
@@ -41,13 +60,12 @@ class TransformSuitability:
     auroc: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return dict(vars(self))
+        return fields_to_jsonable(self)
 
     @property
     def _sort_key(self) -> tuple[bool, bool, float]:
-        rise = math.inf if self.entropy_difference is None else self.entropy_difference
-        return self.ni is None, self.fit is False, rise
+        increase = math.inf if self.entropy_difference is None else self.entropy_difference
+        return self.ni is None, self.fit is False, increase
 
 
 def suggest_transforms(
@@ -60,54 +78,104 @@ def suggest_transforms(
     seed: int = 0,
     progress: ProgressCallback | None = None,
 ) -> tuple[TransformSuitability, ...]:
-    """Every transform that fits the data's kind, best first, unfit ones with the reason.
+    """Check which transforms suit neighborhood measures for a model, best first.
 
-    They are ordered by how much they raise the entropy of the model's predictions: up to about 0.1
-    a neighborhood measure works, above it fails. `data` may be labelled: then each also says how
-    well agreement in the neighborhood tells right from wrong. A sample of `examples` is looked at.
+    Transforms are ordered by the increase of the entropy of predictions. Up to about 0.1 a
+    neighborhood measure works; above it, the transform destroys classes. Use data similar to the
+    training data: on other data the entropy is high already, cannot rise much, and every transform
+    looks suitable.
 
-    Ask this of data like those the model was trained on. Far from them a model is unsure already,
-    its entropy has no room to rise, and nothing looks unfit.
+    Parameters
+    ----------
+    model : object
+        Anything that `as_model` accepts.
+    data : object
+        Anything that `as_dataset` accepts; labels are optional.
+    transforms : sequence of str or Transform, optional
+        Transforms to check. Default: all transforms for the kind of data.
+    examples : int
+        Size of the random sample of rows.
+    draws : int
+        Number of transformed copies per example.
+    seed : int
+        Random seed.
+    progress : callable, optional
+        Called as ``progress(done, total, text)``.
+
+    Returns
+    -------
+    tuple of TransformSuitability
+        Suitable transforms first, then unsuitable ones, then those that could not be applied, each
+        with the reason.
+
+    Raises
+    ------
+    InputError
+        If `examples` is below 1, or the model fails on the data without any transform.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> constant = lambda rows: np.tile([0.9, 0.1], (len(rows), 1))
+    >>> suggest_transforms(constant, np.eye(4), transforms=["gaussian"])[0].reason
+    'no draw changes any decision: it cannot distinguish models'
     """
     if examples < 1:
-        raise InputError(f"examples must be at least 1; got {examples}.")
-    opened, dataset = as_model(model), as_dataset(data)
+        raise out_of_range("examples", examples, low=1)
+    opened = as_model(model)
+    dataset = as_dataset(data)
     sample = dataset.rows(sampling.shuffled_order(dataset.keys, seed)[:examples])
-    # A model that fails on the data as they are is no fault of any transform.
-    plain = predict_dataset(opened, sample)
-    right = plain.correct if plain.is_labelled else None
+    # Raises if the model fails on the data as they are, which no transform is to blame for.
+    predictions = predict_dataset(opened, sample)
+    correct = predictions.correct if predictions.is_labelled else None
     chosen = transforms if transforms is not None else family.available_for_kind(dataset.kind)
-    members = [family.get(one) if isinstance(one, str) else one for one in chosen]
-    found = []
+    members = [family.get(member) if isinstance(member, str) else member for member in chosen]
+    results = []
     for done, member in enumerate(members):
         if progress:
             progress(done, len(members), member.name)
-        found.append(_evaluate_transform(opened, sample, member, draws, seed, right))
-    return tuple(sorted(found, key=lambda one: one._sort_key))
+        results.append(
+            _evaluate_transform(opened, sample, member, draws=draws, seed=seed, correct=correct)
+        )
+    return tuple(sorted(results, key=lambda result: result._sort_key))
 
 
 def _evaluate_transform(
-    model: Model, sample: Dataset, transform: Transform, draws: int, seed: int, right: Bools | None
+    model: Model,
+    sample: Dataset,
+    transform: Transform,
+    *,
+    draws: int,
+    seed: int,
+    correct: Bools | None,
 ) -> TransformSuitability:
     try:
         result = invariance(model, sample, transform=transform, draws=draws, seed=seed)[0]
     except OodometerError as error:
-        return TransformSuitability(transform.name, None, f"can't be used here: {error}")
-    rise = result.entropy_difference
-    fit, reason = _verdict(result, rise)
-    told = None if right is None else auroc(result.by_example("pa"), right)
+        return TransformSuitability(transform.name, None, f"cannot be applied: {error}")
+    fit, reason = _verdict(result)
     return TransformSuitability(
-        transform.name, fit, reason, rise, result.mean_with_interval("ni").value, told
+        transform=transform.name,
+        fit=fit,
+        reason=reason,
+        entropy_difference=result.entropy_difference,
+        ni=result.mean_with_interval("ni").value,
+        auroc=None if correct is None else auroc(result.by_example("pa"), correct),
     )
 
 
-def _verdict(result: ModelInvariance, rise: float | None) -> tuple[bool | None, str]:
+def _verdict(result: ModelInvariance) -> tuple[bool | None, str]:
+    """Return whether the transform is suitable, and the reason."""
+    increase = result.entropy_difference
     if result.constant_share == 1.0:
-        return False, "no draw moves any decision: all models look alike under it"
-    if rise is None:
-        return None, "the model gives classes only, so whether the class is kept can't be told"
-    if rise > ENTROPY_LIMIT:
-        return False, f"raises the entropy of predictions by {rise:.2f}, more than {ENTROPY_LIMIT}"
+        return False, "no draw changes any decision: it cannot distinguish models"
+    if increase is None:
+        return None, "cannot be checked: the model returns classes only"
+    if increase > ENTROPY_LIMIT:
+        return (
+            False,
+            f"raises the entropy of predictions by {increase:.2f}, more than {ENTROPY_LIMIT}",
+        )
     if result.constant_share >= MOSTLY_CONSTANT_SHARE:
-        return True, "keeps predictions about as sure, but moves few decisions: tells little apart"
-    return True, "keeps predictions about as sure as they were"
+        return True, "preserves the confidence, but changes few decisions: hardly informative"
+    return True, "preserves the confidence of predictions"

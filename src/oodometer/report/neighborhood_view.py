@@ -80,8 +80,8 @@ def build_example(
     """The example in that row of the results with as many draws as were judged, and the same ones."""
     position = int(results[0].positions[row])
     drawn = int(results[0].counts.n_draws[row])
-    shown = sampler.sample(SamplingRound(np.array([position]), range(drawn + 1)))
-    _, first, times = np.unique(shown.input_index[:, 0], return_index=True, return_counts=True)
+    inputs, index = sampler.sample(SamplingRound(np.array([position]), range(drawn + 1)))
+    _, first, times = np.unique(index[:, 0], return_index=True, return_counts=True)
     members = tuple(
         NeighborhoodMember(
             f"draw {number}" if number else "original",
@@ -94,9 +94,7 @@ def build_example(
     files: Sequence[str] = getattr(sampler.dataset, "files", ())
     source = files[position] if files else ""
     truth = _true_label(results[0], sampler, position)
-    return NeighborhoodExample(
-        position, tuple(map(float, values)), members, shown.inputs, source, truth
-    )
+    return NeighborhoodExample(position, tuple(map(float, values)), members, inputs, source, truth)
 
 
 def lowest_indices(values: Floats, count: int) -> Ints:
