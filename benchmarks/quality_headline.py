@@ -20,7 +20,7 @@ from benchmarks._suites import Case, every
 from oodometer.assessment.conformal_interval import History
 from oodometer.assessment.diagnostics import COMPARED_METHODS, STATUSES_WORST_FIRST
 from oodometer.assessment.headline import SIMILARITY_DIAGNOSTICS
-from oodometer.cli._options import error_console
+from oodometer.cli._runtime import error_console
 from oodometer.core.array_types import Floats
 from oodometer.report.terminal import progress_bar
 

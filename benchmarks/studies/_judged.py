@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks._results import data_folder
 from benchmarks.studies._pages import Claim, Page, write
 from benchmarks.studies._reported import NI, NI_COLUMNS
-from oodometer.cli._options import error_console
+from oodometer.cli._runtime import error_console
 from oodometer.core.protocols import ProgressCallback
 from oodometer.parallel.runners import processes
 from oodometer.report.terminal import progress_bar

@@ -15,7 +15,7 @@ from benchmarks._results import data_folder
 from benchmarks.studies._judged import study_rows
 from benchmarks.studies._pages import Claim, Page, write
 from benchmarks.studies._reported import AO, AO_ADJUSTED, AO_FACTORS
-from oodometer.cli._options import error_console
+from oodometer.cli._runtime import error_console
 from oodometer.metrics.adversarial import AdversarialError
 from oodometer.report.terminal import progress_bar
 from oodometer.studies import Study

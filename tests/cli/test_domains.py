@@ -37,13 +37,13 @@ def test_all_groups_are_listed(tmp_path: Path) -> None:
     assert all(name in shown for name in available_names())
     assert "1 of 6" in shown
     assert str(tmp_path) in shown.replace("\n", "")
-    assert "set OODOMETER_DATA, or give --data-dir" in run()
+    assert "set OODOMETER_DATA or give --data-dir" in run()
     assert "1 of 6" in run(data=str(tmp_path))
 
 
 def test_one_group_says_what_is_missing(tmp_path: Path) -> None:
     shown = " ".join(run("--group", "numbers", "--data-dir", with_digits(tmp_path)).split())
-    assert "street found" in shown
+    assert "street available" in shown
     assert "usps there is no 'digits/usps.npz' in" in shown
 
 

@@ -86,7 +86,10 @@ def test_labelled_outputs_of_several_domains_make_one(folder: Path) -> None:
     [
         ({"estimate": [80.0] * 6, "truth": [0.7] * 6}, "fractions from 0 to 1; row 0 has 80"),
         ({"estimate": [0.8] * 3, "truth": [0.7] * 3}, "3 domains; 5 are the fewest"),
-        ({"estimate": ["good"] * 6, "truth": [0.7] * 6}, "holds 'good'; numbers from 0 to 1"),
+        (
+            {"estimate": ["good"] * 6, "truth": [0.7] * 6},
+            "must contain numbers from 0 to 1; got 'good'",
+        ),
     ],
 )
 def test_a_table_that_is_no_history_is_refused(

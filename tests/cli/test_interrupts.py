@@ -52,18 +52,21 @@ main()
 """
 # What shows that work has begun, and what is said of it.
 BEGUN = {
-    "pool run long.toml": ("pools/long/.lock", "Trained models so far are kept; go on with: "),
+    "pool run long.toml": ("pools/long/.lock", "Trained models are saved. Resume with: "),
     "pool run long.toml --workers 1": (
         "pools/long/.lock",
-        "Trained models so far are kept; go on with: ",
+        "Trained models are saved. Resume with: ",
     ),
-    "study run long.toml": ("began", "Evaluations so far are kept; go on with: "),
-    "invariance mine:slow data.npy": ("began", "Nothing of it is kept; from the start: "),
+    "study run long.toml": ("began", "Evaluations are saved. Resume with: "),
+    "invariance mine:slow data.npy": ("began", "No results were saved. Start again with: "),
     "measure mine:slow --source-data data.npy --target-data data.npy": (
         "began",
-        "Nothing of it is kept; from the start: ",
+        "No results were saved. Start again with: ",
     ),
-    "demo --html page.html --save 'a folder'": ("began", "Nothing of it is kept; from the start: "),
+    "demo --html page.html --save 'a folder'": (
+        "began",
+        "No results were saved. Start again with: ",
+    ),
 }
 
 

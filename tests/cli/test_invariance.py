@@ -220,7 +220,7 @@ def test_rank_predicts_accuracy_by_a_line(folder: Path) -> None:
     (folder / "known.csv").write_text("model,accuracy\ncalm,0.9\nshaky,0.5\nhard,0.9\n")
     one_line(run(folder, *words), "three distinct points")
     (folder / "known.csv").write_text("model,accuracy\ncalm,high\n")
-    one_line(run(folder, *words), "must be numbers")
+    one_line(run(folder, *words), "must contain numbers")
 
 
 def test_transforms_are_listed_and_suggested(folder: Path) -> None:
@@ -285,14 +285,14 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "an unknown transform": (("scorers:calm", "digits.npz", "-t", "rotat"), "Did you mean 'rotate'"),
     "a magnitude out of range": (("scorers:calm", "digits.npz", "--magnitude", "-1"), "magnitude"),
     "a setting of another transform": (
-        ("scorers:calm", "digits.npz", "--wordnet", "."), "--wordnet is no setting",
+        ("scorers:calm", "digits.npz", "--wordnet", "."), "--wordnet is not a setting",
     ),
     "a filler of another transform": (
-        ("scorers:calm", "digits.npz", "--filler", "."), "--filler is no setting",
+        ("scorers:calm", "digits.npz", "--filler", "."), "--filler is not a setting",
     ),
     "a wrong precision": (("scorers:calm", "digits.npz", "--precision", "5"), "precision"),
-    "wrong outputs": (("scorers:calm", "digits.npz", "--outputs", "odds"), "--outputs is"),
-    "a timeout of no address": (("scorers:calm", "digits.npz", "--timeout", "3"), "--timeout is"),
+    "wrong outputs": (("scorers:calm", "digits.npz", "--outputs", "odds"), "--outputs must be"),
+    "a timeout of no address": (("scorers:calm", "digits.npz", "--timeout", "3"), "--timeout applies"),
     "a mean of no ONNX file": (("scorers:calm", "digits.npz", "--mean", "0.5"), "--mean and --std"),
     "a column that is not there": (
         ("scorers:words", "reviews.csv", "--text", "revew"), "revew",
@@ -352,7 +352,7 @@ def test_by_workers_the_numbers_are_the_same(folder: Path) -> None:
 
 NOBODY = {
     "both": (("--workers", "2", "--scheduler", "tcp://a:1"), "not both"),
-    "fewer than none": (("--workers", "-1"), "--workers must be 0 or more; got -1"),
+    "fewer than none": (("--workers", "-1"), "--workers must be at least 0; got -1"),
     "nobody there": (("--scheduler", "tcp://127.0.0.1:9"), "No Dask scheduler answers at"),
 }
 

@@ -181,10 +181,10 @@ def test_a_layer_is_named(folder: Path) -> None:
         (("-m", "h-divergence-ms"), "h-divergence-ms is not applicable"),
         (("-m", "sharpness"), "sharpness is not applicable: it needs training data"),
         (("--subsamples", "1"), "subsamples must be 0, or 2 or more"),
-        (("--source-data", "one.npz"), "'one.npz' stands more than once"),
+        (("--source-data", "one.npz"), "'one.npz' is given more than once"),
         (
             ("--source-data", "other.npz", "--source-data", "other.npz"),
-            "'other.npz' stands more than once",
+            "'other.npz' is given more than once",
         ),
         (("--source-data", "pictures.npz"), "can't be of several kinds"),
     ],

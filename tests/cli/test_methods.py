@@ -41,7 +41,7 @@ def test_one_family_is_a_table_of_its_members_alone(
     lines = [line.split()[0] for line in shown.splitlines() if line.strip()]
     assert lines[2:] == [one.name for one in FAMILIES[family]]
     assert lines[1] == family
-    assert ("tells" in shown.splitlines()[1]) == (family == "metric")
+    assert ("description" in shown.splitlines()[1]) == (family == "metric")
 
 
 def test_members_that_other_packages_add_are_listed(

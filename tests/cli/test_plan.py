@@ -78,7 +78,7 @@ def test_a_target_that_is_labelled_all_through_is_not_peeped_at(folder: Path) ->
     target = toy_predictions(3000, seed=1)
     pq.write_table(table(target, target.labels), folder / "whole.parquet")
     done = run(folder, "estimate", "source.parquet", "whole.parquet", "--json")
-    assert "Every row of whole.parquet has a label; they are not looked at." in done.stderr
+    assert "Every row of whole.parquet has a label; the labels are ignored." in done.stderr
     assert json.loads(done.stdout)["headline"]["method"] == "doc"
 
 
@@ -146,7 +146,7 @@ def test_target_labels_come_from_a_file_of_their_own(folder: Path) -> None:
     ("lines", "message"),
     [
         (("9999,0.5,1",), "there is no row 9999; the target has rows 0 to"),
-        (("1,0.5,1", "1,0.5,0"), "row 1 stands more than once"),
+        (("1,0.5,1", "1,0.5,0"), "row 1 is listed more than once"),
         (("one,0.5,1",), "the column row must be whole numbers"),
         (("1,0.5,",), "no row has a label"),
     ],
@@ -172,7 +172,7 @@ def test_target_labels_need_numbered_rows(folder: Path) -> None:
     )
     done = run(folder, *words)
     assert done.returncode == 2
-    assert "--target-labels can't be used where files are read in batches" in done.stderr
+    assert "--target-labels cannot be used if files are read in batches" in done.stderr
 
 
 def test_metrics_are_selected_by_name(folder: Path) -> None:

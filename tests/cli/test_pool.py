@@ -66,7 +66,7 @@ def test_a_pool_is_trained_in_parts_and_its_status_is_a_table(folder: Path) -> N
         ["90", "mlp", "1", "1", "0", "3"],
         ["all", "3", "2", "0", "5"],
     ]
-    assert " left for one worker." in table
+    assert " left with one worker." in table
     second = pool(folder, "run", "little.toml", "--json")
     told = json.loads(second.stdout)
     assert (told["before"], len(told["trained"]), told["left"]) == (3, 5, 0)
@@ -96,7 +96,7 @@ def test_failures_are_shown_with_their_reasons(folder: Path) -> None:
     assert "1 failed; 0 of 1 are there, 1 is left." in done.stdout
     assert "nowhere" in done.stdout
     table = pool(folder, "status", "bad.toml").stdout
-    assert "Failed, to be tried again in the next run" in table
+    assert "Failed; the next run tries again" in table
     assert "nowhere" in table
 
 
@@ -104,7 +104,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "name": (("run", "toy-mpl"), "No pool is called 'toy-mpl'. Did you mean 'toy-mlp'?"),
     "file": (("status", "mine.toml"), "There is no file 'mine.toml'."),
     "both": (("run", "little.toml", "--workers", "2", "--scheduler", "tcp://a:1"), "not both"),
-    "workers": (("run", "little.toml", "--workers", "-1"), "--workers must be 0 or more; got -1"),
+    "workers": (("run", "little.toml", "--workers", "-1"), "--workers must be at least 0; got -1"),
     "limit": (("run", "little.toml", "--limit", "0"), "limit must be 1 or more; got 0."),
     "data": (("run", "dg-pacs", "--data-dir", "nowhere"), "pacs/pacs32.npz"),
     "scheduler": (

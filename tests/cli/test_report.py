@@ -54,7 +54,7 @@ def test_two_files_give_the_page_of_estimate(folder: Path) -> None:
     done = run(folder, "report", *words)
     assert done.returncode == 0
     assert re.fullmatch(
-        r"Report of the assessment written to report.html \(\d\.\d MB\)\n", done.stdout
+        r"Report on the assessment written to report.html \(\d\.\d MB\)\n", done.stdout
     )
     pages = [(folder / name).read_text() for name in ("report.html", "estimate.html")]
     assert without_command(pages[0]) == without_command(pages[1])
@@ -91,8 +91,8 @@ def test_a_study_is_reported_by_its_file_or_its_folder(folder: Path) -> None:
     by_folder = run(folder, "report", "mine", "--html", "b.html")
     assert (by_file.returncode, by_folder.returncode) == (0, 0)
     pages = [(folder / name).read_text() for name in ("a.html", "b.html")]
-    assert "<h1>points.toml: which measure tells accuracy?</h1>" in pages[0]
-    assert "<h1>mine: which measure tells accuracy?</h1>" in pages[1]
+    assert "<h1>points.toml: which measures predict accuracy?</h1>" in pages[0]
+    assert "<h1>mine: which measures predict accuracy?</h1>" in pages[1]
     assert "SHA-256 of points.toml" in pages[0]
     assert all("<dt>Versions</dt>" in page for page in pages)
 
@@ -113,13 +113,16 @@ BAD = {
     "one file of outputs": (("source.parquet",), "has no column 'model'"),
     "no file": (("nowhere.parquet",), "There is no file 'nowhere.parquet'"),
     "by without a target": (("rows.parquet", "--segment-by", "site"), "Give a TARGET too"),
-    "no reference": (("accuracies.parquet",), "say with --reference-domain"),
+    "no reference": (("accuracies.parquet",), "by --reference-domain"),
     "no such set": (("accuracies.parquet", "--reference-domain", "vla"), "Did you mean 'val'?"),
     "reference of two": (
         ("source.parquet", "target.parquet", "--reference-domain", "val"),
-        "--reference-domain is not for predictions on two datasets",
+        "--reference-domain does not apply to predictions on two datasets",
     ),
-    "folder of a table": (("rows.parquet", "--store-dir", "x"), "--store-dir is not for a table"),
+    "folder of a table": (
+        ("rows.parquet", "--store-dir", "x"),
+        "--store-dir does not apply to a table",
+    ),
     "no study": (("nowhere.toml",), "nowhere.toml"),
     "no folder": (("rows.parquet", "--html", "no/where.html"), "There is no folder"),
 }
@@ -150,7 +153,7 @@ def test_a_page_never_takes_the_place_of_data(words: tuple[str, ...], folder: Pa
     for name in before:
         done = run(folder, *words, name)
         assert (done.returncode, done.stdout) == (2, "")
-        assert f"{name} is there already and is no page. Give another name" in done.stderr
+        assert f"{name} exists and is not an HTML report. Choose another name" in done.stderr
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 

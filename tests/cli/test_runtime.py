@@ -24,7 +24,7 @@ def classify(folder: Path, body: str) -> Done:
 def test_an_interrupted_command_says_so_and_ends_with_130(tmp_path: Path) -> None:
     done = classify(tmp_path, "raise KeyboardInterrupt")
     again = "oodometer invariance mine:classify data.npy"
-    told = f"oodometer: Interrupted. Nothing of it is kept; from the start: {again}\n"
+    told = f"oodometer: Interrupted. No results were saved. Start again with: {again}\n"
     assert done == Done(130, "", told)
 
 
@@ -40,7 +40,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     with mock.patch("oodometer.report.terminal.show_neighborhoods", side_effect=full):
         done = classify(tmp_path, "return [0] * len(inputs)")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("oodometer: The system refused to read or write: [Errno 28] No s")
+    assert done.stderr.startswith("oodometer: Cannot read or write: [Errno 28] No s")
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -99,7 +99,7 @@ def test_a_target_with_all_labels_is_told_of(folder: Path) -> None:
     plain = Predictions.from_probs(target.probs, labels=target.labels)
     split(table_of(plain, True), folder / "all", [100])
     done = run(folder, "estimate", "source.parquet", "all", "--method", "ac")
-    assert done.stderr == "Every row of all has a label; they are not looked at.\n"
+    assert done.stderr == "Every row of all has a label; the labels are ignored.\n"
 
 
 @pytest.mark.parametrize(
@@ -109,10 +109,10 @@ def test_a_target_with_all_labels_is_told_of(folder: Path) -> None:
         (("empty",), "The folder 'empty' has no file to read"),
         (
             ("scores", "--other-model", "target.parquet"),
-            "--other-model target.parquet can't be used where",
+            "--other-model target.parquet cannot be used if",
         ),
         (("scores", "--workers", "1", "--scheduler", "tcp://a:1"), "not both"),
-        (("scores", "--workers", "-1"), "--workers must be 0 or more; got -1"),
+        (("scores", "--workers", "-1"), "--workers must be at least 0; got -1"),
         (("scores", "--scheduler", "tcp://127.0.0.1:9"), "No Dask scheduler answers at"),
         (("scores", "--segment-by", "region"), "part-000.parquet: No column is called 'region'"),
         (("scores", "--method", "acc"), "Did you mean 'ac'?"),
@@ -144,4 +144,4 @@ def test_what_else_is_asked_for_tells_of_the_sample(
     assert whole["additional"]["metrics"]
     monkeypatch.setattr(streaming, "MAX_SAMPLE_ROWS", 50)
     said = estimated(folder, *words)["additional"]["reasons"]
-    assert said[-1] == "All of this is of a random sample of 50 rows of the target."
+    assert said[-1] == "These results are computed from a random sample of 50 target rows."

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oodometer.cli._options import console, error_console, print_json, print_note, quiet_output
+from oodometer.cli._runtime import console, error_console, print_json, print_note, set_quiet
 from tests.support.command_line import run
 
 OODOMETER = [sys.executable, "-m", "oodometer"]
@@ -44,7 +44,7 @@ def test_without_an_error_stream_the_exit_code_still_tells() -> None:
 def test_a_full_disk_is_one_line() -> None:
     done = shell(f"$O {' '.join(MANY)} >/dev/full")
     assert done.returncode == 2
-    assert done.stderr.startswith("oodometer: The system refused to read or write: ")
+    assert done.stderr.startswith("oodometer: Cannot read or write: ")
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -79,9 +79,10 @@ def test_a_note_is_for_the_error_stream_and_not_for_the_quiet(
 ) -> None:
     print_note("Written to [a] file \x1b[2J")
     assert capsys.readouterr() == ("", "Written to [a] file \ufffd[2J\n")
-    with quiet_output(True):
-        print_note("Written to a file")
+    set_quiet(True)
+    print_note("Written to a file")
     assert capsys.readouterr() == ("", "")
+    set_quiet(False)
 
 
 def test_quiet_holds_for_one_command_alone(tmp_path: Path) -> None:

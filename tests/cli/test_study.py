@@ -89,7 +89,7 @@ def test_a_study_has_a_report_however_small(folder: Path) -> None:
         done = study(folder, "table", *asked, "--html", "report.html")
         assert (done.returncode, done.stderr) == (0, "Report written to report.html\n")
         page = (folder / "report.html").read_text()
-        assert f"{asked[0]}: which measure tells accuracy?" in page
+        assert f"{asked[0]}: which measures predict accuracy?" in page
         assert "7 measures judged by 2 evaluations of 1 model" in page
     assert "SHA-256 of points.toml" in page
 
@@ -102,7 +102,7 @@ def test_failures_are_shown_with_their_reasons_and_the_exit_tells(folder: Path) 
     assert "out of order" in done.stdout
     told = json.loads(study(folder, "run", "bad.toml", "--store-dir", "s", "--json").stdout)
     assert set(told["failed"]) == {"broken on 0", "broken on 30"}
-    assert "Failed, to be tried again in the next run" in study(
+    assert "Failed; the next run tries again" in study(
         folder, "status", "bad.toml", "--store-dir", "s"
     ).stdout  # fmt: skip
 
@@ -117,7 +117,7 @@ def test_who_interrupts_is_told_how_to_go_on(command: tuple[str, str], folder: P
     with mock.patch(place, side_effect=KeyboardInterrupt):
         done = run(folder, command[0], "run", command[1])
     assert done.returncode == 130
-    assert done.stderr.endswith(f" go on with: oodometer {command[0]} run {command[1]}\n")
+    assert done.stderr.endswith(f"Resume with: oodometer {command[0]} run {command[1]}\n")
     assert "Interrupted." in done.stderr
 
 

@@ -157,7 +157,7 @@ def test_a_report_of_evaluations_is_written_beside_the_table(rows: Path) -> None
     assert "All architectures: 36 evaluations" in done.stdout
     assert done.stderr == "Report written to report.html\n"
     page = (rows / "report.html").read_text()
-    assert "rows.csv: which measure tells accuracy?" in page
+    assert "rows.csv: which measures predict accuracy?" in page
     assert "oodometer study compare rows.csv --html report.html" in page
     assert "SHA-256 of rows.csv" in page
     told = judge(rows, "rows.csv", "--json", "--measure", "ni", "--html", "one.html")

@@ -1,8 +1,7 @@
-"""The command line: one short function per command, in the files beside this one.
+"""Command line: one module per command.
 
-Exit codes: 0 done, 1 the headline is under --fail-below or some of a pool or a study failed,
-2 something is wrong with the command or the input, 130 interrupted by Ctrl-C, 141 the reader of
-the output went away.
+Exit codes: 0 success, 1 the headline is below --fail-below or some models or evaluations failed,
+2 invalid command line or input, 130 interrupted by Ctrl-C, 141 output pipe closed by its reader.
 """
 
 from __future__ import annotations
@@ -34,17 +33,16 @@ from oodometer.cli import (
 )
 from oodometer.core.errors import OodometerError
 
-# Help is no wider than this, for long lines are hard to read.
-MAX_HELP_WIDTH = 100
+# Longer lines of help are hard to read.
+MAX_HELP_COLUMNS = 100
 
 app = typer.Typer(
-    help="How accurate is a classifier on data that has no labels?",
+    cls=_runtime.RootGroup,
+    help="Estimate the accuracy of a classifier on unlabelled data.",
     epilog=_runtime.HELP_EPILOG,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-)
-toy_app = typer.Typer(
-    help="Run synthetic problems whose true accuracy is known.", no_args_is_help=True
+    rich_markup_mode=None,  # the markup of rich hides [default: …]
 )
 app.command()(estimate.estimate)
 app.command()(plan.plan)
@@ -57,38 +55,38 @@ app.command()(evaluate.evaluate)
 app.command()(domains.domains)
 app.command()(methods.methods)
 app.command()(demo.demo)
-toy_app.command()(toy.spurious)
-toy_app.command()(toy.hypersphere)
 app.add_typer(pool.app, name="pool")
 app.add_typer(study.app, name="study")
-app.add_typer(toy_app, name="toy")
-_runtime.prepare_commands(app)
+app.add_typer(toy.app, name="toy")
+_runtime.prepare_help(app)
 
 
 def main() -> None:
-    """Run a command; our own errors become one line and exit code 2, warnings one line each."""
+    """Run the command line; errors become one line on standard error and an exit code."""
     warnings.showwarning = _show_warning
+    sys.exit(_run_command())
+
+
+def _run_command() -> int:
+    columns = min(shutil.get_terminal_size().columns, MAX_HELP_COLUMNS)
     try:
-        sys.exit(_run_app() or 0)
+        exit_code = app(prog_name="oodometer", standalone_mode=False, terminal_width=columns)
+        return int(exit_code or 0)
+    except _runtime.CommandStopped as stop:
+        return _runtime.stopped_exit_code(stop.__cause__)
     except OodometerError as error:
         _runtime.print_error(str(error))
     except _runtime.UsageError as error:
         _show_usage_error(error)
     except OSError as error:
         _runtime.print_error(
-            f"The system refused to read or write: {error}. Is there room, and is it allowed?"
+            f"Cannot read or write: {error}. Check the free disk space and the permissions."
         )
-    sys.exit(2)
-
-
-def _run_app() -> Any:
-    """What it ends with: an exit code, or nothing."""
-    width = min(shutil.get_terminal_size().columns, MAX_HELP_WIDTH)
-    return app(prog_name="oodometer", standalone_mode=False, terminal_width=width)
+    return 2
 
 
 def _show_usage_error(error: Any) -> None:
-    """One line; but a command that was given nothing shows its help."""
+    """Print a usage error as one line, or the help of a group that was called without a command."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
     else:
@@ -103,7 +101,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """A warning as users read it; the rest of what Python says of one is for developers."""
+    """Print a warning as one line, without the place in the source code."""
     _runtime.print_error(f"warning: {message}")
 
 
@@ -122,4 +120,4 @@ def _root(
         ),
     ] = False,
 ) -> None:
-    """How accurate is a classifier on data that has no labels?"""
+    pass

@@ -1,22 +1,18 @@
-"""What commands that write a page share: how to reproduce it, and saying where it is."""
+"""HTML reports of commands: check the path, describe how to reproduce the report, write it."""
 
 from __future__ import annotations
 
 import hashlib
 import platform
-import shlex
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import typer
 
 import oodometer
-from oodometer.cli._options import print_note
-from oodometer.cli._streaming_options import describe_large_files
-from oodometer.core.errors import UnknownName
+from oodometer.cli._runtime import command_line, print_note
+from oodometer.core.errors import InputError
 
 if TYPE_CHECKING:
     from oodometer.core.protocols import Dataset, Transform
@@ -24,93 +20,120 @@ if TYPE_CHECKING:
     from oodometer.neighborhood.sampling import NeighborhoodSampler
     from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
+# The settings of a fitted transform can be long.
+MAX_SETTINGS_CHARS = 500
 
-def provenance(files: Iterable[Path], *, seed: int | None = None) -> dict[str, str]:
-    """The command, versions, the seed and a fingerprint a file, under the names they are shown with."""
-    versions = {"oodometer": oodometer.__version__, "Python": platform.python_version()}
-    versions["numpy"] = np.__version__
-    facts = {
-        "Command": shlex.join(["oodometer", *sys.argv[1:]]),
-        "Versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
-    }
-    if seed is not None:
-        facts["Seed"] = str(seed)
-    # By the whole path, for files of two folders may have one name.
-    for path in files:
-        facts |= describe_large_files(path) or {f"SHA-256 of {path}": _file_sha256(path)}
-    return facts
+
+def check_report_path(html: Path | None) -> None:
+    """Raise before the work if the report could not be written or would replace another file."""
+    if html is None:
+        return
+    from oodometer import report
+
+    report.check_available()
+    report.check_writable(html)
+    if html.exists() and not _is_report(html):
+        raise InputError(
+            f"{html} exists and is not an HTML report. Choose another name, such as "
+            f"{html.with_suffix('.html').name}, or remove the file first."
+        )
+
+
+def _is_report(path: Path) -> bool:
+    """Return whether a file is empty or starts like a report."""
+    with path.open("rb") as stream:
+        start = stream.read(64).lstrip().lower()
+    return not start or start.startswith(b"<!doctype html")
 
 
 def write_report_page(page: str, path: Path) -> None:
-    """Write a page, and say so."""
+    """Write a report and print its path."""
     from oodometer import report
 
     report.write_page(page, path)
     print_note(f"Report written to {path}")
 
 
-def render_study_page(table: EvaluationTable, path: Path) -> str:
-    """The report of a table of evaluations that came from a file or a folder."""
-    from oodometer.studies.report import study_page
-
-    title = f"{path.resolve().name}: which measure tells accuracy?"
-    return study_page(table, title=title, reproduce=provenance([path] if path.is_file() else []))
-
-
-def _file_sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-ExamplesModelName = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODEL", help="Model whose examples the report shows. [default: the first]"
-    ),
-]
-# Settings of a transform that has learned can be long.
-MAX_SETTINGS_CHARS = 500
+def provenance(files: Iterable[Path], *, seed: int | None = None) -> dict[str, str]:
+    """Return the command, versions, seed and a hash per file, by the names shown in the report."""
+    versions = {
+        "oodometer": oodometer.__version__,
+        "Python": platform.python_version(),
+        "numpy": np.__version__,
+    }
+    facts = {
+        "Command": command_line(),
+        "Versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
+    }
+    if seed is not None:
+        facts["Seed"] = str(seed)
+    for path in files:  # whole paths, because files in two folders can have the same name
+        facts |= _describe_file(path)
+    return facts
 
 
-def validate_model_name(name: str | None, models: Mapping[str, Any]) -> str | None:
-    """The name that was given; one that no model has is refused."""
-    if name is not None and name not in models:
-        raise UnknownName("model", name, models)
-    return name
+def _describe_file(path: Path) -> dict[str, str]:
+    """Return the hash of a file, or number and size of files too large to be hashed."""
+    if not is_read_in_batches(path):
+        with path.open("rb") as stream:
+            return {f"SHA-256 of {path}": hashlib.file_digest(stream, "sha256").hexdigest()}
+    from oodometer.data.batch_reader import find_files
+
+    files = find_files(path)
+    size = sum(file.stat().st_size for file in files)
+    return {f"Files of {path}": f"{len(files):,}, {size / 1e6:,.1f} MB in total"}
 
 
-def recreate_sampler(
-    dataset: Dataset, transform: Transform, seed: int, reference: Dataset | None = None
-) -> NeighborhoodSampler:
-    """What draws the same neighborhoods once more."""
-    from oodometer.neighborhood import prepare_transform
-    from oodometer.neighborhood.sampling import NeighborhoodSampler
+def is_read_in_batches(path: Path) -> bool:
+    """Return whether predictions are read in batches: folders, patterns, large files but .npz."""
+    from oodometer.assessment.streaming import is_large
+    from oodometer.data.batch_reader import is_multi_file
 
-    known = dataset if reference is None else reference
-    return NeighborhoodSampler(dataset, prepare_transform(transform, dataset, known, seed), seed)
+    return is_multi_file(path) or (is_large(path) and path.suffix != ".npz")
 
 
 def invariance_provenance(
     models: Iterable[str], seed: int, result: InvarianceResult | None
 ) -> dict[str, str]:
-    """What is needed to get the same numbers again."""
-    places = [Path(one) for one in models]
-    facts = provenance([one for one in places if one.is_file()], seed=seed)
-    facts |= {
-        f"SHA-256 of the files in {one}": _folder_sha256(one) for one in places if one.is_dir()
-    }
+    """Return the provenance of a report on neighborhoods, with model files, transform and data."""
+    paths = [Path(model) for model in models]
+    facts = provenance([path for path in paths if path.is_file()], seed=seed)
+    for folder in paths:
+        if folder.is_dir():
+            facts[f"SHA-256 of the files in {folder}"] = _folder_sha256(folder)
     if result is None:
         return facts
     settings = result.settings
-    cut = settings if len(settings) <= MAX_SETTINGS_CHARS else f"{settings[:MAX_SETTINGS_CHARS]}…"
-    return facts | {"Transform": cut, f"Fingerprint of {result.data}": result.fingerprint}
+    if len(settings) > MAX_SETTINGS_CHARS:
+        settings = f"{settings[:MAX_SETTINGS_CHARS]}…"
+    return facts | {"Transform": settings, f"Fingerprint of {result.data}": result.fingerprint}
 
 
 def _folder_sha256(folder: Path) -> str:
-    """Of all files of a folder, one after another in the order of their names."""
-    whole = hashlib.sha256()
-    for path in sorted(one for one in folder.rglob("*") if one.is_file()):
+    """Return the hash of all files of a folder, in the order of their paths."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         with path.open("rb") as stream:
             while block := stream.read(2**20):
-                whole.update(block)
-    return whole.hexdigest()
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def recreate_sampler(
+    dataset: Dataset, transform: Transform, seed: int, transform_data: Dataset | None = None
+) -> NeighborhoodSampler:
+    """Return a sampler that draws the neighborhoods of a result again, for a report's examples."""
+    from oodometer.neighborhood import prepare_transform
+    from oodometer.neighborhood.sampling import NeighborhoodSampler
+
+    reference = dataset if transform_data is None else transform_data
+    prepared = prepare_transform(transform, dataset, reference, seed)
+    return NeighborhoodSampler(dataset, prepared, seed)
+
+
+def render_study_page(table: EvaluationTable, path: Path) -> str:
+    """Return the report on a table of evaluations that was read from a file or a folder."""
+    from oodometer.studies.report import study_page
+
+    title = f"{path.resolve().name}: which measures predict accuracy?"
+    return study_page(table, title=title, reproduce=provenance([path] if path.is_file() else []))

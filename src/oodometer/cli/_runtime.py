@@ -1,34 +1,40 @@
-"""How every command begins and ends: quiet if asked, one line if wrong, the right exit code."""
+"""Terminal output, error messages and exit codes shared by all commands."""
 
 from __future__ import annotations
 
 import difflib
-import functools
 import inspect
+import json
+import math
 import os
 import re
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, get_type_hints
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.console import Console
 from rich.text import Text
+from typer.core import TyperGroup
 
-from oodometer.cli._options import BROKEN_PIPE_EXIT_CODE, Quiet, console, print_json, quiet_output
-from oodometer.core.errors import InputError
+from oodometer.core.protocols import ProgressCallback
 from oodometer.report import terminal
 from oodometer.report.terminal import printable
 
 if TYPE_CHECKING:
-    from oodometer.parallel.runners import Runner
-    from oodometer.studies import StudyRunResult as Studies
-    from oodometer.studies.training import PoolRunResult as Pools
+    from oodometer.measures import Measurements
+    from oodometer.metrics import Evaluation
+    from oodometer.studies import StudyRunResult
+    from oodometer.studies.training import PoolRunResult
 
 INTERRUPTED_EXIT_CODE = 130
-# The epilog of help; \b keeps the lines below it as they are.
+# Exit code that a shell reports for a program ended by SIGPIPE: 128 plus the signal's number.
+BROKEN_PIPE_EXIT_CODE = 141
+# Epilog of the help; \b keeps the line breaks of the paragraph after it.
 HELP_EPILOG = """
 \b
 Example:
@@ -36,29 +42,54 @@ Example:
 
 \b
 Exit codes:
-  0    done
-  1    under --fail-below, or some of a pool or a study failed
-  2    something is wrong with the command or the input
+  0    success
+  1    below --fail-below, or some models or evaluations failed
+  2    invalid command line or input
   130  interrupted by Ctrl-C
-  141  the reader of the output went away
+  141  output pipe closed by its reader
 """
-# What the parser raises; by its heirs, as the class itself has moved between versions of typer.
+# Failure reasons shown per run; the run's folder has all of them.
+MAX_REASONS_SHOWN = 5
+# Base class of the parser's errors. Found through a subclass: its module differs between versions
+# of typer.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
+_quiet: ContextVar[bool] = ContextVar("quiet", default=False)
 
-def prepare_commands(app: typer.Typer) -> None:
-    """Give every command --quiet, an example that can be copied, and an end of one line."""
+
+class PipeSafeConsole(Console):
+    """Console that raises BrokenPipeError when its reader closes the pipe."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+class CommandStopped(Exception):
+    """A command that was interrupted or whose output pipe was closed; the cause says which."""
+
+
+class RootGroup(TyperGroup):
+    """Root command. Passes interrupts and closed pipes on to main(), which typer would swallow."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            result = super().invoke(ctx)
+            flush_output()
+        except (KeyboardInterrupt, BrokenPipeError) as error:
+            raise CommandStopped from error
+        return result
+
+
+def prepare_help(app: typer.Typer) -> None:
+    """Set the help texts of every command from its docstring, with examples on their own lines."""
     for info in iter_commands(app):
-        if info.callback is not None:
-            told = inspect.cleandoc(info.callback.__doc__ or "")
-            info.short_help = " ".join(told.split("\n\n")[0].split())
-            info.help = re.sub(r"^Example: ", "\b\nExample:\n  ", told, flags=re.MULTILINE)
-            info.callback = _with_exit_codes(info.callback)
+        text = inspect.cleandoc(info.callback.__doc__ or "")
+        info.short_help = " ".join(text.split("\n\n")[0].split())
+        info.help = re.sub(r"^Example:$", "\b\nExample:", text, flags=re.MULTILINE)
 
 
 def iter_commands(app: typer.Typer) -> Iterator[Any]:
-    """What is registered, groups within groups too."""
-    app.rich_markup_mode = None  # it takes [default: …] for markup, and cuts words
+    """Yield every registered command, those of nested groups included."""
     yield from app.registered_commands
     for group in app.registered_groups:
         if group.typer_instance is not None:
@@ -66,106 +97,126 @@ def iter_commands(app: typer.Typer) -> Iterator[Any]:
             yield from iter_commands(group.typer_instance)
 
 
-def _with_exit_codes(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with one option more."""
+def set_quiet(quiet: bool) -> bool:
+    """Turn progress bars and notes off or on."""
+    _quiet.set(quiet)
+    return quiet
 
-    @functools.wraps(command)
-    def ending(*, quiet: bool = False, **given: Any) -> None:
-        try:
-            with quiet_output(quiet):
-                command(**given)
-            flush_output()
-        except KeyboardInterrupt as stop:
-            print_error(
-                f"Interrupted. {str(stop) or f'Nothing of it is kept; from the start: {command_line()}'}"
-            )
-            raise typer.Exit(INTERRUPTED_EXIT_CODE) from stop
-        except BrokenPipeError as gone:
-            _discard_output()
-            raise typer.Exit(BROKEN_PIPE_EXIT_CODE) from gone
 
-    extra = inspect.Parameter(
-        "quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet
+def console() -> Console:
+    """Return the console for results (standard output)."""
+    return PipeSafeConsole(highlight=False, no_color=_is_color_disabled())
+
+
+def error_console() -> Console:
+    """Return the console for progress and notes (standard error)."""
+    return PipeSafeConsole(
+        stderr=True, highlight=False, no_color=_is_color_disabled(), quiet=_quiet.get()
     )
-    known = inspect.signature(command, eval_str=True)
-    ending.__signature__ = known.replace(parameters=[*known.parameters.values(), extra])  # type: ignore[attr-defined]
-    ending.__annotations__ = get_type_hints(command, include_extras=True) | {"quiet": Quiet}
-    return ending
 
 
-def flush_output() -> None:
-    """Write now what is to be written, while a failure can still be told."""
-    if sys.stdout is not None:
-        sys.stdout.flush()
+def _is_color_disabled() -> bool | None:
+    """Return True if CLICOLOR is 0, else None: rich reads NO_COLOR and TERM itself."""
+    return True if os.environ.get("CLICOLOR") == "0" else None
 
 
-def _discard_output() -> None:
-    """Nobody reads on; without this the interpreter would complain when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def progress_bar() -> AbstractContextManager[ProgressCallback]:
+    """Return a progress bar on standard error."""
+    return terminal.progress_bar(error_console())
 
 
-def command_line() -> str:
-    """The command that was given, to give it again."""
-    return shlex.join(["oodometer", *sys.argv[1:]])
+def print_note(message: str) -> None:
+    """Print a line about the result, such as the path of a file, to standard error."""
+    error_console().print(Text(printable(message)), soft_wrap=True)
 
 
 def print_error(message: str) -> None:
-    """One line on the error stream; what a file or a server says can't steer the terminal."""
+    """Print one line to standard error, without control characters."""
     if sys.stderr is not None:
         sys.stderr.write(f"oodometer: {printable(' '.join(message.split()))}\n")
 
 
-def format_usage_error(error: Any) -> str:
-    """What is wrong with a command line, what may have been meant, and where to look."""
-    context = error.ctx
-    place = "oodometer" if context is None else context.command_path
-    told = str(getattr(error, "message", "")) if hasattr(error, "option_name") else ""
-    told = (told or error.format_message()).rstrip(".")
-    if context is not None and hasattr(error, "possibilities"):
-        opts = [name for one in context.command.get_params(context) for name in one.opts]
-        known = {name.lstrip("-"): name for name in opts}
-        near = difflib.get_close_matches(error.option_name.lstrip("-"), known, n=1, cutoff=0.5)
-        told += f". Did you mean {known[near[0]]}?" if near else ""
-    return f"{told}{'' if told.endswith('?') else '.'} See {place} --help"
+def print_json(result: Any) -> None:
+    """Print a result as JSON; NaN and infinities, which JSON lacks, become null."""
+    typer.echo(json.dumps(_finite_or_none(result), indent=2, allow_nan=False))
 
 
-# So many reasons are shown; all are in the folder.
-MAX_REASONS_SHOWN = 5
+def _finite_or_none(data: Any) -> Any:
+    """Return `data` with None for every number that is not finite.
+
+    >>> _finite_or_none({"a": [1.5, float("nan")]})
+    {'a': [1.5, None]}
+    """
+    if isinstance(data, Mapping):
+        return {key: _finite_or_none(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite_or_none(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
-def make_runner(workers: int, scheduler: str | None) -> Runner:
-    """The runner that was asked for."""
-    from oodometer.parallel.runners import distributed, processes, serial
-
-    if workers < 0:
-        raise InputError(f"--workers must be 0 or more; got {workers}. Each takes one core.")
-    if workers and scheduler is not None:
-        raise InputError(
-            "Give --workers or --scheduler, not both: the workers of a cluster are started there."
-        )
-    if scheduler is not None:
-        return distributed(scheduler)
-    return processes(workers) if workers else serial
+def flush_output() -> None:
+    """Flush standard output, so that a write error is raised while it can be reported."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
 
 
-def make_optional_runner(workers: int, scheduler: str | None) -> Runner | None:
-    """The same for a command that works in this process, with all its threads, if none is asked for."""
-    return make_runner(workers, scheduler) if workers or scheduler is not None else None
+def discard_output() -> None:
+    """Redirect standard output to the null device, so that the interpreter's last flush succeeds."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def command_line() -> str:
+    """Return the command line of this process, quoted for a shell."""
+    return shlex.join(["oodometer", *sys.argv[1:]])
 
 
 @contextmanager
 def resumable(results: str) -> Iterator[None]:
-    """Who interrupts is told how to go on."""
+    """Add to an interrupt that `results` are saved and how to resume."""
     try:
         yield
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(
-            f"{results} so far are kept; go on with: {command_line()}"
-        ) from stop
+        raise KeyboardInterrupt(f"{results} are saved. Resume with: {command_line()}") from stop
 
 
-def show_run_result(result: Pools | Studies, unit: str, as_json: bool) -> None:
-    """What a run has done; the exit code is 1 where something failed."""
+def stopped_exit_code(cause: BaseException | None) -> int:
+    """Report an interrupt, or stay silent about a closed pipe; return the exit code."""
+    if isinstance(cause, BrokenPipeError):
+        discard_output()
+        return BROKEN_PIPE_EXIT_CODE
+    default = f"No results were saved. Start again with: {command_line()}"
+    print_error(f"Interrupted. {str(cause) or default}")
+    return INTERRUPTED_EXIT_CODE
+
+
+def format_usage_error(error: Any) -> str:
+    """Return a parser error with the option that was probably meant and the help to read."""
+    context = error.ctx
+    path = "oodometer" if context is None else context.command_path
+    message = str(getattr(error, "message", "")) if hasattr(error, "option_name") else ""
+    message = (message or error.format_message()).rstrip(".")
+    if context is not None and hasattr(error, "possibilities"):
+        parameters = context.command.get_params(context)
+        options = {name.lstrip("-"): name for one in parameters for name in one.opts}
+        near = difflib.get_close_matches(error.option_name.lstrip("-"), options, n=1, cutoff=0.5)
+        message += f". Did you mean {options[near[0]]}?" if near else ""
+    return f"{message}{'' if message.endswith('?') else '.'} See {path} --help"
+
+
+def show_scores(result: Measurements | Evaluation, as_json: bool) -> None:
+    """Show measures or metrics; exit with code 2 if none could be computed."""
+    from oodometer.report import terminal_measures
+
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        terminal_measures.show_scores(console(), result)
+    if not result.scores:
+        raise typer.Exit(2)
+
+
+def show_run_result(result: PoolRunResult | StudyRunResult, unit: str, as_json: bool) -> None:
+    """Show the summary of a run; exit with code 1 if something failed."""
     if as_json:
         print_json(result.to_dict())
     else:
@@ -176,11 +227,11 @@ def show_run_result(result: Pools | Studies, unit: str, as_json: bool) -> None:
 
 
 def show_failures(failures: Mapping[str, str], unit: str) -> None:
-    """The most frequent ones, each with one of what failed for it."""
+    """Show the most frequent failure reasons, each with its count and one example."""
     if not failures:
         return
-    of = {reason: name for name, reason in failures.items()}
+    example_of = {reason: name for name, reason in failures.items()}
     counts = Counter(failures.values()).most_common(MAX_REASONS_SHOWN)
-    rows = [(str(count), of[reason], reason) for reason, count in counts]
-    title = "Failed, to be tried again in the next run"
-    console().print(terminal.table(title, (unit, "such as", "reason"), rows))
+    rows = [(str(count), example_of[reason], reason) for reason, count in counts]
+    title = "Failed; the next run tries again"
+    console().print(terminal.table(title, (unit, "example", "reason"), rows))

@@ -1,4 +1,4 @@
-"""The `oodometer demo` command."""
+"""The `oodometer demo` command: estimates on shifted digits beside the true accuracy."""
 
 from __future__ import annotations
 
@@ -7,55 +7,50 @@ from typing import Annotated
 
 import typer
 
-from oodometer.cli._options import (
-    AsJson,
-    HtmlPath,
-    Seed,
-    check_report_path,
-    console,
-    error_console,
-    print_json,
-    print_note,
-)
+from oodometer.cli._options import AsJson, HtmlPath, Quiet, Seed
+from oodometer.cli._provenance import check_report_path, write_report_page
+from oodometer.cli._runtime import console, print_json, print_note, progress_bar
 from oodometer.report import terminal
 
 
 def demo(
     html: HtmlPath = None,
     save: Annotated[
-        Path | None, typer.Option(help="Write the outputs as Parquet files into this folder.")
+        Path | None, typer.Option(help="Folder to write the predictions to, as Parquet files.")
     ] = None,
     seed: Seed = 0,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Estimate accuracy on digits shifted in a dozen ways, beside the truth.
+    """Estimate accuracy on digits under a dozen shifts and compare with the truth.
 
-    Example: oodometer demo --html demo.html --save example
+    Example:
+      oodometer demo --html demo.html --save example
     """
     from oodometer import report
     from oodometer.studies import demo as digits
 
     check_report_path(html)
-    with terminal.progress_bar(error_console()) as progress:
+    with progress_bar() as progress:
         progress(0, 1, "training")
         suite = digits.make_digits_suite(seed)
         rows = digits.compare_methods(suite, seed=seed, progress=progress)
     if as_json:
-        plain = [
-            {
-                "name": r.name,
-                "truth": r.truth,
-                "estimates": [e.to_dict() for e in r.estimates.values()],
-            }
-            for r in rows
-        ]
-        print_json(plain)
+        print_json(
+            [
+                {
+                    "name": row.name,
+                    "truth": row.truth,
+                    "estimates": [estimate.to_dict() for estimate in row.estimates.values()],
+                }
+                for row in rows
+            ]
+        )
     else:
         terminal.show_comparison(console(), rows, float(suite.source.correct.mean()))
     if save is not None:
         written = digits.save_suite(suite, save)
         print_note(f"{len(written)} files written to {save}")
     if html is not None:
-        title = "Digits, shifted: estimated against true accuracy"
-        report.write_page(report.comparison_page(rows, title=title), html)
-        print_note(f"Report written to {html}")
+        title = "Shifted digits: estimated against true accuracy"
+        write_report_page(report.comparison_page(rows, title=title), html)

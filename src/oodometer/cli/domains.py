@@ -1,4 +1,4 @@
-"""The list of domain groups, and what of them is on this machine."""
+"""The `oodometer domains` command: domain groups and which of their files are available."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from oodometer.cli._options import AsJson, DataFolder, console, print_json
+from oodometer.cli._options import AsJson, DataFolder, Quiet
+from oodometer.cli._runtime import console, print_json
 from oodometer.parallel.pickling import DATA_FOLDER_VARIABLE
 from oodometer.report import terminal
 
@@ -17,34 +18,37 @@ if TYPE_CHECKING:
     from oodometer.studies.domains.group import DomainGroup
 
 
+def _group_names() -> list[str]:
+    """Return the names that a shell completes."""
+    from oodometer.studies.domains import group as groups
+
+    return list(groups.available_names())
+
+
 def domains(
     group: Annotated[
         str | None,
         typer.Option(
-            help="The domains of this group: its name, or a TOML file of your own.",
-            autocompletion=lambda: _group_names(),
+            help="Name of a group, or your own TOML file, whose domains to list.",
+            autocompletion=_group_names,
         ),
     ] = None,
     data_dir: DataFolder = None,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """List domain groups, what of them is found on this machine, and which file is missing.
+    """List domain groups, which domains are on this machine, and which files are missing.
 
-    Example: oodometer domains --group pacs --data-dir ~/data
+    Example:
+      oodometer domains --group pacs --data-dir ~/data
     """
-    found = _available_groups(data_dir) if group is None else (_open_group(group, data_dir),)
+    groups = _available_groups(data_dir) if group is None else (_open_group(group, data_dir),)
     if as_json:
-        print_json([_describe_group(one) for one in found])
+        print_json([_describe_group(one) for one in groups])
     elif group is None:
-        _show_groups(found, data_dir)
+        _show_groups(groups, data_dir)
     else:
-        _show_group(found[0])
-
-
-def _group_names() -> list[str]:
-    from oodometer.studies.domains import group as groups
-
-    return list(groups.available_names())
+        _show_group(groups[0])
 
 
 def _available_groups(data: Path | None) -> tuple[DomainGroup, ...]:
@@ -75,28 +79,31 @@ def _describe_group(group: DomainGroup) -> dict[str, Any]:
 
 
 def _show_groups(groups: tuple[DomainGroup, ...], data: Path | None) -> None:
-    rows = [
-        (one.name, one.kind, f"{len(one.available_domains)} of {len(one.domains)}", ", ".join(one.domains), one.about)
-        for one in groups
-    ]  # fmt: skip
-    place = data or os.environ.get(DATA_FOLDER_VARIABLE)
-    title = f"Domain groups, and how many of their domains are in {place}" if place else (
-        f"Domain groups; set {DATA_FOLDER_VARIABLE}, or give --data-dir, to look for their files"
-    )  # fmt: skip
-    console().print(terminal.table(title, ("group", "kind", "found", "domains", "about"), rows))
+    rows = []
+    for group in groups:
+        available = f"{len(group.available_domains)} of {len(group.domains)}"
+        rows.append((group.name, group.kind, available, ", ".join(group.domains), group.about))
+    folder = data or os.environ.get(DATA_FOLDER_VARIABLE)
+    title = f"Domain groups, and how many of their domains are in {folder}"
+    if not folder:
+        title = f"Domain groups; set {DATA_FOLDER_VARIABLE} or give --data-dir to find their files"
+    heads = ("group", "kind", "available", "domains", "description")
+    console().print(terminal.table(title, heads, rows))
     console().print()
-    last = (
-        "Of images, every group has a corrupted one (pacs-c). Files that are missing: --group NAME."
+    console().print(
+        Text(
+            "Every image group has a corrupted version, such as pacs-c. "
+            "List the missing files with --group NAME."
+        )
     )
-    console().print(Text(last))
 
 
 def _show_group(group: DomainGroup) -> None:
-    classes = f"{len(group.classes)} classes" if group.classes else "classes as the folders say"
-    title = f"{group.name}: {group.about or group.kind}, {classes}"
-    prefix = f"{group.name}/"
+    classes = f"{len(group.classes)} classes" if group.classes else "classes named by folders"
     rows = []
     for name in group.domains:
-        why = group.missing_reason(name)
-        rows.append((name, "found" if why is None else why.removeprefix(f"{prefix}{name}: ")))
+        reason = group.missing_reason(name)
+        status = "available" if reason is None else reason.removeprefix(f"{group.name}/{name}: ")
+        rows.append((name, status))
+    title = f"{group.name}: {group.about or group.kind}, {classes}"
     console().print(terminal.table(title, ("domain", "on this machine"), rows))

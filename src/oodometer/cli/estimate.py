@@ -1,15 +1,17 @@
-"""The command `estimate`, and what `report` shares with it: files of outputs, assessed."""
+"""The `oodometer estimate` command, and the assessment of prediction files behind it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
 
 import oodometer
+from oodometer.assessment.conformal_interval import History
 from oodometer.assessment.optional_analyses import (
     AdditionalRequests,
     AdditionalResults,
@@ -19,57 +21,79 @@ from oodometer.assessment.optional_analyses import (
 from oodometer.assessment.result import Assessment
 from oodometer.cli._options import (
     AsJson,
-    ClassNamesText,
-    HistoryPaths,
+    ColumnOptions,
     HtmlPath,
-    LabelColumn,
-    LogitColumns,
     MethodNames,
     MetricNames,
     OtherModelPaths,
-    ProbColumns,
-    Replicates,
-    Scheduler,
+    Quiet,
     Seed,
-    SegmentColumn,
-    Temperature,
-    Workers,
-    check_report_path,
-    console,
-    error_console,
-    load_history,
-    print_json,
-    print_note,
+    WorkerOptions,
     split_names,
+    with_option_groups,
 )
-from oodometer.cli._provenance import provenance, write_report_page
-from oodometer.cli._streaming_options import (
-    DEFAULT_READ_OPTIONS,
-    FileReadOptions,
-    StreamFiles,
-    reject_other_models,
+from oodometer.cli._provenance import (
+    check_report_path,
+    is_read_in_batches,
+    provenance,
+    write_report_page,
 )
+from oodometer.cli._runtime import console, print_json, print_note, progress_bar
+from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
 from oodometer.core.validation import is_blank
 from oodometer.data.prediction_files import PredictionColumns, ScoreFile
 from oodometer.report import terminal
 
-OtherModelSourcePaths = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--other-model-on-source",
-        help="Predictions of the other models on the source, in the same order (for aline).",
-    ),
-]
-TargetLabelsPath = Annotated[
-    Path | None,
-    typer.Option(
-        help="Table with columns row (from 0) and label: the true classes of some target rows."
-    ),
-]
+
+@dataclass(frozen=True, kw_only=True)
+class EstimationOptions:
+    """Options of the estimation that `estimate` and `report` share."""
+
+    method: MethodNames = None
+    segment_by: Annotated[
+        str | None,
+        typer.Option(help="Column of segments; each value (or day) gets its own estimate."),
+    ] = None
+    temperature: Annotated[
+        str, typer.Option(help="Temperature of the softmax: 'fit', 'none' or a number.")
+    ] = "fit"
+    seed: Seed = 0
+    replicates: Annotated[int, typer.Option(help="Number of bootstrap replicates.")] = 200
+
+    def parse_temperature(self) -> float | Literal["fit"] | None:
+        if self.temperature == "fit":
+            return "fit"
+        if self.temperature == "none":
+            return None
+        try:
+            return float(self.temperature)
+        except ValueError as error:
+            raise InputError(
+                f"--temperature must be 'fit', 'none' or a number above 0; "
+                f"got {self.temperature!r}."
+            ) from error
 
 
+@dataclass(frozen=True, kw_only=True)
+class FileReadOptions(WorkerOptions):
+    """Whether files are read whole or in batches, and with which workers."""
+
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream",
+            help="Read in batches, as is always done for folders, patterns and files above 1 GB.",
+        ),
+    ] = False
+
+    def should_stream(self, *paths: Path) -> bool:
+        """Return whether the files are read in batches."""
+        return self.stream or self.is_given or any(is_read_in_batches(path) for path in paths)
+
+
+@with_option_groups
 def estimate(
     source: Annotated[
         Path, typer.Argument(metavar="SOURCE", help="Predictions on labelled validation data.")
@@ -77,11 +101,28 @@ def estimate(
     target: Annotated[
         Path, typer.Argument(metavar="TARGET", help="Predictions on the unlabelled data.")
     ],
+    *,
     other_model: OtherModelPaths = None,
-    other_model_on_source: OtherModelSourcePaths = None,
-    target_labels: TargetLabelsPath = None,
-    history: HistoryPaths = None,
-    method: MethodNames = None,
+    other_model_on_source: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Predictions on the source by the other models, in the same order (for aline).",
+        ),
+    ] = None,
+    target_labels: Annotated[
+        Path | None,
+        typer.Option(
+            help="Table with columns row (from 0) and label: the true classes of some target rows."
+        ),
+    ] = None,
+    history: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Past labelled domains, for the typical range: a table with columns estimate and "
+            "truth, or one file of labelled predictions per domain (repeatable).",
+        ),
+    ] = None,
+    options: EstimationOptions,
     metric: MetricNames = None,
     bound: Annotated[
         bool, typer.Option("--bound", help="Also report a lower bound on accuracy (DIS²).")
@@ -92,72 +133,73 @@ def estimate(
             help="Also test whether at most this fraction of accuracy is lost (non-inferiority)."
         ),
     ] = None,
-    label_column: LabelColumn = None,
-    prob_columns: ProbColumns = None,
-    logit_columns: LogitColumns = None,
-    class_names: ClassNamesText = None,
-    segment_by: SegmentColumn = None,
-    temperature: Temperature = "fit",
-    seed: Seed = 0,
-    replicates: Replicates = 200,
-    stream: StreamFiles = False,
-    workers: Workers = 0,
-    scheduler: Scheduler = None,
-    as_json: AsJson = False,
+    column_options: ColumnOptions,
+    read_options: FileReadOptions,
     html: HtmlPath = None,
     fail_below: Annotated[
         float | None, typer.Option(help="Exit with code 1 if the headline is below this fraction.")
     ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Estimate the accuracy on TARGET from the outputs on SOURCE.
+    """Estimate the accuracy on TARGET from the predictions on SOURCE.
 
-    Files are Parquet, CSV, Arrow or .npz, with columns prob_0, prob_1, … (or logit_…, or one list
-    column probs or logits, or, of two classes, one column prob or logit) and, in the source, label.
-    Labels of some target rows, in its label column or in --target-labels, are used.
+    Files are Parquet, CSV, Arrow or .npz with one column per class, prob_0, prob_1, … or logit_0,
+    logit_1, … (or one list column, probs or logits; for two classes one column, prob or logit).
+    The source has a column label. Labels of some target rows, in its column label or in
+    --target-labels, are used.
 
-    Either may be a folder or a quoted pattern. Folders, patterns and files above 1 GB are read in
-    batches: estimators whose sums add up read every row, the others a random sample.
+    SOURCE and TARGET may each be a folder or a quoted pattern. Folders, patterns and files above
+    1 GB are read in batches: mergeable estimators read every row, the others a random sample.
 
-    Example: oodometer estimate validation.parquet new_site.parquet --html report.html
+    Example:
+      oodometer estimate validation.parquet new_site.parquet --html report.html
 
-    Example: oodometer estimate validation.parquet "scores/*.parquet" --workers 4
+    Example:
+      oodometer estimate validation.parquet "scores/*.parquet" --workers 4
     """
     _check_fraction(fail_below, "--fail-below")
     check_report_path(html)
-    columns = parse_columns(label_column, prob_columns, logit_columns, class_names)
-    others = AdditionalFiles(
-        tuple(other_model or ()),
-        tuple(other_model_on_source or ()),
-        tuple(history or ()),
-        target_labels,
+    files = PredictionFiles(
+        source=source,
+        target=target,
+        columns=column_options.prediction_columns(),
+        other_models=tuple(other_model or ()),
+        other_models_on_source=tuple(other_model_on_source or ()),
+        history=tuple(history or ()),
+        target_labels=target_labels,
     )
-    files = AssessmentFiles(source, target, others, columns, segment_by)
-    reading = FileReadOptions(stream, workers, scheduler)
-    requests = AdditionalRequests(resolve_expected_metrics(split_names(metric)), bound, margin)
-    settings = AssessmentSettings(
-        split_names(method), temperature, seed, replicates, requests, reading
+    requests = AdditionalRequests(
+        metrics=resolve_expected_metrics(split_names(metric)), bound=bound, margin=margin
     )
-    found = assess_files(files, settings)
+    result = assess_files(files, options, read_options, requests)
     if as_json:
-        beside = (
-            {"additional": found.additional.to_dict()}
-            if settings.requests != AdditionalRequests()
-            else {}
-        )
-        print_json({**found.assessment.to_dict(), **beside})
+        content = result.assessment.to_dict()
+        if requests != AdditionalRequests():
+            content["additional"] = result.additional.to_dict()
+        print_json(content)
     else:
-        terminal.show_assessment(console(), found.assessment)
-        terminal.show_additional(console(), found.additional)
+        terminal.show_assessment(console(), result.assessment)
+        terminal.show_additional(console(), result.additional)
     if html is not None:
-        write_report_page(render_assessment_page(files, found), html)
-    if fail_below is not None and found.assessment.headline.estimate.value < fail_below:
+        write_report_page(render_assessment_page(files, result), html)
+    if fail_below is not None and result.assessment.headline.estimate.value < fail_below:
         raise typer.Exit(1)
 
 
-@dataclass(frozen=True)
-class AdditionalFiles:
-    """Other models' predictions on either side, past domains, and labels of some target rows."""
+def _check_fraction(value: float | None, option: str) -> None:
+    if value is not None and not 0.0 <= value <= 1.0:
+        hint = f" Did you mean {value / 100:g}?" if 1 < value <= 100 else ""
+        raise InputError(f"{option} must be a fraction from 0 to 1; got {value:g}.{hint}")
 
+
+@dataclass(frozen=True, kw_only=True)
+class PredictionFiles:
+    """Files of an assessment, and the names of their columns."""
+
+    source: Path
+    target: Path
+    columns: PredictionColumns
     other_models: tuple[Path, ...] = ()
     other_models_on_source: tuple[Path, ...] = ()
     history: tuple[Path, ...] = ()
@@ -165,37 +207,19 @@ class AdditionalFiles:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """All of them."""
-        labels = () if self.target_labels is None else (self.target_labels,)
-        return (*self.other_models, *self.other_models_on_source, *self.history, *labels)
-
-
-@dataclass(frozen=True)
-class AssessmentFiles:
-    """Which files are assessed, and what their columns are called."""
-
-    source: Path
-    target: Path
-    additional: AdditionalFiles
-    columns: PredictionColumns
-    segment_by: str | None
-
-
-@dataclass(frozen=True)
-class AssessmentSettings:
-    """How they are assessed, as the command has it."""
-
-    methods: list[str] | None
-    temperature: str
-    seed: int
-    replicates: int
-    requests: AdditionalRequests = field(default_factory=AdditionalRequests)
-    read_options: FileReadOptions = DEFAULT_READ_OPTIONS
+        return (
+            self.source,
+            self.target,
+            *self.other_models,
+            *self.other_models_on_source,
+            *self.history,
+            *(() if self.target_labels is None else (self.target_labels,)),
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class FileAssessment:
-    """What was found, and of which predictions."""
+    """Assessment with the predictions it was computed from; a large target is a sample."""
 
     assessment: Assessment
     additional: AdditionalResults
@@ -203,91 +227,101 @@ class FileAssessment:
     target: Predictions
 
 
-def parse_columns(
-    label_column: str | None,
-    prob_columns: str | None,
-    logit_columns: str | None,
-    class_names: str | None,
-) -> PredictionColumns:
-    """Return the columns that the options name."""
-    names = None if class_names is None else tuple(class_names.split(","))
-    return PredictionColumns(label_column, prob_columns, logit_columns, names)
-
-
-def assess_files(files: AssessmentFiles, settings: AssessmentSettings) -> FileAssessment:
-    """Read the files and estimate."""
-    in_pieces = settings.read_options.should_stream(files.source, files.target)
-    found, source, target = (_assess_in_batches if in_pieces else _assess_in_memory)(
-        files, settings
+def assess_files(
+    files: PredictionFiles,
+    options: EstimationOptions,
+    read_options: FileReadOptions,
+    requests: AdditionalRequests,
+) -> FileAssessment:
+    """Read the files, whole or in batches, and assess them."""
+    if read_options.should_stream(files.source, files.target):
+        assessment, source, target = _assess_in_batches(files, options, read_options)
+    else:
+        assessment, source, target = _assess_in_memory(files, options)
+    additional = run_additional(
+        requests, source, target, temperature=assessment.temperature, seed=assessment.seed
     )
-    asked = settings.requests
-    beside = run_additional(asked, source, target, temperature=found.temperature, seed=found.seed)
-    if asked != AdditionalRequests() and target.n < found.n_target:
-        told = f"All of this is of a random sample of {target.n:,} rows of the target."
-        beside = replace(beside, reasons=(*beside.reasons, told))
-    return FileAssessment(found, beside, source, target)
-
-
-AssessmentAndPredictions = tuple[Assessment, Predictions, Predictions]
+    if requests != AdditionalRequests() and target.n < assessment.n_target:
+        note = f"These results are computed from a random sample of {target.n:,} target rows."
+        additional = replace(additional, reasons=(*additional.reasons, note))
+    return FileAssessment(assessment, additional, source, target)
 
 
 def _assess_in_memory(
-    files: AssessmentFiles, settings: AssessmentSettings
-) -> AssessmentAndPredictions:
-    """What was found, and of what rows."""
+    files: PredictionFiles, options: EstimationOptions
+) -> tuple[Assessment, Predictions, Predictions]:
+    """Return the assessment, and the predictions on source and target."""
     source = ScoreFile.open(files.source).predictions(files.columns, labelled=True)
-    opened = ScoreFile.open(files.target)
-    target = opened.predictions(files.columns, labelled=False)
-    others = files.additional
-    with terminal.progress_bar(error_console()) as progress:
-        found = oodometer.estimate(
+    target_file = ScoreFile.open(files.target)
+    target = target_file.predictions(files.columns, labelled=False)
+    if files.target_labels is None:
+        target_labels = _partial_labels(target_file, files.columns)
+    else:
+        target_labels = read_target_labels(files.target_labels, target.n)
+    segments = None if options.segment_by is None else target_file.column(options.segment_by)
+    with progress_bar() as progress:
+        assessment = oodometer.estimate(
             source,
             target,
-            other_models=_load_other_models(others.other_models, files.columns),
-            other_models_on_source=_load_other_models(others.other_models_on_source, files.columns),
-            target_labels=_target_labels(opened, files, target.n),
-            history=load_history(others.history, files.columns),
-            methods=settings.methods,
-            temperature=_parse_temperature(settings.temperature),
-            segment_by=None if files.segment_by is None else opened.column(files.segment_by),
-            seed=settings.seed,
-            replicates=settings.replicates,
+            other_models=_load_other_models(files.other_models, files.columns),
+            other_models_on_source=_load_other_models(files.other_models_on_source, files.columns),
+            target_labels=target_labels,
+            history=load_history(files.history, files.columns),
+            methods=split_names(options.method),
+            temperature=options.parse_temperature(),
+            segment_by=segments,
+            seed=options.seed,
+            replicates=options.replicates,
             progress=progress,
         )
-    return found, source, target
+    return assessment, source, target
 
 
 def _assess_in_batches(
-    files: AssessmentFiles, settings: AssessmentSettings
-) -> AssessmentAndPredictions:
-    """The same of files that are not read whole; of the target, a sample."""
-    from oodometer.assessment.streaming import EstimateOptions as OfFiles
+    files: PredictionFiles, options: EstimationOptions, read_options: FileReadOptions
+) -> tuple[Assessment, Predictions, Predictions]:
+    """Return the assessment, the predictions on the source, and a sample of those on the target."""
+    from oodometer.assessment.streaming import EstimateOptions, ExecutionOptions, assess_streamed
 
-    reject_other_models((*files.additional.other_models, *files.additional.other_models_on_source))
-    if files.additional.target_labels is not None:
+    for path in (*files.other_models, *files.other_models_on_source):
         raise InputError(
-            "--target-labels can't be used where files are read in batches, because rows are not "
-            "numbered there. Put the labels into the target's label column, and leave the others "
+            f"--other-model {path.name} cannot be used if files are read in batches, because the "
+            "rows of two models would have to be read side by side. Leave it out, or use smaller "
+            "files."
+        )
+    if files.target_labels is not None:
+        raise InputError(
+            "--target-labels cannot be used if files are read in batches, because rows are not "
+            "numbered there. Put the labels into the target's label column and leave the others "
             "blank."
         )
-    heat = _parse_temperature(settings.temperature)
-    asked = OfFiles(settings.methods, heat, files.segment_by, settings.seed, settings.replicates)
-    past = load_history(files.additional.history, files.columns)
-    found = settings.read_options.assess(files.source, files.target, files.columns, asked, past)
-    return found.assessment, found.source, found.sample
+    settings = EstimateOptions(
+        methods=split_names(options.method),
+        temperature=options.parse_temperature(),
+        segment_by=options.segment_by,
+        seed=options.seed,
+        replicates=options.replicates,
+    )
+    history = load_history(files.history, files.columns)
+    runner = read_options.runner()
+    with progress_bar() as progress:
+        result = assess_streamed(
+            files.source,
+            files.target,
+            files.columns,
+            settings,
+            history=history,
+            execution=ExecutionOptions(runner, progress),
+        )
+    if result.n_labels == result.assessment.n_target:
+        print_note(f"Every row of {files.target.name} has a label; the labels are ignored.")
+    return result.assessment, result.source, result.sample
 
 
 def _load_other_models(
-    paths: tuple[Path, ...], columns: PredictionColumns
+    paths: Sequence[Path], columns: PredictionColumns
 ) -> list[Predictions] | None:
     return [ScoreFile.open(path).predictions(columns, labelled=False) for path in paths] or None
-
-
-def _target_labels(target: ScoreFile, files: AssessmentFiles, n_rows: int) -> list[Any] | None:
-    """Return the labels of some target rows: from a file of their own, or from the target's."""
-    if files.additional.target_labels is None:
-        return _partial_labels(target, files.columns)
-    return read_target_labels(files.additional.target_labels, n_rows)
 
 
 def read_target_labels(path: Path, n_rows: int) -> list[Any]:
@@ -297,7 +331,8 @@ def read_target_labels(path: Path, n_rows: int) -> list[Any]:
     it; blank labels are left out.
     """
     table = ScoreFile.open(path)
-    rows, labels = table.column("row"), table.partial_labels(PredictionColumns())
+    rows = table.column("row")
+    labels = table.partial_labels(PredictionColumns())
     if labels is None:
         raise InputError(f"{path.name}: no row has a label. Fill in the column label.")
     if rows.dtype.kind not in "iu":
@@ -307,29 +342,74 @@ def read_target_labels(path: Path, n_rows: int) -> list[Any]:
         raise InputError(
             f"{path.name}: there is no row {outside[0]}; the target has rows 0 to {n_rows - 1}."
         )
-    if len(np.unique(rows)) < len(rows):
-        values, counts = np.unique(rows, return_counts=True)
-        raise InputError(f"{path.name}: row {values[counts > 1][0]} stands more than once.")
-    found: list[Any] = [None] * n_rows
+    values, counts = np.unique(rows, return_counts=True)
+    if len(values) < len(rows):
+        raise InputError(f"{path.name}: row {values[counts > 1][0]} is listed more than once.")
+    target_labels: list[Any] = [None] * n_rows
     for row, label in zip(rows.tolist(), labels, strict=True):
-        found[row] = None if is_blank(label) else label
-    return found
+        target_labels[row] = None if is_blank(label) else label
+    return target_labels
 
 
 def _partial_labels(target: ScoreFile, columns: PredictionColumns) -> list[Any] | None:
-    """The labels of a target that has some; where every row has one, nothing was left to tell."""
-    found = target.partial_labels(columns)
-    if found is None or any(is_blank(value) for value in found):
-        return found
+    """Return the labels of a partly labelled target; None, with a note, if every row has one."""
+    labels = target.partial_labels(columns)
+    if labels is None or any(is_blank(label) for label in labels):
+        return labels
     print_note(
-        f"Every row of {target.path.name} has a label; they are not looked at. "
+        f"Every row of {target.path.name} has a label; the labels are ignored. "
         f"`oodometer evaluate none {target.path.name}` computes the accuracy."
     )
     return None
 
 
-def render_assessment_page(files: AssessmentFiles, result: FileAssessment) -> str:
-    """The report."""
+def load_history(
+    paths: Sequence[Path], columns: PredictionColumns
+) -> History | list[Predictions] | None:
+    """Return past domains: a table of estimates and truths, or labelled predictions of each."""
+    if not paths:
+        return None
+    files = [ScoreFile.open(path) for path in paths]
+    tables = [file for file in files if {"estimate", "truth"} <= set(_column_names(file))]
+    if not tables:
+        return [file.predictions(columns, labelled=True) for file in files]
+    if len(files) > 1:
+        raise InputError(
+            f"{tables[0].path.name} is a table of past estimates, but --history was given "
+            f"{len(files)} files. Give one such table, or one file of labelled predictions per "
+            "domain."
+        )
+    return _read_history_table(tables[0])
+
+
+def _column_names(file: ScoreFile) -> list[str]:
+    content = file.content
+    return list(content if isinstance(content, dict) else content.column_names)
+
+
+def _read_history_table(table: ScoreFile) -> History:
+    try:
+        return History(
+            _read_fractions(table, "estimate"),
+            _read_fractions(table, "truth"),
+            _read_fractions(table, "spread") if "spread" in _column_names(table) else None,
+        )
+    except InputError as error:
+        raise InputError(f"{table.path.name}: {error}") from error
+
+
+def _read_fractions(table: ScoreFile, name: str) -> Floats:
+    values = table.column(name)
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"The column {name!r} must contain numbers from 0 to 1; got {values[:1].tolist()[0]!r}."
+        ) from error
+
+
+def render_assessment_page(files: PredictionFiles, result: FileAssessment) -> str:
+    """Return the HTML report on an assessment."""
     from oodometer import report
 
     return report.assessment_page(
@@ -337,25 +417,6 @@ def render_assessment_page(files: AssessmentFiles, result: FileAssessment) -> st
         result.source,
         result.target,
         additional_results=result.additional,
-        title=f"{files.target.name}: how accurate without labels?",
-        reproduce=provenance(
-            [files.source, files.target, *files.additional.paths], seed=result.assessment.seed
-        ),
+        title=f"{files.target.name}: estimated accuracy without labels",
+        reproduce=provenance(files.paths, seed=result.assessment.seed),
     )
-
-
-def _check_fraction(value: float | None, option: str) -> None:
-    if value is not None and not 0.0 <= value <= 1.0:
-        hint = f" Did you mean {value / 100:g}?" if 1 < value <= 100 else ""
-        raise InputError(f"{option} is a fraction from 0 to 1; got {value:g}.{hint}")
-
-
-def _parse_temperature(text: str) -> Any:
-    if text in ("fit", "none"):
-        return "fit" if text == "fit" else None
-    try:
-        return float(text)
-    except ValueError as error:
-        raise InputError(
-            f"--temperature is 'fit', 'none' or a number above 0; got {text!r}."
-        ) from error

@@ -1,4 +1,4 @@
-"""The `oodometer invariance` command."""
+"""The `oodometer invariance` command: stability of decisions in neighborhoods of the data."""
 
 from __future__ import annotations
 
@@ -11,61 +11,34 @@ from oodometer.cli._options import (
     DATA_HELP,
     MODEL_HELP,
     AsJson,
-    BatchSize,
-    ClassNamesText,
-    DrawCount,
-    FillMaskModelPath,
+    DatasetFileOptions,
+    ExamplesModelName,
     HtmlPath,
-    ImageSize,
-    InputColumns,
-    Magnitude,
-    OutputTypeOption,
-    PixelMean,
-    PixelStd,
-    RequestTimeout,
-    Scheduler,
-    Seed,
-    SkipUnreadable,
-    TextColumns,
-    ThreadCount,
-    TransformData,
-    TransformName,
-    TranslatorPaths,
-    TrustPickle,
-    WordnetFolder,
-    Workers,
-    check_gallery_folder,
-    check_report_path,
-    console,
-    error_console,
-    make_transform,
-    open_dataset,
-    open_model,
-    print_json,
-    print_note,
+    ModelOptions,
+    Quiet,
+    SamplingOptions,
+    TransformOptions,
+    WorkerOptions,
+    with_option_groups,
 )
 from oodometer.cli._provenance import (
-    ExamplesModelName,
+    check_report_path,
     invariance_provenance,
     recreate_sampler,
-    validate_model_name,
     write_report_page,
 )
-from oodometer.cli._runtime import make_optional_runner
+from oodometer.cli._runtime import console, print_json, print_note, progress_bar
+from oodometer.core.errors import UnknownName
 from oodometer.report import terminal
 
 
+@with_option_groups
 def invariance(
-    model: Annotated[
-        list[str], typer.Argument(metavar="MODEL", help=f"{MODEL_HELP} Several may be given.")
-    ],
+    model: Annotated[list[str], typer.Argument(metavar="MODEL", help=f"{MODEL_HELP} One or more.")],
     data: Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)],
-    transform: TransformName = None,
-    magnitude: Magnitude = None,
-    wordnet: WordnetFolder = None,
-    filler: FillMaskModelPath = None,
-    translator: TranslatorPaths = None,
-    draws: DrawCount = 10,
+    *,
+    transform_options: TransformOptions,
+    sampling: SamplingOptions,
     no_identity: Annotated[
         bool,
         typer.Option(
@@ -74,87 +47,81 @@ def invariance(
     ] = False,
     precision: Annotated[
         float | None,
-        typer.Option(help="Stop when the 95 % interval of PA has this half-width (0.005)."),
+        typer.Option(
+            help="Stop when the 95 % confidence interval of PA has this half-width, such as 0.005."
+        ),
     ] = None,
     max_inputs: Annotated[
         int | None, typer.Option(help="Maximum number of inputs that each model classifies.")
     ] = None,
-    transform_data: TransformData = None,
+    transform_data: Annotated[
+        Path | None, typer.Option(help="Dataset that the transform learns from. [default: DATA]")
+    ] = None,
     save_examples: Annotated[
-        Path | None, typer.Option(help="Write the least invariant neighborhoods to this folder.")
+        Path | None, typer.Option(help="Folder to write the least invariant neighborhoods to.")
     ] = None,
     html: HtmlPath = None,
     examples_of: ExamplesModelName = None,
-    text: TextColumns = None,
-    inputs: InputColumns = None,
-    size: ImageSize = None,
-    skip_bad: SkipUnreadable = False,
-    class_names: ClassNamesText = None,
-    outputs: OutputTypeOption = None,
-    mean: PixelMean = None,
-    std: PixelStd = None,
-    timeout: RequestTimeout = None,
-    trust_pickle: TrustPickle = False,
-    seed: Seed = 0,
-    batch_size: BatchSize = None,
-    threads: ThreadCount = 1,
-    workers: Workers = 0,
-    scheduler: Scheduler = None,
+    data_options: DatasetFileOptions,
+    model_options: ModelOptions,
+    worker_options: WorkerOptions,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Measure how stable the decisions of MODEL are in neighborhoods of DATA, without labels.
 
-    Example: oodometer invariance model.onnx photos/ -t randaugment --precision 0.01
+    Example:
+      oodometer invariance model.onnx photos/ -t randaugment --precision 0.01
     """
     from oodometer.neighborhood import as_models
-    from oodometer.neighborhood import invariance as measured
+    from oodometer.neighborhood import invariance as compute_invariance
 
-    runner = make_optional_runner(workers, scheduler)
+    runner = worker_options.optional_runner()
     check_report_path(html)
-    check_gallery_folder(save_examples)
-    models = as_models(
-        [open_model(one, class_names, outputs, trust_pickle, (mean, std), timeout) for one in model]
-    )
-    shown = validate_model_name(examples_of, models)
-    dataset = open_dataset(data, None, text, inputs, size, skip_bad)
-    chosen = make_transform(transform, dataset, magnitude, wordnet, filler, translator)
-    known = (
-        None
-        if transform_data is None
-        else open_dataset(str(transform_data), None, text, inputs, size, skip_bad)
-    )
-    with terminal.progress_bar(error_console()) as progress:
-        found = measured(
+    if save_examples is not None:
+        from oodometer.report.gallery import check_gallery_folder, write_gallery
+
+        check_gallery_folder(save_examples)
+    models = as_models([model_options.open(location) for location in model])
+    if examples_of is not None and examples_of not in models:
+        raise UnknownName("model", examples_of, models)
+    dataset = data_options.open(data)
+    transform = transform_options.make(dataset)
+    reference = None if transform_data is None else data_options.open(transform_data)
+    with progress_bar() as progress:
+        result = compute_invariance(
             models,
             dataset,
-            transform=chosen,
-            draws=draws,
+            transform=transform,
+            draws=sampling.draws,
             identity=not no_identity,
             precision=precision,
             max_inputs=max_inputs,
-            transform_data=known,
-            seed=seed,
-            batch_size=batch_size,
-            threads=threads,
+            transform_data=reference,
+            seed=sampling.seed,
+            batch_size=sampling.batch_size,
+            threads=sampling.threads,
             runner=runner,
             progress=progress,
         )
     if as_json:
-        print_json(found.to_dict())
+        print_json(result.to_dict())
     else:
-        terminal.show_neighborhoods(console(), found, dataset.kind)
+        terminal.show_neighborhoods(console(), result, dataset.kind)
     if save_examples is None and html is None:
         return
-    show = recreate_sampler(dataset, chosen, seed, known)
+    sampler = recreate_sampler(dataset, transform, sampling.seed, reference)
     if save_examples is not None:
-        from oodometer.report.gallery import write_gallery
-
-        count = write_gallery(save_examples, found, show)
+        count = write_gallery(save_examples, result, sampler)
         print_note(f"Neighborhoods of {count} examples written to {save_examples}")
     if html is not None:
         from oodometer.report import invariance_page
 
-        title = f"{found.data}: how stable are decisions?"
-        facts = invariance_provenance(model, found.seed, found)
-        page = invariance_page(found, show, title=title, reproduce=facts, model=shown)
+        page = invariance_page(
+            result,
+            sampler,
+            title=f"{result.data}: how stable are the decisions?",
+            reproduce=invariance_provenance(model, result.seed, result),
+            model=examples_of,
+        )
         write_report_page(page, html)

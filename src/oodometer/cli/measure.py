@@ -1,8 +1,8 @@
-"""The `oodometer measure` command."""
+"""The `oodometer measure` command: measures of a model without target labels."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,42 +11,30 @@ import typer
 
 from oodometer.cli._options import (
     DATA_HELP,
-    SOURCE_DATA_HELP,
-    AsJson,
-    ClassNamesText,
-    ImageSize,
-    InputColumns,
-    LabelColumn,
-    MeasureNames,
-    OutputTypeOption,
-    PixelMean,
-    PixelStd,
-    RequestTimeout,
-    Scheduler,
-    Seed,
-    SkipUnreadable,
-    TextColumns,
-    TrustPickle,
-    Workers,
-    error_console,
-    open_dataset,
-    open_model,
-    split_names,
-)
-from oodometer.cli._runtime import make_optional_runner
-from oodometer.cli._scores import (
     MODEL_OR_NONE_HELP,
     NO_MODEL,
+    SOURCE_DATA_HELP,
+    AsJson,
+    DatasetFileOptions,
+    LabelColumn,
+    MeasureNames,
+    ModelOptions,
+    Quiet,
+    Seed,
+    WorkerOptions,
     one_or_several,
     read_outputs,
-    show_scores,
+    split_names,
+    with_option_groups,
 )
+from oodometer.cli._runtime import progress_bar, show_scores
 from oodometer.core.errors import InputError
-from oodometer.report import terminal
 
 
+@with_option_groups
 def measure(
     model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_OR_NONE_HELP)],
+    *,
     source_data: Annotated[list[str], typer.Option(help=SOURCE_DATA_HELP)],
     target_data: Annotated[str, typer.Option(help=f"Unlabelled dataset. {DATA_HELP}")],
     measure: MeasureNames = None,
@@ -64,72 +52,66 @@ def measure(
         int, typer.Option(help="Number of random 80 % subsamples, to estimate a measure's noise.")
     ] = 0,
     label_column: LabelColumn = None,
-    text: TextColumns = None,
-    inputs: InputColumns = None,
-    size: ImageSize = None,
-    skip_bad: SkipUnreadable = False,
-    class_names: ClassNamesText = None,
-    outputs: OutputTypeOption = None,
-    mean: PixelMean = None,
-    std: PixelStd = None,
-    timeout: RequestTimeout = None,
-    trust_pickle: TrustPickle = False,
+    data_options: DatasetFileOptions,
+    model_options: ModelOptions,
     seed: Seed = 0,
-    workers: Workers = 0,
-    scheduler: Scheduler = None,
+    worker_options: WorkerOptions,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Compute measures of MODEL that may predict its error on the target, without its labels.
+    """Compute measures of MODEL that may predict its error on the target, without target labels.
 
-    Example: oodometer measure my:net --source-data a.npz --target-data b.npz
+    Example:
+      oodometer measure my:net --source-data a.npz --target-data b.npz
     """
-    from oodometer.measures import measure as run_measures
+    from oodometer.measures import measure as compute_measures
 
-    runner = make_optional_runner(workers, scheduler)
+    runner = worker_options.optional_runner()
 
-    def opened(thing: str, *, labelled: bool = True) -> Any:
+    def open_data(location: str, *, labelled: bool = True) -> Any:
         if model == NO_MODEL:
-            return read_outputs(Path(thing), label_column, class_names, labelled=labelled)
+            return read_outputs(
+                Path(location),
+                label_column=label_column,
+                class_names=model_options.class_names,
+                labelled=labelled,
+            )
         try:
-            return open_dataset(thing, label_column, text, inputs, size, skip_bad)
+            return data_options.open(location, label_column)
         except InputError:
-            # Where the target has the column of labels, it must not be taken for an input.
+            # The target may lack the label column; if it has it, the column is not an input.
             if labelled or label_column is None:
                 raise
-            return open_dataset(thing, None, text, inputs, size, skip_bad)
+            return data_options.open(location)
 
-    network = (
-        None
-        if model == NO_MODEL
-        else open_model(model, class_names, outputs, trust_pickle, (mean, std), timeout)
-    )
-    with terminal.progress_bar(error_console()) as progress:
-        found = run_measures(
+    network = None if model == NO_MODEL else model_options.open(model)
+    with progress_bar() as progress:
+        result = compute_measures(
             network,
-            _open_domains(source_data, opened),
-            opened(target_data, labelled=False),
+            _open_domains(source_data, open_data),
+            open_data(target_data, labelled=False),
             measures=one_or_several(split_names(measure)),
-            training_data=_open_domains(training_data or [], opened),
+            training_data=_open_domains(training_data or [], open_data),
             layer=layer,
             subsamples=subsamples,
             seed=seed,
             runner=runner,
             progress=progress,
         )
-    if model == NO_MODEL:  # arrays have no names, but files do
-        names = " + ".join(Path(thing).stem for thing in source_data)
-        found = replace(found, source=names, target=Path(target_data).stem)
-    show_scores(found, as_json)
+    if model == NO_MODEL:  # arrays have no name, but the files have
+        source_name = " + ".join(Path(location).stem for location in source_data)
+        result = replace(result, source=source_name, target=Path(target_data).stem)
+    show_scores(result, as_json)
 
 
-def _open_domains(paths: Sequence[str], open_data: Any) -> Any:
-    """One dataset, or several by their names."""
-    if len(paths) < 2:
-        return open_data(paths[0]) if paths else None
-    names = [Path(thing).stem for thing in paths]
+def _open_domains(locations: Sequence[str], open_data: Callable[[str], Any]) -> Any:
+    """Return one dataset, or several datasets by name."""
+    if len(locations) < 2:
+        return open_data(locations[0]) if locations else None
+    names = [Path(location).stem for location in locations]
     if len(set(names)) < len(names):
-        names = [str(thing) for thing in paths]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise InputError(f"{twice[0]!r} stands more than once among the domains. Give it once.")
-    return {name: open_data(thing) for name, thing in zip(names, paths, strict=True)}
+        names = list(locations)
+    repeated = [name for name in names if names.count(name) > 1]
+    if repeated:
+        raise InputError(f"{repeated[0]!r} is given more than once. Give each domain once.")
+    return {name: open_data(location) for name, location in zip(names, locations, strict=True)}

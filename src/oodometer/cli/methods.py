@@ -1,4 +1,4 @@
-"""The list of every method: estimators, measures and metrics."""
+"""The `oodometer methods` command: all estimators, measures and metrics."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
-from oodometer.cli._options import AsJson, console, print_json
+from oodometer.cli._options import AsJson, Quiet
+from oodometer.cli._runtime import console, print_json
 from oodometer.core.errors import UnknownName
 from oodometer.report import terminal
 
 FAMILY_TITLES = {
     "estimator": "Estimators of accuracy (oodometer estimate)",
-    "measure": "Measures that may tell of the error (oodometer measure)",
+    "measure": "Measures that may predict the error (oodometer measure)",
     "metric": "Metrics on labelled data (oodometer evaluate)",
 }
 
@@ -21,17 +22,19 @@ def methods(
     family: Annotated[
         str | None,
         typer.Option(
-            help="Just these: estimator, measure or metric.",
+            help="Family to list: estimator, measure or metric. [default: all]",
             autocompletion=lambda: list(FAMILY_TITLES),
         ),
     ] = None,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """List every method: what it needs, what it assumes, its paper.
+    """List every method with what it needs, what it assumes, and its paper.
 
-    Example: oodometer methods --family measure
+    Example:
+      oodometer methods --family measure
     """
-    from oodometer import estimators, measures, metrics  # many parts, which help has no use for
+    from oodometer import estimators, measures, metrics  # slow imports
 
     if family is not None and family.removesuffix("s") not in FAMILY_TITLES:
         raise UnknownName("family", family, FAMILY_TITLES)
@@ -40,21 +43,20 @@ def methods(
         "measure": measures.available(),
         "metric": metrics.available(),
     }
-    kept = [name for name in families if family is None or name == family.removesuffix("s")]
-    rows = [_describe_method(member, name) for name in kept for member in families[name]]
+    names = [name for name in families if family is None or name == family.removesuffix("s")]
+    rows = {name: [_describe_method(member, name) for member in families[name]] for name in names}
     if as_json:
-        print_json(rows)
+        print_json([row for name in names for row in rows[name]])
         return
-    for place, name in enumerate(kept):
-        if place:
+    for i, name in enumerate(names):
+        if i:
             console().print()
         cells = [
             (row["name"], ", ".join(row["needs"]), row["assumes"], row["paper"])
-            for row in rows
-            if row["family"] == name
+            for row in rows[name]
         ]
-        columns = (name, "needs", "tells" if name == "metric" else "assumes", "paper")
-        console().print(terminal.table(FAMILY_TITLES[name], columns, cells))
+        heads = (name, "needs", "description" if name == "metric" else "assumption", "paper")
+        console().print(terminal.table(FAMILY_TITLES[name], heads, cells))
 
 
 def _describe_method(member: Any, family: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The command `plan`: how many labels to buy, and of which rows."""
+"""The `oodometer plan` command: how many rows to label, and which."""
 
 from __future__ import annotations
 
@@ -10,29 +10,28 @@ import typer
 from oodometer.assessment.labeling_plan import LabelingPlan, plan_labels
 from oodometer.cli._options import (
     AsJson,
-    ClassNamesText,
-    LabelColumn,
-    LogitColumns,
+    ColumnOptions,
     OutputPath,
-    ProbColumns,
+    Quiet,
     Seed,
-    console,
-    print_json,
-    print_note,
+    with_option_groups,
 )
-from oodometer.cli.estimate import parse_columns
+from oodometer.cli._runtime import console, print_json, print_note
 from oodometer.core.errors import InputError
 from oodometer.core.predictions import Predictions
 from oodometer.data.atomic import atomic_write
 from oodometer.data.prediction_files import ScoreFile
 
 
+@with_option_groups
 def plan(
     target: Annotated[
         Path, typer.Argument(metavar="TARGET", help="Predictions on the unlabelled data.")
     ],
+    *,
     half_width: Annotated[
-        float, typer.Option(help="Desired half-width of the 95 % confidence interval, a fraction.")
+        float,
+        typer.Option(help="Desired half-width of the 95 % confidence interval, as a fraction."),
     ] = 0.02,
     source: Annotated[
         Path | None,
@@ -41,51 +40,50 @@ def plan(
         ),
     ] = None,
     output: OutputPath = None,
-    label_column: LabelColumn = None,
-    prob_columns: ProbColumns = None,
-    logit_columns: LogitColumns = None,
-    class_names: ClassNamesText = None,
+    column_options: ColumnOptions,
     seed: Seed = 0,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Choose how many rows of TARGET to label, and which, to reach a given precision.
 
     Rows are counted from 0. Fill in the column label of the CSV file that --output names and pass
     it to `oodometer estimate SOURCE TARGET --target-labels FILE`.
 
-    Example: oodometer plan new_site.parquet --half-width 0.02 --output to_label.csv
+    Example:
+      oodometer plan new_site.parquet --half-width 0.02 --output to_label.csv
     """
-    columns = parse_columns(label_column, prob_columns, logit_columns, class_names)
-    rows = ScoreFile.open(target).predictions(columns, labelled=False)
-    known = None
+    columns = column_options.prediction_columns()
+    predictions = ScoreFile.open(target).predictions(columns, labelled=False)
+    labelled = None
     if source is not None:
-        known = ScoreFile.open(source).predictions(columns, labelled=True)
-    found = plan_labels(rows, source=known, half_width=half_width, seed=seed)
+        labelled = ScoreFile.open(source).predictions(columns, labelled=True)
+    result = plan_labels(predictions, source=labelled, half_width=half_width, seed=seed)
     if output is not None:
         if output.suffix.lower() != ".csv":
-            raise InputError(f"--output of plan is a .csv file; got {output.name!r}.")
-        _write_rows_to_label(found, rows, output)
+            raise InputError(f"--output of plan must be a .csv file; got {output.name!r}.")
+        _write_rows_to_label(result, predictions, output)
     if as_json:
-        print_json(found.to_dict())
+        print_json(result.to_dict())
         return
-    console().print(_plan_summary(found, rows.n))
+    console().print(_plan_summary(result, predictions.n))
     if output is None:
-        console().print(", ".join(map(str, found.rows.tolist())), highlight=False)
+        console().print(", ".join(map(str, result.rows.tolist())), highlight=False)
 
 
-def _plan_summary(labeling_plan: LabelingPlan, n: int) -> str:
-    wide = 100 * labeling_plan.half_width
-    if labeling_plan.n_labels == n:
-        return f"Label all {n:,} rows for a confidence interval of ±{wide:g} points."
+def _plan_summary(result: LabelingPlan, n_rows: int) -> str:
+    points = 100 * result.half_width
+    if result.n_labels == n_rows:
+        return f"Label all {n_rows:,} rows for a confidence interval of ±{points:g} points."
     return (
-        f"Label {labeling_plan.n_labels:,} of {n:,} rows for a confidence interval of ±{wide:g} points "
-        f"(simple random sampling would need {labeling_plan.n_labels_without_scores:,})."
+        f"Label {result.n_labels:,} of {n_rows:,} rows for a confidence interval of ±{points:g} "
+        f"points (simple random sampling would need {result.n_labels_without_scores:,})."
     )
 
 
-def _write_rows_to_label(labeling_plan: LabelingPlan, rows: Predictions, path: Path) -> None:
+def _write_rows_to_label(result: LabelingPlan, predictions: Predictions, path: Path) -> None:
     lines = ["row,confidence,label"]
-    lines += [f"{row},{rows.confidence[row]:.4f}," for row in labeling_plan.rows.tolist()]
+    lines += [f"{row},{predictions.confidence[row]:.4f}," for row in result.rows.tolist()]
     with atomic_write(path) as partial:
         partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print_note(f"{labeling_plan.n_labels:,} rows to label are in {path}")
+    print_note(f"{result.n_labels:,} rows to label written to {path}")

@@ -1,4 +1,4 @@
-"""Commands for pools of models: which there are, training one, and how far it is."""
+"""The `oodometer pool` commands: list, train and check pools of models."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from oodometer.cli._options import (
     AsJson,
     DataFolder,
     Limit,
-    Scheduler,
-    Workers,
-    console,
-    error_console,
-    print_json,
+    Quiet,
+    WorkerOptions,
+    with_option_groups,
 )
 from oodometer.cli._runtime import (
-    make_runner,
+    console,
+    print_json,
+    progress_bar,
     resumable,
     show_failures,
     show_run_result,
@@ -30,12 +30,14 @@ if TYPE_CHECKING:
     from oodometer.studies.training.spec import PoolSpec
 
 app = typer.Typer(
-    help="Train many models in many ways, to compare measures on.", no_args_is_help=True
+    help="Train pools of models with varied settings, to compare measures on.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 
 def _pool_names() -> list[str]:
-    """What a shell completes."""
+    """Return the names that a shell completes."""
     from oodometer.studies.training.spec import built_in_names
 
     return list(built_in_names())
@@ -45,7 +47,7 @@ PoolSpecName = Annotated[
     str,
     typer.Argument(
         metavar="SPEC",
-        help="Name of a built-in pool (see pool list), or a TOML file.",
+        help="Name of a built-in pool (see oodometer pool list), or a TOML file.",
         autocompletion=_pool_names,
     ),
 ]
@@ -56,29 +58,30 @@ ModelsFolder = Annotated[
 
 
 @app.command("list")
-def list_pools(as_json: AsJson = False) -> None:
-    """List the pools that come with the package.
+def list_pools(as_json: AsJson = False, quiet: Quiet = False) -> None:
+    """List the built-in pools.
 
-    Example: oodometer pool list
+    Example:
+      oodometer pool list
     """
     from oodometer.studies.training.spec import PoolSpec, built_in_names
 
-    rows = [_describe_pool(PoolSpec.open(name)) for name in built_in_names()]
+    pools = [_describe_pool(PoolSpec.open(name)) for name in built_in_names()]
     if as_json:
-        print_json(rows)
+        print_json(pools)
         return
-    cells = [
+    rows = [
         (
-            row["name"],
-            str(row["models"]),
-            row["group"],
-            ", ".join(row["architectures"]),
-            row["about"],
+            pool["name"],
+            str(pool["models"]),
+            pool["group"],
+            ", ".join(pool["architectures"]),
+            pool["about"],
         )
-        for row in rows
+        for pool in pools
     ]
-    heads = ("pool", "models", "group", "architectures", "about")
-    console().print(terminal.table("Pools (oodometer pool run)", heads, cells))
+    heads = ("pool", "models", "group", "architectures", "description")
+    console().print(terminal.table("Pools (oodometer pool run)", heads, rows))
 
 
 def _describe_pool(spec: PoolSpec) -> dict[str, Any]:
@@ -93,31 +96,33 @@ def _describe_pool(spec: PoolSpec) -> dict[str, Any]:
 
 
 @app.command()
+@with_option_groups
 def run(
     spec: PoolSpecName,
+    *,
     models_dir: ModelsFolder = None,
-    workers: Workers = 0,
-    scheduler: Scheduler = None,
+    worker_options: WorkerOptions,
     limit: Limit = None,
     data_dir: DataFolder = None,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Train the models of SPEC that its folder lacks; killed at any moment, it goes on there.
+    """Train the models of SPEC that its folder lacks; an interrupted run can be resumed.
 
-    Exits with 1 if a model failed; the next run tries it again.
+    Exits with code 1 if a model failed; the next run tries again.
 
-    Example: oodometer pool run toy-mlp --workers 2
+    Example:
+      oodometer pool run toy-mlp --workers 2
     """
     from oodometer.studies.training import run as train
     from oodometer.studies.training.spec import PoolSpec
 
-    runner = make_runner(workers, scheduler)
-    opened = PoolSpec.open(spec, data=data_dir)
-    with resumable("Trained models"), terminal.progress_bar(error_console()) as progress:
-        ran = train(
-            opened, _pool_folder(opened, models_dir), runner=runner, limit=limit, progress=progress
-        )
-    show_run_result(ran, "models", as_json)
+    runner = worker_options.runner()
+    pool = PoolSpec.open(spec, data=data_dir)
+    folder = _pool_folder(pool, models_dir)
+    with resumable("Trained models"), progress_bar() as progress:
+        result = train(pool, folder, runner=runner, limit=limit, progress=progress)
+    show_run_result(result, "models", as_json)
 
 
 @app.command()
@@ -126,30 +131,33 @@ def status(
     models_dir: ModelsFolder = None,
     data_dir: DataFolder = None,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """How far the pool of SPEC is, by domain and architecture.
+    """Show the progress of the pool of SPEC, by domain and architecture.
 
-    Example: oodometer pool status toy-mlp
+    Example:
+      oodometer pool status toy-mlp
     """
     from oodometer.core.format import format_duration
-    from oodometer.studies.training import status as standing_of
+    from oodometer.studies.training import status as pool_status
     from oodometer.studies.training.spec import PoolSpec
 
-    opened = PoolSpec.open(spec, data=data_dir)
-    found = standing_of(opened, _pool_folder(opened, models_dir))
+    pool = PoolSpec.open(spec, data=data_dir)
+    result = pool_status(pool, _pool_folder(pool, models_dir))
     if as_json:
-        print_json(found.to_dict())
+        print_json(result.to_dict())
         return
     counts = ("done", "converged", "failed", "pending")
     rows = [
         (" + ".join(row.domains), row.architecture, *(str(getattr(row, name)) for name in counts))
-        for row in found.rows
+        for row in result.rows
     ]
-    rows.append(("all", "", *(str(found.total(name)) for name in counts)))
-    console().print(terminal.table(opened.name, ("domains", "architecture", *counts), rows))
-    if found.seconds_left:
-        console().print(Text(f"About {format_duration(found.seconds_left)} left for one worker."))
-    show_failures(found.failed, "models")
+    rows.append(("all", "", *(str(result.total(name)) for name in counts)))
+    console().print(terminal.table(pool.name, ("domains", "architecture", *counts), rows))
+    if result.seconds_left:
+        duration = format_duration(result.seconds_left)
+        console().print(Text(f"About {duration} left with one worker."))
+    show_failures(result.failed, "models")
 
 
 def _pool_folder(spec: PoolSpec, folder: Path | None) -> Path:

@@ -1,4 +1,4 @@
-"""The command `report`: a page of an assessment, or of a study."""
+"""The `oodometer report` command: HTML report on an assessment or on a study."""
 
 from __future__ import annotations
 
@@ -9,34 +9,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from oodometer.assessment.optional_analyses import AdditionalRequests
 from oodometer.cli._options import (
     HTML_HELP,
     AsJson,
-    ClassNamesText,
+    ColumnOptions,
     DataFolder,
-    LabelColumn,
-    LogitColumns,
-    MethodNames,
     OtherModelPaths,
-    ProbColumns,
+    Quiet,
     ReferenceDomain,
-    Replicates,
-    Seed,
-    SegmentColumn,
     StoreFolder,
-    Temperature,
-    check_report_path,
-    console,
-    print_json,
-    split_names,
+    with_option_groups,
 )
-from oodometer.cli._provenance import render_study_page
+from oodometer.cli._provenance import check_report_path, render_study_page
+from oodometer.cli._runtime import console, print_json
 from oodometer.cli.estimate import (
-    AdditionalFiles,
-    AssessmentFiles,
-    AssessmentSettings,
+    EstimationOptions,
+    FileReadOptions,
+    PredictionFiles,
     assess_files,
-    parse_columns,
     render_assessment_page,
 )
 from oodometer.core.errors import InputError
@@ -45,86 +36,89 @@ if TYPE_CHECKING:
     from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
 
+@with_option_groups
 def report(
     what: Annotated[
         Path,
         typer.Argument(
             metavar="WHAT",
-            help="Predictions on labelled data, with TARGET; or a study: its TOML file, the folder of "
-            "its store, or a table of evaluations or accuracies.",
+            help="Predictions on labelled data, with TARGET; or a study: its TOML file, the folder "
+            "of its store, or a table of evaluations or accuracies.",
         ),
     ],
     target: Annotated[
         Path | None, typer.Argument(metavar="TARGET", help="Predictions on the unlabelled data.")
     ] = None,
+    *,
     html: Annotated[Path, typer.Option(help=HTML_HELP)] = Path("report.html"),
     other_model: OtherModelPaths = None,
-    method: MethodNames = None,
-    label_column: LabelColumn = None,
-    prob_columns: ProbColumns = None,
-    logit_columns: LogitColumns = None,
-    class_names: ClassNamesText = None,
-    segment_by: SegmentColumn = None,
-    temperature: Temperature = "fit",
-    seed: Seed = 0,
-    replicates: Replicates = 200,
+    options: EstimationOptions,
+    column_options: ColumnOptions,
     reference_domain: ReferenceDomain = None,
     store_dir: StoreFolder = None,
     data_dir: DataFolder = None,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Write an HTML report of predictions on two datasets, or of a study.
+    """Write an HTML report on predictions for two datasets, or on a study.
 
-    Two prediction files are assessed as by `estimate`. One file or folder is a study.
+    Two prediction files are assessed as by `oodometer estimate`. One file or folder is a study.
 
-    Example: oodometer report validation.parquet new_site.parquet --segment-by site
+    Example:
+      oodometer report validation.parquet new_site.parquet --segment-by site
 
-    Example: oodometer report digits.toml --html digits.html
+    Example:
+      oodometer report digits.toml --html digits.html
     """
     check_report_path(html)
-    of_predictions = {
-        "--other-model": other_model,
-        "--method": method,
-        "--label-column": label_column,
-        "--prob-columns": prob_columns,
-        "--logit-columns": logit_columns,
-        "--class-names": class_names,
-        "--segment-by": segment_by,
-    }
     if target is None:
-        _reject_options("one WHAT, a study", of_predictions, "Give a TARGET too, or leave it out.")
+        prediction_options = {
+            "--other-model": other_model,
+            "--method": options.method,
+            "--label-column": column_options.label_column,
+            "--prob-columns": column_options.prob_columns,
+            "--logit-columns": column_options.logit_columns,
+            "--class-names": column_options.class_names,
+            "--segment-by": options.segment_by,
+        }
+        _reject_options(
+            prediction_options, "a single WHAT, a study", "Give a TARGET too, or leave it out."
+        )
         page = _render_study(what, reference_domain, store_dir, data_dir)
     else:
-        of_studies = {
+        study_options = {
             "--reference-domain": reference_domain,
             "--store-dir": store_dir,
             "--data-dir": data_dir,
         }
-        _reject_options("predictions on two datasets", of_studies, "Leave it out.")
-        columns = parse_columns(label_column, prob_columns, logit_columns, class_names)
-        others = AdditionalFiles(tuple(other_model or ()))
-        files = AssessmentFiles(what, target, others, columns, segment_by)
-        settings = AssessmentSettings(split_names(method), temperature, seed, replicates)
-        page = render_assessment_page(files, assess_files(files, settings))
+        _reject_options(study_options, "predictions on two datasets", "Leave it out.")
+        files = PredictionFiles(
+            source=what,
+            target=target,
+            columns=column_options.prediction_columns(),
+            other_models=tuple(other_model or ()),
+        )
+        result = assess_files(files, options, FileReadOptions(), AdditionalRequests())
+        page = render_assessment_page(files, result)
     _write_report(page, html, "study" if target is None else "assessment", as_json)
 
 
-def _reject_options(subject: str, options: Mapping[str, Any], hint: str) -> None:
-    """Refuse options that would not be looked at."""
+def _reject_options(options: Mapping[str, Any], subject: str, hint: str) -> None:
+    """Raise if an option that would be ignored was given."""
     for name, value in options.items():
         if value:
-            raise InputError(f"{name} is not for {subject}. {hint}")
+            raise InputError(f"{name} does not apply to {subject}. {hint}")
 
 
-def _write_report(page: str, output: Path, kind: str, as_json: bool) -> None:
+def _write_report(page: str, path: Path, kind: str, as_json: bool) -> None:
     from oodometer.report import write_page
 
-    write_page(page, output)
+    write_page(page, path)
     size = len(page.encode("utf-8", errors="replace"))
     if as_json:
-        print_json({"report": str(output), "kind": kind, "bytes": size})
+        print_json({"report": str(path), "kind": kind, "bytes": size})
     else:
-        console().print(Text(f"Report of the {kind} written to {output} ({size / 1e6:.1f} MB)"))
+        console().print(Text(f"Report on the {kind} written to {path} ({size / 1e6:.1f} MB)"))
 
 
 def _render_study(path: Path, reference: str | None, folder: Path | None, data: Path | None) -> str:
@@ -132,16 +126,16 @@ def _render_study(path: Path, reference: str | None, folder: Path | None, data: 
     from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
     if path.is_dir() or path.suffix == ".toml":
-        _reject_options("a study's own rows", {"--reference-domain": reference}, "Leave it out.")
+        _reject_options({"--reference-domain": reference}, "a study's own rows", "Leave it out.")
         table = EvaluationTable.read(load_study_rows(str(path), folder, data))
     else:
-        _reject_options("a table", {"--store-dir": folder, "--data-dir": data}, "Leave it out.")
+        _reject_options({"--store-dir": folder, "--data-dir": data}, "a table", "Leave it out.")
         table = _load_table(path, reference)
     return render_study_page(table, path)
 
 
 def _load_table(path: Path, reference: str | None) -> EvaluationTable:
-    """A table that anyone brings: evaluations, or accuracies of models × test sets."""
+    """Read a user's table: evaluations, or accuracies of models × test sets."""
     from oodometer.data.prediction_files import ScoreFile
     from oodometer.studies.analysis.evaluation_table import REQUIRED_COLUMNS, EvaluationTable
     from oodometer.studies.analysis.wide_table import AccuracyMatrix, to_evaluations
@@ -151,15 +145,16 @@ def _load_table(path: Path, reference: str | None) -> EvaluationTable:
     names = {name.strip().lower() for name in columns}
     if "model" not in names:
         raise InputError(
-            f"{path.name} has no column 'model', so it is no table of evaluations. For outputs of "
-            "a classifier give two files: on labelled data, and on the new data."
+            f"{path.name} has no column 'model', so it is not a table of evaluations. For the "
+            "predictions of a classifier give two files: on labelled data and on the new data."
         )
     if reference is None and names & set(REQUIRED_COLUMNS[1:]):
         return EvaluationTable.read(path)
-    wide = AccuracyMatrix.read(path)
+    matrix = AccuracyMatrix.read(path)
     if reference is None:
         raise InputError(
-            f"{path.name} has accuracies on {len(wide.test_sets)} test sets: say with --reference-domain which "
-            f"set others are held against. There are: {', '.join(wide.test_sets[:12])}."
+            f"{path.name} has accuracies on {len(matrix.test_sets)} test sets. Name the one to "
+            "compare the others with by --reference-domain. Test sets: "
+            f"{', '.join(matrix.test_sets[:12])}."
         )
-    return to_evaluations(wide, reference)
+    return to_evaluations(matrix, reference)

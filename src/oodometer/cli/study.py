@@ -17,21 +17,20 @@ from oodometer.cli._options import (
     Limit,
     MeasureNames,
     OutputPath,
+    Quiet,
     ReferenceDomain,
-    Scheduler,
     StoreFolder,
     TrustPickle,
-    Workers,
-    check_report_path,
+    WorkerOptions,
+    split_names,
+    with_option_groups,
+)
+from oodometer.cli._provenance import check_report_path, render_study_page, write_report_page
+from oodometer.cli._runtime import (
     console,
-    error_console,
     print_json,
     print_note,
-    split_names,
-)
-from oodometer.cli._provenance import render_study_page, write_report_page
-from oodometer.cli._runtime import (
-    make_runner,
+    progress_bar,
     resumable,
     show_failures,
     show_run_result,
@@ -50,34 +49,41 @@ if TYPE_CHECKING:
 MAX_ROWS_SHOWN = 20
 SHOWN_COLUMNS = ("model", "trained_on", "tested_on", "accuracy", "measure", "value", "reason")
 
-app = typer.Typer(help="Evaluate measures over many models and domains.", no_args_is_help=True)
+app = typer.Typer(
+    help="Evaluate measures over many models and domains.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 StudySpecPath = Annotated[str, typer.Argument(metavar="SPEC", help="A TOML file.")]
 
 
 @app.command()
+@with_option_groups
 def run(
     spec: StudySpecPath,
+    *,
     store_dir: StoreFolder = None,
-    workers: Workers = 0,
-    scheduler: Scheduler = None,
+    worker_options: WorkerOptions,
     limit: Limit = None,
     data_dir: DataFolder = None,
     trust_pickle: TrustPickle = False,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Do what the store of SPEC lacks: every model on every domain; killed, it goes on there.
 
     Exits with 1 if an evaluation failed; the next run tries it again.
 
-    Example: oodometer study run digits.toml --workers 2
+    Example:
+      oodometer study run digits.toml --workers 2
     """
     from oodometer.studies import Study
     from oodometer.studies import run as run_study
 
-    runner = make_runner(workers, scheduler)
+    runner = worker_options.runner()
     study = Study.open(spec, data=data_dir, trust_pickle=trust_pickle)
-    with resumable("Evaluations"), terminal.progress_bar(error_console()) as progress:
+    with resumable("Evaluations"), progress_bar() as progress:
         ran = run_study(
             study, _store_folder(study, store_dir), runner=runner, limit=limit, progress=progress
         )
@@ -90,10 +96,12 @@ def status(
     store_dir: StoreFolder = None,
     data_dir: DataFolder = None,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """How far the study of SPEC is, by training domains and architecture.
 
-    Example: oodometer study status digits.toml
+    Example:
+      oodometer study status digits.toml
     """
     from oodometer.studies import Study, format_missing_models
     from oodometer.studies import status as standing_of
@@ -128,12 +136,14 @@ def rows(
     store_dir: StoreFolder = None,
     data_dir: DataFolder = None,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """The rows of a study, one a measure of a model on a domain; a study may run meanwhile.
 
     Of a SPEC, those that it asks for; of a FOLDER, what was written last.
 
-    Example: oodometer study rows digits.toml --output rows.parquet
+    Example:
+      oodometer study rows digits.toml --output rows.parquet
     """
     from oodometer.studies.store import Store
 
@@ -210,16 +220,19 @@ def table(
     measure: MeasureNames = None,
     store_dir: StoreFolder = None,
     data_dir: DataFolder = None,
-    as_json: AsJson = False,
     html: HtmlPath = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """How well every measure of a study tells accuracy: R2, MAE and the τ family.
 
     A report has these tables of all architectures, scatters, clusters, factors and patterns.
 
-    Example: oodometer study table digits.toml --format latex
+    Example:
+      oodometer study table digits.toml --format latex
 
-    Example: oodometer study table digits.toml --html digits.html
+    Example:
+      oodometer study table digits.toml --html digits.html
     """
     check_report_path(html)
     rows = load_study_rows(study, store_dir, data_dir)
@@ -239,8 +252,9 @@ def compare(
     architecture: ArchitectureName = None,
     spreads: ShowDeviations = False,
     measure: MeasureNames = None,
-    as_json: AsJson = False,
     html: HtmlPath = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Compare the measures of your own table: which of them predict accuracy, and how well.
 
@@ -248,9 +262,11 @@ def compare(
     and one a measure (or measure and value). A table of models × test sets with accuracies alone
     takes --reference-domain, the set that all others are compared with.
 
-    Example: oodometer study compare evaluations.parquet
+    Example:
+      oodometer study compare evaluations.parquet
 
-    Example: oodometer study compare accuracies.csv --reference-domain imagenet
+    Example:
+      oodometer study compare accuracies.csv --reference-domain imagenet
     """
     from oodometer.studies.analysis.evaluation_table import REQUIRED_COLUMNS, as_arrow_table
 

@@ -1,4 +1,4 @@
-"""The `oodometer transforms` command."""
+"""The `oodometer transforms` command: all transforms, or those that suit a model and data."""
 
 from __future__ import annotations
 
@@ -8,29 +8,21 @@ import typer
 
 from oodometer.cli._options import (
     AsJson,
-    ClassNamesText,
-    ImageSize,
-    InputColumns,
+    DatasetFileOptions,
     LabelColumn,
-    OutputTypeOption,
-    PixelMean,
-    PixelStd,
-    RequestTimeout,
+    ModelOptions,
+    Quiet,
     Seed,
-    SkipUnreadable,
-    TextColumns,
-    TrustPickle,
-    console,
-    error_console,
-    open_dataset,
-    open_model,
-    print_json,
+    with_option_groups,
 )
+from oodometer.cli._runtime import console, print_json, progress_bar
 from oodometer.core.protocols import Transform
 from oodometer.report import terminal
 
 
+@with_option_groups
 def transforms(
+    *,
     suggest: Annotated[
         tuple[str, str] | None,
         typer.Option(metavar="MODEL DATA", help="Model and dataset to try every transform on."),
@@ -39,42 +31,42 @@ def transforms(
         int, typer.Option(min=1, help="Number of examples to try the transforms on.")
     ] = 500,
     label_column: LabelColumn = None,
-    text: TextColumns = None,
-    inputs: InputColumns = None,
-    size: ImageSize = None,
-    skip_bad: SkipUnreadable = False,
-    class_names: ClassNamesText = None,
-    outputs: OutputTypeOption = None,
-    mean: PixelMean = None,
-    std: PixelStd = None,
-    timeout: RequestTimeout = None,
-    trust_pickle: TrustPickle = False,
+    data_options: DatasetFileOptions,
+    model_options: ModelOptions,
     seed: Seed = 0,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """List every transform; with --suggest, try each on a model and data.
 
-    Example: oodometer transforms --suggest model.onnx photos/
+    Example:
+      oodometer transforms --suggest model.onnx photos/
     """
-    from oodometer import transforms as family
-
     if suggest is None:
-        rows = [_describe_transform(member) for member in family.available()]
-        if as_json:
-            print_json(rows)
-        else:
-            terminal.show_transforms(console(), rows)
+        _list_transforms(as_json)
         return
     from oodometer.neighborhood.suitability import suggest_transforms
 
-    model = open_model(suggest[0], class_names, outputs, trust_pickle, (mean, std), timeout)
-    dataset = open_dataset(suggest[1], label_column, text, inputs, size, skip_bad)
-    with terminal.progress_bar(error_console()) as progress:
-        found = suggest_transforms(model, dataset, examples=examples, seed=seed, progress=progress)
+    model = model_options.open(suggest[0])
+    dataset = data_options.open(suggest[1], label_column)
+    with progress_bar() as progress:
+        suggestions = suggest_transforms(
+            model, dataset, examples=examples, seed=seed, progress=progress
+        )
     if as_json:
-        print_json([one.to_dict() for one in found])
+        print_json([suggestion.to_dict() for suggestion in suggestions])
     else:
-        terminal.show_suggestions(console(), found)
+        terminal.show_suggestions(console(), suggestions)
+
+
+def _list_transforms(as_json: bool) -> None:
+    from oodometer.transforms import available
+
+    rows = [_describe_transform(member) for member in available()]
+    if as_json:
+        print_json(rows)
+    else:
+        terminal.show_transforms(console(), rows)
 
 
 def _describe_transform(member: Transform) -> dict[str, Any]:
