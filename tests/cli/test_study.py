@@ -77,7 +77,7 @@ def test_rows_are_shown_and_written(folder: Path) -> None:
     assert "--output rows.parquet" in few
     for name in ("rows.parquet", "rows.csv"):
         done = study(folder, "rows", "points.toml", "--store-dir", "mine", "--output", name)
-        assert done == Done(0, "", f"The rows are in {name}.\n")
+        assert done == Done(0, "", f"Rows written to {name}\n")
         assert len(EvaluationTable.read(folder / name)) == 2
     with Store.open(folder / "mine") as store:
         assert parquet.read_table(folder / "rows.parquet").equals(store.to_table())

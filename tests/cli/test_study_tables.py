@@ -36,8 +36,8 @@ def test_measures_are_judged_and_what_was_done_is_said(rows: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "All architectures: 36 evaluations" in done.stdout
     assert "1.000" in done.stdout
-    assert "R2 and MAE: the rule for the line is: " in done.stdout
-    assert "Groups: R2 8" in " ".join(done.stdout.split())
+    assert "R2 and MAE use a line fitted by this rule: " in done.stdout
+    assert "Number of groups: R2 8" in " ".join(done.stdout.split())
     alone = judge(rows, "rows.csv", "--architecture", "cnn", "--measure", "ni", "--sd")
     assert "cnn: 36 evaluations" in alone.stdout
     assert "atc-mc" not in alone.stdout
@@ -51,7 +51,7 @@ def test_tables_for_papers_and_programs(rows: Path) -> None:
     assert told["evaluations"] == 36
     assert {row["measure"] for row in told["statistics"]} == {"ni", "atc-mc"}
     done = judge(rows, "rows.csv", "--output", "out.tex")
-    assert (done.stdout, done.stderr) == ("", "The table is in out.tex.\n")
+    assert (done.stdout, done.stderr) == ("", "Table written to out.tex\n")
     assert (rows / "out.tex").read_text().startswith(r"\begin{tabular}")
     assert judge(rows, "rows.csv", "--output", "out.csv").returncode == 0
     assert (rows / "out.csv").read_text().startswith("measure,R2")
@@ -60,7 +60,7 @@ def test_tables_for_papers_and_programs(rows: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("rows.csv", "--output", "out.doc"), "must end in .md, .tex, .csv, or say --format"),
+        (("rows.csv", "--output", "out.doc"), "must end in .md, .tex, .csv; or give --format"),
         (("rows.csv", "--format", "markdwon"), "Did you mean 'markdown'"),
         (("rows.csv", "--architecture", "cmn"), "Did you mean 'cnn'"),
         (("rows.csv", "--measure", "no"), "Did you mean 'ni'"),
@@ -128,12 +128,12 @@ def test_models_by_test_sets_are_held_against_one(tmp_path: Path) -> None:
     (tmp_path / "sets.csv").write_text("\n".join(["model,val,v2,odd", *lines]))
     asked = judge(tmp_path, "sets.csv")
     assert asked.returncode == 2
-    assert "say with --reference-domain which set" in asked.stderr
+    assert "by --reference-domain" in asked.stderr
     assert "val, v2, odd" in asked.stderr
     done = judge(tmp_path, "sets.csv", "--reference-domain", "val")
     assert "2 test sets against val, over 30 models" in done.stdout
     assert "Patterns: functional 1, cloud 1." in done.stdout
-    assert "Averaged Spearman correlation" in done.stdout
+    assert "Mean Spearman correlation" in done.stdout
     told = json.loads(judge(tmp_path, "sets.csv", "--reference-domain", "val", "--json").stdout)
     assert [one["name"] for one in told["sets"]] == ["v2", "odd"]
     assert told["sets"][0]["spearman"] > 0.9
@@ -145,10 +145,10 @@ def test_accuracies_that_are_all_equal_leave_no_table_but_the_reason(tmp_path: P
     rows = "model,trained_on,tested_on,accuracy,ni\na,x,y,0.5,1\nb,x,y,0.5,2\n"
     (tmp_path / "same.csv").write_text(rows)
     done = judge(tmp_path, "same.csv")
-    assert done.stdout.startswith("No statistic has an answer, for the reasons below.\n")
+    assert done.stdout.startswith("No statistic can be computed, for the reasons below.\n")
     told = " ".join(done.stdout.split())
-    assert "Groups without an answer, all accuracies equal: R2 1, r2_pearson 1, Macro τ 1" in told
-    assert "Groups without an answer, fewer than two models to fit the line to: MAE 1." in told
+    assert "Groups without a value (all accuracies equal): R2 1, r2_pearson 1, Macro τ 1" in told
+    assert "Groups without a value (fewer than two models to fit the line to): MAE 1." in told
 
 
 def test_a_report_of_evaluations_is_written_beside_the_table(rows: Path) -> None:
@@ -185,13 +185,13 @@ def test_a_table_is_not_written_over_itself(rows: Path) -> None:
     before = (rows / "rows.csv").read_text()
     done = judge(rows, "rows.csv", "--output", "./rows.csv")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "rows.csv is the table itself. Give another name." in done.stderr
+    assert "rows.csv is the table itself. Choose another name." in done.stderr
     assert (rows / "rows.csv").read_text() == before
 
 
 def test_measures_that_need_the_labels_are_told(rows: Path) -> None:
     text = (rows / "rows.csv").read_text()
     (rows / "mixed.csv").write_text(text.replace("ni", "ece", 1))
-    told = "ece: computed with the labels of the target, so just to compare with."
+    told = "ece: computed with target labels, for comparison only."
     assert told in " ".join(judge(rows, "mixed.csv").stdout.split())
-    assert "labels of the target" not in judge(rows, "rows.csv").stdout
+    assert "target labels" not in judge(rows, "rows.csv").stdout

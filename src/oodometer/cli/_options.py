@@ -37,7 +37,6 @@ SOURCE_DATA_HELP = (
     "Labelled source dataset; for measure, repeat the option for several source domains."
 )
 HTML_HELP = "Path of the HTML report to write."
-STUDY_HELP = "TOML file of the study, or folder of its store."
 
 # Output.
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

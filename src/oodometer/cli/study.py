@@ -1,9 +1,10 @@
-"""Commands for studies: running one, how far it is, and the rows that it gave."""
+"""The `oodometer study` commands: run a study, show its progress, rows and tables."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,7 +36,7 @@ from oodometer.cli._runtime import (
     show_failures,
     show_run_result,
 )
-from oodometer.core.errors import InputError
+from oodometer.core.errors import InputError, UnknownName
 from oodometer.report import terminal
 
 if TYPE_CHECKING:
@@ -45,9 +46,15 @@ if TYPE_CHECKING:
     from oodometer.studies.analysis.robustness import ReferenceComparison
     from oodometer.studies.analysis.text_tables import TextTable
 
-# So many rows are shown on the screen, and these columns.
+# Rows and columns of `study rows` on the screen.
 MAX_ROWS_SHOWN = 20
 SHOWN_COLUMNS = ("model", "trained_on", "tested_on", "accuracy", "measure", "value", "reason")
+# Test sets of `study compare` on the screen.
+MAX_TEST_SETS_SHOWN = 40
+FORMAT_BY_EXTENSION = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".txt": "text"}
+REFERENCE_TABLE_COLUMNS = (
+    "test set", "models", "Spearman", "Pearson", "drop", "pattern", "slope", "most above the line",
+)  # fmt: skip
 
 app = typer.Typer(
     help="Evaluate measures over many models and domains.",
@@ -55,7 +62,36 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-StudySpecPath = Annotated[str, typer.Argument(metavar="SPEC", help="A TOML file.")]
+StudySpecPath = Annotated[
+    str, typer.Argument(metavar="SPEC", help="TOML file that describes the study.")
+]
+StudyLocation = Annotated[
+    str,
+    typer.Argument(
+        metavar="SPEC|FOLDER", help="TOML file that describes the study, or folder of its store."
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """Content and format of a table of measures."""
+
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format", help="Format of the table: text (for the screen), markdown, latex or csv."
+        ),
+    ] = "text"
+    output: OutputPath = None
+    architecture: Annotated[
+        str | None,
+        typer.Option(help="Architecture whose models are used. [default: all together]"),
+    ] = None
+    spreads: Annotated[
+        bool, typer.Option("--sd", help="Also show standard deviations over the groups.")
+    ] = False
+    measure: MeasureNames = None
 
 
 @app.command()
@@ -71,9 +107,9 @@ def run(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Do what the store of SPEC lacks: every model on every domain; killed, it goes on there.
+    """Compute the evaluations of SPEC that its store lacks; an interrupted run can be resumed.
 
-    Exits with 1 if an evaluation failed; the next run tries it again.
+    Exits with code 1 if an evaluation failed; the next run tries again.
 
     Example:
       oodometer study run digits.toml --workers 2
@@ -83,11 +119,10 @@ def run(
 
     runner = worker_options.runner()
     study = Study.open(spec, data=data_dir, trust_pickle=trust_pickle)
+    folder = _store_folder(study, store_dir)
     with resumable("Evaluations"), progress_bar() as progress:
-        ran = run_study(
-            study, _store_folder(study, store_dir), runner=runner, limit=limit, progress=progress
-        )
-    show_run_result(ran, "evaluations", as_json)
+        result = run_study(study, folder, runner=runner, limit=limit, progress=progress)
+    show_run_result(result, "evaluations", as_json)
 
 
 @app.command()
@@ -98,90 +133,96 @@ def status(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """How far the study of SPEC is, by training domains and architecture.
+    """Show the progress of the study of SPEC, by training domains and architecture.
 
     Example:
       oodometer study status digits.toml
     """
     from oodometer.studies import Study, format_missing_models
-    from oodometer.studies import status as standing_of
+    from oodometer.studies import status as study_status
 
     study = Study.open(spec, data=data_dir)
-    found = standing_of(study, _store_folder(study, store_dir))
+    result = study_status(study, _store_folder(study, store_dir))
     if as_json:
-        print_json(found.to_dict())
+        print_json(result.to_dict())
         return
     counts = ("models", "done", "failed", "pending")
     rows = [
         (" + ".join(row.trained_on), row.architecture, *(str(getattr(row, n)) for n in counts))
-        for row in found.rows
+        for row in result.rows
     ]
-    rows.append(("all", "", *(str(found.total(name)) for name in counts)))
+    rows.append(("all", "", *(str(result.total(name)) for name in counts)))
     console().print(terminal.table(study.name, ("trained on", "architecture", *counts), rows))
-    missing = format_missing_models(found.left_out, found.untrained).strip()
+    missing = format_missing_models(result.left_out, result.untrained).strip()
     if missing:
         console().print(Text(missing))
-    if found.not_applicable:
-        lacking = [(name, str(count)) for name, count in found.not_applicable.items()]
-        console().print(terminal.table("Not applicable", ("measure", "values"), lacking))
-    show_failures(found.failed, "evaluations")
+    if result.not_applicable:
+        missing_values = [(name, str(count)) for name, count in result.not_applicable.items()]
+        console().print(terminal.table("Not applicable", ("measure", "values"), missing_values))
+    show_failures(result.failed, "evaluations")
 
 
 @app.command()
 def rows(
-    study: Annotated[
-        str, typer.Argument(metavar="SPEC|FOLDER", help="A TOML file, or the folder of a store.")
-    ],
+    study: StudyLocation,
     output: OutputPath = None,
     store_dir: StoreFolder = None,
     data_dir: DataFolder = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """The rows of a study, one a measure of a model on a domain; a study may run meanwhile.
+    """Show or export the rows of a study: one per measure, model and domain.
 
-    Of a SPEC, those that it asks for; of a FOLDER, what was written last.
+    With SPEC, the rows that it requests; with FOLDER, those of the latest run. The study may be
+    running.
 
     Example:
       oodometer study rows digits.toml --output rows.parquet
     """
     from oodometer.studies.store import Store
 
-    place, keys = resolve_store(study, store_dir, data_dir)
-    with Store.open(place) as store:
+    folder, keys = resolve_store(study, store_dir, data_dir)
+    with Store.open(folder) as store:
         if as_json:
             print_json(store.to_table(keys).to_pylist())
         elif output is None:
             _show_rows(store.to_table(keys))
-        if output is None:
-            return
-        store.export(output, keys)
-        print_note(f"The rows are in {output}.")
+        if output is not None:
+            store.export(output, keys)
+            print_note(f"Rows written to {output}")
 
 
 def resolve_store(study: str, folder: Path | None, data: Path | None) -> tuple[Path, Any]:
-    """Where the store is, and which rows of it are meant: of a folder, all."""
+    """Return the folder of the store and the keys of the requested rows (None for all)."""
     from oodometer.studies import Study
     from oodometer.studies.plan import plan_study
 
     if Path(study).is_dir():
         return Path(study), None
-    opened = Study.open(study, data=data)
-    return _store_folder(opened, folder), plan_study(opened).result_keys()
+    spec = Study.open(study, data=data)
+    return _store_folder(spec, folder), plan_study(spec).result_keys()
 
 
 def _store_folder(study: Study, folder: Path | None) -> Path:
     return Path("studies") / study.name if folder is None else folder
 
 
+def load_study_rows(study: str, folder: Path | None, data: Path | None) -> Any:
+    """Return the rows of a study, which may be running, as an Arrow table."""
+    from oodometer.studies.store import Store
+
+    store_folder, keys = resolve_store(study, folder, data)
+    with Store.open(store_folder) as store:
+        return store.to_table(keys)
+
+
 def _show_rows(table: Any) -> None:
-    """The first ones."""
-    heads = table.select(list(SHOWN_COLUMNS)).slice(0, MAX_ROWS_SHOWN).to_pylist()
-    cells = [[_format_cell(row[name]) for name in SHOWN_COLUMNS] for row in heads]
-    title = f"{len(heads):,} of {table.num_rows:,} rows"
+    rows = table.select(list(SHOWN_COLUMNS)).slice(0, MAX_ROWS_SHOWN).to_pylist()
+    cells = [[_format_cell(row[name]) for name in SHOWN_COLUMNS] for row in rows]
+    title = f"{len(rows):,} of {table.num_rows:,} rows"
     console().print(terminal.table(title, SHOWN_COLUMNS, cells))
-    if len(heads) < table.num_rows:
-        console().print(Text("All of them: --output rows.parquet, or rows.csv."))
+    if len(rows) < table.num_rows:
+        console().print(Text("Export all rows with --output rows.parquet or rows.csv."))
 
 
 def _format_cell(cell: Any) -> str:
@@ -190,43 +231,22 @@ def _format_cell(cell: Any) -> str:
     return terminal.format_number(cell, ".4g") if isinstance(cell, float) else str(cell)
 
 
-# So many test sets of a table of accuracies are shown.
-MAX_TEST_SETS_SHOWN = 40
-
-TableFormatOption = Annotated[
-    str,
-    typer.Option(
-        "--format", help="Format of the table: text (for the screen), markdown, latex or csv."
-    ),
-]
-ArchitectureName = Annotated[
-    str | None, typer.Option(help="Only of models of this architecture. [default: all together]")
-]
-ShowDeviations = Annotated[
-    bool, typer.Option("--sd", help="Show standard deviations over the groups too.")
-]
-FORMAT_BY_EXTENSION = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".txt": "text"}
-
-
 @app.command()
+@with_option_groups
 def table(
-    study: Annotated[
-        str, typer.Argument(metavar="SPEC|FOLDER", help="A TOML file, or the folder of a store.")
-    ],
-    form: TableFormatOption = "text",
-    output: OutputPath = None,
-    architecture: ArchitectureName = None,
-    spreads: ShowDeviations = False,
-    measure: MeasureNames = None,
+    study: StudyLocation,
+    *,
+    table_options: TableOptions,
     store_dir: StoreFolder = None,
     data_dir: DataFolder = None,
     html: HtmlPath = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """How well every measure of a study tells accuracy: R2, MAE and the τ family.
+    """Show how well every measure of a study predicts accuracy: R2, MAE and the τ family.
 
-    A report has these tables of all architectures, scatters, clusters, factors and patterns.
+    The HTML report has these tables for all architectures, scatter plots, clusters, factors and
+    patterns.
 
     Example:
       oodometer study table digits.toml --format latex
@@ -236,22 +256,20 @@ def table(
     """
     check_report_path(html)
     rows = load_study_rows(study, store_dir, data_dir)
-    judged = _show_comparison(
-        rows, form, output, architecture, spreads, split_names(measure), as_json
-    )
+    evaluations = _show_comparison(rows, table_options, as_json)
     if html is not None:
-        write_report_page(render_study_page(judged, Path(study)), html)
+        write_report_page(render_study_page(evaluations, Path(study)), html)
 
 
 @app.command()
+@with_option_groups
 def compare(
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="Parquet, CSV or Arrow.")],
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE", help="Parquet, CSV or Arrow file of evaluations.")
+    ],
+    *,
     reference_domain: ReferenceDomain = None,
-    form: TableFormatOption = "text",
-    output: OutputPath = None,
-    architecture: ArchitectureName = None,
-    spreads: ShowDeviations = False,
-    measure: MeasureNames = None,
+    table_options: TableOptions,
     html: HtmlPath = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -259,8 +277,8 @@ def compare(
     """Compare the measures of your own table: which of them predict accuracy, and how well.
 
     A row is one model on one test domain, with the columns model, trained_on, tested_on, accuracy
-    and one a measure (or measure and value). A table of models × test sets with accuracies alone
-    takes --reference-domain, the set that all others are compared with.
+    and one column per measure (or measure and value). A table of accuracies alone (models × test
+    sets) needs --reference-domain, the test set that all others are compared with.
 
     Example:
       oodometer study compare evaluations.parquet
@@ -271,194 +289,191 @@ def compare(
     from oodometer.studies.analysis.evaluation_table import REQUIRED_COLUMNS, as_arrow_table
 
     check_report_path(html)
+    output = table_options.output
     if output is not None and output.resolve() == table.resolve():
-        raise InputError(f"--output {output} is the table itself. Give another name.")
-    found = as_arrow_table(table)
-    names = {name.strip().lower() for name in found.column_names}
+        raise InputError(f"--output {output} is the table itself. Choose another name.")
+    content = as_arrow_table(table)
+    names = {name.strip().lower() for name in content.column_names}
     if reference_domain is not None or not names & set(REQUIRED_COLUMNS[1:]):
-        judged = _show_accuracy_matrix(found, reference_domain, form, output, as_json)
+        evaluations = _show_accuracy_matrix(content, reference_domain, table_options, as_json)
     else:
-        judged = _show_comparison(
-            found, form, output, architecture, spreads, split_names(measure), as_json
-        )
+        evaluations = _show_comparison(content, table_options, as_json)
     if html is not None:
-        write_report_page(render_study_page(judged, table), html)
+        write_report_page(render_study_page(evaluations, table), html)
 
 
-def load_study_rows(study: str, folder: Path | None, data: Path | None) -> Any:
-    """The rows of a study; a study may run meanwhile."""
-    from oodometer.studies.store import Store
-
-    place, keys = resolve_store(study, folder, data)
-    with Store.open(place) as store:
-        return store.to_table(keys)
-
-
-def _show_comparison(
-    rows: Any,
-    form: str,
-    output: Path | None,
-    architecture: str | None,
-    spreads: bool,
-    measures: list[str] | None,
-    as_json: bool,
-) -> EvaluationTable:
-    """Show what every statistic says of every measure; the table that was judged."""
-    from oodometer.core.errors import UnknownName
-    from oodometer.studies.analysis import compare_measures as judge_table
-    from oodometer.studies.analysis import text_tables
+def _show_comparison(rows: Any, options: TableOptions, as_json: bool) -> EvaluationTable:
+    """Show every statistic of every measure; return the table of evaluations."""
+    from oodometer.studies.analysis import compare_measures, text_tables
     from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
-    judged = judge_table(EvaluationTable.read(rows, measures=measures))
-    kinds = judged.table.architectures
-    if architecture is not None and architecture not in kinds:
-        raise UnknownName("architecture", architecture, kinds)
-    only = None if len(kinds) == 1 else architecture
+    evaluations = EvaluationTable.read(rows, measures=split_names(options.measure))
+    comparison = compare_measures(evaluations)
+    architectures = comparison.table.architectures
+    if options.architecture is not None and options.architecture not in architectures:
+        raise UnknownName("architecture", options.architecture, architectures)
+    architecture = None if len(architectures) == 1 else options.architecture
     if as_json:
-        print_json(judged.to_dict())
-        return judged.table
-    made = text_tables.comparison_table(judged, architecture=only, show_sd=spreads)
-    if _export_table(made, form, output):
-        return judged.table
-    title = "All architectures" if architecture is None else architecture
-    if len(made.header) == 1:
-        console().print(Text("No statistic has an answer, for the reasons below."))
+        print_json(comparison.to_dict())
+        return comparison.table
+    text_table = text_tables.comparison_table(
+        comparison, architecture=architecture, show_sd=options.spreads
+    )
+    if _export_table(text_table, options):
+        return comparison.table
+    if len(text_table.header) == 1:
+        console().print(Text("No statistic can be computed, for the reasons below."))
     else:
-        _print_table(made, f"{title}: {len(judged.table):,} evaluations")
-    for line in (*_comparison_notes(judged, only), *_label_warnings(judged.table)):
+        title = options.architecture or "All architectures"
+        _print_table(text_table, f"{title}: {len(comparison.table):,} evaluations")
+    for line in (*_comparison_notes(comparison, architecture), *_label_note(comparison.table)):
         console().print(Text(line))
-    return judged.table
+    return comparison.table
 
 
-def _export_table(made: TextTable, form: str, output: Path | None) -> bool:
-    """Whether the table was asked for in another form than the screen's; then it is given."""
+def _export_table(table: TextTable, options: TableOptions) -> bool:
+    """Write or print the table if a format other than the screen's is requested; return whether."""
     from oodometer.report.page import write_page
 
-    if output is not None:
-        form = FORMAT_BY_EXTENSION.get(output.suffix.lower(), "") if form == "text" else form
+    form = options.form
+    if options.output is not None:
+        if form == "text":
+            form = FORMAT_BY_EXTENSION.get(options.output.suffix.lower(), "")
         if form in ("", "text"):
-            known = ", ".join(ending for ending in FORMAT_BY_EXTENSION if ending != ".txt")
-            raise InputError(f"{str(output)!r} must end in {known}, or say --format.")
-        write_page(made.to_text(form) + "\n", output)
-        print_note(f"The table is in {output}.")
+            extensions = ", ".join(name for name in FORMAT_BY_EXTENSION if name != ".txt")
+            raise InputError(f"{str(options.output)!r} must end in {extensions}; or give --format.")
+        write_page(table.to_text(form) + "\n", options.output)
+        print_note(f"Table written to {options.output}")
         return True
     if form == "text":
         return False
-    typer.echo(made.to_text(form))
+    typer.echo(table.to_text(form))
     return True
 
 
-def _print_table(made: TextTable, title: str) -> None:
+def _print_table(table: TextTable, title: str) -> None:
     cells = [
         [
-            Text(cell, style="bold") if (i, j) in made.best_cells else cell
+            Text(cell, style="bold") if (i, j) in table.best_cells else cell
             for j, cell in enumerate(row)
         ]
-        for i, row in enumerate(made.rows)
+        for i, row in enumerate(table.rows)
     ]
-    console().print(terminal.table(title, made.header, cells))
+    console().print(terminal.table(title, table.header, cells))
 
 
-def _label_warnings(table: EvaluationTable) -> list[str]:
-    """A warning of measures that only someone can have who knows the accuracy already."""
+def _label_note(table: EvaluationTable) -> list[str]:
+    """Return a note on measures that are computed with target labels, if there are any."""
     from oodometer.studies.report.tables import label_free_measures
 
-    fair = label_free_measures(table.measures)
-    names = [name for name in table.measures if name not in fair]
-    told = "computed with the labels of the target, so just to compare with"
-    return [f"{', '.join(names)}: {told}."] if names else []
+    label_free = label_free_measures(table.measures)
+    names = [name for name in table.measures if name not in label_free]
+    return (
+        [f"{', '.join(names)}: computed with target labels, for comparison only."] if names else []
+    )
 
 
-def _comparison_notes(judged: MeasureComparison, architecture: str | None) -> list[str]:
-    """By which rule lines were fitted, over how many groups means are, and what was left out."""
+def _comparison_notes(comparison: MeasureComparison, architecture: str | None) -> list[str]:
+    """Return notes on the rules for lines, the number of groups, and what was left out."""
     from oodometer.studies.analysis import SAME_AS_PREFIX, STATISTIC_LABELS
 
-    mine = {key: one for key, one in judged.summaries.items() if key[2] == architecture}
-    found = []
-    rules = Counter(one.rule for key, one in mine.items() if key[1] == "r2" and one.rule)
-    found += [f"R2 and MAE: the rule for the line is: {rule}." for rule in rules]
-    repeats = {
-        STATISTIC_LABELS[key[1]]: one.rule
-        for key, one in mine.items()
-        if key[1] != "r2" and one.rule
+    summaries = {
+        (measure, statistic): summary
+        for (measure, statistic, key), summary in comparison.summaries.items()
+        if key == architecture
     }
-    found += [
-        f"{label}: {rule}." for label, rule in repeats.items() if rule.startswith(SAME_AS_PREFIX)
+    line_rules = Counter(
+        summary.rule for (_, name), summary in summaries.items() if name == "r2" and summary.rule
+    )
+    notes = [f"R2 and MAE use a line fitted by this rule: {rule}." for rule in line_rules]
+    other_rules = {
+        STATISTIC_LABELS[name]: summary.rule
+        for (_, name), summary in summaries.items()
+        if name != "r2" and summary.rule
+    }
+    notes += [
+        f"{label}: {rule}."
+        for label, rule in other_rules.items()
+        if rule.startswith(SAME_AS_PREFIX)
     ]
-    if judged.table.in_distribution.all():
-        found.append(
-            "No model is tested on a domain that it was not trained on: all but ID τ is of such."
+    if comparison.table.in_distribution.all():
+        notes.append(
+            "No model is tested on a domain that it was not trained on; all statistics but ID τ "
+            "need such domains."
         )
-    counts = _format_max_counts((STATISTIC_LABELS[key[1]], one.groups) for key, one in mine.items())
-    found.append(f"Groups: {counts}.")
-    lost: dict[str, list[tuple[str, int]]] = {}
-    for key, one in mine.items():
-        for reason, count in one.left_out.items():
-            lost.setdefault(reason, []).append((STATISTIC_LABELS[key[1]], count))
-    found += [
-        f"Groups without an answer, {why}: {_format_max_counts(some)}."
-        for why, some in lost.items()
+    counts = _format_max_counts(
+        (STATISTIC_LABELS[name], summary.groups) for (_, name), summary in summaries.items()
+    )
+    notes.append(f"Number of groups: {counts}.")
+    left_out: dict[str, list[tuple[str, int]]] = {}
+    for (_, name), summary in summaries.items():
+        for reason, count in summary.left_out.items():
+            left_out.setdefault(reason, []).append((STATISTIC_LABELS[name], count))
+    notes += [
+        f"Groups without a value ({reason}): {_format_max_counts(groups)}."
+        for reason, groups in left_out.items()
     ]
-    if judged.n_unknown_accuracies:
-        found.append(f"{judged.n_unknown_accuracies} evaluations have no accuracy.")
-    found += [f"{count} rows left out: {why}." for why, count in judged.table.left_out.items()]
-    return found
+    if comparison.n_unknown_accuracies:
+        notes.append(f"{comparison.n_unknown_accuracies} evaluations have no accuracy.")
+    notes += [
+        f"{count} rows left out: {reason}." for reason, count in comparison.table.left_out.items()
+    ]
+    return notes
 
 
 def _format_max_counts(counts: Iterable[tuple[str, int]]) -> str:
-    """The largest count of every statistic, as measures may differ in it."""
-    most: dict[str, int] = {}
+    """Return the largest count of every statistic, because measures can differ in it."""
+    largest: dict[str, int] = {}
     for name, count in counts:
-        most[name] = max(most.get(name, 0), count)
-    return ", ".join(f"{name} {count}" for name, count in most.items())
+        largest[name] = max(largest.get(name, 0), count)
+    return ", ".join(f"{name} {count}" for name, count in largest.items())
 
 
 def _show_accuracy_matrix(
-    content: Any, reference: str | None, form: str, output: Path | None, as_json: bool
+    content: Any, reference: str | None, options: TableOptions, as_json: bool
 ) -> EvaluationTable:
-    """Show a table of models × test sets; the same as evaluations."""
+    """Show a table of accuracies (models × test sets); return it as evaluations."""
     from oodometer.studies.analysis.robustness import compare_with_reference, correlate_groups
     from oodometer.studies.analysis.text_tables import TextTable
     from oodometer.studies.analysis.wide_table import AccuracyMatrix, to_evaluations
 
-    wide = AccuracyMatrix.read(content)
+    accuracies = AccuracyMatrix.read(content)
     if reference is None:
-        sets = ", ".join(wide.test_sets[:12])
         raise InputError(
-            "The table has no column trained_on and tested_on, so it is one of models × test sets: "
-            f"say with --reference-domain which set others are compared with. There are: {sets}."
+            "The table has no columns trained_on and tested_on, so its columns are taken for test "
+            "sets. Name the one to compare the others with by --reference-domain. Test sets: "
+            f"{', '.join(accuracies.test_sets[:12])}."
         )
-    held = compare_with_reference(wide, reference)
-    matrix, evaluations = correlate_groups(wide), to_evaluations(wide, reference)
+    comparisons = compare_with_reference(accuracies, reference)
+    correlations = correlate_groups(accuracies)
+    evaluations = to_evaluations(accuracies, reference)
     if as_json:
-        told = {"reference": reference, "models": len(wide.models),
-                "sets": [one.to_dict() for one in held], "matrix": matrix.to_dict()}  # fmt: skip
-        print_json(told)
-        return evaluations
-    made = TextTable(REFERENCE_TABLE_COLUMNS, tuple(_reference_table_row(one) for one in held))
-    if _export_table(made, form, output):
-        return evaluations
-    # Long names of models would leave no room for the rest.
-    few = TextTable(
-        REFERENCE_TABLE_COLUMNS[:-1], tuple(row[:-1] for row in made.rows[:MAX_TEST_SETS_SHOWN])
-    )
-    _print_table(
-        few, f"{len(held)} test sets against {reference}, over {len(wide.models):,} models"
-    )
-    if len(held) > MAX_TEST_SETS_SHOWN:
-        console().print(
-            Text(f"{len(held) - MAX_TEST_SETS_SHOWN} more: --output table.csv, or --json.")
+        print_json(
+            {
+                "reference": reference,
+                "models": len(accuracies.models),
+                "sets": [comparison.to_dict() for comparison in comparisons],
+                "matrix": correlations.to_dict(),
+            }
         )
-    patterns = Counter(one.pattern.name or "none" for one in held)
-    words = ", ".join(f"{name} {count}" for name, count in patterns.most_common())
-    console().print(Text(f"Patterns: {words}."))
-    _show_group_correlations(matrix, reference)
+        return evaluations
+    rows = tuple(_reference_table_row(comparison) for comparison in comparisons)
+    if _export_table(TextTable(REFERENCE_TABLE_COLUMNS, rows), options):
+        return evaluations
+    # The last column has the names of models, which would take the width of the others.
+    shown = TextTable(
+        REFERENCE_TABLE_COLUMNS[:-1], tuple(row[:-1] for row in rows[:MAX_TEST_SETS_SHOWN])
+    )
+    n_models = len(accuracies.models)
+    _print_table(shown, f"{len(rows)} test sets against {reference}, over {n_models:,} models")
+    if len(rows) > MAX_TEST_SETS_SHOWN:
+        n_hidden = len(rows) - MAX_TEST_SETS_SHOWN
+        console().print(Text(f"{n_hidden} more: --output table.csv, or --json."))
+    patterns = Counter(comparison.pattern.name or "none" for comparison in comparisons)
+    counts = ", ".join(f"{name} {count}" for name, count in patterns.most_common())
+    console().print(Text(f"Patterns: {counts}."))
+    _show_group_correlations(correlations, reference)
     return evaluations
-
-
-REFERENCE_TABLE_COLUMNS = (
-    "test set", "models", "Spearman", "Pearson", "drop", "pattern", "slope", "most above the line",
-)  # fmt: skip
 
 
 def _reference_table_row(comparison: ReferenceComparison) -> tuple[str, ...]:
@@ -469,22 +484,26 @@ def _reference_table_row(comparison: ReferenceComparison) -> tuple[str, ...]:
 
     fit = comparison.fit
     return (
-        comparison.name, str(comparison.models), number(comparison.spearman, ".2f"), number(comparison.pearson, ".2f"),
-        number(comparison.gap.value, ".0%"), comparison.pattern.name or MISSING_CELL,
+        comparison.name,
+        str(comparison.models),
+        number(comparison.spearman, ".2f"),
+        number(comparison.pearson, ".2f"),
+        number(comparison.gap.value, ".0%"),
+        comparison.pattern.name or MISSING_CELL,
         number(None if fit is None else fit.line.slope, ".2f"),
         MISSING_CELL if fit is None else f"{fit.most_robust} ({100 * fit.most:+.1f})",
-    )  # fmt: skip
+    )
 
 
 def _show_group_correlations(matrix: Any, reference: str) -> None:
-    """Averaged over sets of one group: each group with the reference and with itself."""
+    """Show the mean correlation of each group of test sets with the reference and within itself."""
     if reference not in matrix.second or len(matrix.first) > MAX_TEST_SETS_SHOWN:
         return
     rows = []
     for name in matrix.first:
         if name == reference:
             continue
-        cells = (matrix.score(name, reference), matrix.score(name, name))
-        rows.append((name, *("" if c["value"] is None else f"{c['value']:.2f}" for c in cells)))
-    heads = ("group of sets", f"with {reference}", "among themselves")
-    console().print(terminal.table("Averaged Spearman correlation", heads, rows))
+        scores = (matrix.score(name, reference)["value"], matrix.score(name, name)["value"])
+        rows.append((name, *("" if score is None else f"{score:.2f}" for score in scores)))
+    heads = ("group of test sets", f"with {reference}", "within the group")
+    console().print(terminal.table("Mean Spearman correlation", heads, rows))
