@@ -1,29 +1,30 @@
-"""estimate(): every estimator that applies, how sure each is, and when not to believe them."""
+"""estimate(): run every applicable estimator, diagnose the shift, choose the headline."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
-from oodometer import estimators
+from oodometer import estimators as registered
 from oodometer.assessment import headline
 from oodometer.assessment.bootstrap import EstimatorRun, make_runs, run_all
-from oodometer.assessment.conformal_interval import History, ShiftInterval
+from oodometer.assessment.conformal_interval import History
 from oodometer.assessment.diagnostics import (
     DiagnosticContext,
     diagnose,
     estimate_range,
     worst_status,
 )
+from oodometer.assessment.partial_sums import PartialResult
 from oodometer.assessment.ppi import PPI_METHOD, FewLabelsEstimate, ppi_from_labels
 from oodometer.assessment.result import Assessment, Headline, Segment
 from oodometer.core import validation
 from oodometer.core.array_types import Array
 from oodometer.core.calibration import Temperature, fit_temperature
-from oodometer.core.errors import InputError, NotApplicable
+from oodometer.core.errors import InputError, NotApplicable, out_of_range
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimator, ProgressCallback
 from oodometer.core.results import Estimate
@@ -32,6 +33,7 @@ from oodometer.core.stats import wilson_interval
 from oodometer.parallel.runners import limit_to_one_thread
 
 HistoryInput = History | Sequence[Predictions] | None
+MIN_REPLICATES = 20
 
 
 @limit_to_one_thread()
@@ -50,130 +52,228 @@ def estimate(
     replicates: int = 200,
     progress: ProgressCallback | None = None,
 ) -> Assessment:
-    """How accurate the model is on the target, by every method that applies.
+    """Estimate the accuracy on an unlabelled target with every applicable method.
 
-    `source` is labelled validation data that the model was not trained on, `target` the new data;
-    its labels, should it have any, are never looked at. `other_models` are other models' predictions of
-    the target, trained like the first but for the seed, `other_models_on_source` theirs of the source.
-    `target_labels` are a few labels of the target: (rows, labels), or a label a row with blanks; with
-    them the headline is an accuracy from labels. `history` are past domains whose truth is known:
-    labelled predictions of them, or their estimates and truths; with them there is an interval for
-    shift too. `temperature` is fitted on the source, or given, or None for the scores as they are.
-    `segment_by` has one value a target row: an estimate is then made for every value too. Intervals are
-    95 % bootstrap intervals of the sampling error.
+    Each estimate has a 95 % confidence interval. The interval reflects sampling error only, not
+    violations of the method's assumption; diagnostics and `history` tell more about those.
+
+    Parameters
+    ----------
+    source : Predictions
+        Predictions on labelled held-out data that the model was not trained on.
+    target : Predictions
+        Predictions on the new data. Labels of the target are ignored; see `target_labels`.
+    other_models : Predictions or sequence of Predictions, optional
+        Predictions of other models on the target rows, in the same order. GDE requires one model
+        that differs from the first by its random seed only; agreement-on-the-line requires several.
+    other_models_on_source : Predictions or sequence of Predictions, optional
+        Predictions of the same other models on the source rows.
+    target_labels : tuple of (rows, labels), or sequence, optional
+        Labels of a few target rows: row numbers with their labels, or one label per row with blanks
+        (None, NaN or an empty string). The headline is then estimated from these labels by PPI++.
+    history : History or sequence of Predictions, optional
+        Past domains with known accuracy, at least five: their estimates and accuracies, or labelled
+        predictions. With a history the result has a typical range, which covers the error caused by
+        shift.
+    methods : str, or sequence of str or Estimator, optional
+        Estimators to run; each of them must be applicable. By default all applicable ones run.
+    temperature : float, "fit" or None
+        Temperature that divides the logits of both sides. "fit" calibrates it on the source, None
+        leaves the scores as they are.
+    segment_by : array of shape (n,), optional
+        One value per target row. The accuracy of each segment is then estimated as well.
+    seed : int
+        Random seed.
+    replicates : int
+        Number of bootstrap replicates, at least 20.
+    progress : callable, optional
+        Called with the number of finished steps, their total, and the name of the current step.
+
+    Returns
+    -------
+    Assessment
+        Estimates of all applicable methods, the headline, diagnostics and segments.
+
+    Raises
+    ------
+    InputError
+        If the source has no labels, or the sides do not match each other or the other arguments.
+    NotApplicable
+        If no method is applicable, or one of `methods` is not.
+
+    Examples
+    --------
+    The estimate of AC is the mean confidence of the target:
+
+    >>> source = Predictions.from_probs([[0.9, 0.1], [0.4, 0.6]], labels=[0, 0])
+    >>> target = Predictions.from_probs([[0.7, 0.3], [0.1, 0.9]])
+    >>> found = estimate(source, target, methods="ac", temperature=None)
+    >>> round(found["ac"].value, 3), found.source_accuracy
+    (0.8, 0.5)
     """
     source, target = validate_inputs(source, target, other_models, other_models_on_source)
-    if replicates < 20:
-        raise InputError(f"replicates must be at least 20; got {replicates}.")
+    check_replicates(replicates)
     segment_by = validation.validate_row_values(segment_by, target.n, "values of segment_by")
-    fitted, used = resolve_temperature(source, target, temperature)
-    if used is not None:
-        source, target = source.at_temperature(used), target.at_temperature(used)
-    tasks = make_runs(resolve_estimators(methods), source, used, seed=seed, replicates=replicates)
-    found, refused = _run_estimators(tasks, target, progress, all_required=bool(methods))
-    few = None if target_labels is None else ppi_from_labels(source, target, target_labels, seed)
-    case = AssessmentBuilder(
-        DiagnosticContext(source, target, tuple(found.values()), fitted), tasks, refused, few
+    calibration, used_temperature = resolve_temperature(source, target, temperature)
+    if used_temperature is not None:
+        source = source.at_temperature(used_temperature)
+        target = target.at_temperature(used_temperature)
+    runs = make_runs(
+        resolve_estimators(methods), source, used_temperature, seed=seed, replicates=replicates
+    )
+    return assess(
+        runs,
+        target,
+        PartialResult(n=target.n),
+        calibration=calibration,
+        label_estimate=(
+            None if target_labels is None else ppi_from_labels(source, target, target_labels, seed)
+        ),
+        segment_by=segment_by,
+        history=history,
+        all_required=bool(methods),
+        progress=progress,
+    )
+
+
+def assess(
+    runs: Mapping[str, EstimatorRun],
+    target: Predictions,
+    summary: PartialResult,
+    *,
+    calibration: Temperature | None,
+    label_estimate: FewLabelsEstimate | None = None,
+    segment_by: Array | None = None,
+    history: HistoryInput = None,
+    all_required: bool = False,
+    progress: ProgressCallback | None = None,
+) -> Assessment:
+    """Return the assessment of target rows in memory and of the sums over all target rows.
+
+    `target` has all rows of an array, and `summary` is empty apart from their number; of files,
+    `target` is a uniform sample, and `summary` the result of the pass over all rows. `segment_by`
+    has one value per row of `target`.
+    """
+    run = next(iter(runs.values()))
+    source = run.source
+    estimates, skipped = run_all(
+        runs, target, totals=summary.totals, skipped=summary.skipped, progress=progress
+    )
+    _require_results(estimates, skipped, all_required=all_required)
+    if target.n < summary.n:
+        for name in estimates.keys() - summary.totals.keys():
+            note = f"from a random sample of {target.n:,} of {summary.n:,} rows"
+            estimates[name] = replace(estimates[name], notes=(*estimates[name].notes, note))
+    diagnostics = diagnose(
+        DiagnosticContext(source, target, tuple(estimates.values()), calibration)
     )
     segments: tuple[Segment, ...] = ()
     if segment_by is not None:
-        task = tasks[headline.select_for_segments(found, source)]
-        segments = tuple(_segment_estimates(task, target, segment_by, progress))
-    return case.build_assessment(target.n, segments, history)
-
-
-@dataclass(frozen=True, eq=False)
-class AssessmentBuilder:
-    """What all methods said of a target; what is left is to conclude."""
-
-    context: DiagnosticContext
-    runs: dict[str, EstimatorRun]
-    skipped: dict[str, str]
-    label_estimate: FewLabelsEstimate | None = None
-    notes: tuple[str, ...] = ()
-
-    def build_assessment(
-        self, n_target: int, segments: tuple[Segment, ...], history: HistoryInput
-    ) -> Assessment:
-        """The assessment of a target of n rows."""
-        source, task = self.context.source, next(iter(self.runs.values()))
-        found = {one.method: one for one in self.context.estimates}
-        diagnostics = diagnose(self.context)
-        best, why = headline.select_headline(
-            found,
-            source,
-            calibrated=_is_calibrated(self.context.temperature, task.temperature),
-            statuses={one.name: one.status for one in diagnostics},
+        segment_run = runs[headline.select_for_segments(estimates, source)]
+        segments = tuple(_estimate_segments(segment_run, target, segment_by, summary, progress))
+    method, why = headline.select_headline(
+        estimates,
+        source,
+        calibrated=_is_calibrated(calibration, run.temperature),
+        statuses={diagnostic.name: diagnostic.status for diagnostic in diagnostics},
+    )
+    shift = None
+    if label_estimate is not None and label_estimate.method == PPI_METHOD:
+        # Labels of the target need no history.
+        method = PPI_METHOD
+        why = f"{label_estimate.n_labels} labels of the target are better than none"
+    elif history is not None:
+        past = (
+            history
+            if isinstance(history, History)
+            else _history_from_predictions(history, method, runs)
         )
-        by_labels = self.label_estimate is not None and self.label_estimate.method == PPI_METHOD
-        # Labels of the target itself need no history.
-        shift = None if by_labels else _shift_interval(history, found, best, self.runs)
-        if self.label_estimate is not None:
-            found[self.label_estimate.method] = self.label_estimate.estimate
-        if self.label_estimate is not None and by_labels:
-            best, why = (
-                PPI_METHOD,
-                f"{self.label_estimate.n_labels} labels of the target are better than none",
-            )
-        return Assessment(
-            n_source=source.n,
-            n_target=n_target,
-            k=source.k,
-            source_accuracy=float(source.correct.mean()),
-            source_interval=wilson_interval(int(np.count_nonzero(source.correct)), source.n),
-            temperature=task.temperature,
-            estimates=tuple(found.values()),
-            skipped=self.skipped,
-            headline=Headline(found[best], why, worst_status(diagnostics)),
-            diagnostics=diagnostics,
-            segments=segments,
-            seed=task.seed,
-            shift=shift,
-            notes=self.notes,
-        )
+        spread = estimate_range(tuple(estimates.values()))
+        shift = past.interval(estimates[method].value, spread)
+    if label_estimate is not None:
+        estimates[label_estimate.method] = label_estimate.estimate
+    return Assessment(
+        n_source=source.n,
+        n_target=summary.n,
+        k=source.k,
+        source_accuracy=float(source.correct.mean()),
+        source_interval=wilson_interval(int(np.count_nonzero(source.correct)), source.n),
+        temperature=run.temperature,
+        estimates=tuple(estimates.values()),
+        skipped=skipped,
+        headline=Headline(estimates[method], why, worst_status(diagnostics)),
+        diagnostics=diagnostics,
+        segments=segments,
+        seed=run.seed,
+        shift=shift,
+    )
 
 
-def _shift_interval(
-    history: HistoryInput,
-    results: dict[str, Estimate],
-    headline_method: str,
-    runs: dict[str, EstimatorRun],
-) -> ShiftInterval | None:
-    """How far shift may have moved the headline, by past domains; None without any."""
-    if history is None:
-        return None
-    if not isinstance(history, History):
-        history = _history_from_predictions(history, headline_method, runs)
-    return history.interval(results[headline_method].value, estimate_range(tuple(results.values())))
+def _require_results(
+    estimates: Mapping[str, Estimate], skipped: Mapping[str, str], *, all_required: bool
+) -> None:
+    """Raise if no estimator succeeded or a requested one failed."""
+    if not estimates or (all_required and skipped):
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
+        raise NotApplicable(f"Not applicable: {reasons}.")
+
+
+def _is_calibrated(calibration: Temperature | None, temperature: float | None) -> bool:
+    """Return whether a temperature was fitted successfully, or set by the user."""
+    if calibration is None:
+        return temperature is not None
+    return calibration.converged and not calibration.at_bound
+
+
+def _estimate_segments(
+    run: EstimatorRun,
+    target: Predictions,
+    segment_by: Array,
+    summary: PartialResult,
+    progress: ProgressCallback | None,
+) -> Iterator[Segment]:
+    """Yield one method's estimate of every segment, in the order of the segment values."""
+    totals = [total for _, total in sorted(summary.segments.items())]
+    if totals and totals[0].method == run.estimator.name:
+        for total in totals:
+            if total.reason:
+                yield Segment(total.name, total.n, None, total.reason)
+            else:
+                yield run.estimate_segment(total.name, total.n, total=total.total)
+        return
+    values, inverse = np.unique(segment_values(segment_by), return_inverse=True)
+    names = values.astype(str)
+    order = np.argsort(inverse, kind="stable")
+    starts = np.searchsorted(inverse[order], np.arange(len(names) + 1))
+    for j, name in enumerate(names):
+        if progress is not None:
+            progress(j, len(names), f"segment {name}")
+        rows = target.rows(order[starts[j] : starts[j + 1]])
+        yield run.estimate_segment(str(name), rows.n, rows=rows)
 
 
 def _history_from_predictions(
-    domains: Sequence[Predictions], headline_method: str, runs: dict[str, EstimatorRun]
+    domains: Sequence[Predictions], method: str, runs: Mapping[str, EstimatorRun]
 ) -> History:
-    """What would have been said of past labelled domains."""
+    """Return the history of labelled past domains: estimate, accuracy and spread of each."""
+    run = runs[method]
     rows = []
     for number, past in enumerate(domains):
         if not isinstance(past, Predictions) or not past.is_labelled:
             raise InputError(
-                f"Domain {number} of the history has no labels; give labelled Predictions, or a "
-                "History of estimates and truths."
+                f"Domain {number} of the history has no labels. Pass labelled Predictions, or a "
+                "History of estimates and accuracies."
             )
-        task = runs[headline_method]
-        hidden = past.without_labels().reorder_classes(task.source.class_names)
-        if task.temperature is not None:
-            hidden = hidden.at_temperature(task.temperature)
-        said, refused = run_all(runs, hidden, None)
-        if headline_method not in said:
+        unlabelled = past.without_labels().reorder_classes(run.source.class_names)
+        if run.temperature is not None:
+            unlabelled = unlabelled.at_temperature(run.temperature)
+        estimates, skipped = run_all(runs, unlabelled)
+        if method not in estimates:
             raise InputError(
-                f"Domain {number} of the history has no {headline_method}: {refused[headline_method]}."
+                f"{method} is not applicable to domain {number} of the history: {skipped[method]}."
             )
-        rows.append(
-            (
-                said[headline_method].value,
-                float(past.correct.mean()),
-                estimate_range(tuple(said.values())),
-            )
-        )
+        spread = estimate_range(tuple(estimates.values()))
+        rows.append((estimates[method].value, float(past.correct.mean()), spread))
     table = np.array(rows, dtype=np.float64).reshape(-1, 3)
     return History(table[:, 0], table[:, 1], table[:, 2])
 
@@ -187,13 +287,47 @@ def estimates(
     seed: int = 0,
     replicates: int = 200,
 ) -> tuple[dict[str, Estimate], dict[str, str]]:
-    """Return the estimates of several methods, and the reasons of those that do not apply."""
+    """Return the estimates of several methods, without headline and diagnostics.
+
+    Parameters
+    ----------
+    source : Predictions
+        Predictions on labelled held-out data.
+    target : Predictions
+        Predictions on the new data. Labels of the target are ignored.
+    methods : sequence of Estimator
+        Estimators to run.
+    temperature : float, "fit" or None
+        Temperature that divides the logits of both sides. "fit" calibrates it on the source, None
+        leaves the scores as they are.
+    seed : int
+        Random seed.
+    replicates : int
+        Number of bootstrap replicates.
+
+    Returns
+    -------
+    estimates : dict of str to Estimate
+        Estimates with 95 % confidence intervals, by method name.
+    skipped : dict of str to str
+        Reasons of the methods that are not applicable, by method name.
+
+    Examples
+    --------
+    >>> source = Predictions.from_probs([[0.9, 0.1], [0.4, 0.6]], labels=[0, 0])
+    >>> target = Predictions.from_probs([[0.7, 0.3], [0.1, 0.9]])
+    >>> methods = [registered.get("ac"), registered.get("gde")]
+    >>> results, skipped = estimates(source, target, methods=methods, temperature=None)
+    >>> round(results["ac"].value, 3), list(skipped)
+    (0.8, ['gde'])
+    """
     source, target = validate_inputs(source, target)
-    _, used = resolve_temperature(source, target, temperature)
-    if used is not None:
-        source, target = source.at_temperature(used), target.at_temperature(used)
-    tasks = make_runs(methods, source, used, seed=seed, replicates=replicates)
-    return run_all(tasks, target, None)
+    _, used_temperature = resolve_temperature(source, target, temperature)
+    if used_temperature is not None:
+        source = source.at_temperature(used_temperature)
+        target = target.at_temperature(used_temperature)
+    runs = make_runs(methods, source, used_temperature, seed=seed, replicates=replicates)
+    return run_all(runs, target)
 
 
 def validate_inputs(
@@ -202,22 +336,23 @@ def validate_inputs(
     other_models: Predictions | Sequence[Predictions] | None = None,
     other_models_on_source: Predictions | Sequence[Predictions] | None = None,
 ) -> tuple[Predictions, Predictions]:
-    """Both sides, checked against each other, the target without labels."""
-    for what, given in (("source", source), ("target", target)):
-        if not isinstance(given, Predictions):
+    """Return both sides with other models attached; the target without labels, classes aligned."""
+    for argument, value in (("source", source), ("target", target)):
+        if not isinstance(value, Predictions):
             raise InputError(
-                f"{what} must be Predictions; got {type(given).__name__}. "
-                "Make them with Predictions.from_probs, from_logits or from_frame."
+                f"{argument} must be Predictions; got {type(value).__name__}. "
+                "Create them with Predictions.from_probs, from_logits or from_frame."
             )
     if not source.is_labelled:
         raise InputError(
-            "The source has no labels; estimates rest on where the model is right there. "
-            "Give labels=… (or a label column) with the source."
+            "The source has no labels; estimates require the model's accuracy on the source. "
+            "Pass labels=… (or a label column) with the source."
         )
     target = target.without_labels().reorder_classes(source.class_names)
     validation.check_same_class_count(source.k, target.k, "the source", "the target")
-    return _with_other_models(source, other_models_on_source), _with_other_models(
-        target, other_models
+    return (
+        _with_other_models(source, other_models_on_source),
+        _with_other_models(target, other_models),
     )
 
 
@@ -226,69 +361,32 @@ def _with_other_models(
 ) -> Predictions:
     if other_models is None:
         return rows
-    several = (other_models,) if isinstance(other_models, Predictions) else tuple(other_models)
-    return rows.with_other_models(*(peer.reorder_classes(rows.class_names) for peer in several))
+    models = (other_models,) if isinstance(other_models, Predictions) else tuple(other_models)
+    return rows.with_other_models(*(model.reorder_classes(rows.class_names) for model in models))
+
+
+def check_replicates(replicates: int) -> None:
+    if replicates < MIN_REPLICATES:
+        raise out_of_range("replicates", replicates, low=MIN_REPLICATES)
 
 
 def resolve_temperature(
     source: Predictions, target: Predictions, requested: float | str | None
 ) -> tuple[Temperature | None, float | None]:
-    """The fit, if there was one, and the temperature to use; none where one side has no scores."""
+    """Return the fit, if there was one, and the temperature; None if a side has no scores."""
     if requested is not None and requested != "fit" and not isinstance(requested, float | int):
         raise InputError(f"temperature must be 'fit', None or a number above 0; got {requested!r}.")
     if requested is None or not (source.has_probs and target.has_probs):
         return None, None
     if isinstance(requested, float | int):
         return None, float(requested)
-    fitted = fit_temperature(source)
-    return fitted, fitted.value
-
-
-def _is_calibrated(fitted: Temperature | None, used: float | None) -> bool:
-    """Whether scores are chances: a temperature was fitted well, or given by who knows it."""
-    return used is not None if fitted is None else fitted.converged and not fitted.at_bound
+    calibration = fit_temperature(source)
+    return calibration, calibration.value
 
 
 def resolve_estimators(methods: str | Sequence[str | Estimator] | None) -> list[Estimator]:
-    """The estimators of some names; all where none is named."""
+    """Return the estimators with these names; all estimators if no name is passed."""
     if not methods:
-        return list(estimators.available())
-    given = [methods] if isinstance(methods, str) else methods
-    return [estimators.get(one) if isinstance(one, str) else one for one in given]
-
-
-def _run_estimators(
-    runs: dict[str, EstimatorRun],
-    target: Predictions,
-    progress: ProgressCallback | None,
-    *,
-    all_required: bool,
-) -> tuple[dict[str, Estimate], dict[str, str]]:
-    """Every estimate, and the reasons of those that have none; of those asked for, all must."""
-    found, refused = run_all(runs, target, progress)
-    require_results(found, refused, all_required=all_required)
-    return found, refused
-
-
-def require_results(
-    results: dict[str, Estimate], skipped: dict[str, str], *, all_required: bool
-) -> None:
-    """Refuse silence; of methods asked for, that of any."""
-    if not results or (all_required and skipped):
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
-        raise NotApplicable(f"Not applicable: {reasons}.")
-
-
-def _segment_estimates(
-    run: EstimatorRun, target: Predictions, segment_by: Array, progress: ProgressCallback | None
-) -> Iterator[Segment]:
-    """A method on each part of the target."""
-    values, inverse = np.unique(segment_values(segment_by), return_inverse=True)
-    names = values.astype(str)
-    order = np.argsort(inverse, kind="stable")
-    starts = np.searchsorted(inverse[order], np.arange(len(names) + 1))
-    for j, name in enumerate(names):
-        if progress:
-            progress(j, len(names), f"segment {name}")
-        rows = target.rows(order[starts[j] : starts[j + 1]])
-        yield run.estimate_segment(str(name), rows.n, rows)
+        return list(registered.available())
+    requested = [methods] if isinstance(methods, str) else methods
+    return [registered.get(method) if isinstance(method, str) else method for method in requested]

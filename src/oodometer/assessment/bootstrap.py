@@ -1,4 +1,4 @@
-"""One estimator with the source it has learned from, and the interval of what it says."""
+"""Estimates of one fitted estimator with bootstrap confidence intervals."""
 
 from __future__ import annotations
 
@@ -19,13 +19,18 @@ from oodometer.core.protocols import Estimator, ProgressCallback, StreamingEstim
 from oodometer.core.results import Estimate
 from oodometer.core.stats import Z95, rng_for, wilson_interval
 
-# Third-party estimators without a bootstrap of their own get one by rows, of this many replicates.
+# Third-party estimators that do not implement `resample` run again on resampled rows, at most this
+# many times.
 MAX_ROW_BOOTSTRAP_REPLICATES = 50
 
 
 @dataclass(frozen=True, eq=False)
 class EstimatorRun:
-    """One estimator with the source it has learned from."""
+    """Estimator bound to a source at a temperature; it estimates any number of targets.
+
+    The random stream of an estimate depends on the seed, the method and the stream labels only, so
+    the order of estimates does not matter.
+    """
 
     estimator: Estimator
     source: Predictions
@@ -35,54 +40,66 @@ class EstimatorRun:
 
     @cached_property
     def learned_state(self) -> Any:
-        """What a staged estimator learned, once for all segments."""
-        return (
-            self.estimator.learn(self.source)
-            if isinstance(self.estimator, StreamingEstimator)
-            else None
-        )
+        """State that a streaming estimator learns from the source, computed once."""
+        assert isinstance(self.estimator, StreamingEstimator)
+        return self.estimator.learn(self.source)
 
-    def run(self, target: Predictions, *path: object) -> Estimate:
-        """The estimate with its interval; randomness depends on seed, method and path alone."""
-        rng = rng_for(self.seed, "bootstrap", self.estimator.name, *path)
+    def run(self, target: Predictions, *stream_labels: object) -> Estimate:
+        """Return the estimate of target rows in memory: for a streaming estimator, one batch."""
         if isinstance(self.estimator, StreamingEstimator):
             total = self.estimator.summarize(self.learned_state, target)
-            found = self.estimator.finish(self.learned_state, total)
-            drawn = self.estimator.resample(self.learned_state, total, rng, self.replicates)
-            return self._with_interval(found, np.quantile(drawn, [0.025, 0.975]))
-        found = self.estimator.estimate(self.source, target)
-        values = [
+            return self.from_total(total, *stream_labels)
+        estimate = self.estimator.estimate(self.source, target)
+        rng = rng_for(self.seed, "bootstrap", self.estimator.name, *stream_labels)
+        replicates = [
             self.estimator.estimate(
                 _resample_rows(self.source, rng), _resample_rows(target, rng)
             ).value
             for _ in range(min(self.replicates, MAX_ROW_BOOTSTRAP_REPLICATES))
         ]
-        half = Z95 * float(np.std(values))
-        return self._with_interval(found, np.array([found.value - half, found.value + half]))
+        half = Z95 * float(np.std(replicates))
+        return self._with_interval(
+            estimate, np.array([estimate.value - half, estimate.value + half])
+        )
 
-    def estimate_segment(self, name: str, n: int, rows: Predictions) -> Segment:
-        """The estimate of one part of n rows, or why there is none."""
+    def from_total(self, total: Any, *stream_labels: object) -> Estimate:
+        """Return the estimate of a streaming estimator from its sums over the target."""
+        assert isinstance(self.estimator, StreamingEstimator)
+        estimate = self.estimator.finish(self.learned_state, total)
+        rng = rng_for(self.seed, "bootstrap", self.estimator.name, *stream_labels)
+        replicates = self.estimator.resample(self.learned_state, total, rng, self.replicates)
+        return self._with_interval(estimate, np.quantile(replicates, [0.025, 0.975]))
+
+    def estimate_segment(
+        self, name: str, n: int, *, rows: Predictions | None = None, total: Any = None
+    ) -> Segment:
+        """Return the estimate of a segment from its rows, or else from its total."""
         try:
-            return Segment(name, n, self.run(rows, "segment", name))
+            if rows is not None:
+                return Segment(name, n, self.run(rows, "segment", name))
+            return Segment(name, n, self.from_total(total, "segment", name))
         except NotApplicable as reason:
             return Segment(name, n, None, str(reason))
 
     def _with_interval(self, estimate: Estimate, bounds: Floats) -> Estimate:
-        low, high = min(float(bounds[0]), estimate.value), max(float(bounds[1]), estimate.value)
+        low = min(float(bounds[0]), estimate.value)
+        high = max(float(bounds[1]), estimate.value)
         if getattr(self.estimator, "assumes_calibrated", False):
-            low, high = _widen_interval(
-                estimate.value, (low, high), _calibration_uncertainty(self.source)
-            )
+            uncertainty = _calibration_uncertainty(self.source)
+            low = estimate.value - math.hypot(estimate.value - low, uncertainty)
+            high = estimate.value + math.hypot(high - estimate.value, uncertainty)
         notes = estimate.notes
         if "source labels" in getattr(
             self.estimator, "needs", ()
         ) and headline.has_constant_correctness(self.source):
-            # A bootstrap can't draw the error that was not seen; Wilson's interval can.
-            share = float(self.source.correct[0])
-            wide = wilson_interval(share * self.source.n, self.source.n)
-            low, high = low - (share - wide[0]), high + (wide[1] - share)
-            lacking = "error" if share else "right answer"
-            notes += (f"the source shows no {lacking}; the interval is widened by Wilson's bound",)
+            # A bootstrap cannot draw an outcome that was never observed; the Wilson interval
+            # allows for it.
+            accuracy = float(self.source.correct[0])
+            wilson = wilson_interval(accuracy * self.source.n, self.source.n)
+            low -= accuracy - wilson[0]
+            high += wilson[1] - accuracy
+            missing = "errors" if accuracy else "correct rows"
+            notes += (f"the source has no {missing}; the interval is widened by Wilson's bound",)
         return replace(
             estimate,
             method=self.estimator.name,
@@ -95,22 +112,17 @@ class EstimatorRun:
 
 
 def _calibration_uncertainty(source: Predictions) -> float:
-    """How far mean confidence may be from accuracy on the source for all that its rows can tell.
+    """Return the 95 % half-width of accuracy minus mean confidence on the source.
 
-    A bootstrap of scores alone has no part in it: that they are chances is known from labels.
+    A bootstrap of the scores alone does not contain this error: labels are needed to know whether
+    scores are calibrated.
     """
-    off = source.correct - source.confidence
-    return Z95 * float(off.std()) / math.sqrt(source.n)
+    difference = source.correct - source.confidence
+    return Z95 * float(difference.std()) / math.sqrt(source.n)
 
 
-def _widen_interval(
-    value: float, interval: tuple[float, float], uncertainty: float
-) -> tuple[float, float]:
-    """Ends farther away by a doubt of another kind."""
-    low, high = interval
-    return value - math.hypot(value - low, uncertainty), value + math.hypot(
-        high - value, uncertainty
-    )
+def _resample_rows(rows: Predictions, rng: np.random.Generator) -> Predictions:
+    return rows.rows(rng.integers(rows.n, size=rows.n))
 
 
 def make_runs(
@@ -121,25 +133,38 @@ def make_runs(
     seed: int,
     replicates: int,
 ) -> dict[str, EstimatorRun]:
-    """Estimators by name, with the source, which is at that temperature."""
-    return {m.name: EstimatorRun(m, source, temperature, seed, replicates) for m in estimators}
-
-
-def _resample_rows(rows: Predictions, rng: np.random.Generator) -> Predictions:
-    return rows.rows(rng.integers(rows.n, size=rows.n))
+    """Return one run per estimator by name; `source` is already at `temperature`."""
+    return {
+        estimator.name: EstimatorRun(estimator, source, temperature, seed, replicates)
+        for estimator in estimators
+    }
 
 
 def run_all(
-    runs: Mapping[str, EstimatorRun], target: Predictions, progress: ProgressCallback | None
+    runs: Mapping[str, EstimatorRun],
+    target: Predictions,
+    *,
+    totals: Mapping[str, Any] | None = None,
+    skipped: Mapping[str, str] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> tuple[dict[str, Estimate], dict[str, str]]:
-    """What all of them say of a target, and why some say nothing."""
-    found: dict[str, Estimate] = {}
-    refused: dict[str, str] = {}
-    for done, (name, task) in enumerate(runs.items()):
-        if progress:
+    """Return the estimates by method, and the reasons of the methods that are not applicable.
+
+    A method in `totals` is estimated from its total, every other one from the target rows. Methods
+    in `skipped` are not run.
+    """
+    totals = totals or {}
+    skipped = skipped or {}
+    estimates: dict[str, Estimate] = {}
+    reasons: dict[str, str] = {}
+    for done, (name, run) in enumerate(runs.items()):
+        if progress is not None:
             progress(done, len(runs), name)
+        if name in skipped:
+            reasons[name] = skipped[name]
+            continue
         try:
-            found[name] = task.run(target)
+            estimates[name] = run.from_total(totals[name]) if name in totals else run.run(target)
         except NotApplicable as reason:
-            refused[name] = str(reason)
-    return found, refused
+            reasons[name] = str(reason)
+    return estimates, reasons

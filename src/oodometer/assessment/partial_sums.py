@@ -1,24 +1,26 @@
-"""One pass over the rows of a target: what every estimator sums up, a sample, and few labels.
+"""One pass over target files: sums of estimators, a uniform sample of rows, and counts of labels.
 
-A tally of some rows and one of others add up to that of both, so parts may be read by anyone.
+Results of disjoint partitions can be added, so any worker can read any partition. Rows are checked
+and reduced to confidence, class and entropy by a one-pass softmax kernel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from oodometer.assessment import _fused_softmax
 from oodometer.assessment.ppi import BinnedAccuracy
-from oodometer.core import frames
-from oodometer.core.array_types import Array, Ints
+from oodometer.core import frames, softmax_kernels, validation
+from oodometer.core.array_types import Array, Floats, Ints, ScoreType
 from oodometer.core.errors import InputError, NotApplicable
-from oodometer.core.predictions import Predictions
+from oodometer.core.predictions import Predictions, RowStatistics
 from oodometer.core.protocols import StreamingEstimator
 from oodometer.core.segments import segment_values
+from oodometer.core.softmax_kernels import MIN_PROBABILITY
 from oodometer.data.batch_reader import (
     FilePartition,
     ScoreSchema,
@@ -28,34 +30,50 @@ from oodometer.data.batch_reader import (
 )
 from oodometer.data.bottom_k import BottomKSample, BottomKSampler, row_priorities
 
-# A column with more values than this is no column of segments.
+# Columns with more distinct values than this are rejected: their totals would not fit into memory.
 MAX_SEGMENTS = 10_000
 
 
 @dataclass(frozen=True)
 class FittedEstimator:
-    """An estimator that sums up, with what it learned of the source."""
+    """Streaming estimator with the state that it learned from the source; sent to workers."""
 
     estimator: StreamingEstimator[Any, Any]
     learned_state: Any
 
+    def summarize(self, rows: Predictions) -> Any:
+        """Return the sums over a batch of target rows."""
+        return self.estimator.summarize(self.learned_state, rows)
+
 
 @dataclass
 class SegmentTotal:
-    """The rows of one value: how it is shown, how many they are, and what was summed of them.
+    """Sums of one method over the rows of one segment.
 
-    `reason` is why nothing could be summed.
+    `reason` is not empty if the method is not applicable to some of the rows.
     """
 
     name: str
+    method: str
     n: int
     total: Any
     reason: str = ""
 
+    def merge(self, other: SegmentTotal) -> None:
+        """Add the rows of another part of the same segment."""
+        self.n += other.n
+        self.reason = self.reason or other.reason
+        if not self.reason:
+            self.total = self.total + other.total
+
 
 @dataclass
 class PartialResult:
-    """What was found of some rows."""
+    """Result of a pass over some rows: their number, sums by method, and samples.
+
+    `totals` are sums by method, `skipped` the reasons of methods that are not applicable, `segments`
+    the sums of one method by segment value, and `bin_counts` the rows per bin of confidence.
+    """
 
     n: int = 0
     totals: dict[str, Any] = field(default_factory=dict)
@@ -67,35 +85,50 @@ class PartialResult:
     labelled_sample: BottomKSample | None = None
 
     def merge(self, other: PartialResult) -> None:
-        """The sums of other rows; samples are for who keeps them."""
+        """Add the sums of other rows. Samples are merged by a `BottomKSampler` instead."""
         self.n += other.n
         self.n_unlabelled += other.n_unlabelled
         self.bin_counts = self.bin_counts + other.bin_counts
         self.skipped.update(other.skipped)
         for name, total in other.totals.items():
-            self.totals[name] = self.totals[name] + total if name in self.totals else total
+            self.add_total(name, total)
         for value, segment in other.segments.items():
-            self.merge_segment(value, segment)
+            self.add_segment(value, segment)
 
-    def merge_segment(self, value: Any, other: SegmentTotal) -> None:
-        """More rows of one value."""
-        known = self.segments.get(value)
-        if known is None:
-            self.segments[value] = other
-            return
-        known.n += other.n
-        known.reason = known.reason or other.reason
-        if not known.reason:
-            known.total = known.total + other.total
+    def add_total(self, name: str, total: Any) -> None:
+        self.totals[name] = self.totals[name] + total if name in self.totals else total
+
+    def add_segment(self, value: Any, segment: SegmentTotal) -> None:
+        if value in self.segments:
+            self.segments[value].merge(segment)
+        else:
+            self.segments[value] = segment
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ScanPlan:
-    """What is done with every part; it can be sent to workers.
+    """Work to do on each partition of the target; it can be pickled and sent to workers.
 
-    `segment_estimator` is the estimator of the segments. Of the sample `sample_size` rows are kept, of rows with
-    labels `max_labels`; `priority_bound` is a priority that no row of the sample has. `binned_accuracy` are those of
-    rows whose labels are few.
+    Parameters
+    ----------
+    schema : ScoreSchema
+        Columns to read.
+    batch_size : int
+        Maximum number of rows per batch.
+    temperature : float
+        Temperature that divides the logits.
+    estimators : tuple of FittedEstimator
+        Estimators that sum up every row.
+    segment_estimator : FittedEstimator, optional
+        Estimator that sums up every segment.
+    binned_accuracy : BinnedAccuracy
+        Bins of confidence in which rows are counted if the target has a label column.
+    seed : int
+        Seed of the row priorities.
+    sample_size, max_labels : int
+        Maximum number of sampled rows and of sampled labelled rows.
+    priority_bound : int
+        Priority that no row of the final sample reaches; rows above it are not collected.
     """
 
     schema: ScoreSchema
@@ -110,164 +143,289 @@ class ScanPlan:
     segment_estimator: FittedEstimator | None = None
 
     def __call__(
-        self, part: FilePartition, report_rows: Callable[[int], None] | None = None
+        self, partition: FilePartition, report_rows: Callable[[int], None] | None = None
     ) -> PartialResult:
-        """The tally of a part; `report_rows` hears of rows as they are done."""
-        found, sample, labelled = (
-            PartialResult(),
-            BottomKSampler(self.sample_size, self.priority_bound),
-            BottomKSampler(self.max_labels),
-        )
-        room = self._allocate_score_buffer()
-        for before, table in read_tables(self.schema, part, self.batch_size):
-            with error_context(part.path, part.first_row_in_file + before):
-                rows = self.predictions(table, room)
-                batch = ScannedBatch(table, part.first_position + before, rows, self.seed)
-                self._accumulate(found, batch)
-                batch.update_samples(sample, labelled, self.schema)
+        """Return the result of one partition; `report_rows` receives the row count of each batch."""
+        result = PartialResult()
+        sampler = BottomKSampler(self.sample_size, self.priority_bound)
+        labelled_sampler = BottomKSampler(self.max_labels)
+        buffer = self._allocate_score_buffer()
+        for offset, table in read_tables(self.schema, partition, self.batch_size):
+            with error_context(partition.path, partition.first_row_in_file + offset):
+                rows = one_pass_predictions(
+                    self.schema.scores(table, buffer),
+                    self.schema.score_columns.score_type,
+                    temperature=self.temperature,
+                    class_names=self.schema.class_names,
+                )
+                batch = _Batch(
+                    table, rows, partition.first_position + offset, self.schema, self.seed
+                )
+                self._add_totals(result, batch)
+                batch.update_sample(sampler)
+                if self.schema.label_column is not None:
+                    batch.update_labelled_sample(labelled_sampler)
             if report_rows is not None:
                 report_rows(table.num_rows)
-        found.sample, found.labelled_sample = sample.sample(), labelled.sample()
-        return found
+        result.sample = sampler.sample()
+        result.labelled_sample = labelled_sampler.sample()
+        return result
 
     def _allocate_score_buffer(self) -> Array:
-        """Where the scores of one batch after another are laid."""
-        wide = any(str(kind) == "double" for _, kind in self.schema.types)
+        """Return an array that holds the scores of one batch after another."""
+        has_doubles = any(str(column_type) == "double" for _, column_type in self.schema.types)
         shape = len(self.schema.score_columns.columns), self.batch_size
-        return np.empty(shape, dtype=np.float64 if wide else np.float32)
+        return np.empty(shape, dtype=np.float64 if has_doubles else np.float32)
 
-    def predictions(self, table: Any, out: Array | None = None) -> Predictions:
-        """Rows of a table, checked; what is in `out` is theirs until it is used again."""
-        return _fused_softmax.validated_predictions(
-            self.schema.scores(table, out),
-            self.schema.score_columns.score_type,
-            temperature=self.temperature,
-            class_names=self.schema.class_names,
-        )
-
-    def _accumulate(self, result: PartialResult, batch: ScannedBatch) -> None:
-        rows = batch.predictions
+    def _add_totals(self, result: PartialResult, batch: _Batch) -> None:
+        rows = batch.rows
         result.n += rows.n
-        for one in self.estimators:
-            if one.estimator.name not in result.skipped:
-                _accumulate_estimator(result, one, rows)
+        for fitted in self.estimators:
+            name = fitted.estimator.name
+            if name in result.skipped:
+                continue
+            try:
+                result.add_total(name, fitted.summarize(rows))
+            except NotApplicable as reason:
+                result.skipped[name] = str(reason)
         if self.schema.label_column is not None:
             result.bin_counts = result.bin_counts + self.binned_accuracy.bin_counts(rows.confidence)
-            result.n_unlabelled += rows.n - len(batch.labelled_rows(self.schema.label_column))
+            result.n_unlabelled += rows.n - len(batch.labelled_rows)
         if self.segment_estimator is not None and self.schema.segment_by is not None:
-            for value, segment in _segment_totals(
-                self.segment_estimator, batch, self.schema.segment_by
-            ):
-                result.merge_segment(value, segment)
-            check_segment_count(len(result.segments), self.schema.segment_by)
-
-
-def _accumulate_estimator(
-    result: PartialResult, fitted: FittedEstimator, rows: Predictions
-) -> None:
-    name = fitted.estimator.name
-    try:
-        total = fitted.estimator.summarize(fitted.learned_state, rows)
-    except NotApplicable as reason:
-        result.skipped[name] = str(reason)
-        return
-    result.totals[name] = result.totals[name] + total if name in result.totals else total
+            for value, segment in batch.segment_totals(self.segment_estimator):
+                result.add_segment(value, segment)
+            _check_segment_count(len(result.segments), self.schema.segment_by)
 
 
 @dataclass(frozen=True, eq=False)
-class ScannedBatch:
-    """Some rows of a file, the place of the first one, and what the model said of them."""
+class _Batch:
+    """Table of consecutive target rows with the predictions; `first_position` is global."""
 
     table: Any
-    first_row: int
-    predictions: Predictions
+    rows: Predictions
+    first_position: int
+    schema: ScoreSchema
     seed: int
 
-    def update_samples(
-        self, sampler: BottomKSampler, labelled_sampler: BottomKSampler, schema: ScoreSchema
-    ) -> None:
-        """Offer the rows to the samples."""
-        draws = row_priorities(self.seed, self.first_row, self.predictions.n)
-        sampler.update(draws, lambda index: self._sample_rows(index, draws, schema.segment_by))
-        if schema.label_column is not None:
-            known, name = self.labelled_rows(schema.label_column), schema.label_column
-            labelled_sampler.update(
-                draws[known], lambda index: self._sample_labels(known[index], draws, name)
-            )
+    @cached_property
+    def priorities(self) -> Ints:
+        return row_priorities(self.seed, self.first_position, self.rows.n)
 
-    def _sample_rows(self, index: Ints, draws: Ints, segment_by: str | None) -> BottomKSample:
-        assert self.predictions.scores is not None
-        kept = {"scores": self.predictions.scores[index]}
-        if segment_by is not None:
-            known, codes = _encode_column(self.table, segment_by)
-            kept["by"] = known[codes[index]]
-        return BottomKSample(self.first_row + index, draws[index], kept)
+    @cached_property
+    def labelled_rows(self) -> Ints:
+        assert self.schema.label_column is not None
+        return find_labelled_rows(self.table.column(self.schema.label_column))
 
-    def _sample_labels(self, index: Ints, draws: Ints, name: str) -> BottomKSample:
-        rows = self.predictions
-        kept = {
-            "labels": read_labels(self.table, name, index),
-            "classes": rows.classes[index],
-            "confidence": rows.confidence[index],
+    @cached_property
+    def segments(self) -> tuple[Array, Ints]:
+        """Distinct segment values in order, and the index of each row's value."""
+        assert self.schema.segment_by is not None
+        return _encode_segments(self.table.column(self.schema.segment_by), self.schema.segment_by)
+
+    def update_sample(self, sampler: BottomKSampler) -> None:
+        sampler.update(self.priorities, self._sample_rows)
+
+    def update_labelled_sample(self, sampler: BottomKSampler) -> None:
+        known = self.labelled_rows
+        sampler.update(self.priorities[known], lambda index: self._sample_labels(known[index]))
+
+    def _sample_rows(self, index: Ints) -> BottomKSample:
+        assert self.rows.scores is not None
+        columns = {"scores": self.rows.scores[index]}
+        if self.schema.segment_by is not None:
+            values, codes = self.segments
+            columns["by"] = values[codes[index]]
+        return BottomKSample(self.first_position + index, self.priorities[index], columns)
+
+    def _sample_labels(self, index: Ints) -> BottomKSample:
+        assert self.schema.label_column is not None
+        columns = {
+            "labels": read_labels(self.table, self.schema.label_column, index),
+            "classes": self.rows.classes[index],
+            "confidence": self.rows.confidence[index],
         }
-        return BottomKSample(self.first_row + index, draws[index], kept)
+        return BottomKSample(self.first_position + index, self.priorities[index], columns)
 
-    def labelled_rows(self, name: str) -> Ints:
-        """The rows whose label was not left out."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
+    def segment_totals(self, fitted: FittedEstimator) -> Iterator[tuple[Any, SegmentTotal]]:
+        """Yield the segment values of the batch with the sums over their rows."""
+        values, codes = self.segments
+        names = values.astype(str)
+        # 16-bit codes are sorted by counting instead of by comparison.
+        order = np.argsort(codes.astype(np.uint16), kind="stable")
+        ends = np.searchsorted(codes[order], np.arange(len(names) + 1))
+        for j, value in enumerate(values.tolist()):
+            rows = self.rows.rows(order[ends[j] : ends[j + 1]])
+            if not rows.n:
+                continue
+            segment = SegmentTotal(str(names[j]), fitted.estimator.name, rows.n, total=None)
+            try:
+                segment.total = fitted.summarize(rows)
+            except NotApplicable as reason:
+                segment.reason = str(reason)
+            yield value, segment
 
-        column = self.table.column(name)
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        blank = column.is_null(nan_is_null=pa.types.is_floating(column.type))
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            blank = pc.or_kleene(blank, pc.equal(pc.utf8_trim_whitespace(column), ""))
-        return np.flatnonzero(~np.asarray(blank))
+
+def find_labelled_rows(labels: Any) -> Ints:
+    """Return the row numbers of an Arrow column that are not null, NaN or blank text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(labels.type):
+        labels = labels.cast(labels.type.value_type)
+    blank = labels.is_null(nan_is_null=pa.types.is_floating(labels.type))
+    if pa.types.is_string(labels.type) or pa.types.is_large_string(labels.type):
+        blank = pc.or_kleene(blank, pc.equal(pc.utf8_trim_whitespace(labels), ""))
+    return np.flatnonzero(~np.asarray(blank))
 
 
-def _encode_column(table: Any, segment_by: str) -> tuple[Array, Ints]:
-    """The values of a column, each once and in order, and which of them every row has."""
+def _encode_segments(column: Any, name: str) -> tuple[Array, Ints]:
+    """Return the distinct values of an Arrow column in order, and the index of each row's value."""
     import pyarrow as pa
 
-    column = table.column(segment_by)
-    frames.check_no_nulls(column, segment_by)
+    frames.check_no_nulls(column, name)
     coded = pa.concat_arrays(column.chunks) if column.num_chunks > 1 else column.chunk(0)
     if not pa.types.is_dictionary(coded.type):
         coded = coded.dictionary_encode()
-    check_segment_count(len(coded.dictionary), segment_by)
-    values = segment_values(
-        frames.read_column(pa.table({segment_by: coded.dictionary}), segment_by)
-    )
-    known, place = np.unique(values, return_inverse=True)
-    return known, place[np.asarray(coded.indices)]
+    _check_segment_count(len(coded.dictionary), name)
+    values = segment_values(frames.read_column(pa.table({name: coded.dictionary}), name))
+    distinct, places = np.unique(values, return_inverse=True)
+    return distinct, places[np.asarray(coded.indices)]
 
 
-def _segment_totals(
-    fitted: FittedEstimator, batch: ScannedBatch, segment_by: str
-) -> Iterator[tuple[Any, SegmentTotal]]:
-    """The rows of a batch, value by value."""
-    values, codes = _encode_column(batch.table, segment_by)
-    names = values.astype(str)
-    order = np.argsort(codes.astype(np.uint16), kind="stable")  # of 16 bits: no comparisons
-    ends = np.searchsorted(codes[order], np.arange(len(names) + 1))
-    for j, value in enumerate(values.tolist()):
-        rows = batch.predictions.rows(order[ends[j] : ends[j + 1]])
-        if rows.n:
-            yield value, _segment_total(fitted, str(names[j]), rows)
-
-
-def _segment_total(fitted: FittedEstimator, name: str, rows: Predictions) -> SegmentTotal:
-    try:
-        return SegmentTotal(name, rows.n, fitted.estimator.summarize(fitted.learned_state, rows))
-    except NotApplicable as reason:
-        return SegmentTotal(name, rows.n, None, str(reason))
-
-
-def check_segment_count(count: int, segment_by: str) -> None:
-    """Refuse a column that is of no use for segments, and would take all memory."""
+def _check_segment_count(count: int, segment_by: str) -> None:
     if count > MAX_SEGMENTS:
         raise InputError(
-            f"The column {segment_by!r} has more than {MAX_SEGMENTS:,} values. Segments are made of a "
-            "column with few of them, such as a site or a day."
+            f"The column {segment_by!r} has more than {MAX_SEGMENTS:,} values. Segment by a column "
+            "with few values, such as a site or a day."
         )
+
+
+# One-pass softmax kernel ------------------------------------------------------------------------
+
+
+def one_pass_predictions(
+    scores: Array,
+    score_type: ScoreType,
+    *,
+    temperature: float = 1.0,
+    class_names: tuple[str, ...] | None = None,
+) -> Predictions:
+    """Return unlabelled predictions with confidence, class and entropy of every row computed.
+
+    `Predictions` computes each statistic on demand. For rows that are read once, one pass that
+    checks the scores and computes all three saves one logarithm and one exponential per cell. Every
+    arithmetic operation is the same, so the statistics are equal to the last bit.
+
+    Examples
+    --------
+    >>> rows = one_pass_predictions(np.array([[0.2, 0.5, 0.3]]), "probs")
+    >>> rows.confidence, rows.classes, rows.negative_entropy.round(3)
+    (array([0.5]), array([1], dtype=int32), array([-1.03]))
+    """
+    validation.validate_score_matrix(scores, score_type)
+    n, k = scores.shape
+    if k == 2:
+        # One exponential per row is enough; the entropy follows from the confidence on demand.
+        _validate_scores(scores, score_type)
+        confidence, classes = softmax_kernels.confidence_and_class(scores, score_type, temperature)
+        statistics = RowStatistics(confidence=confidence, classes=classes)
+    else:
+        statistics = _multiclass_statistics(scores, score_type, temperature)
+    return Predictions(
+        n=n,
+        k=k,
+        score_type=score_type,
+        scores=scores,
+        class_names=validation.validate_class_names(class_names, k),
+        temperature=float(temperature),
+        precomputed=statistics,
+    )
+
+
+def _multiclass_statistics(
+    scores: Array, score_type: ScoreType, temperature: float
+) -> RowStatistics:
+    n, _ = scores.shape
+    dtype = softmax_kernels.work_dtype(scores)
+    confidence: Floats = np.empty(n, dtype=dtype)
+    negative_entropy: Floats = np.empty(n, dtype=dtype)
+    classes: Ints = np.empty(n, dtype=np.int32)
+    # Classes are often masked by the lowest finite number, which overflows at low temperatures.
+    with np.errstate(invalid="ignore", over="ignore"):
+        for rows, block, (logs, weights), axis in _iter_blocks(scores):
+            best, classes[rows] = softmax_kernels.first_maximum(block, axis)
+            lowest = float(block.min())
+            if not _is_valid_block(block, axis, score_type, lowest, float(best.max())):
+                _validate_scores(scores, score_type)
+            if score_type == "probs" and temperature == 1.0:
+                confidence[rows] = best
+                _clipped_log(block, lowest, logs)
+                negative_entropy[rows] = np.multiply(block, logs, out=logs).sum(axis=axis)
+                continue
+            if score_type == "probs":
+                _clipped_log(block, lowest, logs)
+                block = logs
+                best = logs.max(axis=axis)
+            np.subtract(block, best if axis == 0 else best[:, None], out=logs)
+            np.multiply(logs, 1.0 / temperature, out=weights)
+            np.exp(weights, out=weights)
+            total = weights.sum(axis=axis)
+            np.divide(1.0, total, out=confidence[rows])
+            weights *= logs
+            sums = weights.sum(axis=axis)
+            negative_entropy[rows] = sums / (total * temperature) - np.log(total)
+    np.minimum(negative_entropy, 0.0, out=negative_entropy)
+    return RowStatistics(confidence=confidence, negative_entropy=negative_entropy, classes=classes)
+
+
+def _clipped_log(block: Floats, lowest: float, out: Floats) -> None:
+    """Compute the logarithm of probabilities, clipped from below at `MIN_PROBABILITY`."""
+    if lowest < MIN_PROBABILITY:
+        block = np.maximum(block, MIN_PROBABILITY, out=out)
+    np.log(block, out=out)
+
+
+def _iter_blocks(scores: Array) -> Iterator[tuple[slice, Floats, tuple[Floats, Floats], int]]:
+    """Yield each block's rows, its scores, two scratch arrays, and the axis of the classes.
+
+    A block is a view unless the dtype or the memory layout differs from the one needed. Do not
+    overwrite it.
+    """
+    n, k = scores.shape
+    axis = 1 if k >= softmax_kernels.MIN_ROWWISE_CLASSES else 0
+    oriented = scores if axis == 1 else scores.T
+    dtype = softmax_kernels.work_dtype(scores)
+    slices = list(softmax_kernels.row_blocks(n, k))
+    max_rows = max((rows.stop - rows.start for rows in slices), default=0)
+    shape = (max_rows, k) if axis == 1 else (k, max_rows)
+    scratch = [np.empty(shape, dtype=dtype) for _ in range(2)]
+    for rows in slices:
+        block = oriented[rows] if axis == 1 else oriented[:, rows]
+        if block.dtype != dtype or block.strides[1] != block.itemsize:
+            block = np.ascontiguousarray(block, dtype=dtype)
+        used = slice(0, rows.stop - rows.start)
+        logs, weights = (array[used] if axis == 1 else array[:, used] for array in scratch)
+        yield rows, block, (logs, weights), axis
+
+
+def _is_valid_block(
+    block: Floats, axis: int, score_type: ScoreType, lowest: float, highest: float
+) -> bool:
+    """Return whether all rows are valid; `_validate_scores` then names the first invalid one."""
+    if score_type == "logits":
+        return bool(np.isfinite(lowest) and np.isfinite(highest))
+    excess = block.sum(axis=axis) - 1.0
+    in_range = lowest >= -validation.RANGE_TOLERANCE and highest <= 1.0 + validation.RANGE_TOLERANCE
+    return bool(
+        in_range
+        and excess.min() >= -validation.SUM_TOLERANCE
+        and excess.max() <= validation.SUM_TOLERANCE
+    )
+
+
+def _validate_scores(scores: Array, score_type: ScoreType) -> None:
+    """Raise as `Predictions` does, but without its warnings, which would repeat for every batch."""
+    if score_type == "probs":
+        validation.validate_probs(scores, with_classes=False)
+    else:
+        validation.check_finite_logits(scores)

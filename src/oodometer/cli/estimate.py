@@ -281,7 +281,7 @@ def _assess_in_batches(
     files: PredictionFiles, options: EstimationOptions, read_options: FileReadOptions
 ) -> tuple[Assessment, Predictions, Predictions]:
     """Return the assessment, the predictions on the source, and a sample of those on the target."""
-    from oodometer.assessment.streaming import EstimateOptions, ExecutionOptions, assess_streamed
+    from oodometer.assessment.streaming import EstimateOptions, assess_streamed
 
     for path in (*files.other_models, *files.other_models_on_source):
         raise InputError(
@@ -311,7 +311,8 @@ def _assess_in_batches(
             files.columns,
             settings,
             history=history,
-            execution=ExecutionOptions(runner, progress),
+            runner=runner,
+            progress=progress,
         )
     if result.n_labels == result.assessment.n_target:
         print_note(f"Every row of {files.target.name} has a label; the labels are ignored.")
