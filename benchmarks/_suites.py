@@ -46,7 +46,7 @@ class Case:
     values: dict[str, float]
     intervals: dict[str, tuple[float, float]]
     signs: dict[str, float]
-    lights: dict[str, str]
+    statuses: dict[str, str]
     headline: str
 
     def off(self, method: str) -> float:
@@ -60,7 +60,7 @@ class Case:
             "truth": self.truth, "source": self.source, "n": self.n, **self.values,
             "headline": self.headline,
             **{f"sign {name}": value for name, value in self.signs.items()},
-            **{f"light {name}": light for name, light in self.lights.items()},
+            **{f"status {name}": status for name, status in self.statuses.items()},
         }  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def case(names: tuple[str, Half, str, str], source: Predictions, target: Predict
         intervals={e.method: (e.low, e.high) for e in found.estimates
                    if e.low is not None and e.high is not None},
         signs={one.name: one.value for one in found.diagnostics},
-        lights={one.name: one.status for one in found.diagnostics},
+        statuses={one.name: one.status for one in found.diagnostics},
         headline=found.headline.estimate.method,
     )  # fmt: skip
 

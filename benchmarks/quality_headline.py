@@ -3,7 +3,7 @@ on the other.
 
 Rules are tried on the half that chooses; the one with the lowest mean error over the suites is the
 headline's (oodometer/assessment/headline.py), which this page checks. The other half tells its
-error beside every single method, how often intervals hold the truth, and what the lights are
+error beside every single method, how often intervals hold the truth, and what the diagnostics are
 worth.
 """
 
@@ -44,7 +44,7 @@ def _near(method: str, far: Rule) -> Rule:
     """One method where source and target look alike, another rule elsewhere."""
 
     def rule(one: Case) -> float:
-        alike = all(one.lights.get(name) == "green" for name in SIMILARITY_DIAGNOSTICS)
+        alike = all(one.statuses.get(name) == "ok" for name in SIMILARITY_DIAGNOSTICS)
         return one.values[method] if alike else far(one)
 
     return rule
@@ -162,19 +162,19 @@ def _share(cases: Sequence[Case], intervals: Sequence[tuple[float, float]]) -> s
     return f"{np.mean(held):.0%}"
 
 
-def lit(cases: Sequence[Case]) -> list[tuple[str, ...]]:
-    """For every light: how often it is lit at home, and the headline's error when it is or is not."""
+def by_status(cases: Sequence[Case]) -> list[tuple[str, ...]]:
+    """Return, per diagnostic, how often it is not ok in-distribution, and the headline's error by status."""
     rows = []
-    for name in dict.fromkeys(chain.from_iterable(one.lights for one in cases)):
-        home = [one for one in some(cases, "home") if name in one.lights]
-        away = [one for one in some(cases, "judge") if name in one.lights]
-        quiet = np.mean([one.lights[name] == "green" for one in home])
-        by_light = []
-        for light in STATUSES_WORST_FIRST[::-1]:
-            part = [one for one in away if one.lights[name] == light]
+    for name in dict.fromkeys(chain.from_iterable(one.statuses for one in cases)):
+        home = [one for one in some(cases, "home") if name in one.statuses]
+        away = [one for one in some(cases, "judge") if name in one.statuses]
+        quiet = np.mean([one.statuses[name] == "ok" for one in home])
+        errors = []
+        for status in STATUSES_WORST_FIRST[::-1]:
+            part = [one for one in away if one.statuses[name] == status]
             found = error(part, lambda one: one.values[one.headline])
-            by_light.append("–" if found is None else f"{found:.1f} ({len(part)})")
-        rows.append((name, f"{1 - quiet:.0%}", *by_light))
+            errors.append("–" if found is None else f"{found:.1f} ({len(part)})")
+        rows.append((name, f"{1 - quiet:.0%}", *errors))
     return rows
 
 
@@ -198,7 +198,7 @@ def page(cases: Sequence[Case]) -> tuple[str, bool]:
         "accuracy.",
         "## The rule, chosen",
         markdown_table(("rule", *SUITES, *homes, "mean"), rules),
-        "Both look alike where the lights score_distance and domain_auc are green. "
+        "Both look alike where the diagnostics score_distance and domain_auc are ok. "
         f"The lowest mean has: {rules[0][0]}. The headline's rule is: {RULE} "
         f"({'the same' if right else 'NOT the same'}).",
         "## The headline and every method, judged",
@@ -214,9 +214,9 @@ def page(cases: Sequence[Case]) -> tuple[str, bool]:
         ),
         "Sampling alone is the bootstrap interval. With shift: conformal, the history being the cases "
         "of the half that chose, of the same suite.",
-        "## Lights",
-        markdown_table(("light", "lit at home", *(f"error when {one}" for one in STATUSES_WORST_FIRST[::-1])),
-                       lit(cases)),
+        "## Diagnostics",
+        markdown_table(("diagnostic", "not ok at home", *(f"error when {one}" for one in STATUSES_WORST_FIRST[::-1])),
+                       by_status(cases)),
         "Cases in brackets, of the half that judges, all suites together. The spread is that of "
         f"{', '.join(COMPARED_METHODS)}.",
         machine_facts(),

@@ -50,7 +50,7 @@ def rows(page: str) -> list[list[str]]:
 
 # What some pages must say, and which files they must leave.
 SAYS = {
-    "README": ["The model is right on about", "1. good: NI-Rotate"],
+    "README": ["The estimated accuracy on the target is", "1. good: NI-Rotate"],
     "start": ["not applicable: it needs gradients: no model was given"],
     "studies": ["8 models trained", "16 evaluations", "ni-translate", "| measure"],
     "extend": ["keywords: NI-RandRep", "halfway", "feature-norm", "bright: NI-Darken"],

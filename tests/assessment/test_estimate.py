@@ -136,7 +136,7 @@ def test_the_headline_says_by_which_rule() -> None:
     told = oodometer.estimate(source, target, temperature=1.0).headline
     assert told.estimate.method == "cot"
     only = oodometer.estimate(source, target, methods="iw").headline
-    assert (only.estimate.method, only.why) == ("iw", "the only method with an answer")
+    assert (only.estimate.method, only.why) == ("iw", "the only method with a result")
 
 
 def test_hard_classes_get_what_can_be_had_and_reasons_for_the_rest() -> None:

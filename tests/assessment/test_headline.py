@@ -1,3 +1,5 @@
+"""Choice of the headline and of the method for segments."""
+
 from __future__ import annotations
 
 import pytest
@@ -21,7 +23,7 @@ def estimates(*names: str, r2: float = 1.0) -> dict[str, Estimate]:
 
 
 @pytest.mark.parametrize("first", range(len(METHOD_ORDER) - 1))
-def test_the_first_with_an_answer_is_picked(first: int) -> None:
+def test_first_method_with_a_result_is_chosen(first: int) -> None:
     name, why = select_headline(
         estimates(*reversed(METHOD_ORDER[first:])),
         toy_predictions(50),
@@ -29,17 +31,17 @@ def test_the_first_with_an_answer_is_picked(first: int) -> None:
         statuses={},
     )
     assert name == METHOD_ORDER[first]
-    assert why == f"the first of {', '.join(METHOD_ORDER)} with an answer"
+    assert why == f"the first of {', '.join(METHOD_ORDER)} with a result"
 
 
-def test_scores_that_are_no_chances_speak_against_transport() -> None:
-    found = estimates("cot", "atc-mc")
-    name, why = select_headline(found, toy_predictions(50), calibrated=False, statuses={})
+def test_uncalibrated_scores_exclude_cot() -> None:
+    results = estimates("cot", "atc-mc")
+    name, why = select_headline(results, toy_predictions(50), calibrated=False, statuses={})
     assert name == "atc-mc"
     assert why.endswith("; not cot: the scores were not calibrated")
 
 
-def test_a_source_without_an_error_sets_no_threshold() -> None:
+def test_source_without_errors_excludes_atc() -> None:
     source = toy_predictions(50)
     perfect = Predictions.from_logits(source.scores, labels=source.classes)
     assert (
@@ -51,39 +53,39 @@ def test_a_source_without_an_error_sets_no_threshold() -> None:
 
 
 @pytest.mark.parametrize(("r2", "name"), [(0.96, "aline-s"), (0.94, "bbse")])
-def test_agreements_off_the_line_are_passed_over(r2: float, name: str) -> None:
-    found = estimates("gde", "bbse", "aline-s", r2=r2)
-    assert select_headline(found, toy_predictions(50), calibrated=True, statuses={})[0] == name
+def test_agreements_that_are_not_linear_exclude_aline(r2: float, name: str) -> None:
+    results = estimates("gde", "bbse", "aline-s", r2=r2)
+    assert select_headline(results, toy_predictions(50), calibrated=True, statuses={})[0] == name
 
 
-def test_what_the_rule_does_not_know_is_as_it_was_asked_for() -> None:
-    found = estimates("pape", "cott")
-    assert select_headline(found, toy_predictions(50), calibrated=True, statuses={}) == (
-        "pape", "the first method asked for",
+def test_first_requested_method_if_the_rule_knows_none() -> None:
+    results = estimates("pape", "cott")
+    assert select_headline(results, toy_predictions(50), calibrated=True, statuses={}) == (
+        "pape", "the first requested method",
     )  # fmt: skip
     assert select_headline(estimates("cott"), toy_predictions(50), calibrated=True, statuses={})[
         1
     ].startswith("the only")
 
 
-def test_all_of_the_rule_are_estimators() -> None:
-    assert set(METHOD_ORDER) <= {one.name for one in estimators.available()}
+def test_methods_of_the_rule_are_estimators() -> None:
+    assert set(METHOD_ORDER) <= {member.name for member in estimators.available()}
 
 
 @pytest.mark.parametrize(
-    ("lights", "name"),
-    [(("green", "green"), "doc"), (("green", "amber"), "cot"), (("red", "green"), "cot"),
-     (("green",), "cot")],
+    ("levels", "name"),
+    [(("ok", "ok"), "doc"), (("ok", "warning"), "cot"), (("critical", "ok"), "cot"),
+     (("ok",), "cot")],
 )  # fmt: skip
-def test_where_both_sides_look_alike_differences_are_believed(
-    lights: tuple[str, ...], name: str
-) -> None:
-    found = estimates("cot", "atc-mc", "doc")
-    seen = dict(zip(SIMILARITY_DIAGNOSTICS, lights, strict=False))
-    assert select_headline(found, toy_predictions(50), calibrated=True, statuses=seen)[0] == name
+def test_doc_is_chosen_if_source_and_target_look_alike(levels: tuple[str, ...], name: str) -> None:
+    results = estimates("cot", "atc-mc", "doc")
+    statuses = dict(zip(SIMILARITY_DIAGNOSTICS, levels, strict=False))
+    assert (
+        select_headline(results, toy_predictions(50), calibrated=True, statuses=statuses)[0] == name
+    )
 
 
-def test_parts_are_not_held_to_the_class_shares_of_the_source() -> None:
+def test_segments_avoid_cot_and_aline() -> None:
     source = toy_predictions(50)
     assert select_for_segments(["cot", "doc", "atc-mc"], source) == "atc-mc"
     assert select_for_segments(["cot"], source) == "cot"
@@ -91,6 +93,6 @@ def test_parts_are_not_held_to_the_class_shares_of_the_source() -> None:
     assert select_for_segments(["mine"], source) == "mine"
 
 
-def test_parts_have_no_threshold_where_the_source_sets_none() -> None:
+def test_segments_avoid_atc_if_the_source_has_no_errors() -> None:
     sure = Predictions.from_probs([[0.9, 0.1], [0.8, 0.2]], labels=[0, 0])
     assert select_for_segments(["cot", "atc-mc", "atc-ne", "doc"], sure) == "doc"

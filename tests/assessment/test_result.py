@@ -1,3 +1,5 @@
+"""Text and JSON of an assessment."""
+
 from __future__ import annotations
 
 import json
@@ -12,49 +14,52 @@ from oodometer.testing import toy_pair
 
 
 @pytest.fixture(scope="module")
-def found() -> oodometer.Assessment:
+def assessment() -> oodometer.Assessment:
     source, target = toy_pair()
     return oodometer.estimate(source, target, segment_by=np.arange(target.n) % 2)
 
 
-def test_the_verdict_names_number_method_assumption_and_limits(found: oodometer.Assessment) -> None:
-    best = found.headline.estimate
+def test_verdict_has_estimate_method_assumption_and_limits(
+    assessment: oodometer.Assessment,
+) -> None:
+    best = assessment.headline.estimate
     for words in (
         format_percent(best.value),
         best.method,
         best.assumes,
-        format_percent(found.source_accuracy),
+        format_percent(assessment.source_accuracy),
     ):
-        assert words in found.verdict
-    assert "not a shift that breaks the assumption" in found.verdict
+        assert words in assessment.verdict
+    assert "sampling error only, not violations of the method's assumption" in assessment.verdict
 
 
-def test_the_verdict_names_the_worst_lights(found: oodometer.Assessment) -> None:
-    worst = [d.name for d in found.diagnostics if d.status == found.headline.status]
-    assert found.headline.status != "green"
-    assert all(name in found.verdict for name in worst)
-    others = [d.name for d in found.diagnostics if d.name not in worst]
+def test_verdict_names_the_worst_diagnostics(assessment: oodometer.Assessment) -> None:
+    worst = [d.name for d in assessment.diagnostics if d.status == assessment.headline.status]
+    assert assessment.headline.status != "ok"
+    assert all(name in assessment.verdict for name in worst)
+    others = [d.name for d in assessment.diagnostics if d.name not in worst]
     assert others
-    assert not any(name in found.verdict for name in others)
+    assert not any(name in assessment.verdict for name in others)
 
 
-def test_it_prints_as_a_table_of_methods_lights_and_segments(found: oodometer.Assessment) -> None:
-    lines = str(found).splitlines()
-    for one in found.estimates:
+def test_text_has_methods_diagnostics_and_segments(assessment: oodometer.Assessment) -> None:
+    lines = str(assessment).splitlines()
+    for estimate in assessment.estimates:
         assert any(
-            line.startswith(one.method) and format_percent(one.value) in line for line in lines
+            line.startswith(estimate.method) and format_percent(estimate.value) in line
+            for line in lines
         )
-    for diagnostic in found.diagnostics:
+    for diagnostic in assessment.diagnostics:
         assert any(diagnostic.name in line and diagnostic.status in line for line in lines)
     assert any(line.startswith("segment") for line in lines)
 
 
-def test_to_dict_survives_json(found: oodometer.Assessment) -> None:
-    plain = found.to_dict()
+def test_to_dict_round_trips_through_json(assessment: oodometer.Assessment) -> None:
+    plain = assessment.to_dict()
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
-    assert plain["headline"]["status"] == found.headline.status
+    assert plain["headline"]["status"] == assessment.headline.status
 
 
-def test_an_interval_that_is_not_known_says_so() -> None:
+def test_missing_interval_is_shown_as_unknown() -> None:
     assert format_interval(Estimate(0.5)) == "unknown"
     assert format_interval(Estimate(0.5, low=0.4, high=0.612)) == "40.0–61.2"

@@ -79,7 +79,7 @@ def test_what_is_shown_and_the_page_tell_of_the_sample(
     words = ("estimate", "source.parquet", "scores", "--segment-by", "site", "--replicates", "20")
     done = run(folder, *words, "--html", "r.html", "--fail-below", "0.99")
     assert done.returncode == 1
-    told = "see a random sample of 50 of 300 rows."
+    told = "use a random sample of 50 of 300 rows."
     assert told in " ".join(done.stdout.split())
     page = (folder / "r.html").read_text()
     assert told in page

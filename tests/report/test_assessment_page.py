@@ -60,9 +60,9 @@ def test_the_worst_lights_come_first_and_say_what_to_do(
     assessed: str, assessment: Assessment
 ) -> None:
     lights = re.findall(r'<td><span class="light (\w+)">', assessed)
-    assert lights == sorted(lights, key=["red", "amber", "green"].index)
+    assert lights == sorted(lights, key=["critical", "warning", "ok"].index)
     assert len(lights) == len(assessment.diagnostics)
-    lit = [d for d in assessment.diagnostics if d.status != "green"]
+    lit = [d for d in assessment.diagnostics if d.status != "ok"]
     assert lit
     assert all(d.advice and d.advice == d.advice_text for d in lit)
     assert all(d.advice_text == "nothing" for d in assessment.diagnostics if d not in lit)

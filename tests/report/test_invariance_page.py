@@ -234,14 +234,14 @@ def test_an_unsuitable_transform_is_told_in_words_and_drawn_beside_its_limit() -
         "still": 0.0, "sharp": round(rise, 5),
     }  # fmt: skip
     lights = {row[1]: row for row in table(text, "Suitability")}
-    assert lights["sharp"][0] == "■ red"
+    assert lights["sharp"][0] == "■ critical"
     assert lights["sharp"][2] == f"+{rise:.3f}"
 
 
 def test_a_constant_model_is_warned_of() -> None:
     text = page(judged(VECTORS, Still("still")))
     (row,) = table(text, "Suitability")
-    assert row[0] == "■ red"
+    assert row[0] == "■ critical"
     assert row[3:5] == ["100.0", "0, 100.0 %"]
     assert "invariance is meaningless for such a model" in row[5]
     assert "invariance is meaningless for such a model" in words(text.split('id="models"')[0])
@@ -254,7 +254,7 @@ def test_a_suitable_transform_is_said_to_be() -> None:
         "nudge is suitable: it raises the entropy of predictions by 0.000, and up to about 0.1 "
         "invariance works."
     )
-    assert table(page(run), "Suitability")[0][0] == "● green"
+    assert table(page(run), "Suitability")[0][0] == "● ok"
 
 
 def test_an_entropy_that_falls_is_not_said_to_rise(monkeypatch: pytest.MonkeyPatch) -> None:

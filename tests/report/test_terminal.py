@@ -34,10 +34,10 @@ def test_text_from_files_is_never_markup() -> None:
 
 
 def test_lights_are_told_by_shape_and_word_as_well_as_colour() -> None:
-    assert [str(terminal.status_text(name)) for name in ("green", "amber", "red")] == [
-        "● green",
-        "▲ amber",
-        "■ red",
+    assert [str(terminal.status_text(name)) for name in ("ok", "warning", "critical")] == [
+        "● ok",
+        "▲ warning",
+        "■ critical",
     ]
 
 

@@ -181,7 +181,7 @@ def assess(
     if label_estimate is not None and label_estimate.method == PPI_METHOD:
         # Labels of the target need no history.
         method = PPI_METHOD
-        why = f"{label_estimate.n_labels} labels of the target are better than none"
+        why = f"estimated from {label_estimate.n_labels} target labels"
     elif history is not None:
         past = (
             history

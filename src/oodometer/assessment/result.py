@@ -1,4 +1,4 @@
-"""What estimate() gives back: numbers, lights and plain words."""
+"""Result of estimate(): estimates, headline, diagnostics and segments, as data and as text."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from oodometer.assessment.conformal_interval import ShiftInterval
 from oodometer.assessment.diagnostics import Diagnostic, Status
 from oodometer.assessment.ppi import PPI_METHOD
 from oodometer.core.errors import NotApplicable
+from oodometer.core.jsonable import to_jsonable
 from oodometer.core.results import Estimate
 
 
 def format_percent(fraction: float) -> str:
-    """A fraction in percentage points.
+    """Return a fraction in percent, without the sign.
 
     >>> format_percent(0.8125)
     '81.2'
@@ -22,7 +23,7 @@ def format_percent(fraction: float) -> str:
 
 
 def format_interval(interval: Estimate | ShiftInterval) -> str:
-    """An interval in percentage points."""
+    """Return the bounds of an interval in percent."""
     if interval.low is None or interval.high is None:
         return "unknown"
     return f"{format_percent(interval.low)}–{format_percent(interval.high)}"
@@ -30,20 +31,19 @@ def format_interval(interval: Estimate | ShiftInterval) -> str:
 
 @dataclass(frozen=True)
 class Headline:
-    """The one number, which method it is, and why that one."""
+    """Estimate that is shown first, why it was chosen, and the worst status of all diagnostics."""
 
     estimate: Estimate
     why: str
     status: Status
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
         return {**self.estimate.to_dict(), "why": self.why, "status": self.status}
 
 
 @dataclass(frozen=True)
 class Segment:
-    """An estimate for one part of the target."""
+    """Estimate for the target rows with one segment value; None with a `reason` if not applicable."""
 
     value: str
     n: int
@@ -51,22 +51,62 @@ class Segment:
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        found = self.estimate
+        estimate = self.estimate
         return {
             "segment": self.value,
             "n": self.n,
-            "method": None if found is None else found.method,
-            "value": None if found is None else found.value,
-            "low": None if found is None else found.low,
-            "high": None if found is None else found.high,
+            "method": None if estimate is None else estimate.method,
+            "value": None if estimate is None else estimate.value,
+            "low": None if estimate is None else estimate.low,
+            "high": None if estimate is None else estimate.high,
             "reason": self.reason,
         }
 
 
 @dataclass(frozen=True)
 class Assessment:
-    """How accurate the model is on the target, by every method that could tell."""
+    """Result of `estimate`: how accurate the model is on the target, by every applicable method.
+
+    ``assessment["atc-mc"]`` is the estimate of one method.
+
+    Parameters
+    ----------
+    n_source, n_target : int
+        Number of source and target rows.
+    k : int
+        Number of classes.
+    source_accuracy : float
+        Accuracy on the source.
+    source_interval : tuple of float
+        Its 95 % confidence interval (Wilson).
+    temperature : float or None
+        Temperature at which the scores were used; None if they were used as they are.
+    estimates : tuple of Estimate
+        Estimates of all applicable methods.
+    skipped : dict of str to str
+        Reasons of the methods that are not applicable, by method name.
+    headline : Headline
+        Estimate that is shown first.
+    diagnostics : tuple of Diagnostic
+        Checks of when the estimates are not reliable.
+    segments : tuple of Segment
+        Estimates by segment.
+    seed : int
+        Random seed.
+    shift : ShiftInterval, optional
+        Typical range of the accuracy, from a history of past domains.
+    notes : tuple of str
+        Remarks on how the numbers were computed, such as the use of samples.
+
+    Examples
+    --------
+    >>> from oodometer import Predictions, estimate
+    >>> source = Predictions.from_probs([[0.9, 0.1], [0.4, 0.6]], labels=[0, 0])
+    >>> target = Predictions.from_probs([[0.7, 0.3], [0.1, 0.9]])
+    >>> result = estimate(source, target, methods="ac", temperature=None)
+    >>> result.n_target, result.source_accuracy, round(result["ac"].value, 3)
+    (2, 0.5, 0.8)
+    """
 
     n_source: int
     n_target: int
@@ -84,43 +124,45 @@ class Assessment:
     notes: tuple[str, ...] = ()
 
     def __getitem__(self, method: str) -> Estimate:
-        """The estimate of one method, by its name."""
-        for found in self.estimates:
-            if found.method == method.lower():
-                return found
-        if method.lower() in self.skipped:
-            raise NotApplicable(f"{method} is not applicable: {self.skipped[method.lower()]}")
+        """Return the estimate of one method."""
+        name = method.lower()
+        for estimate in self.estimates:
+            if estimate.method == name:
+                return estimate
+        if name in self.skipped:
+            raise NotApplicable(f"{method} is not applicable: {self.skipped[name]}")
         raise KeyError(method)
 
     @property
     def verdict(self) -> str:
-        """The result in plain words, with what is assumed."""
-        found, lights = self.headline.estimate, self.headline.status
-        names = [d.name for d in self.diagnostics if d.status == lights]
-        trouble = {
-            "green": "No sign of trouble was found.",
-            "amber": f"Take care: {', '.join(names)} (amber).",
-            "red": f"Do not rely on it before looking into: {', '.join(names)} (red).",
-        }[lights]
+        """Result in plain English, with the assumption and its limits."""
+        estimate = self.headline.estimate
+        status = self.headline.status
+        names = ", ".join(d.name for d in self.diagnostics if d.status == status)
+        warnings = {
+            "ok": "No diagnostic found a problem.",
+            "warning": f"Diagnostics with a warning: {names}.",
+            "critical": f"Do not rely on this estimate before you have checked {names} (critical).",
+        }
         return (
-            f"The model is right on about {format_percent(found.value)} % of the target "
-            f"({format_interval(found)} by sampling alone), after {format_percent(self.source_accuracy)} % on the "
-            f"source, says {found.method}. That holds if {found.assumes}. {trouble} "
-            f"{self._shift_caveat}"
+            f"The estimated accuracy on the target is {format_percent(estimate.value)} % "
+            f"(95 % confidence interval {format_interval(estimate)}), after "
+            f"{format_percent(self.source_accuracy)} % on the source. Method: {estimate.method}. "
+            f"Assumption: {estimate.assumes}. {warnings[status]} {self._shift_caveat}"
         )
 
     @property
     def uses_target_labels(self) -> bool:
-        """Whether the headline rests on labels of the target, which no shift deceives."""
+        """Whether the headline is estimated from target labels, and therefore valid under any shift."""
         return self.headline.estimate.method == PPI_METHOD
 
     @property
     def typical_range_text(self) -> str:
-        """The interval for shift in percentage points; where there is none, why."""
+        """Typical range in percent, or the reason why there is none."""
         if self.uses_target_labels:
-            return "not needed: the labels are of the target itself"
+            return "not needed: the labels are those of the target"
         if self.shift is None:
-            return "unknown: no past domains whose truth is known"
+            return "unknown: there is no history of domains with known accuracy"
         return (
             f"{format_interval(self.shift)} "
             f"({100 * self.shift.level:.0f} %, {self.shift.n_domains} past domains)"
@@ -130,58 +172,56 @@ class Assessment:
     def _shift_caveat(self) -> str:
         if self.uses_target_labels:
             return (
-                "The interval holds whatever has shifted, for the labels are of the target itself."
+                "The confidence interval is valid under any shift, because it uses target labels."
             )
         if self.shift is None:
             return (
-                "The interval covers the luck of the draw, not a shift that breaks the assumption: "
-                "how far that goes is unknown without past domains whose truth is known (history). "
-                "Where shift broke it, estimates have mostly been too high."
+                "The confidence interval reflects sampling error only, not violations of the "
+                "method's assumption. How large the error from such a violation is remains unknown "
+                "without past domains of known accuracy (history); if shift violates the "
+                "assumption, estimates are mostly too high."
             )
         side = "high" if self.shift.bias > 0 else "low"
         return (
-            f"With shift, if this domain is one more like the {self.shift.n_domains} of the history, it "
-            f"lies in {format_interval(self.shift)} "
-            f"({100 * self.shift.level:.0f} %); there estimates were {format_percent(abs(self.shift.bias))} "
-            f"points too {side} on average."
+            f"The typical range, which includes the error from shift, is "
+            f"{format_interval(self.shift)} ({100 * self.shift.level:.0f} %) if this domain is "
+            f"similar to the {self.shift.n_domains} past domains of the history; their estimates "
+            f"were {format_percent(abs(self.shift.bias))} points too {side} on average."
         )
 
     def __str__(self) -> str:
-        wide = max(len(found.method) for found in self.estimates)
+        width = max(len(estimate.method) for estimate in self.estimates)
         lines = [
             self.verdict,
             *self.notes,
             "",
-            f"interval by sampling alone: {format_interval(self.headline.estimate)}",
-        ]
-        lines += [
-            f"interval with shift: {self.typical_range_text}",
+            f"confidence interval (sampling error only): {format_interval(self.headline.estimate)}",
+            f"typical range: {self.typical_range_text}",
             "",
-            f"{'method':<{wide}}  accuracy  95 % interval  assumes",
+            f"{'method':<{width}}  accuracy  95 % interval  assumption",
         ]
         lines += [
-            f"{found.method:<{wide}}  {format_percent(found.value):>7}   {format_interval(found):<13}  {found.assumes}"
-            for found in self.estimates
+            f"{e.method:<{width}}  {format_percent(e.value):>7}   {format_interval(e):<13}  {e.assumes}"
+            for e in self.estimates
         ]
-        lines += [f"{name:<{wide}}  not applicable: {why}" for name, why in self.skipped.items()]
-        lines += ["", "light  diagnostic              value   meaning"]
+        lines += [f"{name:<{width}}  not applicable: {why}" for name, why in self.skipped.items()]
+        lines += ["", "status    diagnostic              value   meaning"]
         lines += [
-            f"{d.status:<5}  {d.name:<22}  {d.formatted_value:<6}  {d.meaning}"
+            f"{d.status:<8}  {d.name:<22}  {d.formatted_value:<6}  {d.meaning}"
             for d in self.diagnostics
         ]
         if self.segments:
             lines += ["", "segment               n  accuracy  95 % interval"]
-        for s in self.segments:
-            shown = (
-                f"{format_percent(s.estimate.value):>7}   {format_interval(s.estimate)}"
-                if s.estimate
-                else s.reason
-            )
-            lines.append(f"{s.value:<16} {s.n:>6}  {shown}")
+        for segment in self.segments:
+            result = segment.reason
+            if segment.estimate is not None:
+                accuracy = format_percent(segment.estimate.value)
+                result = f"{accuracy:>7}   {format_interval(segment.estimate)}"
+            lines.append(f"{segment.value:<16} {segment.n:>6}  {result}")
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values with stable keys, for JSON."""
+        """Return plain values with stable keys, for JSON."""
         return {
             "n_source": self.n_source,
             "n_target": self.n_target,
@@ -191,12 +231,12 @@ class Assessment:
             "source_high": self.source_interval[1],
             "temperature": self.temperature,
             "seed": self.seed,
-            "estimates": [found.to_dict() for found in self.estimates],
+            "estimates": to_jsonable(self.estimates),
             "skipped": [{"method": m, "reason": r} for m, r in self.skipped.items()],
             "headline": self.headline.to_dict(),
-            "diagnostics": [diagnostic.to_dict() for diagnostic in self.diagnostics],
-            "segments": [segment.to_dict() for segment in self.segments],
-            "shift": None if self.shift is None else self.shift.to_dict(),
+            "diagnostics": to_jsonable(self.diagnostics),
+            "segments": to_jsonable(self.segments),
+            "shift": to_jsonable(self.shift),
             "notes": list(self.notes),
             "verdict": self.verdict,
         }

@@ -39,7 +39,7 @@ def assessment_page(
             "more": additional_results or AdditionalResults(),
             "lowest": min(values),
             "highest": max(values),
-            "lights": sorted(
+            "diagnostics": sorted(
                 assessment.diagnostics, key=lambda d: STATUSES_WORST_FIRST.index(d.status)
             ),
             "methods": methods,

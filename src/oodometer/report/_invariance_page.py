@@ -209,15 +209,15 @@ def suitability_text(neighborhoods: InvarianceResult) -> str:
 
 
 def _model_status(result: ModelInvariance) -> dict[str, Any]:
-    """One model under the transform: its light, its numbers, and what they mean."""
+    """Return the status of one model under the transform, its numbers, and their meaning."""
     rise, (top, share) = result.entropy_difference, result.top_class
     notes = result.warnings()
-    color = "green" if not notes else "amber"
+    status = "ok" if not notes else "warning"
     if result.degenerate or (rise is not None and rise > ENTROPY_LIMIT):
-        color = "red"
+        status = "critical"
     return {
         "model": result.model,
-        "light": color,
+        "status": status,
         "rise": "unknown" if rise is None else f"{rise:+z.3f}".replace("-", "−"),
         "still": format_percent(result.constant_share),
         "top": class_name(result.class_names, top),

@@ -197,11 +197,11 @@ def _is_number(cell: str) -> bool:
 # On a narrower terminal progress is told in words alone.
 MIN_BAR_COLUMNS = 60
 
-STATUS_STYLES = {"green": "green", "amber": "yellow", "red": "bold red"}
+STATUS_STYLES = {"ok": "green", "warning": "yellow", "critical": "bold red"}
 
 
 def status_text(name: str) -> Text:
-    """A light as a shape, a colour and a word."""
+    """Return a status as a shape, a colour and a word."""
     return Text(f"{STATUS_SHAPES[name]} {name}", style=STATUS_STYLES[name])
 
 
@@ -228,11 +228,12 @@ def show_assessment(console: Console, assessment: Assessment) -> None:
     console.print()
     console.print(table("Estimates", ("method", "accuracy %", "95 % interval", "holds"), rows))
     console.print()
-    lights = [
+    diagnostics = [
         (status_text(d.status), d.name, d.formatted_value, d.meaning)
         for d in assessment.diagnostics
     ]
-    console.print(table("When not to believe it", ("light", "sign", "value", "meaning"), lights))
+    headings = ("status", "diagnostic", "value", "meaning")
+    console.print(table("Diagnostics", headings, diagnostics))
     if assessment.segments:
         parts = [
             (s.value, str(s.n), format_percent(s.estimate.value), format_interval(s.estimate))
@@ -313,13 +314,18 @@ def show_neighborhoods(console: Console, neighborhoods: InvarianceResult, kind: 
     for one in neighborhoods:
         for note in one.warnings():
             console.print(
-                Text(f"{STATUS_SHAPES['amber']} {one.model}: {note}.", style=STATUS_STYLES["amber"])
+                Text(
+                    f"{STATUS_SHAPES['warning']} {one.model}: {note}.",
+                    style=STATUS_STYLES["warning"],
+                )
             )
     if neighborhoods.skipped:
         left_out = (
             f"{neighborhoods.skipped:,} inputs that can't be read or are empty were left out."
         )
-        console.print(Text(f"{STATUS_SHAPES['amber']} {left_out}", style=STATUS_STYLES["amber"]))
+        console.print(
+            Text(f"{STATUS_SHAPES['warning']} {left_out}", style=STATUS_STYLES["warning"])
+        )
     console.print(Text(_effort_text(effort)))
 
 
@@ -349,7 +355,10 @@ def show_ranking(console: Console, ranking: Ranking) -> None:
     for one in ranking:
         for note in one.notes:
             console.print(
-                Text(f"{STATUS_SHAPES['amber']} {one.model}: {note}.", style=STATUS_STYLES["amber"])
+                Text(
+                    f"{STATUS_SHAPES['warning']} {one.model}: {note}.",
+                    style=STATUS_STYLES["warning"],
+                )
             )
 
 
@@ -362,7 +371,7 @@ def show_transforms(console: Console, rows: Sequence[Mapping[str, Any]]) -> None
 
 def show_suggestions(console: Console, suggestions: Sequence[TransformSuitability]) -> None:
     """Transforms, fit ones first."""
-    marks = {True: status_text("green"), False: status_text("red"), None: status_text("amber")}
+    marks = {True: status_text("ok"), False: status_text("critical"), None: status_text("warning")}
     cells = [
         (marks[one.fit], one.transform, format_number(one.entropy_difference, "+.3f"),
          format_number(one.ni, ".3f"), format_number(one.auroc, ".2f"), one.reason)
