@@ -144,7 +144,7 @@ def test_hard_classes_get_what_can_be_had_and_reasons_for_the_rest() -> None:
     hard = [Predictions.from_classes(r.classes, k=4, labels=r.labels) for r in (source, target)]
     found = oodometer.estimate(*hard, other_models=hard[1])
     assert list(values(found)) == ["gde", "bbse"]
-    assert "confidence can't be had from classes alone" in found.skipped["ac"]
+    assert "confidence can't be computed from classes alone" in found.skipped["ac"]
     assert found.temperature is None
     with pytest.raises(NotApplicable, match="ac is not applicable: confidence"):
         found["ac"]
@@ -326,7 +326,7 @@ def test_classes_are_matched_by_name_and_a_stranger_is_named() -> None:
     turned = Predictions.from_probs(target.probs[:, ::-1], class_names="zyxw")
     same = oodometer.estimate(a, Predictions.from_probs(target.probs, class_names="wxyz"))
     assert values(oodometer.estimate(a, turned)) == pytest.approx(values(same), abs=1e-4)
-    with pytest.raises(InputError, match="The class 'z' is on one side only"):
+    with pytest.raises(InputError, match="Only one side has the class 'z'"):
         oodometer.estimate(a, Predictions.from_probs(target.probs, class_names="wxyq"))
 
 

@@ -87,7 +87,7 @@ def test_blanks_of_any_kind_and_names_of_classes_are_understood() -> None:
         (([0.5], [1]), "whole numbers"),
         (([0, 1], [1]), "labels of the target"),
         ([0, None], "labels of the target"),
-        ([7, None, None, None], "must lie in 0…1"),
+        ([7, None, None, None], "must be between 0 and 1"),
     ],
 )
 def test_what_are_no_labels_is_refused(given: Any, said: str) -> None:

@@ -427,7 +427,7 @@ def test_error_of_a_worker_is_raised(shared: Path) -> None:
     probs[60, 2] = np.nan
     odd = Predictions(n=300, k=4, score_type="probs", scores=probs)
     split(table_of(odd, site=SITES), shared / "target", [100, 110, 250], group=25)
-    with pytest.raises(InputError, match=r"^part-000.parquet \(rows counted from row 50 on\): "):
+    with pytest.raises(InputError, match=r"^part-000.parquet \(rows counted from row 50\): "):
         assessed_by(processes(1), shared, ["ac"])
 
 
@@ -468,17 +468,17 @@ def test_errors_name_the_file(folder: Path) -> None:
     three = good.drop_columns(["prob_3"])
     write(three, target / "zz.parquet")
     message = error_of(folder, "target")
-    assert message.startswith("zz.parquet and part-000.parquet have different columns: the column")
-    assert "'prob_3' is in part-000.parquet alone" in message
+    assert message.startswith("zz.parquet and part-000.parquet have different columns: only part-000.parquet")
+    assert "has the column 'prob_3'" in message
     write(good.append_column("prob_4", [[0.0] * 300]), target / "zz.parquet")
-    assert "'prob_4' is in zz.parquet alone" in error_of(folder, "target")
+    assert "only zz.parquet has the column 'prob_4'" in error_of(folder, "target")
     texts = pa.array(["0.5"] * 300)
     write(good.set_column(1, "prob_1", texts), target / "zz.parquet")
     assert "The column 'prob_1' of zz.parquet holds string" in error_of(folder, "target")
     write(good.rename_columns(list("abcd")), target / "zz.parquet")
-    assert error_of(folder, "target").startswith("zz.parquet: No scores were found")
+    assert error_of(folder, "target").startswith("zz.parquet: There are no scores")
     write(table_of(TARGET, True), target / "zz.parquet")
-    assert "one has labels and the other has none" in error_of(folder, "target")
+    assert "Only one of zz.parquet and part-000.parquet has labels" in error_of(folder, "target")
     (target / "zz.parquet").write_bytes(b"PAR1")
     assert error_of(folder, "target").startswith("zz.parquet can't be read as Parquet")
 
@@ -506,7 +506,7 @@ def test_invalid_sums_null_scores_and_null_segments_are_rejected(folder: Path) -
     probs = np.asarray(TARGET.probs)[:, 0].copy()
     probs[290] += 0.5
     write(table.set_column(0, "prob_0", [probs]), folder / "sum/a.parquet", 100)
-    assert "(rows counted from row 200 on): probs must sum to 1" in error_of(folder, "sum")
+    assert "(rows counted from row 200): probs must sum to 1" in error_of(folder, "sum")
     gaps = pa.array([None if row == 3 else 0.1 for row in range(300)])
     write(table.set_column(0, "prob_0", gaps), folder / "gap/a.parquet")
     assert error_of(folder, "gap") == "a.parquet: The column 'prob_0' has no value in row 3."
@@ -514,7 +514,7 @@ def test_invalid_sums_null_scores_and_null_segments_are_rejected(folder: Path) -
     write(table.set_column(4, "site", sites), folder / "site/a.parquet", 100)
     message = error_of(folder, "site", segment_by="site")
     assert message.endswith(
-        "(rows counted from row 100 on): The column 'site' has no value in row 30."
+        "(rows counted from row 100): The column 'site' has no value in row 30."
     )
 
 
@@ -622,7 +622,7 @@ def test_target_labels_may_be_numbers_or_digits_as_text(tmp_path: Path) -> None:
     target = open_target(tmp_path)
     assert target.encode_labels(np.array([0, 3], dtype=object)).tolist() == [0, 3]
     assert target.encode_labels(np.array(["0", "3"], dtype=object)).tolist() == [0, 3]
-    with pytest.raises(InputError, match="labels of the target must lie in 0…3; row 1 is 4"):
+    with pytest.raises(InputError, match="labels of the target must be between 0 and 3; row 1 is 4"):
         target.encode_labels(np.array([0, 4], dtype=object))
 
 

@@ -50,7 +50,8 @@ def test_a_process_of_its_own_says_the_same(folder: Path) -> None:
     command = [sys.executable, "-m", "oodometer", "estimate", "nowhere.csv", "target.parquet"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "oodometer: There is no file 'nowhere.csv'.\n"
+    expected = "expected a table or an .npz file. Check the path."
+    assert done.stderr == f"oodometer: There is no file 'nowhere.csv'; {expected}\n"
 
 
 def estimated(folder: Path, *words: str) -> dict[str, Any]:
@@ -208,7 +209,7 @@ def test_a_warning_is_one_line(folder: Path) -> None:
         warnings.simplefilter("always")
         done = run(folder, "estimate", "odd.parquet", "target.parquet", "--json")
     assert done.returncode == 0
-    assert done.stderr.startswith("oodometer: warning: These logits all lie in [0, 1]")
+    assert done.stderr.startswith("oodometer: warning: These logits are all between 0 and 1")
     assert done.stderr.count("\n") == 1
 
 
@@ -277,21 +278,21 @@ def broken(folder: Path) -> dict[str, tuple[tuple[str, ...], str]]:
     ok = "target.parquet"
     return {
         "missing file": (("nowhere.parquet", ok), "There is no file 'nowhere.parquet'"),
-        "unknown ending": (("source.xlsx", ok), "ending that is not known"),
+        "unknown ending": (("source.xlsx", ok), "unknown extension"),
         "truncated": (("cut.parquet", ok), "cut.parquet can't be read as Parquet"),
         "text": (("text.csv", ok), "row 20 is 'maybe'"),
         "hole": (("hole.csv", ok), "'prob_1' has no value in row 17"),
         "nan": ((saved("nan.parquet", with_nan), ok), "row 17, class 2 is nan"),
-        "duplicate": (("twice.csv", ok), "'prob_1' stands twice"),
+        "duplicate": (("twice.csv", ok), "more than one column 'prob_1'"),
         "no rows": ((saved("empty.parquet", empty), ok), "no rows"),
         "no labels": (("target.parquet", ok), "The source has no labels"),
         "other k": (("source.parquet", saved("k3.parquet", three)), "has 4 classes, the target has 3"),
-        "logits": (("source.parquet", saved("logits.parquet", logits)), "probs must lie in [0, 1]"),
-        "label 4": ((saved("wrong.parquet", wrong), ok), "labels must lie in 0…3; row 5 is 4"),
-        "no scores": ((saved("none.parquet", {"label": [1, 0]}), ok), "No scores were found"),
+        "logits": (("source.parquet", saved("logits.parquet", logits)), "probs must be between 0 and 1"),
+        "label 4": ((saved("wrong.parquet", wrong), ok), "labels must be between 0 and 3; row 5 is 4"),
+        "no scores": ((saved("none.parquet", {"label": [1, 0]}), ok), "There are no scores"),
         "method": (("source.parquet", ok, "--method", "acc"), "Did you mean 'ac'?"),
         "no second": (("source.parquet", ok, "--method", "gde"), "give the second one's"),
-        "by": (("source.parquet", ok, "--segment-by", "region"), "No column is called 'region'"),
+        "by": (("source.parquet", ok, "--segment-by", "region"), "There is no column 'region'"),
         "gate": (("source.parquet", ok, "--fail-below", "80"), "Did you mean 0.8?"),
         "temperature": (("source.parquet", ok, "--temperature", "hot"), "got 'hot'"),
         "replicates": (("source.parquet", ok, "--replicates", "3"), "at least 20; got 3"),

@@ -203,7 +203,7 @@ def test_what_can_not_be_measured_is_one_line_and_exit_code_2(
 def test_a_file_without_outputs_or_features_says_what_it_has(folder: Path) -> None:
     done = run(folder, "measure", "none", "--source-data", "one.npz", "--target-data", "new.npz")
     assert done.returncode == 2
-    assert "No array is called 'features'. There are: inputs, labels." in done.stderr
+    assert "There is no array 'features'. Arrays: inputs, labels." in done.stderr
 
 
 def test_metrics_of_a_network(folder: Path) -> None:
@@ -305,7 +305,7 @@ def test_the_column_of_labels_is_no_input_of_the_target(folder: Path) -> None:
         "--label-column", "y",
     )  # fmt: skip
     assert done.returncode == 2
-    assert "No column is called 'y'" in done.stderr
+    assert "There is no column 'y'" in done.stderr
 
 
 def test_corruptions_between_nothing_are_refused(folder: Path) -> None:

@@ -69,7 +69,7 @@ def test_a_large_file_is_read_in_pieces_and_a_large_npz_is_not(
     assert estimated(folder, "target.npz")["notes"] == []
     done = run(folder, "estimate", "source.parquet", "target.npz", "--stream")
     assert done.returncode == 2
-    assert "target.npz is .npz, which can't be read in pieces" in done.stderr
+    assert "target.npz is an .npz file, which can't be read in batches" in done.stderr
 
 
 def test_what_is_shown_and_the_page_tell_of_the_sample(
@@ -105,8 +105,8 @@ def test_a_target_with_all_labels_is_told_of(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("none/*.csv",), "No file is called 'none/*.csv'"),
-        (("empty",), "The folder 'empty' has no file to read"),
+        (("none/*.csv",), "No file matches 'none/*.csv'"),
+        (("empty",), "The folder 'empty' has no data files"),
         (
             ("scores", "--other-model", "target.parquet"),
             "--other-model target.parquet cannot be used if",
@@ -114,7 +114,7 @@ def test_a_target_with_all_labels_is_told_of(folder: Path) -> None:
         (("scores", "--workers", "1", "--scheduler", "tcp://a:1"), "not both"),
         (("scores", "--workers", "-1"), "--workers must be at least 0; got -1"),
         (("scores", "--scheduler", "tcp://127.0.0.1:9"), "No Dask scheduler answers at"),
-        (("scores", "--segment-by", "region"), "part-000.parquet: No column is called 'region'"),
+        (("scores", "--segment-by", "region"), "part-000.parquet: There is no column 'region'"),
         (("scores", "--method", "acc"), "Did you mean 'ac'?"),
         (("scores", "--temperature", "hot"), "got 'hot'"),
         (("scores", "--replicates", "3"), "at least 20; got 3"),

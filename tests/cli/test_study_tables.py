@@ -106,7 +106,7 @@ def test_models_that_are_tested_at_home_alone_are_told_of(tmp_path: Path) -> Non
     [
         ("model,val\nm,90\nn,80\n", "'val' is the only test set"),
         ("model,val,new\nm,90%,80%\nn,80%,70%\n", "There are: val ('90%'), new ('80%')."),
-        ("model;val;new\nm;90,1;80,2\n", "has semicolons between its columns, and commas were"),
+        ("model;val;new\nm;90,1;80,2\n", "has semicolons between its columns; expected commas"),
     ],
 )
 def test_a_spreadsheet_that_cannot_be_used_is_one_line(

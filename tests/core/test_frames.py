@@ -212,12 +212,12 @@ def test_sliced_and_chunked_lists_start_where_they_should(kind: Any) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([[0.5, 0.5], [1.0]], "The lists of column 'probs' differ in length: 2 in row 0, 1 in row 1. Every row needs one score a class."),
+        ([[0.5, 0.5], [1.0]], "The lists of column 'probs' differ in length: 2 in row 0, 1 in row 1. Every row needs one score per class."),
         ([[0.5, 0.5], None], "The column 'probs' has no value in row 1."),
-        ([[0.5, 0.5], [0.5, None]], "A list of column 'probs' has an empty place in row 1."),
-        ([[0.5, 0.5], [0.5, np.nan]], "probs must be finite; row 1, class 1 is nan. Drop or mend such rows first."),
-        ([["a", "b"], ["c", "d"]], "The lists of column 'probs' hold string; numbers were expected."),
-        (["a", "b"], "The column 'probs' holds string; a list of numbers in every row was expected. For one column a class, name their common prefix."),
+        ([[0.5, 0.5], [0.5, None]], "A list of column 'probs' has a missing value in row 1."),
+        ([[0.5, 0.5], [0.5, np.nan]], "probs must be finite; row 1, class 1 is nan. Remove or correct such rows."),
+        ([["a", "b"], ["c", "d"]], "The lists of column 'probs' hold string; expected numbers."),
+        (["a", "b"], "The column 'probs' holds string; expected a list of numbers in every row. For one column per class, name their common prefix."),
     ],
 )  # fmt: skip
 def test_lists_that_are_no_scores_are_refused(rows: list[Any], message: str) -> None:
@@ -258,15 +258,15 @@ def test_a_missing_column_is_named(make: Maker) -> None:
     del columns["prob_3"]
     assert refusal_of(make(columns)) == (
         "The column prob_3 is missing: there are 5 columns up to prob_5. "
-        "Add it, or name classes by suffixes that are not numbers."
+        "Add it, or use suffixes that are not numbers."
     )
 
 
 def test_two_columns_of_one_class_are_refused() -> None:
     table = pa.table({"logit_1": [0.1], "logit_01": [0.2], "logit_2": [0.3]})
     assert refusal_of(table) == (
-        "The columns 'logit_1' and 'logit_01' are of one and the same class. "
-        "Rename or drop one of them."
+        "The columns 'logit_1' and 'logit_01' belong to the same class. "
+        "Rename or remove one of them."
     )
 
 
@@ -279,17 +279,17 @@ def test_two_columns_of_one_class_are_refused() -> None:
     ids=["pandas", "pyarrow"],
 )
 def test_a_column_that_stands_twice_is_named(frame: Any) -> None:
-    expected = "The column 'prob_1' stands twice in the table. Rename one of them."
+    expected = "The table has more than one column 'prob_1'. Rename or remove one of them."
     assert refusal_of(frame) == expected
 
 
 def test_both_probs_and_logits_need_a_choice() -> None:
     table = pa.table({"prob_0": [0.4], "prob_1": [0.6], "logits": [[1.0, 2.0]]})
     assert refusal_of(table) == (
-        "The table has both probabilities and logits. Say which to use: --prob-columns or --logit-columns."
+        "The table has both probabilities and logits. Choose with --prob-columns or --logit-columns."
     )
     assert refusal_of(table, prob_columns="prob_", logit_columns="logits") == (
-        "Both probs and logits were named. Name the one to be used."
+        "Both probs and logits are named. Name only one of them."
     )
     assert Predictions.from_frame(table, prob_columns="prob_").score_type == "probs"
     assert Predictions.from_frame(table, logit_columns="logits").score_type == "logits"
@@ -302,24 +302,24 @@ def test_a_column_that_merely_starts_like_a_list_column_is_none() -> None:
 
 def test_where_there_are_no_scores_it_says_what_was_looked_for_and_what_there_is() -> None:
     message = refusal_of(pa.table({"a": [1], "b": [2]}))
-    assert message.startswith("No scores were found: columns prob_0, prob_1, … or logit_0,")
-    assert message.endswith("There are: a, b. Name yours with --prob-columns or --logit-columns.")
+    assert message.startswith("There are no scores: expected columns prob_0, prob_1, … or logit_0,")
+    assert message.endswith("Columns: a, b. Name yours with --prob-columns or --logit-columns.")
     assert refusal_of(pa.table({"a": [1], "b": [2]}), prob_columns="q_") == (
-        "No column is called 'q_' or starts with it. There are: a, b."
+        "There is no column 'q_' or with that prefix. Columns: a, b."
     )
-    assert "There are: none." in refusal_of(pa.table({}))
+    assert "Columns: none." in refusal_of(pa.table({}))
 
 
 def test_a_label_column_that_is_not_there_is_named() -> None:
     table = pa.table({"prob_0": [0.4], "prob_1": [0.6]})
-    expected = "No column is called 'truth'. There are: prob_0, prob_1."
+    expected = "There is no column 'truth' in the table. Columns: prob_0, prob_1."
     assert refusal_of(table, label_column="truth") == expected
 
 
 @pytest.mark.parametrize("thing", [np.zeros((2, 2)), [[0.5, 0.5]], "file.csv", None])
 def test_what_is_no_frame_is_told_so(thing: Any) -> None:
     message = refusal_of(thing)
-    assert message.startswith(f"{type(thing).__name__} is not a data frame that speaks the Arrow")
+    assert message.startswith(f"{type(thing).__name__} is not a data frame with the Arrow")
 
 
 # Bad cells ------------------------------------------------------------------------------------
@@ -368,7 +368,7 @@ def test_a_pandas_column_of_numbers_and_text_is_told(values: list[Any], shown: s
     frame = pd.DataFrame({"fine": pd.Series(fine, dtype=object), "mixed": values})
     assert refusal_of(frame) == (
         f"The column 'mixed' holds both numbers and text: {shown}. "
-        "Correct it, or leave the column out."
+        "Correct it or remove the column."
     )
 
 
@@ -409,7 +409,7 @@ def test_encoded_number_labels_are_read() -> None:
 def test_an_unknown_category_is_named() -> None:
     table = {"prob_a": [0.4, 0.4], "prob_b": [0.6, 0.6], "label": pd.Categorical(["a", "z"])}
     message = refusal_of(pd.DataFrame(table))
-    assert message == "labels has 'z' in row 1, which is no class. Classes are: a, b."
+    assert message == "labels has 'z' in row 1, which is not a class. Classes: a, b."
 
 
 def test_any_column_is_read_as_it_is() -> None:
@@ -441,7 +441,7 @@ def test_one_column_of_numbers_is_the_score_of_the_second_of_two_classes(
 
 def test_a_single_probability_above_1_is_refused() -> None:
     message = refusal_of(pa.table({"prob": [0.5, 1.5]}))
-    assert message.startswith("probs must lie in [0, 1]; row 1, class 0 is -0.5")
+    assert message.startswith("probs must be between 0 and 1; row 1, class 0 is -0.5")
 
 
 def test_columns_a_class_come_before_a_single_column() -> None:
@@ -481,7 +481,7 @@ def test_columns_are_laid_in_the_room_that_is_given(dtype: Any) -> None:
     table = pa.table({f"prob_{j}": values[:, j] for j in range(3)})
     places = frames.find_score_columns(table)
     room = np.full((3, 10), -1.0, dtype=dtype)
-    found = frames.read_scores(table, places, room).values
+    found = frames.read_scores(table, places, room)
     np.testing.assert_array_equal(found, values)
     assert np.shares_memory(found, room)
     assert (room[:, 7:] == -1.0).all()
@@ -491,7 +491,7 @@ def test_columns_are_laid_in_the_room_that_is_given(dtype: Any) -> None:
 def test_room_that_does_not_fit_is_left_alone(room: Array) -> None:
     values = np.random.default_rng(0).dirichlet(np.ones(3), size=7)
     table = pa.table({f"prob_{j}": values[:, j] for j in range(3)})
-    found = frames.read_scores(table, frames.find_score_columns(table), room).values
+    found = frames.read_scores(table, frames.find_score_columns(table), room)
     np.testing.assert_array_equal(found, values)
     assert not np.shares_memory(found, room)
 

@@ -160,7 +160,7 @@ def test_hard_decisions_come_by_number_or_by_name(classes: list[Any]) -> None:
 def test_hard_decisions_have_no_probabilities_and_say_so(what: str) -> None:
     found = Predictions.from_classes([0, 1], k=3)
     with pytest.raises(
-        NotApplicable, match="can't be had from classes alone; it needs probabilities"
+        NotApplicable, match="can't be computed from classes alone; it needs probabilities"
     ):
         getattr(found, what)
 
@@ -179,7 +179,7 @@ def test_signals_alone_are_given_back() -> None:
 
 @pytest.mark.parametrize("what", ["classes", "negative_entropy", "probs", "log_probs"])
 def test_what_the_signals_do_not_tell_has_no_answer(what: str) -> None:
-    with pytest.raises(NotApplicable, match="can't be had from signals alone"):
+    with pytest.raises(NotApplicable, match="can't be computed from signals alone"):
         getattr(Predictions.from_confidence([0.9, 0.5], k=3), what)
 
 
@@ -208,7 +208,7 @@ def test_without_labels_nothing_is_known_to_be_right() -> None:
         Predictions.from_confidence([0.9], k=2),
     ):
         assert not found.is_labelled
-        with pytest.raises(InputError, match=r"^These predictions have no labels\. Give labels=…"):
+        with pytest.raises(InputError, match=r"^These predictions have no labels\. Pass labels"):
             _ = found.correct
 
 
@@ -459,7 +459,7 @@ def test_a_class_on_one_side_only_is_named(order: tuple[str, ...], odd: str) -> 
     with pytest.raises(InputError) as caught:
         full().reorder_classes(order)
     assert str(caught.value) == (
-        f"The class '{odd}' is on one side only. Source and target must have the same classes."
+        f"Only one side has the class '{odd}'. Source and target must have the same classes."
     )
 
 
@@ -504,5 +504,5 @@ def test_a_peer_with_its_classes_in_another_order_is_put_in_ours() -> None:
 
 def test_a_peer_with_other_class_names_is_refused() -> None:
     peer = Predictions.from_probs(probs_of(), class_names=["cat", "dog", "fox"])
-    with pytest.raises(InputError, match="The class 'emu' is on one side only"):
+    with pytest.raises(InputError, match="Only one side has the class 'emu'"):
         full().with_other_models(peer)

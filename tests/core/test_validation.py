@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from oodometer.core import softmax_kernels, validation
 from oodometer.core.array_types import Array, Floats
 from oodometer.core.errors import InputError
+from oodometer.core.labels import encode_labels
 from oodometer.core.predictions import Predictions
 
 USE_LOGITS = "For raw scores use logits (Predictions.from_logits)."
@@ -46,19 +47,19 @@ def refusal_of(probs: Any, **extras: Any) -> str:
         (None, "probs must be numbers; got an array of object."),
         (
             [0.5, 0.5],
-            "probs must be a table of n rows and k classes; got an array of shape (2,).",
+            "probs must have shape (n, k), one row per example and one column per class; got (2,).",
         ),
         (
             np.zeros((2, 2, 2)),
-            "probs must be a table of n rows and k classes; got an array of shape (2, 2, 2).",
+            "probs must have shape (n, k), one row per example and one column per class; got (2, 2, 2).",
         ),
-        (np.zeros((0, 3)), "probs has no rows; at least one was expected."),
+        (np.zeros((0, 3)), "probs has no rows; expected at least one."),
         (
             [[0.5, 0.5], [0.2, 0.3, 0.5]],
-            "probs must have as many values in every row; row 0 has 2, row 1 has 3.",
+            "probs must have the same number of values in every row; row 0 has 2, row 1 has 3.",
         ),
-        ([[0.5, 0.5], 1.0], "probs must have as many values in every row; row 0 has 2, row 1 has 1."),
-        ([[0.5, [0.5]], [0.5, 0.5]], "probs must have as many values in every row."),
+        ([[0.5, 0.5], 1.0], "probs must have the same number of values in every row; row 0 has 2, row 1 has 1."),
+        ([[0.5, [0.5]], [0.5, 0.5]], "probs must have the same number of values in every row."),
     ],
 )  # fmt: skip
 def test_what_is_no_table_of_numbers_is_refused(probs: Any, message: str) -> None:
@@ -66,14 +67,14 @@ def test_what_is_no_table_of_numbers_is_refused(probs: Any, message: str) -> Non
 
 
 def test_no_rows_at_all_are_refused() -> None:
-    assert "shape (0,)" in refusal_of([])
+    assert "got (0,)" in refusal_of([])
 
 
 @pytest.mark.parametrize("k", [0, 1])
 def test_fewer_than_two_classes_are_refused_with_advice(k: int) -> None:
     assert refusal_of(np.ones((4, k))) == (
-        f"probs must have a column a class, at least two; got {k}. "
-        "For a single probability p of the second class give the two columns 1 - p and p."
+        f"probs must have one column per class, at least two; got {k}. "
+        "For a single probability p of the second class, pass the two columns 1 - p and p."
     )
 
 
@@ -94,7 +95,7 @@ def test_a_value_that_is_not_finite_is_named_with_its_row_and_class(
     probs = good_probs(dtype=dtype)
     probs[17, 2] = bad
     assert refusal_of(probs) == (
-        f"probs must be finite; row 17, class 2 is {bad}. Drop or mend such rows first."
+        f"probs must be finite; row 17, class 2 is {bad}. Remove or correct such rows."
     )
     with pytest.raises(InputError, match=rf"^logits must be finite; row 17, class 2 is {bad}\."):
         Predictions.from_logits(probs)
@@ -133,7 +134,7 @@ def test_probabilities_rounded_to_any_float_are_accepted(k: int, dtype: npt.DTyp
 def test_a_probability_below_0_is_refused_though_its_row_sums_to_1() -> None:
     probs = good_probs()
     probs[9] = [0.5, 0.6, -0.1]
-    assert refusal_of(probs) == f"probs must lie in [0, 1]; row 9, class 2 is -0.1. {USE_LOGITS}"
+    assert refusal_of(probs) == f"probs must be between 0 and 1; row 9, class 2 is -0.1. {USE_LOGITS}"
 
 
 def test_rounding_just_outside_of_0_and_1_is_accepted() -> None:
@@ -144,7 +145,7 @@ def test_rounding_just_outside_of_0_and_1_is_accepted() -> None:
 
 def test_logits_given_as_probs_are_refused_with_the_way_out() -> None:
     message = refusal_of([[2.5, -1.0, 0.3], [0.1, 0.2, 0.3]])
-    assert message == f"probs must lie in [0, 1]; row 0, class 0 is 2.5. {USE_LOGITS}"
+    assert message == f"probs must be between 0 and 1; row 0, class 0 is 2.5. {USE_LOGITS}"
 
 
 def test_the_first_offending_row_is_named_whatever_is_wrong_with_it() -> None:
@@ -285,7 +286,7 @@ def test_numbers_are_names_where_all_class_names_are_numbers(labels: list[Any]) 
 
 def test_a_place_is_no_label_where_class_names_are_numbers() -> None:
     message = refusal_of(good_probs(3, 2), labels=[3, 7, 1], class_names=["3", "7"])
-    assert message == "labels has '1' in row 2, which is no class. Classes are: 3, 7."
+    assert message == "labels has '1' in row 2, which is not a class. Classes: 3, 7."
 
 
 def test_negative_numbers_may_be_class_names() -> None:
@@ -296,25 +297,25 @@ def test_negative_numbers_may_be_class_names() -> None:
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([0, 3, -1, 0], "labels must lie in 0…2; row 1 is 3."),
-        ([0, -1, 3, 0], "labels must lie in 0…2; row 1 is -1."),
-        ([0.0, 1.0, 2.0, 5.0], "labels must lie in 0…2; row 3 is 5."),
-        ([0, 1.5, 2, 0.5], "labels must be class numbers or names; row 1 is 1.5."),
-        ([0, 1, np.nan, 0], "labels must be class numbers or names; row 2 is nan."),
-        ([0, 1, np.inf, 0], "labels must be class numbers or names; row 2 is inf."),
-        ([0, 1, 1e30, 0], "labels must be class numbers or names; row 2 is 1e+30."),
-        ([0, None, 1, 0], "labels must be class numbers or names; row 1 is None."),
+        ([0, 3, -1, 0], "labels must be between 0 and 2; row 1 is 3."),
+        ([0, -1, 3, 0], "labels must be between 0 and 2; row 1 is -1."),
+        ([0.0, 1.0, 2.0, 5.0], "labels must be between 0 and 2; row 3 is 5."),
+        ([0, 1.5, 2, 0.5], "labels must be class numbers or class names; row 1 is 1.5."),
+        ([0, 1, np.nan, 0], "labels must be class numbers or class names; row 2 is nan."),
+        ([0, 1, np.inf, 0], "labels must be class numbers or class names; row 2 is inf."),
+        ([0, 1, 1e30, 0], "labels must be class numbers or class names; row 2 is 1e+30."),
+        ([0, None, 1, 0], "labels must be class numbers or class names; row 1 is None."),
         ([0, 1, 2], "There are 4 rows but 3 labels."),
-        ([[0], [1], [2], [0]], "labels must have one value a row; got an array of shape (4, 1)."),
-        (2, "labels must have one value a row; got an array of shape ()."),
+        ([[0], [1], [2], [0]], "labels must have shape (n,), one value per row; got (4, 1)."),
+        (2, "labels must have shape (n,), one value per row; got ()."),
         (
             [[0], [1, 2], [0], [0]],
-            "labels must have as many values in every row; row 0 has 1, row 1 has 2.",
+            "labels must have the same number of values in every row; row 0 has 1, row 1 has 2.",
         ),
         (
             ["cat", "dog", "dog", "cat"],
-            "labels are text ('cat' in row 0) but the classes have no names. Give class_names, "
-            "or name the score columns after the classes (prob_cat, prob_dog); of a model, give "
+            "labels are text ('cat' in row 0) but the classes have no names. Pass class_names, "
+            "or name the score columns after the classes (prob_cat, prob_dog); for a model, pass "
             "class_names=[…] (--class-names).",
         ),
     ],
@@ -326,20 +327,20 @@ def test_a_label_that_is_no_class_is_refused(labels: Any, message: str) -> None:
 def test_an_unknown_name_is_named_with_the_first_row_that_has_it() -> None:
     labels = ["cat", "yak", "dog", "ant", "yak"]
     assert refusal_of(good_probs(5), labels=labels, class_names=NAMES) == (
-        "labels has 'yak' in row 1, which is no class. Classes are: cat, dog, emu."
+        "labels has 'yak' in row 1, which is not a class. Classes: cat, dog, emu."
     )
 
 
 def test_of_many_classes_only_some_are_shown() -> None:
     names = [f"class{j}" for j in range(20)]
     message = refusal_of(good_probs(1, 20), labels=["none"], class_names=names)
-    assert message.endswith("Classes are: " + ", ".join(names[:8]) + ", ….")
+    assert message.endswith("Classes: " + ", ".join(names[:8]) + ", ….")
 
 
 @given(st.lists(st.sampled_from(NAMES), min_size=1, max_size=20))
 @settings(max_examples=30)
 def test_labels_by_name_are_the_names_places(labels: list[str]) -> None:
-    found = validation.encode_labels(labels, len(labels), 3, NAMES)
+    found = encode_labels(labels, len(labels), 3, NAMES)
     assert found is not None
     assert found.tolist() == [NAMES.index(label) for label in labels]
 
@@ -350,10 +351,10 @@ def test_labels_by_name_are_the_names_places(labels: list[str]) -> None:
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["a", "b", "a"], "The class name 'a' stands twice; every class needs its own."),
+        (["a", "b", "a"], "The class name 'a' occurs more than once; class names must be unique."),
         (["a", "b"], "There are 3 classes but 2 class names."),
         ([], "There are 3 classes but 0 class names."),
-        ([1, "1", 2], "The class name '1' stands twice; every class needs its own."),
+        ([1, "1", 2], "The class name '1' occurs more than once; class names must be unique."),
     ],
 )
 def test_class_names_are_one_a_class_and_none_twice(names: list[Any], message: str) -> None:
@@ -369,8 +370,8 @@ def test_class_names_become_text() -> None:
     ("features", "message"),
     [
         (np.zeros(4), "of float64 of shape (4,)"),
-        (np.zeros((3, 2)), "4 rows by d columns; got an array of float64 of shape (3, 2)."),
-        (np.array([["a"]] * 4), "features must be numbers, 4 rows by d columns"),
+        (np.zeros((3, 2)), "(4, d); got an array of float64 of shape (3, 2)."),
+        (np.array([["a"]] * 4), "features must be numbers of shape (4, d)"),
         ([[1.0], [2.0, 3.0], [1.0], [1.0]], "row 0 has 1, row 1 has 2."),
         (
             [[0.0, 1.0], [0.0, 1.0], [0.0, np.nan], [0.0, 1.0]],
@@ -385,20 +386,20 @@ def test_bad_features_are_refused(features: Any, message: str) -> None:
 def test_ids_must_be_one_a_row() -> None:
     assert refusal_of(good_probs(4), ids=["a"]) == "There are 4 rows but 1 ids."
     assert refusal_of(good_probs(1), ids="a") == (
-        "ids must have one value a row; got an array of shape ()."
+        "ids must have shape (n,), one value per row; got ()."
     )
 
 
 @pytest.mark.parametrize(
     ("confidence", "message"),
     [
-        ([0.9, np.nan], "confidence must lie in [0.5, 1]; row 1 is nan."),
-        ([0.9, 1.1], "confidence must lie in [0.5, 1]; row 1 is 1.1."),
-        ([0.9, 0.2], "confidence must lie in [0.5, 1]; row 1 is 0.2."),
-        ([], "confidence must be numbers, one a row, at least one."),
-        (None, "confidence must be numbers, one a row, at least one."),
-        (["high"], "confidence must be numbers, one a row, at least one."),
-        ([[0.9]], "confidence must have one value a row; got an array of shape (1, 1)."),
+        ([0.9, np.nan], "confidence must be between 0.5 and 1; row 1 is nan."),
+        ([0.9, 1.1], "confidence must be between 0.5 and 1; row 1 is 1.1."),
+        ([0.9, 0.2], "confidence must be between 0.5 and 1; row 1 is 0.2."),
+        ([], "confidence must be numbers, one per row, at least one."),
+        (None, "confidence must be numbers, one per row, at least one."),
+        (["high"], "confidence must be numbers, one per row, at least one."),
+        ([[0.9]], "confidence must have shape (n,), one value per row; got (1, 1)."),
     ],
 )
 def test_a_bad_confidence_is_refused(confidence: Any, message: str) -> None:
@@ -410,13 +411,13 @@ def test_a_bad_confidence_is_refused(confidence: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("signals", "message"),
     [
-        ({"negative_entropy": [0.5, -0.1]}, "negative_entropy must lie in [-1.099, 0]; row 0 is 0.5."),
-        ({"negative_entropy": [-0.1, -2.0]}, "negative_entropy must lie in [-1.099, 0]; row 1 is -2.0."),
+        ({"negative_entropy": [0.5, -0.1]}, "negative_entropy must be between -1.099 and 0; row 0 is 0.5."),
+        ({"negative_entropy": [-0.1, -2.0]}, "negative_entropy must be between -1.099 and 0; row 1 is -2.0."),
         ({"negative_entropy": [-0.1]}, "There are 2 rows but 1 negative_entropy."),
-        ({"correct": [1, 2]}, "correct must lie in [0, 1]; row 1 is 2."),
+        ({"correct": [1, 2]}, "correct must be between 0 and 1; row 1 is 2."),
         ({"correct": [1.0, 0.5]}, "correct must be True or False in every row; row 1 is 0.5."),
         ({"correct": [True]}, "There are 2 rows but 1 correct."),
-        ({"correct": ["yes", "no"]}, "correct must be numbers, one a row, at least one."),
+        ({"correct": ["yes", "no"]}, "correct must be numbers, one per row, at least one."),
     ],
 )  # fmt: skip
 def test_bad_signals_are_refused(signals: dict[str, Any], message: str) -> None:
@@ -427,7 +428,7 @@ def test_bad_signals_are_refused(signals: dict[str, Any], message: str) -> None:
 
 @pytest.mark.parametrize("k", [-1, 0, 1])
 def test_a_classifier_of_fewer_than_two_classes_is_refused(k: int) -> None:
-    message = f"^k must be at least 2; got {k}. A classifier has two classes or more.$"
+    message = f"^k must be at least 2; got {k}.$"
     with pytest.raises(InputError, match=message):
         Predictions.from_confidence([1.0], k=k)
     with pytest.raises(InputError, match=message):
@@ -439,16 +440,16 @@ def test_a_classifier_of_fewer_than_two_classes_is_refused(k: int) -> None:
 @pytest.mark.parametrize(
     ("classes", "given", "message"),
     [
-        ([], {"k": 2}, "classes is empty; at least one row was expected."),
-        (None, {"k": 2}, "classes is empty; at least one row was expected."),
-        ([0, 1], {}, "The number of classes is not known. Give k or class_names."),
-        ([0, 5], {"k": 3}, "classes must lie in 0…2; row 1 is 5."),
+        ([], {"k": 2}, "classes has no rows; expected at least one."),
+        (None, {"k": 2}, "classes has no rows; expected at least one."),
+        ([0, 1], {}, "The number of classes is not known. Pass k or class_names."),
+        ([0, 5], {"k": 3}, "classes must be between 0 and 2; row 1 is 5."),
         ([0, 1], {"k": 2, "class_names": ["a"]}, "There are 2 classes but 1 class names."),
-        (["a", "c"], {"class_names": ["a", "b"]}, "classes has 'c' in row 1, which is no class. Classes are: a, b."),
-        ([0, 1], {"k": 2, "labels": [0, 2]}, "labels must lie in 0…1; row 1 is 2."),
+        (["a", "c"], {"class_names": ["a", "b"]}, "classes has 'c' in row 1, which is not a class. Classes: a, b."),
+        ([0, 1], {"k": 2, "labels": [0, 2]}, "labels must be between 0 and 1; row 1 is 2."),
         ([0, 1], {"k": 2, "labels": [0]}, "There are 2 rows but 1 labels."),
         ([0, 1], {"k": 2, "ids": [0]}, "There are 2 rows but 1 ids."),
-        ([[0, 1]], {"k": 2}, "classes must have one value a row; got an array of shape (1, 2)."),
+        ([[0, 1]], {"k": 2}, "classes must have shape (n,), one value per row; got (1, 2)."),
     ],
 )  # fmt: skip
 def test_bad_decisions_are_refused(classes: Any, given: dict[str, Any], message: str) -> None:
@@ -466,7 +467,7 @@ def test_different_numbers_of_classes_are_told() -> None:
         validation.check_same_class_count(3, 4, "the source", "the target")
     assert str(caught.value) == (
         "the source has 3 classes, the target has 4. "
-        "Both must be outputs of one and the same set of classes."
+        "Both must be outputs for the same set of classes."
     )
 
 
@@ -489,5 +490,5 @@ def test_different_ids_are_told_with_the_row(ids: list[Any], other: list[Any], s
 def test_a_probability_above_1_is_refused_even_where_the_sum_is_near_enough(k: int) -> None:
     probs = np.eye(k)
     probs[1, 1] = 1.0005
-    with pytest.raises(InputError, match=r"probs must lie in \[0, 1\]; row 1, class 1 is 1.0005"):
+    with pytest.raises(InputError, match=r"probs must be between 0 and 1; row 1, class 1 is 1.0005"):
         Predictions.from_probs(probs)

@@ -56,7 +56,7 @@ def test_what_gives_an_array_is_an_array() -> None:
 def test_vectors_that_are_not_finite_are_named_or_skipped(value: float) -> None:
     array = np.zeros((4, 3))
     array[2, 1] = array[3, 0] = value
-    with pytest.raises(InputError, match=rf"row 2, column 1 is {value}.*2 of 4 rows are bad"):
+    with pytest.raises(InputError, match=rf"row 2, column 1 is {value}.*2 of 4 rows are invalid"):
         as_dataset(array)
     data = opened(array, labels=[5, 6, 7, 8], skip_bad=True)
     assert data.labels is not None
@@ -73,23 +73,23 @@ def test_rows_of_any_block_are_looked_at() -> None:
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.zeros((0, 3)), "has no rows; at least one was expected"),
+        (np.zeros((0, 3)), "has no rows; expected at least one"),
         ([], "has no rows"),
-        (np.zeros((3, 0)), r"Rows hold nothing: the array has the shape \(3, 0\)"),
+        (np.zeros((3, 0)), r"Rows are empty: the array has shape \(3, 0\)"),
         (np.zeros(3), "is no batch of inputs"),
         (np.zeros((2, 3, 4, 4), dtype=np.uint8), "If channels come first"),
-        (np.zeros((2, 8, 8, 4), dtype=np.uint8), r"the transparency out: images\[\.\.\., :3\]"),
-        (np.ones((2, 8, 8, 3)), r"float64 .* make 0…255: \(255 \* images\)\.round\(\)\.astype"),
-        (np.ones((2, 8, 8), dtype=np.bool_), r"Make pixels 0 and 255: images\.astype"),
-        (np.full((2, 8, 8), 999, dtype=np.uint16), r"make 8: \(images // 257\)"),
+        (np.zeros((2, 8, 8, 4), dtype=np.uint8), r"Remove the transparency channel: images\[\.\.\., :3\]"),
+        (np.ones((2, 8, 8, 3)), r"float64 .* to 0…255: \(255 \* images\)\.round\(\)\.astype"),
+        (np.ones((2, 8, 8), dtype=np.bool_), r"Convert pixels to 0 and 255: images\.astype"),
+        (np.full((2, 8, 8), 999, dtype=np.uint16), r"16 bits to 8: \(images // 257\)"),
         (np.full((2, 8, 8), 99, dtype=np.uint16), r"0…255: images\.astype\(np\.uint8\)"),
         (np.ones((2, 8, 8, 3), dtype=np.int32), r"int32 .* 0…255: images\.astype\(np\.uint8\)"),
         ([b"a"], "must be text or numbers, not bytes; row 0 is b'a'. Decode them first"),
         (np.array([b"a"]), "not bytes; row 0 is b'a'"),
-        ((np.ones((3, 2)), np.ones(3)), "labels are given as labels=…"),
+        ((np.ones((3, 2)), np.ones(3)), "pass labels as labels=…"),
         ([[1, 2], [3]], r"row 0 has \(2,\), row 1 has \(1,\)"),
         ([1, "a"], r"row 0 has \(\), row 1 has None"),
-        ([{"a": 1}], "A list of dict is no dataset: row 0 is {'a': 1}"),
+        ([{"a": 1}], "A list of dict is not a dataset: row 0 is {'a': 1}"),
         (np.array([1j, 2j]), "complex128"),
     ],
 )
@@ -101,10 +101,10 @@ def test_arrays_that_are_no_inputs_are_refused(array: Any, message: str) -> None
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([1, 2], r"labels must be one a row; got \(2,\) for 3 rows"),
-        ("y", "labels='y' names a column, and there are none here"),
-        ([1, None, 2], "labels has nothing in row 1"),
-        ([1.0, 2.0, np.nan], "labels has nothing in row 2"),
+        ([1, 2], r"labels must have one value per row; got shape \(2,\) for 3 rows"),
+        ("y", "labels='y' is the name of a column, but this data has no columns"),
+        ([1, None, 2], "labels has no value in row 1"),
+        ([1.0, 2.0, np.nan], "labels has no value in row 2"),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(labels: Any, message: str) -> None:
@@ -152,12 +152,12 @@ def test_npz_arrays_can_be_named(tmp_path: Path) -> None:
     assert data.labels is not None
     assert (len(data), data.labels.tolist()) == (3, ["x", "y", "z"])
     with pytest.raises(
-        InputError, match=r"^data\.npz: One array.*2 were found\. There are: a, b, who\."
+        InputError, match=r"^data\.npz: Expected one array.*got 2\. Arrays: a, b, who\."
     ):
         as_dataset(path)
-    with pytest.raises(InputError, match=r"No array is called 'c'\. There are: a, b, who"):
+    with pytest.raises(InputError, match=r"There is no array 'c'\. Arrays: a, b, who"):
         as_dataset(path, inputs="c")
-    with pytest.raises(InputError, match=r"No array is called 'y'.*labels='…'"):
+    with pytest.raises(InputError, match=r"There is no array 'y'.*labels='…'"):
         as_dataset(path, inputs="a", labels="y")
 
 
@@ -191,5 +191,5 @@ def test_floats_that_are_no_pixels_are_vectors(value: float) -> None:
 
 
 def test_an_archive_without_arrays_says_so(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"0 were found\. There are: none\. Call it x"):
+    with pytest.raises(InputError, match=r"got 0\. Arrays: none\. Name it with inputs"):
         as_dataset(saved(tmp_path))

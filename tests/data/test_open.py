@@ -68,7 +68,7 @@ def test_columns_between_other_marks_than_commas_are_not_taken_for_text(
 ) -> None:
     file = tmp_path / "table.csv"
     file.write_text(f"a{mark}b\n1{mark}2\n")
-    with pytest.raises(InputError, match=r"table\.csv.* columns?, .* Save it (again )?with c"):
+    with pytest.raises(InputError, match=r"table\.csv.* columns?[,;] .* Save it (again )?with c"):
         as_dataset(file)
     file.write_text(f'"text"\n"a{mark}b"\n')
     assert as_dataset(file).take(slice(None)) == [f"a{mark}b"]
@@ -76,14 +76,14 @@ def test_columns_between_other_marks_than_commas_are_not_taken_for_text(
 
 def test_text_names_no_array(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=np.ones((2, 2)))
-    with pytest.raises(InputError, match=r"text='x' means nothing for a \.npz file"):
+    with pytest.raises(InputError, match=r"text='x' does not apply to a \.npz file"):
         as_dataset(tmp_path / "a.npz", text="x")
 
 
 def test_files_that_are_not_utf_8_are_told_so(tmp_path: Path) -> None:
     file = tmp_path / "reviews.csv"
     file.write_bytes("text\ncafé\n".encode("latin-1"))
-    with pytest.raises(InputError, match=r"The column 'text' is no UTF-8 text\. Save it as UTF-8"):
+    with pytest.raises(InputError, match=r"The column 'text' is not UTF-8 text\. Save it as UTF-8"):
         as_dataset(file)
     file.write_bytes("text\ncafé\n".encode("utf-16"))
     with pytest.raises(InputError, match=r"is UTF-16 text\. Save it as UTF-8\."):
@@ -92,20 +92,20 @@ def test_files_that_are_not_utf_8_are_told_so(tmp_path: Path) -> None:
 
 def test_a_header_without_rows_has_no_rows(tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text("a,b\n")
-    with pytest.raises(InputError, match="table has no rows; at least one was expected"):
+    with pytest.raises(InputError, match="table has no rows; expected at least one"):
         as_dataset(tmp_path / "table.csv")
 
 
 @pytest.mark.parametrize("option", [{"text": "a"}, {"inputs": "x"}, {"size": 8}])
 def test_options_that_mean_nothing_are_refused(option: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="means nothing for a list"):
+    with pytest.raises(InputError, match="does not apply to a list"):
         as_dataset(["a"], **option)
     np.save(tmp_path / "a.npy", np.ones((2, 2)))
     if "size" in option:
-        with pytest.raises(InputError, match=r"size=8 means nothing for a \.npy file"):
+        with pytest.raises(InputError, match=r"size=8 does not apply to a \.npy file"):
             as_dataset(tmp_path / "a.npy", **option)
     else:
-        with pytest.raises(InputError, match="means nothing for a folder"):
+        with pytest.raises(InputError, match="does not apply to a folder"):
             as_dataset(tmp_path, **option)
 
 

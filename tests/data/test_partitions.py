@@ -63,12 +63,12 @@ def test_a_file_whose_name_has_brackets_is_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("where", "says"),
     [
-        ("nothing/*.parquet", "No file is called .*between quotes"),
+        ("nothing/*.parquet", "No file matches .*put quotes"),
         ("nowhere.parquet", "There is no file"),
-        ("empty", r"The folder .* has no file to read. Files end in: .parquet, .csv"),
-        ("z.npz", "z.npz is .npz, which can't be read in pieces. Save it as Parquet."),
-        ("*.txt", "notes.txt has an ending that can't be read in pieces"),
-        ("*.npz", "z.npz is .npz"),
+        ("empty", r"The folder .* has no data files. Known extensions: .parquet, .csv"),
+        ("z.npz", "z.npz is an .npz file, which can't be read in batches. Save it as Parquet."),
+        ("*.txt", "notes.txt has an extension that can't be read in batches"),
+        ("*.npz", "z.npz is an .npz file"),
     ],
 )
 def test_what_can_not_be_read_is_refused(folder: Path, where: str, says: str) -> None:

@@ -217,14 +217,14 @@ def test_any_column_can_be_taken(tmp_path: Path, name: str, write: Writer) -> No
     assert outputs.column("labels" if npz else "label").tolist() == LABELS.tolist()
     with pytest.raises(InputError) as caught:
         outputs.column("site")
-    what = "array" if npz else "column"
-    assert str(caught.value).startswith(f"{name}: No {what} is called 'site'. There are: prob")
+    what = "array 'site'. Arrays" if npz else "column 'site' in the table. Columns"
+    assert str(caught.value).startswith(f"{name}: There is no {what}: prob")
 
 
 def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("prob_0,prob_1,site,site\n0.5,0.5,x,y\n")
-    expected = "a.csv: The column 'site' stands twice in the table. Rename one of them."
+    expected = "a.csv: The table has more than one column 'site'. Rename or remove one of them."
     assert refusal_of(path) == expected
     with pytest.raises(InputError) as caught:
         ScoreFile.open(path).column("site")
@@ -243,31 +243,33 @@ def test_a_column_with_an_empty_place_names_the_row(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.csv", "a.arrow", "a.feather", "a.npz"])
 def test_a_missing_file_is_told(tmp_path: Path, name: str) -> None:
-    assert refusal_of(tmp_path / name) == f"There is no file {str(tmp_path / name)!r}."
-    (tmp_path / name).mkdir()
-    assert refusal_of(tmp_path / name) == f"There is no file {str(tmp_path / name)!r}."
+    path = tmp_path / name
+    expected = "expected a table or an .npz file. Check the path."
+    assert refusal_of(path) == f"There is no file {str(path)!r}; {expected}"
+    path.mkdir()
+    assert refusal_of(path) == f"{str(path)!r} is a folder; {expected}"
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a", "a.npy", "a.pkl", "a.csv.zip"])
 def test_an_unknown_ending_is_told_with_those_that_are_known(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"")
     assert refusal_of(tmp_path / name) == (
-        f"{name} has an ending that is not known. "
-        "There are: .parquet, .csv, .csv.gz, .arrow, .feather, .npz."
+        f"{name} has an unknown extension. "
+        "Known extensions: .parquet, .csv, .csv.gz, .arrow, .feather, .npz."
     )
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    assert refusal_of(tmp_path) == f"There is no file {str(tmp_path)!r}."
+    assert refusal_of(tmp_path).startswith(f"{str(tmp_path)!r} is a folder; expected")
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"label;prob_0;prob_1\n0;0,9;0,1\n", "has semicolons between its columns, and commas"),
-        (b"label\tprob_0\tprob_1\n0\t0.9\t0.1\n", "has tabs between its columns, and commas"),
+        (b"label;prob_0;prob_1\n0;0,9;0,1\n", "has semicolons between its columns; expected commas"),
+        (b"label\tprob_0\tprob_1\n0\t0.9\t0.1\n", "has tabs between its columns; expected commas"),
         ("label,prob_0\n0,1\n".encode("utf-16"), "is UTF-16 text. Save it as UTF-8."),
-        (b"label,prob_0,prob_1\n\xe9,0.9,0.1\n", "'label' is no UTF-8 text. Save it as UTF-8."),
+        (b"label,prob_0,prob_1\n\xe9,0.9,0.1\n", "'label' is not UTF-8 text. Save it as UTF-8."),
     ],
 )
 def test_text_of_other_countries_spreadsheets_is_refused(
@@ -292,7 +294,7 @@ def test_a_truncated_file_is_told(tmp_path: Path, name: str, write: Writer, shar
     path.write_bytes(whole[: min(int(share * len(whole)), len(whole) - 9)])
     message = refusal_of(path)
     assert message.startswith(f"{name} can't be read as ")
-    assert message.endswith(". Is the file whole?")
+    assert message.endswith(". Is the file complete?")
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.arrow", "a.feather", "a.npz"])
@@ -341,13 +343,13 @@ def test_an_npz_of_python_objects_is_refused_and_nothing_is_run(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"scores": PROBS}, "a.npz: It has neither of the arrays probs and logits; one was expected. There are: scores. Name it with --prob-columns or --logit-columns."),
-        ({"probs": PROBS, "logits": PROBS}, "a.npz: It has both of the arrays probs and logits; one was expected. There are: probs, logits. Name it with --prob-columns or --logit-columns."),
+        ({"scores": PROBS}, "a.npz: Expected one of the arrays probs and logits; got neither. Arrays: scores. Name one with --prob-columns or --logit-columns."),
+        ({"probs": PROBS, "logits": PROBS}, "a.npz: Expected one of the arrays probs and logits; got both. Arrays: probs, logits. Name one with --prob-columns or --logit-columns."),
         ({"probs": PROBS * 2}, "a.npz: probs must "),
         ({"probs": PROBS, "labels": LABELS[:5]}, "a.npz: There are 40 rows but 5 labels."),
         ({"probs": PROBS, "class_names": np.array("cat")}, "a.npz: There are 12 classes but 1 class names."),
-        ({"probs": PROBS[:0]}, "a.npz: probs has no rows; at least one was expected."),
-        ({"probs": PROBS[0]}, "a.npz: probs must be a table of n rows and k classes; got an array of shape (12,)."),
+        ({"probs": PROBS[:0]}, "a.npz: probs has no rows; expected at least one."),
+        ({"probs": PROBS[0]}, "a.npz: probs must have shape (n, k), one row per example and one column per class; got (12,)."),
     ],
 )  # fmt: skip
 def test_an_npz_of_the_wrong_arrays_is_told(
@@ -360,10 +362,10 @@ def test_an_npz_of_the_wrong_arrays_is_told(
 def test_names_that_an_npz_lacks_are_told(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, probs=PROBS, other=PROBS)
-    there = "There are: probs, other."
-    assert refusal_of(path, prob_columns="mine") == f"a.npz: No array is called 'mine'. {there}"
-    assert refusal_of(path, label_column="truth") == f"a.npz: No array is called 'truth'. {there}"
-    both = "a.npz: Both probs and logits were named. Name the one to be used."
+    there = "Arrays: probs, other."
+    assert refusal_of(path, prob_columns="mine") == f"a.npz: There is no array 'mine'. {there}"
+    assert refusal_of(path, label_column="truth") == f"a.npz: There is no array 'truth'. {there}"
+    both = "a.npz: Both probs and logits are named. Name only one of them."
     assert refusal_of(path, prob_columns="probs", logit_columns="other") == both
 
 
@@ -380,7 +382,7 @@ def test_an_archive_of_other_files_is_told(tmp_path: Path) -> None:
 @every_format
 def test_no_rows_are_told(tmp_path: Path, name: str, write: Writer) -> None:
     write(table_of(PROBS[:0]), tmp_path / name)
-    assert refusal_of(tmp_path / name) == f"{name}: probs has no rows; at least one was expected."
+    assert refusal_of(tmp_path / name) == f"{name}: probs has no rows; expected at least one."
 
 
 @every_format
@@ -391,7 +393,7 @@ def test_a_nan_in_row_17_is_told(tmp_path: Path, name: str, write: Writer) -> No
     expected = (
         f"{name}: The column 'prob_3' has no value in row 17."
         if "csv" in name
-        else f"{name}: probs must be finite; row 17, class 3 is nan. Drop or mend such rows first."
+        else f"{name}: probs must be finite; row 17, class 3 is nan. Remove or correct such rows."
     )
     assert refusal_of(tmp_path / name) == expected
 
@@ -422,13 +424,13 @@ def test_a_csv_of_whole_numbers_for_a_long_time_is_still_read(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "a.csv can't be read as CSV: Empty CSV file. Is the file whole?"),
+        ("", "a.csv can't be read as CSV: Empty CSV file. Is the file complete?"),
         ("prob_0,prob_1\n0.5,0.5\n0.5\n", "a.csv can't be read as CSV: CSV parse error: "),
-        ("prob_0,prob_1\n", "a.csv: probs has no rows; at least one was expected."),
-        ("a,b\n1,2\n", "a.csv: No scores were found"),
+        ("prob_0,prob_1\n", "a.csv: probs has no rows; expected at least one."),
+        ("a,b\n1,2\n", "a.csv: There are no scores"),
         ("prob_0,prob_1\n0.6,0.6\n", "a.csv: probs must sum to 1 in every row; row 0 sums to 1.2"),
-        ("prob_0,prob_1,prob_1\n0,1,0\n", "a.csv: The column 'prob_1' stands twice"),
-        ("prob_a,prob_b,label\n0,1,z\n", "a.csv: labels has 'z' in row 0, which is no class."),
+        ("prob_0,prob_1,prob_1\n0,1,0\n", "a.csv: The table has more than one column 'prob_1'"),
+        ("prob_a,prob_b,label\n0,1,z\n", "a.csv: labels has 'z' in row 0, which is not a class."),
     ],
 )
 def test_a_wrong_csv_is_told(tmp_path: Path, content: str, message: str) -> None:
@@ -445,5 +447,5 @@ def test_a_csv_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
 def test_labels_asked_for_but_absent_are_told(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(table_of(PROBS[:, :2] / PROBS[:, :2].sum(axis=1, keepdims=True)), path)
-    expected = "a.parquet: No column is called 'truth'. There are: prob_0, prob_1."
+    expected = "a.parquet: There is no column 'truth' in the table. Columns: prob_0, prob_1."
     assert refusal_of(path, label_column="truth") == expected

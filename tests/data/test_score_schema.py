@@ -68,7 +68,7 @@ def test_a_column_of_labels_with_another_name_is_no_score(tmp_path: Path) -> Non
 def test_labels_that_a_target_lacks_are_no_matter_and_of_a_source_they_are(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     assert taken(path, PROBS, PredictionColumns("truth")).label_column is None
-    with pytest.raises(InputError, match=r"a.parquet: No column is called 'truth'"):
+    with pytest.raises(InputError, match=r"a.parquet: There is no column 'truth'"):
         taken(path, PROBS, PredictionColumns("truth"), labelled=True)
 
 

@@ -133,15 +133,15 @@ def test_dictionaries_of_several_chunks_become_one() -> None:
 @pytest.mark.parametrize(
     ("column", "what"),
     [
-        (pa.array([1, None, 3]), "nothing"),
-        (pa.array([1.0, None, 3.0]), "nothing"),
+        (pa.array([1, None, 3]), "no value"),
+        (pa.array([1.0, None, 3.0]), "no value"),
         (pa.array([1.0, float("nan"), 3.0]), "nan"),
         (pa.array([1.0, float("inf"), 3.0]), "inf"),
     ],
 )
 def test_missing_numbers_are_named_or_skipped(column: Any, what: str) -> None:
     table = pa.table({"y": [1.0, 2.0, None], "x": column, "label": [5, 6, 7]})
-    with pytest.raises(InputError, match=rf"'x' has {what} in row 1 \(2 of 3 rows are bad\)"):
+    with pytest.raises(InputError, match=rf"'x' has {what} in row 1 \(2 of 3 rows are invalid\)"):
         as_dataset(table)
     data = opened(table, skip_bad=True)
     assert data.labels is not None
@@ -169,13 +169,13 @@ def test_columns_of_other_types_are_refused(column: Any, kind: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"text": "body"}, "No column is called 'body'. There are: domain, review, label"),
+        ({"text": "body"}, "There is no column 'body' in the table. Columns: domain, review, label"),
         ({"text": "label"}, "'label' holds int64, not text"),
         ({"text": ("domain", "review", "domain")}, "text names 3 columns"),
-        ({"labels": "y"}, "No column is called 'y'"),
-        ({"labels": [1]}, r"labels must be one a row; got \(1,\) for 2 rows"),
-        ({"inputs": "nothing"}, "No column is called 'nothing'"),
-        ({"size": 8}, "size=8 means nothing for a table"),
+        ({"labels": "y"}, "There is no column 'y'"),
+        ({"labels": [1]}, r"labels must have one value per row; got shape \(1,\) for 2 rows"),
+        ({"inputs": "nothing"}, "There is no column 'nothing'"),
+        ({"size": 8}, "size=8 does not apply to a table"),
     ],
 )
 def test_wrong_names_are_refused(options: dict[str, Any], message: str) -> None:

@@ -39,7 +39,7 @@ def test_string_arrays_are_texts_or_pairs() -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (["a", None, "b"], r"row 1 has no text \(1 of 3 rows are bad\)\. Mend them.*skip_bad=True"),
+        (["a", None, "b"], r"row 1 has no text \(1 of 3 rows are invalid\)\. Correct or remove them.*skip_bad=True"),
         (["a", float("nan"), ""], r"row 1 has no text \(2 of 3"),
         (["", "a", "  \n"], r"row 0 has an empty text \(2 of 3"),
         ([("a", "b"), ("a", "")], r"row 1 has an empty text \(1 of 2"),
@@ -59,18 +59,18 @@ def test_missing_and_blank_texts_are_named_or_skipped(rows: list[Any], message: 
 
 
 def test_where_all_rows_are_bad_none_can_be_skipped() -> None:
-    with pytest.raises(InputError, match=r"2 of 2 rows are bad\)\. Give other data"):
+    with pytest.raises(InputError, match=r"2 of 2 rows are invalid\)\. Use other data"):
         as_dataset([" ", ""], skip_bad=True)
 
 
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (["a", 3], "Row 1 is not a text, as those before it are, but int 3"),
+        (["a", 3], "Row 1 is not a text like the rows before it but int 3"),
         (["a", ("a", "b")], "Row 1 is not a text"),
         ([("a", "b"), "a"], "Row 1 is not a pair of texts.*but str 'a'"),
         ([("a", "b"), ("a", "b", "c")], "Row 1 is not a pair"),
-        ([None, None], "A list of NoneType is no dataset"),
+        ([None, None], "A list of NoneType is not a dataset"),
     ],
 )
 def test_mixed_rows_are_refused(rows: list[Any], message: str) -> None:

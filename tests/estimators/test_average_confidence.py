@@ -28,5 +28,5 @@ def test_on_a_calibrated_model_it_is_the_accuracy() -> None:
 
 def test_hard_classes_have_no_confidence() -> None:
     hard = Predictions.from_classes([0, 1], k=2, labels=[0, 1])
-    with pytest.raises(NotApplicable, match="confidence can't be had from classes alone"):
+    with pytest.raises(NotApplicable, match="confidence can't be computed from classes alone"):
         AverageConfidence().estimate(hard, hard)

@@ -266,7 +266,7 @@ def test_what_can_not_be_mixed_is_refused() -> None:
     assert refusal(view(ROWS[:1])) == "'data' has a single row, and two are mixed"
     assert "contains text, which cannot be interpolated" in refusal(view(["a", "b"]))
     classes = FunctionModel(lambda rows: (rows[:, 0] > 0.5).astype(int), outputs="classes")
-    assert "can't be had from classes alone" in refusal(view(ROWS, classes))
+    assert "can't be computed from classes alone" in refusal(view(ROWS, classes))
     bare = ModelView(ViewSource("bare", outputs=view().outputs))
     assert "no model was given with its inputs" in refusal(bare)
 

@@ -193,7 +193,7 @@ def test_no_answer_without_labels(metric: Metric) -> None:
 def test_no_answer_of_classes_alone() -> None:
     said = Predictions.from_classes([0, 1], k=2, labels=[0, 1])
     for metric in (NegativeLogLikelihood(), CalibrationError()):
-        with pytest.raises(NotApplicable, match="can't be had from classes alone"):
+        with pytest.raises(NotApplicable, match="can't be computed from classes alone"):
             metric.evaluate(seen(said))
 
 

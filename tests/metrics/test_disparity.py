@@ -237,7 +237,7 @@ def test_no_answer_with_an_empty_environment(labels: list[int]) -> None:
 
 def test_no_answer_without_probabilities_or_labels() -> None:
     said = Predictions.from_classes([0, 1], k=2, labels=[0, 1])
-    with pytest.raises(NotApplicable, match="can't be had from classes alone"):
+    with pytest.raises(NotApplicable, match="can't be computed from classes alone"):
         DemographicDisparity().evaluate(seen(said))
     with pytest.raises(NotApplicable, match="it needs labels"):
         DemographicDisparity().evaluate(seen(planted(5, 3, seed=0).without_labels()))

@@ -190,7 +190,7 @@ def test_no_answer_without_labels(metric: Metric) -> None:
 
 def test_auroc_needs_probabilities_and_two_classes() -> None:
     said = Predictions.from_classes([0, 1], k=2, labels=[0, 1])
-    with pytest.raises(NotApplicable, match="can't be had from classes alone"):
+    with pytest.raises(NotApplicable, match="can't be computed from classes alone"):
         Auroc().evaluate(seen(said))
     said = Predictions.from_probs([[0.9, 0.1], [0.6, 0.4]], labels=[0, 0])
     with pytest.raises(

@@ -162,7 +162,7 @@ def test_classes_alone_give_a_page_without_confidence() -> None:
     assert 'id="confidence-spec"' not in page
     assert 'id="reliability-spec"' not in page
     assert 'id="classes-spec"' in page
-    reason = "confidence can't be had from classes alone; it needs probabilities"
+    reason = "confidence can't be computed from classes alone; it needs probabilities"
     assert words(page).count(f"are left out: {reason}.") == 2
 
 

@@ -17,18 +17,19 @@ from oodometer.assessment.ppi import BinnedAccuracy
 from oodometer.core import frames, softmax_kernels, validation
 from oodometer.core.array_types import Array, Floats, Ints, ScoreType
 from oodometer.core.errors import InputError, NotApplicable
+from oodometer.core.labels import validate_class_names
 from oodometer.core.predictions import Predictions, RowStatistics
 from oodometer.core.protocols import StreamingEstimator
 from oodometer.core.segments import segment_values
 from oodometer.core.softmax_kernels import MIN_PROBABILITY
 from oodometer.data.batch_reader import (
     FilePartition,
-    ScoreSchema,
     error_context,
     read_labels,
     read_tables,
 )
 from oodometer.data.bottom_k import BottomKSample, BottomKSampler, row_priorities
+from oodometer.data.prediction_files import ScoreSchema
 
 # Columns with more distinct values than this are rejected: their totals would not fit into memory.
 MAX_SEGMENTS = 10_000
@@ -267,13 +268,12 @@ class _Batch:
 
 def find_labelled_rows(labels: Any) -> Ints:
     """Return the row numbers of an Arrow column that are not null, NaN or blank text."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_dictionary(labels.type):
-        labels = labels.cast(labels.type.value_type)
-    blank = labels.is_null(nan_is_null=pa.types.is_floating(labels.type))
-    if pa.types.is_string(labels.type) or pa.types.is_large_string(labels.type):
+    labels = labels.cast(frames.value_type(labels.type))
+    category = frames.type_category(labels.type)
+    blank = labels.is_null(nan_is_null=category == "number")
+    if category == "text":
         blank = pc.or_kleene(blank, pc.equal(pc.utf8_trim_whitespace(labels), ""))
     return np.flatnonzero(~np.asarray(blank))
 
@@ -336,7 +336,7 @@ def one_pass_predictions(
         k=k,
         score_type=score_type,
         scores=scores,
-        class_names=validation.validate_class_names(class_names, k),
+        class_names=validate_class_names(class_names, k),
         temperature=float(temperature),
         precomputed=statistics,
     )

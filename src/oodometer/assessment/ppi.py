@@ -19,10 +19,10 @@ import numpy as np
 from oodometer.core import validation
 from oodometer.core.array_types import Array, Bools, Floats, Ints
 from oodometer.core.errors import InputError, NotApplicable
+from oodometer.core.labels import encode_labels, is_blank
 from oodometer.core.predictions import Predictions
 from oodometer.core.results import Estimate
 from oodometer.core.stats import Z95, equal_mass_edges, histogram, rng_for, wilson_interval
-from oodometer.core.validation import is_blank
 
 # With fewer labels than this the normal approximation is not to be trusted.
 MIN_LABELS = 25
@@ -78,9 +78,7 @@ def labelled_rows(target_labels: Any, target: Predictions) -> tuple[Ints, Bools]
         assert values is not None
         rows = np.flatnonzero([not is_blank(value) for value in values.tolist()])
         labels = np.array(values[rows].tolist())
-    known = validation.encode_labels(
-        labels, len(rows), target.k, target.class_names, "labels of the target"
-    )
+    known = encode_labels(labels, len(rows), target.k, target.class_names, "labels of the target")
     assert known is not None
     return rows, target.classes[rows] == known
 

@@ -34,15 +34,15 @@ from oodometer.assessment.ppi import (
     ppi_estimate,
 )
 from oodometer.assessment.result import Assessment
-from oodometer.core import frames, validation
+from oodometer.core import frames
 from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError, NotApplicable, OodometerError
+from oodometer.core.labels import encode_labels
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Estimator, ProgressCallback, StreamingEstimator
 from oodometer.core.stats import rng_for
 from oodometer.data.batch_reader import (
     FilePartition,
-    ScoreSchema,
     error_context,
     find_files,
     infer_schema,
@@ -52,7 +52,7 @@ from oodometer.data.batch_reader import (
     rows_per_batch,
 )
 from oodometer.data.bottom_k import BottomKSample, BottomKSampler, priority_bound, row_priorities
-from oodometer.data.prediction_files import PredictionColumns, ScoreFile
+from oodometer.data.prediction_files import PredictionColumns, ScoreFile, ScoreSchema
 from oodometer.parallel.runners import Runner, limit_to_one_thread, serial, threads
 
 # A single file above this size is read in batches.
@@ -434,10 +434,14 @@ class StreamedTarget:
 
     def encode_labels(self, labels: Array) -> Array:
         """Return the class numbers of labels as they are in the files."""
-        if all(isinstance(label, str) and label.strip().isdecimal() for label in labels):
-            labels = labels.astype(int)  # CSV columns that begin with blanks are read as text
-        names = self.schema.class_names
-        codes = validation.encode_labels(labels, len(labels), self.k, names, "labels of the target")
+        codes = encode_labels(
+            labels,
+            len(labels),
+            self.k,
+            self.schema.class_names,
+            "labels of the target",
+            numeric_text=True,  # CSV columns that begin with blanks are read as text
+        )
         assert codes is not None
         return codes
 

@@ -41,8 +41,8 @@ from oodometer.cli._provenance import (
 from oodometer.cli._runtime import console, print_json, print_note, progress_bar
 from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError
+from oodometer.core.labels import is_blank
 from oodometer.core.predictions import Predictions
-from oodometer.core.validation import is_blank
 from oodometer.data.prediction_files import PredictionColumns, ScoreFile
 from oodometer.report import terminal
 

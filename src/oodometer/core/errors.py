@@ -1,10 +1,12 @@
-"""The exception tree.
+"""Exceptions, and constructors of the common error messages.
 
 OodometerError
-├── InputError      what was given can't be used (also a ValueError)
-│   └── UnknownName     a name that nothing has
-├── NotApplicable   the method does not apply here; the message is the reason
+├── InputError      invalid input (also a ValueError)
+│   └── UnknownName     unknown name of an estimator, layer, class, ...
+├── NotApplicable   the method does not apply to this input; the message is the reason
 └── MissingExtra    an optional package is not installed (also an ImportError)
+
+A message says what is wrong (with the value), what would be right, and what to do.
 """
 
 from __future__ import annotations
@@ -12,36 +14,49 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable
-from pathlib import Path
 
-# So many names are listed at most.
+# Maximum number of known names that an error message lists.
 MAX_LISTED_NAMES = 30
+# Maximum length of a path in an error message, in characters.
+MAX_PATH_CHARS = 300
 
 
 def did_you_mean(name: str, known_names: Iterable[str]) -> str:
-    """What to add to a message on a name that is not known: the nearest that is, or nothing.
+    """Return a suggestion to append to an error message; "" if no known name is similar.
 
     >>> did_you_mean("lable", ["label", "site"]), did_you_mean("atc", ["ac", "atc-mc"])
     (" Did you mean 'label'?", " Did you mean 'atc-mc'?")
     """
-    names, meant = list(known_names), name.lower()
-    longer = [one for one in names if meant and one.startswith(meant)]
-    cutoff = 0.0 if longer else 0.5
-    near = difflib.get_close_matches(meant, longer or names, n=1, cutoff=cutoff)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    names = list(known_names)
+    typed = name.lower()
+    completions = [known for known in names if typed and known.startswith(typed)]
+    cutoff = 0.0 if completions else 0.5
+    nearest = difflib.get_close_matches(typed, completions or names, n=1, cutoff=cutoff)
+    return f" Did you mean {nearest[0]!r}?" if nearest else ""
 
 
 class OodometerError(Exception):
-    """Whatever this package raises on purpose."""
+    """Base class of the exceptions that this package raises."""
 
 
 class InputError(OodometerError, ValueError):
-    """What was given can't be used; the message says what would be right."""
+    """Invalid input; the message says what would be valid."""
 
 
 class UnknownName(InputError):
-    """A name that nothing has.
+    """Unknown name, with the known names and the most similar one.
 
+    Parameters
+    ----------
+    kind : str
+        What the name should refer to, as a noun.
+    name : str
+        The unknown name.
+    known_names : iterable of str
+        The names that exist.
+
+    Examples
+    --------
     >>> str(UnknownName("estimator", "acc", ["ac", "atc-mc"]))
     "No estimator is called 'acc'. Did you mean 'ac'? There are: ac, atc-mc."
     """
@@ -54,26 +69,45 @@ class UnknownName(InputError):
         super().__init__(f"No {kind} is called {name!r}.{hint} There are: {listed}.")
 
     def __reduce__(self) -> tuple[type[UnknownName], tuple[str, str, list[str]]]:
-        # An exception is unpickled from its message unless told otherwise, and workers pickle.
+        # By default an exception is unpickled from its message alone; workers send this one.
         return UnknownName, self._init_args
 
 
 class NotApplicable(OodometerError):
-    """The method does not apply to this input; the message is the reason."""
+    """Method that does not apply to this input; the message is the reason."""
 
 
 class MissingExtra(OodometerError, ImportError):
-    """An optional package is not installed; the message says how to get it."""
+    """Optional package that is not installed; the message says how to install it."""
 
 
-def format_error(error: Exception) -> str:
-    """What went wrong, in one line; our own errors say it all.
+def format_error(error: BaseException, *, first_line: bool = False) -> str:
+    """Return an exception as one line of text.
 
-    >>> format_error(ValueError("no luck")), format_error(InputError("Give more rows."))
-    ('ValueError: no luck', 'Give more rows.')
+    Parameters
+    ----------
+    error : BaseException
+        The exception. Its type is part of the text unless it is an `OodometerError`, whose message
+        is complete.
+    first_line : bool
+        Return only the first line of the message, without the type and the final period, to be
+        quoted in another message. For an `OSError`, that is the system's text without the path.
+
+    Examples
+    --------
+    >>> format_error(ValueError("bad\\nvalue")), format_error(InputError("Pass more rows."))
+    ('ValueError: bad value', 'Pass more rows.')
+    >>> format_error(ValueError("Bad value.\\nDetails"), first_line=True)
+    'Bad value'
     """
-    own = isinstance(error, OodometerError)
-    return " ".join((str(error) if own else f"{type(error).__name__}: {error}").split())
+    name = type(error).__name__
+    if first_line:
+        message = str(getattr(error, "strerror", None) or error).strip()
+        return (message.splitlines() or [name])[0].rstrip(". ") or name
+    message = " ".join(str(error).split())
+    if isinstance(error, OodometerError):
+        return message
+    return f"{name}: {message}" if message else name
 
 
 def unknown_column(name: str, columns: Iterable[str], *, where: str = "the table") -> InputError:
@@ -166,14 +200,17 @@ def not_a_file(path: str | os.PathLike[str], *, expected: str = "a file") -> Inp
 
     Examples
     --------
-    >>> str(not_a_file("scroes.csv"))
-    "'scroes.csv' does not exist; expected a file. Check the path."
+    >>> str(not_a_file("scroes.csv", expected="a Parquet file"))
+    "There is no file 'scroes.csv'; expected a Parquet file. Check the path."
     """
-    location = Path(path)
-    found = "is a folder" if location.is_dir() else "does not exist"
-    if location.exists() and not location.is_dir():
-        found = "is not a regular file"
-    return InputError(f"{str(path)!r} {found}; expected {expected}. Check the path.")
+    name = repr(str(path))
+    problem = f"There is no file {name if len(name) <= MAX_PATH_CHARS else name[:MAX_PATH_CHARS]}"
+    # Not the methods of Path, which raise if a name is too long for the file system.
+    if os.path.isdir(path):
+        problem = f"{name} is a folder"
+    elif os.path.exists(path):
+        problem = f"{name} is not a regular file"
+    return InputError(f"{problem}; expected {expected}. Check the path.")
 
 
 def _limit_names(names: list[str]) -> list[str]:

@@ -1,7 +1,7 @@
-"""Columns of a data frame, as arrays.
+"""Prediction columns of data frames: find scores and labels by name, read them as arrays.
 
-Any frame that speaks the Arrow interface is read: pandas, polars, pyarrow. Scores are columns that
-share a prefix (`prob_0`, `prob_1`, … or `prob_cat`, `prob_dog`), one column of lists, or, of two
+Every frame with the Arrow interface is accepted: pandas, polars, pyarrow. Scores are columns that
+share a prefix (`prob_0`, `prob_1`, … or `prob_cat`, `prob_dog`), one column of lists, or, with two
 classes, one column of numbers (`prob`): the score of the second class.
 """
 
@@ -16,33 +16,30 @@ from typing import Any
 import numpy as np
 
 from oodometer.core.array_types import Array, Floats, ScoreType
-from oodometer.core.errors import InputError, did_you_mean
+from oodometer.core.errors import InputError, format_error, unknown_column
 
-# What is looked for when the user names no column: the list column, the prefix, the single number.
+# Columns to search if the user names none: list column, prefix, single column of numbers.
 DEFAULT_SCORE_COLUMNS: dict[ScoreType, tuple[str, ...]] = {
     "probs": ("probs", "prob_", "prob"),
     "logits": ("logits", "logit_", "logit"),
 }
+DEFAULT_LABEL_COLUMN = "label"
+# Maximum number of columns that an error message lists.
+MAX_LISTED_COLUMNS = 12
 
 
-@dataclass(frozen=True)
-class ScoreMatrix:
-    """A score array, what it holds, and the class names its columns spell."""
-
-    values: Array
-    score_type: ScoreType
-    class_names: tuple[str, ...] | None
+# Tables -----------------------------------------------------------------------------------------
 
 
 def as_table(frame: Any) -> Any:
-    """An Arrow table of any frame that speaks the Arrow interface."""
+    """Return a pyarrow table of a frame with the Arrow interface."""
     import pyarrow as pa
 
     if not isinstance(frame, pa.Table):
         if not hasattr(frame, "__arrow_c_stream__") and not hasattr(frame, "__arrow_c_array__"):
             raise InputError(
-                f"{type(frame).__name__} is not a data frame that speaks the Arrow interface. "
-                "Give a pandas, polars or pyarrow table, or use Predictions.from_probs on arrays."
+                f"{type(frame).__name__} is not a data frame with the Arrow interface. "
+                "Pass a pandas, polars or pyarrow table, or use Predictions.from_probs for arrays."
             )
         try:
             frame = pa.table(frame)
@@ -53,41 +50,87 @@ def as_table(frame: Any) -> Any:
 
 
 def _check_unique_columns(names: list[str]) -> None:
-    twice = sorted(name for name, count in Counter(names).items() if count > 1)
-    if twice:
-        raise InputError(f"The column {twice[0]!r} stands twice in the table. Rename one of them.")
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
+    if repeated:
+        raise InputError(
+            f"The table has more than one column {repeated[0]!r}. Rename or remove one of them."
+        )
 
 
 def _conversion_error(frame: Any, error: Exception) -> InputError:
-    """What Arrow can't read of a pandas frame: a column that stands twice, or one of mixed types."""
+    """Return the error for a pandas frame that Arrow can't read; name a column of mixed types."""
     _check_unique_columns([str(name) for name in getattr(frame, "columns", ())])
     for name, column in frame.items() if hasattr(frame, "items") else ():
-        plain = [isinstance(value, str | int | float) and value == value for value in column]
-        known = [(row, value) for row, value in enumerate(column) if plain[row]]
-        text = [isinstance(value, str) for _, value in known]
-        if any(text) and not all(text):
-            row, value = known[text.index(not text[0])]
+        known = [
+            (row, value)
+            for row, value in enumerate(column)
+            if isinstance(value, str | int | float) and value == value
+        ]
+        is_text = [isinstance(value, str) for _, value in known]
+        if any(is_text) and not all(is_text):
+            row, value = known[is_text.index(not is_text[0])]
             return InputError(
                 f"The column {str(name)!r} holds both numbers and text: row {known[0][0]} is "
-                f"{known[0][1]!r}, row {row} is {value!r}. Correct it, or leave the column out."
+                f"{known[0][1]!r}, row {row} is {value!r}. Correct it or remove the column."
             )
-    return InputError(f"The table can't be read: {str(error).splitlines()[0]}.")
+    return InputError(f"The table can't be read: {format_error(error, first_line=True)}.")
 
 
-def requested_score_columns(probs: str | None, logits: str | None) -> list[tuple[ScoreType, str]]:
-    """The one form and name that the user gave, if any."""
-    if probs is not None and logits is not None:
-        raise InputError("Both probs and logits were named. Name the one to be used.")
-    if probs is not None:
-        return [("probs", probs)]
-    return [] if logits is None else [("logits", logits)]
+def drop_pandas_index(table: Any) -> Any:
+    """Return the table without the index that pandas stores as columns."""
+    metadata = (table.schema.metadata or {}).get(b"pandas")
+    index = json.loads(metadata).get("index_columns", []) if metadata else []
+    names = [name for name in index if isinstance(name, str) and name in table.column_names]
+    return table.drop_columns(names).replace_schema_metadata(None)
+
+
+def type_category(arrow_type: Any) -> str:
+    """Return "number", "decimal", "text", "boolean", "list" or "null"; else the type's own name.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> type_category(pa.int8()), type_category(pa.large_string()), type_category(pa.date32())
+    ('number', 'text', 'date32[day]')
+    """
+    from pyarrow import types
+
+    if types.is_integer(arrow_type) or types.is_floating(arrow_type):
+        return "number"
+    if any(
+        is_text(arrow_type)
+        for is_text in (types.is_string, types.is_large_string, types.is_string_view)
+    ):
+        return "text"
+    if any(
+        is_list(arrow_type)
+        for is_list in (types.is_list, types.is_large_list, types.is_fixed_size_list)
+    ):
+        return "list"
+    if types.is_decimal(arrow_type):
+        return "decimal"
+    if types.is_boolean(arrow_type):
+        return "boolean"
+    return "null" if types.is_null(arrow_type) else str(arrow_type)
+
+
+def value_type(arrow_type: Any) -> Any:
+    """Return the type of the values of a dictionary-encoded column; other types unchanged."""
+    from pyarrow import types
+
+    return arrow_type.value_type if types.is_dictionary(arrow_type) else arrow_type
+
+
+# Finding columns --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class ScoreColumns:
-    """Where scores are: what they hold, their columns in class order, the names those spell.
+    """Location of the scores in a table.
 
-    A column that stands `is_single_column` holds whole rows, or the second of two classes.
+    `columns` are in class order, `class_names` are the names in their suffixes. If
+    `is_single_column`, one column holds lists of scores, or the scores of the second of two
+    classes.
     """
 
     score_type: ScoreType
@@ -96,55 +139,68 @@ class ScoreColumns:
     is_single_column: bool
 
 
-def extract_scores(
-    table: Any, *, probs: str | None = None, logits: str | None = None
-) -> ScoreMatrix:
-    """The scores of a table: the columns named, or else the usual ones."""
-    return read_scores(table, find_score_columns(table, probs=probs, logits=logits))
+def find_prediction_columns(
+    table: Any,
+    *,
+    label_column: str | None = None,
+    prob_columns: str | None = None,
+    logit_columns: str | None = None,
+    labelled: bool = True,
+) -> tuple[ScoreColumns, str | None]:
+    """Return the location of the scores, and the label column if there is one.
+
+    With `labelled`, a label column that was named must exist. Without, labels are optional, and
+    no label column is used as a score, whatever its name.
+    """
+    scored = table
+    if not labelled:
+        labels = {DEFAULT_LABEL_COLUMN, label_column}
+        scored = table.drop_columns([name for name in table.column_names if name in labels])
+    scores = find_score_columns(scored, probs=prob_columns, logits=logit_columns)
+    label = label_column or DEFAULT_LABEL_COLUMN
+    if label in table.column_names:
+        return scores, label
+    if label_column is not None and labelled:
+        raise unknown_column(label_column, table.column_names)
+    return scores, None
+
+
+def requested_score_columns(probs: str | None, logits: str | None) -> list[tuple[ScoreType, str]]:
+    """Return the score type and the column name or prefix that the user named, if any."""
+    if probs is not None and logits is not None:
+        raise InputError("Both probs and logits are named. Name only one of them.")
+    if probs is not None:
+        return [("probs", probs)]
+    return [] if logits is None else [("logits", logits)]
 
 
 def find_score_columns(
     table: Any, *, probs: str | None = None, logits: str | None = None
 ) -> ScoreColumns:
-    """Where the scores of a table are: in the columns named, or else in the usual ones."""
-    named = requested_score_columns(probs, logits)
-    wanted = named or [
-        (form, name) for form, names in DEFAULT_SCORE_COLUMNS.items() for name in names
+    """Return the location of the scores: in the named columns or else in the default ones."""
+    requested = requested_score_columns(probs, logits)
+    candidates = requested or [
+        (score_type, name) for score_type, names in DEFAULT_SCORE_COLUMNS.items() for name in names
     ]
-    found = [(form, name) for form, name in wanted if _has_score_column(table, name, bool(named))]
-    if not found:
-        raise InputError(_no_scores_message(table, named))
-    if len({form for form, _ in found}) > 1:
+    # Of the default names, only those that end in _ are prefixes.
+    matches = [
+        (score_type, name)
+        for score_type, name in candidates
+        if name in table.column_names
+        or ((requested or name.endswith("_")) and _columns_with_prefix(table, name))
+    ]
+    if not matches:
+        raise InputError(_no_scores_message(table, requested))
+    if len({score_type for score_type, _ in matches}) > 1:
         raise InputError(
-            "The table has both probabilities and logits. Say which to use: --prob-columns or --logit-columns."
+            "The table has both probabilities and logits. Choose with --prob-columns or "
+            "--logit-columns."
         )
-    form, name = found[0]
+    score_type, name = matches[0]
     if name in table.column_names:
-        return ScoreColumns(form, (name,), None, is_single_column=True)
+        return ScoreColumns(score_type, (name,), None, is_single_column=True)
     columns, class_names = _columns_in_class_order(table, name)
-    return ScoreColumns(form, tuple(columns), class_names, is_single_column=False)
-
-
-def read_scores(table: Any, score_columns: ScoreColumns, out: Array | None = None) -> ScoreMatrix:
-    """The scores at some places.
-
-    `out`, of a row a class, is where columns are laid side by side: who reads many tables, each
-    of them once, so spares memory fresh from the system, which costs more than what is done in it.
-    """
-    name, form = score_columns.columns[0], score_columns.score_type
-    if not score_columns.is_single_column:
-        return ScoreMatrix(
-            _read_score_columns(table, score_columns.columns, out), form, score_columns.class_names
-        )
-    single = _is_number(table.column(name).type)
-    values = _read_binary_scores(table, name, form) if single else _read_list_column(table, name)
-    return ScoreMatrix(values, form, None)
-
-
-def _has_score_column(table: Any, name: str, is_requested: bool) -> bool:
-    """Whether a column is called so or starts so; of the usual names, those that end in _ do."""
-    may_start = is_requested or name.endswith("_")
-    return name in table.column_names or (may_start and bool(_columns_with_prefix(table, name)))
+    return ScoreColumns(score_type, tuple(columns), class_names, is_single_column=False)
 
 
 def _columns_with_prefix(table: Any, prefix: str) -> list[str]:
@@ -152,72 +208,80 @@ def _columns_with_prefix(table: Any, prefix: str) -> list[str]:
 
 
 def _no_scores_message(table: Any, requested: list[tuple[ScoreType, str]]) -> str:
-    there = ", ".join(table.column_names[:12]) or "none"
+    columns = ", ".join(table.column_names[:MAX_LISTED_COLUMNS]) or "none"
     if requested:
-        return f"No column is called {requested[0][1]!r} or starts with it. There are: {there}."
+        return f"There is no column {requested[0][1]!r} or with that prefix. Columns: {columns}."
     return (
-        "No scores were found: columns prob_0, prob_1, … or logit_0, logit_1, …, or one list "
-        "column probs or logits, or one column prob or logit of two classes, were expected. "
-        f"There are: {there}. "
-        "Name yours with --prob-columns or --logit-columns."
+        "There are no scores: expected columns prob_0, prob_1, … or logit_0, logit_1, …, one list "
+        "column probs or logits, or, for two classes, one column prob or logit. "
+        f"Columns: {columns}. Name yours with --prob-columns or --logit-columns."
     )
 
 
 def _columns_in_class_order(table: Any, prefix: str) -> tuple[list[str], tuple[str, ...] | None]:
-    """Columns in class order: 0…k−1 by number, anything else as the table has them."""
+    """Return columns and class names: 0 to k-1 by number, other suffixes in the table's order."""
     columns = _columns_with_prefix(table, prefix)
-    suffixes = _strip_separator([name[len(prefix) :] for name in columns])
+    suffixes = [name[len(prefix) :] for name in columns]
+    if all(suffix[0] in "_.-" and len(suffix) > 1 for suffix in suffixes):
+        # The class of prob_3 is 3, whether the prefix is given as `prob_` or `prob`.
+        suffixes = [suffix[1:] for suffix in suffixes]
     if not all(suffix.isdecimal() for suffix in suffixes):
         return columns, tuple(suffixes)
     by_number: dict[int, str] = {}
     for number, name in zip(map(int, suffixes), columns, strict=True):
         if by_number.setdefault(number, name) != name:
             raise InputError(
-                f"The columns {by_number[number]!r} and {name!r} are of one and the same class. "
-                "Rename or drop one of them."
+                f"The columns {by_number[number]!r} and {name!r} belong to the same class. Rename "
+                "or remove one of them."
             )
     if sorted(by_number) == list(range(len(columns))):
-        return [by_number[j] for j in range(len(columns))], None
+        return [by_number[number] for number in range(len(columns))], None
     if min(by_number) == 0:
-        gap = next(j for j in range(len(columns)) if j not in by_number)
+        gap = next(number for number in range(len(columns)) if number not in by_number)
         raise InputError(
             f"The column {prefix}{gap} is missing: there are {len(columns)} columns up to "
-            f"{prefix}{max(by_number)}. Add it, or name classes by suffixes that are not numbers."
+            f"{prefix}{max(by_number)}. Add it, or use suffixes that are not numbers."
         )
-    return [by_number[j] for j in sorted(by_number)], tuple(str(j) for j in sorted(by_number))
+    numbers = sorted(by_number)
+    return [by_number[number] for number in numbers], tuple(map(str, numbers))
 
 
-def _strip_separator(suffixes: list[str]) -> list[str]:
-    """The class of `prob_3` is 3, whether `prob_` or `prob` was named."""
-    shared = all(suffix[0] in "_.-" and len(suffix) > 1 for suffix in suffixes)
-    return [suffix[1:] for suffix in suffixes] if shared else suffixes
+# Reading columns --------------------------------------------------------------------------------
 
 
-def _read_score_columns(table: Any, columns: Sequence[str], out: Array | None) -> Array:
-    """Number columns side by side; kept class by class in memory, which is how they are read."""
-    dtype = np.result_type(*(_float_type(table.column(name).type) for name in columns))
-    shape = len(columns), table.num_rows
-    fits = out is not None and out.dtype == dtype and out.shape[1] >= shape[1]
-    values = out[:, : shape[1]] if out is not None and fits else np.empty(shape, dtype=dtype)
-    for j, name in enumerate(columns):
-        values[j] = read_numbers(table, name)
+def read_scores(table: Any, score_columns: ScoreColumns, out: Array | None = None) -> Array:
+    """Return the (n, k) scores of a table.
+
+    Columns per class are copied into `out`, of shape (k, at least n), if its type fits. A caller
+    that reads many batches saves memory allocations, which take longer than the copying.
+    """
+    if not score_columns.is_single_column:
+        return _read_columns(table, score_columns.columns, out)
+    name = score_columns.columns[0]
+    if type_category(table.column(name).type) == "number":
+        return _read_binary_scores(table, name, score_columns.score_type)
+    return _read_list_column(table, name)
+
+
+def _read_columns(table: Any, columns: Sequence[str], out: Array | None) -> Array:
+    """Return columns side by side, contiguous per class because they are read per class."""
+    import pyarrow as pa
+
+    narrow = (pa.float16(), pa.float32())
+    types = [table.column(name).type for name in columns]
+    dtype = np.float32 if all(arrow_type in narrow for arrow_type in types) else np.float64
+    n = table.num_rows
+    if out is not None and out.dtype == dtype and out.shape[1] >= n:
+        values = out[:, :n]
+    else:
+        values = np.empty((len(columns), n), dtype=dtype)
+    for row, name in zip(values, columns, strict=True):
+        row[:] = read_numbers(table, name)
     return values.T
 
 
-def _float_type(arrow_type: Any) -> Any:
-    import pyarrow as pa
-
-    return np.float32 if arrow_type in (pa.float16(), pa.float32()) else np.float64
-
-
-def _is_number(arrow_type: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type))
-
-
 def _read_binary_scores(table: Any, name: str, score_type: ScoreType) -> Array:
-    """Both classes' scores from the second one's: 1 − p and p, or 0 and the logit."""
+    """Return both classes' scores from those of the second: 1 - p and p, or 0 and the logit."""
     second = read_numbers(table, name)
     pair = np.zeros((2, len(second)), dtype=np.result_type(second.dtype, np.float32))
     pair[1] = second
@@ -227,91 +291,87 @@ def _read_binary_scores(table: Any, name: str, score_type: ScoreType) -> Array:
 
 
 def _read_list_column(table: Any, name: str) -> Array:
-    import pyarrow as pa
-    import pyarrow.compute
+    import pyarrow.compute as pc
 
     column = table.column(name)
-    if not (pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type)
-            or pa.types.is_large_list(column.type)):  # fmt: skip
+    if type_category(column.type) != "list":
         raise InputError(
-            f"The column {name!r} holds {column.type}; a list of numbers in every row was "
-            "expected. For one column a class, name their common prefix."
+            f"The column {name!r} holds {column.type}; expected a list of numbers in every row. "
+            "For one column per class, name their common prefix."
         )
     check_no_nulls(column, name)
-    lengths = np.asarray(pa.compute.list_value_length(column))
+    lengths = np.asarray(pc.list_value_length(column))
     if lengths.size == 0:
         return np.empty((0, 0))
-    odd = np.flatnonzero(lengths != lengths[0])
-    if odd.size:
+    k = int(lengths[0])
+    differ = np.flatnonzero(lengths != k)
+    if differ.size:
         raise InputError(
-            f"The lists of column {name!r} differ in length: {lengths[0]} in row 0, "
-            f"{lengths[odd[0]]} in row {odd[0]}. Every row needs one score a class."
+            f"The lists of column {name!r} differ in length: {k} in row 0, {lengths[differ[0]]} in "
+            f"row {differ[0]}. Every row needs one score per class."
         )
-    flat = pa.compute.list_flatten(column)
+    flat = pc.list_flatten(column)
     if flat.null_count:
         raise InputError(
-            f"A list of column {name!r} has an empty place in row {_first_null(flat) // lengths[0]}."
+            f"A list of column {name!r} has a missing value in row {_first_null(flat) // k}."
         )
-    if not _is_number(flat.type):
-        raise InputError(f"The lists of column {name!r} hold {flat.type}; numbers were expected.")
-    return _to_numpy(flat, name).reshape(lengths.size, int(lengths[0]))
+    if type_category(flat.type) != "number":
+        raise InputError(f"The lists of column {name!r} hold {flat.type}; expected numbers.")
+    return _to_numpy(flat, name).reshape(lengths.size, k)
 
 
 def read_numbers(table: Any, name: str) -> Array:
-    """A column of numbers; text or an empty place is an error that names the row."""
+    """Return a column of numbers; raise with the row if a value is text or missing."""
     column = _numeric_column(table, name)
     check_no_nulls(column, name)
     return _to_numpy(column, name)
 
 
 def read_nullable_floats(table: Any, name: str) -> Floats:
-    """A column of numbers as float64, NaN where it is empty; text is an error."""
+    """Return a column of numbers as float64, NaN where a value is missing; raise if it is text."""
     column = _numeric_column(table, name).cast("float64")
     return np.array(_to_numpy(column, name), dtype=np.float64)
 
 
 def _numeric_column(table: Any, name: str) -> Any:
-    import pyarrow as pa
-
     column = table.column(name)
-    if pa.types.is_decimal(column.type):
-        column = column.cast(pa.float64())
-    kind = column.type
-    if not (_is_number(kind) or pa.types.is_null(kind)):
-        row, value = _first_text(column)
+    category = type_category(column.type)
+    if category == "decimal":
+        return column.cast("float64")
+    if category not in ("number", "null"):
+        row, value = _first_non_number(column)
         raise InputError(
-            f"The column {name!r} holds {kind}, not numbers: row {row} is {value!r}. "
+            f"The column {name!r} holds {column.type}, not numbers: row {row} is {value!r}. "
             "Correct it, or name other columns."
         )
     return column
 
 
+def _first_non_number(column: Any) -> tuple[int, str]:
+    for row, value in enumerate(column.to_pylist()):
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            return row, str(value)
+    return 0, str(column[0].as_py())
+
+
 def read_texts(table: Any, name: str) -> list[str]:
-    """A column as text, whatever it holds; an empty place is an error that names the row."""
+    """Return a column of any type as text; raise with the row if a value is missing or empty."""
     column = table.column(name)
     check_no_nulls(column, name)
-    found = [str(cell) for cell in column.to_pylist()]
-    if "" in found:
-        raise InputError(f"The column {name!r} has no value in row {found.index('')}.")
-    return found
-
-
-def drop_pandas_index(table: Any) -> Any:
-    """The table without the row names that pandas writes as columns of their own."""
-    written = (table.schema.metadata or {}).get(b"pandas")
-    index = json.loads(written).get("index_columns", []) if written else []
-    names = [name for name in index if isinstance(name, str) and name in table.column_names]
-    return table.drop_columns(names).replace_schema_metadata(None)
+    texts = [str(cell) for cell in column.to_pylist()]
+    if "" in texts:
+        raise _missing_value(name, texts.index(""))
+    return texts
 
 
 def read_column(table: Any, name: str) -> Array:
-    """A column as it is: numbers, text, dates."""
+    """Return a column in its own type: numbers, text or dates."""
     import pyarrow as pa
 
     if name not in table.column_names:
-        there = ", ".join(table.column_names[:12])
-        hint = did_you_mean(name, table.column_names)
-        raise InputError(f"No column is called {name!r}.{hint} There are: {there}.")
+        raise unknown_column(name, table.column_names)
     column = table.column(name)
     check_no_nulls(column, name)
     if pa.types.is_dictionary(column.type):
@@ -323,33 +383,27 @@ def _to_numpy(column: Any, name: str) -> Array:
     import pyarrow as pa
 
     try:
-        joined = column
-        if isinstance(column, pa.ChunkedArray):  # one chunk is not copied
-            one = column.num_chunks == 1
-            joined = column.chunk(0) if one else column.combine_chunks()
-        if isinstance(joined, pa.ChunkedArray):
-            joined = pa.concat_arrays(joined.chunks)
-        if _is_number(joined.type) and not joined.null_count:
-            return np.from_dlpack(joined)  # to_numpy would import pandas, which takes a while
-        return np.asarray(joined.to_numpy(zero_copy_only=False))
+        array = column
+        if isinstance(array, pa.ChunkedArray):  # a single chunk is not copied
+            array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
+        if isinstance(array, pa.ChunkedArray):
+            array = pa.concat_arrays(array.chunks)
+        if type_category(array.type) == "number" and not array.null_count:
+            return np.from_dlpack(array)  # to_numpy would import pandas, which is slow
+        return np.asarray(array.to_numpy(zero_copy_only=False))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError) as error:
         raise InputError(f"The column {name!r} can't be read: {error}") from error
 
 
 def check_no_nulls(column: Any, name: str) -> None:
-    """Refuse a column with an empty place."""
+    """Raise with the row if a value of the column is missing."""
     if column.null_count:
-        raise InputError(f"The column {name!r} has no value in row {_first_null(column)}.")
+        raise _missing_value(name, _first_null(column))
+
+
+def _missing_value(name: str, row: int) -> InputError:
+    return InputError(f"The column {name!r} has no value in row {row}.")
 
 
 def _first_null(column: Any) -> int:
     return int(np.flatnonzero(np.asarray(column.is_null()))[0])
-
-
-def _first_text(column: Any) -> tuple[int, str]:
-    for row, value in enumerate(column.to_pylist()):
-        try:
-            float(value)
-        except (TypeError, ValueError):
-            return row, str(value)
-    return 0, str(column[0].as_py())

@@ -1,4 +1,4 @@
-"""Predictions: what a classifier said, checked once at the door."""
+"""Predictions: validated outputs of a classifier, with the statistics that estimators share."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ import numpy as np
 
 from oodometer.core import frames, softmax_kernels, validation
 from oodometer.core.array_types import Array, Bools, Floats, Ints, ScoreType
-from oodometer.core.errors import InputError, NotApplicable
+from oodometer.core.errors import InputError, NotApplicable, out_of_range
+from oodometer.core.labels import encode_labels, validate_class_names
 
 RowIndex = slice | Ints | Bools
+CachedValue = TypeVar("CachedValue")
 
 
 def select_rows(values: Any, index: RowIndex) -> Any:
-    """Some rows of what may not be there."""
+    """Return the selected rows; None if `values` is None."""
     return None if values is None else values[index]
 
 
 @dataclass(frozen=True, eq=False)
 class RowStatistics:
-    """What is known of each row besides its scores; None where it is not known."""
+    """Statistics of each row that are known without computing; None if not known."""
 
     confidence: Floats | None = None
     negative_entropy: Floats | None = None
@@ -32,7 +34,6 @@ class RowStatistics:
     correct: Bools | None = None
 
     def rows(self, index: RowIndex) -> RowStatistics:
-        """The same of some rows."""
         return RowStatistics(
             confidence=select_rows(self.confidence, index),
             negative_entropy=select_rows(self.negative_entropy, index),
@@ -41,13 +42,38 @@ class RowStatistics:
         )
 
 
-CachedValue = TypeVar("CachedValue")
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Predictions:
-    """What a classifier said of n inputs, checked once: make it with one of the `from_…`.
+    """Outputs of a classifier on n inputs with k classes.
 
+    Create predictions with `from_probs`, `from_logits`, `from_classes`, `from_confidence` or
+    `from_frame`, which validate their input; the constructor does not.
+
+    Parameters
+    ----------
+    n, k : int
+        Number of rows and of classes.
+    score_type : {"probs", "logits", "classes", "signals"}
+        What is known: probabilities, logits, only the predicted classes, or only the confidences.
+    scores : array of shape (n, k), optional
+        Probabilities or logits.
+    labels : array of int of shape (n,), optional
+        True classes, as numbers.
+    features : array of shape (n, d), optional
+        Hidden representation of each input.
+    ids : array of shape (n,), optional
+        Identifier of each row.
+    class_names : tuple of str, optional
+        Names of the classes in their order.
+    temperature : float
+        Divisor of the logits, or of the logarithms of the probabilities.
+    other_models : tuple of Predictions
+        Predictions of other models for the same rows.
+    precomputed : RowStatistics
+        Statistics that are already known.
+
+    Examples
+    --------
     >>> p = Predictions.from_probs([[0.9, 0.1], [0.4, 0.6]], labels=[0, 0])
     >>> p.confidence, p.classes, p.correct
     (array([0.9, 0.6]), array([0, 1], dtype=int32), array([ True, False]))
@@ -65,7 +91,7 @@ class Predictions:
     other_models: tuple[Predictions, ...] = ()
     precomputed: RowStatistics = field(default_factory=RowStatistics)
 
-    # Doors ----------------------------------------------------------------------------------
+    # Constructors ---------------------------------------------------------------------------
 
     @classmethod
     def from_probs(
@@ -77,13 +103,37 @@ class Predictions:
         ids: Any = None,
         class_names: Sequence[str] | None = None,
     ) -> Predictions:
-        """Rows of probabilities that sum to 1."""
+        """Create predictions from probabilities.
+
+        Parameters
+        ----------
+        probs : array-like of shape (n, k)
+            Class probabilities; every row sums to 1.
+        labels : array-like of shape (n,), optional
+            True classes, as numbers from 0 or as class names.
+        features : array-like of shape (n, d), optional
+            Hidden representation of each input.
+        ids : array-like of shape (n,), optional
+            Identifier of each row.
+        class_names : sequence of str, optional
+            Names of the classes in their order.
+
+        Raises
+        ------
+        InputError
+            If a row is not a probability distribution, or the other arrays do not match.
+        """
         scores = validation.validate_score_matrix(probs, "probs")
-        peaks, classes = validation.validate_probs(scores, with_classes=labels is not None)
-        made = cls._from_scores(
-            scores, "probs", validation.PredictionExtras(labels, features, ids, class_names)
+        confidence, classes = validation.validate_probs(scores, with_classes=labels is not None)
+        return cls._from_scores(
+            scores,
+            "probs",
+            labels=labels,
+            features=features,
+            ids=ids,
+            class_names=class_names,
+            precomputed=RowStatistics(confidence=confidence, classes=classes),
         )
-        return replace(made, precomputed=RowStatistics(confidence=peaks, classes=classes))
 
     @classmethod
     def from_logits(
@@ -95,31 +145,50 @@ class Predictions:
         ids: Any = None,
         class_names: Sequence[str] | None = None,
     ) -> Predictions:
-        """Rows of raw scores, whose softmax gives the probabilities."""
+        """Create predictions from logits; the probabilities are their softmax.
+
+        Parameters
+        ----------
+        logits : array-like of shape (n, k)
+            Raw scores. A warning is given if they look like probabilities.
+        labels, features, ids, class_names
+            See `from_probs`.
+
+        Raises
+        ------
+        InputError
+            If a logit is not finite, or the other arrays do not match.
+        """
         scores = validation.validate_score_matrix(logits, "logits")
         validation.check_logits(scores)
         return cls._from_scores(
-            scores, "logits", validation.PredictionExtras(labels, features, ids, class_names)
+            scores, "logits", labels=labels, features=features, ids=ids, class_names=class_names
         )
 
     @classmethod
     def _from_scores(
         cls,
         scores: Array,
-        score_type: Literal["probs", "logits"],
-        extras: validation.PredictionExtras,
+        score_type: ScoreType,
+        *,
+        labels: Any,
+        features: Any,
+        ids: Any,
+        class_names: Sequence[str] | None,
+        precomputed: RowStatistics | None = None,
     ) -> Predictions:
         n, k = scores.shape
-        names = validation.validate_class_names(extras.class_names, k)
+        names = validate_class_names(class_names, k)
         return cls(
             n=n,
             k=k,
             score_type=score_type,
             scores=scores,
-            labels=validation.encode_labels(extras.labels, n, k, names),
-            features=validation.validate_features(extras.features, n),
-            ids=validation.validate_row_values(extras.ids, n, "ids"),
+            labels=encode_labels(labels, n, k, names),
+            features=validation.validate_features(features, n),
+            ids=validation.validate_row_values(ids, n, "ids"),
             class_names=names,
+            precomputed=precomputed or RowStatistics(),
         )
 
     @classmethod
@@ -132,48 +201,82 @@ class Predictions:
         ids: Any = None,
         class_names: Sequence[str] | None = None,
     ) -> Predictions:
-        """Hard decisions only: one class a row, by number or by name."""
-        given = validation.validate_row_values(classes, None, "classes")
-        if given is None or not given.size:
-            raise InputError("classes is empty; at least one row was expected.")
-        k = k if k is not None else len(class_names) if class_names is not None else None
+        """Create predictions from predicted classes only, as numbers or class names.
+
+        Parameters
+        ----------
+        classes : array-like of shape (n,)
+            Predicted class of each row.
+        k : int, optional
+            Number of classes; by default the number of class names.
+        labels, ids, class_names
+            See `from_probs`.
+
+        Raises
+        ------
+        InputError
+            If there are no rows, the number of classes is not known, or a value is not a class.
+        """
+        predicted = validation.validate_row_values(classes, None, "classes")
+        if predicted is None or not predicted.size:
+            raise InputError("classes has no rows; expected at least one.")
+        if k is None and class_names is not None:
+            k = len(class_names)
         if k is None:
-            raise InputError("The number of classes is not known. Give k or class_names.")
-        n, names = (
-            len(given),
-            validation.validate_class_names(class_names, validation.validate_class_count(k)),
-        )
+            raise InputError("The number of classes is not known. Pass k or class_names.")
+        n = len(predicted)
+        names = validate_class_names(class_names, validation.validate_class_count(k))
+        numbers = encode_labels(predicted, n, k, names, argument="classes")
         return cls(
             n=n,
             k=k,
             score_type="classes",
-            labels=validation.encode_labels(labels, n, k, names),
+            labels=encode_labels(labels, n, k, names),
             ids=validation.validate_row_values(ids, n, "ids"),
             class_names=names,
-            precomputed=RowStatistics(
-                classes=validation.encode_labels(given, n, k, names, argument="classes")
-            ),
+            precomputed=RowStatistics(classes=numbers),
         )
 
     @classmethod
     def from_confidence(
         cls, confidence: Any, *, k: int, negative_entropy: Any = None, correct: Any = None
     ) -> Predictions:
-        """Where only the confidence of each row was kept (and the negative entropy, if it was).
+        """Create predictions of which only the confidences (and entropies) were stored.
 
+        Parameters
+        ----------
+        confidence : array-like of shape (n,)
+            Highest class probability of each row.
+        k : int
+            Number of classes.
+        negative_entropy : array-like of shape (n,), optional
+            Σ p log p of each row.
+        correct : array-like of bool of shape (n,), optional
+            Whether the predicted class of each row is right.
+
+        Raises
+        ------
+        InputError
+            If a value is outside the range that is possible with k classes.
+
+        Examples
+        --------
         >>> Predictions.from_confidence([0.9, 0.6], k=3, correct=[True, False]).correct.mean()
         np.float64(0.5)
         """
-        bounds = 1.0 / validation.validate_class_count(k), 1.0
-        values = validation.validate_bounded_values(confidence, None, "confidence", bounds=bounds)
-        n, lowest = len(values), -float(np.log(k))
-        entropy = None
+        lowest = 1.0 / validation.validate_class_count(k)
+        confidences = validation.validate_bounded_values(
+            confidence, None, "confidence", bounds=(lowest, 1.0)
+        )
+        n = len(confidences)
+        entropies = flags = None
         if negative_entropy is not None:
-            entropy = validation.validate_bounded_values(
-                negative_entropy, n, "negative_entropy", bounds=(lowest, 0.0)
+            entropies = validation.validate_bounded_values(
+                negative_entropy, n, "negative_entropy", bounds=(-float(np.log(k)), 0.0)
             )
-        right = None if correct is None else validation.validate_flags(correct, n, "correct")
-        known = RowStatistics(confidence=values, negative_entropy=entropy, correct=right)
+        if correct is not None:
+            flags = validation.validate_flags(correct, n, "correct")
+        known = RowStatistics(confidence=confidences, negative_entropy=entropies, correct=flags)
         return cls(n=n, k=k, score_type="signals", precomputed=known)
 
     @classmethod
@@ -186,95 +289,95 @@ class Predictions:
         logit_columns: str | None = None,
         class_names: Sequence[str] | None = None,
     ) -> Predictions:
-        """From any data frame that speaks the Arrow interface: pandas, polars, pyarrow.
+        """Create predictions from a pandas, polars or pyarrow table.
 
-        Scores are columns `prob_…` or `logit_…`, or one list column `prob_columns` or `logit_columns`; name
-        others by their prefix or their name. Labels are the column `label` where there is one.
+        Parameters
+        ----------
+        frame : table with the Arrow interface
+            One row per input. A column `id` identifies the rows.
+        label_column : str, optional
+            Column of the true classes; by default `label`, if it exists.
+        prob_columns, logit_columns : str, optional
+            Name of a list column, or prefix of one column per class. By default the columns
+            `probs`, `prob_…` and `prob`, or `logits`, `logit_…` and `logit`, are searched.
+        class_names : sequence of str, optional
+            Names of the classes; by default the suffixes of the score columns.
+
+        Raises
+        ------
+        InputError
+            If columns are missing or ambiguous, or their values are invalid.
         """
         table = frames.as_table(frame)
-        found = frames.extract_scores(table, probs=prob_columns, logits=logit_columns)
-        if label_column is None and "label" in table.column_names:
-            label_column = "label"
-        door = cls.from_probs if found.score_type == "probs" else cls.from_logits
-        return door(
-            found.values,
-            labels=None if label_column is None else frames.read_column(table, label_column),
+        columns, label = frames.find_prediction_columns(
+            table,
+            label_column=label_column,
+            prob_columns=prob_columns,
+            logit_columns=logit_columns,
+        )
+        create = cls.from_probs if columns.score_type == "probs" else cls.from_logits
+        return create(
+            frames.read_scores(table, columns),
+            labels=None if label is None else frames.read_column(table, label),
             ids=frames.read_column(table, "id") if "id" in table.column_names else None,
-            class_names=class_names if class_names is not None else found.class_names,
+            class_names=columns.class_names if class_names is None else class_names,
         )
 
-    # What every estimator reads -------------------------------------------------------------
+    # Statistics of rows ---------------------------------------------------------------------
 
     def __len__(self) -> int:
         return self.n
 
-    def cached(self, key: Hashable, make: Callable[[], CachedValue]) -> CachedValue:
-        """Return the value that `make` returned for these rows under the key, computed once.
-
-        Several estimators share work in this way. Rows never change; the key names all else that
-        the value depends on. Values are held weakly: they are freed with the predictions, and are
-        no part of their equality, `repr` or pickle.
-
-        >>> rows = Predictions.from_probs([[0.9, 0.1]])
-        >>> rows.cached("sum", lambda: 1), rows.cached("sum", lambda: 2), rows.cached("n", lambda: 3)
-        (1, 1, 3)
-        """
-        values = _CACHE.setdefault(self, {})
-        if key not in values:
-            values[key] = make()
-        value: CachedValue = values[key]
-        return value
-
     def __repr__(self) -> str:
-        labelled = "unlabelled" if not self.is_labelled else "labelled"
+        labelled = "labelled" if self.is_labelled else "unlabelled"
         return f"Predictions({self.n} {labelled} rows, {self.k} classes, from {self.score_type})"
 
     @property
     def is_labelled(self) -> bool:
-        """Whether it is known which rows are right."""
+        """Return whether it is known which rows are classified correctly."""
         return self.labels is not None or self.precomputed.correct is not None
 
     @property
     def has_probs(self) -> bool:
-        """Whether whole rows of probabilities are known."""
+        """Return whether the probabilities of all classes are known."""
         return self.scores is not None
 
-    @cached_property
-    def _top(self) -> tuple[Floats, Ints]:
-        scores, form = self.require_scores("confidence")
-        return softmax_kernels.confidence_and_class(scores, form, self.temperature)
-
-    @cached_property
-    def _classes(self) -> Ints:
-        # Which score is the largest hangs on no temperature.
-        return softmax_kernels.confidence_and_class(self.require_scores("classes")[0], "probs")[1]
-
-    @cached_property
-    def _confidence(self) -> Floats:
-        return softmax_kernels.confidence(*self.require_scores("confidence"), self.temperature)
-
     def require_scores(self, purpose: str) -> tuple[Array, ScoreType]:
-        """The scores and their form, for `purpose` needs them; NotApplicable where there are none."""
+        """Return the scores and their type; raise `NotApplicable` if there are none."""
         if self.scores is None:
             raise NotApplicable(
-                f"{purpose} can't be had from {self.score_type} alone; it needs probabilities"
+                f"{purpose} can't be computed from {self.score_type} alone; it needs probabilities"
             )
         return self.scores, "probs" if self.score_type == "probs" else "logits"
 
     @property
     def confidence(self) -> Floats:
-        """The largest probability of each row."""
+        """Highest class probability of each row."""
         if self.precomputed.confidence is not None:
             return self.precomputed.confidence
-        # Where there are labels both are needed, and one pass gives them.
+        # With labels, classes are needed too, and one pass computes both.
         return self._top[0] if self.is_labelled or "_top" in self.__dict__ else self._confidence
 
     @property
     def classes(self) -> Ints:
-        """The predicted class of each row, lowest index on ties."""
+        """Predicted class of each row; the lowest number wins ties."""
         if self.precomputed.classes is not None:
             return self.precomputed.classes
         return self._top[1] if self.is_labelled or "_top" in self.__dict__ else self._classes
+
+    @cached_property
+    def _top(self) -> tuple[Floats, Ints]:
+        scores, score_type = self.require_scores("confidence")
+        return softmax_kernels.confidence_and_class(scores, score_type, self.temperature)
+
+    @cached_property
+    def _confidence(self) -> Floats:
+        return softmax_kernels.confidence(*self.require_scores("confidence"), self.temperature)
+
+    @cached_property
+    def _classes(self) -> Ints:
+        # The highest score does not depend on the temperature or on the type of scores.
+        return softmax_kernels.confidence_and_class(self.require_scores("classes")[0], "probs")[1]
 
     @cached_property
     def negative_entropy(self) -> Floats:
@@ -287,125 +390,147 @@ class Predictions:
 
     @cached_property
     def correct(self) -> Bools:
-        """Which rows are right."""
+        """Whether the predicted class of each row is the true class."""
         if self.precomputed.correct is not None:
             return self.precomputed.correct
         if self.labels is None:
-            raise InputError("These predictions have no labels. Give labels=… where they are made.")
+            raise InputError("These predictions have no labels. Pass labels when creating them.")
         return np.asarray(self.classes == self.labels)
 
     @property
     def probs(self) -> Floats:
-        """Probabilities (n, k) at the temperature; made anew where they were not given."""
-        scores, form = self.require_scores("probabilities")
-        if (
-            form == "probs"
-            and self.temperature == 1.0
-            and scores.dtype == softmax_kernels.work_dtype(scores)
-        ):
+        """Probabilities (n, k) at the temperature; computed on each access unless stored."""
+        scores, score_type = self.require_scores("probabilities")
+        is_working_type = scores.dtype == softmax_kernels.work_dtype(scores)
+        if score_type == "probs" and self.temperature == 1.0 and is_working_type:
             return scores
-        return softmax_kernels.softmax(scores, form, self.temperature)
+        return softmax_kernels.softmax(scores, score_type, self.temperature)
 
     @property
     def log_probs(self) -> Floats:
-        """Logarithms of the probabilities, floored."""
+        """Logarithms of the probabilities (n, k); probabilities below 1e-12 count as 1e-12."""
         return softmax_kernels.log_probs(*self.require_scores("probabilities"), self.temperature)
 
     @cached_property
     def class_counts(self) -> Ints:
-        """How many rows are predicted to be of each class."""
+        """Number of rows per predicted class."""
         return np.bincount(self.classes, minlength=self.k)
 
-    # Others made of this one ----------------------------------------------------------------
-
     @property
-    def _statistics(self) -> RowStatistics:
-        """What is known of the rows, and what was computed of them so far."""
-        seen, known = self.__dict__, self.precomputed
-        apart = seen.get("_confidence"), seen.get("_classes")
-        top: tuple[Floats | None, Ints | None] = seen.get("_top", apart)
+    def _known_statistics(self) -> RowStatistics:
+        """Statistics that are precomputed or were computed so far."""
+        computed = self.__dict__
+        known = self.precomputed
+        separate = computed.get("_confidence"), computed.get("_classes")
+        top: tuple[Floats | None, Ints | None] = computed.get("_top", separate)
         return RowStatistics(
             confidence=known.confidence if known.confidence is not None else top[0],
-            negative_entropy=seen.get("negative_entropy", known.negative_entropy),
+            negative_entropy=computed.get("negative_entropy", known.negative_entropy),
             classes=known.classes if known.classes is not None else top[1],
-            correct=seen.get("correct", known.correct),
+            correct=computed.get("correct", known.correct),
         )
 
+    def cached(self, key: Hashable, make: Callable[[], CachedValue]) -> CachedValue:
+        """Return the value of `make()`, computed once for these rows and this key.
+
+        Estimators share work in this way. The key must name everything but the rows that the value
+        depends on. Values are freed with the predictions and are not part of their pickle,
+        equality or `repr`.
+
+        Examples
+        --------
+        >>> rows = Predictions.from_probs([[0.9, 0.1]])
+        >>> rows.cached("sum", lambda: 1), rows.cached("sum", lambda: 2), rows.cached("n", lambda: 3)
+        (1, 1, 3)
+        """
+        values = _CACHE.setdefault(self, {})
+        if key not in values:
+            values[key] = make()
+        value: CachedValue = values[key]
+        return value
+
+    # Derived predictions --------------------------------------------------------------------
+
     def rows(self, index: RowIndex) -> Predictions:
-        """Some of the rows, with whatever was computed for them already."""
+        """Return the predictions of some rows, with the statistics computed so far."""
         return replace(
             self,
             n=len(np.empty(self.n, dtype=np.int8)[index]),
-            precomputed=self._statistics.rows(index),
+            precomputed=self._known_statistics.rows(index),
             scores=select_rows(self.scores, index),
             labels=select_rows(self.labels, index),
             features=select_rows(self.features, index),
             ids=select_rows(self.ids, index),
-            other_models=tuple(peer.rows(index) for peer in self.other_models),
+            other_models=tuple(other.rows(index) for other in self.other_models),
         )
 
     def at_temperature(self, temperature: float) -> Predictions:
-        """The same predictions with logits divided by a temperature."""
+        """Return the predictions with logits divided by a temperature."""
         if not (np.isfinite(temperature) and temperature > 0):
-            raise InputError(f"temperature must be above 0; got {temperature}.")
+            raise out_of_range("temperature", temperature, above=0)
         if self.scores is None or temperature == self.temperature:
             return self
-        # Classes stay; they are kept where they are known, and left for later where they are not.
-        kept = RowStatistics(classes=self._statistics.classes)
-        return replace(self, temperature=float(temperature), precomputed=kept)
+        # Predicted classes do not depend on the temperature.
+        known = RowStatistics(classes=self._known_statistics.classes)
+        return replace(self, temperature=float(temperature), precomputed=known)
 
     def without_labels(self) -> Predictions:
-        """The same predictions, with no way left to read a label."""
+        """Return the predictions without labels and everything computed from them."""
         if not self.is_labelled:
             return self
-        return replace(self, labels=None, precomputed=replace(self._statistics, correct=None))
+        known = replace(self._known_statistics, correct=None)
+        return replace(self, labels=None, precomputed=known)
 
     def reorder_classes(self, class_names: tuple[str, ...] | None) -> Predictions:
-        """The same predictions with the classes in the order of these names."""
+        """Return the predictions with the classes in the order of `class_names`.
+
+        Unchanged if `class_names` is None or if the classes have no names.
+        """
         if class_names is None or self.class_names is None or class_names == self.class_names:
             return self
-        missing = [name for name in class_names if name not in self.class_names]
-        if missing or len(class_names) != len(self.class_names):
-            other = missing or [name for name in self.class_names if name not in class_names]
+        differ = [name for name in class_names if name not in self.class_names]
+        differ += [name for name in self.class_names if name not in class_names]
+        if differ:
             raise InputError(
-                f"The class {other[0]!r} is on one side only. "
-                "Source and target must have the same classes."
+                f"Only one side has the class {differ[0]!r}. Source and target must have the same "
+                "classes."
             )
-        return self._permute_classes(
-            class_names, np.array([self.class_names.index(name) for name in class_names])
-        )
+        order = np.array([self.class_names.index(name) for name in class_names])
+        return self._permute_classes(class_names, order)
 
     def _permute_classes(self, class_names: tuple[str, ...], order: Ints) -> Predictions:
-        """The same with class order[j] as the class j; peers have the same classes."""
-        place = np.argsort(order)
-        known = self._statistics
+        """Return the predictions with class `order[j]` as class j; other models likewise."""
+        new_number = np.argsort(order)
+        known = self._known_statistics
         if known.classes is not None:
-            known = replace(known, classes=place[known.classes])
+            known = replace(known, classes=new_number[known.classes])
         return replace(
             self,
             class_names=class_names,
             scores=None if self.scores is None else self.scores[:, order],
-            labels=None if self.labels is None else place[self.labels],
+            labels=None if self.labels is None else new_number[self.labels],
             precomputed=known,
             other_models=tuple(
-                peer._permute_classes(class_names, order) for peer in self.other_models
+                other._permute_classes(class_names, order) for other in self.other_models
             ),
         )
 
     def with_other_models(self, *other_models: Predictions) -> Predictions:
-        """The same, beside other models' predictions of the same rows."""
-        for peer in other_models:
-            if peer.n != self.n:
+        """Return the predictions together with those of other models for the same rows."""
+        for other in other_models:
+            if other.n != self.n:
                 raise InputError(
-                    f"The second model has {peer.n} rows, the target {self.n}. "
+                    f"The second model has {other.n} rows, the target {self.n}. "
                     "Both must be predictions of the same rows in the same order."
                 )
-            validation.check_same_class_count(self.k, peer.k, "the target", "the second model")
-            if self.ids is not None and peer.ids is not None:
-                validation.check_same_ids(self.ids, peer.ids)
-        beside = (peer.without_labels().reorder_classes(self.class_names) for peer in other_models)
-        return replace(self, precomputed=self._statistics, other_models=tuple(beside))
+            validation.check_same_class_count(self.k, other.k, "the target", "the second model")
+            if self.ids is not None and other.ids is not None:
+                validation.check_same_ids(self.ids, other.ids)
+        aligned = (
+            other.without_labels().reorder_classes(self.class_names) for other in other_models
+        )
+        return replace(self, precomputed=self._known_statistics, other_models=tuple(aligned))
 
 
-# Values that several estimators share, by the predictions that they were computed from.
+# Values of `Predictions.cached`. Kept outside of the instances, so that they are never pickled.
 _CACHE: WeakKeyDictionary[Predictions, dict[Hashable, Any]] = WeakKeyDictionary()

@@ -20,9 +20,10 @@ import numpy.typing as npt
 from oodometer.core.array_types import Array
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind, RowHashes
+from oodometer.core.labels import normalize_labels
 from oodometer.core.optional_imports import opencv
 from oodometer.data.dataset import BaseDataset, RowSelection, fingerprint_rows, to_row_numbers
-from oodometer.data.options import DatasetOptions, check_bad_rows, validate_labels
+from oodometer.data.options import DatasetOptions, check_bad_rows
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -157,7 +158,7 @@ def read_image_folder(folder: Path, options: DatasetOptions) -> ImageFolder:
     """The images of a folder, the names of its sub-folders being their labels."""
     name = options.name or folder.resolve().name
     files, labels = _list_images(folder)
-    labels = labels if options.labels is None else validate_labels(options.labels, len(files))
+    labels = labels if options.labels is None else normalize_labels(options.labels, len(files))
     seen = [_inspect_file(folder / file) for file in files]
     bad = np.array([one.shape is None for one in seen])
     broken = [file for file, one in zip(files, seen, strict=True) if one.shape is None]

@@ -1,11 +1,11 @@
-"""Model outputs in files: Parquet, CSV, Arrow and `.npz`."""
+"""Prediction files: Parquet, CSV, Arrow and `.npz` files with the outputs of a model."""
 
 from __future__ import annotations
 
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,18 @@ import numpy as np
 
 from oodometer.core import frames
 from oodometer.core.array_types import Array
-from oodometer.core.errors import InputError
+from oodometer.core.errors import InputError, format_error, not_a_file, unknown_column
+from oodometer.core.frames import ScoreColumns
+from oodometer.core.labels import is_blank
 from oodometer.core.predictions import Predictions
-from oodometer.core.validation import is_blank
+
+# Bytes of a CSV file that are examined to find its delimiter.
+HEADER_BYTES = 2**16
 
 
 @dataclass(frozen=True)
 class PredictionColumns:
-    """What the user calls things; None for the usual names."""
+    """Column names set by the user; None for the default names."""
 
     label_column: str | None = None
     prob_columns: str | None = None
@@ -36,11 +40,38 @@ def read_predictions(
     logit_columns: str | None = None,
     class_names: Sequence[str] | None = None,
 ) -> Predictions:
-    """Predictions from a file, by its ending: .parquet, .csv, .arrow, .feather, .npz.
+    """Read the predictions in a file.
 
-    `prob_columns` or `logit_columns` is the name of a list column (or `.npz` key), or the prefix of one column
-    a class; `label_column` the column of the true classes; `class_names` what they are called, in order,
-    where columns don't say so.
+    Parameters
+    ----------
+    path : str or Path
+        A `.parquet`, `.csv`, `.csv.gz`, `.arrow`, `.feather` or `.npz` file.
+    label_column : str, optional
+        Column (or `.npz` array) of the true classes; by default `label` (`labels`), if it exists.
+    prob_columns, logit_columns : str, optional
+        Name of a list column (or `.npz` array), or prefix of one column per class. By default
+        columns named `prob…` or `logit…` are searched.
+    class_names : sequence of str, optional
+        Names of the classes in their order; by default those in the column names.
+
+    Returns
+    -------
+    Predictions
+        The predictions, labelled if the file has labels.
+
+    Raises
+    ------
+    InputError
+        If the file can't be read, or its columns are missing, ambiguous or invalid.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "scores.csv"
+    ...     _ = path.write_text("prob_cat,prob_dog,label\\n0.9,0.1,cat\\n0.4,0.6,cat\\n")
+    ...     read_predictions(path).correct
+    array([ True, False])
     """
     names = None if class_names is None else tuple(class_names)
     columns = PredictionColumns(label_column, prob_columns, logit_columns, names)
@@ -48,120 +79,196 @@ def read_predictions(
 
 
 @dataclass(frozen=True)
+class ScoreSchema:
+    """Columns of a table of predictions: scores, labels and segments, with their Arrow types.
+
+    `class_order` lists the classes of the files in the order of the source's classes, if the two
+    differ.
+    """
+
+    score_columns: ScoreColumns
+    class_names: tuple[str, ...] | None
+    label_column: str | None
+    segment_by: str | None
+    types: tuple[tuple[str, Any], ...]
+    class_order: tuple[int, ...] | None = None
+
+    @classmethod
+    def of_table(
+        cls,
+        table: Any,
+        columns: PredictionColumns,
+        *,
+        labelled: bool,
+        segment_by: str | None = None,
+    ) -> ScoreSchema:
+        """Find the columns of a table; without `labelled`, labels are optional."""
+        scores, label = frames.find_prediction_columns(
+            table,
+            label_column=columns.label_column,
+            prob_columns=columns.prob_columns,
+            logit_columns=columns.logit_columns,
+            labelled=labelled,
+        )
+        if segment_by is not None and segment_by not in table.column_names:
+            raise unknown_column(segment_by, table.column_names)
+        names = scores.class_names if columns.class_names is None else columns.class_names
+        schema = cls(scores, names, label, segment_by, types=())
+        types = ((name, table.schema.field(name).type) for name in schema.columns)
+        return replace(schema, types=tuple(types))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of all columns to read."""
+        others = (name for name in (self.label_column, self.segment_by) if name is not None)
+        return tuple(dict.fromkeys((*self.score_columns.columns, *others)))
+
+    def reorder_classes(self, class_names: tuple[str, ...] | None) -> ScoreSchema:
+        """Return the schema with the classes in the order of `class_names`."""
+        own_names = self.class_names
+        if class_names is None or own_names is None or class_names == own_names:
+            return self
+        order = tuple(own_names.index(name) for name in class_names)
+        return replace(self, class_order=order, class_names=class_names)
+
+    def scores(self, table: Any, out: Array | None = None) -> Array:
+        """Return the scores of a table; `out` as in `frames.read_scores`."""
+        columns = self.score_columns
+        if self.class_order is None:
+            return frames.read_scores(table, columns, out)
+        if columns.is_single_column:
+            return frames.read_scores(table, columns)[:, list(self.class_order)]
+        reordered = tuple(columns.columns[number] for number in self.class_order)
+        return frames.read_scores(table, replace(columns, columns=reordered), out)
+
+    def predictions(
+        self, scores: Array, labels: Array | None = None, ids: Array | None = None
+    ) -> Predictions:
+        is_probs = self.score_columns.score_type == "probs"
+        create = Predictions.from_probs if is_probs else Predictions.from_logits
+        return create(scores, labels=labels, ids=ids, class_names=self.class_names)
+
+
+@dataclass(frozen=True)
 class ScoreFile:
-    """An opened file of outputs: named columns, not yet taken for anything."""
+    """Content of a prediction file: a pyarrow table, or a dictionary of arrays for `.npz`."""
 
     path: Path
     content: Any
 
     @classmethod
     def open(cls, path: str | Path) -> ScoreFile:
-        """Read a file; everything that can be wrong with it is said in one line."""
+        """Read a file; every failure is an `InputError` of one line."""
         path = Path(path)
         reader = _READERS.get(file_extension(path))
         if reader is None and not path.is_dir():
             raise InputError(
-                f"{path.name} has an ending that is not known. There are: {', '.join(_READERS)}."
+                f"{path.name} has an unknown extension. Known extensions: {', '.join(_READERS)}."
             )
         if reader is None or not path.is_file():
-            raise InputError(f"There is no file {str(path)!r}.")
+            raise not_a_file(path, expected="a table or an .npz file")
         return cls(path, reader(path))
 
     def predictions(self, columns: PredictionColumns, *, labelled: bool) -> Predictions:
-        """The predictions; without `labelled`, labels are not even looked at."""
+        """Return the predictions; without `labelled`, labels are not read."""
         try:
             if isinstance(self.content, dict):
                 return _from_arrays(self.content, columns, labelled)
-            return _from_table(self.content, columns, labelled)
+            return _from_table(frames.as_table(self.content), columns, labelled)
         except InputError as error:
             raise InputError(f"{self.path.name}: {error}") from error
 
     def partial_labels(self, columns: PredictionColumns) -> list[Any] | None:
-        """Labels of some rows and blanks of the others; None where no row has one.
-
-        Where every row has one, that is no matter of a few labels, and they are all given.
-        """
-        name = columns.label_column or "label"
+        """Return the label of every row, blank if missing; None if all are missing."""
+        labels: list[Any] = []
         if isinstance(self.content, dict):
             name = columns.label_column or "labels"
-            values = list(np.asarray(self.content[name]).tolist()) if name in self.content else []
+            if name in self.content:
+                labels = list(np.asarray(self.content[name]).tolist())
         else:
+            name = columns.label_column or frames.DEFAULT_LABEL_COLUMN
             table = frames.as_table(self.content)
-            values = table.column(name).to_pylist() if name in table.column_names else []
-        return values if any(not is_blank(value) for value in values) else None
+            if name in table.column_names:
+                labels = table.column(name).to_pylist()
+        return None if all(is_blank(label) for label in labels) else labels
 
     def column(self, name: str) -> Array:
-        """One column, for `--segment-by`."""
+        """Return one column or array, such as the segments for `--segment-by`."""
         try:
-            if not isinstance(self.content, dict):
-                return frames.read_column(frames.as_table(self.content), name)
-            return np.asarray(_get_array(self.content, name))
+            if isinstance(self.content, dict):
+                return np.asarray(find_array(self.content, name))
+            return frames.read_column(frames.as_table(self.content), name)
         except InputError as error:
             raise InputError(f"{self.path.name}: {error}") from error
 
 
 def _from_table(table: Any, columns: PredictionColumns, labelled: bool) -> Predictions:
-    table = frames.as_table(table)
-    if not labelled:
-        unwanted = [name for name in table.column_names if name in ("label", columns.label_column)]
-        table = table.drop_columns(unwanted)
-    return Predictions.from_frame(
-        table,
-        label_column=columns.label_column if labelled else None,
-        prob_columns=columns.prob_columns,
-        logit_columns=columns.logit_columns,
-        class_names=columns.class_names,
+    schema = ScoreSchema.of_table(table, columns, labelled=labelled)
+    label = schema.label_column if labelled else None
+    return schema.predictions(
+        schema.scores(table),
+        labels=None if label is None else frames.read_column(table, label),
+        ids=frames.read_column(table, "id") if "id" in table.column_names else None,
     )
 
 
 def _from_arrays(
     arrays: dict[str, Array], columns: PredictionColumns, labelled: bool
 ) -> Predictions:
-    named = frames.requested_score_columns(columns.prob_columns, columns.logit_columns)
-    found = named or [(form, form) for form in frames.DEFAULT_SCORE_COLUMNS if form in arrays]
-    if len(found) != 1:
-        what = "both of the arrays" if found else "neither of the arrays"
+    requested = frames.requested_score_columns(columns.prob_columns, columns.logit_columns)
+    candidates = requested or [
+        (score_type, score_type)
+        for score_type in frames.DEFAULT_SCORE_COLUMNS
+        if score_type in arrays
+    ]
+    if len(candidates) != 1:
         raise InputError(
-            f"It has {what} probs and logits; one was expected. There are: "
-            f"{', '.join(arrays)}. Name it with --prob-columns or --logit-columns."
+            f"Expected one of the arrays probs and logits; got {'both' if candidates else 'neither'}. "
+            f"Arrays: {', '.join(arrays)}. Name one with --prob-columns or --logit-columns."
         )
-    form, name = found[0]
-    door = Predictions.from_probs if form == "probs" else Predictions.from_logits
-    label_key = columns.label_column or ("labels" if "labels" in arrays else None)
+    score_type, name = candidates[0]
+    create = Predictions.from_probs if score_type == "probs" else Predictions.from_logits
+    label = columns.label_column or ("labels" if "labels" in arrays else None)
     names = columns.class_names if columns.class_names is not None else arrays.get("class_names")
-    return door(
-        _get_array(arrays, name),
-        labels=_get_array(arrays, label_key) if labelled and label_key else None,
+    return create(
+        find_array(arrays, name),
+        labels=find_array(arrays, label) if labelled and label else None,
         features=arrays.get("features"),
         ids=arrays.get("ids"),
         class_names=None if names is None else [str(name) for name in np.atleast_1d(names)],
     )
 
 
-def _get_array(arrays: dict[str, Array], name: str) -> Array:
+def find_array(arrays: dict[str, Array], name: str, *, option: str = "") -> Array:
+    """Return an array of an `.npz` file; raise if there is none of that name."""
     if name not in arrays:
-        raise InputError(f"No array is called {name!r}. There are: {', '.join(arrays)}.")
+        advice = f" Name one with {option}='…'." if option else ""
+        raise InputError(f"There is no array {name!r}. Arrays: {', '.join(arrays)}.{advice}")
     return arrays[name]
 
 
+# Reading whole files ----------------------------------------------------------------------------
+
+
 def file_extension(path: Path) -> str:
-    """What the file is by its name; packed text has two endings."""
-    packed = path.suffix.lower() == ".gz"
-    return "".join(path.suffixes[-2:] if packed else path.suffixes[-1:]).lower()
+    """Return the extension in lower case; two of them for compressed text, such as `.csv.gz`."""
+    is_compressed = path.suffix.lower() == ".gz"
+    return "".join(path.suffixes[-2:] if is_compressed else path.suffixes[-1:]).lower()
 
 
-def unreadable_file_error(path: Path, kind: str, error: Exception) -> InputError:
-    """What to say of a file that can't be read."""
-    first = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-    cure = "Save it as UTF-8." if isinstance(error, UnicodeDecodeError) else "Is the file whole?"
-    return InputError(f"{path.name} can't be read as {kind}: {first}. {cure}")
+def unreadable_file_error(path: Path, file_format: str, error: Exception) -> InputError:
+    """Return the error for a file that can't be read in the format of its extension."""
+    is_encoding = isinstance(error, UnicodeDecodeError)
+    advice = "Save it as UTF-8." if is_encoding else "Is the file complete?"
+    reason = format_error(error, first_line=True)
+    return InputError(f"{path.name} can't be read as {file_format}: {reason}. {advice}")
 
 
 def _read_npz(path: Path) -> dict[str, Array]:
     if not zipfile.is_zipfile(path):
         raise unreadable_file_error(path, "npz", zipfile.BadZipFile("File is not a zip file"))
     try:
-        # Opened here, for numpy leaves a broken archive open.
+        # Opened here because numpy leaves the file of a broken archive open.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except (ValueError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
@@ -173,16 +280,16 @@ def _read_npz(path: Path) -> dict[str, Array]:
         raise unreadable_file_error(path, "npz", error) from error
 
 
-def _arrow_reader(kind: str, read: Callable[[Path], Any]) -> Callable[[Path], Any]:
+def _table_reader(file_format: str, read: Callable[[Path], Any]) -> Callable[[Path], Any]:
     def reader(path: Path) -> Any:
         import pyarrow as pa
 
         try:
             table = read(path)
-            _ = table.column_names  # names that are not UTF-8 are found out only here
+            _ = table.column_names  # raises if a name is not UTF-8
             return table
         except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
-            raise unreadable_file_error(path, kind, error) from error
+            raise unreadable_file_error(path, file_format, error) from error
 
     return reader
 
@@ -190,7 +297,7 @@ def _arrow_reader(kind: str, read: Callable[[Path], Any]) -> Callable[[Path], An
 def _read_parquet(path: Path) -> Any:
     import pyarrow.parquet as pq
 
-    # pq.read_table would import pandas, which takes longer than most files do.
+    # pq.read_table would import pandas, which takes longer than reading most files.
     with pq.ParquetFile(path, memory_map=True) as file:
         return file.read()
 
@@ -199,27 +306,27 @@ def _read_csv(path: Path) -> Any:
     from pyarrow import csv, types
 
     check_delimiter(path)
-    # Texts in quotes may run over several lines.
-    found = csv.read_csv(path, parse_options=csv.ParseOptions(newlines_in_values=True))
-    for column in found.schema:
+    # Quoted texts may contain line breaks.
+    table = csv.read_csv(path, parse_options=csv.ParseOptions(newlines_in_values=True))
+    for column in table.schema:
         if types.is_binary(column.type):
             raise InputError(
-                f"{path.name}: The column {column.name!r} is no UTF-8 text. Save it as UTF-8."
+                f"{path.name}: The column {column.name!r} is not UTF-8 text. Save it as UTF-8."
             )
-    return found
+    return table
 
 
 def check_delimiter(path: Path) -> None:
-    """Refuse what spreadsheets write in some countries: it would be one column, or rubbish."""
+    """Raise if a CSV file is UTF-16 or delimited by semicolons or tabs, as some spreadsheets do."""
     with path.open("rb") as file:
-        head = file.readline(2**16)
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        header = file.readline(HEADER_BYTES)
+    if header.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InputError(f"{path.name} is UTF-16 text. Save it as UTF-8.")
-    for sign, name in ((b";", "semicolons"), (b"\t", "tabs")):
-        if sign in head and b"," not in head and path.suffix.lower() == ".csv":
+    for delimiter, name in ((b";", "semicolons"), (b"\t", "tabs")):
+        if delimiter in header and b"," not in header and path.suffix.lower() == ".csv":
             raise InputError(
-                f"{path.name} has {name} between its columns, and commas were expected. Save it "
-                "with commas between columns and points in numbers."
+                f"{path.name} has {name} between its columns; expected commas. Save it with commas "
+                "between columns and points in numbers."
             )
 
 
@@ -235,10 +342,10 @@ def _read_ipc(path: Path) -> Any:
 
 
 _READERS: dict[str, Callable[[Path], Any]] = {
-    ".parquet": _arrow_reader("Parquet", _read_parquet),
-    ".csv": _arrow_reader("CSV", _read_csv),
-    ".csv.gz": _arrow_reader("CSV", _read_csv),
-    ".arrow": _arrow_reader("Arrow", _read_ipc),
-    ".feather": _arrow_reader("Arrow", _read_ipc),
+    ".parquet": _table_reader("Parquet", _read_parquet),
+    ".csv": _table_reader("CSV", _read_csv),
+    ".csv.gz": _table_reader("CSV", _read_csv),
+    ".arrow": _table_reader("Arrow", _read_ipc),
+    ".feather": _table_reader("Arrow", _read_ipc),
     ".npz": _read_npz,
 }

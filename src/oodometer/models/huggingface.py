@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from oodometer.core.array_types import Array
-from oodometer.core.errors import InputError, MissingExtra, NotApplicable
+from oodometer.core.errors import InputError, MissingExtra, NotApplicable, format_error
 from oodometer.core.inputs import InputKind, Inputs, infer_kind
 from oodometer.core.optional_imports import (
     has_tokenizer,
@@ -43,8 +43,8 @@ def load_pretrained(folder: Path, auto_class: str, *, purpose: str) -> tuple[Any
             )
             tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **local)
     except Exception as error:  # broken files raise whatever their reader does
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise invalid_folder_error(folder, purpose, lines[0].rstrip(".")) from error
+        reason = format_error(error, first_line=True)
+        raise invalid_folder_error(folder, purpose, reason) from error
     if told["missing_keys"]:
         raise invalid_folder_error(
             folder, purpose, f"it lacks the weights {min(map(str, told['missing_keys']))}"

@@ -10,7 +10,7 @@ import numpy as np
 
 from oodometer.core import frames
 from oodometer.core.array_types import Array, Bools, Floats, Ints
-from oodometer.core.errors import InputError
+from oodometer.core.errors import InputError, format_error
 from oodometer.core.inputs import (
     InputKind,
     Inputs,
@@ -179,10 +179,9 @@ def _concat_with_donors(column: Any, donors: Any, name: str) -> Any:
         chunks = pa.chunked_array([*column.chunks, *donors.cast(column.type).chunks], column.type)
         return chunks.unify_dictionaries().combine_chunks()
     except pa.ArrowException as error:
-        why = str(error).splitlines()[0].rstrip(".")
         raise InputError(
             f"The column {name!r} holds {column.type} and can't take the {donors.type} that was "
-            f"learned: {why}. Give tables with columns of one type."
+            f"learned: {format_error(error, first_line=True)}. Give tables with columns of one type."
         ) from error
 
 
@@ -203,10 +202,7 @@ def _add_noise(values: Array, noise: Floats) -> Array:
 
 
 def _numeric_columns(table: Any) -> list[str]:
-    import pyarrow as pa
-
-    tests = (pa.types.is_integer, pa.types.is_floating)
-    return [column.name for column in table.schema if any(test(column.type) for test in tests)]
+    return [column.name for column in table.schema if frames.type_category(column.type) == "number"]
 
 
 def _replace_column(table: Any, name: str, values: Array) -> Any:

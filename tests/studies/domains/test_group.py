@@ -141,7 +141,7 @@ def test_built_in_groups_say_which_files_they_look_for(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("break_it", "why"),
     [
-        ({"classes": ["cat", "cow"]}, "sites/north: Row 30 has the label 'dog'"),
+        ({"classes": ["cat", "cow"]}, "sites/north: labels has 'dog' in row 30"),
         ({"kind": "vectors"}, "It holds images, and the group is of vectors. Say kind = 'images'"),
         ({"domains": {"north": {"reader": "folder", "path": "north", "share": 1.0}}}, "None of its 60 rows are for split 'train'"),
         ({"domains": {"north": {"reader": "folder", "path": "empty"}}}, "has no images"),

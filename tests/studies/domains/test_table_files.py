@@ -87,12 +87,12 @@ def test_columns_of_numbers_are_vectors(tmp_path: Path) -> None:
     some = TableReader("t.parquet", vectors=("score", "tall"), where=(("domain", "books"),))
     assert some.read(tmp_path, None).take(slice(None)).tolist() == [[0.5, 1], [0.5, 1], [0.5, 0]]
     for reader, why in (
-        (TableReader("t.parquet", vectors=("age",)), "the column 'age' has nothing in row 2"),
+        (TableReader("t.parquet", vectors=("age",)), "the column 'age' has no value in row 2"),
         (
             TableReader("t.parquet", vectors=("score", "text")),
             "'text' holds .*string, and vectors are of",
         ),
-        (TableReader("t.parquet", vectors=("height",)), "No column is called 'height'"),
+        (TableReader("t.parquet", vectors=("height",)), "There is no column 'height'"),
         (
             TableReader("t.parquet", vectors=("age",), text="text"),
             "three forms of one thing. Name one",
@@ -113,10 +113,10 @@ def test_blank_texts_are_an_error_unless_they_may_be_skipped(tmp_path: Path) -> 
     ("reader", "why"),
     [
         (TableReader("t.csv", where=(("domain", "boks"),)), "No row has domain = 'boks'. There are: books, dvd"),
-        (TableReader("t.csv", where=(("domian", "books"),)), "No column is called 'domian'"),
+        (TableReader("t.csv", where=(("domian", "books"),)), "There is no column 'domian'"),
         (TableReader("t.csv", where=(("domain", "dvd"), ("split", "test"))), "and all else that is asked for"),
-        (TableReader("t.csv", label="stars"), "No column is called 'stars'"),
-        (TableReader("t.csv", text="review"), "No column is called 'review'"),
+        (TableReader("t.csv", label="stars"), "There is no column 'stars'"),
+        (TableReader("t.csv", text="review"), "There is no column 'review'"),
         (TableReader("none.csv"), "There is no file or folder 'none.csv'"),
         (TableReader("broken.jsonl"), "broken.jsonl can't be read as JSON"),
     ],

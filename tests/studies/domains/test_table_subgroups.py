@@ -49,5 +49,5 @@ def test_a_column_of_measurements_is_refused(tmp_path: Path) -> None:
     path = people(tmp_path, ["no", "yes", "no"])
     with pytest.raises(InputError, match="The column 'age' has 0 values with 2 rows or more"):
         group_by_column(path, "age", label="rich", min_rows=2)
-    with pytest.raises(InputError, match="No column is called 'race'"):
+    with pytest.raises(InputError, match="There is no column 'race'"):
         group_by_column(path, "race", label="rich")

@@ -15,7 +15,13 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from oodometer.core.array_types import Array, Floats, Ints, ScoreType
-from oodometer.core.errors import InputError, NotApplicable, OodometerError, UnknownName
+from oodometer.core.errors import (
+    InputError,
+    NotApplicable,
+    OodometerError,
+    UnknownName,
+    format_error,
+)
 from oodometer.core.inputs import Inputs, take
 from oodometer.core.optional_imports import torch_package
 from oodometer.core.predictions import Predictions
@@ -207,7 +213,7 @@ def not_applicable_on_error(quantity: str) -> Iterator[None]:
     except OodometerError:
         raise
     except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = format_error(error, first_line=True)
         raise NotApplicable(f"the network's {quantity} can't be computed: {reason}") from error
 
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from oodometer.core import frames
 from oodometer.core.array_types import Bools, Floats, Ints
-from oodometer.core.errors import InputError, UnknownName
+from oodometer.core.errors import InputError, UnknownName, format_error
 from oodometer.data.prediction_files import ScoreFile
 
 REQUIRED_COLUMNS = ("model", "trained_on", "tested_on", "accuracy")
@@ -64,9 +64,9 @@ def as_arrow_table(data: Any) -> Any:
     try:
         return pa.table({str(name): pa.array(column) for name, column in data.items()})
     except (pa.ArrowException, ValueError, TypeError) as error:
-        first = str(error).splitlines()[0].rstrip(".")
+        reason = format_error(error, first_line=True)
         raise InputError(
-            f"The columns make no table: {first}. Give columns of one length."
+            f"The columns make no table: {reason}. Give columns of one length."
         ) from error
 
 
@@ -163,12 +163,8 @@ def is_non_measure(name: str) -> bool:
 
 
 def _is_text(frame: Any, name: str) -> bool:
-    import pyarrow as pa
-
-    kind = frame.column(name).type
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    return any(is_so(kind) for is_so in (*text, pa.types.is_boolean))
+    category = frames.type_category(frames.value_type(frame.column(name).type))
+    return category in ("text", "boolean")
 
 
 def select_measures(available: Sequence[str], requested: Sequence[str] | None) -> Sequence[str]:

@@ -132,18 +132,11 @@ def _numeric_columns(frame: Any, requested_sets: Sequence[str] | None) -> list[s
     for name in frame.column_names:
         if name in (MODEL_COLUMN, "") or evaluation_table.is_non_measure(name):
             continue
-        if _is_numeric_type(frame.column(name).type):
+        if frames.type_category(frame.column(name).type) in ("number", "decimal", "null"):
             found.append(name)
         else:
             evaluation_table.check_not_mixed(name, _column_as_text(frame, name))
     return found
-
-
-def _is_numeric_type(arrow_type: Any) -> bool:
-    from pyarrow import types
-
-    number = (types.is_integer, types.is_floating, types.is_decimal, types.is_null)
-    return any(is_so(arrow_type) for is_so in number)
 
 
 def _column_as_text(frame: Any, name: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from oodometer.core.array_types import Array
-from oodometer.core.errors import InputError, did_you_mean
+from oodometer.core.errors import InputError, did_you_mean, format_error
 from oodometer.core.inputs import InputKind
 from oodometer.core.protocols import Dataset
 from oodometer.data.input_rows import read_array, read_npy
@@ -112,7 +112,8 @@ def _load_npy(path: Path) -> Array:
         return np.asarray(np.load(path, allow_pickle=False))
     except (ValueError, OSError, EOFError) as error:
         raise InputError(
-            f"{path.name} can't be read as npy: {str(error).splitlines()[0]}. Save a plain array."
+            f"{path.name} can't be read as npy: {format_error(error, first_line=True)}. Save a "
+            "plain array."
         ) from error
 
 

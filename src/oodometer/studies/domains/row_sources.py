@@ -13,6 +13,7 @@ import numpy as np
 from oodometer.core.array_types import Array, Bools, Ints
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind, Inputs, RowHashes, splitmix64
+from oodometer.core.labels import encode_labels
 from oodometer.core.protocols import Dataset
 from oodometer.data.dataset import BaseDataset, RowSelection, fingerprint_rows, to_row_numbers
 from oodometer.studies.domains._reader import DomainReader, ImageSize, find_file, require_file
@@ -161,32 +162,14 @@ def encode_class_labels(
     if rename:
         known = dict(rename)
         labels = np.array([known.get(str(label), str(label)) for label in labels.tolist()])
-    if labels.dtype.kind in "US":
-        return _encode_names(labels, classes)
-    return _encode_numbers(labels, classes)
-
-
-def _encode_names(labels: Array, classes: Sequence[str]) -> Ints:
-    values, inverse = np.unique(labels, return_inverse=True)
-    places = {name: place for place, name in enumerate(classes)}
-    if not any(str(value) in places for value in values) and all(map(str.isdecimal, values)):
-        return _encode_numbers(labels.astype(np.int64), classes)
-    numbers = np.array([places.get(str(value), -1) for value in values], dtype=np.int64)[inverse]
-    _check_labels(numbers < 0, labels, classes)
-    return np.asarray(numbers)
-
-
-def _encode_numbers(labels: Array, classes: Sequence[str]) -> Ints:
-    _check_labels(~((labels >= 0) & (labels < len(classes)) & (labels % 1 == 0)), labels, classes)
-    return labels.astype(np.int64)
-
-
-def _check_labels(wrong: Bools, labels: Array, classes: Sequence[str]) -> None:
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        names = ", ".join(classes[:12]) + (", …" if len(classes) > 12 else "")
+    # Numbers are class numbers, even if the classes are called "1", "2", …
+    names = classes if labels.dtype.kind in "US" else None
+    try:
+        numbers = encode_labels(labels, len(labels), len(classes), names, numeric_text=True)
+    except InputError as error:
         raise InputError(
-            f"Row {row} has the label {labels[row].item()!r}, which is none of the {len(classes)} "
-            f"classes ({int(wrong.sum())} of {len(labels)} rows have such). There are: {names}, or "
-            f"their numbers 0…{len(classes) - 1}. Correct it, name the class, or say rename."
-        )
+            f"{error} Labels are names of the classes or their numbers from 0; correct the label, "
+            "add its class, or use rename."
+        ) from error
+    assert numbers is not None
+    return numbers

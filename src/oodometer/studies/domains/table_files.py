@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from oodometer.core import frames
-from oodometer.core.errors import InputError
+from oodometer.core.errors import InputError, format_error
 from oodometer.core.inputs import InputKind
 from oodometer.core.protocols import Dataset
 from oodometer.data.input_rows import read_frame
@@ -115,6 +115,6 @@ def read_table_file(path: Path) -> Any:
         return json.read_json(path)
     except (pa.ArrowException, OSError) as error:
         raise InputError(
-            f"{path.name} can't be read as JSON: {str(error).splitlines()[0]}. One object a line "
-            "was expected."
+            f"{path.name} can't be read as JSON: {format_error(error, first_line=True)}. One "
+            "object per line was expected."
         ) from error

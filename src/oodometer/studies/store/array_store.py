@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from oodometer.core.array_types import Array
-from oodometer.core.errors import InputError
+from oodometer.core.errors import InputError, format_error
 from oodometer.data.atomic import PARTIAL_SUFFIX, atomic_write, fsync_folder
 
 NPY_EXTENSION = ".npy"
@@ -51,7 +51,7 @@ class ArrayStore:
             found: Array = np.load(path, allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
             raise InputError(
-                f"The array {str(path)!r} can't be read: {_first_line(error)}. Remove the file, "
+                f"The array {str(path)!r} can't be read: {format_error(error, first_line=True)}. Remove the file, "
                 "and run the study again."
             ) from error
         return found
@@ -93,8 +93,3 @@ def _to_npy_bytes(array: Array) -> bytes:
 
 def _content_hash(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
-
-
-def _first_line(error: Exception) -> str:
-    told = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return str(told).splitlines()[0].rstrip(".")

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from oodometer.core.array_types import Array
-from oodometer.core.errors import InputError
+from oodometer.core.errors import InputError, format_error
 from oodometer.core.inputs import Inputs
 from oodometer.core.optional_imports import require, torch_package
 from oodometer.core.protocols import Model
@@ -187,7 +187,7 @@ def _read_json(folder: Path, name: str) -> dict[str, Any]:
 
 
 def _unreadable_error(folder: Path, name: str, error: Exception) -> InputError:
-    reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+    reason = format_error(error, first_line=True)
     return InputError(
         f"{name} of the model in {str(folder)!r} can't be read: {reason}. Remove the folder and "
         "train it again."

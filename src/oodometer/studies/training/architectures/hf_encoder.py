@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from oodometer.core.errors import InputError
+from oodometer.core.errors import InputError, format_error
 from oodometer.core.inputs import InputKind
 from oodometer.core.optional_imports import quiet_transformers, require, torch_package
 from oodometer.models.huggingface import invalid_folder_error
@@ -152,8 +152,8 @@ def _load_body(place: str, dropout: float, fingerprint: str) -> Any:
                 dtype=torch_package().float32, **local,
             )  # fmt: skip
     except Exception as error:  # broken files raise whatever their reader does
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise invalid_folder_error(folder, MODEL_DESCRIPTION, first.rstrip(".")) from error
+        reason = format_error(error, first_line=True)
+        raise invalid_folder_error(folder, MODEL_DESCRIPTION, reason) from error
     missing = sorted(str(key) for key in told["missing_keys"] if not key.startswith("pooler."))
     if missing:
         raise invalid_folder_error(folder, MODEL_DESCRIPTION, f"it lacks the weights {missing[0]}")
