@@ -1,4 +1,4 @@
-"""Where benchmarks put their tables: on the screen and into docs/results/."""
+"""Pages of benchmark results: printed and written to docs/results/."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ RESULTS = Path(__file__).parent.parent / "docs" / "results"
 
 
 def data_folder() -> Path | None:
-    """The mirrored research data: $OODOMETER_DATA, or beside the project; None where absent."""
-    beside = Path(__file__).parent.parent.parent / "shared" / "data"
-    folder = Path(os.environ.get("OODOMETER_DATA", beside))
+    """Return the folder of the research data, $OODOMETER_DATA by default; None if missing."""
+    default = Path(__file__).parent.parent.parent / "shared" / "data"
+    folder = Path(os.environ.get("OODOMETER_DATA", default))
     return folder if folder.is_dir() else None
 
 
 @dataclass(frozen=True)
 class Bound:
-    """What was measured, and what it must reach, or where `least` is false not exceed."""
+    """Measured value with its bound: a lower bound, or an upper one if `least` is False."""
 
     what: str
     value: float
@@ -46,7 +46,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page: its title, what must be kept, and what else there is to say."""
+    """Section of a page: title, bounds, and text."""
 
     title: str
     bounds: Sequence[Bound]
@@ -59,7 +59,8 @@ class Section:
 
 
 def bounds_table(bounds: Sequence[Bound]) -> str:
-    return markdown_table(("what", "found", "bound", "kept"), [one.row for one in bounds])
+    head = ("quantity", "measured", "bound", "kept")
+    return markdown_table(head, [bound.row for bound in bounds])
 
 
 def machine_facts() -> str:
@@ -70,7 +71,7 @@ def machine_facts() -> str:
 
 
 def all_machine_facts() -> str:
-    """The same with the processor, the memory and the versions of what does the work."""
+    """Return the machine facts with processor, memory and package versions."""
     from importlib.metadata import version
 
     about = Path("/proc/cpuinfo")
@@ -93,7 +94,7 @@ def write_results(name: str, text: str) -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
     title = name.replace("_", " ").capitalize()
     page = (
-        f"# {title}\n\nWritten by `benchmarks/{name}.py`; `make bench` makes it anew.\n\n{text}\n"
+        f"# {title}\n\nWritten by `benchmarks/{name}.py`; `make bench` recomputes it.\n\n{text}\n"
     )
     (RESULTS / f"{name}.md").write_text(page)
     print(f"{text}\n")

@@ -1,9 +1,9 @@
-"""Real shifts whose truth is known, to choose a rule on one half of and to judge it on the other.
+"""Real shifts with known accuracy: one half selects a rule, the other half evaluates it.
 
-FMoW-WILDS: five published models; the natural folds of `val` choose, those of `test` judge. PACS and
-reviews: the reference pools; of all pairs of domains every second one chooses. What chose a rule
-never judges it. Where a model is tested on what it learned nothing has shifted: these cases tell
-how often a sign of trouble is luck.
+FMoW-WILDS: five published models; the natural folds of `val` select, those of `test` evaluate. PACS
+and reviews: the reference pools; every second pair of domains selects. Cases used for the selection
+are never used for the evaluation. In-distribution cases, where a model is tested on its training
+domain, show how often a diagnostic warns without a shift.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from oodometer.studies.store import Store
 Sides = tuple[Predictions, Predictions]
 Half = Literal["choose", "judge", "home, choose", "home, judge"]
 POOLS = Path(__file__).parent / "pools"
-# Fewer rows of a target than all: the truth is then known to about two points.
+# Rows per target; the true accuracy then has a standard error of about two points.
 ROWS = 600
-PEERS = 4
+OTHER_MODELS = 4
 
 
 @dataclass(frozen=True)
 class Case:
-    """A model on a target: what was said of it, and what is true."""
+    """One model on one target: estimates, diagnostics and the true accuracy."""
 
     suite: str
     half: Half
@@ -45,28 +45,28 @@ class Case:
     n: int
     values: dict[str, float]
     intervals: dict[str, tuple[float, float]]
-    signs: dict[str, float]
+    diagnostics: dict[str, float]
     statuses: dict[str, str]
     headline: str
 
     def off(self, method: str) -> float:
-        """Estimate minus truth."""
+        """Return estimate minus true accuracy."""
         return self.values[method] - self.truth
 
     def row(self) -> dict[str, Any]:
-        """Plain values, for a table."""
+        """Return the values of a table row."""
         return {
             "suite": self.suite, "half": self.half, "model": self.model, "pair": self.pair,
             "truth": self.truth, "source": self.source, "n": self.n, **self.values,
             "headline": self.headline,
-            **{f"sign {name}": value for name, value in self.signs.items()},
+            **{f"diagnostic {name}": value for name, value in self.diagnostics.items()},
             **{f"status {name}": status for name, status in self.statuses.items()},
         }  # fmt: skip
 
 
 def case(names: tuple[str, Half, str, str], source: Predictions, target: Predictions) -> Case:
-    """All estimates of one model on one target."""
-    found: Assessment = oodometer.estimate(
+    """Compute all estimates of one model on one target."""
+    result: Assessment = oodometer.estimate(
         source,
         target,
         other_models=list(target.other_models) or None,
@@ -75,29 +75,29 @@ def case(names: tuple[str, Half, str, str], source: Predictions, target: Predict
     return Case(
         *names,
         truth=float(target.correct.mean()),
-        source=found.source_accuracy,
+        source=result.source_accuracy,
         n=target.n,
-        values={one.method: one.value for one in found.estimates},
-        intervals={e.method: (e.low, e.high) for e in found.estimates
+        values={estimate.method: estimate.value for estimate in result.estimates},
+        intervals={e.method: (e.low, e.high) for e in result.estimates
                    if e.low is not None and e.high is not None},
-        signs={one.name: one.value for one in found.diagnostics},
-        statuses={one.name: one.status for one in found.diagnostics},
-        headline=found.headline.estimate.method,
+        diagnostics={diagnostic.name: diagnostic.value for diagnostic in result.diagnostics},
+        statuses={diagnostic.name: diagnostic.status for diagnostic in result.diagnostics},
+        headline=result.headline.estimate.method,
     )  # fmt: skip
 
 
-def every(data: Path, progress: ProgressCallback | None = None) -> list[Case]:
-    """The cases of all suites."""
-    found = list(fmow_cases(data / "outputs" / "wilds_fmow_signals.npz"))
+def all_cases(data: Path, progress: ProgressCallback | None = None) -> list[Case]:
+    """Compute the cases of all suites."""
+    cases = list(fmow_cases(data / "outputs" / "wilds_fmow_signals.npz"))
     for suite, spec in (("pacs", {"split": "all"}), ("sentiment", {})):
         table = {"name": f"headline-{suite}", "pools": [str(POOLS / f"{suite}.toml")], **spec,
                  "estimators": ["ac"], "rows": ROWS, "source_rows": ROWS}  # fmt: skip
-        found += study_cases(suite, Study.open(table, data=data), progress)
-    return found
+        cases += study_cases(suite, Study.open(table, data=data), progress)
+    return cases
 
 
 def fmow_cases(path: Path) -> Iterator[Case]:
-    """Five models on the folds of `val` (which choose), of `test` (which judge) and at home."""
+    """Yield five models on the folds of `val` (selection), `test` (evaluation) and in distribution."""
     archive = fmow.load(path)
     halves: dict[str, Half] = {"val": "choose", "test": "judge"}
     for model in fmow.models_of(archive):
@@ -114,59 +114,65 @@ def _home(place: int) -> Half:
 
 
 def study_cases(suite: str, study: Study, progress: ProgressCallback | None) -> Iterator[Case]:
-    """Every model of a study on every domain that it has not learned, its siblings as peers."""
+    """Yield every model of a study on every domain, with models of the same pair as other models."""
     folder = Path("studies") / study.name
     ran = evaluate(study, folder, runner=processes(2), progress=progress)
     if ran.failed:
         raise SystemExit(f"{len(ran.failed)} failed: {next(iter(ran.failed.values()))}")
     pairs: dict[str, list[StudyEvaluation]] = {}
-    for one in plan_study(study).evaluations:
-        pairs.setdefault(_pair(one), []).append(one)
+    for evaluation in plan_study(study).evaluations:
+        pairs.setdefault(_pair(evaluation), []).append(evaluation)
     halves = _halves(pairs)
     with Store.open(folder) as store:
-        desk = _Desk(store)
+        reader = _PredictionReader(store)
         for number, name in enumerate(sorted(pairs)):
             if progress:
                 progress(number, len(pairs), f"{suite}: estimates")
-            sides = [desk.sides(one) for one in pairs[name]]
-            for place, one in enumerate(pairs[name]):
-                names = suite, halves[name], one.unit.model.name, name
-                yield case(names, *_with_peers(sides, place))
+            sides = [reader.source_and_target(evaluation) for evaluation in pairs[name]]
+            for index, evaluation in enumerate(pairs[name]):
+                names = suite, halves[name], evaluation.unit.model.name, name
+                yield case(names, *_with_other_models(sides, index))
 
 
 def _halves(pairs: dict[str, list[StudyEvaluation]]) -> dict[str, Half]:
-    """Every second of the pairs of different domains chooses, and so does every second home."""
-    home = sorted(name for name, some in pairs.items()
-                  if some[0].unit.rows.name in some[0].unit.model.trained_on)  # fmt: skip
-    away = sorted(set(pairs) - set(home))
-    found: dict[str, Half] = {name: _home(place) for place, name in enumerate(home)}
-    return found | {name: "judge" if place % 2 else "choose" for place, name in enumerate(away)}
+    """Assign every second pair to the selection, out of distribution and in distribution."""
+    in_distribution = sorted(
+        name
+        for name, evaluations in pairs.items()
+        if evaluations[0].unit.rows.name in evaluations[0].unit.model.trained_on
+    )
+    shifted = sorted(set(pairs) - set(in_distribution))
+    halves: dict[str, Half] = {name: _home(index) for index, name in enumerate(in_distribution)}
+    return halves | {name: "judge" if index % 2 else "choose" for index, name in enumerate(shifted)}
 
 
-def _with_peers(sides: Sequence[Sides], place: int) -> Sides:
-    """What a model says of both sides, and what some of its siblings do."""
-    others = [sides[(place + step) % len(sides)] for step in range(1, min(PEERS + 1, len(sides)))]
-    source, target = sides[place]
+def _with_other_models(sides: Sequence[Sides], index: int) -> Sides:
+    """Attach the predictions of the next models of the same pair."""
+    n_others = min(OTHER_MODELS, len(sides) - 1)
+    others = [sides[(index + step) % len(sides)] for step in range(1, n_others + 1)]
+    source, target = sides[index]
     return (
-        source.with_other_models(*(known for known, _ in others)),
-        target.with_other_models(*(new for _, new in others)),
+        source.with_other_models(*(other_source for other_source, _ in others)),
+        target.with_other_models(*(other_target for _, other_target in others)),
     )
 
 
-def _pair(one: StudyEvaluation) -> str:
-    return f"{' + '.join(one.unit.model.trained_on)} → {one.unit.rows.name}"
+def _pair(evaluation: StudyEvaluation) -> str:
+    unit = evaluation.unit
+    return f"{' + '.join(unit.model.trained_on)} → {unit.rows.name}"
 
 
-class _Desk:
-    """Predictions of a study, read as they are asked for."""
+class _PredictionReader:
+    """Predictions of a study, read from its store."""
 
     def __init__(self, store: Store) -> None:
-        self.shelf, self.references = store.array_store, store.prediction_references()
+        self.arrays = store.array_store
+        self.references = store.prediction_references()
 
-    def sides(self, one: StudyEvaluation) -> Sides:
-        """Of a model's source, which is one domain, and of its target."""
-        (source,) = one.sources
-        return self._read(source), self._read(one.unit)
+    def source_and_target(self, evaluation: StudyEvaluation) -> Sides:
+        """Return the predictions on the single source domain and on the target."""
+        (source,) = evaluation.sources
+        return self._read(source), self._read(evaluation.unit)
 
     def _read(self, unit: Any) -> Predictions:
-        return self.references[unit.pair].read(self.shelf)
+        return self.references[unit.pair].read(self.arrays)

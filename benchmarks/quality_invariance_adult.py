@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._pools import ATC, DRAWS, HEAD, Pair, Pool, beside_atc, compared, row, taus
+from benchmarks._pool_ranking import ATC, DRAWS, HEAD, Pair, Pool, beside_atc, compared, row, taus
 from benchmarks._results import data_folder, machine_facts, markdown_table, write_results
 from oodometer.core.array_types import Bools
 from oodometer.core.protocols import Dataset, Model

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks._classifiers import (
+from benchmarks._digit_classifiers import (
     TRAINED_ON,
     Recipe,
     handwritten,

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks._classifiers import one_thread
+from benchmarks._digit_classifiers import one_thread
 from benchmarks._results import data_folder, machine_facts, markdown_table, write_results
 from oodometer.core.optional_imports import opencv
 from oodometer.core.protocols import Dataset

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._pools import (
+from benchmarks._pool_ranking import (
     ATC,
     DRAWS,
     HEAD,

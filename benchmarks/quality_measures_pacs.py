@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from benchmarks._classifiers import one_thread
+from benchmarks._digit_classifiers import one_thread
 from benchmarks._results import data_folder, machine_facts, markdown_table, write_results
 from oodometer import measures
 from oodometer.core.array_types import Ints

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks._classifiers import one_thread
+from benchmarks._digit_classifiers import one_thread
 from benchmarks._results import data_folder, machine_facts, markdown_table, write_results
 from oodometer.core.array_types import Floats
 from oodometer.core.format import format_duration

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import oodometer
-from benchmarks._classifiers import one_thread
+from benchmarks._digit_classifiers import one_thread
 from benchmarks._results import machine_facts, markdown_table, write_results
 from oodometer import Predictions
 from oodometer.report import assessment_page

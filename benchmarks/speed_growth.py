@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks._outputs import said
+from benchmarks._simulated_outputs import simulate_probs
 from benchmarks._results import Bound, Section, markdown_table
 from oodometer import estimators
 from oodometer.assessment.bootstrap import make_runs
@@ -58,7 +58,7 @@ def made(n: int, k: int) -> Sides:
     for lift in (2.2, 1.5):
         labels = rng.integers(0, k, n)
         high = lift + 0.35 * float(np.log2(k / 10))
-        found.append((labels, [said(rng, labels, k, high) for _ in range(1 + PEERS)]))
+        found.append((labels, [simulate_probs(rng, labels, k, high) for _ in range(1 + PEERS)]))
     (known, source), (_, target) = found
     return Sides(source, known, target)
 

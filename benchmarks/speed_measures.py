@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from benchmarks._classifiers import one_thread
+from benchmarks._digit_classifiers import one_thread
 from benchmarks._results import machine_facts, markdown_table, write_results
 from benchmarks.quality_measures_pacs import CLASSES, network
 from oodometer import measures

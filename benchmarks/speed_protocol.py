@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import kendalltau
 
-from benchmarks._classifiers import one_thread
+from benchmarks._digit_classifiers import one_thread
 from benchmarks._results import machine_facts, markdown_table, write_results
 from oodometer.studies.analysis._compare_measures import (
     STATISTIC_LABELS,

@@ -23,9 +23,9 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
 
-from benchmarks._outputs import said
+from benchmarks._simulated_outputs import simulate_probs
 from benchmarks._results import Bound, Section, markdown_table
-from benchmarks.peers._took import peak
+from benchmarks.peers._timing import peak_memory_mb
 from oodometer.core.array_types import Array
 from oodometer.core.protocols import StreamingEstimator
 
@@ -37,7 +37,7 @@ LEAST = 0.5
 def rows(seed: int, n: int, lift: float) -> tuple[Array, Array]:
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, K, n)
-    return said(rng, labels, K, lift), labels
+    return simulate_probs(rng, labels, K, lift), labels
 
 
 def table(probs: Array, **more: Array) -> Any:
@@ -108,7 +108,7 @@ def child(name: str, folder: Path) -> None:
     began, clock = time.process_time(), time.perf_counter()
     n = WORKS[name](folder)
     taken = {"cpu": time.process_time() - began, "wall": time.perf_counter() - clock, "n": n}
-    taken["memory"] = peak()
+    taken["memory"] = peak_memory_mb()
     print(json.dumps(taken))
 
 

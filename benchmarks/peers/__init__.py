@@ -1,1 +1,1 @@
-"""What others wrote, run by an interpreter of its own: `make bench-peers` makes its environment."""
+"""Peer packages, run in an environment of their own (`make bench-peers`)."""

@@ -1,6 +1,6 @@
-"""QuaPy's EM: the class shares that make the target's probabilities likeliest.
+"""QuaPy's EM: maximum likelihood class shares of the target.
 
-With a second argument, until two steps differ by less than that, a class; else as it does itself.
+The optional second argument is the tolerance per class; without it QuaPy's own rule stops the EM.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import numpy as np
 import quapy
 from quapy.method.aggregative import EMQ
 
-from benchmarks.peers._took import Arrays, arrays_of, told
+from benchmarks.peers._timing import Arrays, load_arrays, report_run
 
 
-def shares(given: Arrays, **settings: float) -> Any:
-    labels, target = given["labels"], given["target"]
+def class_shares(arrays: Arrays, **settings: float) -> Any:
+    labels, target = arrays["labels"], arrays["target"]
     prior = np.bincount(labels, minlength=target.shape[1]) / len(labels)
-    found, _ = EMQ.EM(prior, target, **settings)
-    return found
+    shares, _ = EMQ.EM(prior, target, **settings)
+    return shares
 
 
 if __name__ == "__main__":
     settings: dict[str, Any] = {"epsilon": float(sys.argv[2])} if len(sys.argv) > 2 else {}
-    told(partial(shares, **settings), arrays_of(sys.argv[1]), quapy.__version__)
+    report_run(partial(class_shares, **settings), load_arrays(sys.argv[1]), quapy.__version__)

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks import quality_invariance_sentiment as sentiment
-from benchmarks._classifiers import Recipe, handwritten, noisy, trained, training_digits
-from benchmarks._pools import Pool
+from benchmarks._digit_classifiers import Recipe, handwritten, noisy, trained, training_digits
+from benchmarks._pool_ranking import Pool
 from benchmarks.quality_invariance_digits import RECIPES, taus
 from oodometer.core.array_types import Array, Bools, Floats, Ints
 from oodometer.core.protocols import Dataset, Model, Transform

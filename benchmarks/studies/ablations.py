@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._classifiers import TRAINED_ON, handwritten, one_thread, street_digits
-from benchmarks._pools import standard_error
+from benchmarks._digit_classifiers import TRAINED_ON, handwritten, one_thread, street_digits
+from benchmarks._pool_ranking import standard_error
 from benchmarks._results import data_folder, markdown_table
 from benchmarks.quality_invariance_digits import GOOD, RECIPES, taus
 from benchmarks.quality_invariance_sentiment import SOURCES

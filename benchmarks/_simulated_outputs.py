@@ -1,4 +1,4 @@
-"""Outputs of a made-up classifier, for what is timed."""
+"""Simulated outputs of a classifier, for timing."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import numpy as np
 from oodometer.core.array_types import Array
 
 
-def said(rng: np.random.Generator, labels: Array, k: int, lift: float) -> Array:
-    """Probabilities float32 of k classes; the higher the lift, the more often the label's is first."""
+def simulate_probs(rng: np.random.Generator, labels: Array, k: int, lift: float) -> Array:
+    """Return float32 probabilities of k classes; a higher lift gives a higher accuracy."""
     logits = rng.standard_normal((len(labels), k), dtype=np.float32)
     logits[np.arange(len(labels)), labels] += np.float32(lift)
     np.exp(2 * logits, out=logits)

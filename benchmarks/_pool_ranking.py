@@ -1,4 +1,4 @@
-"""Pools of classifiers on data of other domains: how well a measure ranks them, beside ATC."""
+"""Ranking of pools of classifiers on other domains: measures compared with ATC."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ATC, DRAWS = "ATC-MC", 10
 
 @dataclass(frozen=True)
 class Pool:
-    """The classifiers of one source, and what they say of labelled rows that were held out."""
+    """Classifiers trained on one source, with their predictions on held-out labelled rows."""
 
     source: str
     models: tuple[Model, ...]
@@ -32,9 +32,9 @@ class Pool:
 
 @dataclass(frozen=True)
 class Pair:
-    """What was found of one source's pool on one target: a value a model.
+    """Results of one source's pool on one target: one value per model.
 
-    `rises` are entropy differences; `degenerate` counts the models that are nearly constant.
+    `rises` are entropy differences; `degenerate` is the number of nearly constant models.
     """
 
     source: str
@@ -45,7 +45,7 @@ class Pair:
     degenerate: int
 
     def tau(self, measure: str) -> float:
-        """Kendall's τ between a measure and accuracy over the pool."""
+        """Return Kendall's τ between a measure and accuracy over the pool."""
         from scipy.stats import kendalltau
 
         return float(kendalltau(self.scores[measure], self.accuracy).statistic)
@@ -54,42 +54,54 @@ class Pair:
 def compared(
     pools: Sequence[Pool], sample: Dataset, names: Sequence[str], reference: Dataset
 ) -> list[Pair]:
-    """Every pool on a target, whose rows are changed once for all; transforms learn of `reference`."""
+    """Evaluate every pool on a target; all models share the transformed rows.
+
+    Transforms are fitted on `reference`.
+    """
     models = {name: model for pool in pools for name, model in pool.named().items()}
-    found = [
+    results = [
         invariance(models, sample, transform=name, draws=DRAWS, transform_data=reference, threads=0)
         for name in names
     ]
-    return [_pair(pool, sample, found) for pool in pools]
+    return [_pair(pool, sample, results) for pool in pools]
 
 
-def _pair(pool: Pool, sample: Dataset, found: Sequence[InvarianceResult]) -> Pair:
-    said = [predict_dataset(model, sample) for model in pool.models]
-    own = {one.measure_label("ni"): [one[name] for name in pool.named()] for one in found}
+def _pair(pool: Pool, sample: Dataset, results: Sequence[InvarianceResult]) -> Pair:
+    predictions = [predict_dataset(model, sample) for model in pool.models]
+    by_measure = {
+        result.measure_label("ni"): [result[name] for name in pool.named()] for result in results
+    }
     scores = {
-        name: np.array([m.mean_with_interval("ni").value for m in each])
-        for name, each in own.items()
+        measure: np.array([model.mean_with_interval("ni").value for model in models])
+        for measure, models in by_measure.items()
     }
     atc = estimators.get(ATC.lower())
-    known = zip(pool.held_out, said, strict=True)
-    scores[ATC] = np.array([atc.estimate(source, rows).value for source, rows in known])
+    scores[ATC] = np.array(
+        [
+            atc.estimate(source, target).value
+            for source, target in zip(pool.held_out, predictions, strict=True)
+        ]
+    )
     return Pair(
         source=pool.source,
         target=sample.name,
-        accuracy=np.array([rows.correct.mean() for rows in said]),
+        accuracy=np.array([target.correct.mean() for target in predictions]),
         scores=scores,
-        rises={name: np.array([m.entropy_difference for m in each]) for name, each in own.items()},
-        degenerate=max(sum(m.degenerate for m in each) for each in own.values()),
+        rises={
+            measure: np.array([model.entropy_difference for model in models])
+            for measure, models in by_measure.items()
+        },
+        degenerate=max(sum(model.degenerate for model in models) for models in by_measure.values()),
     )
 
 
 def taus(pairs: Sequence[Pair], measure: str) -> Floats:
-    """τ of every pair that has the measure."""
+    """Return τ of every pair that has the measure."""
     return np.array([pair.tau(measure) for pair in pairs if measure in pair.scores])
 
 
 def rises(pairs: Sequence[Pair], measure: str) -> Floats:
-    """Entropy differences of every pair and model that have the measure; ATC has none."""
+    """Return the entropy differences of all pairs and models; empty for ATC."""
     parts = [pair.rises[measure] for pair in pairs if measure in pair.rises]
     return np.concatenate(parts) if parts else np.array([])
 
@@ -98,31 +110,32 @@ def standard_error(values: Floats) -> float:
     return float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
-HEAD = ("measure", "pairs", "mean τ ± s.e.", "s.d.", "least", "τ > 0", "entropy difference")
+HEAD = ("measure", "pairs", "mean τ ± s.e.", "s.d.", "minimum", "τ > 0", "entropy difference")
 
 
 def row(pairs: Sequence[Pair], measure: str) -> tuple[str, ...]:
-    """One measure's line of the table."""
-    found, raised = taus(pairs, measure), rises(pairs, measure)
+    """Return the table row of one measure."""
+    tau = taus(pairs, measure)
+    entropy_rises = rises(pairs, measure)
     return (
         measure,
-        str(len(found)),
-        f"{found.mean():.2f} ± {standard_error(found):.2f}",
-        f"{found.std(ddof=1):.2f}",
-        f"{found.min():.2f}",
-        f"{(found > 0).mean():.0%}",
-        f"{raised.mean():+.3f}" if len(raised) else "",
+        str(len(tau)),
+        f"{tau.mean():.2f} ± {standard_error(tau):.2f}",
+        f"{tau.std(ddof=1):.2f}",
+        f"{tau.min():.2f}",
+        f"{(tau > 0).mean():.0%}",
+        f"{entropy_rises.mean():+.3f}" if len(entropy_rises) else "",
     )
 
 
 def beside_atc(pairs: Sequence[Pair], measures: Sequence[str]) -> str:
-    """How far each measure's τ is above or below that of ATC, and what follows."""
+    """Describe the difference between each measure's τ and that of ATC."""
     gaps = {measure: taus(pairs, measure) - taus(pairs, ATC) for measure in measures}
     listed = ", ".join(
         f"{measure} {gap.mean():+.2f} ± {standard_error(gap):.2f} ({_verdict(gap)})"
         for measure, gap in gaps.items()
     )
-    return f"τ less that of ATC-MC on the same pairs: {listed}."
+    return f"τ minus that of ATC-MC on the same pairs: {listed}."
 
 
 def _verdict(gap: Floats) -> str:

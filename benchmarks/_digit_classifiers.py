@@ -1,9 +1,9 @@
-"""Digit classifiers of many kinds, trained on MNIST, and the digits they are judged on.
+"""Digit classifiers trained on MNIST, and the digit datasets they are tested on.
 
-All digits are light on dark, 16 × 16. A USPS digit fills its image, one of MNIST has a margin of
-four pixels, which is cut off or not. Street digits are photographs, of either polarity: an image
-is made grey, and what counts is how far a pixel is from the background, taken to be the median of
-the border, so that digits dark on light become light on dark.
+All digits are light on dark, 16 × 16 pixels. USPS digits fill the image, MNIST digits have a margin
+of four pixels, which can be cropped. Street digits are photographs of either polarity: each is
+converted to grey, and each pixel is replaced by its distance from the background, the median of the
+border, so that all digits are light on dark.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TRAINED_ON, BATCH, RATE = 10_000, 128, 1e-3
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a classifier is made of: its kind, its width, wrong labels, passes over the data."""
+    """Training configuration: architecture, width, share of wrong labels, epochs, seed."""
 
     kind: str
     width: int
@@ -57,14 +57,14 @@ class Recipe:
 
 
 def resized(images: Image) -> Image:
-    """Every image at 16 × 16: means of areas when it shrinks, between pixels when it grows."""
+    """Resize images to 16 × 16: by area means to shrink, bilinear to enlarge."""
     cv2 = opencv()
-    way = cv2.INTER_AREA if images.shape[1] > SIDE else cv2.INTER_LINEAR
-    return np.stack([cv2.resize(image, (SIDE, SIDE), interpolation=way) for image in images])
+    method = cv2.INTER_AREA if images.shape[1] > SIDE else cv2.INTER_LINEAR
+    return np.stack([cv2.resize(image, (SIDE, SIDE), interpolation=method) for image in images])
 
 
 def light_on_dark(photo: Image) -> Image:
-    """The distance of every pixel from the background, stretched to 0 … 255."""
+    """Return each pixel's distance from the background, scaled to 0 … 255."""
     grey = opencv().cvtColor(photo, opencv().COLOR_RGB2GRAY).astype(np.float64)
     border = np.concatenate([grey[0], grey[-1], grey[:, 0], grey[:, -1]])
     far = np.abs(grey - np.median(border))
@@ -80,7 +80,7 @@ def street_digits(path: Path) -> Dataset:
 
 
 def handwritten(path: Path, *, margin: int = 0, n: int | None = None) -> Dataset:
-    """The (first) test images of MNIST or USPS, a margin cut off on every side."""
+    """Return the first `n` test images of MNIST or USPS with the margin cropped."""
     with np.load(path, allow_pickle=False) as archive:
         images, labels = archive["x_test"][:n], archive["y_test"][:n].astype(np.int64)
     return as_dataset(resized(_inner(images, margin)), labels=labels, name=path.stem)
@@ -98,15 +98,15 @@ def _inner(images: Image, margin: int) -> Image:
 
 
 def noisy(labels: Ints, share: float, rng: np.random.Generator) -> Ints:
-    """Labels of which a share, drawn at random, is set to another class, drawn at random."""
-    wrong = rng.random(len(labels)) < share
-    moved = (labels + rng.integers(1, CLASSES, len(labels))) % CLASSES
-    return np.where(wrong, moved, labels)
+    """Replace a random share of the labels by random other classes."""
+    is_wrong = rng.random(len(labels)) < share
+    others = (labels + rng.integers(1, CLASSES, len(labels))) % CLASSES
+    return np.where(is_wrong, others, labels)
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Small batches are only slowed down by a second thread that waits for its turn."""
+    """Limit torch to one thread: a second one slows down small batches."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -116,17 +116,17 @@ def one_thread() -> Iterator[None]:
 
 
 def trained(recipe: Recipe, images: Image, labels: Ints) -> TorchModel:
-    """One classifier, by Adam on small batches; the seed settles all of it."""
+    """Train one classifier by Adam; the seed determines the result."""
     rng = np.random.default_rng([recipe.seed, recipe.width, recipe.epochs])
-    wanted = torch.from_numpy(noisy(labels, recipe.noise, rng))
-    given = torch.from_numpy(images[:, None]).float() / 255
+    training_labels = torch.from_numpy(noisy(labels, recipe.noise, rng))
+    inputs = torch.from_numpy(images[:, None]).float() / 255
     with torch.random.fork_rng():
         torch.manual_seed(recipe.seed)
         network = recipe.network()
     adam = torch.optim.Adam(network.parameters(), lr=RATE)
     for _ in range(recipe.epochs):
         for rows in _batches(len(labels), rng):
-            loss = nn.functional.cross_entropy(network(given[rows]), wanted[rows])
+            loss = nn.functional.cross_entropy(network(inputs[rows]), training_labels[rows])
             adam.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             adam.step()
