@@ -16,7 +16,7 @@ from itertools import chain
 import numpy as np
 
 from benchmarks._results import RESULTS, data_folder, machine_facts, markdown_table, write_results
-from benchmarks._suites import Case, every
+from benchmarks._suites import Case, all_cases
 from oodometer.assessment.conformal_interval import History
 from oodometer.assessment.diagnostics import COMPARED_METHODS, STATUSES_WORST_FIRST
 from oodometer.assessment.headline import SIMILARITY_DIAGNOSTICS
@@ -154,7 +154,7 @@ def _interval(one: Case, past: Sequence[Case], kind: str) -> tuple[float, float]
 
 
 def spread(one: Case) -> float:
-    return one.signs["estimator_spread"]
+    return one.diagnostics["estimator_spread"]
 
 
 def _share(cases: Sequence[Case], intervals: Sequence[tuple[float, float]]) -> str:
@@ -233,7 +233,7 @@ def main() -> int:
         print("The research data are not on this machine; nothing was measured.")
         return 0
     with progress_bar(error_console()) as progress:
-        cases = every(data, progress)
+        cases = all_cases(data, progress)
     rows = [one.row() for one in cases]
     names = dict.fromkeys(chain.from_iterable(rows))  # suites have not all the same
     table = pa.table({name: [row.get(name) for row in rows] for name in names})

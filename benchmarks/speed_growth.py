@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks._simulated_outputs import simulate_probs
 from benchmarks._results import Bound, Section, markdown_table
+from benchmarks._simulated_outputs import simulate_probs
 from oodometer import estimators
 from oodometer.assessment.bootstrap import make_runs
 from oodometer.core.array_types import Array

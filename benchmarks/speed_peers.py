@@ -12,7 +12,15 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks._peer_comparison import HEAD, Comparison, Row, Run, RunResult, array_path, run_in_turns
+from benchmarks._peer_comparison import (
+    HEAD,
+    Comparison,
+    Row,
+    Run,
+    RunResult,
+    array_path,
+    run_in_turns,
+)
 from benchmarks._results import Bound, Section, markdown_table
 
 MILLION, FEW, FEATURES = "1M x 10", "4,000 x 10", "4,000 x 512"

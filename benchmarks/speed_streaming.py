@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
 
-from benchmarks._simulated_outputs import simulate_probs
 from benchmarks._results import Bound, Section, markdown_table
+from benchmarks._simulated_outputs import simulate_probs
 from benchmarks.peers._timing import peak_memory_mb
 from oodometer.core.array_types import Array
 from oodometer.core.protocols import StreamingEstimator

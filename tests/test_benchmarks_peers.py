@@ -103,9 +103,7 @@ def test_run_in_a_process_returns_its_result(tmp_path: Path) -> None:
     np.savez(array_path(tmp_path, "600 x 3"), source=probs, labels=labels, target=probs)
     values = []
     for name in ("atc", "atc-loop"):
-        process_result = run_process(
-            Run("benchmarks._own_methods", "600 x 3", (name,)), tmp_path
-        )
+        process_result = run_process(Run("benchmarks._own_methods", "600 x 3", (name,)), tmp_path)
         assert isinstance(process_result, RunResult)
         values.append(process_result.value)
     assert values[0] == pytest.approx(values[1], abs=0.01)

@@ -468,7 +468,9 @@ def test_errors_name_the_file(folder: Path) -> None:
     three = good.drop_columns(["prob_3"])
     write(three, target / "zz.parquet")
     message = error_of(folder, "target")
-    assert message.startswith("zz.parquet and part-000.parquet have different columns: only part-000.parquet")
+    assert message.startswith(
+        "zz.parquet and part-000.parquet have different columns: only part-000.parquet"
+    )
     assert "has the column 'prob_3'" in message
     write(good.append_column("prob_4", [[0.0] * 300]), target / "zz.parquet")
     assert "only zz.parquet has the column 'prob_4'" in error_of(folder, "target")
@@ -622,7 +624,9 @@ def test_target_labels_may_be_numbers_or_digits_as_text(tmp_path: Path) -> None:
     target = open_target(tmp_path)
     assert target.encode_labels(np.array([0, 3], dtype=object)).tolist() == [0, 3]
     assert target.encode_labels(np.array(["0", "3"], dtype=object)).tolist() == [0, 3]
-    with pytest.raises(InputError, match="labels of the target must be between 0 and 3; row 1 is 4"):
+    with pytest.raises(
+        InputError, match="labels of the target must be between 0 and 3; row 1 is 4"
+    ):
         target.encode_labels(np.array([0, 4], dtype=object))
 
 

@@ -60,7 +60,10 @@ def test_a_column_that_is_not_there_may_be_another(option: str, tmp_path: Path) 
     (tmp_path / "o.csv").write_text("prob_a,prob_b,site\n0.5,0.5,a\n0.9,0.1,b\n")
     words = ["estimate", "o.csv", "o.csv", "--label-column", "site", option, "syte"]
     said = run(tmp_path, *words).stderr
-    assert "There is no column 'syte' in the table. Did you mean 'site'? Columns: prob_a, prob_b," in said
+    assert (
+        "There is no column 'syte' in the table. Did you mean 'site'? Columns: prob_a, prob_b,"
+        in said
+    )
 
 
 def test_a_command_without_words_shows_its_help(tmp_path: Path) -> None:

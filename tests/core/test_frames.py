@@ -367,8 +367,7 @@ def test_a_pandas_column_of_numbers_and_text_is_told(values: list[Any], shown: s
     fine = ["x", None, float("nan"), "y"]
     frame = pd.DataFrame({"fine": pd.Series(fine, dtype=object), "mixed": values})
     assert refusal_of(frame) == (
-        f"The column 'mixed' holds both numbers and text: {shown}. "
-        "Correct it or remove the column."
+        f"The column 'mixed' holds both numbers and text: {shown}. Correct it or remove the column."
     )
 
 

@@ -134,7 +134,9 @@ def test_probabilities_rounded_to_any_float_are_accepted(k: int, dtype: npt.DTyp
 def test_a_probability_below_0_is_refused_though_its_row_sums_to_1() -> None:
     probs = good_probs()
     probs[9] = [0.5, 0.6, -0.1]
-    assert refusal_of(probs) == f"probs must be between 0 and 1; row 9, class 2 is -0.1. {USE_LOGITS}"
+    assert (
+        refusal_of(probs) == f"probs must be between 0 and 1; row 9, class 2 is -0.1. {USE_LOGITS}"
+    )
 
 
 def test_rounding_just_outside_of_0_and_1_is_accepted() -> None:
@@ -490,5 +492,7 @@ def test_different_ids_are_told_with_the_row(ids: list[Any], other: list[Any], s
 def test_a_probability_above_1_is_refused_even_where_the_sum_is_near_enough(k: int) -> None:
     probs = np.eye(k)
     probs[1, 1] = 1.0005
-    with pytest.raises(InputError, match=r"probs must be between 0 and 1; row 1, class 1 is 1.0005"):
+    with pytest.raises(
+        InputError, match=r"probs must be between 0 and 1; row 1, class 1 is 1.0005"
+    ):
         Predictions.from_probs(probs)

@@ -78,7 +78,10 @@ def test_rows_of_any_block_are_looked_at() -> None:
         (np.zeros((3, 0)), r"Rows are empty: the array has shape \(3, 0\)"),
         (np.zeros(3), "is no batch of inputs"),
         (np.zeros((2, 3, 4, 4), dtype=np.uint8), "If channels come first"),
-        (np.zeros((2, 8, 8, 4), dtype=np.uint8), r"Remove the transparency channel: images\[\.\.\., :3\]"),
+        (
+            np.zeros((2, 8, 8, 4), dtype=np.uint8),
+            r"Remove the transparency channel: images\[\.\.\., :3\]",
+        ),
         (np.ones((2, 8, 8, 3)), r"float64 .* to 0…255: \(255 \* images\)\.round\(\)\.astype"),
         (np.ones((2, 8, 8), dtype=np.bool_), r"Convert pixels to 0 and 255: images\.astype"),
         (np.full((2, 8, 8), 999, dtype=np.uint16), r"16 bits to 8: \(images // 257\)"),

@@ -266,7 +266,10 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"label;prob_0;prob_1\n0;0,9;0,1\n", "has semicolons between its columns; expected commas"),
+        (
+            b"label;prob_0;prob_1\n0;0,9;0,1\n",
+            "has semicolons between its columns; expected commas",
+        ),
         (b"label\tprob_0\tprob_1\n0\t0.9\t0.1\n", "has tabs between its columns; expected commas"),
         ("label,prob_0\n0,1\n".encode("utf-16"), "is UTF-16 text. Save it as UTF-8."),
         (b"label,prob_0,prob_1\n\xe9,0.9,0.1\n", "'label' is not UTF-8 text. Save it as UTF-8."),

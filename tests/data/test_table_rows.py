@@ -169,7 +169,10 @@ def test_columns_of_other_types_are_refused(column: Any, kind: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"text": "body"}, "There is no column 'body' in the table. Columns: domain, review, label"),
+        (
+            {"text": "body"},
+            "There is no column 'body' in the table. Columns: domain, review, label",
+        ),
         ({"text": "label"}, "'label' holds int64, not text"),
         ({"text": ("domain", "review", "domain")}, "text names 3 columns"),
         ({"labels": "y"}, "There is no column 'y'"),

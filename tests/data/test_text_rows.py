@@ -39,7 +39,10 @@ def test_string_arrays_are_texts_or_pairs() -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (["a", None, "b"], r"row 1 has no text \(1 of 3 rows are invalid\)\. Correct or remove them.*skip_bad=True"),
+        (
+            ["a", None, "b"],
+            r"row 1 has no text \(1 of 3 rows are invalid\)\. Correct or remove them.*skip_bad=True",
+        ),
         (["a", float("nan"), ""], r"row 1 has no text \(2 of 3"),
         (["", "a", "  \n"], r"row 0 has an empty text \(2 of 3"),
         ([("a", "b"), ("a", "")], r"row 1 has an empty text \(1 of 2"),

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks._classifiers import (
+from benchmarks._digit_classifiers import (
     CLASSES,
     Recipe,
     handwritten,

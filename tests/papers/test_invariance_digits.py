@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from benchmarks._classifiers import (
+from benchmarks._digit_classifiers import (
     SIDE,
     handwritten,
     light_on_dark,

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from benchmarks._classifiers import one_thread
+from benchmarks._digit_classifiers import one_thread
 from benchmarks.quality_invariance_pacs import SHARED, Merged, is_installed, lite0, measured
 from tests.support.research_data import needs
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from benchmarks._pools import ATC, Pair, Pool, taus
+from benchmarks._pool_ranking import ATC, Pair, Pool, taus
 from benchmarks.quality_invariance_sentiment import (
     BACK,
     BOUNDED,

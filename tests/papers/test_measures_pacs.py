@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks._classifiers import one_thread
+from benchmarks._digit_classifiers import one_thread
 from benchmarks.quality_measures_pacs import (
     DISTANCES,
     DOMAINS,
