@@ -273,14 +273,14 @@ def one_line(done: Done, *words: str) -> None:
 
 
 BAD: dict[str, tuple[tuple[str, ...], str]] = {
-    "too few rows": (("scorers:short", "digits.npz"), "gave"),
+    "too few rows": (("scorers:short", "digits.npz"), "returned"),
     "nan": (("scorers:nan", "digits.npz"), "must be finite"),
     "a function that raises": (("scorers:raising", "digits.npz"), "out of paper"),
-    "not a function": (("scorers:number", "digits.npz"), "is no model"),
+    "not a function": (("scorers:number", "digits.npz"), "is not a model"),
     "no such function": (("scorers:clam", "digits.npz"), "calm"),
     "no such module": (("scorer:calm", "digits.npz"), "There is no module 'scorer'"),
     "no such file": (("scorers:calm", "digit.npz"), "digit.npz"),
-    "no such model": (("model.onnx", "digits.npz"), "There is no file 'model.onnx'"),
+    "no such model": (("model.onnx", "digits.npz"), "'model.onnx' does not exist"),
     "a transform of another kind": (("scorers:calm", "digits.npz", "-t", "eda"), "applies to text"),
     "an unknown transform": (("scorers:calm", "digits.npz", "-t", "rotat"), "Did you mean 'rotate'"),
     "a magnitude out of range": (("scorers:calm", "digits.npz", "--magnitude", "-1"), "magnitude"),

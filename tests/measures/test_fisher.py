@@ -280,7 +280,7 @@ def test_texts_have_gradients_whatever_they_are_padded_to() -> None:
     ]
     assert [one.value for one in found] == pytest.approx([found[0].value] * 3, rel=1e-6)
     assert found[0].facts["source_directions"] == 7
-    with pytest.raises(NotApplicable, match="takes words or several tensors"):
+    with pytest.raises(NotApplicable, match="takes tokens or several tensors"):
         measure_one(Jacobian(), subject(texts, texts[2:], words, prepare=prepare))
 
 

@@ -141,7 +141,7 @@ def test_what_has_no_derivative_is_refused() -> None:
         return torch.tensor([[len(text)] for text in texts])
 
     words = TorchModel(nn.EmbeddingBag(9, 3), name="words", prepare=lengths)
-    with pytest.raises(NotApplicable, match="takes words or several tensors"):
+    with pytest.raises(NotApplicable, match="takes tokens or several tensors"):
         measure_one(Jacobian(), subject(["one", "three"], ["four"], words))
 
 

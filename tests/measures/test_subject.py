@@ -142,7 +142,7 @@ def test_what_is_lacking_is_said_in_words() -> None:
         ModelView(ViewSource("s", features=bare, domains=np.array(["a"] * 3))), poor.target
     )
     assert "there is 1;" in str(single.missing("source domains"))
-    with pytest.raises(NotApplicable, match="it needs outputs: .* has neither outputs"):
+    with pytest.raises(NotApplicable, match=r"it needs outputs: .* has neither outputs"):
         measure_one(Plain(), poor)
 
 

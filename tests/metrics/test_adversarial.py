@@ -286,7 +286,7 @@ def test_no_answer_of_text() -> None:
 
     net = nn.Sequential(nn.Embedding(7, 4), nn.Flatten(), nn.Linear(8, 2))
     model = as_model(net, prepare=ids)
-    with pytest.raises(NotApplicable, match="takes words or several tensors"):
+    with pytest.raises(NotApplicable, match="takes tokens or several tensors"):
         AdversarialError().evaluate(seen(model, ["one", "two", "three"], [0, 1, 0]))
 
 

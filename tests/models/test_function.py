@@ -1,4 +1,4 @@
-"""Callables as models, given or named."""
+"""Callables as models, passed directly or by import path."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def two_classes(inputs: Any) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", ["text", "pairs"])
-def test_lists_come_as_they_are(kind: Any) -> None:
+def test_lists_are_passed_unchanged(kind: Any) -> None:
     check_model(as_model(two_classes), toy_inputs(kind, n=5))
 
 
-def test_images_come_as_they_are_and_tables_as_data_frames() -> None:
+def test_images_are_passed_unchanged_and_tables_as_data_frames() -> None:
     seen: list[Any] = []
 
     def look(batch: Any) -> list[int]:
@@ -50,20 +50,20 @@ def test_images_come_as_they_are_and_tables_as_data_frames() -> None:
     assert seen[1]["age"].tolist() == [1.0, 2.0]
 
 
-def test_prepare_stands_in_for_the_usual_way() -> None:
+def test_prepare_replaces_the_default_conversion() -> None:
     model = as_model(lambda rows: rows[:, 0], name="first", prepare=lambda t: np.array([[len(t)]]))
     assert model.classify(["a"]).classes.tolist() == [1]
 
 
-def test_raw_scores_are_logits_only_if_said() -> None:
+def test_scores_are_logits_only_if_declared() -> None:
     rows = np.array([[3.0, -1.0], [0.0, 0.5]])
-    said = as_model(lambda x: x, name="identity", outputs="logits").classify(rows)
-    assert said.score_type == "logits"
-    with pytest.raises(InputError, match="'identity' gave what can't be used: probs must"):
+    predictions = as_model(lambda x: x, name="identity", outputs="logits").classify(rows)
+    assert predictions.score_type == "logits"
+    with pytest.raises(InputError, match="'identity' returned invalid outputs: probs must"):
         as_model(lambda x: x, name="identity").classify(rows)
 
 
-def test_a_torch_tensor_with_a_gradient_will_do() -> None:
+def test_torch_tensors_with_gradients_are_accepted() -> None:
     import torch
 
     def tensor(rows: np.ndarray) -> Any:
@@ -72,25 +72,25 @@ def test_a_torch_tensor_with_a_gradient_will_do() -> None:
     assert as_model(tensor).classify(np.zeros((2, 1))).probs.tolist() == [[0.25, 0.75]] * 2
 
 
-def test_a_factory_and_a_class_are_not_called() -> None:
+def test_factories_and_classes_are_not_called() -> None:
     def make() -> Any:
         raise AssertionError("called")
 
-    with pytest.raises(InputError, match=r"'make' takes no inputs.*give what it makes: make\(\)"):
+    with pytest.raises(InputError, match=r"'make' takes no arguments.*pass its result: make\(\)"):
         as_model(make)
     with pytest.raises(InputError, match="Path is a class, not a model"):
         as_model(Path)
-    with pytest.raises(InputError, match="can't be called on a batch"):
+    with pytest.raises(InputError, match="cannot be called with a batch"):
         FunctionModel(Path)
 
 
-def test_a_builtin_that_hides_its_signature_is_taken() -> None:
+def test_builtins_without_a_signature_are_accepted() -> None:
     assert (
         as_model(np.ravel, outputs="classes").classify(np.ones((3, 1))).classes.tolist() == [1] * 3
     )
 
 
-def test_a_function_by_name_from_the_current_folder(folder: Path) -> None:
+def test_import_path_is_searched_in_the_current_folder(folder: Path) -> None:
     (folder / "mine").mkdir()
     (folder / "mine" / "scores.py").write_text(
         "class A:\n    @staticmethod\n    def long(t):\n        return [len(x) > 3 for x in t]\n"
@@ -102,7 +102,7 @@ def test_a_function_by_name_from_the_current_folder(folder: Path) -> None:
     assert model.classify(["abcd", "a"]).classes.tolist() == [1, 0]
 
 
-def test_a_name_may_point_to_an_estimator_or_a_model(folder: Path) -> None:
+def test_import_path_may_lead_to_an_estimator(folder: Path) -> None:
     (folder / "fitted.py").write_text(
         "from sklearn.dummy import DummyClassifier\n"
         "tree = DummyClassifier().fit([[0.0], [1.0]], ['a', 'b'])\n"
@@ -111,11 +111,11 @@ def test_a_name_may_point_to_an_estimator_or_a_model(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "words"),
+    ("import_path", "words"),
     [
         ("nowhere.at_all:f", "There is no module 'nowhere'"),
         ("given:missing", "'given' has no 'missing'. It has: number"),
-        ("given:number", "A int is no model"),
+        ("given:number", "A int is not a model"),
         ("given.deeper:f", "There is no module 'given.deeper'"),
         ("broken:f", "Importing 'broken' failed: ZeroDivisionError: division by zero"),
         ("leaves:f", "Importing 'leaves' failed: SystemExit: 3"),
@@ -123,22 +123,20 @@ def test_a_name_may_point_to_an_estimator_or_a_model(folder: Path) -> None:
         ("spelled:f", "Importing 'spelled' failed: SyntaxError"),
     ],
 )
-def test_a_name_that_cannot_be_followed_is_told_on_one_line(
-    folder: Path, place: str, words: str
-) -> None:
+def test_failing_import_paths_raise_one_line(folder: Path, import_path: str, words: str) -> None:
     sources = {"given": "number = 3", "broken": "1 / 0", "leaves": "raise SystemExit(3)",
                "lacks": "import not_there", "spelled": "def f(:"}  # fmt: skip
     for name, source in sources.items():
         (folder / f"{name}.py").write_text(source)
     path = list(sys.path)
     with pytest.raises(InputError) as refusal:
-        as_model(place)
+        as_model(import_path)
     assert words in str(refusal.value)
     assert "\n" not in str(refusal.value)
     assert sys.path == path
 
 
-def test_what_reads_like_a_name() -> None:
+def test_is_import_path() -> None:
     assert is_import_path("a:b")
     assert is_import_path("größe.mod:Class.method")
     assert not any(

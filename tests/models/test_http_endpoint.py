@@ -1,4 +1,4 @@
-"""Models behind an address: a real server on this machine, good, slow, broken and hostile."""
+"""HTTP models against a local server that is good, slow, broken or hostile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Reply = tuple[int, bytes, dict[str, str]]
 
 
 class Server:
-    """Answers as `respond(number of the request, what was sent)` says, and notes what it got."""
+    """Local server: replies with `respond(request number, body)` and records the requests."""
 
     def __init__(self) -> None:
         self.respond: Callable[[int, Any], Reply] = lambda number, sent: good(sent)
@@ -77,14 +77,14 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The pauses between tries, noted and not slept."""
+    """Record the pauses between attempts instead of sleeping."""
     noted: list[float] = []
     monkeypatch.setattr(time, "sleep", noted.append)
     return noted
 
 
 @pytest.mark.parametrize("kind", ["images", "text", "pairs", "vectors", "table"])
-def test_inputs_of_every_kind_are_sent_as_described(server: Server, kind: Any) -> None:
+def test_every_kind_of_input_is_sent_as_documented(server: Server, kind: Any) -> None:
     inputs = toy_inputs(kind, n=3)
     check_model(HttpModel(server.url), inputs)
     rows = server.got[0]["inputs"]
@@ -94,7 +94,7 @@ def test_inputs_of_every_kind_are_sent_as_described(server: Server, kind: Any) -
         assert rows == np.asarray(inputs).tolist()
 
 
-def test_batches_are_asked_for_one_after_the_other(server: Server) -> None:
+def test_one_request_per_batch(server: Server) -> None:
     texts = [f"text {'x' * j}" for j in range(7)]
     model = as_model(server.url, batch_size=3)
     assert model.name == f"127.0.0.1:{server.server.server_port}/score"
@@ -104,7 +104,7 @@ def test_batches_are_asked_for_one_after_the_other(server: Server) -> None:
     assert len(server.got[-1]["inputs"]) == 7
 
 
-def test_the_key_says_what_the_values_are(server: Server) -> None:
+def test_key_of_the_response_is_the_output_type(server: Server) -> None:
     server.respond = lambda number, sent: reply({"logits": [[3.0, -1.0]]})
     assert as_model(server.url).classify(["a"]).score_type == "logits"
     server.respond = lambda number, sent: reply({"classes": ["dog"]})
@@ -113,7 +113,7 @@ def test_the_key_says_what_the_values_are(server: Server) -> None:
     both = {"probs": [[0.5, 0.5]], "classes": [1], "version": 3}
     server.respond = lambda number, sent: reply(both)
     assert as_model(server.url, outputs="classes").classify(["a"]).score_type == "classes"
-    with pytest.raises(InputError, match=r"answered with the keys .*one of the keys probs, logits"):
+    with pytest.raises(InputError, match=r"has the keys .*one of the keys probs, logits"):
         as_model(server.url).classify(["a"])
 
 
@@ -126,7 +126,7 @@ def test_prepare_and_headers_are_sent(server: Server) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_busy_server_is_asked_again(server: Server, waits: list[float], status: int) -> None:
+def test_busy_server_is_retried(server: Server, waits: list[float], status: int) -> None:
     def busy_twice(number: int, sent: Any) -> Reply:
         return reply({}, status) if number <= 2 else good(sent)
 
@@ -135,9 +135,7 @@ def test_a_busy_server_is_asked_again(server: Server, waits: list[float], status
     assert waits == [0.25, 0.5]
 
 
-def test_the_server_may_say_how_long_to_wait_up_to_a_minute(
-    server: Server, waits: list[float]
-) -> None:
+def test_retry_after_is_respected_up_to_a_minute(server: Server, waits: list[float]) -> None:
     after = {1: "7", 2: "86400", 3: "tomorrow"}
     server.respond = lambda number, sent: (
         reply({}, 503, Retry_After=after[number]) if number in after else good(sent)
@@ -146,12 +144,12 @@ def test_the_server_may_say_how_long_to_wait_up_to_a_minute(
     assert waits == [7.0, 60.0, 1.0]
 
 
-def test_one_that_stays_broken_is_given_up(server: Server, waits: list[float]) -> None:
+def test_persistent_errors_raise_after_all_attempts(server: Server, waits: list[float]) -> None:
     server.respond = lambda number, sent: reply(b"out of\nmemory " + b"x" * 5000, 500)
     with pytest.raises(InputError) as refusal:
         HttpModel(server.url, retries=2).classify(["a"])
     words = str(refusal.value)
-    assert f"The model at {server.url} did not answer after 3 tries: 500" in words
+    assert f"The request to the model at {server.url} failed after 3 attempts: 500" in words
     assert "out of memory xxx" in words
     assert "\n" not in words
     assert len(words) < 500
@@ -159,15 +157,15 @@ def test_one_that_stays_broken_is_given_up(server: Server, waits: list[float]) -
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 422])
-def test_a_refusal_is_told_at_once(server: Server, waits: list[float], status: int) -> None:
+def test_client_errors_are_not_retried(server: Server, waits: list[float], status: int) -> None:
     server.respond = lambda number, sent: reply(b"not so", status)
-    with pytest.raises(InputError, match=f"did not answer: {status} .*: not so"):
+    with pytest.raises(InputError, match=f"failed: {status} .*: not so"):
         HttpModel(server.url).classify(["a"])
     assert len(server.got) == 1
     assert waits == []
 
 
-def test_one_that_hangs_is_given_up(server: Server) -> None:
+def test_timeouts_raise_after_all_attempts(server: Server) -> None:
     done = threading.Event()
 
     def hang(number: int, sent: Any) -> Reply:
@@ -175,65 +173,65 @@ def test_one_that_hangs_is_given_up(server: Server) -> None:
         return good(sent)
 
     server.respond = hang
-    with pytest.raises(InputError, match=r"after 2 tries: no answer within 0\.1 seconds"):
+    with pytest.raises(InputError, match=r"after 2 attempts: no response within 0\.1 seconds"):
         HttpModel(server.url, timeout=0.1, retries=1, pause=0.01).classify(["a"])
     done.set()
 
 
-def test_one_that_drips_is_given_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_responses_time_out(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(0, 10_000, 20))
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
-    with pytest.raises(InputError, match="no answer within 15 seconds"):
+    with pytest.raises(InputError, match="no response within 15 seconds"):
         HttpModel(server.url, timeout=15, retries=0).classify(["a"])
 
 
-def test_no_server_at_all() -> None:
+def test_refused_connections_raise() -> None:
     gone = Server()
     gone.close()
-    with pytest.raises(InputError, match="after 2 tries: ConnectionRefusedError: "):
+    with pytest.raises(InputError, match="after 2 attempts: ConnectionRefusedError: "):
         HttpModel(gone.url, retries=1, pause=0.01).classify(["a"])
 
 
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (b"<html>\nHello", "answered with what is no JSON: '<html> Hello'"),
-        (b"", "answered with what is no JSON: ''"),
-        (b"[" * 100_000, "answered with what is no JSON"),
-        ([0.5, 0.5], "answered with no object"),
-        ({"scores": [[0.5, 0.5]]}, r"answered with the keys \['scores'\]"),
-        ({"probs": [[0.5, 0.5]]}, "gave 1 rows for 2 inputs"),
-        ({"probs": [[0.5, 0.5], [0.5]]}, "gave rows of different lengths"),
+        (b"<html>\nHello", "is not JSON: '<html> Hello'"),
+        (b"", "is not JSON: ''"),
+        (b"[" * 100_000, "is not JSON"),
+        ([0.5, 0.5], "has no JSON object"),
+        ({"scores": [[0.5, 0.5]]}, r"has the keys \['scores'\]"),
+        ({"probs": [[0.5, 0.5]]}, "returned 1 rows for 2 inputs"),
+        ({"probs": [[0.5, 0.5], [0.5]]}, "returned rows of different lengths"),
         ({"probs": [[0.5, 0.5], [float("nan"), 0.5]]}, "row 1, class 0 is nan"),
-        ({"probs": [[0.5, 0.5], [None, 0.5]]}, "gave what can't be used: probs must be numbers"),
+        ({"probs": [[0.5, 0.5], [None, 0.5]]}, "returned invalid outputs: probs must be numbers"),
         ({"probs": [[0.5, 0.5], [0.9, 0.5]]}, r"row 1 sums to 1\.4"),
-        ({"probs": {"a": 1}}, "gave a single value"),
-        ({"classes": ["cat", "dog"]}, r"Pass their names, as class_names=\[…\]"),
-        ({"classes": [1, None]}, "gave what can't be used"),
+        ({"probs": {"a": 1}}, "returned a single value"),
+        ({"classes": ["cat", "dog"]}, r"Pass the names of the classes, as class_names=\[…\]"),
+        ({"classes": [1, None]}, "returned invalid outputs"),
     ],
 )
-def test_rubbish_is_told_on_one_line(server: Server, body: Any, words: str) -> None:
+def test_invalid_responses_raise_one_line(server: Server, body: Any, words: str) -> None:
     server.respond = lambda number, sent: reply(body)
     model = as_model(server.url)
-    with pytest.raises(InputError, match=f"The model '{model.name}' .*{words}") as refusal:
+    with pytest.raises(InputError, match=f"he model '{model.name}' .*{words}") as refusal:
         model.classify(["a", "b"])
     assert "\n" not in str(refusal.value)
     assert len(server.got) == 1
 
 
-def test_an_answer_without_end_is_cut(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_responses_raise(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_endpoint, "MAX_RESPONSE_BYTES", 3 << 20)
     server.respond = lambda number, sent: reply(b" " * (4 << 20))
-    with pytest.raises(InputError, match="its answer is larger than 3 MB"):
+    with pytest.raises(InputError, match="the response is larger than 3 MB"):
         as_model(server.url).classify(["a"])
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_inputs_follow_no_redirect(server: Server, status: int) -> None:
+def test_redirects_are_not_followed(server: Server, status: int) -> None:
     other = Server()
-    for place in (other.url, f"{server.url}/elsewhere"):
-        server.respond = lambda number, sent, to=place: reply(b"", status, Location=to)  # type: ignore[misc]
-        with pytest.raises(InputError, match=f"did not answer: it redirects to {place}"):
+    for path in (other.url, f"{server.url}/elsewhere"):
+        server.respond = lambda number, sent, to=path: reply(b"", status, Location=to)  # type: ignore[misc]
+        with pytest.raises(InputError, match=f"failed: it redirects to {path}"):
             as_model(server.url).classify(["a"])
     assert other.got == []
     assert len(server.got) == 2
@@ -253,16 +251,18 @@ def test_proxies_of_the_environment_are_not_used(
     other.close()
 
 
-def test_settings_are_checked_at_the_door() -> None:
+def test_invalid_settings_raise() -> None:
     for url in ("ftp://host/model", "http://", "host/model", "file:///etc/hosts"):
-        with pytest.raises(InputError, match="is no address of a model"):
+        with pytest.raises(InputError, match="is not the address of a model"):
             HttpModel(url)
-    for bad in ({"timeout": 0}, {"retries": -1}, {"pause": -1}):
-        with pytest.raises(InputError, match="timeout must be above 0, retries and pause 0 or mo"):
-            HttpModel("http://localhost", **bad)  # type: ignore[arg-type]
+    limits = {"timeout": "above 0", "retries": "at least 0", "pause": "at least 0"}
+    for setting, limit in limits.items():
+        bad: dict[str, Any] = {setting: 0 if setting == "timeout" else -1}
+        with pytest.raises(InputError, match=f"{setting} must be {limit}"):
+            HttpModel("http://localhost", **bad)
 
 
-def test_a_table_with_what_json_has_not_fails_with_a_line(server: Server) -> None:
+def test_values_without_json_counterpart_raise(server: Server) -> None:
     table = pa.table({"when": pa.array([time.time_ns()], pa.timestamp("ns"))})
     with pytest.raises(InputError, match="failed on 1 rows of a table: TypeError"):
         as_model(server.url).classify(table)

@@ -36,7 +36,7 @@ def no_bars() -> Any:
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny BERT that reads 24 tokens and knows the words of the toy texts."""
+    """Save a tiny BERT with 24 positions and the vocabulary of the toy texts."""
     folder = tmp_path_factory.mktemp("bert")
     marks = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", *TOY_WORDS]
     (folder / "vocab.txt").write_text("\n".join(marks))
@@ -55,7 +55,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny ViT of 16 by 16 pixels with no class names."""
+    """Save a tiny ViT for 16 by 16 pixels without class names."""
     folder = tmp_path_factory.mktemp("vit")
     torch.manual_seed(0)
     config: Any = transformers.ViTConfig(
@@ -85,7 +85,7 @@ def logits(model: Any, inputs: Any) -> Array:
 
 
 def literal(folder: Path, rows: list[Any]) -> Array:
-    """One row at a time, no padding, cut to 24 tokens."""
+    """Return logits row by row, without padding, truncated to 24 tokens."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     network = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
     made = []
@@ -98,51 +98,51 @@ def literal(folder: Path, rows: list[Any]) -> Array:
 
 
 @pytest.mark.parametrize("batch", [None, 2])
-def test_texts_in_order_of_length_come_back_in_their_own(texts: Path, batch: int | None) -> None:
+def test_batching_by_length_keeps_the_order(texts: Path, batch: int | None) -> None:
     for rows in (TEXTS, PAIRS):
         found = logits(as_model(texts, batch_size=batch), rows)
         assert np.allclose(found, literal(texts, rows), atol=1e-5)
     assert len({tuple(row) for row in literal(texts, TEXTS).round(3)}) == len(TEXTS)
 
 
-def test_a_text_classifier_keeps_every_rule(texts: Path) -> None:
+def test_text_classifier_passes_the_model_check(texts: Path) -> None:
     model = as_model(str(texts))
     check_model(model, TEXTS[:4])
     assert model.name == texts.name
     assert model.classify(TEXTS).class_names == ("bad", "good", "so-so")
 
 
-def test_a_tokenizer_without_padding_reads_one_by_one(texts: Path) -> None:
+def test_tokenizer_without_padding_runs_rows_one_by_one(texts: Path) -> None:
     model = HuggingFaceModel(texts)
     model.reader._pad_token = None
     model.reader.pad_token = None
     assert np.allclose(logits(model, TEXTS), literal(texts, TEXTS), atol=1e-5)
 
 
-def test_it_can_be_sent_to_a_worker(texts: Path) -> None:
+def test_model_can_be_pickled(texts: Path) -> None:
     model = as_model(texts)
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(logits(again, TEXTS), logits(model, TEXTS))
 
 
-def test_prepare_stands_in_for_the_tokenizer(texts: Path) -> None:
+def test_prepare_replaces_the_tokenizer(texts: Path) -> None:
     def ids(rows: list[str]) -> dict[str, Any]:
         return {"input_ids": np.array([[2, 6 + len(row) % 30, 3] for row in rows])}
 
     assert as_model(texts, prepare=ids).classify(TEXTS).n == len(TEXTS)
 
 
-def test_images_are_resized_and_normalised_as_the_folder_says(images: Path) -> None:
+def test_images_are_resized_and_normalized_by_the_processor(images: Path) -> None:
     network = transformers.AutoModelForImageClassification.from_pretrained(images).eval()
-    wanted = []
+    expected = []
     for image in IMAGES:
         small = np.asarray(Image.fromarray(image).resize((16, 16), Image.Resampling.BILINEAR))
         values = (small / 255 - [0.5, 0.4, 0.3]) / [0.2, 0.3, 0.4]
         with torch.no_grad():
             shown = torch.tensor(np.moveaxis(values, -1, 0)[None], dtype=torch.float32)
-            wanted.append(network(pixel_values=shown).logits[0].numpy())
+            expected.append(network(pixel_values=shown).logits[0].numpy())
     model = as_model(images)
-    assert np.allclose(logits(model, IMAGES), np.stack(wanted), atol=1e-4)
+    assert np.allclose(logits(model, IMAGES), np.stack(expected), atol=1e-4)
     assert model.classify(IMAGES).class_names is None
     assert as_model(images, class_names=["a", "b", "c"]).classify(IMAGES).class_names == (
         "a",
@@ -152,14 +152,14 @@ def test_images_are_resized_and_normalised_as_the_folder_says(images: Path) -> N
     check_model(model, IMAGES)
 
 
-def test_grey_images_are_shown_in_three_channels(images: Path) -> None:
+def test_grey_images_get_three_channels(images: Path) -> None:
     model, grey = as_model(images), IMAGES[..., 0]
-    wanted = logits(model, np.stack([grey] * 3, axis=-1))
-    assert np.array_equal(logits(model, grey), wanted)
-    assert np.array_equal(logits(model, grey[..., None]), wanted)
+    expected = logits(model, np.stack([grey] * 3, axis=-1))
+    assert np.array_equal(logits(model, grey), expected)
+    assert np.array_equal(logits(model, grey[..., None]), expected)
 
 
-def test_the_wrong_kind_of_inputs_is_refused(texts: Path, images: Path) -> None:
+def test_wrong_kind_of_inputs_raises(texts: Path, images: Path) -> None:
     with pytest.raises(InputError, match="takes text and pairs, not images"):
         as_model(texts).classify(IMAGES)
     with pytest.raises(InputError, match="takes images, not text"):
@@ -187,41 +187,45 @@ def changed(texts: Path, folder: Path, **settings: Any) -> Path:
     return folder
 
 
-def test_folders_that_are_no_classifiers_are_refused(texts: Path, tmp_path: Path) -> None:
+def test_folders_without_a_classifier_raise(texts: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"has no readable config\.json"):
         as_model(tmp_path)
     other = changed(texts, tmp_path / "other", architectures=["BertForMaskedLM"])
-    with pytest.raises(InputError, match="holds BertForMaskedLM, which is no classifier here"):
+    with pytest.raises(
+        InputError, match="contains BertForMaskedLM, which is not a supported classifier"
+    ):
         as_model(other)
     unnamed = changed(texts, tmp_path / "unnamed", architectures=None)
-    with pytest.raises(InputError, match="holds no named architecture"):
+    with pytest.raises(InputError, match="contains no named architecture"):
         as_model(unnamed)
     strange = changed(texts, tmp_path / "strange", model_type="nothing-known")
-    with pytest.raises(InputError, match=r"strange' can't be opened: ValueError") as refusal:
+    with pytest.raises(
+        InputError, match=r"Cannot open '.*strange' as a classifier: ValueError"
+    ) as refusal:
         as_model(strange)
     assert "\n" not in str(refusal.value)
 
 
-def test_a_head_that_was_never_trained_is_refused(texts: Path, tmp_path: Path) -> None:
+def test_missing_head_weights_raise(texts: Path, tmp_path: Path) -> None:
     folder = tmp_path / "headless"
     shutil.copytree(texts, folder)
     transformers.AutoModel.from_pretrained(texts).save_pretrained(tmp_path / "body")
     shutil.copy(tmp_path / "body" / "model.safetensors", folder)
-    with pytest.raises(InputError, match=r"lacks weights that its classifier needs: classifier\."):
+    with pytest.raises(InputError, match=r"lacks weights of its classifier: classifier\."):
         as_model(folder)
 
 
-def test_broken_weights_are_told_in_one_line(texts: Path, tmp_path: Path) -> None:
+def test_broken_weights_raise_one_line(texts: Path, tmp_path: Path) -> None:
     folder = tmp_path / "broken"
     shutil.copytree(texts, folder)
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
-    with pytest.raises(InputError, match=r"can't be opened: .*It must hold a model") as caught:
+    with pytest.raises(InputError, match=r"Cannot open .*It must contain config") as caught:
         as_model(folder)
     assert "\n" not in str(caught.value)
 
 
-def test_nothing_is_printed_and_the_log_is_as_before(
+def test_nothing_is_printed_and_logging_is_restored(
     texts: Path, images: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     logging.enable_progress_bar()  # type: ignore[no-untyped-call]
@@ -234,7 +238,7 @@ def test_nothing_is_printed_and_the_log_is_as_before(
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 
 
-def test_the_network_is_in_evaluation_mode_and_its_state_stays(texts: Path) -> None:
+def test_network_is_in_evaluation_mode_and_unchanged(texts: Path) -> None:
     model = HuggingFaceModel(texts)
     before = {key: value.clone() for key, value in model.module.state_dict().items()}
     model.classify(TEXTS)
@@ -242,18 +246,18 @@ def test_the_network_is_in_evaluation_mode_and_its_state_stays(texts: Path) -> N
     assert all(torch.equal(value, before[key]) for key, value in model.module.state_dict().items())
 
 
-def test_a_folder_without_a_tokenizer_is_refused(texts: Path, tmp_path: Path) -> None:
+def test_folder_without_a_tokenizer_raises(texts: Path, tmp_path: Path) -> None:
     for file in ("config.json", "model.safetensors"):
         shutil.copy(texts / file, tmp_path / file)
     with pytest.raises(InputError) as caught:
         HuggingFaceModel(tmp_path)
-    assert str(caught.value).startswith(f"{str(tmp_path)!r} has no tokenizer. There must be a tok")
+    assert str(caught.value).startswith(f"{str(tmp_path)!r} has no tokenizer. Save tok")
     shutil.copy(texts / "tokenizer.json", tmp_path / "tokenizer.json")
     said = HuggingFaceModel(tmp_path).classify(TEXTS).probs
     np.testing.assert_allclose(said, HuggingFaceModel(texts).classify(TEXTS).probs, atol=1e-5)
 
 
-def test_it_is_looked_into_and_says_the_same(texts: Path, images: Path) -> None:
+def test_network_with_features_gives_the_same_predictions(texts: Path, images: Path) -> None:
     for folder, inputs in ((texts, TEXTS), (images, IMAGES)):
         model = HuggingFaceModel(folder)
         said, features = model.torch_network().forward_with_features(inputs, LAST_LINEAR_INPUT)
@@ -263,20 +267,20 @@ def test_it_is_looked_into_and_says_the_same(texts: Path, images: Path) -> None:
         assert features.ndim == 2
 
 
-def test_of_texts_gradients_can_be_had_but_not_by_the_inputs(texts: Path, images: Path) -> None:
+def test_texts_have_gradients_by_weights_but_not_by_inputs(texts: Path, images: Path) -> None:
     network = HuggingFaceModel(texts).torch_network()
     arguments = network.to_arguments(TEXTS)
     weights = {name: part.requires_grad_() for name, part in network.weights.items()}
     network.logits(arguments, weights).sum().backward()
     assert any(part.grad is not None and bool(part.grad.any()) for part in weights.values())
-    with pytest.raises(NotApplicable, match="words or several tensors"):
+    with pytest.raises(NotApplicable, match="tokens or several tensors"):
         _ = arguments.single_tensor
     assert HuggingFaceModel(images).torch_network().to_arguments(IMAGES).single_tensor.shape[
         :2
     ] == (5, 3)
 
 
-def test_classes_in_the_order_wanted_when_looked_into(texts: Path) -> None:
+def test_class_order_applies_to_the_network_too(texts: Path) -> None:
     model = HuggingFaceModel(texts, class_names=("so-so", "good", "bad"))
     said, _ = model.torch_network().forward_with_features(TEXTS, LAST_LINEAR_INPUT)
     assert said.class_names == ("so-so", "good", "bad")

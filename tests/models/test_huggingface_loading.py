@@ -1,4 +1,4 @@
-"""Only whole local folders of the right kind of network are opened, and in silence."""
+"""Only complete local folders of the right kind of network are opened, silently."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def save(folder: Path, network: str) -> Path:
     return folder
 
 
-def refused(folder: Path) -> str:
+def error_reason(folder: Path) -> str:
     with pytest.raises(InputError) as caught:
         load_pretrained(folder, "AutoModelForMaskedLM", purpose=WHAT)
     message = str(caught.value)
-    assert message.startswith(f"{str(folder)!r} can't be opened as {WHAT}: ")
+    assert message.startswith(f"Cannot open {str(folder)!r} as {WHAT}: ")
     assert "\n" not in message
     return message.split(f"{WHAT}: ")[1]
 
 
-def test_a_whole_folder_is_opened_in_silence(
+def test_complete_folder_is_opened_silently(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     save(tmp_path, "BertForMaskedLM")
@@ -48,7 +48,7 @@ def test_a_whole_folder_is_opened_in_silence(
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_screen_is_as_loud_afterwards_as_before(tmp_path: Path) -> None:
+def test_verbosity_of_transformers_is_restored(tmp_path: Path) -> None:
     from transformers.utils import logging
 
     before = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -56,27 +56,27 @@ def test_the_screen_is_as_loud_afterwards_as_before(tmp_path: Path) -> None:
     assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == before
 
 
-def test_weights_are_never_made_up(tmp_path: Path) -> None:
+def test_missing_weights_raise(tmp_path: Path) -> None:
     folder = save(tmp_path, "BertForSequenceClassification")
-    assert refused(folder).startswith("it lacks the weights cls.predictions.")
+    assert error_reason(folder).startswith("it lacks the weights cls.predictions.")
 
 
-def test_broken_weights_are_told(tmp_path: Path) -> None:
+def test_broken_weights_raise(tmp_path: Path) -> None:
     weights = save(tmp_path, "BertForMaskedLM") / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
-    assert refused(tmp_path).endswith("Save one there with save_pretrained.")
+    assert error_reason(tmp_path).endswith("as save_pretrained writes them.")
 
 
-def test_a_tokenizer_is_never_made_up(tmp_path: Path) -> None:
+def test_missing_tokenizer_raises(tmp_path: Path) -> None:
     (save(tmp_path, "BertForMaskedLM") / "vocab.txt").unlink()
-    assert refused(tmp_path).startswith("it has no tokenizer. A folder with")
+    assert error_reason(tmp_path).startswith("it has no tokenizer. It must contain")
 
 
-def test_what_is_no_folder_is_looked_for_nowhere_else(tmp_path: Path) -> None:
-    assert refused(tmp_path / "bert-base-uncased").startswith("it has no config.json.")
-    assert refused(tmp_path).startswith("it has no config.json.")
+def test_missing_folder_is_not_searched_elsewhere(tmp_path: Path) -> None:
+    assert error_reason(tmp_path / "bert-base-uncased").startswith("it has no config.json.")
+    assert error_reason(tmp_path).startswith("it has no config.json.")
 
 
-def test_a_folder_of_an_unknown_network_is_refused(tmp_path: Path) -> None:
+def test_unknown_network_raises(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "abacus"}))
-    assert "save_pretrained" in refused(tmp_path)
+    assert "save_pretrained" in error_reason(tmp_path)

@@ -251,7 +251,7 @@ def test_features_must_have_the_same_width_in_all_batches(monkeypatch: pytest.Mo
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.head(self.wide(x)[:, :1])  # type: ignore[no-any-return]
 
-    with pytest.raises(InputError, match="is 8 wide for some inputs and 16 for others"):
+    with pytest.raises(InputError, match="has 8 values per row for some inputs and 16 for others"):
         _ = ModelView(
             ViewSource("data", as_dataset(ROWS), TorchModel(Ragged()), layer="wide")
         ).features

@@ -1,4 +1,4 @@
-"""as_model: what it recognises, what it refuses, and what it does not import."""
+"""as_model: what it accepts, what it rejects, and what it does not import."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from oodometer.models import FunctionModel, HttpModel, SklearnModel, TorchModel,
 
 
 class Mine:
-    """A model of the user's own."""
+    """User-defined model."""
 
     name = "mine"
 
@@ -26,14 +26,14 @@ class Mine:
         return Predictions.from_classes([0] * len(inputs), k=2)
 
 
-def test_a_model_is_given_back_as_it_is() -> None:
+def test_models_are_returned_unchanged() -> None:
     model = Mine()
     assert as_model(model) is model
-    with pytest.raises(InputError, match="'mine' is a model already, so batch_size= can't be set"):
+    with pytest.raises(InputError, match="'mine' is already a model, so batch_size= cannot be set"):
         as_model(model, batch_size=3)
 
 
-def test_things_are_recognised() -> None:
+def test_objects_are_recognized() -> None:
     import torch
 
     fitted = GaussianNB().fit([[0.0], [1.0]], [0, 1])
@@ -45,36 +45,44 @@ def test_things_are_recognised() -> None:
 
 
 @pytest.mark.parametrize("thing", [3, None, [1, 2], {"a": 1}, np.zeros(3)])
-def test_what_is_no_model_is_refused(thing: Any) -> None:
-    with pytest.raises(InputError, match=f"A {type(thing).__name__} is no model. Give a callable"):
+def test_objects_that_are_not_models_raise(thing: Any) -> None:
+    with pytest.raises(
+        InputError, match=f"A {type(thing).__name__} is not a model. Pass a callable"
+    ):
         as_model(thing)
 
 
-def test_what_cannot_be_opened_is_told_with_what_can(tmp_path: Path) -> None:
-    for place in ("net.onnx", "net.skops", "net.pt", "dir/net.joblib"):
-        with pytest.raises(InputError, match=f"There is no file '{place}'"):
-            as_model(place)
+def test_unusable_paths_raise_and_list_what_is_supported(tmp_path: Path) -> None:
+    for path in ("net.onnx", "net.skops", "net.pt", "dir/net.joblib"):
+        with pytest.raises(InputError, match=f"'{path}' does not exist; expected a model file"):
+            as_model(path)
     with pytest.raises(
-        InputError, match=r"'resnet' is no file or folder .* an \.onnx file, a Huggin"
+        InputError, match=r"'resnet' does not exist\. Models can be an \.onnx file, a Huggin"
     ):
         as_model("resnet")
     (tmp_path / "notes.txt").write_text("")
-    with pytest.raises(InputError, match=r"notes\.txt' can't be opened as a model"):
+    with pytest.raises(InputError, match=r"notes\.txt' cannot be opened as a model"):
         as_model(tmp_path / "notes.txt")
     (tmp_path / "net.py").write_text("")
-    with pytest.raises(InputError, match=r"Name its function: net:classify, say\. What can be"):
+    with pytest.raises(
+        InputError, match=r"Name its function, for example net:classify\. Models can be"
+    ):
         as_model(tmp_path / "net.py")
 
 
-def test_data_in_the_place_of_a_model_are_told_apart(tmp_path: Path) -> None:
+def test_data_instead_of_a_model_gets_a_hint(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("text\na\n")
-    with pytest.raises(InputError, match="It looks like data: the model comes first, and the data"):
+    with pytest.raises(
+        InputError, match="It looks like data: pass the model first and the data after it"
+    ):
         as_model(tmp_path / "data.csv")
-    with pytest.raises(InputError, match="if these are data, the model comes first and the data"):
+    with pytest.raises(
+        InputError, match="contains data, pass the model first and the data after it"
+    ):
         as_model(tmp_path)
 
 
-def test_nothing_heavy_is_imported_to_look(tmp_path: Path) -> None:
+def test_heavy_packages_are_not_imported(tmp_path: Path) -> None:
     code = (
         "import sys, numpy; from oodometer.models import as_model\n"
         "as_model(lambda rows: [0] * len(rows)).classify(numpy.zeros((2, 3)))\n"
@@ -85,10 +93,10 @@ def test_nothing_heavy_is_imported_to_look(tmp_path: Path) -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_a_folder_of_a_registered_format_is_opened_by_its_entry_point(
+def test_registered_folder_formats_are_opened_by_entry_point(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The name of an entry point is that of the file that marks such a folder."""
+    """The entry point is named after the file that identifies the format."""
     opened: list[Path] = []
 
     def load(folder: Path) -> FunctionModel:

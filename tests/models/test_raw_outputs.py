@@ -1,4 +1,4 @@
-"""What models give back, made into predictions."""
+"""Raw outputs of classifiers as Predictions."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from oodometer.models.base import (
 )
 
 
-def read(answer: RawOutputs, classes: ClassNames | None = None) -> Predictions:
-    return as_predictions(check_row_count(answer, len(answer.values), "toy"), "toy", classes)
+def read(raw: RawOutputs, classes: ClassNames | None = None) -> Predictions:
+    return as_predictions(check_row_count(raw, len(raw.values), "toy"), "toy", classes)
 
 
-def test_the_form_is_told_from_the_shape_alone() -> None:
+def test_output_type_defaults_by_shape() -> None:
     assert read(RawOutputs(np.array([[0.2, 0.8]]))).score_type == "probs"
     assert read(RawOutputs(np.array([1, 0]))).score_type == "classes"
     assert read(RawOutputs(np.array([[0.2, 0.9]]), "logits")).score_type == "logits"
 
 
-def test_hard_numbers_without_names_count_two_classes_or_as_many_as_seen() -> None:
+def test_unnamed_hard_classes_are_two_or_the_largest_seen() -> None:
     assert read(RawOutputs([0, 0])).k == 2
     assert read(RawOutputs([0, 4])).k == 5
     assert read(RawOutputs([0.0, 2.0])).classes.tolist() == [0, 2]
 
 
-def test_hard_text_needs_the_names_of_the_classes() -> None:
+def test_hard_classes_as_strings_need_class_names() -> None:
     with pytest.raises(
         InputError, match=r"'toy'.*row 0 is 'cat'.*class_names=\[…\] or --class-names"
     ):
@@ -50,7 +50,7 @@ def test_hard_text_needs_the_names_of_the_classes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("raw", "words"),
     [
         (RawOutputs([[0.2, 0.9]]), r'sums to 1\.1.*use logits \(outputs="logits"\)'),
         (RawOutputs([[np.nan, 0.9]]), "must be finite; row 0, class 0 is nan"),
@@ -61,63 +61,61 @@ def test_hard_text_needs_the_names_of_the_classes() -> None:
         (RawOutputs([1, None]), "must be class numbers or class names; row 1 is None"),
         (RawOutputs([-1, 0]), "row 0 is -1"),
         (RawOutputs([[0.5], [0.5]]), "at least two; got 1"),
-        (RawOutputs([1.0, 2.0], "logits"), 'column a class.*outputs="classes"'),
+        (RawOutputs([1.0, 2.0], "logits"), 'one column per class.*outputs="classes"'),
         (RawOutputs(np.zeros((2, 2, 2))), r"got \(2, 2, 2\)"),
         (RawOutputs([[0, 1], [1, 0]], "classes"), "one value per row"),
         (RawOutputs([[1, 2], [1]]), "rows of different lengths"),
         (RawOutputs([[0.5, 0.5]], class_names=("a", "b", "c")), "2 classes but 3 class names"),
     ],
 )
-def test_what_cannot_be_used_is_refused_by_the_name_of_the_model(
-    answer: RawOutputs, words: str
-) -> None:
-    with pytest.raises(InputError, match=f"The model 'toy' gave .*{words}") as refusal:
-        read(answer)
+def test_invalid_outputs_raise_and_name_the_model(raw: RawOutputs, words: str) -> None:
+    with pytest.raises(InputError, match=f"The model 'toy' returned .*({words})") as refusal:
+        read(raw)
     assert "\n" not in str(refusal.value)
 
 
-def test_there_must_be_a_row_an_input() -> None:
+def test_number_of_rows_must_match_the_inputs() -> None:
     with pytest.raises(InputError) as refusal:
         check_row_count(RawOutputs(np.zeros((31, 2))), 32, "score")
     assert str(refusal.value) == (
-        "The model 'score' gave 31 rows for 32 inputs. It must give one row an input."
+        "The model 'score' returned 31 rows for 32 inputs. It must return one row per input."
     )
-    with pytest.raises(InputError, match="gave a single value for 2 inputs"):
+    with pytest.raises(InputError, match="returned a single value for 2 inputs"):
         check_row_count(RawOutputs(1), 2, "score")
 
 
-def test_batches_must_agree_on_the_classes() -> None:
+def test_batches_must_have_the_same_number_of_classes() -> None:
     parts = [RawOutputs(np.zeros((2, 3))), RawOutputs(np.zeros((2, 4)))]
-    with pytest.raises(InputError, match=r"'toy' gave rows of shape \(3,\) .* \(4,\)"):
+    with pytest.raises(InputError, match=r"'toy' returned rows of shape \(3,\) .* \(4,\)"):
         concat_outputs(parts, "toy")
 
 
-def test_known_names_are_put_in_the_order_wanted() -> None:
+def test_known_class_names_reorder_the_classes() -> None:
     known = RawOutputs([[0.1, 0.2, 0.7]], class_names=("a", "b", "c"))
     found = read(known, ("c", "a", "b"))
     assert found.class_names == ("c", "a", "b")
     assert found.probs.tolist() == [[0.7, 0.1, 0.2]]
 
 
-def test_new_names_rename_in_order_and_half_known_ones_are_refused() -> None:
+def test_new_class_names_rename_and_partly_known_ones_raise() -> None:
     known = RawOutputs([[0.1, 0.9]], class_names=("0", "1"))
     assert read(known, ("cat", "dog")).class_names == ("cat", "dog")
     for classes in (("0", "dog"), ("cat", "dog", "cow")):
-        with pytest.raises(InputError, match="its classes are 0, 1, but class_names= says"):
+        with pytest.raises(InputError, match="its classes are 0, 1, but class_names= is"):
             read(known, classes)
 
 
 @given(st.permutations(["a", "b", "c", "d"]), st.integers(0, 2**32 - 1))
-def test_the_order_of_known_classes_never_changes_what_is_said(order: list[str], seed: int) -> None:
+def test_order_of_class_names_does_not_change_predictions(order: list[str], seed: int) -> None:
     probs = np.random.default_rng(seed).dirichlet(np.ones(4), size=5)
     plain = read(RawOutputs(probs, class_names=("a", "b", "c", "d")))
     turned = read(RawOutputs(probs, class_names=("a", "b", "c", "d")), tuple(order))
-    said = ["abcd"[j] for j in plain.classes]
-    assert [order[j] for j in turned.classes] == said
+    expected = ["abcd"[j] for j in plain.classes]
+    assert [order[j] for j in turned.classes] == expected
     assert np.array_equal(np.sort(turned.probs, axis=1), np.sort(plain.probs, axis=1))
 
 
-def test_an_exception_is_shown_on_one_short_line() -> None:
+def test_exception_summary_is_one_short_line() -> None:
     assert exception_summary(ValueError("two\nlines")) == "ValueError: two lines"
     assert exception_summary(ValueError("so.")) == "ValueError: so"
     assert exception_summary(ValueError()) == "ValueError"

@@ -1,4 +1,4 @@
-"""Torch networks as models: in evaluation mode, on a copy, at speed, and right."""
+"""Torch networks as models: evaluation mode, copies, fused layers, exported programs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (11, 12, 12, 3), dtype=np.uin
 
 
 class Residual(nn.Module):
-    """Convolutions and norms outside of a Sequential, and a norm that no convolution feeds."""
+    """Convolutions and norms outside of a Sequential, and a norm without a convolution before it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Residual(nn.Module):
 
 
 def network(channels: int = 3) -> nn.Sequential:
-    """Small, with statistics and dropout that matter, left in training mode."""
+    """Return a small network in training mode, with running statistics and dropout."""
     torch.manual_seed(0)
     made = nn.Sequential(
         nn.Conv2d(channels, 8, 3, stride=2, bias=False), nn.BatchNorm2d(8), nn.ReLU(), Residual(),
@@ -48,7 +48,7 @@ def network(channels: int = 3) -> nn.Sequential:
 
 
 def literal(module: nn.Module, images: Array) -> Array:
-    """One image at a time, in evaluation mode, nothing else."""
+    """Return logits image by image, in evaluation mode."""
     module.eval()
     rows = []
     with torch.no_grad():
@@ -71,13 +71,13 @@ def digest(module: nn.Module) -> str:
     return hashlib.sha256(b"".join(state[key].numpy().tobytes() for key in state)).hexdigest()
 
 
-def test_it_says_what_a_literal_loop_says() -> None:
+def test_logits_equal_those_of_a_loop_over_images() -> None:
     for images, channels in ((IMAGES, 3), (IMAGES[..., 0], 1), (IMAGES[..., :1], 1)):
         found = scores(network(channels), images)
         assert np.allclose(found, literal(network(channels), images), atol=1e-5, rtol=0)
 
 
-def test_the_module_is_left_as_it_was() -> None:
+def test_module_is_not_changed() -> None:
     module = network()
     module[4].eval()
     flags = [part.training for part in module.modules()]
@@ -92,16 +92,16 @@ def test_the_module_is_left_as_it_was() -> None:
     assert torch.is_grad_enabled()
 
 
-def test_it_keeps_every_rule() -> None:
+def test_torch_model_passes_the_model_check() -> None:
     check_model(as_model(network(), batch_size=4), IMAGES)
 
 
-def test_a_batch_size_changes_nothing_but_the_batches() -> None:
+def test_batch_size_changes_only_the_batches() -> None:
     one, other = (scores(network(), IMAGES, batch_size=size) for size in (3, 11))
     assert np.allclose(one, other, atol=1e-6)
 
 
-def test_norms_are_folded_into_convolutions_and_others_stay() -> None:
+def test_batch_norms_after_convolutions_are_folded() -> None:
     module = network().eval()
     quick = fuse_batchnorm(module)
     assert quick is not None
@@ -115,7 +115,7 @@ def test_norms_are_folded_into_convolutions_and_others_stay() -> None:
         assert torch.allclose(quick(x), module(x), atol=1e-5)
 
 
-def test_what_cannot_be_folded_is_left_alone() -> None:
+def test_networks_without_foldable_norms_are_not_fused() -> None:
     assert fuse_batchnorm(nn.Sequential(nn.Conv2d(3, 4, 1), nn.ReLU())) is None
     assert fuse_batchnorm(nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)).eval()) is None
     unkept = nn.BatchNorm2d(4, track_running_stats=False)
@@ -126,7 +126,7 @@ def test_what_cannot_be_folded_is_left_alone() -> None:
 
 
 class Wandering(nn.Module):
-    """Its path hangs on its inputs, so that it can't be traced."""
+    """Network whose control flow depends on its inputs, so that it cannot be traced."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -137,13 +137,13 @@ class Wandering(nn.Module):
 
 
 class Deceptive(Wandering):
-    """It is traced, and traced wrongly: a tracer's stand-in is no tensor."""
+    """Network that is traced wrongly, because a tracer's proxy is not a tensor."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.body(x) if isinstance(x, torch.Tensor) else self.body(x) + 1.0  # type: ignore[no-any-return]
 
 
-def test_networks_that_tracing_fails_or_fools_are_scored_as_they_are() -> None:
+def test_untraceable_networks_run_unfused() -> None:
     assert fuse_batchnorm(Wandering().eval()) is None
     assert fuse_batchnorm(Deceptive().eval()) is not None
     for module in (Wandering(), Deceptive()):
@@ -152,7 +152,7 @@ def test_networks_that_tracing_fails_or_fools_are_scored_as_they_are() -> None:
         assert model._fast is model.module
 
 
-def test_images_are_normalised_where_mean_and_std_are_given() -> None:
+def test_images_are_normalized_by_mean_and_std() -> None:
     class Means(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x.mean(dim=(2, 3))
@@ -160,11 +160,11 @@ def test_images_are_normalised_where_mean_and_std_are_given() -> None:
     mean, std = (0.5, 0.4, 0.3), (0.2, 0.3, 0.4)
     found = scores(TorchModel(Means(), mean=mean, std=std), IMAGES)
     assert np.allclose(found, ((IMAGES / 255 - mean) / std).mean(axis=(1, 2)), atol=1e-5)
-    with pytest.raises(InputError, match="mean and std go together"):
+    with pytest.raises(InputError, match="mean and std must be passed together"):
         TorchModel(Means(), mean=mean)
 
 
-def test_vectors_come_in_the_type_of_the_weights() -> None:
+def test_vectors_have_the_type_of_the_weights() -> None:
     for dtype in (torch.float32, torch.float64):
         module = nn.Sequential(nn.Linear(20, 3)).to(dtype)
         check_model(as_model(module), toy_inputs("vectors"))
@@ -183,7 +183,7 @@ Output = namedtuple("Output", "first second")
         lambda y: type("Rich", (), {"logits": y})(),
     ],
 )
-def test_logits_are_found_in_what_networks_give(wrap: Any) -> None:
+def test_logits_are_extracted_from_the_output(wrap: Any) -> None:
     class Wrapped(nn.Module):
         def forward(self, x: torch.Tensor) -> Any:
             return wrap(x)
@@ -192,7 +192,7 @@ def test_logits_are_found_in_what_networks_give(wrap: Any) -> None:
     assert as_model(Wrapped()).classify(rows).classes.tolist() == [1, 0]
 
 
-def test_other_outputs_are_said_or_refused() -> None:
+def test_other_outputs_must_be_declared() -> None:
     class Given(nn.Module):
         def __init__(self, value: Any) -> None:
             super().__init__()
@@ -208,11 +208,11 @@ def test_other_outputs_are_said_or_refused() -> None:
         as_model(Given(torch.zeros(2, 1))).classify(rows)
     with pytest.raises(InputError, match='pass outputs="classes"'):
         as_model(Given(torch.tensor([1, 0]))).classify(rows)
-    with pytest.raises(InputError, match="gave a str"):
+    with pytest.raises(InputError, match="returned a str"):
         as_model(Given("text")).classify(rows)
 
 
-def test_text_needs_prepare_which_may_name_the_arguments() -> None:
+def test_texts_need_prepare_which_may_return_keyword_arguments() -> None:
     class Bag(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -235,21 +235,21 @@ def test_text_needs_prepare_which_may_name_the_arguments() -> None:
     assert np.allclose(plain + 1, two)
 
 
-def test_a_wrong_size_is_told_on_one_line() -> None:
+def test_wrong_image_size_raises_one_line() -> None:
     with pytest.raises(
         InputError, match=r"'Sequential' failed on 11 images of shape \(12, 12\): R"
     ):
         as_model(network()).classify(IMAGES[..., 0])
 
 
-def test_a_module_that_cannot_be_copied_is_refused() -> None:
+def test_module_that_cannot_be_copied_raises() -> None:
     module = nn.Linear(2, 2)
     module.kept = module.weight * 2
-    with pytest.raises(InputError, match="'Linear' can't be copied: RuntimeError"):
+    with pytest.raises(InputError, match="'Linear' cannot be copied: RuntimeError"):
         as_model(module)
 
 
-def test_it_can_be_sent_to_a_worker() -> None:
+def test_model_can_be_pickled() -> None:
     model = TorchModel(network())
     before = scores(model, IMAGES)
     again = pickle.loads(pickle.dumps(model))
@@ -261,26 +261,26 @@ def exported(module: nn.Module) -> Any:
     return torch.export.export(module, (torch.rand(4, 3, 12, 12),), dynamic_shapes=(rows,))
 
 
-def test_a_program_exported_in_evaluation_mode_is_scored(tmp_path: Path) -> None:
+def test_program_exported_in_evaluation_mode_runs(tmp_path: Path) -> None:
     program = exported(network().eval())
     torch.export.save(program, tmp_path / "net.pt2")
     with pytest.raises(InputError, match=r"net.pt2' is a pickle"):
         as_model(tmp_path / "net.pt2")
-    wanted = literal(network(), IMAGES)
+    expected = literal(network(), IMAGES)
     for thing in (program, tmp_path / "net.pt2"):
         found = scores(thing, IMAGES, trust_pickle=True)
-        assert np.allclose(found, wanted, atol=1e-5)
+        assert np.allclose(found, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("part", [nn.BatchNorm2d(3), nn.Dropout(0.5)])
-def test_a_program_exported_in_training_mode_is_refused(part: nn.Module) -> None:
+def test_program_exported_in_training_mode_raises(part: nn.Module) -> None:
     head = (nn.AdaptiveAvgPool2d(1), nn.Flatten())
     with pytest.raises(InputError, match="was exported in training mode"):
         as_model(exported(nn.Sequential(part, *head).train()))
 
 
 class InPlace(nn.Module):
-    """Writes into what it is given."""
+    """Module that modifies its input in place."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -292,7 +292,7 @@ class InPlace(nn.Module):
 
 
 @pytest.mark.parametrize("prepared", [False, True])
-def test_a_module_that_writes_into_its_inputs_is_given_copies(prepared: bool) -> None:
+def test_inputs_are_copied_for_modules_that_modify_them(prepared: bool) -> None:
     torch.manual_seed(0)
     module = InPlace().eval()
     rows = np.random.default_rng(0).normal(size=(5, 3, 12, 12)).astype(np.float32)

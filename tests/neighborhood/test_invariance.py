@@ -143,7 +143,7 @@ def test_equal_model_names_get_numbers_and_mappings_set_names() -> None:
     assert three.models == ("linear", "linear (2)", "linear (3)")
     named = invariance({"old": Linear(), "new": Linear(bias=1.0)}, data, transform=Noise())
     assert named.models == ("old", "new")
-    with pytest.raises(InputError, match="The model 'odd' gave what can't be used"):
+    with pytest.raises(InputError, match="The model 'odd' returned invalid outputs"):
         invariance({"odd": lambda x: np.full((len(x), 2), np.nan)}, data, transform=Noise())
 
 

@@ -1,4 +1,4 @@
-"""Models: `as_model` opens whatever classifies; one adapter per file, each with its own settings."""
+"""Models: `as_model` opens anything that classifies; one adapter per file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""as_model: the one door for whatever classifies."""
+"""as_model(): open anything that classifies as a model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from oodometer.core.errors import InputError
+from oodometer.core.errors import InputError, not_a_file
 from oodometer.core.protocols import Model
 from oodometer.models import pickles
 from oodometer.models.base import OutputType, Prepare
@@ -20,17 +20,16 @@ from oodometer.models.sklearn import SklearnModel
 from oodometer.models.torch import TorchModel
 from oodometer.parallel.pickling import ReopenSpec, with_reopen_spec
 
-# How files of data end.
 DATA_EXTENSIONS = (".npz", ".npy", ".csv", ".parquet", ".arrow", ".feather")
-# What all adapters take, by name.
+# Keyword arguments of all adapters.
 AdapterSettings = dict[str, Any]
-# Entry points that open folders: the name is that of the file that marks a folder of the format.
+# Entry points that open folders; each is named after the file that identifies its format.
 MODEL_FORMATS_GROUP = "oodometer.model_formats"
-# By which door a worker opens a model that was opened here.
+# Function by which a worker opens a model again.
 MODEL_OPENER = "oodometer.models:as_model"
 SUPPORTED_MODELS = (
-    "an .onnx file, a Hugging Face folder, a model's folder of a pool, a .skops file, an http:// address, "
-    "package.module:function, or with trust a pickle"
+    "an .onnx file, a Hugging Face folder, a model's folder in a pool, a .skops file, an http:// "
+    "address, package.module:function, or a trusted pickle"
 )
 
 
@@ -44,16 +43,47 @@ def as_model(
     batch_size: int | None = None,
     trust_pickle: bool = False,
 ) -> Model:
-    """Whatever classifies, as a model.
+    """Return a model from anything that classifies.
 
-    Takes a callable, a scikit-learn estimator, a torch module, an `.onnx` or `.skops` file, a
-    Hugging Face folder, a model's folder of a pool, an address, or `package.module:function`; a model is given back as it is.
-    `trust_pickle` opens pickles too, which can run any code.
+    Parameters
+    ----------
+    model : object, str or Path
+        A callable, a fitted scikit-learn classifier, a torch module, the path of an `.onnx` or
+        `.skops` file, a Hugging Face folder, a model's folder in a pool, an address, or
+        ``"package.module:function"``. A Model is returned unchanged.
+    name : str, optional
+        Name of the model in tables and messages.
+    class_names : sequence of str, optional
+        Names of the classes: the model's own names in the desired order, or new names in the
+        model's order.
+    outputs : {"probs", "logits", "classes"}, optional
+        What the classifier returns. Default: depends on the kind of classifier.
+    prepare : callable, optional
+        Function from a batch to the classifier's input.
+    batch_size : int, optional
+        Rows per call of the classifier.
+    trust_pickle : bool
+        Whether to open pickles. A pickle can run any code.
 
-    >>> as_model(lambda texts: [len(t) > 5 for t in texts], name="long").classify(["a text"]).classes
+    Returns
+    -------
+    Model
+        An object with `name` and `classify(inputs)`.
+
+    Raises
+    ------
+    InputError
+        If the model cannot be opened, or is a pickle that is not trusted.
+    MissingExtra
+        If the package that runs the model is not installed.
+
+    Examples
+    --------
+    >>> model = as_model(lambda texts: [len(text) > 5 for text in texts], name="long")
+    >>> model.classify(["a text"]).classes
     array([1])
     """
-    shared: AdapterSettings = {
+    settings: AdapterSettings = {
         "name": name or "",
         "class_names": class_names,
         "outputs": outputs,
@@ -61,118 +91,100 @@ def as_model(
         "batch_size": batch_size,
     }
     if isinstance(model, str | Path):
-        place = ReopenSpec.create(MODEL_OPENER, model, {**shared, "trust_pickle": trust_pickle})
-        return with_reopen_spec(_open_location(model, shared, trust_pickle=trust_pickle), place)
-    return _adapt(model, shared)
+        spec = ReopenSpec.create(MODEL_OPENER, model, {**settings, "trust_pickle": trust_pickle})
+        return with_reopen_spec(_open_location(model, settings, trust_pickle=trust_pickle), spec)
+    return _adapt(model, settings)
 
 
-def _adapt(thing: Any, settings: AdapterSettings) -> Model:
-    """An object as a model, recognised without importing what it may come from."""
-    if isinstance(thing, type):
+def _adapt(classifier: Any, settings: AdapterSettings) -> Model:
+    """Wrap an object in its adapter, without importing the package that it may come from."""
+    if isinstance(classifier, type):
         raise InputError(
-            f"{thing.__name__} is a class, not a model. Give one of its objects, made and trained."
+            f"{classifier.__name__} is a class, not a model. Pass a trained instance of it."
         )
-    if isinstance(thing, Model):
-        return _check_no_settings(thing, settings)
-    if _is_torch(thing):
-        return TorchModel(thing, **settings)
-    if _is_estimator(thing):
-        return SklearnModel(thing, **settings)
-    if callable(thing):
-        return FunctionModel(thing, **settings)
+    if isinstance(classifier, Model):
+        return _check_no_settings(classifier, settings)
+    if _is_torch(classifier):
+        return TorchModel(classifier, **settings)
+    if _is_estimator(classifier):
+        return SklearnModel(classifier, **settings)
+    if callable(classifier):
+        return FunctionModel(classifier, **settings)
     raise InputError(
-        f"A {type(thing).__name__} is no model. Give a callable, a scikit-learn estimator, a torch "
-        f"module, or {SUPPORTED_MODELS}."
+        f"A {type(classifier).__name__} is not a model. Pass a callable, a scikit-learn estimator, "
+        f"a torch module, or {SUPPORTED_MODELS}."
     )
 
 
 def _check_no_settings(model: Model, settings: AdapterSettings) -> Model:
-    given = [setting for setting, value in settings.items() if value not in (None, "")]
-    if given:
+    """Return the model; raise if there are settings, which it cannot take."""
+    passed = [setting for setting, value in settings.items() if value not in (None, "")]
+    if passed:
         raise InputError(
-            f"{model.name!r} is a model already, so {given[0]}= can't be set. "
-            "Leave it out, or set it where the model is made."
+            f"{model.name!r} is already a model, so {passed[0]}= cannot be set. "
+            "Omit it, or set it where the model is created."
         )
     return model
 
 
-def _is_torch(thing: Any) -> bool:
+def _is_torch(classifier: Any) -> bool:
     torch = sys.modules.get("torch")
-    kinds = (torch and getattr(torch, "nn", None), torch and getattr(torch, "export", None))
-    names = ("Module", "ExportedProgram")
-    found = (getattr(kind, name, None) for kind, name in zip(kinds, names, strict=True))
-    return isinstance(thing, tuple(kind for kind in found if kind is not None))
+    if torch is None:
+        return False
+    # A partly imported torch may lack either.
+    module = getattr(getattr(torch, "nn", None), "Module", ())
+    program = getattr(getattr(torch, "export", None), "ExportedProgram", ())
+    return isinstance(classifier, (module, program))
 
 
-def _is_estimator(thing: Any) -> bool:
+def _is_estimator(classifier: Any) -> bool:
     base = sys.modules.get("sklearn.base")
-    if base is not None and isinstance(thing, base.BaseEstimator):
+    if base is not None and isinstance(classifier, base.BaseEstimator):
         return True
-    return hasattr(thing, "predict_proba") and hasattr(thing, "classes_")
+    return hasattr(classifier, "predict_proba") and hasattr(classifier, "classes_")
 
 
 def _open_location(location: str | Path, settings: AdapterSettings, *, trust_pickle: bool) -> Model:
-    text, path = str(location), Path(location)
+    """Open a path, an address or an import path."""
+    text = str(location)
+    path = Path(location)
     if text.startswith(("http://", "https://")):
         return HttpModel(text, **settings)
     if path.is_dir():
-        if load := _format_of(path):
-            return _loaded(load, path, settings)
-        return HuggingFaceModel(path, trust_pickle=trust_pickle, **settings)
+        return _open_folder(path, settings, trust_pickle=trust_pickle)
     suffix = path.suffix.lower()
-    if suffix in _FILE_OPENERS:
+    if suffix in (".onnx", ".skops", *pickles.PICKLE_SUFFIXES):
         if not path.is_file():
-            raise InputError(f"There is no file {text!r}. Give the path of a file that is there.")
-        return _FILE_OPENERS[suffix](path, settings, trust_pickle)
+            raise not_a_file(location, expected="a model file")
+        if suffix == ".onnx":
+            return OnnxModel(path, **settings)
+        load = pickles.open_skops if suffix == ".skops" else pickles.open_pickle
+        classifier = load(path, trust_pickle=trust_pickle)
+        return _adapt(classifier, {**settings, "name": settings["name"] or path.stem})
     if is_import_path(text):
         name = settings["name"] or text.rpartition(":")[2]
         return _adapt(import_object(text), {**settings, "name": name})
-    what = "can't be opened" if path.exists() else "is no file or folder that is there"
-    raise InputError(
-        f"{text!r} {what} as a model.{_hint(path)} What can be opened: {SUPPORTED_MODELS}."
-    )
+    problem = "cannot be opened as a model" if path.exists() else "does not exist"
+    raise InputError(f"{text!r} {problem}.{_hint(path)} Models can be {SUPPORTED_MODELS}.")
 
 
 def _hint(path: Path) -> str:
-    """What was probably meant."""
     if path.suffix.lower() in DATA_EXTENSIONS:
-        return " It looks like data: the model comes first, and the data after it."
-    return f" Name its function: {path.stem}:classify, say." if path.suffix == ".py" else ""
+        return " It looks like data: pass the model first and the data after it."
+    return f" Name its function, for example {path.stem}:classify." if path.suffix == ".py" else ""
 
 
-def _format_of(folder: Path) -> Callable[[Path], Model] | None:
-    """The function that opens a folder of a registered format; None where there is no such mark."""
+def _open_folder(folder: Path, settings: AdapterSettings, *, trust_pickle: bool) -> Model:
+    """Open a folder of a registered format, or a Hugging Face folder."""
     from importlib.metadata import entry_points
 
     for entry in entry_points(group=MODEL_FORMATS_GROUP):
         if (folder / entry.name).is_file():
             load: Callable[[Path], Model] = entry.load()
-            return load
-    return None
-
-
-def _loaded(load: Callable[[Path], Model], folder: Path, shared: AdapterSettings) -> Model:
-    name = shared.pop("name")
-    model: Any = _check_no_settings(load(folder), shared)
-    return replace(model, name=name) if name else model  # type: ignore[no-any-return]
-
-
-def _open_onnx(path: Path, settings: AdapterSettings, trust_pickle: bool) -> Model:
-    return OnnxModel(path, **settings)
-
-
-def _open_skops(path: Path, settings: AdapterSettings, trust_pickle: bool) -> Model:
-    found = pickles.open_skops(path, trust_pickle=trust_pickle)
-    return _adapt(found, {**settings, "name": settings["name"] or path.stem})
-
-
-def _open_pickle(path: Path, settings: AdapterSettings, trust_pickle: bool) -> Model:
-    found = pickles.open_pickle(path, trust_pickle=trust_pickle)
-    return _adapt(found, {**settings, "name": settings["name"] or path.stem})
-
-
-_FILE_OPENERS: dict[str, Callable[[Path, AdapterSettings, bool], Model]] = {
-    ".onnx": _open_onnx,
-    ".skops": _open_skops,
-    **dict.fromkeys(pickles.PICKLE_SUFFIXES, _open_pickle),
-}
+            others = {key: value for key, value in settings.items() if key != "name"}
+            model = _check_no_settings(load(folder), others)
+            if not settings["name"]:
+                return model
+            renamed: Model = replace(model, name=settings["name"])  # type: ignore[type-var]
+            return renamed
+    return HuggingFaceModel(folder, trust_pickle=trust_pickle, **settings)

@@ -1,4 +1,4 @@
-"""What all adapters share: batches in, checked predictions out."""
+"""Base class of model adapters: split inputs into batches, validate outputs, build Predictions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from oodometer.core.array_types import Array
-from oodometer.core.errors import InputError, OodometerError, UnknownName
+from oodometer.core.errors import (
+    InputError,
+    OodometerError,
+    UnknownName,
+    format_error,
+    out_of_range,
+)
 from oodometer.core.inputs import Inputs, infer_kind, take
 from oodometer.core.predictions import Predictions
 from oodometer.parallel.pickling import ReopenOnUnpickle
@@ -19,12 +25,31 @@ from oodometer.parallel.pickling import ReopenOnUnpickle
 OutputType = Literal["probs", "logits", "classes"]
 OUTPUT_TYPES: tuple[OutputType, ...] = get_args(OutputType)
 ClassNames = tuple[str, ...]
+Prepare = Callable[[Inputs], Any]
+
+# Batches of images have about this many pixels, so that a network's activations stay in the cache:
+# with 32 by 32 pixels, 64 rows per batch are 20% faster than 256 on two cores.
+BATCH_PIXELS = 64 * 32 * 32
+MIN_BATCH_ROWS = 16
+MAX_BATCH_ROWS = 256
 
 
 class RawOutputs(NamedTuple):
-    """Values as the model gave them, what they are, and the class names that the model knows.
+    """Outputs of a classifier before validation.
 
-    A form of None is told from the shape: (n,) is classes, (n, k) is probabilities.
+    Parameters
+    ----------
+    values : array-like of shape (n, k) or (n,)
+        Scores of each class, or one class per row.
+    output_type : {"probs", "logits", "classes"}, optional
+        Meaning of the values. Default: shape (n,) means classes, (n, k) probabilities.
+    class_names : tuple of str, optional
+        Names of the classes, if the classifier knows them.
+
+    Examples
+    --------
+    >>> RawOutputs([[0.2, 0.8]], "probs").output_type
+    'probs'
     """
 
     values: Any
@@ -32,136 +57,40 @@ class RawOutputs(NamedTuple):
     class_names: ClassNames | None = None
 
 
-def exception_summary(error: BaseException) -> str:
-    """The type of an exception and its message, on one short line.
-
-    >>> exception_summary(KeyError("age"))
-    "KeyError: 'age'"
-    """
-    words = " ".join(str(error).split()).rstrip(". ")
-    shown = words if len(words) <= 200 else f"{words[:199]}…"
-    return f"{type(error).__name__}: {shown}" if shown else type(error).__name__
-
-
-def check_row_count(raw: RawOutputs, n: int, name: str) -> RawOutputs:
-    """The same with its values as an array that has one row an input."""
-    values = _to_array(raw.values, name)
-    if values.ndim == 0 or len(values) != n:
-        rows = "a single value" if values.ndim == 0 else f"{len(values)} rows"
-        raise InputError(
-            f"The model {name!r} gave {rows} for {n} inputs. It must give one row an input."
-        )
-    return raw._replace(values=values)
-
-
-def _to_array(values: Any, name: str) -> Array:
-    if hasattr(values, "detach"):
-        values = values.detach().cpu().numpy()
-    try:
-        return np.asarray(values)
-    except ValueError as error:
-        raise InputError(
-            f"The model {name!r} gave rows of different lengths. It must give one number a class "
-            "in every row."
-        ) from error
-
-
-def concat_outputs(batches: Sequence[RawOutputs], name: str) -> RawOutputs:
-    """One answer of those to successive batches."""
-    if len(batches) == 1:
-        return batches[0]
-    shapes = {answer.values.shape[1:] for answer in batches}
-    if len(shapes) > 1:
-        first, second = sorted(shapes)[:2]
-        raise InputError(
-            f"The model {name!r} gave rows of shape {first} for one batch and {second} for "
-            "another. All rows must have as many classes."
-        )
-    return batches[0]._replace(values=np.concatenate([answer.values for answer in batches]))
-
-
-def as_predictions(raw: RawOutputs, name: str, class_names: ClassNames | None) -> Predictions:
-    """Predictions of a checked answer; a refusal names the model.
-
-    >>> as_predictions(RawOutputs(np.array([[0.2, 0.8]])), "toy", ("cat", "dog")).class_names
-    ('cat', 'dog')
-    """
-    try:
-        return _apply_class_names(_build_predictions(raw, class_names), class_names)
-    except InputError as error:
-        words = str(error).replace("Predictions.from_logits", 'outputs="logits"')
-        raise InputError(f"The model {name!r} gave what can't be used: {words}") from error
-
-
-def _build_predictions(raw: RawOutputs, class_names: ClassNames | None) -> Predictions:
-    values, form, names = raw.values, raw.output_type, raw.class_names or class_names
-    form = form or ("classes" if values.ndim == 1 else "probs")
-    if form == "classes":
-        return _from_hard_classes(values, names)
-    if values.ndim == 1:
-        raise InputError(
-            f"{form} must have a column a class; got one value a row. "
-            'If these are classes, pass outputs="classes".'
-        )
-    door = Predictions.from_probs if form == "probs" else Predictions.from_logits
-    return door(values, class_names=names)
-
-
-def _from_hard_classes(values: Array, names: ClassNames | None) -> Predictions:
-    if values.dtype.kind == "O":
-        values = np.asarray(values.tolist())
-    if names is None and values.dtype.kind in "US":
-        raise InputError(
-            f"row 0 is {values.tolist()[0]!r}, and which classes there are is not known. "
-            "Pass their names, as class_names=[…] or --class-names."
-        )
-    if values.dtype.kind == "f":
-        _check_whole_numbers(values.ravel())
-    counted = values.dtype.kind in "iufb"
-    k = len(names) if names is not None else max(2, int(values.max()) + 1) if counted else 2
-    return Predictions.from_classes(values, k=k, class_names=names)
-
-
-def _check_whole_numbers(values: Array) -> None:
-    wrong = np.flatnonzero(~(np.isfinite(values) & (np.floor(values) == values)))
-    if wrong.size:
-        raise InputError(
-            f"one number a row is a class, and row {wrong[0]} is {values[wrong[0]]}. "
-            "For a probability p of the second class give the two columns 1 - p and p."
-        )
-
-
-def _apply_class_names(predictions: Predictions, class_names: ClassNames | None) -> Predictions:
-    """In the order of the classes where the model knows them, else with these as new names."""
-    known = predictions.class_names
-    if class_names is None or known is None or known == class_names:
-        return predictions
-    shared = set(known) & set(class_names)
-    if shared and len(shared) == len(known) == len(class_names):
-        return predictions.reorder_classes(class_names)
-    if shared or len(known) != len(class_names):
-        raise InputError(
-            f"its classes are {', '.join(known[:8])}, but class_names= says {', '.join(class_names[:8])}. "
-            "Give the same names in any order, or a new name for each in the model's order."
-        )
-    return replace(predictions, class_names=class_names)
-
-
-Prepare = Callable[[Inputs], Any]
-# As many images at once as have so many pixels, within these bounds: what a network makes of a
-# batch then stays in cache. Of 32 by 32 pixels 64 are a fifth faster than 256 on two cores.
-BATCH_PIXELS, MIN_BATCH_ROWS, MAX_BATCH_ROWS = 64 * 32 * 32, 16, 256
-
-
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ModelAdapter(ReopenOnUnpickle, ABC):
-    """A foreign classifier as a model.
+    """Base class that makes a foreign classifier a model.
 
-    name          how it is called in tables; told from the thing where it is not given
-    class_names   names of the classes: known ones in the order wanted, or new ones, in the model's order
-    outputs       "probs", "logits" or "classes"; each adapter says what it takes them for by itself
-    prepare       makes of a batch what the thing takes, in place of the adapter's own way
-    batch_size    how many rows are shown at once
+    A subclass implements `default_name` and `raw_outputs`.
+
+    Parameters
+    ----------
+    name : str
+        Name of the model in tables and messages. Default: derived from the classifier.
+    class_names : sequence of str, optional
+        Names of the classes: the classifier's own names in the desired order, or new names in the
+        classifier's order.
+    outputs : {"probs", "logits", "classes"}, optional
+        What the classifier returns. Each adapter has its own default.
+    prepare : callable, optional
+        Function from a batch to the classifier's input; replaces the adapter's own conversion.
+    batch_size : int, optional
+        Rows per call of the classifier.
+
+    Raises
+    ------
+    InputError
+        If a parameter is invalid.
+
+    Examples
+    --------
+    >>> class Constant(ModelAdapter):
+    ...     def default_name(self):
+    ...         return "constant"
+    ...     def raw_outputs(self, inputs):
+    ...         return RawOutputs([0] * len(inputs), "classes")
+    >>> Constant(class_names=["cat", "dog"]).classify(["a text"]).class_names
+    ('cat', 'dog')
     """
 
     name: str = ""
@@ -174,20 +103,18 @@ class ModelAdapter(ReopenOnUnpickle, ABC):
         if self.outputs is not None and self.outputs not in OUTPUT_TYPES:
             raise UnknownName("kind of outputs", str(self.outputs), OUTPUT_TYPES)
         if self.batch_size is not None and self.batch_size < 1:
-            raise InputError(
-                f"batch_size must be 1 or more; got {self.batch_size}. It counts rows."
-            )
+            raise out_of_range("batch_size", self.batch_size, low=1)
         if isinstance(self.class_names, str):
             raise InputError(
-                f"class_names must be a list of names; got the text {self.class_names!r}. "
-                'Write one name a class: ["cat", "dog"].'
+                f"class_names must be a list of names; got the string {self.class_names!r}. "
+                'Pass one name per class: ["cat", "dog"].'
             )
         if self.class_names is not None:
             self._set("class_names", tuple(str(name) for name in self.class_names))
         self._set("name", self.name or self.default_name())
 
     def _set(self, field: str, value: Any) -> None:
-        # Settings are frozen; what is opened at the door is put beside them once.
+        # The dataclass is frozen; derived values are set once, during construction.
         object.__setattr__(self, field, value)
 
     def __repr__(self) -> str:
@@ -195,57 +122,56 @@ class ModelAdapter(ReopenOnUnpickle, ABC):
 
     @abstractmethod
     def default_name(self) -> str:
-        """The name where the user gives none."""
+        """Return the name of a model that the user did not name."""
 
     @abstractmethod
     def raw_outputs(self, inputs: Inputs) -> RawOutputs:
-        """What the thing says of some rows."""
+        """Return the classifier's outputs on one batch."""
 
     def rows_per_batch(self, inputs: Inputs) -> int:
-        """How many rows are shown at once: all, unless `batch` says otherwise."""
+        """Return the number of rows per call of the classifier; by default all rows."""
         return self.batch_size or len(inputs)
 
     def classify(self, inputs: Inputs) -> Predictions:
-        """What it says of every input of a batch, in order."""
+        """Return the predictions on the inputs, in order."""
         infer_kind(inputs)
         n = len(inputs)
         if n == 0:
-            raise InputError(
-                f"The model {self.name!r} was shown no rows. A batch has one row or more."
-            )
+            raise InputError(f"The model {self.name!r} received no rows. Pass at least one row.")
         step = min(self.rows_per_batch(inputs), n)
-        parts = (take(inputs, slice(i, i + step)) for i in range(0, n, step))
-        answers = [self._run_batch(part) for part in ([inputs] if step == n else parts)]
-        return self.to_predictions(concat_outputs(answers, self.name))
+        if step == n:
+            batches = [self._run_batch(inputs)]
+        else:
+            batches = [
+                self._run_batch(take(inputs, slice(start, start + step)))
+                for start in range(0, n, step)
+            ]
+        return self.to_predictions(concat_outputs(batches, self.name))
 
     def to_predictions(self, raw: RawOutputs) -> Predictions:
-        """What it said, with the names of the classes."""
-        classes = None if self.class_names is None else tuple(self.class_names)
-        return as_predictions(raw, self.name, classes)
+        """Return validated outputs as predictions with the class names of the model."""
+        names = None if self.class_names is None else tuple(self.class_names)
+        return as_predictions(raw, self.name, names)
 
     def _run_batch(self, inputs: Inputs) -> RawOutputs:
         try:
-            answer = self.raw_outputs(inputs)
+            raw = self.raw_outputs(inputs)
         except OodometerError:
             raise
         except (Exception, SystemExit) as error:
             raise InputError(
-                f"The model {self.name!r} failed on {describe_inputs(inputs)}: {exception_summary(error)}. "
-                "Pass prepare=… to make of a batch what the model takes."
+                f"The model {self.name!r} failed on {describe_inputs(inputs)}: "
+                f"{exception_summary(error)}. If it needs another input format, pass prepare=…, a "
+                "function from a batch to the model's input."
             ) from error
-        return check_row_count(answer, len(inputs), self.name)
+        return check_row_count(raw, len(inputs), self.name)
 
 
-def check_scaling(mean: Sequence[float] | None, std: Sequence[float] | None) -> None:
-    """Both or neither, and nothing is divided by 0."""
-    if (mean is None) != (std is None):
-        raise InputError("mean and std go together; only one was given. Give both or neither.")
-    if std is not None and not all(part > 0 for part in std):
-        raise InputError(f"std must be above 0 in every channel; got {list(std)}.")
+# Batches ----------------------------------------------------------------------------------------
 
 
 def default_batch_size(inputs: Inputs) -> int:
-    """How many rows a network is shown at once: 256, or fewer large images.
+    """Return the number of rows per batch of a network: 256, fewer for large images.
 
     >>> import numpy as np
     >>> default_batch_size(np.zeros((1000, 32, 32, 3), dtype=np.uint8))
@@ -256,7 +182,7 @@ def default_batch_size(inputs: Inputs) -> int:
 
 
 def describe_inputs(inputs: Inputs) -> str:
-    """A batch in a few words.
+    """Return a short description of a batch for messages.
 
     >>> describe_inputs(["a", "b"])
     '2 rows of text'
@@ -264,5 +190,137 @@ def describe_inputs(inputs: Inputs) -> str:
     kind = infer_kind(inputs)
     if kind in ("images", "vectors"):
         return f"{len(inputs)} {kind} of shape {inputs.shape[1:]}"
-    words = {"text": "rows of text", "pairs": "pairs of texts", "table": "rows of a table"}
-    return f"{len(inputs)} {words[kind]}"
+    nouns = {"text": "rows of text", "pairs": "pairs of texts", "table": "rows of a table"}
+    return f"{len(inputs)} {nouns[kind]}"
+
+
+def check_scaling(mean: Sequence[float] | None, std: Sequence[float] | None) -> None:
+    """Raise unless mean and std are both given or both absent, and std is positive."""
+    if (mean is None) != (std is None):
+        raise InputError(
+            "mean and std must be passed together; only one was. Pass both or neither."
+        )
+    if std is not None and not all(value > 0 for value in std):
+        raise InputError(f"std must be above 0 in every channel; got {list(std)}.")
+
+
+# Raw outputs as Predictions ---------------------------------------------------------------------
+
+
+def exception_summary(error: BaseException) -> str:
+    """Return the type and the message of an exception on one line of at most 200 characters.
+
+    >>> exception_summary(KeyError("age"))
+    "KeyError: 'age'"
+    """
+    summary = format_error(error).rstrip(". ")
+    return summary if len(summary) <= 200 else f"{summary[:199]}…"
+
+
+def check_row_count(raw: RawOutputs, n: int, name: str) -> RawOutputs:
+    """Return the outputs with their values as an array; raise unless it has one row per input."""
+    values = _to_array(raw.values, name)
+    if values.ndim == 0 or len(values) != n:
+        rows = "a single value" if values.ndim == 0 else f"{len(values)} rows"
+        raise InputError(
+            f"The model {name!r} returned {rows} for {n} inputs. It must return one row per input."
+        )
+    return raw._replace(values=values)
+
+
+def _to_array(values: Any, name: str) -> Array:
+    if hasattr(values, "detach"):
+        values = values.detach().cpu().numpy()
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise InputError(
+            f"The model {name!r} returned rows of different lengths. It must return one number per "
+            "class in every row."
+        ) from error
+
+
+def concat_outputs(batches: Sequence[RawOutputs], name: str) -> RawOutputs:
+    """Concatenate the outputs on successive batches."""
+    if len(batches) == 1:
+        return batches[0]
+    shapes = sorted({batch.values.shape[1:] for batch in batches})
+    if len(shapes) > 1:
+        raise InputError(
+            f"The model {name!r} returned rows of shape {shapes[0]} for one batch and {shapes[1]} "
+            "for another. All rows must have the same number of classes."
+        )
+    return batches[0]._replace(values=np.concatenate([batch.values for batch in batches]))
+
+
+def as_predictions(raw: RawOutputs, name: str, class_names: ClassNames | None) -> Predictions:
+    """Return Predictions from outputs with one row per input; errors name the model.
+
+    >>> as_predictions(RawOutputs(np.array([[0.2, 0.8]])), "toy", ("cat", "dog")).class_names
+    ('cat', 'dog')
+    """
+    try:
+        return _apply_class_names(_build_predictions(raw, class_names), class_names)
+    except InputError as error:
+        message = str(error).replace("Predictions.from_logits", 'outputs="logits"')
+        raise InputError(f"The model {name!r} returned invalid outputs: {message}") from error
+
+
+def _build_predictions(raw: RawOutputs, class_names: ClassNames | None) -> Predictions:
+    values = raw.values
+    names = raw.class_names or class_names
+    output_type = raw.output_type or ("classes" if values.ndim == 1 else "probs")
+    if output_type == "classes":
+        return _from_hard_classes(values, names)
+    if values.ndim == 1:
+        raise InputError(
+            f"{output_type} must have one column per class; got one value per row. "
+            'If these are classes, pass outputs="classes".'
+        )
+    if output_type == "probs":
+        return Predictions.from_probs(values, class_names=names)
+    return Predictions.from_logits(values, class_names=names)
+
+
+def _from_hard_classes(values: Array, names: ClassNames | None) -> Predictions:
+    if values.dtype.kind == "O":
+        values = np.asarray(values.tolist())
+    if names is None and values.dtype.kind in "US":
+        raise InputError(
+            f"row 0 is {values.tolist()[0]!r}, but the set of classes is unknown. "
+            "Pass the names of the classes, as class_names=[…] or --class-names."
+        )
+    if values.dtype.kind == "f":
+        _check_whole_numbers(values.ravel())
+    k = 2
+    if names is not None:
+        k = len(names)
+    elif values.dtype.kind in "iufb":
+        k = max(k, int(values.max()) + 1)
+    return Predictions.from_classes(values, k=k, class_names=names)
+
+
+def _check_whole_numbers(values: Array) -> None:
+    wrong = np.flatnonzero(~(np.isfinite(values) & (np.floor(values) == values)))
+    if wrong.size:
+        raise InputError(
+            f"one number per row is a class, but row {wrong[0]} is {values[wrong[0]]}. "
+            "For a probability p of the second class, return the two columns 1 - p and p."
+        )
+
+
+def _apply_class_names(predictions: Predictions, class_names: ClassNames | None) -> Predictions:
+    """Reorder the classes if the model knows these names; otherwise rename the classes."""
+    known = predictions.class_names
+    if class_names is None or known is None or known == class_names:
+        return predictions
+    shared = set(known) & set(class_names)
+    if shared and len(shared) == len(known) == len(class_names):
+        return predictions.reorder_classes(class_names)
+    if shared or len(known) != len(class_names):
+        raise InputError(
+            f"its classes are {', '.join(known[:8])}, but class_names= is "
+            f"{', '.join(class_names[:8])}. Pass the same names in any order, or a new name for "
+            "each class in the model's order."
+        )
+    return replace(predictions, class_names=class_names)

@@ -1,4 +1,4 @@
-"""Any callable as a model, and callables by name: `package.module:function`."""
+"""Callables as models, passed directly or as `package.module:function`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,29 @@ _IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FunctionModel(ModelAdapter):
-    """A callable from a batch to classes (n,), or to probabilities (n, k).
+    """A callable from a batch to classes (n,) or probabilities (n, k).
 
-    Images come as uint8 arrays, vectors as float arrays, text and pairs as lists, tables as
-    pandas data frames. For raw scores say outputs="logits".
+    The callable receives images as uint8 arrays, vectors as float arrays, texts and pairs as lists,
+    and tables as pandas data frames.
 
+    Parameters
+    ----------
+    function : callable
+        Function of one batch.
+    name, class_names, batch_size
+        See `ModelAdapter`.
+    outputs : {"probs", "logits", "classes"}, optional
+        What the function returns. Default: shape (n,) means classes, (n, k) probabilities.
+    prepare : callable, optional
+        Function from a batch to the argument of `function`.
+
+    Raises
+    ------
+    InputError
+        If the object cannot be called with a batch.
+
+    Examples
+    --------
     >>> model = FunctionModel(lambda texts: ["good" in text for text in texts], name="keyword")
     >>> model.classify(["a good film", "a film"]).classes
     array([1, 0])
@@ -38,40 +56,39 @@ class FunctionModel(ModelAdapter):
         super().__post_init__()
         if isinstance(self.function, type) or not callable(self.function):
             raise InputError(
-                f"{self.function!r} can't be called on a batch. Give a function, or an object "
-                "that can be called."
+                f"{self.function!r} cannot be called with a batch. Pass a function or a callable "
+                "object."
             )
         if _takes_no_arguments(self.function):
             raise InputError(
-                f"The function {self.name!r} takes no inputs, so it is no model. "
-                f"If it makes one, give what it makes: {self.name}()."
+                f"The function {self.name!r} takes no arguments, so it is not a model. "
+                f"If it creates a model, pass its result: {self.name}()."
             )
 
     def default_name(self) -> str:
-        """The function's own name, or its class's."""
+        """Return the name of the function, or of the class of a callable object."""
         return str(getattr(self.function, "__name__", type(self.function).__name__))
 
     def raw_outputs(self, inputs: Inputs) -> RawOutputs:
-        """What the function gives."""
         return RawOutputs(self.function((self.prepare or _to_function_input)(inputs)), self.outputs)
 
 
 def _to_function_input(inputs: Inputs) -> Any:
     if not is_table(inputs):
         return inputs
-    require("pandas", extra="tables", purpose="Showing a table to a function")
+    require("pandas", extra="tables", purpose="Passing a table to a function")
     return inputs.to_pandas()
 
 
 def _takes_no_arguments(function: Callable[[Any], Any]) -> bool:
     try:
         return not inspect.signature(function).parameters
-    except (TypeError, ValueError):  # some compiled callables don't say
+    except (TypeError, ValueError):  # some compiled callables have no signature
         return False
 
 
 def is_import_path(text: str) -> bool:
-    """Whether a text reads like `package.module:function`.
+    """Return whether a string has the form `package.module:function`.
 
     >>> is_import_path("my.scores:classify"), is_import_path("model.onnx")
     (True, False)
@@ -80,21 +97,21 @@ def is_import_path(text: str) -> bool:
 
 
 def import_object(import_path: str) -> Any:
-    """What `package.module:function` points to; the current folder is searched first.
+    """Import the object at `package.module:function`; the current folder is searched first.
 
     >>> import_object("math:sqrt")(4.0)
     2.0
     """
     module_name, _, path = import_path.partition(":")
-    found = _import_module(module_name)
+    value = _import_module(module_name)
     for part in path.split("."):
-        if not hasattr(found, part):
-            public = [name for name in vars(found) if not name.startswith("_")]
+        if not hasattr(value, part):
+            public = [name for name in vars(value) if not name.startswith("_")]
             raise InputError(
                 f"{module_name!r} has no {path!r}. It has: {', '.join(sorted(public)[:12])}."
             )
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value
 
 
 def _import_module(name: str) -> Any:
@@ -105,8 +122,8 @@ def _import_module(name: str) -> Any:
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
                 raise _import_failure(name, error) from error
             raise InputError(
-                f"There is no module {error.name!r}. It is looked for in the current folder and "
-                "among the installed packages; write package.module:function."
+                f"There is no module {error.name!r} in the current folder or among the installed "
+                "packages. Pass package.module:function."
             ) from error
         except (Exception, SystemExit) as error:
             raise _import_failure(name, error) from error
@@ -115,7 +132,7 @@ def _import_module(name: str) -> Any:
 def _import_failure(name: str, error: BaseException) -> InputError:
     return InputError(
         f"Importing {name!r} failed: {exception_summary(error)}. "
-        f"It must be possible to import it: try python -c 'import {name}'."
+        f"To reproduce the error, run python -c 'import {name}'."
     )
 
 

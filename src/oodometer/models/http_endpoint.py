@@ -1,10 +1,10 @@
-"""A classifier behind an address, asked with JSON.
+"""Classifiers behind an HTTP endpoint that speaks JSON.
 
-What is sent, by POST:    {"inputs": [row, row, …]}
-What must come back:      {"probs": [[…], …]}, {"logits": [[…], …]} or {"classes": […]}
+Request (POST):  {"inputs": [row, row, …]}
+Response:        {"probs": [[…], …]}, {"logits": [[…], …]} or {"classes": […]}
 
-A text is a string, a pair a list of two strings, an image a list of rows of pixels 0…255 (each a
-number, or a list of channels), a vector a list of numbers, a row of a table an object by column.
+A text is a string, a pair a list of two strings, an image a list of rows of pixels from 0 to 255
+(each a number, or a list of channels), a vector a list of numbers, a table row an object by column.
 """
 
 from __future__ import annotations
@@ -14,45 +14,59 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 from urllib import error, request
 from urllib.parse import urlsplit
 
 import numpy as np
 
-from oodometer.core.errors import InputError
+from oodometer.core.errors import InputError, out_of_range
 from oodometer.core.inputs import Inputs, is_table
 from oodometer.models.base import OUTPUT_TYPES, ModelAdapter, RawOutputs, exception_summary
 
 DEFAULT_REQUEST_ROWS = 64
 MAX_RESPONSE_BYTES = 256 * 1024 * 1024
-# No wait between two tries is longer than this, whatever the server asks for.
+# Longest wait between two attempts, whatever the server requests.
 MAX_WAIT_SECONDS = 60.0
-
-
-class _RequestFailure(NamedTuple):
-    """Why a try failed, whether another may do better, and how long the server says to wait."""
-
-    reason: str
-    is_retryable: bool
-    retry_after_seconds: float | None = None
-
-
-class _NoRedirects(request.HTTPRedirectHandler):
-    """An answer from elsewhere is no answer: inputs go to the given address alone."""
-
-    def redirect_request(self, *_: Any) -> None:
-        """Leave it to be an error."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HttpModel(ModelAdapter):
-    """A classifier behind an address; the format is above.
+    """A classifier behind an HTTP endpoint; the module describes the JSON format.
 
-    A try ends after `timeout` seconds. Time-outs, lost connections and the answers 429 and 5xx are
-    tried again, up to `retries` times, after `pause` seconds, then twice as many, and so on, or as
-    Retry-After says, but never more than 60. Inputs go to that address alone: redirects are
-    refused, and proxies of the environment are not used.
+    Time-outs, lost connections and the status codes 429 and 5xx are retried after `pause` seconds,
+    then twice as long, and so on, or as Retry-After says, but never after more than 60 seconds.
+    Inputs are sent to that address only: redirects are rejected, and proxies of the environment are
+    not used.
+
+    Parameters
+    ----------
+    url : str
+        Address, beginning with http:// or https://.
+    timeout : float
+        Seconds until an attempt fails.
+    retries : int
+        Number of further attempts.
+    pause : float
+        Seconds before the first further attempt.
+    headers : mapping from str to str
+        Additional HTTP headers, such as an authorization.
+    name, class_names, outputs
+        See `ModelAdapter`.
+    prepare : callable, optional
+        Function from a batch to the JSON value of "inputs".
+    batch_size : int, optional
+        Rows per request. Default: 64.
+
+    Raises
+    ------
+    InputError
+        If the address or a parameter is invalid.
+
+    Examples
+    --------
+    >>> HttpModel("http://localhost:8000/classify", retries=1)
+    HttpModel('localhost:8000/classify')
     """
 
     url: str
@@ -67,81 +81,96 @@ class HttpModel(ModelAdapter):
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InputError(
-                f"{self.url!r} is no address of a model. It must begin with http:// or https:// "
-                "and name a host."
+                f"{self.url!r} is not the address of a model. It must begin with http:// or "
+                "https:// and name a host."
             )
-        if self.timeout <= 0 or self.retries < 0 or self.pause < 0:
-            raise InputError(
-                f"timeout must be above 0, retries and pause 0 or more; got {self.timeout}, "
-                f"{self.retries} and {self.pause}."
-            )
+        if self.timeout <= 0:
+            raise out_of_range("timeout", self.timeout, above=0)
+        if self.retries < 0:
+            raise out_of_range("retries", self.retries, low=0)
+        if self.pause < 0:
+            raise out_of_range("pause", self.pause, low=0)
 
     def default_name(self) -> str:
-        """The host and the path, without a password."""
+        """Return the host and the path, without a password."""
         parts = urlsplit(self.url)
         return parts.netloc.rpartition("@")[2] + parts.path.rstrip("/")
 
     def rows_per_batch(self, inputs: Inputs) -> int:
-        """64 rows a request."""
         return self.batch_size or DEFAULT_REQUEST_ROWS
 
     def raw_outputs(self, inputs: Inputs) -> RawOutputs:
-        """What the server says."""
         rows = (self.prepare or _to_json_rows)(inputs)
-        reply = self._post_with_retries(json.dumps({"inputs": rows}).encode())
-        given = [form for form in OUTPUT_TYPES if isinstance(reply, dict) and form in reply]
-        wanted = [self.outputs] if self.outputs else list(OUTPUT_TYPES)
-        found = [form for form in wanted if form in given]
-        if len(found) != 1:
-            said = f"the keys {sorted(reply)}" if isinstance(reply, dict) else "no object"
+        response = self._post_with_retries(json.dumps({"inputs": rows}).encode())
+        allowed = [self.outputs] if self.outputs else list(OUTPUT_TYPES)
+        present = [key for key in allowed if isinstance(response, dict) and key in response]
+        if len(present) != 1:
+            is_object = isinstance(response, dict)
+            shown = f"the keys {sorted(response)}" if is_object else "no JSON object"
             raise InputError(
-                f"The model {self.name!r} answered with {said[:200]}. It must answer with one of "
-                f"the keys {', '.join(wanted)}."
+                f"The response of the model {self.name!r} has {shown[:200]}. It must have exactly "
+                f"one of the keys {', '.join(allowed)}."
             )
-        return RawOutputs(reply[found[0]], found[0])
+        return RawOutputs(response[present[0]], present[0])
 
     def _post_with_retries(self, body: bytes) -> Any:
-        tries = 0
+        attempt = 0
         while True:
-            reply = self._post_once(body)
-            tries += 1
-            if isinstance(reply, bytes):
-                return _parse_json(reply, self.name)
-            if not reply.is_retryable or tries > self.retries:
-                break
-            wait = (
-                self.pause * 2 ** (tries - 1)
-                if reply.retry_after_seconds is None
-                else reply.retry_after_seconds
-            )
-            time.sleep(min(wait, MAX_WAIT_SECONDS))
-        times = "" if tries == 1 else f" after {tries} tries"
-        raise InputError(
-            f"The model at {self.url} did not answer{times}: {reply.reason}. "
-            "See that it runs and takes the format that oodometer.models.http_endpoint describes."
-        )
+            attempt += 1
+            try:
+                return _parse_json(self._post_once(body), self.name)
+            except _RequestError as failure:
+                if failure.is_retryable and attempt <= self.retries:
+                    wait = failure.retry_after_seconds
+                    if wait is None:
+                        wait = self.pause * 2 ** (attempt - 1)
+                    time.sleep(min(wait, MAX_WAIT_SECONDS))
+                    continue
+                times = "" if attempt == 1 else f" after {attempt} attempts"
+                raise InputError(
+                    f"The request to the model at {self.url} failed{times}: {failure}. Check that "
+                    "the server is running and uses the JSON format described in "
+                    "oodometer.models.http_endpoint."
+                ) from failure
 
-    def _post_once(self, body: bytes) -> bytes | _RequestFailure:
-        # An empty table of proxies is none at all, whatever the environment says.
+    def _post_once(self, body: bytes) -> bytes:
+        # An empty dict of proxies disables those of the environment.
         opener = request.build_opener(request.ProxyHandler({}), _NoRedirects())
         headers = {"Content-Type": "application/json", **self.headers}
-        asked = request.Request(self.url, data=body, headers=headers, method="POST")
+        post = request.Request(self.url, data=body, headers=headers, method="POST")
+        timed_out = _RequestError(f"no response within {self.timeout:g} seconds", retryable=True)
         try:
-            with opener.open(asked, timeout=self.timeout) as response:
+            with opener.open(post, timeout=self.timeout) as response:
                 return _read_body(response, time.monotonic() + self.timeout)
-        except error.HTTPError as refusal:
-            with refusal:
-                return _failure_from_status(refusal)
-        except TimeoutError:
-            return _RequestFailure(f"no answer within {self.timeout:g} seconds", is_retryable=True)
-        except (OSError, http.client.HTTPException) as lost:
-            cause = lost.reason if isinstance(lost, error.URLError) else lost
+        except error.HTTPError as status:
+            with status:
+                raise _status_error(status) from status
+        except TimeoutError as failure:
+            raise timed_out from failure
+        except (OSError, http.client.HTTPException) as failure:
+            cause = failure.reason if isinstance(failure, error.URLError) else failure
             if isinstance(cause, TimeoutError):
-                return _RequestFailure(
-                    f"no answer within {self.timeout:g} seconds", is_retryable=True
-                )
+                raise timed_out from failure
             shown = exception_summary(cause) if isinstance(cause, BaseException) else str(cause)
-            return _RequestFailure(shown, is_retryable=True)
+            raise _RequestError(shown, retryable=True) from failure
+
+
+class _RequestError(Exception):
+    """Failure of one attempt."""
+
+    def __init__(
+        self, reason: str, *, retryable: bool, retry_after_seconds: float | None = None
+    ) -> None:
+        super().__init__(reason)
+        self.is_retryable = retryable
+        self.retry_after_seconds = retry_after_seconds
+
+
+class _NoRedirects(request.HTTPRedirectHandler):
+    """Handler that leaves redirects to be errors: inputs are sent to the given address only."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Do not follow."""
 
 
 def _to_json_rows(inputs: Inputs) -> Any:
@@ -150,34 +179,40 @@ def _to_json_rows(inputs: Inputs) -> Any:
     return inputs.tolist() if isinstance(inputs, np.ndarray) else inputs
 
 
-def _read_body(response: Any, deadline: float) -> bytes | _RequestFailure:
-    """The body, unless it is too long in size or in time."""
-    parts, size = [], 0
+def _read_body(response: Any, deadline: float) -> bytes:
+    """Read the body; raise if it is too large or arrives too late."""
+    parts: list[bytes] = []
+    size = 0
     while part := response.read1(1 << 20):
         parts.append(part)
         size += len(part)
         if size > MAX_RESPONSE_BYTES:
-            return _RequestFailure(
-                f"its answer is larger than {MAX_RESPONSE_BYTES >> 20} MB", is_retryable=False
+            raise _RequestError(
+                f"the response is larger than {MAX_RESPONSE_BYTES >> 20} MB", retryable=False
             )
         if time.monotonic() > deadline:
             raise TimeoutError
     return b"".join(parts)
 
 
-def _failure_from_status(refusal: error.HTTPError) -> _RequestFailure:
-    code, place = refusal.code, refusal.headers.get("Location")
-    if 300 <= code < 400:
-        why = f"it redirects to {place}, and inputs go to the given address alone"
-        return _RequestFailure(why, is_retryable=False)
+def _status_error(status: error.HTTPError) -> _RequestError:
+    """Return the failure for an HTTP status that is not a success."""
+    if 300 <= status.code < 400:
+        location = status.headers.get("Location")
+        return _RequestError(
+            f"it redirects to {location}, and inputs are sent to the given address only",
+            retryable=False,
+        )
     try:
-        body = " ".join(refusal.read(1000).decode("utf-8", "replace").split())[:200]
+        body = " ".join(status.read(1000).decode("utf-8", "replace").split())[:200]
     except (OSError, http.client.HTTPException):
         body = ""
-    why = f"{code} {refusal.reason}" + (f": {body}" if body else "")
-    after = refusal.headers.get("Retry-After", "")
-    return _RequestFailure(
-        why, code == 429 or code >= 500, float(after) if after.isdecimal() else None
+    reason = f"{status.code} {status.reason}" + (f": {body}" if body else "")
+    retry_after = status.headers.get("Retry-After", "")
+    return _RequestError(
+        reason,
+        retryable=status.code == 429 or status.code >= 500,
+        retry_after_seconds=float(retry_after) if retry_after.isdecimal() else None,
     )
 
 
@@ -187,6 +222,6 @@ def _parse_json(body: bytes, name: str) -> Any:
     except (ValueError, RecursionError) as problem:
         shown = " ".join(body[:200].decode("utf-8", "replace").split())
         raise InputError(
-            f"The model {name!r} answered with what is no JSON: {shown!r}. It must answer with an "
-            "object with the key probs, logits or classes."
+            f"The response of the model {name!r} is not JSON: {shown!r}. It must be an object with "
+            "the key probs, logits or classes."
         ) from problem

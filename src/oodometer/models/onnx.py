@@ -1,4 +1,4 @@
-"""An ONNX file as a model, run by onnxruntime on the processor."""
+"""ONNX models, run by onnxruntime on the CPU."""
 
 from __future__ import annotations
 
@@ -32,10 +32,154 @@ NUMPY_TYPES = {
     "tensor(float16)": np.float16,
     "tensor(uint8)": np.uint8,
 }
+FLOAT_TYPES = ("tensor(float)", "tensor(double)", "tensor(float16)")
+CLASS_TYPES = ("tensor(int64)", "tensor(int32)", "tensor(string)")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OnnxModel(ModelAdapter):
+    """A network in an `.onnx` file.
+
+    Images are arranged as the declared shape of the input says, (n, c, h, w) or (n, h, w, c).
+    uint8 inputs receive the pixels unchanged; float inputs receive (pixels / 255 - mean) / std. A
+    network with several inputs needs `prepare`.
+
+    Unless `output` names one, the output is: class probabilities as written by scikit-learn
+    converters; else the first table of floats, as probabilities if its name contains "prob" and as
+    logits otherwise; else the first list of classes.
+
+    Parameters
+    ----------
+    path : str or Path
+        Path of the file.
+    output : str, optional
+        Name of the output to read.
+    mean, std : sequence of float, optional
+        Mean and standard deviation of each channel, of pixels between 0 and 1.
+    name, class_names, outputs, batch_size
+        See `ModelAdapter`.
+    prepare : callable, optional
+        Function from a batch to an array, or to a dict of arrays by input name.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be opened or there is no such output.
+    MissingExtra
+        If onnxruntime is not installed.
+
+    Examples
+    --------
+    >>> OnnxModel("digits.onnx", mean=[0.5], std=[0.25])  # doctest: +SKIP
+    OnnxModel('digits')
+    """
+
+    path: str | Path
+    _: KW_ONLY
+    output: str | None = None
+    mean: Sequence[float] | None = None
+    std: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_scaling(self.mean, self.std)
+        names = [output.name for output in self.session.get_outputs()]
+        if self.output is not None and self.output not in names:
+            raise UnknownName("output", self.output, names)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A session cannot be pickled; each worker opens its own, from any working directory.
+        state = {field: value for field, value in vars(self).items() if field != "session"}
+        return {**state, "path": Path(self.path).absolute()}
+
+    @cached_property
+    def session(self) -> Any:
+        """Open the onnxruntime session."""
+        runtime = require("onnxruntime", extra="onnx", purpose="Running an ONNX file")
+        options = runtime.SessionOptions()
+        options.log_severity_level = 3
+        # Workers have OMP_NUM_THREADS=1. For onnxruntime, 0 means one thread per core.
+        threads = os.environ.get("OMP_NUM_THREADS", "")
+        options.intra_op_num_threads = int(threads) if threads.isdecimal() else 0
+        try:
+            return runtime.InferenceSession(
+                str(self.path), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:
+            raise InputError(
+                f"Cannot open {str(self.path)!r}: {exception_summary(error)}. It must be a complete "
+                "ONNX file of a version that the installed onnxruntime supports."
+            ) from error
+
+    def default_name(self) -> str:
+        return Path(self.path).stem
+
+    @property
+    def fixed_batch_size(self) -> int | None:
+        """Return the only batch size that the network accepts, or None if any is accepted."""
+        shape = self.session.get_inputs()[0].shape
+        return shape[0] if shape and isinstance(shape[0], int) else None
+
+    def rows_per_batch(self, inputs: Inputs) -> int:
+        return self.fixed_batch_size or self.batch_size or default_batch_size(inputs)
+
+    def raw_outputs(self, inputs: Inputs) -> RawOutputs:
+        """Run the network; pad the batch if the network accepts only larger ones."""
+        n_rows = len(inputs)
+        n_fixed = self.fixed_batch_size or 0
+        feeds = self._session_inputs(inputs)
+        if n_rows < n_fixed:
+            feeds = {name: _pad_rows(values, n_fixed) for name, values in feeds.items()}
+        output = self._select_output()
+        (values,) = self.session.run([output.name], feeds)
+        return self._parse_output(output, values[:n_rows] if n_rows < n_fixed else values)
+
+    def _session_inputs(self, inputs: Inputs) -> dict[str, Array]:
+        declared = self.session.get_inputs()
+        if self.prepare is not None:
+            prepared = self.prepare(inputs)
+            if isinstance(prepared, Mapping):
+                return {str(name): np.asarray(values) for name, values in prepared.items()}
+            return {declared[0].name: np.asarray(prepared)}
+        if len(declared) != 1:
+            names = ", ".join(part.name for part in declared)
+            raise InputError(
+                f"The model {self.name!r} has {len(declared)} inputs ({names}). "
+                "Pass prepare=…, a function from a batch to a dict of arrays by input name."
+            )
+        spec = OnnxInputSpec.from_declaration(declared[0], self.name, self.mean, self.std)
+        return {declared[0].name: spec.to_array(inputs)}
+
+    def _select_output(self) -> Any:
+        outputs = self.session.get_outputs()
+        if self.output is not None:
+            return next(output for output in outputs if output.name == self.output)
+        for matches in (_is_probability_map, _is_scores, _is_classes):
+            for output in outputs:
+                if matches(output):
+                    return output
+        shown = ", ".join(f"{output.name}: {output.type} {output.shape}" for output in outputs)
+        raise InputError(
+            f"The model {self.name!r} has no output of scores or classes; its outputs are {shown}. "
+            "One must be floats of shape (n, k) or classes of shape (n,)."
+        )
+
+    def _parse_output(self, declared: Any, values: Any) -> RawOutputs:
+        if _is_probability_map(declared):
+            names = tuple(values[0])
+            rows = np.array([[row[name] for name in names] for row in values])
+            return RawOutputs(rows, self.outputs or "probs", tuple(str(name) for name in names))
+        if _is_classes(declared):
+            return RawOutputs(values, self.outputs or "classes")
+        guess: OutputType = "probs" if "prob" in declared.name.lower() else "logits"
+        return RawOutputs(values, self.outputs or guess)
 
 
 class OnnxInputSpec(NamedTuple):
-    """The type and shape of an input (a size that may vary is None), and whose it is."""
+    """Declared type and shape of an input, and how batches are converted to it.
+
+    `shape` has None for sizes that may vary; `name` is the name of the model.
+    """
 
     type: str
     shape: tuple[int | None, ...]
@@ -51,12 +195,12 @@ class OnnxInputSpec(NamedTuple):
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
     ) -> OnnxInputSpec:
-        """What a session declares."""
+        """Read the type and shape from an input of an onnxruntime session."""
         sizes = (size if isinstance(size, int) else None for size in declared.shape)
         return cls(declared.type, tuple(sizes), name, mean, std)
 
     def to_array(self, inputs: Inputs) -> Array:
-        """A batch as this input takes it."""
+        """Convert a batch to the array that the network takes."""
         kind = infer_kind(inputs)
         if self.type == "tensor(string)":
             return self._string_array(inputs, kind)
@@ -75,12 +219,12 @@ class OnnxInputSpec(NamedTuple):
 
     def _image_array(self, images: Array) -> Array:
         images = images[..., None] if images.ndim == 3 else images
-        laid = self._arrange_axes(images)
-        for wanted, size in zip(self.shape[1:], laid.shape[1:], strict=True):
-            if wanted is not None and wanted != size:
+        arranged = self._arrange_axes(images)
+        for expected, size in zip(self.shape[1:], arranged.shape[1:], strict=True):
+            if expected is not None and expected != size:
                 raise self._size_error(images)
         if self.type == "tensor(uint8)":
-            return np.ascontiguousarray(laid)
+            return np.ascontiguousarray(arranged)
         return self._arrange_axes(self._normalize(images)).astype(
             NUMPY_TYPES[self.type], order="C", copy=False
         )
@@ -92,177 +236,62 @@ class OnnxInputSpec(NamedTuple):
             values /= np.asarray(self.std, dtype=np.float32)
         return values
 
+    @property
+    def _is_channels_first(self) -> bool:
+        return len(self.shape) == 4 and self.shape[1] in (1, 3)
+
     def _arrange_axes(self, images: Array) -> Array:
-        """Channels first, channels last, none, or flat: as the declared shape says."""
-        rank, shape = len(self.shape), self.shape
-        if rank == 4 and shape[1] in (1, 3):
+        """Put the channels first or last, drop them, or flatten, as the declared shape requires."""
+        rank = len(self.shape)
+        if self._is_channels_first:
             return np.moveaxis(images, -1, 1)
-        if rank == 4 and shape[3] in (1, 3):
+        if rank == 4 and self.shape[3] in (1, 3):
             return images
         if rank == 3 and images.shape[-1] == 1:
             return images[..., 0]
         if rank == 2:
             return images.reshape(len(images), -1)
-        shown = tuple("any" if size is None else size for size in shape)
-        raise self._input_error(
-            f"an array of shape {shown}, and where its channels lie is not said"
-        )
+        shape = tuple("any" if size is None else size for size in self.shape)
+        raise self._input_error(f"an array of shape {shape}, whose channel axis is unknown")
 
     def _size_error(self, images: Array) -> InputError:
-        shape = self.shape
-        if len(shape) == 2:
-            return self._input_error(f"rows of {shape[1]} numbers; these images have "
-                               f"{math.prod(images.shape[1:])}")  # fmt: skip
-        last = len(shape) == 4 and shape[1] not in (1, 3)
-        height, width = shape[1:3] if last or len(shape) == 3 else shape[2:4]
-        channels = 1 if len(shape) == 3 else shape[3] if last else shape[1]
+        if len(self.shape) == 2:
+            n_pixels = math.prod(images.shape[1:])
+            return self._input_error(
+                f"rows of {self.shape[1]} numbers; these images have {n_pixels}"
+            )
+        height, width = self.shape[2:4] if self._is_channels_first else self.shape[1:3]
+        channels: int | None = 1
+        if len(self.shape) == 4:
+            channels = self.shape[1] if self._is_channels_first else self.shape[3]
         h, w, c = images.shape[1:]
-        square = height == width and height is not None and channels == c
+        hint = ""
+        if height == width and height is not None and channels == c:
+            hint = f" (size={height}, or --size {height}, scales the images of a folder)"
         return self._input_error(
             f"images of {height or 'any'} by {width or 'any'} pixels with {channels} channels; "
-            f"these are {h} by {w} with {c}"
-            + (f" (size={height}, or --size {height}, scales a folder's images)" if square else "")
+            f"these are {h} by {w} with {c}{hint}"
         )
 
     def _input_error(self, expected: str) -> InputError:
         return InputError(
-            f"The model {self.name!r} takes {expected}. Give it what it takes, or pass prepare=…, a "
-            "function from the batch to its array."
+            f"The model {self.name!r} takes {expected}. Pass inputs of that form, or prepare=…, a "
+            "function from a batch to the model's array."
         )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class OnnxModel(ModelAdapter):
-    """A network in an `.onnx` file.
-
-    Images are laid out as the declared shape says, (n, c, h, w) or (n, h, w, c), as they are where
-    it takes uint8 and divided by 255 where it takes floats, then less `mean` and divided by `std`
-    where given. Several inputs need a `prepare` that
-    gives a dict. Read is the output called `output`, else probabilities by class (as scikit-learn
-    converters write), else the first table of floats: logits, or probabilities if its name says
-    "prob"; else the first list of classes.
-    """
-
-    path: str | Path
-    _: KW_ONLY
-    output: str | None = None
-    mean: Sequence[float] | None = None
-    std: Sequence[float] | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_scaling(self.mean, self.std)
-        known = [found.name for found in self.session.get_outputs()]
-        if self.output is not None and self.output not in known:
-            raise UnknownName("output", self.output, known)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # An open session can't be sent to a worker; it opens its own, wherever it works.
-        kept = {field: value for field, value in vars(self).items() if field != "session"}
-        return {**kept, "path": Path(self.path).absolute()}
-
-    @cached_property
-    def session(self) -> Any:
-        """The open network."""
-        runtime = require("onnxruntime", extra="onnx", purpose="Scoring an ONNX file")
-        options = runtime.SessionOptions()
-        options.log_severity_level = 3
-        # Workers are told to have one thread each, as programs of linear algebra are.
-        options.intra_op_num_threads = _thread_count()
-        try:
-            return runtime.InferenceSession(
-                str(self.path), options, providers=["CPUExecutionProvider"]
-            )
-        except Exception as error:
-            raise InputError(
-                f"{str(self.path)!r} can't be opened: {exception_summary(error)}. It must be a whole ONNX "
-                "file of a version that the installed onnxruntime knows."
-            ) from error
-
-    def default_name(self) -> str:
-        """The file's name."""
-        return Path(self.path).stem
-
-    @property
-    def fixed_batch_size(self) -> int | None:
-        """How many rows it takes, where it takes no other number."""
-        shape = self.session.get_inputs()[0].shape
-        return shape[0] if shape and isinstance(shape[0], int) else None
-
-    def rows_per_batch(self, inputs: Inputs) -> int:
-        """As many as it is fixed to, else as many as memory holds, unless `batch` says otherwise."""
-        return self.fixed_batch_size or self.batch_size or default_batch_size(inputs)
-
-    def raw_outputs(self, inputs: Inputs) -> RawOutputs:
-        """What the network says, short batches padded where it takes no other."""
-        n, rows, feeds = len(inputs), self.fixed_batch_size or 0, self._session_inputs(inputs)
-        if n < rows:
-            feeds = {key: _pad_rows(values, rows) for key, values in feeds.items()}
-        wanted = self._select_output()
-        (values,) = self.session.run([wanted.name], feeds)
-        return self._parse_output(wanted, values[:n] if n < rows else values)
-
-    def _session_inputs(self, inputs: Inputs) -> dict[str, Array]:
-        declared = self.session.get_inputs()
-        if self.prepare is not None:
-            prepared = self.prepare(inputs)
-            if isinstance(prepared, Mapping):
-                return {str(key): np.asarray(values) for key, values in prepared.items()}
-            return {declared[0].name: np.asarray(prepared)}
-        if len(declared) != 1:
-            names = ", ".join(part.name for part in declared)
-            raise InputError(
-                f"The model {self.name!r} has {len(declared)} inputs ({names}); a batch fits one. "
-                "Pass prepare=…, a function from the batch to a dict of arrays by input."
-            )
-        return {
-            declared[0].name: OnnxInputSpec.from_declaration(
-                declared[0], self.name, self.mean, self.std
-            ).to_array(inputs)
-        }
-
-    def _select_output(self) -> Any:
-        """The output to read."""
-        found = self.session.get_outputs()
-        if self.output is not None:
-            return next(part for part in found if part.name == self.output)
-        for fits in (_is_probability_map, _is_scores, _is_classes):
-            for part in found:
-                if fits(part):
-                    return part
-        shown = ", ".join(f"{part.name}: {part.type} {part.shape}" for part in found)
-        raise InputError(
-            f"The model {self.name!r} has no output of scores or classes; it has {shown}. "
-            "One must be floats (n, k) or classes (n,)."
-        )
-
-    def _parse_output(self, declared: Any, values: Any) -> RawOutputs:
-        if _is_probability_map(declared):
-            names = tuple(values[0])
-            rows = np.array([[row[name] for name in names] for row in values])
-            return RawOutputs(rows, self.outputs or "probs", tuple(str(name) for name in names))
-        form: OutputType = "probs" if "prob" in declared.name.lower() else "logits"
-        return RawOutputs(values, self.outputs or ("classes" if _is_classes(declared) else form))
+def _is_probability_map(output: Any) -> bool:
+    return str(output.type).startswith("seq(map(")
 
 
-def _thread_count() -> int:
-    """How many the environment asks for; 0 is as many as there are cores."""
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    return int(asked) if asked.isdecimal() else 0
+def _is_scores(output: Any) -> bool:
+    return output.type in FLOAT_TYPES and len(output.shape) == 2
 
 
-def _is_probability_map(part: Any) -> bool:
-    return str(part.type).startswith("seq(map(")
+def _is_classes(output: Any) -> bool:
+    return output.type in CLASS_TYPES and len(output.shape) < 2
 
 
-def _is_scores(part: Any) -> bool:
-    floats = ("tensor(float)", "tensor(double)", "tensor(float16)")
-    return part.type in floats and len(part.shape) == 2
-
-
-def _is_classes(part: Any) -> bool:
-    return part.type in ("tensor(int64)", "tensor(int32)", "tensor(string)") and len(part.shape) < 2
-
-
-def _pad_rows(values: Array, rows: int) -> Array:
-    return np.concatenate([values, np.repeat(values[-1:], rows - len(values), axis=0)])
+def _pad_rows(values: Array, n_rows: int) -> Array:
+    """Repeat the last row until there are `n_rows`."""
+    return np.concatenate([values, np.repeat(values[-1:], n_rows - len(values), axis=0)])

@@ -1,4 +1,4 @@
-"""Files that run code when they are opened: only for those who say they trust them."""
+"""Model files that can run code when they are opened: loaded only if the user trusts them."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ PICKLE_SUFFIXES = (".pt", ".pth", ".pt2", ".pkl", ".pickle", ".joblib")
 
 
 def untrusted_pickle_error(path: Path) -> InputError:
-    """Why a file is not opened, and what would be."""
+    """Return the error for a pickle that the user has not declared trusted."""
     return InputError(
-        f"{str(path)!r} is a pickle, or holds one, and loading it can run any code. Give ONNX, a "
-        "Hugging Face folder with safetensors, skops or package.module:function; or, if you trust "
-        "where it comes from, trust_pickle=True (--trust-pickle)."
+        f"{str(path)!r} is a pickle or contains one, and loading it can run any code. Use ONNX, a "
+        "Hugging Face folder with safetensors, skops, or package.module:function. If you trust the "
+        "origin of the file, pass trust_pickle=True (--trust-pickle)."
     )
 
 
 def open_pickle(path: Path, *, trust_pickle: bool) -> Any:
-    """What is pickled in a file, if it is trusted."""
+    """Load a pickled classifier; raise unless the file is trusted."""
     if not trust_pickle:
         raise untrusted_pickle_error(path)
     try:
-        found = _load(path)
+        classifier = _load(path)
     except Exception as error:
         raise InputError(
-            f"{str(path)!r} can't be loaded: {exception_summary(error)}. It must be a whole {path.suffix} "
-            "file, and the packages that its objects come from must be installed."
+            f"Cannot load {str(path)!r}: {exception_summary(error)}. It must be a complete "
+            f"{path.suffix} file, and the packages of its objects must be installed."
         ) from error
-    if isinstance(found, dict):
+    if isinstance(classifier, dict):
         raise InputError(
-            f"{str(path)!r} holds a dict, not a model: weights alone don't say how to compute. "
-            "Make the module, call load_state_dict, and give package.module:name of that."
+            f"{str(path)!r} contains a dict, not a model: weights without an architecture. Create "
+            "the module in Python, call load_state_dict, and pass package.module:name of the module."
         )
-    return found
+    return classifier
 
 
 def _load(path: Path) -> Any:
     if path.suffix in (".pkl", ".pickle", ".joblib"):
-        # It reads plain pickles too.
+        # joblib reads plain pickles too.
         return require("joblib", extra="sklearn", purpose="Opening a pickle").load(path)
     torch = torch_package()
     if path.suffix == ".pt2":
@@ -54,7 +54,7 @@ def _load(path: Path) -> Any:
 
 
 def _is_script(path: Path) -> bool:
-    """Whether it is TorchScript: an archive with code in it."""
+    """Return whether a file is TorchScript: a zip archive that contains code."""
     if not zipfile.is_zipfile(path):
         return False
     with zipfile.ZipFile(path) as archive:
@@ -62,18 +62,18 @@ def _is_script(path: Path) -> bool:
 
 
 def open_skops(path: Path, *, trust_pickle: bool) -> Any:
-    """What a skops file holds, if it is made of nothing but types known to be safe."""
+    """Load a skops file; raise if it contains types not known to be safe, unless trusted."""
     skops = require("skops.io", extra="sklearn", purpose="Opening a skops file")
     try:
         unknown = skops.get_untrusted_types(file=path)
     except Exception as error:
         raise InputError(
-            f"{str(path)!r} can't be loaded: {exception_summary(error)}. It must be a file that "
-            "skops.io.dump wrote."
+            f"Cannot load {str(path)!r}: {exception_summary(error)}. It must be a file written by "
+            "skops.io.dump."
         ) from error
     if unknown and not trust_pickle:
         raise InputError(
-            f"{str(path)!r} holds types that are not known to be safe: {', '.join(unknown[:5])}. "
-            "If you trust where it comes from, pass trust_pickle=True (--trust-pickle)."
+            f"{str(path)!r} contains types that are not known to be safe: {', '.join(unknown[:5])}. "
+            "If you trust the origin of the file, pass trust_pickle=True (--trust-pickle)."
         )
     return skops.load(path, trusted=unknown)

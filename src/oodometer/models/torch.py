@@ -1,4 +1,4 @@
-"""A torch network as a model: scored in evaluation mode, on a copy of its own."""
+"""Torch networks as models, run in evaluation mode on a copy."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from oodometer.models.base import (
 )
 from oodometer.models.introspection.network import ForwardArguments, Network
 
-# The fast form of a network must give the plain form's logits within this.
+# A fused network is used if its logits differ from the original's by at most this.
 LOGIT_TOLERANCE = 1e-4
 
 
 def best_device() -> str:
-    """An accelerator where there is one."""
+    """Return "cuda" or "mps" if available, else "cpu"."""
     torch = torch_package()
     if torch.cuda.is_available():
         return "cuda"
@@ -37,17 +37,46 @@ def best_device() -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TorchModel(ModelAdapter):
-    """A torch.nn.Module, or an exported program, that gives logits (n, k).
+    """A torch.nn.Module or an exported program that returns logits (n, k).
 
-    The module is copied at the door, once, and the copy is set to evaluation mode: the module
-    itself is never touched, what is learned later is not seen, and it takes its memory twice.
-    The first rows are scored by the copy and by a fused form of it; the fused one is used on only
-    if both agree.
+    The module is copied once and the copy is set to evaluation mode. The module itself is never
+    changed, later training does not affect the copy, and the weights take up memory twice. On the
+    first rows, the copy is compared with a version whose batch norms are folded into convolutions,
+    which is faster and is used if the logits agree.
 
-    Images come as floats 0…1, channels first, less `mean` and divided by `std` where given.
-    Vectors come as floats. Anything else needs `prepare`: an array or tensor, a tuple of these (the
-    arguments) or a dict (the named arguments). A module may give a tensor, a tuple that begins
-    with it, or what has `.logits`.
+    Images are passed as floats from 0 to 1, channels first, normalized by `mean` and `std` if
+    given; vectors as floats. The module may return a tensor, a tuple that begins with one, or an
+    object with `.logits`.
+
+    Parameters
+    ----------
+    module : torch.nn.Module or torch.export.ExportedProgram
+        The network.
+    device : str
+        Torch device. Default: an accelerator if there is one, else the CPU.
+    mean, std : sequence of float, optional
+        Mean and standard deviation of each channel, of pixels between 0 and 1.
+    name, class_names, batch_size
+        See `ModelAdapter`.
+    outputs : {"probs", "logits", "classes"}, optional
+        What the module returns. Default: logits.
+    prepare : callable, optional
+        Function from a batch to an array or tensor, a tuple of these (positional arguments) or a
+        dict (keyword arguments). Texts, pairs and tables need it.
+
+    Raises
+    ------
+    InputError
+        If the module cannot be copied, or was exported in training mode.
+    MissingExtra
+        If torch is not installed.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = TorchModel(torch.nn.Identity(), name="identity", device="cpu")
+    >>> model.classify(np.array([[0.0, 2.0], [1.0, -1.0]])).classes.tolist()
+    [1, 0]
     """
 
     module: Any
@@ -62,34 +91,30 @@ class TorchModel(ModelAdapter):
         check_scaling(self.mean, self.std)
         self._set("device", self.device or best_device())
         self._set("module", _copy_module(self.module, self.name).to(self.device))
-        if any(isinstance(part, torch_package().nn.Conv2d) for part in self.module.modules()):
+        if any(isinstance(layer, torch_package().nn.Conv2d) for layer in self.module.modules()):
             self.module.to(memory_format=torch_package().channels_last)
 
     def __getstate__(self) -> dict[str, Any]:
-        # The fast form is not sent to a worker, which makes its own.
+        # The fused module is not sent to workers: each builds its own.
         return {field: value for field, value in vars(self).items() if field != "_fast"}
 
     def default_name(self) -> str:
-        """The class of the module."""
         return type(self.module).__name__
 
     def rows_per_batch(self, inputs: Inputs) -> int:
-        """As many as memory holds, unless `batch` says otherwise."""
         return self.batch_size or default_batch_size(inputs)
 
     def raw_outputs(self, inputs: Inputs) -> RawOutputs:
-        """Logits, unless `outputs` says otherwise."""
-        torch = torch_package()
-        with torch.inference_mode():
-            arguments, named, _ = self._normalize(self._to_arguments(inputs))
+        with torch_package().inference_mode():
+            arguments = self._normalize(self._to_arguments(inputs))
             if self._fast is None:
-                self._set("_fast", self._choose_module(arguments, named))
-            values = extract_scores(self._fast(*arguments, **named))
+                self._set("_fast", self._choose_module(arguments))
+            values = extract_scores(self._fast(*arguments.args, **arguments.kwargs))
         values = values.float() if values.is_floating_point() else values
         return RawOutputs(values, self.outputs or "logits")
 
     def torch_network(self) -> Network:
-        """Its network, for measures that look into it."""
+        """Return the torch network, for features and gradients."""
         if self.outputs == "classes":
             raise NotApplicable(f"{self.name!r} returns classes only")
         return Network(
@@ -105,56 +130,59 @@ class TorchModel(ModelAdapter):
             rows_per_batch=self.rows_per_batch,
         )
 
-    def _choose_module(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-        """The fused form, if there is one and it says the same of the first two rows."""
-        quick = fuse_batchnorm(self.module)
-        if quick is None:
+    def _choose_module(self, arguments: ForwardArguments) -> Any:
+        """Return the fused module if its logits on the first two rows agree, else the module."""
+        fused = fuse_batchnorm(self.module)
+        if fused is None:
             return self.module
-        few = ForwardArguments(arguments, named).rows(slice(0, 2))
+        rows = arguments.rows(slice(0, 2))
         try:
-            one, other = (
-                extract_scores(_call_on_copies(form, few)) for form in (self.module, quick)
+            expected = extract_scores(_call_on_copies(self.module, rows))
+            actual = extract_scores(_call_on_copies(fused, rows))
+            agree = torch_package().allclose(
+                expected, actual, rtol=LOGIT_TOLERANCE, atol=LOGIT_TOLERANCE
             )
-            alike = torch_package().allclose(one, other, rtol=LOGIT_TOLERANCE, atol=LOGIT_TOLERANCE)
-        except Exception:  # what can't be compared is not used
-            alike = False
-        return quick if alike else self.module
+        except Exception:  # outputs that cannot be compared
+            agree = False
+        return fused if agree else self.module
 
     def _to_arguments(self, inputs: Inputs) -> ForwardArguments:
-        """What the module is called with, images 0…1 and not yet scaled."""
-        pixels = self.prepare is None and infer_kind(inputs) == "images"
-        return self._pack_arguments((self.prepare or self._to_tensor)(inputs))._replace(
-            is_pixels=pixels
-        )
+        """Return the module's arguments for a batch; images from 0 to 1, not yet normalized."""
+        arguments = self._pack_arguments((self.prepare or self._to_tensor)(inputs))
+        is_pixels = self.prepare is None and infer_kind(inputs) == "images"
+        return arguments._replace(is_pixels=is_pixels)
 
     def _to_tensor(self, inputs: Inputs) -> Any:
         kind = infer_kind(inputs)
         if kind not in ("images", "vectors"):
             raise InputError(
                 f"The model {self.name!r} is a torch module and takes tensors, not {kind}. "
-                "Pass prepare=…, a function from the batch to tensors."
+                "Pass prepare=…, a function from a batch to tensors."
             )
         torch = torch_package()
         values = torch.from_numpy(np.ascontiguousarray(inputs)).to(self.device)
         if kind == "vectors":
             return values.to(self._dtype())
         images = values.unsqueeze(-1) if values.ndim == 3 else values
-        # The permuted view lies in memory as channels_last does.
+        # The permuted view has the memory layout of channels_last.
         return images.permute(0, 3, 1, 2).to(self._dtype()).div_(255)
 
     def _normalize(self, arguments: ForwardArguments) -> ForwardArguments:
-        """The same less the mean and divided by the standard deviation of pixels."""
+        """Subtract the mean of each channel from images and divide by its standard deviation."""
         if self.mean is None or not arguments.is_pixels:
             return arguments
         images = arguments.args[0]
-        mean, std = (torch_package().tensor(list(part or ()), device=self.device, dtype=images.dtype)
-                     for part in (self.mean, self.std))  # fmt: skip
+        mean, std = (
+            torch_package().tensor(list(values or ()), device=self.device, dtype=images.dtype)
+            for values in (self.mean, self.std)
+        )
         return arguments._replace(args=((images - mean[:, None, None]) / std[:, None, None],))
 
     def _dtype(self) -> Any:
-        """The type of its weights."""
-        kinds = (part.dtype for part in self.module.parameters() if part.is_floating_point())
-        return next(kinds, torch_package().float32)
+        """Return the floating-point type of the weights."""
+        weights = self.module.parameters()
+        types = (weight.dtype for weight in weights if weight.is_floating_point())
+        return next(types, torch_package().float32)
 
     def _pack_arguments(self, prepared: Any) -> ForwardArguments:
         if isinstance(prepared, Mapping):
@@ -165,59 +193,59 @@ class TorchModel(ModelAdapter):
         return ForwardArguments(tuple(self._to_device(part) for part in parts), {})
 
     def _to_device(self, part: Array | Any) -> Any:
-        # A copy, for a module may change in place what it is given, and it is the user's.
+        # A copy, because a module may modify its inputs in place, and they belong to the user.
         return torch_package().as_tensor(part).to(self.device, copy=True)
 
 
 def _call_on_copies(module: Any, arguments: ForwardArguments) -> Any:
-    """What a module says of copies, which it may change."""
-    placed = (part.clone() for part in arguments.args)
-    return module(*placed, **{name: part.clone() for name, part in arguments.kwargs.items()})
+    """Call a module with copies of the arguments, which it may modify in place."""
+    args = (part.clone() for part in arguments.args)
+    return module(*args, **{name: part.clone() for name, part in arguments.kwargs.items()})
 
 
 def _copy_module(module: Any, name: str) -> Any:
     if isinstance(module, torch_package().export.ExportedProgram):
         return _exported_module(module, name)
     try:
-        # Copying a scripted module is a computation, which no gradient should follow.
+        # Copying a scripted module is a computation; without no_grad, autograd would record it.
         with torch_package().no_grad():
             return copy.deepcopy(module).eval()
     except Exception as error:
         raise InputError(
-            f"The module {name!r} can't be copied: {exception_summary(error)}. "
-            "A module is scored on a copy; give a function that calls it instead."
+            f"The module {name!r} cannot be copied: {exception_summary(error)}. "
+            "Pass a function that calls the module instead."
         ) from error
 
 
 def _exported_module(program: Any, name: str) -> Any:
-    """Its graph as a module; the mode that it was exported in is part of the graph."""
+    """Return the graph as a module; raise if it was exported in training mode."""
     training = any(_is_training_node(node) for node in program.graph.nodes)
     if training or program.graph_signature.buffers_to_mutate:
         raise InputError(
-            f"The program {name!r} was exported in training mode. A network is scored in "
-            "evaluation mode: call eval() on the module and export it again."
+            f"The program {name!r} was exported in training mode. Call eval() on the module and "
+            "export it again."
         )
     return program.module()
 
 
 def _is_training_node(node: Any) -> bool:
-    """Whether a step of the graph draws at random, or norms by the batch."""
-    step = str(node.target)
-    if "batch_norm" in step:
+    """Return whether a node is active dropout, or batch norm with statistics of the batch."""
+    operation = str(node.target)
+    if "batch_norm" in operation:
         return len(node.args) > 5 and node.args[5] is True
-    return "dropout" in step and any(part is True for part in node.args)
+    return "dropout" in operation and any(argument is True for argument in node.args)
 
 
 def extract_scores(output: Any) -> Any:
-    """The scores in whatever a module gives."""
+    """Return the tensor of scores in a module's output."""
     if hasattr(output, "logits"):
         return output.logits
     if isinstance(output, Mapping) and "logits" in output:
         return output["logits"]
-    found = output[0] if isinstance(output, tuple | list) and output else output
-    if not isinstance(found, torch_package().Tensor):
+    scores = output[0] if isinstance(output, tuple | list) and output else output
+    if not isinstance(scores, torch_package().Tensor):
         raise InputError(
-            f"The module gave a {type(found).__name__}. It must give a tensor, a tuple that begins "
-            "with one, or an object with logits; wrap it in a function otherwise."
+            f"The module returned a {type(scores).__name__}. It must return a tensor, a tuple that "
+            "begins with one, or an object with logits. Otherwise pass a function that calls it."
         )
-    return found
+    return scores

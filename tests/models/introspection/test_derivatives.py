@@ -1,4 +1,4 @@
-"""Gram matrices and Jacobian norms against numpy, loops, and themselves in smaller pieces."""
+"""Gram matrices and Jacobian norms against numpy, loops, and smaller memory limits."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def softmax(logits: Floats) -> Floats:
 
 
 def looped_gram(network: Network, inputs: Inputs, classes: Ints) -> Floats:
-    """All gradients by .backward(), one row after the other, and their inner products."""
+    """Return inner products of gradients computed row by row with .backward()."""
     module, rows = copy.deepcopy(network.module), []
     for i, y in enumerate(classes):
         module.zero_grad(set_to_none=True)
@@ -76,8 +76,8 @@ def looped_gram(network: Network, inputs: Inputs, classes: Ints) -> Floats:
 
 
 def looped_norms(network: Network, inputs: Inputs) -> Floats:
-    """Every row's whole Jacobian."""
-    found = []
+    """Return the norm of the full Jacobian, row by row."""
+    result = []
     for i in range(len(inputs)):
         (shown,) = network.to_arguments(inputs[i : i + 1]).args
 
@@ -86,32 +86,32 @@ def looped_norms(network: Network, inputs: Inputs) -> Floats:
             return made
 
         jacobian = torch.autograd.functional.jacobian(probs, shown)  # type: ignore[no-untyped-call]
-        found.append(float(jacobian.square().sum().sqrt()))
-    return np.array(found)
+        result.append(float(jacobian.square().sum().sqrt()))
+    return np.array(result)
 
 
 # Softmax regression by hand --------------------------------------------------------------------
 
 
 def regression() -> tuple[Network, Floats, Floats]:
-    """The network, W, and its probabilities of VECTORS."""
+    """Return a softmax regression, its weights W, and its probabilities on VECTORS."""
     torch.manual_seed(0)
     layer = nn.Linear(6, 3).double()
     weight, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
     return opened(nn.Sequential(layer)), weight, softmax(VECTORS @ weight.T + bias)
 
 
-def test_gradients_of_softmax_regression_are_the_outer_product_of_residual_and_input() -> None:
+def test_gradients_of_softmax_regression_are_residual_times_input() -> None:
     network, _, probs = regression()
     residual = np.eye(3)[CLASSES] - probs
     by_hand = np.einsum("nk,nd->nkd", residual, np.column_stack([VECTORS, np.ones(11)]))
     rows = by_hand.reshape(11, -1)
-    found = gradient_gram(network, [InputsWithClasses(VECTORS, CLASSES)])
-    np.testing.assert_allclose(found.values, rows @ rows.T, rtol=1e-12)
-    assert not found.used_loop
+    result = gradient_gram(network, [InputsWithClasses(VECTORS, CLASSES)])
+    np.testing.assert_allclose(result.values, rows @ rows.T, rtol=1e-12)
+    assert not result.used_loop
 
 
-def test_the_jacobian_of_softmax_regression_is_that_of_the_softmax_times_the_weights() -> None:
+def test_jacobian_of_softmax_regression_is_softmax_jacobian_times_weights() -> None:
     network, weight, probs = regression()
     by_hand = [np.linalg.norm((np.diag(p) - np.outer(p, p)) @ weight) for p in probs]
     np.testing.assert_allclose(jacobian_norms(network, VECTORS), by_hand, rtol=1e-12)
@@ -125,45 +125,47 @@ NETWORKS = [(convolutional, IMAGES), (toy_network, VECTORS)]
 @pytest.mark.parametrize(("make", "inputs"), NETWORKS)
 @pytest.mark.parametrize("batch", [None, 1, 4])
 @pytest.mark.parametrize("memory", [2000, 20_000, 2**30])
-def test_neither_memory_nor_the_batch_changes_inner_products(
+def test_memory_and_batch_size_do_not_change_inner_products(
     make: Any, inputs: Inputs, batch: int | None, memory: int
 ) -> None:
     network = opened(make(), batch_size=batch)
     sides = [InputsWithClasses(inputs[:4], CLASSES[:4]), InputsWithClasses(inputs[4:], CLASSES[4:])]
-    found = gradient_gram(network, sides, memory_bytes=memory)
+    result = gradient_gram(network, sides, memory_bytes=memory)
     expected = looped_gram(network, inputs, CLASSES)
-    np.testing.assert_allclose(found.values, expected, rtol=1e-9, atol=1e-12)
-    assert not found.used_loop
+    np.testing.assert_allclose(result.values, expected, rtol=1e-9, atol=1e-12)
+    assert not result.used_loop
 
 
-@pytest.mark.parametrize("way", [by_loop, by_vmap])
+@pytest.mark.parametrize("method", [by_loop, by_vmap])
 @pytest.mark.parametrize(("memory", "count"), [(20_000, 11), (2**30, 1)])
-def test_weights_are_cut_into_pieces_whatever_the_way(
-    way: Any, memory: int, count: int, monkeypatch: pytest.MonkeyPatch
+def test_units_are_split_by_memory_for_every_method(
+    method: Any, memory: int, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("oodometer.models.introspection.derivatives.choose_method", lambda *_: way)
+    monkeypatch.setattr(
+        "oodometer.models.introspection.derivatives.choose_method", lambda *_: method
+    )
     network = opened(convolutional())
     side = InputsWithClasses(IMAGES, CLASSES)
     assert len(GradientComputation.from_first_rows(network, [side], memory).split_units()) == count
-    found = gradient_gram(network, [side], memory_bytes=memory)
+    result = gradient_gram(network, [side], memory_bytes=memory)
     expected = looped_gram(network, IMAGES, CLASSES)
-    np.testing.assert_allclose(found.values, expected, rtol=1e-9, atol=1e-12)
-    assert found.used_loop == (way is by_loop)
+    np.testing.assert_allclose(result.values, expected, rtol=1e-9, atol=1e-12)
+    assert result.used_loop == (method is by_loop)
 
 
-def test_sides_may_be_of_other_sizes() -> None:
+def test_sides_may_have_different_image_sizes() -> None:
     torch.manual_seed(0)
     pooled = nn.Sequential(
         nn.Conv2d(3, 6, 5), nn.ReLU(), nn.Conv2d(6, 12, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(12, 3)
     )  # fmt: skip
     network = opened(pooled.double())
     large = RNG.integers(0, 256, (4, 9, 10, 3), dtype=np.uint8)
-    found = gradient_gram(
+    result = gradient_gram(
         network, [InputsWithClasses(IMAGES, CLASSES), InputsWithClasses(large, CLASSES[:4])]
     ).values
     first, other = looped_gram(network, IMAGES, CLASSES), looped_gram(network, large, CLASSES[:4])
-    np.testing.assert_allclose(found[:11, :11], first, rtol=1e-9)
-    np.testing.assert_allclose(found[11:, 11:], other, rtol=1e-9)
+    np.testing.assert_allclose(result[:11, :11], first, rtol=1e-9)
+    np.testing.assert_allclose(result[11:, 11:], other, rtol=1e-9)
 
 
 @given(
@@ -172,33 +174,35 @@ def test_sides_may_be_of_other_sizes() -> None:
     ),
     st.integers(1, 12),
 )
-def test_pieces_have_every_column_once_and_fit(widths: dict[str, list[int]], most: int) -> None:
+def test_split_units_covers_every_column_once_within_the_limit(
+    widths: dict[str, list[int]], max_numbers: int
+) -> None:
     units = {
         name: GradientFactors(tuple(torch.zeros(1, w) for w in ws)) for name, ws in widths.items()
     }
-    found = split_units(units, most)
+    result = split_units(units, max_numbers)
     for name, kept in units.items():
-        columns = [c for piece in found if name in piece for c in range(kept.width)[piece[name]]]
+        columns = [c for piece in result if name in piece for c in range(kept.width)[piece[name]]]
         assert columns == list(range(kept.width))
-    for piece in found:
+    for piece in result:
         size = sum(len(range(units[name].width)[columns]) for name, columns in piece.items())
         alone = len(piece) == 1 and len(units[next(iter(piece))].factors) == 2
-        assert size <= most or alone
+        assert size <= max_numbers or alone
 
 
 @pytest.mark.parametrize(("make", "inputs"), NETWORKS)
 @pytest.mark.parametrize("batch", [None, 4])
 @pytest.mark.parametrize("memory", [1, 2**30])
-def test_jacobian_norms_are_those_of_the_whole_jacobian(
+def test_jacobian_norms_match_the_full_jacobian(
     make: Any, inputs: Inputs, batch: int | None, memory: int
 ) -> None:
     network = opened(make(), batch_size=batch)
-    found = jacobian_norms(network, inputs, memory_bytes=memory)
-    np.testing.assert_allclose(found, looped_norms(network, inputs), rtol=1e-9)
+    result = jacobian_norms(network, inputs, memory_bytes=memory)
+    np.testing.assert_allclose(result, looped_norms(network, inputs), rtol=1e-9)
 
 
-def test_images_are_differentiated_by_pixels_before_scaling() -> None:
-    """A network that divides by a deviation of 0.5 is twice as steep as one that does not."""
+def test_images_are_differentiated_before_normalization() -> None:
+    """Dividing by a standard deviation of 0.5 doubles the derivative."""
     torch.manual_seed(0)
     layer = nn.Linear(192, 3).double()
     plain = opened(nn.Sequential(nn.Flatten(), layer))
@@ -210,7 +214,7 @@ def test_images_are_differentiated_by_pixels_before_scaling() -> None:
 
 
 class Stepwise(nn.Module):
-    """Which way a row takes hangs on the row; and scripted, nothing but a loop can follow it."""
+    """Network whose branch depends on the row; scripted, only the loop supports it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -223,16 +227,16 @@ class Stepwise(nn.Module):
 
 @pytest.mark.parametrize("scripted", [False, True])
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
-def test_what_can_not_be_batched_is_looped_over(scripted: bool) -> None:
+def test_networks_that_cannot_be_batched_use_the_loop(scripted: bool) -> None:
     torch.manual_seed(0)
     module = Stepwise().double().eval()
     plain = opened(module)
     network = opened(torch.jit.script(module) if scripted else module)
     before = network_state(network.module)
-    found = gradient_gram(network, [InputsWithClasses(VECTORS, CLASSES)], memory_bytes=2000)
-    assert found.used_loop
+    result = gradient_gram(network, [InputsWithClasses(VECTORS, CLASSES)], memory_bytes=2000)
+    assert result.used_loop
     expected = looped_gram(plain, VECTORS, CLASSES)
-    np.testing.assert_allclose(found.values, expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(result.values, expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(
         jacobian_norms(network, VECTORS), looped_norms(plain, VECTORS), rtol=1e-9
     )
@@ -241,27 +245,29 @@ def test_what_can_not_be_batched_is_looped_over(scripted: bool) -> None:
 
 @pytest.mark.parametrize("frozen", [False, True])
 @pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad, torch.inference_mode])
-def test_the_network_is_left_as_it_was_whatever_the_mode(frozen: bool, mode: Any) -> None:
+def test_network_is_unchanged_in_every_mode(frozen: bool, mode: Any) -> None:
     network, expected = opened(convolutional()), opened(convolutional())
     network.module.requires_grad_(not frozen)
     before = network_state(network.module)
     with mode():
         classes = sample_classes(network, IMAGES, np.full(11, 0.5))
-        found = gradient_gram(network, [InputsWithClasses(IMAGES, classes)]).values
+        result = gradient_gram(network, [InputsWithClasses(IMAGES, classes)]).values
         norms = jacobian_norms(network, IMAGES)
-    np.testing.assert_allclose(found, looped_gram(expected, IMAGES, classes), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        result, looped_gram(expected, IMAGES, classes), rtol=1e-9, atol=1e-12
+    )
     np.testing.assert_allclose(norms, looped_norms(expected, IMAGES), rtol=1e-9)
     assert network_state(network.module) == before
 
 
-def test_probabilities_are_taken_for_what_they_are() -> None:
+def test_probability_outputs_give_the_same_as_logits() -> None:
     module = nn.Sequential(convolutional(), nn.Softmax(dim=1))
-    said, logits = opened(module, outputs="probs"), opened(module[0])
+    probs, logits = opened(module, outputs="probs"), opened(module[0])
     side = InputsWithClasses(IMAGES, CLASSES)
     np.testing.assert_allclose(
-        gradient_gram(said, [side]).values, gradient_gram(logits, [side]).values, rtol=1e-6
+        gradient_gram(probs, [side]).values, gradient_gram(logits, [side]).values, rtol=1e-6
     )
-    np.testing.assert_allclose(jacobian_norms(said, IMAGES), jacobian_norms(logits, IMAGES))
+    np.testing.assert_allclose(jacobian_norms(probs, IMAGES), jacobian_norms(logits, IMAGES))
 
 
 # Classes ---------------------------------------------------------------------------------------
@@ -269,15 +275,17 @@ def test_probabilities_are_taken_for_what_they_are() -> None:
 
 @settings(max_examples=20)
 @given(st.lists(st.floats(0, 1, exclude_max=True), min_size=11, max_size=11))
-def test_a_class_is_the_first_whose_sum_passes_the_draw(uniforms: list[float]) -> None:
+def test_sampled_class_is_the_first_whose_cumulative_probability_exceeds_u(
+    uniforms: list[float],
+) -> None:
     network, _, probs = regression()
-    found = sample_classes(network, VECTORS, np.array(uniforms))
-    for row, y, u in zip(probs, found, uniforms, strict=True):
+    result = sample_classes(network, VECTORS, np.array(uniforms))
+    for row, y, u in zip(probs, result, uniforms, strict=True):
         assert row[:y].sum() <= u + 1e-12
         assert row[: y + 1].sum() >= u - 1e-12
 
 
-def test_classes_are_drawn_as_often_as_the_network_says() -> None:
+def test_class_frequencies_match_the_probabilities() -> None:
     network, _, probs = regression()
     many = np.repeat(VECTORS[:1], 4000, axis=0)
     uniforms = (np.arange(4000) + 0.5) / 4000
@@ -295,20 +303,20 @@ def test_tokens_have_no_jacobian() -> None:
             self.words = nn.EmbeddingBag(9, 3)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            found: torch.Tensor = self.words(x)
-            return found
+            result: torch.Tensor = self.words(x)
+            return result
 
     network = opened(Bag(), prepare=lambda texts: torch.tensor([[len(t), 1] for t in texts]))
-    with pytest.raises(NotApplicable, match="takes words or several tensors"):
+    with pytest.raises(NotApplicable, match="takes tokens or several tensors"):
         jacobian_norms(network, ["one", "three"])
-    found = gradient_gram(network, [InputsWithClasses(["one", "three"], np.array([0, 1]))]).values
+    result = gradient_gram(network, [InputsWithClasses(["one", "three"], np.array([0, 1]))]).values
     np.testing.assert_allclose(
-        found, looped_gram(network, ["one", "three"], np.array([0, 1])), rtol=1e-5
+        result, looped_gram(network, ["one", "three"], np.array([0, 1])), rtol=1e-5
     )
 
 
 class Rounded(nn.Module):
-    """Steps have no slope."""
+    """Step function, whose gradient is 0 or undefined."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -324,16 +332,16 @@ class Failing(nn.Module):
         self.layer = nn.Linear(6, 3)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        raise RuntimeError("no way through\nand more lines")
+        raise RuntimeError("no method through\nand more lines")
 
 
-def test_what_can_not_be_differentiated_is_refused_in_one_line() -> None:
+def test_undifferentiable_networks_raise_one_line() -> None:
     side = InputsWithClasses(VECTORS, CLASSES)
-    with pytest.raises(NotApplicable, match="by any derivative"):
+    with pytest.raises(NotApplicable, match="not differentiable with respect to its inputs"):
         jacobian_norms(opened(Rounded()), VECTORS)
-    with pytest.raises(NotApplicable, match="gradients can't be computed: element 0"):
+    with pytest.raises(NotApplicable, match="gradients cannot be computed: element 0"):
         gradient_gram(opened(Rounded()), [side])
-    with pytest.raises(NotApplicable, match=r"gradients can't be computed: no way through$"):
+    with pytest.raises(NotApplicable, match=r"gradients cannot be computed: no method through$"):
         gradient_gram(opened(Failing()), [side])
     with pytest.raises(NotApplicable, match="'net' has no weights"):
         gradient_gram(opened(nn.Sequential(nn.ReLU())), [side])
@@ -346,7 +354,7 @@ def test_what_can_not_be_differentiated_is_refused_in_one_line() -> None:
         sample_classes(opened(nn.Sequential(broken)), VECTORS, np.full(11, 0.5))
 
 
-def test_what_torch_saves_is_counted_without_the_weights() -> None:
+def test_saved_tensor_bytes_exclude_the_weights() -> None:
     network = opened(nn.Sequential(nn.Linear(6, 100), nn.ReLU(), nn.Linear(100, 3)))
     one = network.to_arguments(VECTORS[:1])
     # What goes into either layer (the second is also what the ReLU keeps), and the softmax.

@@ -1,4 +1,4 @@
-"""What is kept of gradients gives the inner products of the gradients themselves."""
+"""Factored gradients give the same inner products as the gradients."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from oodometer.models.introspection.gradient_factors import (
 F64 = torch.float64
 
 
-def passed(layer: nn.Module, *shape: int) -> tuple[LayerCall, torch.Tensor]:
-    """A call of a layer with random rows, and something that comes back."""
+def random_call(layer: nn.Module, *shape: int) -> tuple[LayerCall, torch.Tensor]:
+    """Return a call of a layer with random rows, and a random gradient of its output."""
     torch.manual_seed(1)
     went = torch.randn(shape, dtype=F64)
     if isinstance(layer, nn.Embedding):
@@ -34,7 +34,7 @@ def passed(layer: nn.Module, *shape: int) -> tuple[LayerCall, torch.Tensor]:
 
 
 def literal(one: LayerCall, back: torch.Tensor) -> Floats:
-    """One row after the other, by all of the layer's weights."""
+    """Return the gradients row by row, with respect to all weights of the layer."""
     rows = []
     for row, came in zip(one.input, back, strict=True):
         out = one.layer(row[None])
@@ -49,7 +49,7 @@ def without_bias(layer: nn.Module) -> nn.Module:
 
 
 LAYERS: list[tuple[nn.Module, tuple[int, ...], int]] = [
-    # the layer, the shape of what goes in, how many numbers are kept of a row
+    # layer, shape of the input, numbers per row
     (nn.Linear(4, 3), (5, 4), 3 + 5),
     (nn.Linear(4, 3, bias=False), (5, 4), 3 + 4),
     (nn.Linear(9, 8), (5, 2, 9), 2 * 8 + 2 * 9),
@@ -76,14 +76,14 @@ LAYERS: list[tuple[nn.Module, tuple[int, ...], int]] = [
 
 
 @pytest.mark.parametrize(("layer", "shape", "width"), LAYERS)
-def test_inner_products_are_those_of_the_gradients(
+def test_inner_products_match_those_of_the_gradients(
     layer: nn.Module, shape: tuple[int, ...], width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d) and layer.running_var is not None:
         assert layer.running_mean is not None
         layer.running_mean += torch.arange(3.0)
         layer.running_var *= torch.arange(1.0, 4.0)
-    one, back = passed(layer.double(), *shape)
+    one, back = random_call(layer.double(), *shape)
     expected = literal(one, back) @ literal(one, back).T
     kept = collect_factors(one, back)
     assert kept.width == width
@@ -99,10 +99,10 @@ def test_inner_products_are_those_of_the_gradients(
     np.testing.assert_allclose(inner_products(stored), expected, rtol=1e-10, atol=1e-12)
 
 
-def test_texts_of_one_chunk_may_be_longer_than_those_of_another() -> None:
+def test_chunks_may_have_different_text_lengths() -> None:
     for layer in (nn.Embedding(5, 3).double(), nn.Linear(9, 8).double()):
         shapes = ((2, 4), (3, 2)) if isinstance(layer, nn.Embedding) else ((2, 2, 9), (3, 1, 9))
-        calls = [passed(layer, *shape) for shape in shapes]
+        calls = [random_call(layer, *shape) for shape in shapes]
         rows = np.concatenate([literal(*call) for call in calls])
         first = collect_factors(*calls[0])
         assert first.layer is layer
@@ -111,10 +111,10 @@ def test_texts_of_one_chunk_may_be_longer_than_those_of_another() -> None:
 
 
 @pytest.mark.parametrize("sizes", [(4, 9), (9, 4)])
-def test_all_chunks_are_kept_in_the_form_of_the_first(sizes: tuple[int, int]) -> None:
-    """What a convolution of small images is made of is smaller than its gradients."""
+def test_all_chunks_have_the_form_of_the_template(sizes: tuple[int, int]) -> None:
+    """For small images, the factors of a convolution are smaller than its gradients."""
     layer = nn.Conv2d(4, 8, 3).double()
-    calls = [passed(layer, 2, 4, size, size) for size in sizes]
+    calls = [random_call(layer, 2, 4, size, size) for size in sizes]
     assert [collect_factors(*call).layer is layer for call in calls] == [
         size == 4 for size in sizes
     ]
@@ -125,14 +125,14 @@ def test_all_chunks_are_kept_in_the_form_of_the_first(sizes: tuple[int, int]) ->
 
 
 class Scaled(nn.Linear):
-    """A layer that takes more than a tensor."""
+    """Layer with further arguments besides the tensor."""
 
     def forward(self, went: torch.Tensor, by: float = 1.0, *, shift: float = 0.0) -> torch.Tensor:
         return super().forward(went) * by + shift * self.weight.sum()
 
 
-def test_a_layer_of_ones_own_is_called_as_it_was() -> None:
-    one, back = passed(Scaled(3, 2).double(), 4, 3)
+def test_custom_layers_are_called_with_their_arguments() -> None:
+    one, back = random_call(Scaled(3, 2).double(), 4, 3)
     one = one._replace(other_args=(2.0,), kwargs={"shift": 3.0})
     rows = []
     for row, came in zip(one.input, back, strict=True):
@@ -144,12 +144,12 @@ def test_a_layer_of_ones_own_is_called_as_it_was() -> None:
     )
 
 
-def test_weights_that_a_weight_is_made_of_are_not_taken_for_it() -> None:
+def test_reparametrized_weights_use_vector_jacobian_products() -> None:
     layer: Any = nn.Linear(3, 2).double()
     layer.weight_half = nn.Parameter(layer.weight.detach() / 2)
     del layer.weight
     layer.register_forward_pre_hook(lambda made, _: setattr(made, "weight", 2 * made.weight_half))
-    one, back = passed(layer, 4, 3)
+    one, back = random_call(layer, 4, 3)
     kept = collect_factors(one, back)
     assert len(kept.factors) == 1
     expected = literal(one, back)
@@ -157,7 +157,9 @@ def test_weights_that_a_weight_is_made_of_are_not_taken_for_it() -> None:
 
 
 @given(st.integers(1, 6), st.integers(1, 9), st.integers(0, 9), st.integers(0, 99))
-def test_columns_and_rows_add_up(n: int, width: int, cut: int, seed: int) -> None:
+def test_inner_products_do_not_depend_on_the_chunks(
+    n: int, width: int, cut: int, seed: int
+) -> None:
     rows = torch.from_numpy(np.random.default_rng(seed).normal(size=(n, width)))
     cut, parts = min(cut, width), (rows[:1], rows[1:])
     left, right = ([GradientFactors((part,)).to_cpu(some) for part in parts] for some in (slice(cut), slice(cut, None)))  # fmt: skip
@@ -166,7 +168,7 @@ def test_columns_and_rows_add_up(n: int, width: int, cut: int, seed: int) -> Non
     )
 
 
-def test_what_is_stored_does_not_hold_what_is_not() -> None:
+def test_to_cpu_frees_the_other_columns() -> None:
     rows = torch.zeros(2, 1000)
     assert (
         GradientFactors((rows,)).to_cpu(slice(0, 3)).factors[0].untyped_storage().nbytes()

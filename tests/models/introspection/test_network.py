@@ -1,4 +1,4 @@
-"""What is seen of a torch network: layers, features, probabilities; and that it is left as it was."""
+"""Layers, features and probabilities of a torch network, which stays unchanged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (9, 8, 8, 3), dtype=np.uint8)
 
 
 class Backwards(nn.Module):
-    """The head is defined first and used last, and there is one that is used before it."""
+    """Network whose head is defined first and used last."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ def opened(module: nn.Module, **settings: Any) -> Network:
     return TorchModel(module, name="net", **settings).torch_network()
 
 
-def test_features_are_what_enters_the_linear_layer_that_runs_last() -> None:
+def test_default_features_are_the_input_of_the_last_linear_layer() -> None:
     torch.manual_seed(0)
     module = Backwards().eval()
     rows = np.random.default_rng(0).normal(size=(7, 5)).astype(np.float32)
@@ -51,7 +51,7 @@ def test_features_are_what_enters_the_linear_layer_that_runs_last() -> None:
 
 
 @pytest.mark.parametrize("batch", [None, 1, 4])
-def test_features_of_a_named_layer_are_what_comes_out_of_it_a_row_an_input(
+def test_features_of_a_named_layer_are_its_flattened_output(
     batch: int | None,
 ) -> None:
     torch.manual_seed(1)
@@ -64,7 +64,7 @@ def test_features_of_a_named_layer_are_what_comes_out_of_it_a_row_an_input(
     assert np.allclose(features, expected, atol=1e-6)
 
 
-def test_of_a_layer_that_runs_twice_the_features_are_those_of_the_last_run() -> None:
+def test_layer_that_runs_twice_gives_features_of_the_last_run() -> None:
     class Twice(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -78,7 +78,7 @@ def test_of_a_layer_that_runs_twice_the_features_are_those_of_the_last_run() -> 
     assert np.allclose(features, np.tanh(np.tanh(rows)), atol=1e-6)
 
 
-def test_probabilities_are_those_that_the_model_gives_also_with_mean_and_deviation() -> None:
+def test_network_and_model_give_the_same_probabilities() -> None:
     torch.manual_seed(2)
     module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 5))
     model = TorchModel(module, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4))
@@ -88,13 +88,13 @@ def test_probabilities_are_those_that_the_model_gives_also_with_mean_and_deviati
     assert float(arguments.single_tensor.min()) >= 0
     assert float(arguments.single_tensor.max()) <= 1
     with torch.no_grad():
-        found = network.probs(arguments).numpy()
-    assert np.allclose(found, model.classify(IMAGES).probs, atol=1e-6)
+        result = network.probs(arguments).numpy()
+    assert np.allclose(result, model.classify(IMAGES).probs, atol=1e-6)
     said, _ = network.forward_with_features(IMAGES, LAST_LINEAR_INPUT)
-    assert np.allclose(said.probs, found, atol=1e-6)
+    assert np.allclose(said.probs, result, atol=1e-6)
 
 
-def test_floats_that_look_like_images_are_not_scaled() -> None:
+def test_prepared_floats_are_not_normalized() -> None:
     module = nn.Sequential(nn.Flatten(), nn.Linear(12, 2))
     model = TorchModel(module, mean=(0.5,) * 3, std=(0.1,) * 3)
     rows = np.random.default_rng(0).normal(size=(4, 3, 2, 2)).astype(np.float32)
@@ -104,7 +104,7 @@ def test_floats_that_look_like_images_are_not_scaled() -> None:
     assert not model.torch_network().to_arguments(rows).is_pixels
 
 
-def test_a_module_that_gives_probabilities_is_not_put_through_a_softmax_twice() -> None:
+def test_softmax_is_not_applied_to_probabilities() -> None:
     module = nn.Sequential(nn.Linear(4, 3), nn.Softmax(dim=1))
     network = opened(module, outputs="probs")
     rows = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
@@ -117,7 +117,7 @@ def test_a_module_that_gives_probabilities_is_not_put_through_a_softmax_twice() 
     )
 
 
-def test_other_weights_are_used_where_given_and_its_own_stay() -> None:
+def test_forward_with_other_weights_keeps_the_modules_own() -> None:
     module = nn.Linear(3, 2)
     network = opened(module)
     before = {name: part.clone() for name, part in network.weights.items()}
@@ -131,18 +131,16 @@ def test_other_weights_are_used_where_given_and_its_own_stay() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
-def test_a_scripted_module_is_not_run_with_other_weights() -> None:
+def test_scripted_modules_cannot_run_with_other_weights() -> None:
     network = opened(torch.jit.script(nn.Linear(3, 2)))
     arguments = network.to_arguments(np.ones((1, 3), dtype=np.float32))
     assert network.logits(arguments).shape == (1, 2)
-    with pytest.raises(
-        NotApplicable, match="'net' is scripted, and can't be run with other weights"
-    ):
+    with pytest.raises(NotApplicable, match="'net' is scripted and cannot run with other weights"):
         network.logits(arguments, network.weights)
 
 
 class Masked(nn.Module):
-    """Takes one argument by its place and one by its name."""
+    """Module with a positional and a keyword argument."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -152,7 +150,7 @@ class Masked(nn.Module):
         return self.head(x if mask is None else x * mask)  # type: ignore[no-any-return]
 
 
-def test_named_arguments_are_passed_on_by_their_names() -> None:
+def test_keyword_arguments_are_passed_by_name() -> None:
     torch.manual_seed(0)
     rows = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
     plain = opened(Masked())
@@ -171,7 +169,7 @@ def test_named_arguments_are_passed_on_by_their_names() -> None:
     assert np.allclose(said.log_probs, expected.log_softmax(1).detach().numpy(), atol=1e-6)
 
 
-def test_a_probability_of_0_has_a_logarithm() -> None:
+def test_zero_probabilities_have_finite_logits() -> None:
     network = opened(nn.Threshold(0.5, 0.0), outputs="probs")
     logits = network.logits(network.to_arguments(np.array([[0.9, 0.1]], dtype=np.float32)))
     assert torch.isfinite(logits).all()
@@ -179,7 +177,7 @@ def test_a_probability_of_0_has_a_logarithm() -> None:
 
 
 @pytest.mark.parametrize("outputs", ["logits", "probs"])
-def test_columns_are_those_of_the_classes_in_whatever_order(outputs: Any) -> None:
+def test_class_columns_follow_the_class_order(outputs: Any) -> None:
     network = opened(nn.Linear(4, 12), outputs=outputs)
     assert network.class_columns(12).tolist() == list(range(12))
     order = [2, 0, 1]
@@ -187,14 +185,14 @@ def test_columns_are_those_of_the_classes_in_whatever_order(outputs: Any) -> Non
     assert turned.class_columns(3).tolist() == order
 
 
-def test_features_have_32_bits_whatever_the_network_has() -> None:
+def test_features_are_float32() -> None:
     rows = np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32)
     for dtype in (torch.bfloat16, torch.float64):
         _, features = opened(Backwards().to(dtype)).forward_with_features(rows, LAST_LINEAR_INPUT)
         assert features.dtype == np.float32
 
 
-def test_looking_leaves_no_hook_and_no_trace() -> None:
+def test_feature_extraction_leaves_no_hooks_and_no_changes() -> None:
     module = Backwards().train()
     network = opened(module)
     state = {name: part.clone() for name, part in network.module.state_dict().items()}
@@ -209,14 +207,14 @@ def test_looking_leaves_no_hook_and_no_trace() -> None:
     assert module.training
 
 
-def test_a_hook_is_removed_where_the_network_fails() -> None:
+def test_hooks_are_removed_if_the_network_fails() -> None:
     network = opened(Backwards())
-    with pytest.raises(NotApplicable, match="features can't be computed: mat1 and mat2"):
+    with pytest.raises(NotApplicable, match="features cannot be computed: mat1 and mat2"):
         network.forward_with_features(np.zeros((2, 4), dtype=np.float32), LAST_LINEAR_INPUT)
     assert not any(part._forward_pre_hooks for part in network.module.modules())
 
 
-def test_a_layer_that_is_not_there_is_named_with_those_that_are() -> None:
+def test_unknown_layer_raises_and_lists_the_layers() -> None:
     with pytest.raises(UnknownName) as caught:
         opened(Backwards()).forward_with_features(np.zeros((2, 5), dtype=np.float32), "heads")
     assert str(caught.value) == (
@@ -225,13 +223,13 @@ def test_a_layer_that_is_not_there_is_named_with_those_that_are() -> None:
     )
 
 
-def test_a_network_without_a_linear_layer_says_what_to_do() -> None:
-    with pytest.raises(NotApplicable, match=r"no linear layer.*layer=….*There are: 0, 1$"):
+def test_network_without_a_linear_layer_raises_with_advice() -> None:
+    with pytest.raises(NotApplicable, match=r"no linear layer.*layer=….*Layers: 0, 1$"):
         _ = opened(nn.Sequential(nn.Conv2d(3, 2, 8), nn.Flatten())).linear_layers
 
 
 class Ragged(nn.Module):
-    """As wide as the largest value of the batch."""
+    """Layer whose width is the largest value of the batch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -252,13 +250,13 @@ class Pair(nn.Module):
         return x, 3
 
 
-def test_features_that_are_wider_for_some_rows_are_refused() -> None:
+def test_features_of_different_widths_raise() -> None:
     rows = np.array([[2.0], [3.0]], dtype=np.float32)
-    with pytest.raises(InputError, match="2 wide for some inputs and 3 for others"):
+    with pytest.raises(InputError, match="2 values per row for some inputs and 3 for others"):
         opened(Ragged(), batch_size=1).forward_with_features(rows, "wide")
 
 
-def test_the_first_tensor_of_several_is_the_features_and_anything_else_is_refused() -> None:
+def test_first_of_several_outputs_is_used_and_must_be_a_tensor() -> None:
     class Odd(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -286,16 +284,16 @@ def test_the_first_tensor_of_several_is_the_features_and_anything_else_is_refuse
         opened(Odd()).forward_with_features(rows, "none")
 
 
-def test_derivatives_need_one_tensor_of_numbers() -> None:
+def test_derivatives_need_a_single_float_tensor() -> None:
     ones = torch.ones(2, 3)
     assert ForwardArguments((ones,), {}).single_tensor is ones
     for wrong in (ForwardArguments((ones, ones), {}), ForwardArguments((), {"x": ones}),
                   ForwardArguments((ones.long(),), {}), ForwardArguments((ones,), {"mask": ones})):  # fmt: skip
-        with pytest.raises(NotApplicable, match="one tensor"):
+        with pytest.raises(NotApplicable, match="single tensor"):
             _ = wrong.single_tensor
 
 
-def test_rows_of_arguments_keep_what_they_are() -> None:
+def test_rows_of_arguments_keep_is_pixels() -> None:
     both = ForwardArguments((torch.arange(4),), {"mask": torch.arange(4) * 2}, is_pixels=True)
     some = both.rows(slice(1, 3))
     assert some.args[0].tolist() == [1, 2]
@@ -303,7 +301,7 @@ def test_rows_of_arguments_keep_what_they_are() -> None:
     assert some.is_pixels
 
 
-def test_a_model_that_gives_classes_alone_is_not_opened() -> None:
+def test_model_that_returns_classes_has_no_network() -> None:
     class Decides(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x.argmax(1)
@@ -311,35 +309,39 @@ def test_a_model_that_gives_classes_alone_is_not_opened() -> None:
     model = TorchModel(Decides(), name="net", outputs="classes")
     rows: Inputs = np.eye(3, dtype=np.float32)
     assert model.classify(rows).classes.tolist() == [0, 1, 2]
-    with pytest.raises(NotApplicable, match="classes alone"):
+    with pytest.raises(NotApplicable, match="classes only"):
         model.torch_network()
 
 
-def test_a_scripted_network_is_not_watched_and_says_so() -> None:
+def test_layers_of_scripted_networks_are_not_accessible() -> None:
     with pytest.warns(DeprecationWarning, match=r"torch\.jit\.script"):
         scripted = torch.jit.script(nn.Sequential(nn.Linear(3, 2)))
     network = opened(scripted)
     with pytest.raises(
-        NotApplicable, match="'net' is scripted, and its layers can't be watched; give"
+        NotApplicable, match="'net' is scripted, and its layers are not accessible; pass"
     ):
         _ = network.linear_layers
-    with pytest.raises(InputError, match=r"its layers can't be watched\. Leave out"):
+    with pytest.raises(InputError, match=r"its layers are not accessible\. Omit"):
         network.validate_layer("0")
 
 
-def test_a_layer_has_a_name_and_is_reached() -> None:
+def test_layer_must_be_a_name_and_must_be_reached() -> None:
     network = opened(nn.Sequential(nn.Linear(3, 2)))
-    with pytest.raises(InputError, match="layer is a layer's name, such as '0' or 'head'; got 0"):
+    with pytest.raises(
+        InputError, match="layer must be the name of a layer, such as '0' or 'head'; got 0"
+    ):
         network.validate_layer(0)  # type: ignore[arg-type]
     unused = nn.Sequential(nn.Linear(3, 2))
     unused[0].spare = nn.Linear(9, 9)
     rows = np.ones((4, 3), dtype=np.float32)
-    with pytest.raises(InputError, match=r"The layer '0\.spare' was not reached in the pass"):
+    with pytest.raises(
+        InputError, match=r"The layer '0\.spare' was not reached in the forward pass"
+    ):
         opened(unused).forward_with_features(rows, "0.spare")
 
 
 class Tokens(nn.Module):
-    """A row a word goes into its head."""
+    """Network whose head takes one row per token."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -349,24 +351,24 @@ class Tokens(nn.Module):
         return self.head(x[..., None]).mean(1)  # type: ignore[no-any-return]
 
 
-def test_rows_of_words_are_no_features_for_they_are_padded() -> None:
+def test_rows_per_token_are_not_features() -> None:
     def lengths(texts: Any) -> Any:
         return np.array([[len(text)] * 3 for text in texts], dtype=np.float32)
 
     network = opened(Tokens(), prepare=lengths)
     with pytest.raises(
-        NotApplicable, match="has a row a word, and how many words there are hangs on"
+        NotApplicable, match="has one row per token, and the number of tokens depends on"
     ):
         network.forward_with_features(["a", "bb"], LAST_LINEAR_INPUT)
     assert network.forward_with_features(lengths(["a", "bb"]), LAST_LINEAR_INPUT)[1].shape == (2, 3)
 
 
-def test_a_network_that_gives_other_rows_is_not_looked_at() -> None:
+def test_wrong_number_of_output_rows_raises() -> None:
     class Doubled(Masked):
         def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
             return super().forward(x, mask).repeat(2, 1)
 
-    with pytest.raises(NotApplicable, match="it gives 10 rows for 5 inputs"):
+    with pytest.raises(NotApplicable, match="it returns 10 rows for 5 inputs"):
         opened(Doubled()).forward_with_features(
             np.ones((5, 3), dtype=np.float32), LAST_LINEAR_INPUT
         )

@@ -1,4 +1,4 @@
-"""Every way to per-example gradients against a plain loop, on the modules that each is for."""
+"""Methods for per-example gradients against a plain loop, on the modules they support."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def deep() -> nn.Module:
 
 
 def odd() -> nn.Module:
-    """Convolutions that are not unfolded here."""
+    """Return convolutions that are not unfolded."""
     return nn.Sequential(
         nn.Conv2d(3, 6, 3, groups=3),
         nn.Conv2d(6, 4, 3, padding="same"),
@@ -78,7 +78,7 @@ def odd() -> nn.Module:
 
 
 class Residual(nn.Module):
-    """A block that adds in place, and a weight of the network's own."""
+    """Block that adds in place, and a weight that belongs to no layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,12 +90,12 @@ class Residual(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.norm(self.first(x))
         y += x
-        found: torch.Tensor = self.head(torch.relu_(y).mean(dim=(2, 3)) * self.scale)
-        return found
+        result: torch.Tensor = self.head(torch.relu_(y).mean(dim=(2, 3)) * self.scale)
+        return result
 
 
 class Twice(nn.Module):
-    """A layer that is used twice."""
+    """Network with a layer that is called twice."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,12 +103,12 @@ class Twice(nn.Module):
         self.head = nn.Linear(6, K)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.head(torch.tanh(self.layer(torch.tanh(self.layer(x)))))
-        return found
+        result: torch.Tensor = self.head(torch.tanh(self.layer(torch.tanh(self.layer(x)))))
+        return result
 
 
 class Tied(nn.Module):
-    """Two layers with one weight."""
+    """Network with two layers that share a weight."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -116,24 +116,24 @@ class Tied(nn.Module):
         self.second.weight = self.first.weight
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.head(torch.tanh(self.second(torch.tanh(self.first(x)))))
-        return found
+        result: torch.Tensor = self.head(torch.tanh(self.second(torch.tanh(self.first(x)))))
+        return result
 
 
 class Behind(nn.Module):
-    """A layer's weight that is used behind the layer's back as well."""
+    """Network that uses a layer's weight outside of the layer too."""
 
     def __init__(self) -> None:
         super().__init__()
         self.layer, self.head = nn.Linear(6, 6), nn.Linear(6, K)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.head(torch.tanh(self.layer(x)) @ self.layer.weight)
-        return found
+        result: torch.Tensor = self.head(torch.tanh(self.layer(x)) @ self.layer.weight)
+        return result
 
 
 class Overwritten(nn.Module):
-    """What went into a layer is changed afterwards, where no way back needs it."""
+    """Network that overwrites a layer's input where autograd does not need it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -144,8 +144,8 @@ class Overwritten(nn.Module):
         y = self.layer(x)
         if not torch.is_grad_enabled() or not self.layer.weight.requires_grad:
             x.zero_()
-        found: torch.Tensor = self.head(y)
-        return found
+        result: torch.Tensor = self.head(y)
+        return result
 
 
 class Recurrent(nn.Module):
@@ -154,12 +154,12 @@ class Recurrent(nn.Module):
         self.cell, self.head = kind(3, 4, batch_first=True), nn.Linear(4, K)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.head(self.cell(x.reshape(len(x), 2, 3))[0][:, -1])
-        return found
+        result: torch.Tensor = self.head(self.cell(x.reshape(len(x), 2, 3))[0][:, -1])
+        return result
 
 
 class Branching(nn.Module):
-    """Which layer is used hangs on the row."""
+    """Network whose layer depends on the row."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -171,37 +171,37 @@ class Branching(nn.Module):
 
 
 class Crossed(nn.Module):
-    """Rows that see each other: a batch norm that keeps no statistics."""
+    """Network whose rows affect each other: a batch norm without running statistics."""
 
     def __init__(self) -> None:
         super().__init__()
         self.norm, self.head = nn.BatchNorm2d(3, track_running_stats=False), nn.Linear(3, K)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.head(self.norm(x).square().amax(dim=(2, 3)))
-        return found
+        result: torch.Tensor = self.head(self.norm(x).square().amax(dim=(2, 3)))
+        return result
 
 
 class Words(nn.Module):
-    """Tokens and their mask, by name; and places, which have one row for all inputs."""
+    """Network of tokens with a mask, and of positions that all inputs share."""
 
     def __init__(self) -> None:
         super().__init__()
         self.words, self.places = nn.Embedding(11, 6, padding_idx=0), nn.Embedding(9, 6)
-        self.asked, self.told, self.norm = nn.Linear(6, 6), nn.Linear(6, 6), nn.LayerNorm(6)
+        self.query, self.key, self.norm = nn.Linear(6, 6), nn.Linear(6, 6), nn.LayerNorm(6)
         self.wide, self.head = nn.Linear(6, 40, bias=False), nn.Linear(40, K)
 
     def forward(self, *, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         x = self.words(ids) + self.places(torch.arange(ids.shape[1])[None])
-        seen = self.asked(x) @ self.told(x).transpose(1, 2) + torch.log(mask[:, None].to(x))
+        seen = self.query(x) @ self.key(x).transpose(1, 2) + torch.log(mask[:, None].to(x))
         x = torch.tanh(self.wide(self.norm(x + seen.softmax(dim=-1) @ x)))
         weight = mask[..., None].to(x)
-        found: torch.Tensor = self.head((x * weight).sum(dim=1) / weight.sum(dim=1))
-        return found
+        result: torch.Tensor = self.head((x * weight).sum(dim=1) / weight.sum(dim=1))
+        return result
 
 
 class Attending(Words):
-    """A layer of several tensors, of which torch can't map the gradient."""
+    """Network with a layer of several tensors, whose gradient vmap does not support."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -210,12 +210,12 @@ class Attending(Words):
     def forward(self, *, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         x = self.words(ids)
         x = self.attention(x, x, x, key_padding_mask=mask == 0, need_weights=False)[0]
-        found: torch.Tensor = self.head(self.wide(x[:, 0]))
-        return found
+        result: torch.Tensor = self.head(self.wide(x[:, 0]))
+        return result
 
 
 def network(make: Callable[[], nn.Module], *, double: bool = True, **settings: Any) -> Network:
-    """A module with statistics of its own, opened in evaluation mode."""
+    """Return a network with random running statistics, in evaluation mode."""
     torch.manual_seed(3)
     module = make()
     for part in module.modules():
@@ -248,7 +248,7 @@ def classes(n: int = 5) -> torch.Tensor:
 
 
 def literal(made: Network, arguments: ForwardArguments, chosen: torch.Tensor) -> Floats:
-    """A copy of the module, and .backward() one row after the other."""
+    """Return inner products of gradients by .backward() on a copy of the module, row by row."""
     module = copy.deepcopy(made.module)
     rows = []
     for i in range(len(chosen)):
@@ -280,62 +280,62 @@ CASES: list[tuple[Callable[[], nn.Module], Callable[[], ForwardArguments], Gradi
 
 
 @pytest.mark.parametrize(("make", "shown", "expected"), CASES)
-def test_the_fastest_way_that_can_is_taken_and_gives_what_the_loop_gives(
+def test_fastest_supported_method_agrees_with_the_loop(
     make: Callable[[], nn.Module], shown: Callable[[], ForwardArguments], expected: GradientMethod
 ) -> None:
     made = network(make)
-    way = choose_method(made, shown().rows(slice(0, 2)))
-    assert way is expected
-    found = gram_matrix(way(made, shown(), classes()))
-    np.testing.assert_allclose(found, literal(made, shown(), classes()), rtol=1e-9, atol=1e-12)
+    method = choose_method(made, shown().rows(slice(0, 2)))
+    assert method is expected
+    result = gram_matrix(method(made, shown(), classes()))
+    np.testing.assert_allclose(result, literal(made, shown(), classes()), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("way", [by_loop, by_vmap, by_layers])
+@pytest.mark.parametrize("method", [by_loop, by_vmap, by_layers])
 @pytest.mark.parametrize(
     ("make", "shown"), [(normed, vectors), (deep, images), (odd, images), (Words, tokens)]
 )
-def test_units_add_up_whatever_the_way(
-    way: GradientMethod, make: Callable[[], nn.Module], shown: Callable[[], ForwardArguments]
+def test_units_add_up_for_every_method(
+    method: GradientMethod, make: Callable[[], nn.Module], shown: Callable[[], ForwardArguments]
 ) -> None:
     made = network(make)
-    whole = way(made, shown(), classes())
+    whole = method(made, shown(), classes())
     one_by_one = {
-        name: way(made, shown(), classes(), {name: one})[name] for name, one in whole.items()
+        name: method(made, shown(), classes(), {name: one})[name] for name, one in whole.items()
     }
     expected = literal(made, shown(), classes())
     np.testing.assert_allclose(gram_matrix(whole), expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(gram_matrix(one_by_one), expected, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("way", [by_loop, by_vmap, by_layers])
-def test_floats_are_as_near_as_floats_can_be(way: GradientMethod) -> None:
+@pytest.mark.parametrize("method", [by_loop, by_vmap, by_layers])
+def test_float32_methods_agree_with_the_loop(method: GradientMethod) -> None:
     made = network(deep, double=False)
     shown = ForwardArguments((images().args[0].float(),), {})
-    found, expected = (gram_matrix(one(made, shown, classes())) for one in (way, by_loop))
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * expected.max())
+    result, expected = (gram_matrix(one(made, shown, classes())) for one in (method, by_loop))
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5 * expected.max())
 
 
-def test_a_layer_that_is_not_what_it_seems_is_left_to_another_way() -> None:
-    """What went into the layer is overwritten where its weights are not followed."""
+def test_overwritten_layer_inputs_raise() -> None:
+    """The layer's input is overwritten where its weights need no gradient."""
     made = network(Overwritten)
     made.module.requires_grad_(False)
-    with pytest.raises(RuntimeError, match="changed afterwards"):
+    with pytest.raises(RuntimeError, match="modified after the call"):
         by_layers(made, vectors(), classes())
     assert choose_method(made, vectors(2)) is by_vmap
 
 
 @pytest.mark.parametrize("frozen", [False, True])
-@pytest.mark.parametrize("way", [by_loop, by_vmap, by_layers])
-def test_the_network_is_left_as_it_was(way: GradientMethod, frozen: bool) -> None:
+@pytest.mark.parametrize("method", [by_loop, by_vmap, by_layers])
+def test_network_is_unchanged(method: GradientMethod, frozen: bool) -> None:
     made = network(normed)
     made.module.requires_grad_(not frozen)
     before, shown = network_state(made.module), vectors()
     expected = literal(network(normed), vectors(), classes())
-    np.testing.assert_allclose(gram_matrix(way(made, shown, classes())), expected, rtol=1e-9)
+    np.testing.assert_allclose(gram_matrix(method(made, shown, classes())), expected, rtol=1e-9)
     assert network_state(made.module) == before
 
 
-def test_weights_are_followed_for_a_while_even_if_something_fails() -> None:
+def test_requires_grad_is_restored_after_errors() -> None:
     made = network(flat)
     made.module[0].bias.requires_grad_(False)
     with pytest.raises(ValueError, match="failed"), require_gradients(made) as own:

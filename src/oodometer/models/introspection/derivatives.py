@@ -1,9 +1,9 @@
-"""Derivatives of a network within a bound of memory: inner products of gradients, Jacobian norms.
+"""Gram matrices of gradients and Jacobian norms of a network, in bounded memory.
 
-The empirical Fisher matrix of n rows is as wide as the network has weights; its eigenvalues, and the
-angles between its eigenvectors and those of another, are all in the (n, n) inner products of the
-gradients. These add up over groups of weights, so that neither the matrix nor all gradients of
-all rows need to be in memory at a time.
+The empirical Fisher matrix of n rows has one row and column per weight. Its eigenvalues, and the
+angles between its eigenvectors and those of another Fisher matrix, follow from the (n, n) inner
+products of the gradients. These add up over groups of weights, so that neither the matrix nor the
+gradients of all rows by all weights are in memory at the same time.
 """
 
 from __future__ import annotations
@@ -36,77 +36,82 @@ from oodometer.models.introspection.per_example_gradients import (
     require_gradients,
 )
 
-# A gigabyte, half of it for what is kept of all rows and half for the rows at work.
+# 1 GiB: half for the gradients of all rows by some weights, half for the rows being computed.
 MEMORY_BYTES = 2**30
 
 
 class InputsWithClasses(NamedTuple):
-    """Some inputs, and the class of each whose log-probability is differentiated."""
+    """Inputs x with the classes y whose log p(y|x) is differentiated."""
 
     inputs: Inputs
     classes: Ints
 
 
 class GradientGram(NamedTuple):
-    """Inner products of the gradients of all rows, side by side, and whether rows were looped over."""
+    """Inner products (n, n) of the gradients of all rows, and whether the slow loop was used."""
 
     values: Floats
     used_loop: bool
 
 
 def sample_classes(network: Network, inputs: Inputs, uniforms: Floats) -> Ints:
-    """A class a row, drawn from what the network says: the first whose summed probability passes u."""
+    """Draw one class per row from the network's probabilities by inverting their cumulative sum."""
     torch = torch_package()
     with enable_gradients("classes"), torch.no_grad():
-        parts = [network.probs(network.to_arguments(some)) for some in network.batches(inputs)]
-        sums = np.cumsum(to_float64(torch.cat(parts)), axis=1)
+        probs = [network.probs(network.to_arguments(batch)) for batch in network.batches(inputs)]
+        sums = np.cumsum(to_float64(torch.cat(probs)), axis=1)
     if not np.isfinite(sums).all():
-        raise NotApplicable("the network gives probabilities that are not finite")
-    drawn = (sums <= uniforms[:, None] * sums[:, -1:]).sum(axis=1)
-    return np.asarray(np.minimum(drawn, sums.shape[1] - 1))
+        raise NotApplicable("the network returns probabilities that are not finite")
+    classes = (sums <= uniforms[:, None] * sums[:, -1:]).sum(axis=1)
+    return np.asarray(np.minimum(classes, sums.shape[1] - 1))
 
 
-# Gradients by the weights ----------------------------------------------------------------------
+# Gradients with respect to the weights ----------------------------------------------------------
 
 
 def gradient_gram(
     network: Network, sides: Sequence[InputsWithClasses], *, memory_bytes: int = MEMORY_BYTES
 ) -> GradientGram:
-    """Inner products of the gradients of log p(y|x) by all weights, for all rows of all sides."""
+    """Return the Gram matrix of the gradients of log p(y|x), for the rows of all sides together."""
     if not network.weights:
         raise NotApplicable(f"{network.name!r} has no weights")
     with enable_gradients("gradients"):
-        work = GradientComputation.from_first_rows(network, sides, memory_bytes)
-        total = np.asarray(sum(work.inner_products(piece) for piece in work.split_units()))
+        computation = GradientComputation.from_first_rows(network, sides, memory_bytes)
+        groups = computation.split_units()
+        total = np.asarray(sum(computation.inner_products(columns) for columns in groups))
     if not np.isfinite(total).all():
         raise NotApplicable("the gradients are not finite")
-    return GradientGram(total, used_loop=work.method is by_loop)
+    return GradientGram(total, used_loop=computation.method is by_loop)
 
 
-# Units whose gradients are kept at a time, and which columns of each.
+# Units (layers or single weights) whose gradients are in memory at once, with their columns.
 UnitColumns = dict[str, slice]
 
 
 def split_units(units: Mapping[str, GradientFactors], max_numbers: int) -> list[UnitColumns]:
-    """Neighbouring units, of at most `max_numbers` numbers a row together; gradients are cut to that."""
-    found: list[UnitColumns] = [{}]
+    """Group consecutive units so that a group has at most `max_numbers` numbers per row."""
+    groups: list[UnitColumns] = [{}]
     filled = 0
-    for name, kept in units.items():
-        # What gradients are made of is smaller, and can't be cut.
-        step = max_numbers if len(kept.factors) == 1 else kept.width
-        for at in range(0, kept.width, step):
-            size = min(step, kept.width - at)
-            if found[-1] and filled + size > max_numbers:
-                found.append({})
+    for name, factors in units.items():
+        # Factors are smaller than the gradients and cannot be split by columns.
+        step = max_numbers if len(factors.factors) == 1 else factors.width
+        for start in range(0, factors.width, step):
+            size = min(step, factors.width - start)
+            if groups[-1] and filled + size > max_numbers:
+                groups.append({})
                 filled = 0
-            found[-1][name] = slice(at, at + size)
+            groups[-1][name] = slice(start, start + size)
             filled += size
-    return found
+    return groups
 
 
 @dataclass(frozen=True, eq=False)
 class GradientComputation:
-    """How gradients are computed: what is kept of a row of each unit, the bytes that torch keeps."""
+    """Plan for computing gradients group by group.
+
+    `units` has the factors of one row, for their sizes; `saved_bytes_per_row` is what autograd keeps
+    of one row between the forward and the backward pass.
+    """
 
     network: Network
     sides: Sequence[InputsWithClasses]
@@ -119,23 +124,30 @@ class GradientComputation:
     def from_first_rows(
         cls, network: Network, sides: Sequence[InputsWithClasses], memory_bytes: int
     ) -> GradientComputation:
-        """The way is chosen by the first two rows, and all are taken to be as large as these."""
+        """Choose the method by the first two rows, and measure sizes on the first."""
         first = next(side for side in sides if len(side.classes))
-        few = network.to_arguments(take(first.inputs, slice(0, 2)))
-        way, one = choose_method(network, few), few.rows(slice(0, 1))
-        units = way(network, one, _class_tensor(first.classes[:1], network))
-        return cls(network, sides, memory_bytes, way, units, saved_tensor_bytes(network, one))
+        two_rows = network.to_arguments(take(first.inputs, slice(0, 2)))
+        row = two_rows.rows(slice(0, 1))
+        method = choose_method(network, two_rows)
+        return cls(
+            network=network,
+            sides=sides,
+            memory_bytes=memory_bytes,
+            method=method,
+            units=method(network, row, _class_tensor(first.classes[:1], network)),
+            saved_bytes_per_row=saved_tensor_bytes(network, row),
+        )
 
     def split_units(self) -> list[UnitColumns]:
-        """Units of which half of the memory holds all rows."""
+        """Group the units so that half of the memory holds one group for all rows."""
         n = sum(len(side.classes) for side in self.sides)
         return split_units(self.units, max(self.memory_bytes // (2 * self._number_bytes * n), 1))
 
     def inner_products(self, columns: UnitColumns) -> Floats:
-        """The inner products of all rows' gradients by some units."""
+        """Return the inner products of all rows' gradients by one group of units."""
         chunks = [
-            {name: kept.to_cpu(columns[name]) for name, kept in found.items()}
-            for found in self._factor_chunks(columns)
+            {name: part.to_cpu(columns[name]) for name, part in factors.items()}
+            for factors in self._factor_chunks(columns)
         ]
         return np.asarray(
             sum(inner_products([chunk[name] for chunk in chunks]) for name in columns)
@@ -143,22 +155,22 @@ class GradientComputation:
 
     @property
     def _number_bytes(self) -> int:
-        """Bytes of a number."""
-        return max(int(part.itemsize) for kept in self.units.values() for part in kept.factors)
+        units = self.units.values()
+        return max(int(factor.itemsize) for unit in units for factor in unit.factors)
 
     def _factor_chunks(self, columns: UnitColumns) -> Iterator[dict[str, GradientFactors]]:
-        """What is kept of some units, for as many rows at a time as half of the memory holds."""
-        like = {name: self.units[name] for name in columns}
-        numbers = sum(kept.width for kept in like.values())
-        # Twice: what comes back takes as much as what went in, and parts of a gradient are joined.
-        room = 2 * (self.saved_bytes_per_row + self._number_bytes * numbers)
+        """Yield the factors of some units, for as many rows at once as half of the memory holds."""
+        template = {name: self.units[name] for name in columns}
+        numbers = sum(factors.width for factors in template.values())
+        # Twice: the backward pass needs as much as the forward pass, and gradients are concatenated.
+        row_bytes = 2 * (self.saved_bytes_per_row + self._number_bytes * numbers)
         for side in self.sides:
-            step = rows_in_memory(self.network, side.inputs, self.memory_bytes // 2, room)
-            for at in range(0, len(side.classes), step):
-                some = slice(at, at + step)
-                classes = _class_tensor(side.classes[some], self.network)
-                arguments = self.network.to_arguments(take(side.inputs, some))
-                yield self.method(self.network, arguments, classes, like)
+            step = rows_in_memory(self.network, side.inputs, self.memory_bytes // 2, row_bytes)
+            for start in range(0, len(side.classes), step):
+                rows = slice(start, start + step)
+                classes = _class_tensor(side.classes[rows], self.network)
+                arguments = self.network.to_arguments(take(side.inputs, rows))
+                yield self.method(self.network, arguments, classes, template)
 
 
 def _class_tensor(classes: Ints, network: Network) -> Any:
@@ -170,79 +182,78 @@ def _class_tensor(classes: Ints, network: Network) -> Any:
 
 
 def rows_in_memory(network: Network, inputs: Inputs, memory_bytes: int, row_bytes: int) -> int:
-    """As many rows at once as memory holds, and no more than the model is shown."""
+    """Return how many rows fit into memory, at most the model's batch size and at least 1."""
     return max(min(memory_bytes // max(row_bytes, 1), network.rows_per_batch(inputs)), 1)
 
 
 def saved_tensor_bytes(network: Network, row: ForwardArguments) -> int:
-    """What torch keeps of the way through the network for the way back, for a row."""
-    torch = torch_package()
-    held: dict[int, int] = {}
+    """Return the bytes that autograd saves of a forward pass of one row, without the weights."""
+    saved_bytes: dict[int, int] = {}
 
-    def pack(part: Any) -> Any:
-        storage = part.untyped_storage()
-        held[storage.data_ptr()] = storage.nbytes()
-        return part
+    def pack(tensor: Any) -> Any:
+        storage = tensor.untyped_storage()
+        saved_bytes[storage.data_ptr()] = storage.nbytes()
+        return tensor
 
-    with require_gradients(network) as own:
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda part: part):
+    with require_gradients(network) as weights:
+        with torch_package().autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
             _ = network.probs(row)
-        weights = {part.untyped_storage().data_ptr() for part in own.values()}
-    return sum(size for place, size in held.items() if place not in weights)
+        pointers = {weight.untyped_storage().data_ptr() for weight in weights.values()}
+    return sum(size for pointer, size in saved_bytes.items() if pointer not in pointers)
 
 
-# Probabilities by the inputs -------------------------------------------------------------------
+# Probabilities with respect to the inputs -------------------------------------------------------
 
 
 def jacobian_norms(network: Network, inputs: Inputs, *, memory_bytes: int = MEMORY_BYTES) -> Floats:
-    """The Frobenius norm of dc/dx of every row: c the probabilities, x the tensor that is shown.
+    """Return the Frobenius norm of dp/dx per row: p the probabilities, x the input tensor.
 
-    Images are differentiated by their pixels from 0 to 1, before any scaling by mean and deviation.
+    For images, x has values from 0 to 1, before normalization by mean and standard deviation.
     """
-    found = np.empty(len(inputs))
+    norms = np.empty(len(inputs))
     with enable_gradients("derivatives by its inputs"):
-        one = network.to_arguments(take(inputs, slice(0, 1)))
-        # Beside the inputs a copy, a slope, their sum, and squares as doubles.
-        room = 8 * one.single_tensor.nbytes + 2 * saved_tensor_bytes(network, one)
-        step = rows_in_memory(network, inputs, memory_bytes, room)
-        for at in range(0, len(inputs), step):
-            some = slice(at, at + step)
-            found[some] = np.sqrt(
-                _squared_jacobian_norms(network, network.to_arguments(take(inputs, some)))
-            )
-    return found
+        row = network.to_arguments(take(inputs, slice(0, 1)))
+        # Besides the inputs: a copy, the gradient, the sum of gradients, and squares as float64.
+        row_bytes = 8 * row.single_tensor.nbytes + 2 * saved_tensor_bytes(network, row)
+        step = rows_in_memory(network, inputs, memory_bytes, row_bytes)
+        for start in range(0, len(inputs), step):
+            rows = slice(start, start + step)
+            arguments = network.to_arguments(take(inputs, rows))
+            norms[rows] = np.sqrt(_squared_jacobian_norms(network, arguments))
+    return norms
 
 
 def _squared_jacobian_norms(network: Network, arguments: ForwardArguments) -> Floats:
-    """A way back a class, for all rows at once: the sum of a class over rows has all its slopes."""
+    """Run one backward pass per class for all rows; rows do not affect each other's gradients."""
     torch = torch_package()
-    pixels = arguments.single_tensor.detach().requires_grad_()
-    probs = network.probs(arguments._replace(args=(pixels,)))
-    total, sums = np.zeros(len(pixels)), torch.zeros_like(pixels)
+    inputs = arguments.single_tensor.detach().requires_grad_()
+    probs = network.probs(arguments._replace(args=(inputs,)))
+    squares = np.zeros(len(inputs))
+    gradient_sum = torch.zeros_like(inputs)
     for column in range(probs.shape[1] - 1):
-        slope = None
+        gradient = None
         if probs.requires_grad:
-            sum_of_class = probs[:, column].sum()
-            (slope,) = torch.autograd.grad(
-                sum_of_class, pixels, retain_graph=True, allow_unused=True
+            class_sum = probs[:, column].sum()
+            (gradient,) = torch.autograd.grad(
+                class_sum, inputs, retain_graph=True, allow_unused=True
             )
-        if slope is None:
+        if gradient is None:
             raise NotApplicable(
-                "what the network says does not hang on its inputs by any derivative"
+                "the network's probabilities are not differentiable with respect to its inputs"
             )
-        total += _squared_norms(slope)
-        sums += slope
-    # Probabilities sum to 1, so that of the last class undoes those of all others.
-    return total + _squared_norms(sums)
+        squares += _squared_norms(gradient)
+        gradient_sum += gradient
+    # Probabilities sum to 1, so the gradient of the last class is minus the sum of the others.
+    return squares + _squared_norms(gradient_sum)
 
 
-def _squared_norms(slopes: Any) -> Floats:
-    return np.asarray((to_float64(slopes.flatten(1)) ** 2).sum(axis=1))
+def _squared_norms(gradients: Any) -> Floats:
+    return np.asarray((to_float64(gradients.flatten(1)) ** 2).sum(axis=1))
 
 
 @contextmanager
 def enable_gradients(quantity: str) -> Iterator[None]:
-    """Gradients are followed here, whatever mode the caller is in; what fails is told in one line."""
+    """Enable autograd in any mode of the caller, and report exceptions as NotApplicable."""
     torch = torch_package()
     with not_applicable_on_error(quantity), torch.inference_mode(False), torch.enable_grad():
         yield

@@ -1,9 +1,9 @@
-"""What is kept of per-example gradients by a layer's weights, and their inner products.
+"""Factored per-example gradients of a layer's weights, and their inner products.
 
-Only inner products of gradients are asked for. The gradient by a linear layer's weight is an outer
-product, and the inner product of two of these is the product of their factors' inner products: it is
-never formed. The gradients of a layer that is linear at many places, a convolution, are formed when
-they are asked for, some of its outputs at a time, if what they are made of is smaller.
+Only inner products of gradients are needed. The gradient of a linear layer's weight is an outer
+product, and the inner product of two outer products is the product of their factors' inner products,
+so the gradient is never formed. The gradients of a convolution, which is linear at many positions,
+are formed when needed, some output channels at a time, if their factors are smaller.
 """
 
 from __future__ import annotations
@@ -16,12 +16,18 @@ import numpy as np
 from oodometer.core.array_types import Floats
 from oodometer.core.optional_imports import torch_package
 
-# Columns that are multiplied at once, as doubles; rows and bytes of gradients formed at once.
-PRODUCT_COLUMNS, MATERIALIZE_ROWS, MATERIALIZE_BYTES = 4096, 16, 2**26
+# Columns converted to float64 and multiplied at once.
+PRODUCT_COLUMNS = 4096
+# Rows and bytes of gradients formed at once.
+MATERIALIZE_ROWS = 16
+MATERIALIZE_BYTES = 2**26
 
 
 class LayerCall(NamedTuple):
-    """A call of a layer: what went into it for every row, what came out, and the other arguments."""
+    """Recorded call of a layer: input and output of every row, and the other arguments.
+
+    `version` is torch's modification counter of the input at the time of the call.
+    """
 
     layer: Any
     input: Any
@@ -32,10 +38,10 @@ class LayerCall(NamedTuple):
 
 
 class GradientFactors(NamedTuple):
-    """What is kept of some rows' gradients by a layer or a weight.
+    """Per-example gradients of a layer or a weight, possibly factored.
 
-    One tensor (n, width): the gradients. Two: factors, of which each gradient is the outer product.
-    With a layer: what came back to it and what went into it.
+    One tensor (n, width): the gradients. Two tensors: each gradient is the outer product of their
+    rows. Two tensors and a layer: the gradient of the layer's output, and the layer's input.
     """
 
     factors: tuple[Any, ...]
@@ -43,45 +49,49 @@ class GradientFactors(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Numbers a row."""
-        return sum(part[0].numel() for part in self.factors)
+        """Return the count of numbers per row."""
+        return sum(factor[0].numel() for factor in self.factors)
 
     def to_cpu(self, columns: slice) -> GradientFactors:
-        """The same in main memory; of gradients some columns alone, copied so that others go."""
+        """Move to main memory; copy only `columns` of unfactored gradients to free the others."""
         if len(self.factors) == 1:
             return self._replace(factors=(self.factors[0][:, columns].detach().cpu().clone(),))
-        return self._replace(factors=tuple(part.detach().cpu() for part in self.factors))
+        return self._replace(factors=tuple(factor.detach().cpu() for factor in self.factors))
 
 
-# Of a layer ------------------------------------------------------------------------------------
+# Gradients of a layer ---------------------------------------------------------------------------
 
 
 def collect_factors(
     call: LayerCall, output_gradient: Any, template: GradientFactors | None = None
 ) -> GradientFactors:
-    """The gradients by a layer's own weights, or what they are made of, from what came back to it.
+    """Return the gradients of a layer's own weights, factored if that is smaller.
 
-    Whichever is smaller; or in the same form as something else, so that they can be put side by side.
+    With a `template`, the form is that of the template, so that chunks of rows can be combined.
     """
-    torch = torch_package()
-    layer, went = call.layer, call.input
-    # Weights by other names are not what the layer multiplies by, but what that is made of.
+    nn = torch_package().nn
+    layer = call.layer
+    layer_input = call.input
+    # Weights with other names are reparametrizations of what the layer multiplies by.
     plain = {name for name, _ in layer.named_parameters(recurse=False)} <= {"weight", "bias"}
-    if plain and type(layer) is torch.nn.Embedding and _simple_embedding(layer):
-        return GradientFactors((output_gradient, went), layer)
-    if plain and type(layer) is torch.nn.Linear and went.ndim == 2:
-        bias = layer.bias is not None
-        return GradientFactors(
-            (output_gradient, torch.nn.functional.pad(went, (0, 1), value=1.0) if bias else went)
-        )
-    if plain and (type(layer) is torch.nn.Linear or _simple_convolution(layer)):
-        made_of = GradientFactors((output_gradient, went), layer)
-        smaller = (
-            made_of.width < layer.weight.numel() if template is None else template.layer is not None
-        )
-        return made_of if smaller else GradientFactors((materialize(layer, went, output_gradient),))
-    if plain and type(layer) in _batch_norms() and layer.running_mean is not None:
-        return GradientFactors((_batchnorm_gradients(layer, went, output_gradient),))
+    if plain and type(layer) is nn.Embedding and _simple_embedding(layer):
+        return GradientFactors((output_gradient, layer_input), layer)
+    if plain and type(layer) is nn.Linear and layer_input.ndim == 2:
+        if layer.bias is not None:
+            layer_input = nn.functional.pad(layer_input, (0, 1), value=1.0)
+        return GradientFactors((output_gradient, layer_input))
+    if plain and (type(layer) is nn.Linear or _simple_convolution(layer)):
+        factors = GradientFactors((output_gradient, layer_input), layer)
+        if template is None:
+            use_factors = factors.width < layer.weight.numel()
+        else:
+            use_factors = template.layer is not None
+        if use_factors:
+            return factors
+        return GradientFactors((materialize(layer, layer_input, output_gradient),))
+    batch_norms = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+    if plain and type(layer) in batch_norms and layer.running_mean is not None:
+        return GradientFactors((_batchnorm_gradients(layer, layer_input, output_gradient),))
     return GradientFactors((_vjp_gradients(call, output_gradient),))
 
 
@@ -95,69 +105,62 @@ def _simple_convolution(layer: Any) -> bool:
     return bool(layer.groups == 1 and layer.padding_mode == "zeros")
 
 
-def _batch_norms() -> tuple[Any, ...]:
-    nn = torch_package().nn
-    return nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d
-
-
 def materialize(
     layer: Any, layer_input: Any, output_gradient: Any, outputs: slice = slice(None)
 ) -> Any:
-    """Gradients of what is linear at every place, by some of its outputs: the sum over places."""
+    """Return gradients of a layer that is linear at every position: sums over the positions."""
     torch = torch_package()
     if type(layer) is torch.nn.Linear:
-        places, output_gradient = (
-            layer_input.flatten(1, -2),
-            output_gradient.flatten(1, -2)[..., outputs].transpose(1, 2),
-        )
+        positions = layer_input.flatten(1, -2)
+        output_gradient = output_gradient.flatten(1, -2)[..., outputs].transpose(1, 2)
     else:
         size = (layer.kernel_size, layer.dilation, layer.padding, layer.stride)
-        places = torch.nn.functional.unfold(layer_input, *size).transpose(1, 2)
+        positions = torch.nn.functional.unfold(layer_input, *size).transpose(1, 2)
         output_gradient = output_gradient[:, outputs].flatten(2)
-    weight = (output_gradient @ places).flatten(1)
+    weight = (output_gradient @ positions).flatten(1)
     return weight if layer.bias is None else torch.cat([weight, output_gradient.sum(dim=2)], dim=1)
 
 
 def _batchnorm_gradients(layer: Any, layer_input: Any, output_gradient: Any) -> Any:
-    """Those of a batch norm with kept statistics, which scales and shifts channels of their own."""
+    """Return gradients of a batch norm with running statistics: scale and shift per channel."""
     torch = torch_package()
-    layer_input, output_gradient = (
-        part.reshape(*part.shape[:2], -1) for part in (layer_input, output_gradient)
-    )
+    layer_input = layer_input.reshape(*layer_input.shape[:2], -1)
+    output_gradient = output_gradient.reshape(*output_gradient.shape[:2], -1)
     centered = layer_input - layer.running_mean[:, None]
     scale = (output_gradient * centered).sum(dim=2) * torch.rsqrt(layer.running_var + layer.eps)
     return scale if layer.bias is None else torch.cat([scale, output_gradient.sum(dim=2)], dim=1)
 
 
 def _vjp_gradients(call: LayerCall, output_gradient: Any) -> Any:
-    """Those of any other layer: what came back, pulled through it row by row."""
+    """Return gradients of any other layer: a vector-Jacobian product per row."""
     torch = torch_package()
-    func, layer = torch.func, call.layer
-    own = {name: part.detach() for name, part in layer.named_parameters(recurse=False)}
+    func = torch.func
+    layer = call.layer
+    parameters = {name: part.detach() for name, part in layer.named_parameters(recurse=False)}
 
-    def pulled(row: Any, came: Any) -> Any:
-        def out(weights: Any) -> Any:
+    def row_gradient(row: Any, row_output_gradient: Any) -> Any:
+        def forward(weights: Any) -> Any:
             return func.functional_call(
                 layer, weights, (row[None], *call.other_args), dict(call.kwargs)
             )
 
-        return func.vjp(out, own)[1](came[None])[0]
+        return func.vjp(forward, parameters)[1](row_output_gradient[None])[0]
 
     with torch.no_grad():
-        found = func.vmap(pulled)(call.input, output_gradient)
-    return torch.cat([part.flatten(1) for part in found.values()], dim=1)
+        gradients = func.vmap(row_gradient)(call.input, output_gradient)
+    return torch.cat([gradient.flatten(1) for gradient in gradients.values()], dim=1)
 
 
 # Inner products --------------------------------------------------------------------------------
 
 
 def gram_matrix(units: Mapping[str, GradientFactors]) -> Floats:
-    """All inner products of the rows' gradients (n, n), by all units."""
-    return np.asarray(sum(inner_products([kept]) for kept in units.values()))
+    """Return the inner products (n, n) of the rows' gradients, summed over all units."""
+    return np.asarray(sum(inner_products([factors]) for factors in units.values()))
 
 
 def inner_products(chunks: Sequence[GradientFactors]) -> Floats:
-    """The inner products of the gradients of all rows of all chunks by one unit.
+    """Return the inner products of one unit's gradients, for the rows of all chunks.
 
     >>> import torch
     >>> inner_products([GradientFactors((torch.tensor([[1.0, 2.0], [0.0, 1.0]]), torch.tensor([[3.0], [2.0]])))])
@@ -174,52 +177,54 @@ def inner_products(chunks: Sequence[GradientFactors]) -> Floats:
 
 
 def _chunked_inner_products(chunks: Sequence[Any]) -> Floats:
-    """In doubles, for the smallest eigenvalues are far smaller than the largest."""
+    """Return inner products of rows in float64, because the eigenvalues span many magnitudes."""
     total = np.zeros([sum(len(chunk) for chunk in chunks)] * 2)
     for start in range(0, chunks[0].shape[1], PRODUCT_COLUMNS):
-        some = np.concatenate(
-            [to_float64(rows[:, start : start + PRODUCT_COLUMNS]) for rows in chunks]
-        )
-        total += some @ some.T
+        columns = slice(start, start + PRODUCT_COLUMNS)
+        block = np.concatenate([to_float64(rows[:, columns]) for rows in chunks])
+        total += block @ block.T
     return total
 
 
 def _convolution_inner_products(chunks: Sequence[GradientFactors]) -> Floats:
-    """Gradients by some outputs at a time, of all rows."""
-    layer, n = chunks[0].layer, sum(len(chunk.factors[0]) for chunk in chunks)
+    """Form the gradients of some output channels at a time, for all rows."""
+    layer = chunks[0].layer
+    n = sum(len(chunk.factors[0]) for chunk in chunks)
     step = max(MATERIALIZE_BYTES // (n * layer.weight[0].nbytes), 1)
     total = np.zeros((n, n))
     for start in range(0, len(layer.weight), step):
-        few = [
-            materialize(layer, went, back, slice(start, start + step))
+        gradients = [
+            materialize(layer, layer_input, output_gradient, slice(start, start + step))
             for chunk in chunks
-            for back, went in zip(
-                *(part.split(MATERIALIZE_ROWS) for part in chunk.factors), strict=True
+            for output_gradient, layer_input in zip(
+                *(factor.split(MATERIALIZE_ROWS) for factor in chunk.factors), strict=True
             )
         ]
-        total += _chunked_inner_products(few)
+        total += _chunked_inner_products(gradients)
     return total
 
 
 def _embedding_inner_products(chunks: Sequence[GradientFactors]) -> Floats:
-    """A word's vector is moved by the rows that have the word alone, by all that came back to it."""
+    """Sum over tokens: a token's vector has a gradient only in the rows that contain the token."""
     tokens = [chunk.factors[1].reshape(len(chunk.factors[1]), -1).cpu().numpy() for chunk in chunks]
-    back = np.concatenate([to_float64(chunk.factors[0].flatten(0, -2)) for chunk in chunks])
+    output_gradients = np.concatenate(
+        [to_float64(chunk.factors[0].flatten(0, -2)) for chunk in chunks]
+    )
     lengths = [part.shape[1] for part in tokens for _ in part]
     row = np.repeat(np.arange(len(lengths)), lengths)
-    word = np.concatenate([part.ravel() for part in tokens])
-    order = np.argsort(word, kind="stable")
+    token = np.concatenate([part.ravel() for part in tokens])
+    order = np.argsort(token, kind="stable")
     total = np.zeros((len(lengths), len(lengths)))
-    for same in np.split(order, np.flatnonzero(np.diff(word[order])) + 1):
-        if word[same[0]] == chunks[0].layer.padding_idx:
+    for occurrences in np.split(order, np.flatnonzero(np.diff(token[order])) + 1):
+        if token[occurrences[0]] == chunks[0].layer.padding_idx:
             continue
-        rows, place = np.unique(row[same], return_inverse=True)
-        moved = np.zeros((len(rows), back.shape[1]))
-        np.add.at(moved, place, back[same])
-        total[np.ix_(rows, rows)] += moved @ moved.T
+        rows, position = np.unique(row[occurrences], return_inverse=True)
+        gradients = np.zeros((len(rows), output_gradients.shape[1]))
+        np.add.at(gradients, position, output_gradients[occurrences])
+        total[np.ix_(rows, rows)] += gradients @ gradients.T
     return total
 
 
-def to_float64(part: Any) -> Floats:
-    """A tensor as an array."""
-    return np.asarray(part.detach().cpu().double().numpy())
+def to_float64(tensor: Any) -> Floats:
+    """Convert a tensor to a float64 array."""
+    return np.asarray(tensor.detach().cpu().double().numpy())

@@ -1,9 +1,10 @@
-"""Per-example gradients of log p(y|x) by the weights, in three ways that give the same.
+"""Per-example gradients of log p(y|x) with respect to the weights, by three equivalent methods.
 
-by layers  one pass and one way back for all rows; each layer's part follows from what went into the
-           layer and what came back to it (Goodfellow, Efficient Per-Example Gradient Computations)
+by layers  one forward and one backward pass for all rows; each layer's gradients follow from its
+           input and the gradient of its output (Goodfellow, Efficient Per-Example Gradient
+           Computations, 2015)
 by vmap    torch.func maps the gradient of one row over all rows
-by loop    one row after the other, which any module can do
+by loop    one row after the other; works for any module
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ from oodometer.models.introspection.gradient_factors import (
 )
 from oodometer.models.introspection.network import ForwardArguments, Network
 
-# A way is used only if the inner products of its gradients are within this share of the loop's.
+# A method is used if the inner products of its gradients differ from the loop's by at most this
+# fraction of the largest inner product.
 GRAM_TOLERANCE = 1e-3
 
 
 class GradientMethod(Protocol):
-    """Gradients of some rows by all units, which are layers or single weights, by name.
+    """Function that computes gradients of a batch by unit, which is a layer or a single weight.
 
-    Given what was kept before, by these units alone, and in the same form.
+    With a `template`, only the units of the template are computed, in the same form.
     """
 
     def __call__(
@@ -41,32 +43,32 @@ class GradientMethod(Protocol):
         classes: Any,
         template: Mapping[str, GradientFactors] | None = None,
     ) -> dict[str, GradientFactors]:
-        """What is kept of every unit."""
+        """Return the gradients of every unit, by name."""
 
 
 def choose_method(network: Network, arguments: ForwardArguments) -> GradientMethod:
-    """The fastest way that gives for these rows what the loop gives."""
-    torch = torch_package()
-    with torch.no_grad():
-        # A class that is sure already has no gradient, which would agree with anything.
+    """Return the fastest method that agrees with the loop on these rows."""
+    with torch_package().no_grad():
+        # The least likely class: log p of a certain class has gradient 0, which proves nothing.
         classes = network.logits(arguments).argmin(dim=-1)
-    plain = gram_matrix(by_loop(network, arguments, classes))
-    if not np.isfinite(plain).all():
+    expected = gram_matrix(by_loop(network, arguments, classes))
+    if not np.isfinite(expected).all():
         return by_loop
-    for way in (by_layers, by_vmap):
+    tolerance = GRAM_TOLERANCE * np.abs(expected).max()
+    for method in (by_layers, by_vmap):
         try:
             with catch_warnings():
-                # Torch warns where it loops over rows by itself, and more slowly than we do.
+                # Torch warns where vmap falls back to a loop, which is slower than ours.
                 filterwarnings("error", message="There is a performance drop")
-                found = gram_matrix(way(network, arguments, classes))
-        except Exception:  # whatever a module does that this way can't follow
+                actual = gram_matrix(method(network, arguments, classes))
+        except Exception:  # a module may do anything that a method does not support
             continue
-        if np.allclose(found, plain, rtol=0, atol=GRAM_TOLERANCE * np.abs(plain).max()):
-            return way
+        if np.allclose(actual, expected, rtol=0, atol=tolerance):
+            return method
     return by_loop
 
 
-# One row after the other -----------------------------------------------------------------------
+# One row after the other ------------------------------------------------------------------------
 
 
 def by_loop(
@@ -75,43 +77,44 @@ def by_loop(
     classes: Any,
     template: Mapping[str, GradientFactors] | None = None,
 ) -> dict[str, GradientFactors]:
-    """A pass and a way back a row."""
+    """Run a forward and a backward pass per row."""
     torch = torch_package()
     rows = []
-    with require_gradients(network) as own:
+    with require_gradients(network) as weights:
+        names = list(template or weights)
         for i in range(len(classes)):
-            said = _log_probs(network.logits(arguments.rows(slice(i, i + 1))), classes[i : i + 1])
-            # By all weights: torch crashes on some group norms if not asked for what is before them.
-            grads = torch.autograd.grad(said[0], list(own.values()), materialize_grads=True)
-            found = dict(zip(own, grads, strict=True))
-            rows.append([found[name] for name in template or own])
-    parts = [torch.stack(part).flatten(1) for part in zip(*rows, strict=True)]
-    return {
-        name: GradientFactors((part,)) for name, part in zip(template or own, parts, strict=True)
-    }
+            row = slice(i, i + 1)
+            log_probs = _log_probs(network.logits(arguments.rows(row)), classes[row])
+            # All weights: torch crashes on some group norms if earlier weights are left out.
+            gradients = torch.autograd.grad(
+                log_probs[0], list(weights.values()), materialize_grads=True
+            )
+            by_name = dict(zip(weights, gradients, strict=True))
+            rows.append([by_name[name] for name in names])
+    columns = [torch.stack(column).flatten(1) for column in zip(*rows, strict=True)]
+    return {name: GradientFactors((column,)) for name, column in zip(names, columns, strict=True)}
 
 
 @contextmanager
 def require_gradients(network: Network) -> Iterator[dict[str, Any]]:
-    """The module's own weights by name, all of them followed by gradients for a while."""
-    named = network.module.named_parameters()
-    own = {name: part for name, part in named if part.is_floating_point()}
-    before = {name: part.requires_grad for name, part in own.items()}
+    """Yield the module's weights by name, with gradients enabled for all of them meanwhile."""
+    parameters = network.module.named_parameters()
+    weights = {name: weight for name, weight in parameters if weight.is_floating_point()}
+    before = {name: weight.requires_grad for name, weight in weights.items()}
     try:
-        for part in own.values():
-            part.requires_grad_(True)
-        yield own
+        for weight in weights.values():
+            weight.requires_grad_(True)
+        yield weights
     finally:
-        for name, part in own.items():
-            part.requires_grad_(before[name])
+        for name, weight in weights.items():
+            weight.requires_grad_(before[name])
 
 
 def _log_probs(logits: Any, classes: Any) -> Any:
-    """log p(y|x) of every row."""
     return logits.log_softmax(dim=-1).gather(1, classes[:, None])[:, 0]
 
 
-# All rows at once ------------------------------------------------------------------------------
+# All rows at once -------------------------------------------------------------------------------
 
 
 def by_vmap(
@@ -120,18 +123,21 @@ def by_vmap(
     classes: Any,
     template: Mapping[str, GradientFactors] | None = None,
 ) -> dict[str, GradientFactors]:
-    """The gradient of one row, mapped over rows."""
-    func, own = torch_package().func, network.weights
-    some = own if template is None else {name: own[name] for name in template}
+    """Map the gradient of one row over all rows."""
+    func = torch_package().func
+    weights = network.weights
+    selected = weights if template is None else {name: weights[name] for name in template}
 
-    def said(weights: Any, placed: Any, named: Any, y: Any) -> Any:
-        by_name = {name: part[None] for name, part in named.items()}
-        one = arguments._replace(args=tuple(part[None] for part in placed), kwargs=by_name)
-        return _log_probs(network.logits(one, {**own, **weights}), y[None])[0]
+    def row_log_prob(changed: Any, args: Any, kwargs: Any, y: Any) -> Any:
+        row = arguments._replace(
+            args=tuple(part[None] for part in args),
+            kwargs={name: part[None] for name, part in kwargs.items()},
+        )
+        return _log_probs(network.logits(row, {**weights, **changed}), y[None])[0]
 
-    mapped = func.vmap(func.grad(said), in_dims=(None, 0, 0, 0))
-    found = mapped(some, arguments.args, dict(arguments.kwargs), classes)
-    return {name: GradientFactors((part.flatten(1),)) for name, part in found.items()}
+    row_gradients = func.vmap(func.grad(row_log_prob), in_dims=(None, 0, 0, 0))
+    gradients = row_gradients(selected, arguments.args, dict(arguments.kwargs), classes)
+    return {name: GradientFactors((part.flatten(1),)) for name, part in gradients.items()}
 
 
 def by_layers(
@@ -140,28 +146,28 @@ def by_layers(
     classes: Any,
     template: Mapping[str, GradientFactors] | None = None,
 ) -> dict[str, GradientFactors]:
-    """One way back for all rows, and then layer by layer."""
-    torch = torch_package()
-    owners = _layers_with_weights(network)
-    layers = owners if template is None else {name: owners[name] for name in template}
-    with _record_calls(layers, len(classes)) as passes:
-        said = _log_probs(network.logits(arguments), classes)
-    if set(passes) != set(layers) or any(
-        one.input._version != one.version for one in passes.values()
-    ):
-        raise RuntimeError("a layer was not called, or what went into it was changed afterwards")
-    outs = [one.output for one in passes.values()]
-    backs = torch.autograd.grad(said.sum(), outs, materialize_grads=True)
+    """Run one backward pass for all rows, then compute the gradients layer by layer."""
+    all_layers = _layers_with_weights(network)
+    layers = all_layers if template is None else {name: all_layers[name] for name in template}
+    with _record_calls(layers, len(classes)) as calls:
+        log_probs = _log_probs(network.logits(arguments), classes)
+    if set(calls) != set(layers):
+        raise RuntimeError("a layer was not called")
+    if any(call.input._version != call.version for call in calls.values()):
+        raise RuntimeError("the input of a layer was modified after the call")
+    output_gradients = torch_package().autograd.grad(
+        log_probs.sum(), [call.output for call in calls.values()], materialize_grads=True
+    )
     return {
-        name: collect_factors(one, back, None if template is None else template[name])
-        for (name, one), back in zip(passes.items(), backs, strict=True)
+        name: collect_factors(call, gradient, None if template is None else template[name])
+        for (name, call), gradient in zip(calls.items(), output_gradients, strict=True)
     }
 
 
 def _layers_with_weights(network: Network) -> dict[str, Any]:
-    """The modules that have weights of their own, if no two share one."""
+    """Return the modules that own weights; raise if two share a weight."""
     modules = dict(network.module.named_modules())
-    weights = {name: list(part.parameters(recurse=False)) for name, part in modules.items()}
+    weights = {name: list(layer.parameters(recurse=False)) for name, layer in modules.items()}
     if sum(len(own) for own in weights.values()) != len(network.weights):
         raise RuntimeError("layers share a weight")
     return {name: modules[name] for name, own in weights.items() if own}
@@ -169,40 +175,41 @@ def _layers_with_weights(network: Network) -> dict[str, Any]:
 
 @contextmanager
 def _record_calls(layers: Mapping[str, Any], n: int) -> Iterator[dict[str, LayerCall]]:
-    """What goes through each of some layers, which must be called once, with one tensor."""
-    passes: dict[str, LayerCall] = {}
+    """Record the call of each layer; raise if a layer is called twice or with several tensors."""
+    calls: dict[str, LayerCall] = {}
 
-    def watch(name: str) -> Any:
-        def seen(layer: Any, placed: Any, named: Any, out: Any) -> Any:
-            if name in passes:
+    def hook_for(name: str) -> Any:
+        def record(layer: Any, args: Any, kwargs: Any, output: Any) -> Any:
+            if name in calls:
                 raise RuntimeError(f"the layer {name!r} is called twice")
-            passes[name] = _layer_call(layer, placed, named, out, n)
-            # What follows may change it in place, and the copy then takes that.
-            return passes[name].output.clone()
+            calls[name] = _layer_call(layer, args, kwargs, output, n)
+            # Later layers may modify the output in place; they get a copy.
+            return calls[name].output.clone()
 
-        return seen
+        return record
 
     hooks = []
     try:
         for name, layer in layers.items():
-            hooks.append(layer.register_forward_hook(watch(name), with_kwargs=True))
-        yield passes
+            hooks.append(layer.register_forward_hook(hook_for(name), with_kwargs=True))
+        yield calls
     finally:
         for hook in hooks:
             hook.remove()
 
 
-def _layer_call(layer: Any, placed: Any, named: Any, out: Any, n: int) -> LayerCall:
-    """A call with a row an input."""
-    went, *others = placed
-    version = went._version
-    if any(isinstance(part, torch_package().Tensor) for part in (*others, *named.values())):
+def _layer_call(layer: Any, args: Any, kwargs: Any, output: Any, n: int) -> LayerCall:
+    """Return the record of a call; raise unless it has one input tensor with one row per input."""
+    layer_input, *others = args
+    version = layer_input._version
+    if any(isinstance(part, torch_package().Tensor) for part in (*others, *kwargs.values())):
         raise RuntimeError("a layer is called with several tensors")
-    if len(went) == 1 and len(out) == 1:
-        # One row for all inputs, such as the places of words: a row of its own for each.
-        went, out = (part.expand(n, *part.shape[1:]) for part in (went, out))
-    if len(went) != n or len(out) != n:
-        raise RuntimeError("a layer is not called with a row an input")
-    if not out.requires_grad:
-        out.requires_grad_()
-    return LayerCall(layer, went.detach(), out, version, tuple(others), named)
+    if len(layer_input) == 1 and len(output) == 1:
+        # One row shared by all inputs, such as position embeddings: repeat it for each input.
+        layer_input = layer_input.expand(n, *layer_input.shape[1:])
+        output = output.expand(n, *output.shape[1:])
+    if len(layer_input) != n or len(output) != n:
+        raise RuntimeError("a layer is not called with one row per input")
+    if not output.requires_grad:
+        output.requires_grad_()
+    return LayerCall(layer, layer_input.detach(), output, version, tuple(others), kwargs)
