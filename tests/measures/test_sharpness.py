@@ -287,7 +287,7 @@ def test_what_it_can_not_answer_is_refused() -> None:
     words = "the training accuracy is 0.000, and can't fall by 0.1"
     assert refusal(subject(Threshold(), POINTS, 1 - SIDES)) == words
     scripted = torch.jit.trace(Threshold(), torch.zeros(1, 1))  # type: ignore[no-untyped-call]
-    words = "'net' is scripted, and can't be run with other weights"
+    words = "'net' is scripted and cannot run with other weights"
     assert refusal(subject(scripted, POINTS, SIDES)) == words
 
 

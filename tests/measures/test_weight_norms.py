@@ -268,7 +268,7 @@ def test_what_gives_no_logits_or_can_not_be_run_so_is_refused() -> None:
     words = "'net' gives probs, and logits are summed"
     assert refusal(PathNorm(), probs, outputs="probs") == words
     scripted = torch.jit.trace(nn.Linear(4, 2), torch.zeros(1, 4))  # type: ignore[no-untyped-call]
-    assert refusal(PathNorm(), scripted) == "'net' is scripted, and can't be run with other weights"
+    assert refusal(PathNorm(), scripted) == "'net' is scripted and cannot run with other weights"
 
 
 # All ----------------------------------------------------------------------------------------

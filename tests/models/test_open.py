@@ -54,7 +54,7 @@ def test_objects_that_are_not_models_raise(thing: Any) -> None:
 
 def test_unusable_paths_raise_and_list_what_is_supported(tmp_path: Path) -> None:
     for path in ("net.onnx", "net.skops", "net.pt", "dir/net.joblib"):
-        with pytest.raises(InputError, match=f"'{path}' does not exist; expected a model file"):
+        with pytest.raises(InputError, match=f"There is no file '{path}'; expected a model file"):
             as_model(path)
     with pytest.raises(
         InputError, match=r"'resnet' does not exist\. Models can be an \.onnx file, a Huggin"

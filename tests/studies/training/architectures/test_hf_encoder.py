@@ -138,7 +138,7 @@ def test_tokens_that_it_has_not_are_refused(folder: Path) -> None:
 
 
 def test_a_path_that_is_no_such_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"opened as an encoder: it has no config\.json"):
+    with pytest.raises(InputError, match=r"as an encoder: it has no config\.json"):
         HuggingFaceEncoder(str(tmp_path / "nowhere")).build(shape())
 
 
