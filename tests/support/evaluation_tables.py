@@ -13,12 +13,12 @@ from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]
-# A value or None, the reason for None or None, how many answers, the rule of the line or None.
+# Value or None, reason for None, number of values, rule of the line or None.
 Answer = tuple[float | None, str | None, int, str | None]
 
 
 def random_columns(seed: int) -> dict[str, list[Any]]:
-    """Up to three architectures and five domains; ties, gaps and groups without an answer."""
+    """Return up to three architectures and five domains with ties, gaps and undefined groups."""
     rng = np.random.default_rng(seed)
     domains = [f"d{j}" for j in range(rng.integers(2, 6))]
     rows: list[Row] = []
@@ -71,7 +71,7 @@ def is_own(row: Row) -> bool:
 def loop_tau(x: Sequence[float], y: Sequence[float]) -> tuple[float | None, str | None]:
     """τ-b over all pairs, one by one."""
     if len(x) < 2:
-        return None, "fewer than two answers"
+        return None, "fewer than two values"
     surplus = untied_x = untied_y = 0
     for i in range(len(x)):
         for j in range(i):
@@ -194,13 +194,13 @@ def loop_errors(
     n, x, y = len(pairs), [x for x, _ in pairs], [y for _, y in pairs]
     found: dict[str, tuple[float | None, str | None]] = {}
     if n < 1:
-        found["mae"] = (None, "no answers")
+        found["mae"] = (None, "no values")
     elif predicted is None:
         found["mae"] = (None, lack)
     else:
         found["mae"] = (100 * sum(abs(p - t) for p, t in zip(predicted, y, strict=True)) / n, None)
     if n < 2 or len(set(y)) < 2:
-        why = "fewer than two answers" if n < 2 else "all accuracies equal"
+        why = "fewer than two values" if n < 2 else "all accuracies equal"
         return {**found, "r2": (None, why), "r2_pearson": (None, why)}
     total = sum((t - sum(y) / n) ** 2 for t in y)
     if predicted is None:

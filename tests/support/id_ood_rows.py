@@ -99,7 +99,7 @@ def role_value(
     return round(sum(own[test] for test in asked) / len(asked), 11)
 
 
-def literal_pairs(rows: Sequence[Row]) -> list[tuple[str, str]]:
+def naive_pairs(rows: Sequence[Row]) -> list[tuple[str, str]]:
     return sorted(
         {(row["trained_on"], row["tested_on"]) for row in rows if role(row, None) == "OOD"}
     )

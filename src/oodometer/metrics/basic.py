@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
+from oodometer.core.array_types import Floats
 from oodometer.core.calibration import calibration_error
 from oodometer.core.errors import InputError
 from oodometer.core.protocols import Need
@@ -81,17 +82,21 @@ class NegativeLogLikelihood:
             (value - half, value + half),
             max_value=math.inf,
             notes=(note,) if floored else (),
-            facts={"squashed": squash_nll(value)},
+            facts={"squashed": float(squash_nll(value))},
         )
 
 
-def squash_nll(nll: float) -> float:
-    """The likelihood as factors are looked for in it, its extremes drawn in: 10 (1 − exp(−x / 10)).
+FloatOrArray = TypeVar("FloatOrArray", float, Floats)
 
-    >>> squash_nll(0.0), round(squash_nll(1.0), 3), squash_nll(1e9)
-    (0.0, 0.952, 10.0)
+
+def squash_nll(nll: FloatOrArray) -> FloatOrArray:
+    """Return 10 · (1 − exp(−x / 10)): nearly x where it is small, at most 10.
+
+    >>> squash_nll(np.array([0.0, 0.1, 1.0, 1e9])).round(3).tolist()
+    [0.0, 0.1, 0.952, 10.0]
     """
-    return 10.0 * -math.expm1(-nll / 10.0)
+    squashed: FloatOrArray = -10.0 * np.expm1(-nll / 10.0)
+    return squashed
 
 
 @dataclass(frozen=True)

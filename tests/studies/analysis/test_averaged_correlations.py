@@ -1,4 +1,4 @@
-"""Averaged and adjusted correlation matrices, against loops over pairs, and scipy."""
+"""Averaged and adjusted correlation matrices against loops over pairs and scipy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from oodometer.studies.analysis.averaged_correlations import (
 from oodometer.studies.analysis.correlation_matrix import CorrelationKind
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.id_ood_pairs import DOMAIN_ROLES
-from tests.support.id_ood_rows import Row, literal_pairs, role_value, rows_of, table_of
+from tests.support.id_ood_rows import Row, naive_pairs, role_value, rows_of, table_of
 
 METRICS = ("error", "nll", "ece")
 Score = tuple[float, float, int, int, int]
@@ -39,10 +39,10 @@ def coefficient(x: list[float], y: list[float], kind: CorrelationKind) -> tuple[
     return float(peer(*sides).statistic), len(both)
 
 
-def literal_score(
+def naive_score(
     pairs: list[tuple[str, tuple[float, int] | None]],
 ) -> Score:
-    """The weighted mean over (task, coefficient and models) of pairs, weights as the paper says."""
+    """Return the weighted mean over (task, coefficient and models) of pairs, as in the paper."""
     known = [(task, *found) for task, found in pairs if found is not None]
     if not known:
         return math.nan, math.nan, 0, len(pairs), 0
@@ -56,15 +56,15 @@ def literal_score(
 Within = Callable[[list[Row], list[str], str], tuple[float, int] | None]
 
 
-def literal(rows: list[Row], within: Within, keep: Callable[[Row], bool]) -> Score:
+def naive(rows: list[Row], within: Within, keep: Callable[[Row], bool]) -> Score:
     chosen = []
-    for training, target in literal_pairs(rows):
+    for training, target in naive_pairs(rows):
         mine = [row for row in rows if row["trained_on"] == training]
         row = next(row for row in mine if row["tested_on"] == target)
         if keep(row):
             models = sorted({row["model"] for row in mine})
             chosen.append((row["task"], within(rows, models, target)))
-    return literal_score(chosen)
+    return naive_score(chosen)
 
 
 def columns(rows: list[Row], models: list[str], target: str, name: str) -> list[float]:
@@ -92,7 +92,7 @@ def beyond(name: str, kind: CorrelationKind) -> Within:
         else:
             line = stats.linregress(x[known], y[known])
             fitted = line.slope * x + line.intercept
-        # Rounded, for ties among residuals must not hang on the last bit.
+        # Rounded, so that ties among residuals do not depend on the last bit.
         left = np.where(known, y - fitted, np.nan).round(12)
         return coefficient(columns(rows, models, target, name), left.tolist(), kind)
 
@@ -111,7 +111,7 @@ PAIRS_OF_NAMES = [
 
 @pytest.mark.parametrize("kind", ["spearman", "pearson"])
 @pytest.mark.parametrize(("seed", "gaps"), [(0, 0.0), (1, 0.15), (2, 0.6)])
-def test_scores_are_the_literal_ones(kind: CorrelationKind, seed: int, gaps: float) -> None:
+def test_scores_match_naive_loop(kind: CorrelationKind, seed: int, gaps: float) -> None:
     rows = rows_of(seed, gaps=gaps)
     found = average_correlations(table_of(rows), kind=kind)
     groups: list[tuple[Any, Callable[[Row], bool]]] = [(found.overall, lambda row: True)]
@@ -124,7 +124,7 @@ def test_scores_are_the_literal_ones(kind: CorrelationKind, seed: int, gaps: flo
         within = scored(first, second, kind)
         for matrix, keep in groups:
             cell = matrix.score(first, second)
-            assert_cell(cell, literal(rows, within, keep))
+            assert_cell(cell, naive(rows, within, keep))
 
 
 def assert_cell(cell: dict[str, Any], expected: Score) -> None:
@@ -136,48 +136,45 @@ def assert_cell(cell: dict[str, Any], expected: Score) -> None:
 
 @pytest.mark.parametrize("kind", ["spearman", "pearson"])
 @pytest.mark.parametrize(("seed", "gaps"), [(3, 0.0), (4, 0.2)])
-def test_adjusted_scores_are_the_literal_ones(
-    kind: CorrelationKind, seed: int, gaps: float
-) -> None:
+def test_adjusted_scores_match_naive_loop(kind: CorrelationKind, seed: int, gaps: float) -> None:
     rows = rows_of(seed, gaps=gaps)
     found = adjusted_correlations(table_of(rows), kind=kind)
     for name in ("ID error", "ID corrupted error", "OOD nll", "held-out OOD ece"):
-        expected = literal(rows, beyond(name, kind), lambda row: True)
+        expected = naive(rows, beyond(name, kind), lambda row: True)
         assert_cell(found.overall.score(name, RESIDUAL_LABEL), expected)
 
 
 @given(seed=st.integers(0, 1000))
 @settings(max_examples=8)
-def test_laws_of_the_matrix(seed: int) -> None:
+def test_matrix_is_symmetric_with_ones_on_the_diagonal(seed: int) -> None:
     rows = rows_of(seed, gaps=0.1)
     matrix = average_correlations(table_of(rows)).overall
     np.testing.assert_allclose(matrix.values, matrix.values.T, atol=1e-12)
     known = np.diag(matrix.values)[np.diag(matrix.pairs) > 0]
     np.testing.assert_allclose(known, 1.0)
-    assert (matrix.pairs + matrix.left_out == len(literal_pairs(rows))).all()
+    assert (matrix.pairs + matrix.left_out == len(naive_pairs(rows))).all()
     shuffled = average_correlations(table_of(rows[::-1])).overall
     np.testing.assert_allclose(shuffled.values, matrix.values, atol=1e-12)
 
 
-def test_ranks_do_not_change_where_a_metric_is_bent() -> None:
-    # Of one domain, that is: a mean of bent values is another thing.
+def test_spearman_is_invariant_under_monotone_transforms() -> None:
+    # Within one domain: a mean of transformed values is not the transform of the mean.
     rows = rows_of(5)
-    plain, bent = (
-        table_of(rows),
-        table_of([{**row, "nll": math.exp(3 * row["nll"])} for row in rows]),
-    )
+    original = table_of(rows)
+    transformed = table_of([{**row, "nll": math.exp(3 * row["nll"])} for row in rows])
     names = ("OOD nll", "OOD ece")
-    assert average_correlations(plain).overall.score(*names) == average_correlations(
-        bent
+    assert average_correlations(original).overall.score(*names) == average_correlations(
+        transformed
     ).overall.score(*names)
-    linear = [
-        average_correlations(table, kind="pearson").overall.score(*names) for table in (plain, bent)
+    pearson = [
+        average_correlations(table, kind="pearson").overall.score(*names)
+        for table in (original, transformed)
     ]
-    assert linear[0] != linear[1]
+    assert pearson[0] != pearson[1]
 
 
 def made_pairs(slopes: dict[str, tuple[float, ...]]) -> EvaluationTable:
-    """One pair a slope: OOD error falls or rises with ID error."""
+    """Return one pair per slope: OOD error decreases or increases with ID error."""
     rows: list[Row] = []
     for task, members in slopes.items():
         for number, slope in enumerate(members):
@@ -191,7 +188,7 @@ def made_pairs(slopes: dict[str, tuple[float, ...]]) -> EvaluationTable:
     )
 
 
-def test_every_task_counts_the_same() -> None:
+def test_every_task_has_the_same_weight() -> None:
     found = average_correlations(made_pairs({"large": (1.0, 1.0, 1.0), "small": (-1.0,)}))
     assert found.overall.score("ID error", "OOD error")["value"] == pytest.approx(0.0)
     assert found.tasks["large"].score("ID error", "OOD error")["value"] == pytest.approx(1.0)
@@ -199,7 +196,7 @@ def test_every_task_counts_the_same() -> None:
     assert found.shifts == {}
 
 
-def test_a_pair_without_an_answer_is_counted_and_is_no_zero() -> None:
+def test_pairs_without_coefficient_are_counted_not_zero() -> None:
     found = average_correlations(made_pairs({"large": (1.0, 0.0), "small": (1.0,), "flat": (0.0,)}))
     cell = found.overall.score("ID error", "OOD error")
     assert cell["value"] == pytest.approx(1.0)
@@ -208,13 +205,13 @@ def test_a_pair_without_an_answer_is_counted_and_is_no_zero() -> None:
     assert (none["value"], none["sd"], none["pairs"], none["left_out"]) == (None, None, 0, 1)
 
 
-def test_what_id_error_explains_wholly_leaves_nothing_to_be_told() -> None:
+def test_perfect_fit_on_id_error_leaves_no_adjusted_score() -> None:
     found = adjusted_correlations(made_pairs({"large": (1.0, 0.5)})).overall
     cell = found.score("ID error", RESIDUAL_LABEL)
     assert (cell["value"], cell["pairs"], cell["left_out"]) == (None, 0, 2)
 
 
-def test_a_metric_that_tells_the_rest_has_an_adjusted_score_of_one() -> None:
+def test_metric_equal_to_residuals_has_adjusted_score_one() -> None:
     rng = np.random.default_rng(0)
     x, extra = rng.random(20) / 2, rng.random(20) / 10
     columns_of = {
@@ -231,14 +228,14 @@ def test_a_metric_that_tells_the_rest_has_an_adjusted_score_of_one() -> None:
     assert linear.score("ID error", RESIDUAL_LABEL)["value"] == pytest.approx(0.0, abs=1e-9)
 
 
-def test_residuals_without_a_spread_of_x_are_those_of_the_mean() -> None:
+def test_residuals_for_constant_x_are_deviations_from_the_mean() -> None:
     left = residuals(np.full(4, 0.1), np.array([0.0, 1.0, 2.0, 5.0]))
     np.testing.assert_allclose(left, [-2.0, -1.0, 0.0, 3.0])
     assert np.isnan(residuals(np.array([0.1, 0.2, 0.3]), np.full(3, 0.7))).all()
     assert np.isnan(residuals(np.array([0.1, 0.2, np.nan]), np.array([0.1, 0.5, 0.7]))).all()
 
 
-def test_averages_of_nothing_are_nothing() -> None:
+def test_average_without_coefficients_is_nan() -> None:
     none = np.array([np.nan, np.nan])
     found = [
         float(part) for part in average_over_pairs(none, np.array([5, 5]), np.array(["a", "b"]))
@@ -246,7 +243,7 @@ def test_averages_of_nothing_are_nothing() -> None:
     np.testing.assert_equal(found, [math.nan, math.nan, 0, 2, 0])
 
 
-def test_names_are_checked_and_results_are_plain() -> None:
+def test_unknown_names_raise_and_result_is_json() -> None:
     table = table_of(rows_of(0, models=3))
     found = average_correlations(table, metrics=["ece"])
     assert found.overall.first[:4] == tuple(f"{role} error" for role in DOMAIN_ROLES)

@@ -1,4 +1,4 @@
-"""Distances between measures, and the tree that they make."""
+"""Distances between measures and hierarchical clustering."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.evaluation_rows import Row, known, made, outside, rank_correl
 NAMES = tuple("pqrstu")
 
 
-def literal(rows: list[Row], first: str, second: str) -> float | None:
+def naive(rows: list[Row], first: str, second: str) -> float | None:
     some = known(outside(rows), first, second)
     rho = rank_correlation([row[first] for row in some], [row[second] for row in some])
     return None if rho is None else 1 - rho
@@ -30,26 +30,26 @@ def literal(rows: list[Row], first: str, second: str) -> float | None:
 
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 0.4]), st.sampled_from([None, 4]))
 @settings(max_examples=25, deadline=None)
-def test_distances_are_the_literal_ones(seed: int, gaps: float, levels: int | None) -> None:
+def test_distances_match_naive_loop(seed: int, gaps: float, levels: int | None) -> None:
     rows = made(seed, models=3, domains="abc", measures=NAMES, gaps=gaps, levels=levels)
     found = measure_distances(read(rows))
     for (i, first), (j, second) in itertools.combinations(enumerate(found.names), 2):
         assert found.values[i, j] == found.values[j, i]
-        assert found.values[i, j] == pytest.approx(literal(rows, first, second), abs=1e-12)
+        assert found.values[i, j] == pytest.approx(naive(rows, first, second), abs=1e-12)
         assert found.n_rows[i, j] == len(known(outside(rows), first, second))
     assert not np.diag(found.values).any()
     assert set(found.names) | set(found.left_out) == set(NAMES)
 
 
-def test_the_tree_is_that_of_mean_distances_by_hand() -> None:
-    """At each step the two clusters merge whose members are nearest in the mean."""
+def test_merges_match_naive_average_linkage() -> None:
+    """At each step the two clusters with the smallest mean distance merge."""
     rows = made(4, models=4, measures=NAMES)
     found = cluster_measures(read(rows))
     clusters = [{name} for name in NAMES]
     for merge in found.merges:
 
         def apart(pair: tuple[set[str], set[str]]) -> float:
-            between = [literal(rows, a, b) for a in pair[0] for b in pair[1]]
+            between = [naive(rows, a, b) for a in pair[0] for b in pair[1]]
             return float(np.mean([one for one in between if one is not None]))
 
         first, second = min(itertools.combinations(clusters, 2), key=apart)
@@ -63,7 +63,7 @@ def test_the_tree_is_that_of_mean_distances_by_hand() -> None:
 
 @given(st.integers(0, 10_000), st.floats(0, 2))
 @settings(max_examples=20, deadline=None)
-def test_groups_are_scipys_and_stand_together_in_the_order(seed: int, cut: float) -> None:
+def test_groups_match_scipy_and_are_contiguous_in_leaf_order(seed: int, cut: float) -> None:
     found = cluster_measures(read(made(seed, models=3, measures=NAMES)))
     tree = linkage(squareform(found.distances.values), method="average")
     labels = fcluster(tree, cut, criterion="distance")
@@ -74,7 +74,7 @@ def test_groups_are_scipys_and_stand_together_in_the_order(seed: int, cut: float
     assert tuple(name for group in groups for name in group) == found.order
 
 
-def test_opposites_are_two_apart_until_they_have_their_signs() -> None:
+def test_opposite_measures_have_distance_two_until_signed() -> None:
     rows = made(2, models=5, measures=("x",))
     for row in rows:
         row["x"], row["y"] = -row["accuracy"], row["accuracy"] ** 2
@@ -90,24 +90,24 @@ def test_opposites_are_two_apart_until_they_have_their_signs() -> None:
     )
 
 
-def test_measures_without_enough_answers_are_left_out_by_name() -> None:
+def test_measures_with_too_few_values_are_left_out_by_name() -> None:
     rows = outside(made(3, models=4, measures=NAMES))
     for j, row in enumerate(rows):
         row["p"] = 1.0
         row["q"] = row["q"] if j < 2 else math.nan
-        # These two have no evaluation in common; t has one answer fewer.
+        # t and u have no evaluation in common; t has one value fewer.
         row["t"] = row["t"] if j < 10 else math.nan
         row["u"] = math.nan if j < 10 else row["u"] if j < 21 else math.nan
     found = measure_distances(read(rows))
     assert found.names == ("r", "s", "u")
     assert found.left_out == {
         "p": "it is the same for all 48 evaluations",
-        "q": "2 evaluations have an answer, and 3 are needed",
-        "t": "too little in common to compare it with u",
+        "q": "it has values for 2 evaluations; 3 are needed",
+        "t": "too few common evaluations to compare it with u",
     }
 
 
-def test_row_order_changes_nothing() -> None:
+def test_row_order_does_not_matter() -> None:
     rows = made(5, measures=NAMES, gaps=0.1)
     shuffled = random.Random(0).sample(rows, len(rows))
     before, after = cluster_measures(read(rows)), cluster_measures(read(shuffled))
@@ -115,7 +115,7 @@ def test_row_order_changes_nothing() -> None:
     assert sorted(map(sorted, after.groups())) == sorted(map(sorted, before.groups()))
 
 
-def test_it_is_plain_for_json_in_the_order_of_leaves() -> None:
+def test_json_is_in_leaf_order() -> None:
     found = cluster_measures(read(made(6, measures=NAMES)))
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     place = [found.distances.names.index(name) for name in plain["order"]]
@@ -124,7 +124,7 @@ def test_it_is_plain_for_json_in_the_order_of_leaves() -> None:
     assert (plain["cut"], len(plain["merges"]), plain["rows"][0][0]) == (0.5, 5, 72)
 
 
-def test_what_can_not_be_clustered_is_refused() -> None:
+def test_invalid_input_raises() -> None:
     rows = [dict(row, y=1.0) for row in made(0, measures=("x", "y"))]
     with pytest.raises(
         NotApplicable, match="fewer than two measures can be compared: x; y: it is the"
@@ -132,5 +132,5 @@ def test_what_can_not_be_clustered_is_refused() -> None:
         cluster_measures(read(rows))
     with pytest.raises(UnknownName, match="No measure is called 'w'"):
         cluster_measures(read(rows), measures=["x", "w"])
-    with pytest.raises(InputError, match="A cut is a distance from 0 to 2; got 3"):
+    with pytest.raises(InputError, match="cut must be at least 0 and at most 2; got 3"):
         cluster_measures(read(made(0))).groups(3)

@@ -1,4 +1,4 @@
-"""The whole judgement: means over groups, by architecture and over all, with what was left out."""
+"""Comparison of measures: means over groups, per architecture and overall."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tests.support.evaluation_tables import (
 )
 
 
-def judged(columns: dict[str, Any], **options: Any) -> MeasureComparison:
+def compared(columns: dict[str, Any], **options: Any) -> MeasureComparison:
     return compare_measures(EvaluationTable.read(columns), **options)
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_groups_and_means_are_those_of_plain_loops(seed: int) -> None:
+def test_groups_and_means_match_naive_loops(seed: int) -> None:
     table = EvaluationTable.read(random_columns(seed))
     found = compare_measures(table)
     expected = {**loop_taus(table), **loop_lines(table, ["doc"])}
@@ -57,11 +57,11 @@ def test_groups_and_means_are_those_of_plain_loops(seed: int) -> None:
         assert several or row["architecture"] is None
 
 
-def test_measures_statistics_and_architectures_are_in_order_and_each_once() -> None:
+def test_summaries_are_ordered_and_unique() -> None:
     seed = next(s for s in range(99) if len(set(random_columns(s)["architecture"])) == 2)
     keys = [
         (r["measure"], r["statistic"], r["architecture"])
-        for r in judged(random_columns(seed)).rows()
+        for r in compared(random_columns(seed)).rows()
     ]
     assert len(set(keys)) == len(keys)
     assert list(dict.fromkeys(key[0] for key in keys)) == ["near", "coarse", "doc", "nothing"]
@@ -73,7 +73,7 @@ def test_measures_statistics_and_architectures_are_in_order_and_each_once() -> N
 
 
 def two_kinds() -> dict[str, Any]:
-    """Two architectures, three domains, four models of each training domain and architecture."""
+    """Return two architectures, three domains, four models per training domain and architecture."""
     rng = np.random.default_rng(4)
     model = np.repeat(np.arange(24), 3)
     accuracy = rng.random(72)
@@ -87,8 +87,8 @@ def two_kinds() -> dict[str, Any]:
     }
 
 
-def test_the_mean_over_all_architectures_is_over_their_groups() -> None:
-    found = judged(two_kinds())
+def test_overall_mean_is_over_groups_of_all_architectures() -> None:
+    found = compared(two_kinds())
     for statistic, groups in (("r2", 6), ("macro_tau", 6), ("micro_tau", 3), ("id_tau", 3)):
         whole = found.summary("ni", statistic)
         parts = [found.summary("ni", statistic, kind) for kind in ("k0", "k1")]
@@ -99,10 +99,10 @@ def test_the_mean_over_all_architectures_is_over_their_groups() -> None:
     assert found.summary("ni", "cross_domain_tau").groups == 24
 
 
-def test_a_measure_without_an_answer_is_told_and_harms_no_other() -> None:
+def test_empty_measure_is_counted_and_does_not_change_others() -> None:
     columns = two_kinds()
-    found = judged({**columns, "none": [None] * 72})
-    alone = judged(columns)
+    found = compared({**columns, "none": [None] * 72})
+    alone = compared(columns)
     assert found.n_missing_values == {"ni": 0, "none": 72}
     for statistic in ("r2", "macro_tau", "cross_domain_tau"):
         summary = found.summary("none", statistic)
@@ -111,8 +111,8 @@ def test_a_measure_without_an_answer_is_told_and_harms_no_other() -> None:
         assert found.summary("ni", statistic) == alone.summary("ni", statistic)
 
 
-def test_accuracies_that_are_all_equal_leave_every_group_out() -> None:
-    found = judged({**two_kinds(), "accuracy": [0.5] * 72})
+def test_equal_accuracies_leave_out_every_group() -> None:
+    found = compared({**two_kinds(), "accuracy": [0.5] * 72})
     for statistic in ("r2", "r2_pearson", "id_tau", "macro_tau", "micro_tau", "arch_tau"):
         summary = found.summary("ni", statistic)
         assert summary.mean is None
@@ -123,66 +123,66 @@ def test_accuracies_that_are_all_equal_leave_every_group_out() -> None:
 def test_rows_without_an_accuracy_are_counted_and_left_out() -> None:
     columns = two_kinds()
     accuracy = [math.nan if j % 10 == 0 else value for j, value in enumerate(columns["accuracy"])]
-    found = judged({**columns, "accuracy": accuracy})
+    found = compared({**columns, "accuracy": accuracy})
     assert found.n_unknown_accuracies == 8
     known = [j for j, value in enumerate(accuracy) if not math.isnan(value)]
     without = {name: [cells[j] for j in known] for name, cells in columns.items()}
-    for row, other in zip(found.rows(), judged(without).rows(), strict=True):
+    for row, other in zip(found.rows(), compared(without).rows(), strict=True):
         assert row["mean"] == pytest.approx(other["mean"])
 
 
 @pytest.mark.parametrize(
     ("kinds", "rule"), [(2, "other architectures"), (1, "leave one model out")]
 )
-def test_with_one_training_domain_the_rule_is_named(kinds: int, rule: str) -> None:
+def test_fit_rule_for_one_training_domain_is_named(kinds: int, rule: str) -> None:
     columns = {**two_kinds(), "trained_on": ["d0"] * 72}
     columns["architecture"] = [f"k{int(kind[1]) % kinds}" for kind in columns["architecture"]]
-    found = judged(columns)
+    found = compared(columns)
     for statistic in ("r2", "mae"):
         assert found.summary("ni", statistic).rule == rule
         assert found.summary("ni", statistic).mean is not None
-    same = "the same as Macro τ: one training set a test domain"
+    same = "the same as Macro τ: one training set per test domain"
     assert found.summary("ni", "micro_tau").rule == same
     assert found.summary("ni", "micro_tau").mean == found.summary("ni", "macro_tau").mean
-    alone = "the same as Micro τ: one architecture a test domain" if kinds == 1 else ""
+    alone = "the same as Micro τ: one architecture per test domain" if kinds == 1 else ""
     assert found.summary("ni", "arch_tau").rule == alone
 
 
-def test_with_several_training_domains_the_rule_is_the_paper_s() -> None:
-    found = judged(two_kinds())
+def test_fit_rule_for_several_training_domains_is_that_of_the_paper() -> None:
+    found = compared(two_kinds())
     assert found.summary("ni", "r2").rule == "other training domains"
     assert found.summary("ni", "micro_tau").rule == found.summary("ni", "arch_tau").rule == ""
 
 
-def test_two_training_domains_have_both_rules_and_their_counts() -> None:
+def test_mixed_fit_rules_are_listed_with_counts() -> None:
     columns = two_kinds()
     columns["trained_on"] = [{"d2": "d1"}.get(name, name) for name in columns["trained_on"]]
-    found = judged(columns).summary("ni", "r2")
+    found = compared(columns).summary("ni", "r2")
     assert found.rule == "other architectures (4), other training domains (4)"
 
 
-def test_a_table_of_trained_domains_alone_has_but_id_tau() -> None:
+def test_table_with_only_id_rows_has_only_id_tau() -> None:
     columns = {name: list(cells) for name, cells in two_kinds().items()}
     own = [j for j in range(72) if columns["trained_on"][j] == columns["tested_on"][j]]
-    found = judged({name: [cells[j] for j in own] for name, cells in columns.items()})
+    found = compared({name: [cells[j] for j in own] for name, cells in columns.items()})
     assert found.summary("ni", "id_tau").groups == 6
     for statistic in ("r2", "mae", "macro_tau", "micro_tau", "arch_tau", "cross_domain_tau"):
         summary = found.summary("ni", statistic)
         assert (summary.mean, summary.groups, dict(summary.left_out)) == (None, 0, {})
 
 
-def test_direct_estimates_are_known_by_name_or_as_the_caller_says() -> None:
+def test_direct_estimates_are_detected_by_name_or_passed() -> None:
     columns = {**two_kinds(), "atc-mc (pre-T)": [0.5] * 72, "mine": [0.4] * 72}
-    by_name = {row["measure"] for row in judged(columns).rows() if row["statistic"] == "raw_mae"}
+    by_name = {row["measure"] for row in compared(columns).rows() if row["statistic"] == "raw_mae"}
     assert by_name == {"atc-mc (pre-T)"}
-    said = judged(columns, methods=["mine"]).rows()
-    assert {row["measure"] for row in said if row["statistic"] == "raw_mae"} == {"mine"}
-    assert not [r for r in judged(columns, methods=()).rows() if r["statistic"] == "raw_mae"]
+    rows = compared(columns, methods=["mine"]).rows()
+    assert {row["measure"] for row in rows if row["statistic"] == "raw_mae"} == {"mine"}
+    assert not [r for r in compared(columns, methods=()).rows() if r["statistic"] == "raw_mae"]
     with pytest.raises(UnknownName, match=r"^No measure is called 'mime'. Did you mean 'mine'\?"):
-        judged(columns, methods=["mime"])
+        compared(columns, methods=["mime"])
 
 
-def test_it_is_plain_json() -> None:
+def test_result_is_json() -> None:
     found = compare_measures(
         EvaluationTable.read(
             {**random_columns(3), "converged": [True] * len(random_columns(3)["model"])}
@@ -195,8 +195,8 @@ def test_it_is_plain_json() -> None:
     assert back["without_answer"]["nothing"] == len(found.table)
 
 
-def test_what_is_not_there_is_refused_by_name() -> None:
-    found = judged(two_kinds())
+def test_unknown_names_raise() -> None:
+    found = compared(two_kinds())
     with pytest.raises(UnknownName, match=r"^No measure is called 'in'"):
         found.summary("in", "r2")
     with pytest.raises(
@@ -209,23 +209,23 @@ def test_what_is_not_there_is_refused_by_name() -> None:
         found.summary("ni", "arch_tau", "k0")
 
 
-def test_of_one_architecture_it_may_be_named() -> None:
-    found = judged({**two_kinds(), "architecture": ["k0"] * 72})
+def test_single_architecture_can_be_named() -> None:
+    found = compared({**two_kinds(), "architecture": ["k0"] * 72})
     assert found.summary("ni", "r2", "k0") == found.summary("ni", "r2")
 
 
-def test_a_table_without_measures_is_refused() -> None:
+def test_table_without_measures_raises() -> None:
     table = EvaluationTable.read(two_kinds(), measures=())
-    with pytest.raises(InputError, match=r"^The table has no measure to judge\."):
+    with pytest.raises(InputError, match=r"^The table has no measure to compare\."):
         compare_measures(table)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_order_of_rows_changes_nothing(seed: int) -> None:
+def test_row_order_does_not_matter(seed: int) -> None:
     columns = random_columns(seed)
     order = np.random.default_rng(seed).permutation(len(columns["model"]))
     shuffled = {name: [cells[j] for j in order] for name, cells in columns.items()}
-    for row, other in zip(judged(columns).rows(), judged(shuffled).rows(), strict=True):
+    for row, other in zip(compared(columns).rows(), compared(shuffled).rows(), strict=True):
         assert row == {
             **other,
             "mean": pytest.approx(other["mean"], abs=1e-9),

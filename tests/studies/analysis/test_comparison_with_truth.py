@@ -16,7 +16,7 @@ from oodometer.studies.analysis.comparison_with_truth import compare_with_truth
 from tests.support.evaluation_rows import known, made, outside, read
 
 
-def test_figures_are_the_literal_ones() -> None:
+def test_mae_bias_and_r2_match_naive_formulas() -> None:
     rows = made(0, measures=("doc",), gaps=0.3)
     some = known(outside(rows), "doc")
     found = compare_with_truth(read(rows), "doc")
@@ -32,7 +32,7 @@ def test_figures_are_the_literal_ones() -> None:
     )  # fmt: skip
 
 
-def test_the_line_is_scipys_repeated_median() -> None:
+def test_line_matches_scipy_siegelslopes() -> None:
     rows = made(1, measures=("doc",))
     found = compare_with_truth(read(rows), "doc")
     true = [row["accuracy"] for row in outside(rows)]
@@ -41,7 +41,7 @@ def test_the_line_is_scipys_repeated_median() -> None:
     assert found.line.slope == pytest.approx(peer.slope)
 
 
-def test_estimates_on_a_line_give_that_line_in_spite_of_some_others() -> None:
+def test_line_is_robust_to_outliers() -> None:
     rows = made(2, measures=("doc",))
     for j, row in enumerate(rows):
         row["doc"] = 9.0 if j % 3 == 0 else 0.5 * row["accuracy"] + 0.25
@@ -50,7 +50,7 @@ def test_estimates_on_a_line_give_that_line_in_spite_of_some_others() -> None:
     assert (line.slope, line.intercept) == pytest.approx((0.5, 0.25), abs=0.05)
 
 
-def test_a_point_is_the_mean_over_seeds() -> None:
+def test_points_are_means_over_seeds() -> None:
     rows = [
         {**row, "seed": int(row["model"][1]) // 2, "recipe.depth": int(row["model"][1]) % 2}
         for row in made(3, measures=("doc",))
@@ -65,7 +65,7 @@ def test_a_point_is_the_mean_over_seeds() -> None:
     assert found[0].estimated == pytest.approx(statistics.mean(row["doc"] for row in alike))
 
 
-def test_of_very_many_points_evenly_ranked_ones_make_the_line(
+def test_line_of_many_points_uses_evenly_spaced_ranks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rows = made(4, measures=("doc",), models=20)
@@ -82,7 +82,7 @@ def test_of_very_many_points_evenly_ranked_ones_make_the_line(
     assert part.line.slope == pytest.approx(whole.line.slope, abs=0.05)
 
 
-def test_what_is_not_there_is_none() -> None:
+def test_undefined_values_are_none() -> None:
     rows = outside(made(5, measures=("doc",)))
     two = compare_with_truth(read([dict(row, accuracy=0.25 + (j % 2) / 2)
                               for j, row in enumerate(rows)]), "doc")  # fmt: skip
@@ -97,7 +97,7 @@ def test_what_is_not_there_is_none() -> None:
         compare_with_truth(read(rows), "dox")
 
 
-def test_it_is_plain_for_json_and_flat_for_pictures() -> None:
+def test_result_is_json_with_flat_rows() -> None:
     found = compare_with_truth(read(made(6, measures=("doc",))), "doc")
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert found.line is not None

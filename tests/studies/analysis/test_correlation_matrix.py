@@ -1,4 +1,4 @@
-"""Correlations of columns over common rows, against loops, scipy and pandas."""
+"""Pairwise correlations over common rows against loops, scipy and pandas."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TABLES = st.integers(1, 12).flatmap(
 )
 
 
-def literal_ranks(values: list[float]) -> list[float]:
+def naive_ranks(values: list[float]) -> list[float]:
     return [
         sum(1 for other in values if other < value)
         + (sum(1 for other in values if other == value) + 1) / 2
@@ -39,13 +39,13 @@ def literal_ranks(values: list[float]) -> list[float]:
     ]
 
 
-def literal(x: list[float], y: list[float], kind: CorrelationKind) -> tuple[float, int]:
+def naive(x: list[float], y: list[float], kind: CorrelationKind) -> tuple[float, int]:
     both = [(a, b) for a, b in zip(x, y, strict=True) if math.isfinite(a) and math.isfinite(b)]
     first, second = [a for a, _ in both], [b for _, b in both]
     if len(both) < 3 or len(set(first)) == 1 or len(set(second)) == 1:
         return math.nan, len(both)
     if kind == "spearman":
-        first, second = literal_ranks(first), literal_ranks(second)
+        first, second = naive_ranks(first), naive_ranks(second)
     a_mean, b_mean = sum(first) / len(both), sum(second) / len(both)
     up = sum((a - a_mean) * (b - b_mean) for a, b in zip(first, second, strict=True))
     a_square = sum((a - a_mean) ** 2 for a in first)
@@ -56,17 +56,17 @@ def literal(x: list[float], y: list[float], kind: CorrelationKind) -> tuple[floa
 @pytest.mark.parametrize("kind", KINDS)
 @given(table=TABLES)
 @settings(max_examples=150)
-def test_every_cell_is_the_literal_one(kind: CorrelationKind, table: Floats) -> None:
+def test_coefficients_match_naive_loop(kind: CorrelationKind, table: Floats) -> None:
     found = pairwise_correlations(table, kind=kind)
     for i in range(table.shape[1]):
         for j in range(table.shape[1]):
-            expected, rows = literal(table[:, i].tolist(), table[:, j].tolist(), kind)
+            expected, rows = naive(table[:, i].tolist(), table[:, j].tolist(), kind)
             assert found.n_rows[i, j] == rows
             np.testing.assert_allclose(found.values[i, j], expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_scattered_gaps_and_ties_as_pandas_has_them(kind: CorrelationKind) -> None:
+def test_gaps_and_ties_match_pandas(kind: CorrelationKind) -> None:
     rng = np.random.default_rng(0)
     table = rng.normal(size=(60, 20)).round(1)
     table[rng.random(table.shape) < 0.3] = np.nan
@@ -75,7 +75,7 @@ def test_scattered_gaps_and_ties_as_pandas_has_them(kind: CorrelationKind) -> No
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_column_with_a_column_as_scipy_has_it(kind: CorrelationKind) -> None:
+def test_two_columns_match_scipy(kind: CorrelationKind) -> None:
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=40).round(1), rng.normal(size=40).round(1)
     peer: Any = stats.spearmanr if kind == "spearman" else stats.pearsonr
@@ -85,7 +85,9 @@ def test_a_column_with_a_column_as_scipy_has_it(kind: CorrelationKind) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @given(first=TABLES, seed=st.integers(0, 5))
 @settings(max_examples=60)
-def test_two_tables_are_a_block_of_one(kind: CorrelationKind, first: Floats, seed: int) -> None:
+def test_two_tables_match_a_block_of_their_concatenation(
+    kind: CorrelationKind, first: Floats, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     second = rng.integers(4, size=(len(first), 3)).astype(float)
     whole = pairwise_correlations(np.concatenate([first, second], axis=1), kind=kind)
@@ -98,7 +100,7 @@ def test_two_tables_are_a_block_of_one(kind: CorrelationKind, first: Floats, see
 @pytest.mark.parametrize("kind", KINDS)
 @given(table=TABLES, seed=st.integers(0, 5))
 @settings(max_examples=60)
-def test_symmetric_bounded_and_the_same_in_any_order(
+def test_matrix_is_symmetric_bounded_and_independent_of_row_order(
     kind: CorrelationKind, table: Floats, seed: int
 ) -> None:
     found = pairwise_correlations(table, kind=kind)
@@ -111,7 +113,7 @@ def test_symmetric_bounded_and_the_same_in_any_order(
     )
 
 
-def test_ranks_ignore_monotone_and_lines_ignore_linear_changes() -> None:
+def test_spearman_ignores_monotone_and_pearson_linear_transforms() -> None:
     rng = np.random.default_rng(2)
     table = rng.random((30, 4))
     ranked = pairwise_correlations(table).values
@@ -126,43 +128,43 @@ def test_ranks_ignore_monotone_and_lines_ignore_linear_changes() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e-3, 1.0, 1e200])
-def test_numbers_of_any_size_correlate(scale: float) -> None:
+def test_extreme_magnitudes_do_not_overflow(scale: float) -> None:
     x = np.array([1.0, 2.0, 4.0, 3.0])
     assert correlation(x * scale, x, kind="pearson") == pytest.approx(1.0)
 
 
-def test_an_outlier_that_is_no_common_row_changes_nothing() -> None:
+def test_outlier_outside_common_rows_is_ignored() -> None:
     x, y = np.array([1e10, 0.1, 0.2, 0.4, 0.3]), np.array([np.nan, 1.0, 2.0, 4.0, 3.0])
     assert correlation(x, y, kind="pearson") == pytest.approx(1.0, abs=1e-12)
 
 
-def test_a_constant_side_has_no_coefficient_whatever_its_mean_rounds_to() -> None:
+def test_constant_column_has_no_coefficient_despite_rounding() -> None:
     x = np.full(7, 0.1)
     assert correlation(x, np.arange(7.0), kind="pearson") is None
     assert correlation(x, np.arange(7.0)) is None
 
 
-def test_infinite_is_no_answer() -> None:
+def test_infinite_values_are_missing() -> None:
     x, y = np.array([1.0, 2.0, 3.0, np.inf]), np.array([1.0, 2.0, 3.0, -9.0])
     assert correlation(x, y) == pytest.approx(1.0)
     assert pairwise_correlations(x[:, None], y[:, None]).n_rows.tolist() == [[3]]
 
 
-def test_two_rows_are_too_few_and_none_does_not_warn() -> None:
+def test_two_rows_are_too_few_and_do_not_warn() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert correlation(np.array([1.0, 2.0]), np.array([1.0, 2.0])) is None
         assert correlation(np.full(3, np.nan), np.arange(3.0)) is None
 
 
-def test_an_unknown_kind_is_refused() -> None:
+def test_unknown_kind_raises() -> None:
     with pytest.raises(
         InputError, match=r"No correlation is called 'spearmen'. Did you mean 'spea"
     ):
         pairwise_correlations(np.ones((3, 2)), kind="spearmen")  # type: ignore[arg-type]
 
 
-def test_means_keep_twelve_digits_whatever_their_size() -> None:
+def test_rounded_means_keep_twelve_digits() -> None:
     means = np.array([[1e-300, 1.7e308, 0.0], [1.000001e-300, 1.6e308, 0.0], [np.nan, 1.0, 0.0]])
     assert np.allclose(round_means(means)[:2], means[:2], rtol=1e-11, atol=0)
     assert np.isnan(round_means(means)[2, 0])

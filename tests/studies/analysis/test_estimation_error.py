@@ -25,7 +25,7 @@ SHIFTS = {"b": "natural", "c": "synthetic", "d": "synthetic", "a": "natural"}
 
 
 def labelled(seed: int, *, gaps: float = 0.0) -> list[Row]:
-    """Two datasets, two shifts, three seeds, estimates before and after calibration."""
+    """Return two datasets, two shifts, three seeds, estimates before and after calibration."""
     rows = made(seed, models=6, measures=("doc", "doc (pre-T)", "gde"), gaps=gaps)
     return [
         {**row, "task": "one" if row["trained_on"] in "ab" else "two",
@@ -34,8 +34,8 @@ def labelled(seed: int, *, gaps: float = 0.0) -> list[Row]:
     ]  # fmt: skip
 
 
-def literal(rows: list[Row], name: str, key: tuple[str, ...]) -> dict[int, list[float]]:
-    """The errors of each seed, in points."""
+def naive(rows: list[Row], name: str, key: tuple[str, ...]) -> dict[int, list[float]]:
+    """Return the errors of each seed, in percentage points."""
     found: dict[int, list[float]] = defaultdict(list)
     for row in outside(rows):
         if (row["task"], row["shift"], row["architecture"]) == key:
@@ -46,14 +46,14 @@ def literal(rows: list[Row], name: str, key: tuple[str, ...]) -> dict[int, list[
 
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 0.3, 0.9]))
 @settings(max_examples=20, deadline=None)
-def test_errors_are_the_literal_ones(seed: int, gaps: float) -> None:
+def test_errors_match_naive_loop(seed: int, gaps: float) -> None:
     rows = labelled(seed, gaps=gaps)
     found = estimation_errors(read(rows), methods=["doc", "doc (pre-T)", "gde"])
     assert found.sd_over == "seed"
     assert len(found.cells) == 2 * 2 * 2 * 3
     for cell in found.cells:
         name = cell.estimator + (" (pre-T)" if cell.calibration == "pre-T" else "")
-        seeds = literal(rows, name, (cell.dataset, cell.shift, cell.architecture))
+        seeds = naive(rows, name, (cell.dataset, cell.shift, cell.architecture))
         means = [statistics.mean(errors) for errors in seeds.values() if errors]
         assert cell.mae.groups == len(means)
         assert sum(cell.mae.left_out.values()) == 3 - len(means)
@@ -67,15 +67,15 @@ def test_errors_are_the_literal_ones(seed: int, gaps: float) -> None:
         )
 
 
-def test_calibration_is_told_by_the_name_or_by_its_twin() -> None:
+def test_calibration_follows_from_name_or_counterpart() -> None:
     cells = estimation_errors(read(labelled(0))).cells
     assert {(cell.estimator, cell.calibration) for cell in cells} == {
-        ("doc", "post-T"), ("doc", "pre-T"), ("gde", "unsaid"),
+        ("doc", "post-T"), ("doc", "pre-T"), ("gde", "unknown"),
     }  # fmt: skip
     assert split_calibration_suffix("atc-ne (post-T)") == ("atc-ne", "post-T")
 
 
-def test_calibration_is_told_by_the_column() -> None:
+def test_calibration_follows_from_temperature_column() -> None:
     temperatures = ("none", "1.37", "", "1")
     rows = [
         {**row, "architecture": "nin", "temperature": temperatures[j % 4]}
@@ -83,7 +83,7 @@ def test_calibration_is_told_by_the_column() -> None:
     ]
     rows = [dict(row, seed=int(row["model"][1]) % 2) for row in rows]
     found = [cell for cell in estimation_errors(read(rows)).cells if cell.dataset == "a"]
-    texts = {"post-T": ("1.37",), "pre-T": ("none", "1"), "unsaid": ("",)}
+    texts = {"post-T": ("1.37",), "pre-T": ("none", "1"), "unknown": ("",)}
     assert [cell.calibration for cell in found] == list(texts)
     for cell in found:
         seeds: dict[int, list[float]] = defaultdict(list)
@@ -95,7 +95,7 @@ def test_calibration_is_told_by_the_column() -> None:
         assert cell.n == sum(map(len, seeds.values()))
 
 
-def test_without_columns_datasets_are_training_sets_and_deviations_over_models() -> None:
+def test_without_columns_group_by_training_set_and_deviate_over_models() -> None:
     rows = made(2, models=4, measures=("doc",), domains="abc")
     found = estimation_errors(read(rows))
     assert found.sd_over == "model"
@@ -113,27 +113,27 @@ def test_without_columns_datasets_are_training_sets_and_deviations_over_models()
     assert (cell.targets, cell.n, cell.mae.groups) == (2, 4, 2)
 
 
-def test_seeds_that_have_no_answer_are_counted() -> None:
+def test_seeds_without_estimates_are_counted() -> None:
     rows = [dict(row, gde=math.nan if row["seed"] == 1 else row["gde"]) for row in labelled(3)]
     for cell in estimation_errors(read(rows), methods=["gde"]).cells:
         assert (cell.mae.groups, cell.mae.left_out) == (2, {"the estimator is not applicable": 1})
         assert cell.lacking > 0
 
 
-def test_models_without_a_seed_count_by_themselves() -> None:
+def test_models_without_seed_are_groups_of_their_own() -> None:
     rows = labelled(7)
-    unsaid = [dict(row, seed=None) for row in rows]
-    plain = [{key: cell for key, cell in row.items() if key != "seed"} for row in rows]
-    assert estimation_errors(read(unsaid)) == estimation_errors(read(plain))
+    empty = [dict(row, seed=None) for row in rows]
+    without_column = [{key: cell for key, cell in row.items() if key != "seed"} for row in rows]
+    assert estimation_errors(read(empty)) == estimation_errors(read(without_column))
     some = [dict(row, seed=None if row["seed"] == 2 else row["seed"]) for row in rows]
     for cell, other in zip(
         estimation_errors(read(some)).cells, estimation_errors(read(rows)).cells, strict=True
     ):
-        # Of two training sets, two models had the third seed.
+        # Each dataset has two training sets, so two models had the third seed.
         assert (other.mae.groups, cell.mae.groups) == (3, 4)
 
 
-def test_targets_are_those_with_an_estimate() -> None:
+def test_targets_count_domains_with_estimates() -> None:
     rows = made(6, measures=("doc",), models=2)
     rows = [dict(row, doc=math.nan if row["tested_on"] == "d" else row["doc"]) for row in rows]
     found = {cell.dataset: cell for cell in estimation_errors(read(rows)).cells}
@@ -142,7 +142,7 @@ def test_targets_are_those_with_an_estimate() -> None:
 
 @given(st.integers(0, 1000), st.randoms())
 @settings(max_examples=10, deadline=None)
-def test_row_order_does_not_matter_and_a_shift_of_estimates_adds_up(seed: int, rng: Any) -> None:
+def test_row_order_does_not_matter_and_constant_offset_is_the_mae(seed: int, rng: Any) -> None:
     rows = labelled(seed)
     over = [dict(row, doc=row["accuracy"] + 0.125) for row in rows]
     rng.shuffle(over)
@@ -157,7 +157,7 @@ def test_row_order_does_not_matter_and_a_shift_of_estimates_adds_up(seed: int, r
         assert one.mae.mean == pytest.approx(other.mae.mean)
 
 
-def test_estimators_of_the_package_are_taken_and_others_by_name() -> None:
+def test_known_estimators_are_found_and_others_can_be_named() -> None:
     rows = [dict(row, ni=0.5) for row in labelled(4)]
     assert select_estimates(read(rows)) == ["doc", "doc (pre-T)", "gde"]
     assert select_estimates(read(rows), ["ni"]) == ["ni"]
@@ -167,7 +167,7 @@ def test_estimators_of_the_package_are_taken_and_others_by_name() -> None:
         estimation_errors(read(rows), methods=["dox"])
 
 
-def test_it_is_plain_for_json_and_flat_for_tables() -> None:
+def test_result_is_json_with_flat_rows() -> None:
     found = estimation_errors(read(labelled(5, gaps=0.2)))
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert plain["over"] == "seed"

@@ -1,4 +1,4 @@
-"""Tables of evaluations: what is read, and what is refused in one line."""
+"""Tables of evaluations: accepted inputs and error messages."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def without(*names: str) -> Columns:
 
 
 def long(columns: Columns = WIDE, measures: tuple[str, ...] = ("ni", "doc")) -> Columns:
-    """The same evaluations, a row a measure, those of one measure after those of the other."""
+    """Return the same evaluations with one row per measure, sorted by measure."""
     kept = {name: cells * len(measures) for name, cells in columns.items() if name not in measures}
     names = [measure for measure in measures for _ in columns["model"]]
-    return {**kept, "measure": names, "value": [v for one in measures for v in columns[one]]}
+    return {**kept, "measure": names, "value": [v for name in measures for v in columns[name]]}
 
 
-def refusal_of(thing: Any, **options: Any) -> str:
+def error_message(thing: Any, **options: Any) -> str:
     with pytest.raises(InputError) as caught:
         EvaluationTable.read(thing, **options)
     message = str(caught.value)
@@ -61,7 +61,7 @@ def refusal_of(thing: Any, **options: Any) -> str:
 
 
 def as_rows(table: EvaluationTable) -> list[tuple[Any, ...]]:
-    """The table by names, in an order of its own, NaN as None."""
+    """Return the rows by names, sorted, with None for NaN."""
     found = [
         (
             table.models[table.model[row]],
@@ -100,7 +100,7 @@ every_frame = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys()
 
 
 @every_frame
-def test_a_wide_frame_is_read(make: Callable[[Columns], Any]) -> None:
+def test_wide_frames_are_read(make: Callable[[Columns], Any]) -> None:
     found = EvaluationTable.read(make(WIDE))
     assert as_rows(found) == EXPECTED
     assert list(found.measures) == ["ni", "doc"]
@@ -108,7 +108,7 @@ def test_a_wide_frame_is_read(make: Callable[[Columns], Any]) -> None:
 
 
 @every_frame
-def test_a_long_frame_is_the_same(make: Callable[[Columns], Any]) -> None:
+def test_long_frames_give_the_same_table(make: Callable[[Columns], Any]) -> None:
     found = EvaluationTable.read(make(long()), measures=["ni", "doc"])
     assert as_rows(found) == EXPECTED
     assert list(EvaluationTable.read(make(long())).measures) == ["doc", "ni"]
@@ -130,18 +130,18 @@ WRITERS: dict[str, Callable[[Any, Path], object]] = {
 @pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("columns", [WIDE, long()], ids=["wide", "long"])
 @pytest.mark.parametrize("as_text", [True, False])
-def test_a_file_is_read(tmp_path: Path, name: str, columns: Columns, as_text: bool) -> None:
+def test_files_are_read(tmp_path: Path, name: str, columns: Columns, as_text: bool) -> None:
     WRITERS[name](pa.table(columns), tmp_path / name)
     path: Any = str(tmp_path / name) if as_text else tmp_path / name
     assert as_rows(EvaluationTable.read(path, measures=["ni", "doc"])) == EXPECTED
 
 
-def test_row_names_in_a_csv_of_pandas_are_no_measure(tmp_path: Path) -> None:
+def test_pandas_index_in_csv_is_not_a_measure(tmp_path: Path) -> None:
     pd.DataFrame(WIDE).to_csv(tmp_path / "a.csv")
     assert list(EvaluationTable.read(tmp_path / "a.csv").measures) == ["ni", "doc"]
 
 
-def test_names_are_sorted_and_codes_are_places_in_them() -> None:
+def test_names_are_sorted_and_codes_index_them() -> None:
     found = EvaluationTable.read(WIDE)
     assert (found.models, found.architectures) == (("m1", "m2"), ("nin", "vgg"))
     assert found.domains == ("a", "b", "c", "d")
@@ -154,7 +154,7 @@ def test_names_are_sorted_and_codes_are_places_in_them() -> None:
 
 
 @given(st.permutations(range(4)))
-def test_the_order_of_rows_changes_nothing_else(order: list[int]) -> None:
+def test_row_order_does_not_change_names_or_values(order: list[int]) -> None:
     shuffled = {name: [cells[j] for j in order] for name, cells in WIDE.items()}
     found = EvaluationTable.read(shuffled)
     assert as_rows(found) == EXPECTED
@@ -162,7 +162,7 @@ def test_the_order_of_rows_changes_nothing_else(order: list[int]) -> None:
     assert found.domains == EvaluationTable.read(WIDE).domains
 
 
-def test_a_training_set_is_its_domains_in_any_order_and_each_once() -> None:
+def test_training_sets_ignore_order_and_repetition() -> None:
     sets = ["b + a", "a +  b + a", "a + ", "a"]
     found = EvaluationTable.read(
         {**without("architecture"), "model": list("klmn"), "trained_on": sets}
@@ -171,17 +171,17 @@ def test_a_training_set_is_its_domains_in_any_order_and_each_once() -> None:
     assert found.trained_on.tolist() == [1, 1, 0, 0]
 
 
-def test_without_an_architecture_there_is_one() -> None:
+def test_missing_architecture_column_gives_one_architecture() -> None:
     found = EvaluationTable.read(without("architecture"))
     assert (found.architectures, found.architecture.tolist()) == (("all",), [0] * 4)
 
 
-def test_models_and_domains_may_be_numbers() -> None:
+def test_numeric_models_and_domains_become_text() -> None:
     found = EvaluationTable.read(changed(model=[2, 1, 2, 1], tested_on=[1, 1, 4, 3]))
     assert (found.models, found.domains) == (("1", "2"), ("1", "3", "4", "a", "b", "c"))
 
 
-def test_some_rows_are_taken_by_marks_or_by_places() -> None:
+def test_rows_are_selected_by_mask_or_indices() -> None:
     table = EvaluationTable.read(WIDE)
     for keep in (np.array([False, True, False, True]), np.array([1, 3])):
         found = table.select_rows(keep)
@@ -191,13 +191,13 @@ def test_some_rows_are_taken_by_marks_or_by_places() -> None:
 
 
 @pytest.mark.parametrize("columns", [WIDE, long()], ids=["wide", "long"])
-def test_only_the_measures_asked_for_are_taken(columns: Columns) -> None:
+def test_only_requested_measures_are_read(columns: Columns) -> None:
     assert list(EvaluationTable.read(columns, measures=["doc"]).measures) == ["doc"]
     assert EvaluationTable.read(columns, measures=()).measures == {}
     assert len(EvaluationTable.read(columns, measures=())) == 4
 
 
-def test_a_text_column_that_is_not_asked_for_does_no_harm() -> None:
+def test_unrequested_mixed_column_is_ignored() -> None:
     mixed = changed(note=["1", "two", "3", "4"])
     assert list(EvaluationTable.read(mixed, measures=["ni"]).measures) == ["ni"]
     assert EvaluationTable.read(changed(note=["x", "two", "", None])).columns["note"] == (
@@ -211,7 +211,7 @@ def test_a_text_column_that_is_not_asked_for_does_no_harm() -> None:
 @pytest.mark.parametrize(
     "said", [[True, False, True, None], [1, 0, 1, None], ["True", "false", "yes", ""]]
 )
-def test_models_that_did_not_converge_are_left_out_and_counted(said: list[Any]) -> None:
+def test_unconverged_models_are_left_out_and_counted(said: list[Any]) -> None:
     for columns in (changed(converged=said), long(changed(converged=said))):
         found = EvaluationTable.read(columns)
         assert found.left_out == {"not converged": 1}
@@ -219,18 +219,18 @@ def test_models_that_did_not_converge_are_left_out_and_counted(said: list[Any]) 
         assert ("m1", "a") not in {(row[0], row[3]) for row in as_rows(found)}
 
 
-def test_where_all_converged_nothing_is_left_out() -> None:
+def test_all_converged_leaves_out_nothing_none_converged_raises() -> None:
     assert EvaluationTable.read(changed(converged=[True] * 4)).left_out == {}
-    assert refusal_of(changed(converged=[False] * 4)) == (
-        "No row is left: converged is false in all 4. Give models that converged, or leave the "
-        "column out."
+    assert error_message(changed(converged=[False] * 4)) == (
+        "No row is left: converged is false in all 4. Add models that converged, or remove the "
+        "column."
     )
 
 
 # Long tables ----------------------------------------------------------------------------------
 
 
-def test_a_measure_that_lacks_an_evaluation_has_no_answer_there() -> None:
+def test_missing_rows_of_a_measure_are_nan() -> None:
     full = long()
     some = {name: cells[:5] for name, cells in full.items()}  # all four of ni, one of doc
     found = EvaluationTable.read(some)
@@ -238,138 +238,138 @@ def test_a_measure_that_lacks_an_evaluation_has_no_answer_there() -> None:
     assert np.isnan(found.measures["doc"]).sum() == 3
 
 
-def test_an_accuracy_may_stand_in_one_row_of_an_evaluation_alone() -> None:
+def test_accuracy_in_one_row_of_an_evaluation_suffices() -> None:
     once = long()
     once["accuracy"] = [None] * 4 + once["accuracy"][4:]
     assert as_rows(EvaluationTable.read(once, measures=["ni", "doc"])) == EXPECTED
 
 
-def test_rows_of_one_evaluation_that_disagree_are_refused() -> None:
+def test_conflicting_accuracies_raise() -> None:
     off = long()
     off["accuracy"] = [0.95, *off["accuracy"][1:]]
-    assert refusal_of(off) == (
+    assert error_message(off) == (
         "The accuracy of 'm2' on 'a' is 0.95 in one row and 0.9 in another. Rows of one evaluation "
-        "must agree: correct one."
+        "must have the same accuracy."
     )
 
 
-def test_a_measure_that_stands_twice_is_refused() -> None:
+def test_duplicate_measure_of_an_evaluation_raises() -> None:
     twice = {name: [*cells, cells[5]] for name, cells in long().items()}
-    assert refusal_of(twice) == (
-        "'m1' on 'a' stands twice of 'doc', in rows 5 and 8. One must go, or the models need names "
-        "of their own."
+    assert error_message(twice) == (
+        "'m1' on 'a' occurs twice of 'doc', in rows 5 and 8. Remove one, or give the models unique "
+        "names."
     )
 
 
-# Refusals -------------------------------------------------------------------------------------
+# Errors ---------------------------------------------------------------------------------------
 
 
-def test_missing_columns_are_named_with_what_was_found() -> None:
+def test_missing_columns_are_named_with_a_hint() -> None:
     renamed = {{"tested_on": "tested"}.get(name, name): cells for name, cells in WIDE.items()}
-    assert refusal_of(renamed) == (
-        "The table has no column 'tested_on'; model, trained_on, tested_on, accuracy are needed. Did "
-        "you mean 'tested'? There are: model, architecture, trained_on, tested, accuracy, ni, doc, "
-        "seed, task, recipe.width. Rename or add what is missing."
+    assert error_message(renamed) == (
+        "The table has no column 'tested_on'; model, trained_on, tested_on, accuracy are required. "
+        "Did you mean 'tested'? Columns: model, architecture, trained_on, tested, accuracy, ni, doc, "
+        "seed, task, recipe.width. Rename or add the missing columns."
     )
-    assert refusal_of({"x": [1]}).startswith(
+    assert error_message({"x": [1]}).startswith(
         "The table has no column 'model' or 'trained_on' or 'tested_on' or 'accuracy'; "
     )
     half = {name: cells for name, cells in long().items() if name != "value"}
     assert "has no column 'value'; model, trained_on, tested_on, accuracy, measure, value" in (
-        refusal_of(half)
+        error_message(half)
     )
 
 
-def test_duplicated_rows_are_named() -> None:
-    assert refusal_of({name: [*cells, cells[1]] for name, cells in WIDE.items()}) == (
-        "'m1' on 'a' stands twice, in rows 1 and 4. One must go, or the models need names of their "
-        "own."
+def test_duplicate_rows_raise() -> None:
+    assert error_message({name: [*cells, cells[1]] for name, cells in WIDE.items()}) == (
+        "'m1' on 'a' occurs twice, in rows 1 and 4. Remove one, or give the models unique names."
     )
 
 
 @pytest.mark.parametrize(
     ("cells", "expected"),
     [
-        ([90.0, 60.0, 1.0, 2.0], "row 0 is 90. Divide percent by 100."),
+        ([90.0, 60.0, 1.0, 2.0], "row 0 is 90. Divide percentages by 100."),
         ([0.9, -0.1, 0.5, 0.5], "row 1 is -0.1. Correct it."),
         ([0.9, 0.1, float("inf"), 0.5], "row 2 is inf. Correct it."),
     ],
 )
-def test_accuracies_that_are_no_fractions_are_refused(cells: list[float], expected: str) -> None:
-    whole = f"accuracy must be a fraction from 0 to 1; {expected}"
-    assert refusal_of(changed(accuracy=cells)) == whole
+def test_accuracies_outside_zero_to_one_raise(cells: list[float], expected: str) -> None:
+    message = f"accuracy must be a fraction from 0 to 1; {expected}"
+    assert error_message(changed(accuracy=cells)) == message
 
 
-def test_text_among_numbers_is_refused() -> None:
-    assert refusal_of(changed(ni=["0.5", "n.a.?", "0.2", "0.1"])) == (
-        "The column 'ni' holds both numbers and text: row 1 is 'n.a.?'. Correct it, leave the column "
-        "out, or name the measures to be taken."
+def test_text_among_numbers_raises() -> None:
+    assert error_message(changed(ni=["0.5", "n.a.?", "0.2", "0.1"])) == (
+        "The column 'ni' holds both numbers and text: row 1 is 'n.a.?'. Correct it, remove the "
+        "column, or name the measures to read."
     )
-    asked = refusal_of(changed(ni=["0.5", "n.a.?", "0.2", "0.1"]), measures=["ni"])
-    assert "'ni' holds string, not numbers: row 1 is 'n.a.?'" in asked
-    accuracy = refusal_of(changed(accuracy=["0.5", "x", "0.2", "0.1"]))
+    requested = error_message(changed(ni=["0.5", "n.a.?", "0.2", "0.1"]), measures=["ni"])
+    assert "'ni' holds string, not numbers: row 1 is 'n.a.?'" in requested
+    accuracy = error_message(changed(accuracy=["0.5", "x", "0.2", "0.1"]))
     assert "'accuracy' holds string, not numbers: row 1 is 'x'" in accuracy
 
 
 @pytest.mark.parametrize("name", ["model", "architecture", "trained_on", "tested_on"])
 @pytest.mark.parametrize("gap", [None, ""])
-def test_an_empty_name_is_refused(name: str, gap: Any) -> None:
+def test_empty_names_raise(name: str, gap: Any) -> None:
     cells = [*WIDE[name][:2], gap, WIDE[name][3]]
-    assert refusal_of(changed(**{name: cells})) == f"The column {name!r} has no value in row 2."
+    assert error_message(changed(**{name: cells})) == f"The column {name!r} has no value in row 2."
 
 
-def test_a_table_without_rows_or_measures_is_refused() -> None:
+def test_table_without_rows_or_measures_raises() -> None:
     empty: Columns = {name: [] for name in WIDE}
-    assert refusal_of(empty) == (
+    assert error_message(empty) == (
         "The table has no rows. One row is one model tested on one domain."
     )
-    assert refusal_of(without("ni", "doc")) == (
-        "The table has no measure: one column of numbers a measure, or the columns measure and "
-        "value, were expected. Add one, or ask for accuracies alone with measures=()."
+    assert error_message(without("ni", "doc")) == (
+        "The table has no measure; expected one numeric column per measure, or the columns measure "
+        "and value. Add one, or read accuracies only with measures=()."
     )
 
 
 @pytest.mark.parametrize("columns", [WIDE, long()], ids=["wide", "long"])
-def test_an_unknown_measure_is_refused(columns: Columns) -> None:
-    message = refusal_of(columns, measures=["dock"])
+def test_unknown_measure_raises(columns: Columns) -> None:
+    message = error_message(columns, measures=["dock"])
     assert message.startswith("No measure is called 'dock'. Did you mean 'doc'? There are: ")
 
 
-def test_a_name_alone_is_no_list_of_measures() -> None:
-    assert refusal_of(WIDE, measures="ni") == (
-        "measures must be a list of names; got 'ni'. Give ['ni']."
+def test_string_instead_of_list_of_measures_raises() -> None:
+    assert error_message(WIDE, measures="ni") == (
+        "measures must be a list of names; got 'ni'. Pass ['ni']."
     )
 
 
-def test_two_models_of_one_name_are_refused() -> None:
-    assert refusal_of(changed(model=["m", "m", "m", "m"])) == (
-        "The model 'm' is of the architectures 'vgg' and 'nin'; a model has one. Give each model a "
-        "name of its own."
+def test_inconsistent_rows_of_a_model_raise() -> None:
+    assert error_message(changed(model=["m", "m", "m", "m"])) == (
+        "The model 'm' has the architectures 'vgg' and 'nin'; a model has one. Give each model a "
+        "unique name."
     )
     one = {**without("architecture"), "model": ["m", "m", "m", "m"]}
-    assert refusal_of(one) == (
-        "The model 'm' is trained on 'a + b' and 'c'; a model has one. Give each model a name of its "
-        "own."
+    assert error_message(one) == (
+        "The model 'm' is trained on 'a + b' and 'c'; a model has one. Give each model a unique name."
     )
 
 
-def test_what_is_no_table_is_refused() -> None:
-    assert refusal_of([1, 2]) == (
-        "list is no table. Give a path, a pandas, polars or pyarrow table, or a mapping of columns."
+def test_non_tables_raise() -> None:
+    assert error_message([1, 2]) == (
+        "list is not a table. Pass a path, a pandas, polars or pyarrow table, or a mapping of columns."
     )
-    assert refusal_of(changed(ni=[1.0])).startswith("The columns make no table: ")
+    assert error_message(changed(ni=[1.0])).startswith("The columns do not form a table: ")
 
 
-def test_what_is_wrong_with_a_file_is_said_with_its_name(tmp_path: Path) -> None:
+def test_errors_name_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
-    assert refusal_of(path).startswith(f"There is no file {str(path)!r};")
+    assert error_message(path).startswith(f"There is no file {str(path)!r};")
     path.write_text("model,accuracy\nm,0.5\n")
-    assert refusal_of(path).startswith("a.csv: The table has no column 'trained_on' or 'tested_on'")
+    assert error_message(path).startswith(
+        "a.csv: The table has no column 'trained_on' or 'tested_on'"
+    )
     (tmp_path / "a.txt").write_text("")
-    assert refusal_of(tmp_path / "a.txt").startswith("a.txt has an unknown extension.")
+    assert error_message(tmp_path / "a.txt").startswith("a.txt has an unknown extension.")
 
 
-def test_a_model_that_was_measured_again_is_a_model_each_time() -> None:
+def test_replicates_of_a_model_become_separate_models() -> None:
     rows = {
         "model": ["m", "m", "n", "n", "o"], "trained_on": ["a"] * 5, "tested_on": ["b"] * 5,
         "accuracy": [0.5, 0.5, 0.7, 0.7, 0.9], "ni": [1.0, 3.0, 5.0, 5.5, 6.0],
@@ -385,13 +385,13 @@ def test_a_model_that_was_measured_again_is_a_model_each_time() -> None:
         noise = signal_to_noise(table)["ni"]
         assert noise.groups == 2
         assert noise.mean == pytest.approx((2 / 2**0.5 + 5.25 / 0.125**0.5) / 2)
-    with pytest.raises(InputError, match=r"'m \(replicate 0\)' on 'b' stands twice"):
+    with pytest.raises(InputError, match=r"'m \(replicate 0\)' on 'b' occurs twice"):
         EvaluationTable.read(
             {**rows, "replicate": [0, 0, 0, 1, 0], "model": ["m", "m", "m", "m", "o"]}
         )
 
 
-def test_replicates_that_have_names_of_their_own_keep_them() -> None:
+def test_replicates_with_unique_names_keep_them() -> None:
     rows = {
         "model": ["m", "n"], "trained_on": ["a"] * 2, "tested_on": ["b"] * 2,
         "accuracy": [0.5, 0.7], "ni": [1.0, 2.0], "replicate": [0, 1],

@@ -1,4 +1,4 @@
-"""Factor analysis against statsmodels, scikit-learn and literal loops."""
+"""Factor analysis against statsmodels, scikit-learn and naive loops."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from statsmodels.multivariate.factor_rotation import rotate_factors
 
 from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError, NotApplicable
+from oodometer.metrics.basic import squash_nll
 from oodometer.studies.analysis.factors import (
-    cap_nll,
     factor_analysis,
     orthomax,
     table_factor_analysis,
@@ -27,7 +27,7 @@ ROTATIONS = ("varimax", "quartimax", "equamax")
 
 
 def simple_structure(seed: int, columns: int, factors: int) -> Floats:
-    """Loadings with one large number a column, hidden by a random rotation."""
+    """Return loadings with one large value per column, randomly rotated."""
     rng = np.random.default_rng(seed)
     plain = rng.normal(0, 0.08, (columns, factors))
     plain[np.arange(columns), np.arange(columns) % factors] += rng.uniform(0.6, 0.9, columns)
@@ -40,7 +40,7 @@ def made_table(seed: int, rows: int = 80, columns: int = 9, factors: int = 3) ->
     return rng.normal(size=(rows, factors)) @ simple_structure(seed, columns, factors).T + noise
 
 
-def literal_criterion(loadings: Floats, gamma: float) -> float:
+def naive_criterion(loadings: Floats, gamma: float) -> float:
     total = 0.0
     for j in range(loadings.shape[1]):
         fourth = sum(float(value) ** 4 for value in loadings[:, j])
@@ -54,7 +54,7 @@ def gamma_of(rotation: str, factors: int) -> float:
 
 
 def matched(loadings: Floats, like: Floats) -> Floats:
-    """Columns in the order and with the signs that come nearest to others."""
+    """Return the columns in the order and with the signs closest to `like`."""
     best = min(
         itertools.permutations(range(loadings.shape[1])),
         key=lambda order: (
@@ -70,10 +70,10 @@ def matched(loadings: Floats, like: Floats) -> Floats:
 
 @pytest.mark.parametrize("factors", [2, 3, 4])
 @pytest.mark.parametrize("rotation", ROTATIONS)
-def test_rotations_are_those_of_statsmodels(rotation: str, factors: int) -> None:
+def test_rotations_match_statsmodels(rotation: str, factors: int) -> None:
     loadings = simple_structure(factors, 12, factors)
     gamma = gamma_of(rotation, factors)
-    # Of orthogonal rotations the Crawford-Ferguson family is orthomax, and takes γ above 1.
+    # For orthogonal rotations the Crawford-Ferguson family equals orthomax and accepts γ above 1.
     peer, _ = rotate_factors(loadings, "CF", gamma / 12, "orthogonal", tol=1e-6)
     found = orthomax(loadings, gamma)
     np.testing.assert_allclose(found, matched(peer, found), atol=1e-5)
@@ -84,25 +84,25 @@ def test_rotations_are_those_of_statsmodels(rotation: str, factors: int) -> None
 
 @pytest.mark.parametrize("rotation", ROTATIONS)
 @pytest.mark.parametrize("seed", range(4))
-def test_no_turn_in_any_plane_makes_the_criterion_larger(rotation: str, seed: int) -> None:
-    # Without any structure: the loadings of pure noise.
+def test_no_planar_rotation_increases_the_criterion(rotation: str, seed: int) -> None:
+    # Loadings of pure noise, without any structure.
     loadings = np.random.default_rng(seed).normal(size=(10, 4))
     gamma = gamma_of(rotation, 4)
     found = orthomax(loadings, gamma)
-    best = literal_criterion(found, gamma)
-    assert best >= literal_criterion(loadings, gamma) - 1e-9
+    best = naive_criterion(found, gamma)
+    assert best >= naive_criterion(loadings, gamma) - 1e-9
     for i, j in itertools.combinations(range(4), 2):
         for angle in np.linspace(-math.pi / 4, math.pi / 4, 41):
             turned = found.copy()
             turned[:, i] = math.cos(angle) * found[:, i] + math.sin(angle) * found[:, j]
             turned[:, j] = math.cos(angle) * found[:, j] - math.sin(angle) * found[:, i]
-            assert literal_criterion(turned, gamma) <= best + 1e-9
+            assert naive_criterion(turned, gamma) <= best + 1e-9
 
 
 @given(seed=st.integers(0, 10_000), columns=st.integers(1, 8), factors=st.integers(1, 4))
 @example(seed=331, columns=4, factors=4)
 @settings(max_examples=60)
-def test_a_rotation_keeps_lengths_and_angles_of_columns(
+def test_rotation_preserves_inner_products_of_columns(
     seed: int, columns: int, factors: int
 ) -> None:
     factors = min(factors, columns)
@@ -115,7 +115,7 @@ def test_a_rotation_keeps_lengths_and_angles_of_columns(
         assert (found.max(axis=0) >= -found.min(axis=0) - 1e-12).all()
 
 
-def test_varimax_finds_the_hidden_structure_and_equamax_of_two_is_varimax() -> None:
+def test_varimax_recovers_simple_structure_and_equals_equamax_for_two_factors() -> None:
     loadings = simple_structure(3, 12, 3)
     large = np.abs(orthomax(loadings, 1.0)) > 0.4
     assert large.sum(axis=1).tolist() == [1] * 12
@@ -124,7 +124,7 @@ def test_varimax_finds_the_hidden_structure_and_equamax_of_two_is_varimax() -> N
     np.testing.assert_allclose(orthomax(two, gamma_of("equamax", 2)), orthomax(two, 1.0))
 
 
-def test_a_plane_that_looks_the_same_from_everywhere_stays() -> None:
+def test_flat_criterion_leaves_the_plane_unrotated() -> None:
     corners = np.array([[math.cos(j * math.pi / 8), math.sin(j * math.pi / 8)] for j in range(16)])
     np.testing.assert_allclose(np.abs(orthomax(corners, 0.0)), np.abs(corners), atol=1e-9)
 
@@ -132,7 +132,7 @@ def test_a_plane_that_looks_the_same_from_everywhere_stays() -> None:
 # The analysis ---------------------------------------------------------------------------------
 
 
-def test_eigenvalues_and_loadings_are_those_of_principal_components() -> None:
+def test_eigenvalues_and_loadings_match_scikit_learn_pca() -> None:
     table = made_table(0)
     found = factor_analysis(table, [f"c{j}" for j in range(9)])
     standard = (table - table.mean(axis=0)) / table.std(axis=0)
@@ -149,7 +149,7 @@ def test_eigenvalues_and_loadings_are_those_of_principal_components() -> None:
             assert found.loadings[j, k] == pytest.approx(sign * r, abs=1e-9)
 
 
-def test_the_three_rotations_are_of_one_family() -> None:
+def test_rotations_belong_to_the_orthomax_family() -> None:
     found = factor_analysis(made_table(0), [f"c{j}" for j in range(9)])
     assert found.loadings.shape[1] == 3
     assert list(found.rotations) == list(ROTATIONS)
@@ -161,7 +161,7 @@ def test_the_three_rotations_are_of_one_family() -> None:
 
 @given(seed=st.integers(0, 10_000))
 @settings(max_examples=20)
-def test_laws_of_the_analysis(seed: int) -> None:
+def test_communalities_and_variance_are_invariant(seed: int) -> None:
     table = made_table(seed, rows=40, columns=6, factors=2)
     names = [f"c{j}" for j in range(6)]
     found = factor_analysis(table, names)
@@ -182,7 +182,7 @@ def test_laws_of_the_analysis(seed: int) -> None:
     np.testing.assert_allclose(moved.communalities, found.communalities, atol=1e-8)
 
 
-def test_rows_with_gaps_and_columns_without_values_are_left_out_and_told() -> None:
+def test_incomplete_rows_and_empty_columns_are_left_out_and_counted() -> None:
     table = made_table(1)
     gappy = np.concatenate([table, np.full((80, 1), np.nan)], axis=1)
     gappy[[3, 7], [0, 4]] = np.nan, np.inf
@@ -196,35 +196,35 @@ def test_rows_with_gaps_and_columns_without_values_are_left_out_and_told() -> No
     assert json.loads(text)["loadings"]["equamax"] == found.rotations["equamax"].tolist()
 
 
-def test_one_column_is_its_own_factor() -> None:
+def test_single_column_is_its_own_factor() -> None:
     found = factor_analysis(np.array([[1.0], [2.0], [4.0]]), ["a"])
     assert found.eigenvalues.tolist() == [1.0]
     assert found.rotations["varimax"].tolist() == [[1.0]]
 
 
-def test_what_can_not_be_analysed_is_refused() -> None:
+def test_invalid_input_raises() -> None:
     table = made_table(2)
-    with pytest.raises(InputError, match=r"There are 2 names for a table of shape \(80, 9\)"):
+    with pytest.raises(InputError, match=r"shape \(n, 2\), one column per name; got \(80, 9\)"):
         factor_analysis(table, ["a", "b"])
     table[:, [2, 5]] = 0.1
-    message = "'c', 'f' are the same in all 80 rows and can't be standardised. Leave such"
+    message = "'c', 'f' are constant in all 80 rows and can't be standardized. Leave out"
     with pytest.raises(InputError, match=message):
         factor_analysis(table, list("abcdefghi"))
     table[1:, 4] = np.nan
     with pytest.raises(
-        NotApplicable, match=r"there are 1 of 80; 'e' lacks 79. Leave such columns out"
+        NotApplicable, match=r"1 of 80 are complete; 'e' lacks 79. Leave out columns"
     ):
         factor_analysis(table, list("abcdefghi"))
-    with pytest.raises(NotApplicable, match="there are 0 of 4"):
+    with pytest.raises(NotApplicable, match="0 of 4 are complete"):
         factor_analysis(np.full((4, 2), np.nan), ["a", "b"])
     with pytest.raises(InputError, match=r"No rotation is called 'varimx'. Did you mean 'varimax'"):
         factor_analysis(made_table(2), list("abcdefghi")).explained_variance_ratio("varimx")
 
 
-# Of a table -----------------------------------------------------------------------------------
+# Tables ---------------------------------------------------------------------------------------
 
 
-def test_factors_of_a_table_are_those_of_the_literal_matrix() -> None:
+def test_table_factors_match_naive_matrix() -> None:
     rows = rows_of(3, gaps=0.01, levels=1000)
     rows = [{**row, "nll": 20 * row["nll"]} for row in rows]
     table = table_of(rows)
@@ -232,9 +232,9 @@ def test_factors_of_a_table_are_those_of_the_literal_matrix() -> None:
     names = [
         (role, name) for role in ("ID", "ID corrupted", "OOD") for name in ("error", "nll", "ece")
     ]
-    literal = [[role_value(small, model, name, role, None) for role, name in names]
+    naive = [[role_value(small, model, name, role, None) for role, name in names]
                for model in table.models]  # fmt: skip
-    expected = factor_analysis(np.array(literal), [" ".join(name) for name in names])
+    expected = factor_analysis(np.array(naive), [" ".join(name) for name in names])
     found = table_factor_analysis(table)
     assert found.names == expected.names
     assert (found.n_rows, found.left_out) == (expected.n_rows, expected.left_out)
@@ -243,7 +243,7 @@ def test_factors_of_a_table_are_those_of_the_literal_matrix() -> None:
     np.testing.assert_allclose(found.loadings, expected.loadings, atol=1e-6)
 
 
-def test_a_metric_that_is_not_there_for_corrupted_data_is_named() -> None:
+def test_metric_missing_on_corrupted_data_is_named() -> None:
     rows = rows_of(0, levels=1000)
     rows = [{**row, "ece": math.nan if "/" in row["tested_on"] else row["ece"]} for row in rows]
     found = table_factor_analysis(table_of(rows), metrics=["ece"])
@@ -252,7 +252,7 @@ def test_a_metric_that_is_not_there_for_corrupted_data_is_named() -> None:
 
 
 @given(st.floats(0, 1e10))
-def test_capped_likelihoods_keep_their_order_and_stay_below_ten(nll: float) -> None:
-    low, high = cap_nll(np.array([nll, nll + 0.1]))
+def test_squashed_nll_is_monotone_and_at_most_ten(nll: float) -> None:
+    low, high = squash_nll(np.array([nll, nll + 0.1]))
     assert 0 <= low <= high <= 10
     assert low == pytest.approx(10 * (1 - math.exp(-nll / 10)), abs=1e-9)

@@ -1,4 +1,4 @@
-"""Groups of rows, and what their values sum to."""
+"""Groups of rows and summaries over groups."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def scores_of(values: Floats, reasons: list[int], rules: tuple[str, ...] = ()) -
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("by", [("tested_on",), ("architecture", "trained_on", "tested_on")])
-def test_groups_are_those_of_a_loop(seed: int, by: tuple[str, ...]) -> None:
+def test_groups_match_naive_loop(seed: int, by: tuple[str, ...]) -> None:
     table = EvaluationTable.read(random_columns(seed))
     where = ~table.in_distribution
     found = RowGroups.from_columns(table, by, where)
@@ -41,7 +41,7 @@ def test_groups_are_those_of_a_loop(seed: int, by: tuple[str, ...]) -> None:
     ]
 
 
-def test_no_row_makes_no_group() -> None:
+def test_no_rows_give_no_groups() -> None:
     table = EvaluationTable.read(random_columns(0))
     found = RowGroups.from_columns(table, ("tested_on",), np.zeros(len(table), dtype=np.bool_))
     assert (len(found), list(found)) == (0, [])
@@ -57,7 +57,7 @@ def test_no_row_makes_no_group() -> None:
         ([0.735, 0.874, 0.868, 0.693, 0.780, 0.871, 0.884, 0.851, 0.851, 0.884], 0.829, 0.065),
     ],
 )
-def test_means_and_deviations_are_taken_as_in_the_paper(
+def test_means_and_deviations_match_the_paper(
     of_paper: list[float], mean: float, sd: float
 ) -> None:
     found = scores_of(np.array(of_paper), [HAS_VALUE] * len(of_paper))
@@ -66,7 +66,7 @@ def test_means_and_deviations_are_taken_as_in_the_paper(
     assert summary.sd == pytest.approx(sd, abs=6e-4)
 
 
-def test_groups_without_an_answer_are_counted_by_reason() -> None:
+def test_groups_without_value_are_counted_by_reason() -> None:
     values = np.array([0.5, np.nan, np.nan, np.nan, 0.7])
     found = scores_of(
         values, [HAS_VALUE, TOO_FEW_VALUES, CONSTANT_ACCURACY, TOO_FEW_VALUES, HAS_VALUE]
@@ -75,14 +75,14 @@ def test_groups_without_an_answer_are_counted_by_reason() -> None:
     summary = found.summary(0, every)
     assert summary.mean == pytest.approx(0.6)
     assert summary.groups == 2
-    assert summary.left_out == {"all accuracies equal": 1, "fewer than two answers": 2}
+    assert summary.left_out == {"all accuracies equal": 1, "fewer than two values": 2}
     one = found.summary(0, np.array([True, True, False, False, False]))
     assert (one.mean, one.sd, one.groups) == (0.5, None, 1)
     none = found.summary(0, np.array([False, True, False, False, False]))
     assert (none.mean, none.sd, none.groups) == (None, None, 0)
 
 
-def test_rules_are_named_and_counted_where_there_are_several() -> None:
+def test_several_rules_are_listed_with_counts() -> None:
     found = scores_of(np.ones(3), [HAS_VALUE] * 3, ("a", "b", "b"))
     assert found.summary(0, np.array([True, True, True])).rule == "b (2), a (1)"
     assert found.summary(0, np.array([False, True, True])).rule == "b"

@@ -1,4 +1,4 @@
-"""Pairs of domains and the roles in them, against rows read one by one."""
+"""Pairs of domains and domain roles against naive loops over rows."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from oodometer.studies.analysis.id_ood_pairs import (
     model_means_by_role,
     select_metrics,
 )
-from tests.support.id_ood_rows import Row, literal_pairs, role, role_value, rows_of, table_of
+from tests.support.id_ood_rows import Row, naive_pairs, role, role_value, rows_of, table_of
 
 
 @given(seed=st.integers(0, 10_000), gaps=st.sampled_from([0.0, 0.1, 0.5, 0.9]))
 @settings(max_examples=12)
-def test_every_value_is_the_literal_one(seed: int, gaps: float) -> None:
+def test_values_match_naive_loop(seed: int, gaps: float) -> None:
     rows = rows_of(seed, models=3, gaps=gaps)
     table = table_of(rows)
     found = find_pairs(table, select_metrics(table))
     assert found.quantities == ("error", "nll", "ece")
-    # Training sets are sorted by name: photo + sketch stays, and sketch + photo would be it.
-    assert [(pair.training, pair.target) for pair in found.pairs] == literal_pairs(rows)
+    # Training sets are sorted by name: sketch + photo would be photo + sketch.
+    assert [(pair.training, pair.target) for pair in found.pairs] == naive_pairs(rows)
     for pair in found.pairs:
         models = [table.models[code] for code in pair.models]
         for wanted in DOMAIN_ROLES:
@@ -46,7 +46,7 @@ def test_every_value_is_the_literal_one(seed: int, gaps: float) -> None:
 
 @given(seed=st.integers(0, 10_000), gaps=st.sampled_from([0.0, 0.3]))
 @settings(max_examples=8)
-def test_means_of_a_model_are_the_literal_ones(seed: int, gaps: float) -> None:
+def test_model_means_match_naive_loop(seed: int, gaps: float) -> None:
     rows = rows_of(seed, models=3, gaps=gaps)
     table = table_of(rows)
     found = model_means_by_role(table, select_metrics(table))
@@ -59,7 +59,7 @@ def test_means_of_a_model_are_the_literal_ones(seed: int, gaps: float) -> None:
         np.testing.assert_allclose(values, expected, atol=1e-12)
 
 
-def test_tasks_shifts_and_the_rest_of_a_pair() -> None:
+def test_pairs_have_task_shift_and_number_of_id_domains() -> None:
     rows = rows_of(0)
     table = table_of(rows)
     found = find_pairs(table, select_metrics(table))
@@ -74,7 +74,7 @@ def test_tasks_shifts_and_the_rest_of_a_pair() -> None:
     assert found.left_out == {"corrupted domains that the model was not trained on": lost}
 
 
-def test_held_out_domains_are_of_the_same_task() -> None:
+def test_held_out_domains_belong_to_the_same_task() -> None:
     table = small(task=["s", "s", "t", "t"])
     found = {
         pair.target: pair.values["held-out OOD"] for pair in find_pairs(table, errors(table)).pairs
@@ -83,13 +83,13 @@ def test_held_out_domains_are_of_the_same_task() -> None:
     np.testing.assert_allclose(found["c"], [[0.6]])
 
 
-def test_a_domain_that_few_models_have_is_not_asked_of_any() -> None:
+def test_domains_of_few_models_are_ignored_in_means() -> None:
     rows: list[Row] = [
         {"model": f"m{m}", "trained_on": "a", "tested_on": test, "accuracy": 0.1 * place}
         for m in range(4)
         for place, test in enumerate(("a", "b", "c", "d"))
     ]
-    # c is known of three of four, so the fourth has no mean; d of one of four, so it is not asked.
+    # Three of four models have c, so the fourth has no mean; one of four has d, so d is ignored.
     rows = [row for row in rows if (row["tested_on"], row["model"]) != ("c", "m3")]
     rows = [row for row in rows if row["tested_on"] != "d" or row["model"] == "m0"]
     table = EvaluationTable.read(
@@ -108,19 +108,19 @@ def errors(table: EvaluationTable) -> dict[str, Any]:
     return select_metrics(table, ())
 
 
-def test_without_columns_there_is_one_task_and_one_shift() -> None:
+def test_without_columns_task_and_shift_are_unnamed() -> None:
     found = find_pairs(small(), errors(small())).pairs
     assert {(pair.task, pair.shift) for pair in found} == {(UNNAMED_LABEL, UNNAMED_LABEL)}
     empty = find_pairs(small(task=["s", None, None, None]), errors(small())).pairs
     assert {pair.task for pair in empty} == {UNNAMED_LABEL}
 
 
-def test_a_name_that_only_looks_corrupted_is_a_domain() -> None:
+def test_names_that_only_look_corrupted_are_domains() -> None:
     table = small(tested_on=["a", "x/y-1", "a/b", "a/fog-3"])
     assert [pair.target for pair in find_pairs(table, errors(table)).pairs] == ["a/b", "x/y-1"]
 
 
-def test_one_that_was_trained_on_corrupted_images_has_them_as_its_own() -> None:
+def test_corrupted_training_domain_is_in_distribution() -> None:
     table = small(trained_on=["a/fog-3"] * 4, tested_on=["a/fog-3", "a", "a/fog-1", "c"])
     found = find_pairs(table, errors(table))
     assert [pair.target for pair in found.pairs] == ["a", "c"]
@@ -128,7 +128,7 @@ def test_one_that_was_trained_on_corrupted_images_has_them_as_its_own() -> None:
     assert sum(found.left_out.values()) == 1
 
 
-def test_own_domains_are_no_corruptions_and_count_where_they_were_tested() -> None:
+def test_training_domains_are_not_corruptions() -> None:
     table = small(trained_on=["a + a/fog-3 + z"] * 4, tested_on=["a", "a/fog-3", "a/fog-1", "d"])
     pair = find_pairs(table, errors(table)).pairs[0]
     np.testing.assert_allclose(pair.values["ID"], [[0.2]])
@@ -136,7 +136,7 @@ def test_own_domains_are_no_corruptions_and_count_where_they_were_tested() -> No
     assert pair.n_id_domains == 2
 
 
-def test_a_pair_of_two_tasks_is_refused() -> None:
+def test_pair_with_two_tasks_raises() -> None:
     columns = {
         "model": ["m", "m", "k", "k"],
         "trained_on": ["a"] * 4,
@@ -150,13 +150,13 @@ def test_a_pair_of_two_tasks_is_refused() -> None:
         find_pairs(table, errors(table))
 
 
-def test_without_an_ood_domain_there_is_no_answer() -> None:
+def test_table_without_ood_domain_is_not_applicable() -> None:
     table = small().select_rows(np.array([0]))
     with pytest.raises(NotApplicable, match="there is no pair of an ID and an OOD domain"):
         find_pairs(table, errors(table))
 
 
-def test_error_comes_from_the_accuracy_and_other_names_must_be_known() -> None:
+def test_error_is_computed_and_unknown_metrics_raise() -> None:
     table = table_of(rows_of(0, models=1))
     assert list(select_metrics(table, ["ece", "error"])) == ["error", "ece"]
     np.testing.assert_array_equal(select_metrics(table)["error"], 1 - table.accuracy)
@@ -164,8 +164,8 @@ def test_error_comes_from_the_accuracy_and_other_names_must_be_known() -> None:
         select_metrics(table, ["ecee"])
 
 
-def test_equal_means_are_not_told_apart_by_the_last_bit() -> None:
-    """0.1 + 0.2 and 0.3 + 0.0 differ as floats, and would be ranked."""
+def test_equal_means_stay_equal_despite_rounding() -> None:
+    """0.1 + 0.2 and 0.3 + 0.0 differ as floats and would get different ranks."""
     rows = {
         "model": ["m"] * 3 + ["n"] * 3, "trained_on": ["a"] * 6, "tested_on": [*"bcd"] * 2,
         "accuracy": [0.1, 0.2, 0.5, 0.3, 0.0, 0.5],

@@ -1,4 +1,4 @@
-"""Scatters of a table, gaps and difficulty, against loops and resampling."""
+"""Scatters, gaps and task difficulty against loops and the bootstrap."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from oodometer.studies.analysis.id_ood_scatter import (
     task_difficulties,
 )
 from oodometer.studies.analysis.scatter_patterns import binomial_variance, robust_spread
-from tests.support.id_ood_rows import literal_pairs, role_value, rows_of, table_of
+from tests.support.id_ood_rows import naive_pairs, role_value, rows_of, table_of
 
 
-def test_scatters_are_the_literal_ones() -> None:
+def test_scatters_match_naive_loop() -> None:
     rows = rows_of(0, models=12, gaps=0.1)
     table = table_of(rows)
     found = id_ood_scatters(table)
-    assert [(one.training, one.target) for one in found] == literal_pairs(rows)
+    assert [(one.training, one.target) for one in found] == naive_pairs(rows)
     for one in found:
         mine = sorted({row["model"] for row in rows if row["trained_on"] == one.training})
         points = [
@@ -40,7 +40,7 @@ def test_scatters_are_the_literal_ones() -> None:
     assert sum(one.left_out for one in found) > 0
 
 
-def test_the_gap_of_a_pair_is_that_of_its_means() -> None:
+def test_gap_of_a_pair_is_computed_from_means() -> None:
     one = id_ood_scatters(table_of(rows_of(1, models=12)))[0]
     x, y = (
         sum(one.id_accuracy) / len(one.id_accuracy),
@@ -54,7 +54,7 @@ def test_the_gap_of_a_pair_is_that_of_its_means() -> None:
     )
 
 
-def test_the_standard_error_of_a_gap_is_that_of_resampling() -> None:
+def test_standard_error_of_gap_matches_bootstrap() -> None:
     rng = np.random.default_rng(0)
     x = rng.uniform(0.7, 0.95, 200)
     y = np.clip(0.6 * x + rng.normal(0, 0.05, 200), 0, 1)
@@ -63,7 +63,7 @@ def test_the_standard_error_of_a_gap_is_that_of_resampling() -> None:
     assert accuracy_gap(x, y).value_se == pytest.approx(again.std(), rel=0.06)
 
 
-def test_gaps_that_can_not_be_told_are_none() -> None:
+def test_undefined_gaps_are_none() -> None:
     nothing = accuracy_gap(np.array([]), np.array([]))
     assert set(nothing.to_dict().values()) == {None}
     single = accuracy_gap(np.array([0.8]), np.array([0.4]))
@@ -73,7 +73,7 @@ def test_gaps_that_can_not_be_told_are_none() -> None:
 
 
 def table(rows: list[tuple[str, str, str, float, float]], **columns: Any) -> EvaluationTable:
-    """Rows of (model, task, target, ID, OOD), all trained on the domain t of their task."""
+    """Return a table of rows (model, task, target, ID, OOD), trained on the ID domain of a task."""
     found: dict[str, list[Any]] = {"model": [], "trained_on": [], "tested_on": [], "task": [],
                                    "accuracy": []}  # fmt: skip
     for model, task, target, x, y in rows:
@@ -95,7 +95,7 @@ HARD_AND_EASY = [
 ]
 
 
-def test_tasks_are_as_hard_as_their_mean_gaps() -> None:
+def test_difficulty_is_the_gap_of_mean_accuracies() -> None:
     found = {one.task: one for one in task_difficulties(id_ood_scatters(table(HARD_AND_EASY)))}
     easy, hard, middle = found["easy"], found["hard"], found["middle"]
     assert easy.gap.value == pytest.approx((0.8 - 0.7) / 0.8)
@@ -108,7 +108,7 @@ def test_tasks_are_as_hard_as_their_mean_gaps() -> None:
     assert middle.place == pytest.approx((0.3 - 0.125) / (0.5 - 0.125))
 
 
-def test_every_pair_of_a_task_counts_the_same_however_many_models_it_has() -> None:
+def test_pairs_have_the_same_weight_whatever_their_size() -> None:
     many = [(f"m{j}", "t", "x", 0.8, 0.4) for j in range(9)]
     found = task_difficulties(id_ood_scatters(table([*many, ("other", "t", "y", 0.8, 0.8)])))[0]
     assert found.gap.value == pytest.approx(1 - 0.6 / 0.8)
@@ -126,7 +126,7 @@ def test_pairs_without_both_accuracies_are_counted() -> None:
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
 
 
-def test_the_number_of_test_rows_tells_chance_from_spread() -> None:
+def test_test_set_size_separates_sampling_variance_from_spread() -> None:
     rng = np.random.default_rng(0)
     rows = [
         (f"m{j}", "t", "x", float(rng.binomial(100, 0.9) / 100), float(rng.uniform(0.35, 0.55)))
@@ -139,13 +139,13 @@ def test_the_number_of_test_rows_tells_chance_from_spread() -> None:
     assert (without.pattern.name, with_rows.pattern.name) == ("cloud", "vertical")
     x = np.array([row[3] for row in rows])
     assert with_rows.pattern.id_spread == pytest.approx(robust_spread(x, binomial_variance(x, 100)))
-    # Known of the ID rows alone.
+    # Known for the ID rows only.
     some = id_ood_scatters(table(rows, n=[100, None] * 60))[0].pattern
     assert some.id_spread == with_rows.pattern.id_spread
     assert some.ood_spread == without.pattern.ood_spread
 
 
-def test_a_mean_of_two_id_sets_varies_less_by_chance() -> None:
+def test_mean_of_two_id_sets_has_smaller_sampling_variance() -> None:
     rng = np.random.default_rng(1)
     columns: dict[str, list[Any]] = {name: [] for name in ("model", "trained_on", "tested_on",
                                                            "accuracy", "n")}  # fmt: skip
@@ -163,7 +163,7 @@ def test_a_mean_of_two_id_sets_varies_less_by_chance() -> None:
     assert one.pattern.id_spread == pytest.approx(expected)
 
 
-def test_scatters_are_plain_and_a_wrong_n_is_refused() -> None:
+def test_scatters_are_json_and_invalid_n_raises() -> None:
     found = [one.to_dict() for one in id_ood_scatters(table(HARD_AND_EASY))]
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert found[0]["pattern"]["reason"] == "2 models, fewer than 9"

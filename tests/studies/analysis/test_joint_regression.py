@@ -1,4 +1,4 @@
-"""Joint regressions, each environment left out in turn."""
+"""Joint regressions, leaving each environment out in turn."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAMES = ("x", "y", "z")
 
 
 def informed(seed: int, noise: float = 0.05) -> list[Row]:
-    """x and y tell the error together, neither does alone, z tells nothing."""
+    """Return rows whose error depends on x and y together, and not on z."""
     rows = made(seed, models=5)
     rng = np.random.default_rng(seed)
     for row in rows:
@@ -38,8 +38,8 @@ def informed(seed: int, noise: float = 0.05) -> list[Row]:
     return rows
 
 
-def literal(rows: list[Row], names: Sequence[str], domain: str) -> dict[str, float | None]:
-    """One environment left out, by scikit-learn."""
+def naive(rows: list[Row], names: Sequence[str], domain: str) -> dict[str, float | None]:
+    """Return the scores for one environment left out, by scikit-learn."""
 
     def side(out: bool) -> tuple[list[list[float]], list[float]]:
         some = [row for row in rows if (row["tested_on"] == domain) == out]
@@ -55,7 +55,7 @@ def literal(rows: list[Row], names: Sequence[str], domain: str) -> dict[str, flo
 
 
 def best_alone(rows: list[Row], domain: str) -> str:
-    """The measure whose own line does best on the other environments."""
+    """Return the measure with the best line on the other environments."""
     some = [row for row in rows if row["tested_on"] != domain]
 
     def score(name: str) -> float:
@@ -67,7 +67,7 @@ def best_alone(rows: list[Row], domain: str) -> str:
 
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 0.1]))
 @settings(max_examples=15, deadline=None)
-def test_figures_are_the_literal_ones(seed: int, gaps: float) -> None:
+def test_scores_match_scikit_learn(seed: int, gaps: float) -> None:
     rows = made(seed, models=4, gaps=gaps)
     some = known(outside(rows), *NAMES)
     found = fit_joint_regressions(read(rows))
@@ -77,7 +77,7 @@ def test_figures_are_the_literal_ones(seed: int, gaps: float) -> None:
             assert trial.environment is not None
             names = [best_alone(some, trial.environment)] if taken == BEST_ONE else NAMES
             assert list(trial.weights) == list(names)
-            figures = literal(some, names, trial.environment)
+            figures = naive(some, names, trial.environment)
             assert figures == pytest.approx(
                 {"r2": trial.r2, "spearman": trial.spearman, "mae": trial.mae}, abs=1e-8
             )
@@ -85,7 +85,7 @@ def test_figures_are_the_literal_ones(seed: int, gaps: float) -> None:
             assert trial.n + trial.fitted == len(some)
 
 
-def test_together_is_fitted_and_tested_on_all() -> None:
+def test_pooled_trial_is_fitted_and_tested_on_all() -> None:
     rows = outside(informed(0))
     trial = fit_joint_regressions(read(rows)).regressions[ALL_MEASURES].pooled
     x, y = [[row[name] for name in NAMES] for row in rows], [1 - row["accuracy"] for row in rows]
@@ -96,7 +96,7 @@ def test_together_is_fitted_and_tested_on_all() -> None:
     assert (trial.n, trial.fitted) == (len(rows), len(rows))
 
 
-def test_two_measures_that_tell_the_error_together_gain_over_one() -> None:
+def test_two_complementary_measures_gain_over_one() -> None:
     found = fit_joint_regressions(read(informed(1)))
     for trial in found.regressions[BEST_TWO].environments:
         assert set(trial.weights) == {"x", "y"}
@@ -112,8 +112,8 @@ def test_two_measures_that_tell_the_error_together_gain_over_one() -> None:
         assert min(gains) > 0
 
 
-def test_nothing_is_known_of_the_environment_left_out() -> None:
-    """Whatever its errors are, the measures taken and their weights stay the same."""
+def test_left_out_environment_does_not_leak_into_the_fit() -> None:
+    """Changing its errors changes neither the selected measures nor their weights."""
     rows = informed(2)
     rng = random.Random(0)
     changed = [dict(row, accuracy=rng.random()) if row["tested_on"] == "b" else row for row in rows]
@@ -127,8 +127,8 @@ def test_nothing_is_known_of_the_environment_left_out() -> None:
         assert of_b(rows, taken).mae != of_b(changed, taken).mae
 
 
-def test_standards_are_learned_where_it_is_fitted() -> None:
-    """A measure that is far off in the environment left out predicts far-off errors there."""
+def test_standardization_is_fitted_without_the_left_out_environment() -> None:
+    """A measure shifted in the environment left out shifts the predicted errors there."""
     rows = informed(3, noise=0.0)
     moved = [dict(row, x=row["x"] + 10) if row["tested_on"] == "c" else row for row in rows]
     trials = {
@@ -139,19 +139,19 @@ def test_standards_are_learned_where_it_is_fitted() -> None:
     assert trials["c"].spearman == pytest.approx(1.0)
 
 
-def test_collinear_measures_are_said_and_cost_nothing() -> None:
+def test_collinear_measures_are_noted_and_do_not_change_predictions() -> None:
     rows = [dict(row, z=row["x"] + row["y"]) for row in informed(4)]
     found = fit_joint_regressions(read(rows)).regressions[ALL_MEASURES]
     pair = fit_joint_regressions(read(rows), measures=["x", "y"]).regressions[ALL_MEASURES]
     for trial, other in zip(found.environments, pair.environments, strict=True):
         assert trial.notes == (
-            "3 measures are worth 2: of equal fits, that with the smallest weights",
+            "3 measures have rank 2: the weights are the smallest of all equal fits",
         )
         assert trial.mae == pytest.approx(other.mae)
         assert other.notes == ()
 
 
-def test_figures_that_are_not_there_are_counted() -> None:
+def test_undefined_scores_are_counted() -> None:
     rows = [dict(row, accuracy=0.5) if row["tested_on"] == "a" else row for row in informed(5)]
     found = fit_joint_regressions(read(rows))
     assert found.regressions[ALL_MEASURES].mean("r2").left_out == {"no r2 in the environment": 1}
@@ -162,13 +162,13 @@ def test_figures_that_are_not_there_are_counted() -> None:
     assert flat.regressions[ALL_MEASURES].mean("mae").mean == pytest.approx(0.0)
 
 
-def test_a_measure_of_few_answers_is_left_out_by_name() -> None:
+def test_sparse_measure_is_left_out_by_name() -> None:
     rows = informed(6)
     for j, row in enumerate(outside(rows)):
         row["z"] = math.nan if j % 3 else row["z"]
     found = fit_joint_regressions(read(rows))
     assert found.measures == ("x", "y")
-    assert found.left_out == {"z": "it has answers for 20 of 60 evaluations"}
+    assert found.left_out == {"z": "it has values for 20 of 60 evaluations"}
     assert (found.n_evaluations, found.n_incomplete) == (60, 0)
     assert set(found.regressions) == {BEST_ONE, ALL_MEASURES}
     with pytest.raises(UnknownName, match="No regression is called 'two'"):
@@ -185,7 +185,7 @@ def test_row_order_and_units_do_not_matter() -> None:
         )
 
 
-def test_it_is_plain_for_json_and_flat_for_tables() -> None:
+def test_result_is_json_with_flat_rows() -> None:
     found = fit_joint_regressions(read(informed(8)))
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert [one["taken"] for one in plain["regressions"]] == [BEST_ONE, BEST_TWO, ALL_MEASURES]
@@ -200,14 +200,14 @@ def test_it_is_plain_for_json_and_flat_for_tables() -> None:
     )
 
 
-def test_what_can_not_be_left_out_is_refused() -> None:
+def test_too_few_environments_or_values_raise() -> None:
     one = [row for row in informed(9) if row["tested_on"] == "a"]
     with pytest.raises(
-        NotApplicable, match="takes two; evaluations with all of 3 measures are in 1"
+        NotApplicable, match="at least two environments; evaluations with all 3 measures are in 1"
     ):
         fit_joint_regressions(read(one))
     none = [dict(row, x=math.nan) for row in informed(9)]
-    with pytest.raises(NotApplicable, match="no measure has answers for 50% of the evaluations"):
+    with pytest.raises(NotApplicable, match="no measure has values for 50% of the evaluations"):
         fit_joint_regressions(read(none), measures=["x"])
     with pytest.raises(InputError, match="measure"):
         fit_joint_regressions(read(none), measures=["w"])

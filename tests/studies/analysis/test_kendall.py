@@ -1,4 +1,4 @@
-"""Kendall's τ-b against a loop over pairs and against scipy, ties included."""
+"""Kendall's τ-b against a loop over pairs and scipy, ties included."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def columns(rows: list[tuple[int, float, float]]) -> tuple[Ints, Floats, Floats]
 
 
 @given(grouped)
-def test_every_group_is_as_the_loop_over_pairs_has_it(
+def test_groups_match_loop_over_pairs(
     rows: list[tuple[int, float, float]],
 ) -> None:
     group, x, y = columns(rows)
-    found = counted(group, x, y, 6)  # the last group, and maybe others, are empty
+    found = counted(group, x, y, 6)  # the last group, and possibly others, are empty
     for g in range(6):
         mine = [(a, b) for h, a, b in rows if h == g and not math.isnan(a + b)]
         expected, _ = loop_tau([a for a, _ in mine], [b for _, b in mine])
@@ -48,7 +48,7 @@ def test_every_group_is_as_the_loop_over_pairs_has_it(
 
 @pytest.mark.parametrize("levels", [2, 30, 10_000])
 @pytest.mark.parametrize("n", [2, 3, 63, 64, 65, 500])
-def test_large_groups_are_as_scipy_has_them(n: int, levels: int) -> None:
+def test_large_groups_match_scipy(n: int, levels: int) -> None:
     rng = np.random.default_rng([n, levels])
     group = rng.permutation(np.repeat(np.arange(7), n))
     x = rng.integers(0, levels, size=7 * n).astype(np.float64)
@@ -60,20 +60,20 @@ def test_large_groups_are_as_scipy_has_them(n: int, levels: int) -> None:
 
 
 @given(grouped, st.sampled_from([1, 5, 16, 40]), st.sampled_from([3, 8, 62]))
-def test_neither_shares_nor_narrow_keys_change_a_count(
-    rows: list[tuple[int, float, float]], share: int, width: int
+def test_chunk_size_and_key_width_do_not_change_counts(
+    rows: list[tuple[int, float, float]], chunk: int, width: int
 ) -> None:
     group, x, y = columns(rows)
     whole = counted(group, x, y, 5)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_kendall, "CHUNK_ROWS", share)
+        patch.setattr(_kendall, "CHUNK_ROWS", chunk)
         patch.setattr(_kendall, "MAX_KEY_BITS", width)
         parts = counted(group, x, y, 5)
     for name in ("n", "net_concordant", "tied_x", "tied_y"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
 
 
-def test_ranks_too_long_for_one_integer_are_ranked_anew() -> None:
+def test_ranks_too_large_for_the_key_are_compressed() -> None:
     rng = np.random.default_rng(0)
     x, y, group = rng.integers(0, 9, 90), rng.integers(0, 9, 90), np.sort(rng.integers(0, 3, 90))
     short, long = count_pairs(x, y, group, 3), count_pairs(x << 40, y << 40, group, 3)
@@ -81,8 +81,8 @@ def test_ranks_too_long_for_one_integer_are_ranked_anew() -> None:
         np.testing.assert_array_equal(getattr(long, name), getattr(short, name))
 
 
-def test_counts_are_those_of_a_table_of_pairs() -> None:
-    """Of the six pairs: one tied in x, one in y, three alike, one not."""
+def test_counts_match_pairs_counted_by_hand() -> None:
+    """Six pairs: one tied in x, one tied in y, one concordant, three discordant."""
     found = counted(
         np.zeros(4, dtype=np.int64), np.array([1.0, 1, 2, 3]), np.array([1.0, 2, 2, 0.5]), 1
     )
@@ -91,7 +91,7 @@ def test_counts_are_those_of_a_table_of_pairs() -> None:
     assert found.tau[0] == pytest.approx(-2 / 5)
 
 
-def test_a_side_that_is_constant_has_no_tau() -> None:
+def test_constant_column_has_no_tau() -> None:
     assert tau_b([1, 1, 1], [1, 2, 3]) is None
     assert tau_b([1, 2, 3], [5, 5, 5]) is None
     assert tau_b([1], [1]) is None
@@ -99,11 +99,11 @@ def test_a_side_that_is_constant_has_no_tau() -> None:
     assert tau_b([1, math.nan], [1, 2]) is None
 
 
-def test_a_perfect_order_is_one_exactly() -> None:
+def test_perfect_order_gives_exactly_one() -> None:
     x = np.arange(300.0) // 3
     assert tau_b(x, np.exp(x / 50)) == 1.0
     assert tau_b(x, -x) == -1.0
 
 
-def test_numbers_a_rounding_apart_are_no_tie() -> None:
+def test_adjacent_floats_are_not_tied() -> None:
     assert tau_b([1.0, np.nextafter(1.0, 2.0)], [0.0, 1.0]) == 1.0

@@ -1,4 +1,4 @@
-"""The τ family against plain loops."""
+"""Kendall statistics against naive loops."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ def named(table: EvaluationTable) -> dict[str, GroupedScores]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_every_group_of_every_statistic_is_as_the_loop_has_it(seed: int) -> None:
+def test_statistics_match_naive_loops(seed: int) -> None:
     table = EvaluationTable.read(random_columns(seed))
     assert_same(found_in(table), loop_taus(table))
 
 
-def test_the_random_tables_have_what_matters() -> None:
-    """Several architectures, several training domains, all reasons: else the test above is empty."""
+def test_random_tables_cover_all_reasons() -> None:
+    """Check that the random tables of the test above have every case."""
     tables = [EvaluationTable.read(random_columns(seed)) for seed in range(60)]
     reasons = {row["reason"] for t in tables for s in kendall_scores(t) for row in s.rows(t)}
     assert reasons == {
-        None, "fewer than two answers", "all accuracies equal", "all values of the measure equal"
+        None, "fewer than two values", "all accuracies equal", "all values of the measure equal"
     }  # fmt: skip
     assert {len(table.architectures) for table in tables} == {1, 2, 3}
     assert any(len(training) > 1 for table in tables for training in table.trainings)
     assert any(np.isnan(table.accuracy).any() for table in tables)
 
 
-def test_values_worked_by_hand() -> None:
+def test_small_example_matches_values_computed_by_hand() -> None:
     """Two models of two architectures, trained on a, tested on a, b and c."""
     table = EvaluationTable.read(
         {
@@ -60,7 +60,7 @@ def test_values_worked_by_hand() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_rising_transform_changes_nothing_and_a_falling_one_the_sign(seed: int) -> None:
+def test_monotone_transforms_keep_or_flip_tau(seed: int) -> None:
     columns = random_columns(seed)
     plain = kendall_scores(EvaluationTable.read(columns))
     rising = {**columns, "near": np.exp(np.array(columns["near"])) + 5}
@@ -73,14 +73,14 @@ def test_a_rising_transform_changes_nothing_and_a_falling_one_the_sign(seed: int
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_order_of_rows_changes_nothing(seed: int) -> None:
+def test_row_order_does_not_matter(seed: int) -> None:
     columns = random_columns(seed)
     order = np.random.default_rng(seed).permutation(len(columns["model"]))
     shuffled = {name: [cells[j] for j in order] for name, cells in columns.items()}
     assert found_in(EvaluationTable.read(shuffled)) == found_in(EvaluationTable.read(columns))
 
 
-def test_a_pool_of_real_size_is_as_scipy_has_it() -> None:
+def test_realistic_pool_matches_scipy() -> None:
     rng = np.random.default_rng(1)
     n, tests = 300, 4
     accuracy = rng.binomial(500, rng.beta(8, 3, size=n * tests)) / 500

@@ -1,4 +1,4 @@
-"""R2, r2_pearson and MAE against plain loops and against scikit-learn."""
+"""R2, r2_pearson and MAE against naive loops and scikit-learn."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def named(table: EvaluationTable, direct: tuple[str, ...] = ()) -> dict[str, Gro
 
 
 @pytest.mark.parametrize("seed", range(80))
-def test_every_group_is_as_the_loop_has_it(seed: int) -> None:
+def test_groups_match_naive_loop(seed: int) -> None:
     table = EvaluationTable.read(random_columns(seed))
     direct = ("doc", "near")
     assert_same(found_in(table, direct), loop_lines(table, direct))
 
 
-def test_the_random_tables_have_what_matters() -> None:
-    """All three rules and all reasons come up: else the test above is empty."""
+def test_random_tables_cover_all_rules_and_reasons() -> None:
+    """Check that the random tables of the test above have every rule and reason."""
     rules, reasons = set(), set()
     for seed in range(80):
         table = EvaluationTable.read(random_columns(seed))
@@ -42,14 +42,14 @@ def test_the_random_tables_have_what_matters() -> None:
             reasons |= {row["reason"] for row in scores.rows(table)}
     assert rules == set(FIT_RULES)
     assert reasons == {
-        None, "no answers", "fewer than two answers", "all accuracies equal",
+        None, "no values", "fewer than two values", "all accuracies equal",
         "all values of the measure equal", "fewer than two models to fit the line to",
         "all values equal where the line is fitted",
     }  # fmt: skip
 
 
 def pool(kinds: int, trainings: int, seed: int = 0, each: int = 12) -> dict[str, Any]:
-    """Models of some architectures and training domains, all tested on three domains."""
+    """Return models of several architectures and training domains, tested on three domains."""
     rng = np.random.default_rng(seed)
     n = kinds * trainings * each * 3
     accuracy = rng.random(n)
@@ -66,7 +66,7 @@ def pool(kinds: int, trainings: int, seed: int = 0, each: int = 12) -> dict[str,
 
 
 def parts(table: EvaluationTable, scores: GroupedScores, group: int) -> tuple[Any, ...]:
-    """The rows of a group, and those that the rule in force fits the line to."""
+    """Return the rows of a group and the rows that its rule fits the line to."""
     kind, training, tested = (
         scores.groups.keys[name][group] for name in ("architecture", "trained_on", "tested_on")
     )
@@ -83,7 +83,7 @@ def parts(table: EvaluationTable, scores: GroupedScores, group: int) -> tuple[An
     ("kinds", "trainings", "rule"),
     [(2, 3, FIT_RULES[0]), (1, 3, FIT_RULES[0]), (3, 1, FIT_RULES[1])],
 )
-def test_scikit_learn_says_the_same(kinds: int, trainings: int, rule: str) -> None:
+def test_values_match_scikit_learn(kinds: int, trainings: int, rule: str) -> None:
     table = EvaluationTable.read(pool(kinds, trainings))
     found = named(table)
     assert set(found["r2"].rules) == {rule}
@@ -98,7 +98,7 @@ def test_scikit_learn_says_the_same(kinds: int, trainings: int, rule: str) -> No
         assert found["r2_pearson"].values[0, group] == pytest.approx(squared)
 
 
-def test_one_training_domain_and_one_architecture_leave_one_model_out() -> None:
+def test_single_training_domain_and_architecture_use_leave_one_out() -> None:
     table = EvaluationTable.read(pool(1, 1))
     found = named(table)
     assert set(found["r2"].rules) == {"leave one model out"}
@@ -111,21 +111,21 @@ def test_one_training_domain_and_one_architecture_leave_one_model_out() -> None:
         assert found["r2"].values[0, group] == pytest.approx(r2_score(y, predicted))
 
 
-def test_a_direct_estimate_is_also_taken_as_it_is() -> None:
+def test_direct_estimates_are_also_scored_raw() -> None:
     table = EvaluationTable.read(pool(1, 3))
     found = named(table, ("doc",))
     assert (found["raw_r2"].measures, found["r2"].measures) == (("doc",), ("ni", "doc"))
     for group, rows in enumerate(found["raw_r2"].groups):
-        said, true = table.measures["doc"][rows], table.accuracy[rows]
-        assert found["raw_r2"].values[0, group] == pytest.approx(r2_score(true, said))
-        mae = 100 * mean_absolute_error(true, said)
+        estimated, true = table.measures["doc"][rows], table.accuracy[rows]
+        assert found["raw_r2"].values[0, group] == pytest.approx(r2_score(true, estimated))
+        mae = 100 * mean_absolute_error(true, estimated)
         assert found["raw_mae"].values[0, group] == pytest.approx(mae)
     assert "raw_r2" not in named(table)
 
 
 @pytest.mark.parametrize(("kinds", "trainings"), [(2, 3), (2, 1), (1, 1)])
 @pytest.mark.parametrize(("factor", "shift"), [(-4.0, 7.0), (1e-9, 0.0), (1e12, 1e12)])
-def test_an_affine_change_of_the_measure_changes_nothing(
+def test_affine_transforms_of_a_measure_do_not_matter(
     kinds: int, trainings: int, factor: float, shift: float
 ) -> None:
     columns = pool(kinds, trainings)
@@ -138,7 +138,7 @@ def test_an_affine_change_of_the_measure_changes_nothing(
         np.testing.assert_allclose(after.values[0], before.values[0], rtol=1e-6)
 
 
-def test_very_large_and_very_small_values_do_not_overflow() -> None:
+def test_extreme_magnitudes_do_not_overflow() -> None:
     columns = pool(2, 3)
     plain = named(EvaluationTable.read(columns))["r2"].values[0]
     for factor in (1e-200, 1e200):
@@ -149,15 +149,15 @@ def test_very_large_and_very_small_values_do_not_overflow() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_order_of_rows_changes_nothing(seed: int) -> None:
+def test_row_order_does_not_matter(seed: int) -> None:
     columns = random_columns(seed)
     order = np.random.default_rng(seed).permutation(len(columns["model"]))
     shuffled = {name: [cells[j] for j in order] for name, cells in columns.items()}
     assert_same(found_in(EvaluationTable.read(shuffled)), found_in(EvaluationTable.read(columns)))
 
 
-def test_a_model_trained_on_the_test_domain_is_in_no_pool() -> None:
-    """Models trained on d0 and d1: on d0, those of d1 have none but themselves to be fitted to."""
+def test_models_trained_on_the_test_domain_are_never_fitted() -> None:
+    """Models trained on d0 or d1: tested on d0, those of d1 can only be fitted to each other."""
     table = EvaluationTable.read(pool(1, 2))
     found = named(table)["r2"]
     rules = {
@@ -177,7 +177,7 @@ def test_a_model_trained_on_the_test_domain_is_in_no_pool() -> None:
     }
 
 
-def test_one_odd_value_among_equal_ones_has_no_line_without_itself() -> None:
+def test_single_different_value_has_no_leave_one_out_line() -> None:
     columns = {**pool(1, 1, each=5), "ni": [1.0] * 12 + [2.0] * 3}
     found = named(EvaluationTable.read(columns))
     assert found["r2"].reasons.tolist()[0] == found["mae"].reasons.tolist()[0] == [6, 6]

@@ -1,4 +1,4 @@
-"""Means over groups, and groups without an answer."""
+"""Means over groups and groups without a value."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from oodometer.studies.analysis.grouped_scores import MeanStd
 
 
 @given(st.lists(st.one_of(st.floats(-100, 100), st.sampled_from(["none", "few"]))))
-def test_mean_deviation_and_counts_are_the_literal_ones(answers: list[float | str]) -> None:
-    found = MeanStd.from_values(answers)
-    values = [one for one in answers if not isinstance(one, str)]
+def test_mean_deviation_and_counts_match_the_statistics_module(items: list[float | str]) -> None:
+    found = MeanStd.from_values(items)
+    values = [item for item in items if not isinstance(item, str)]
     assert found.groups == len(values)
-    assert dict(found.left_out) == {why: answers.count(why) for why in ("none", "few")
-                                    if why in answers}  # fmt: skip
+    reasons = [reason for reason in ("none", "few") if reason in items]
+    assert dict(found.left_out) == {reason: items.count(reason) for reason in reasons}
     assert found.mean == (pytest.approx(statistics.mean(values)) if values else None)
     assert found.sd == (pytest.approx(statistics.stdev(values)) if len(values) > 1 else None)
 
 
-def test_equal_values_have_no_deviation() -> None:
+def test_equal_values_have_deviation_zero() -> None:
     assert MeanStd.from_values([0.1] * 3).sd == 0.0
     assert MeanStd.from_values(iter([])).to_dict() == {
         "mean": None,

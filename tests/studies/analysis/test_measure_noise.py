@@ -1,4 +1,4 @@
-"""Signal to noise where a table has replicates."""
+"""Signal-to-noise ratio of tables with replicates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.evaluation_rows import Row, known, made, read
 
 
 def replicated(seed: int, column: str = "seed", gaps: float = 0.0) -> list[Row]:
-    """Two recipes of each training domain, three times each."""
+    """Return two recipes per training domain with three replicates each."""
     rows = made(seed, models=6, domains="abc", gaps=gaps)
     return [
         {**row, "architecture": "nin", column: int(row["model"][1]) // 2,
@@ -26,7 +26,7 @@ def replicated(seed: int, column: str = "seed", gaps: float = 0.0) -> list[Row]:
 
 @pytest.mark.parametrize("column", ["seed", "replicate"])
 @pytest.mark.parametrize("gaps", [0.0, 0.5])
-def test_ratios_are_the_literal_ones(column: str, gaps: float) -> None:
+def test_ratios_match_naive_loop(column: str, gaps: float) -> None:
     rows = replicated(0, column, gaps)
     found = signal_to_noise(read(rows), measures=["y"])["y"]
     groups: dict[tuple[str, str, int], list[float]] = defaultdict(list)
@@ -43,7 +43,7 @@ def test_ratios_are_the_literal_ones(column: str, gaps: float) -> None:
     assert (found.groups, sum(found.left_out.values())) == (len(ratios), 18 - len(ratios))
 
 
-def test_groups_without_noise_are_counted() -> None:
+def test_groups_without_ratio_are_counted_by_reason() -> None:
     rows = replicated(1)
     for row in rows:
         if row["tested_on"] == "a":
@@ -52,24 +52,26 @@ def test_groups_without_noise_are_counted() -> None:
             row["x"] = math.nan
     found = signal_to_noise(read(rows))["x"]
     assert (found.groups, found.left_out) == (6, {
-        "no replicate differs": 6, "fewer than two replicates have an answer": 6,
+        "all replicates are equal": 6, "fewer than two replicates have a value": 6,
     })  # fmt: skip
 
 
-def test_replicates_stand_before_seeds() -> None:
+def test_replicate_column_takes_precedence_over_seed() -> None:
     rows = [dict(row, replicate=row["seed"], seed=0) for row in replicated(2)]
     assert signal_to_noise(read(rows)) == signal_to_noise(read(replicated(2)))
 
 
-def test_what_can_not_be_told_apart_is_refused() -> None:
+def test_indistinguishable_replicates_raise() -> None:
     rows = [{k: v for k, v in row.items() if k != "recipe.width"} for row in replicated(3)]
     with pytest.raises(InputError, match=r"'a0' and 'a1' have the same seed .* Add columns recipe"):
         signal_to_noise(read(rows))
-    with pytest.raises(InputError, match=r"a column replicate or seed; there are: none. Add one"):
+    with pytest.raises(
+        InputError, match=r"a column replicate or seed; the other columns are: none"
+    ):
         signal_to_noise(read(made(0)))
 
 
-def test_rows_that_differ_in_seeds_alone_stand_together() -> None:
+def test_rows_that_differ_only_in_seed_form_a_group() -> None:
     table = read(replicated(4))
     groups = group_ignoring_seed(table)
     assert sorted(np.concatenate(groups)) == list(range(len(table)))
@@ -79,7 +81,7 @@ def test_rows_that_differ_in_seeds_alone_stand_together() -> None:
         assert len({table.columns["seed"][j] for j in rows}) == 3
 
 
-def test_the_ratio_has_no_sign_and_no_unit() -> None:
+def test_ratio_is_invariant_to_sign_and_scale() -> None:
     rows = replicated(5)
     changed = [dict(row, x=-1000 * row["x"]) for row in rows]
     before, after = (signal_to_noise(read(some))["x"] for some in (rows, changed))
@@ -87,12 +89,12 @@ def test_the_ratio_has_no_sign_and_no_unit() -> None:
     assert after.sd == pytest.approx(before.sd)
 
 
-def test_models_without_a_seed_stand_alone() -> None:
+def test_models_without_seed_are_groups_of_their_own() -> None:
     rows = [dict(row, seed=None if row["seed"] == 2 else row["seed"]) for row in replicated(6)]
     groups = group_ignoring_seed(read(rows))
     assert sorted(map(len, groups)) == [1] * 18 + [2] * 18
     assert signal_to_noise(read(rows))["x"].left_out == {
-        "fewer than two replicates have an answer": 18
+        "fewer than two replicates have a value": 18
     }
     none = [dict(row, seed=None) for row in rows]
     assert len(group_ignoring_seed(read(none))) == len(rows)

@@ -1,4 +1,4 @@
-"""Choosing a model by a measure, and how sure one is better."""
+"""Regret of model selection by a measure, and win probabilities."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from oodometer.studies.analysis.rank_correlation import MeasureSign
 from tests.support.evaluation_rows import Row, known, made, outside, rank_correlation, read
 
 
-def literal(rows: list[Row], by: str, domain: str, sense: int = 1) -> float | None:
-    """Best less chosen, ties averaged, by looking at each model."""
+def naive(rows: list[Row], by: str, domain: str, sense: int = 1) -> float | None:
+    """Return best minus selected accuracy with ties averaged, by a loop over models."""
     there = [row for row in outside(rows) if row["tested_on"] == domain]
     own = {row["model"]: row["accuracy"] for row in rows if row["tested_on"] == row["trained_on"]}
     best: float = max(row["accuracy"] for row in there)
@@ -41,14 +41,14 @@ def literal(rows: list[Row], by: str, domain: str, sense: int = 1) -> float | No
 
 @given(st.integers(0, 10_000), st.sampled_from([None, 3, 1]), st.sampled_from([0.0, 0.4, 0.95]))
 @settings(max_examples=30, deadline=None)
-def test_regrets_are_the_literal_ones(seed: int, levels: int | None, gaps: float) -> None:
+def test_regrets_match_naive_loop(seed: int, levels: int | None, gaps: float) -> None:
     rows = made(seed, models=3, domains="abc", levels=levels, gaps=gaps)
     found = evaluate_selection(
         read(rows), signs={"z": MeasureSign(1, 0.5, 9), "y": MeasureSign(-1, -0.5, 9)}
     )
     assert list(found) == ["x", "y", "z", AT_RANDOM, BY_SOURCE]
     for by, one in found.items():
-        expected = [literal(rows, by, domain, -1 if by == "z" else 1) for domain in "abc"]
+        expected = [naive(rows, by, domain, -1 if by == "z" else 1) for domain in "abc"]
         assert [choice.domain for choice in one.choices] == ["a", "b", "c"]
         assert [choice.regret for choice in one.choices] == [
             None if value is None else pytest.approx(value, abs=1e-12) for value in expected
@@ -60,7 +60,7 @@ def test_regrets_are_the_literal_ones(seed: int, levels: int | None, gaps: float
         assert sum(one.regret.left_out.values()) == 3 - len(values)
 
 
-def test_rank_correlations_stand_beside() -> None:
+def test_choices_include_rank_correlations() -> None:
     rows = made(1, models=5, gaps=0.2)
     found = evaluate_selection(read(rows), measures=["x"], signs={"x": MeasureSign(1, 0.5, 9)})
     assert list(found) == ["x", AT_RANDOM, BY_SOURCE]
@@ -69,10 +69,10 @@ def test_rank_correlations_stand_beside() -> None:
         rho = rank_correlation([-row["x"] for row in some], [row["accuracy"] for row in some])
         assert choice.rho == pytest.approx(rho, abs=1e-12)
         assert choice.n == len(some)
-    assert found[AT_RANDOM].rho.left_out == {"no order among the models": 4}
+    assert found[AT_RANDOM].rho.left_out == {"all models tie": 4}
 
 
-def test_a_perfect_measure_regrets_nothing_and_its_opposite_the_most() -> None:
+def test_perfect_measure_has_zero_and_its_opposite_maximal_regret() -> None:
     rows = [dict(row, x=row["accuracy"] ** 3) for row in made(2, models=5)]
     found = evaluate_selection(read(rows))["x"]
     assert found.regret.mean == 0.0
@@ -83,7 +83,7 @@ def test_a_perfect_measure_regrets_nothing_and_its_opposite_the_most() -> None:
         assert choice.regret == pytest.approx(max(accuracies) - min(accuracies))
 
 
-def test_models_that_are_first_are_named_unless_all_are() -> None:
+def test_tied_models_are_named_unless_all_tie() -> None:
     rows = made(3, models=2, domains="ab")
     for row in rows:
         row["x"] = 1.0 if row["model"] in ("a0", "b1") else 0.0
@@ -96,7 +96,7 @@ def test_models_that_are_first_are_named_unless_all_are() -> None:
         assert random.models == ()
 
 
-def test_a_measure_that_does_not_see_the_best_model_pays_for_it() -> None:
+def test_missing_value_of_the_best_model_costs_regret() -> None:
     rows = made(4, models=3, domains="ab")
     for row in rows:
         row["x"] = row["accuracy"]
@@ -109,14 +109,14 @@ def test_a_measure_that_does_not_see_the_best_model_pays_for_it() -> None:
     assert choice.n == 2
 
 
-def test_without_own_rows_there_is_no_source_accuracy() -> None:
+def test_without_id_rows_there_is_no_source_accuracy() -> None:
     found = evaluate_selection(read(outside(made(5))))[BY_SOURCE]
-    assert found.regret.left_out == {"fewer than two models have an answer": 4}
+    assert found.regret.left_out == {"fewer than two models have a value": 4}
     assert found.regret.mean is None
     assert all(choice.regret is None for choice in found.choices)
 
 
-def test_source_accuracy_is_the_mean_over_the_domains_trained_on() -> None:
+def test_source_accuracy_is_the_mean_over_training_domains() -> None:
     rows = [dict(row, trained_on="a + b") for row in made(6, models=3)]
     best = max((row for row in rows if row["tested_on"] == "a"), key=lambda row: row["accuracy"])
     rows = [row for row in rows if (row["model"], row["tested_on"]) != (best["model"], "b")]
@@ -130,24 +130,24 @@ def test_source_accuracy_is_the_mean_over_the_domains_trained_on() -> None:
     assert [choice.models for choice in found.choices] == [(best["model"],)] * 2
 
 
-def test_unknown_names_are_refused() -> None:
+def test_unknown_names_raise() -> None:
     with pytest.raises(UnknownName, match="No measure is called 'w'"):
         evaluate_selection(read(made(0)), measures=["w"])
     with pytest.raises(UnknownName, match="No measure is called 'v'"):
         evaluate_selection(read(made(0)), signs={"v": MeasureSign(1, 0.5, 9)})
 
 
-def test_it_is_plain_for_json() -> None:
+def test_result_is_json() -> None:
     found = evaluate_selection(read(made(7, gaps=0.3)))["x"]
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert plain["regret"] == found.regret.to_dict()
     assert plain["choices"][0]["models"] == list(found.choices[0].models)
 
 
-# Which of two is better -------------------------------------------------------------------------
+# Win probabilities ------------------------------------------------------------------------------
 
 
-def test_probabilities_are_those_of_drawing_again_one_by_one() -> None:
+def test_win_probabilities_match_naive_bootstrap() -> None:
     rng = np.random.default_rng(0)
     right = {"m": rng.random(50) < 0.7, "n": rng.random(50) < 0.6, "o": rng.random(50) < 0.6}
     found = win_probabilities(right, replicates=4000)
@@ -160,7 +160,7 @@ def test_probabilities_are_those_of_drawing_again_one_by_one() -> None:
 
 @given(st.integers(0, 1000), st.integers(2, 4), st.integers(1, 30))
 @settings(max_examples=30, deadline=None)
-def test_two_probabilities_add_up_to_one(seed: int, models: int, n: int) -> None:
+def test_opposite_win_probabilities_add_up_to_one(seed: int, models: int, n: int) -> None:
     values = np.random.default_rng(seed).integers(0, 3, (models, n)) / 2
     named = {f"m{j}": row for j, row in enumerate(values)}
     found = win_probabilities(named, seed=seed, replicates=50).values
@@ -169,8 +169,8 @@ def test_two_probabilities_add_up_to_one(seed: int, models: int, n: int) -> None
     assert win_probabilities(named, seed=seed, replicates=50).values.tolist() == found.tolist()
 
 
-def test_draws_are_paired_and_hang_on_the_seed() -> None:
-    """A model that is better by a hair on every example is better for sure."""
+def test_bootstrap_is_paired_and_depends_on_the_seed() -> None:
+    """A model that is slightly better on every example wins in every replicate."""
     values = np.random.default_rng(1).normal(0, 100, 80)
     assert win_probabilities({"m": values + 0.001, "n": values}).values[0, 1] == 1.0
     close = {"m": values, "n": values[::-1] + 1.0}
@@ -180,21 +180,24 @@ def test_draws_are_paired_and_hang_on_the_seed() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"m": [1, 0]}, r"Two models or more must have a value an example each; got m: \(2,\)"),
-        ({}, "a value an example each; got none"),
-        ({"m": [1, 0], "n": [1]}, r"got m: \(2,\), n: \(1,\). Give the same examples"),
-        ({"m": [[1]], "n": [[1]]}, "a value an example"),
+        (
+            {"m": [1, 0]},
+            r"At least two models with one value per example are needed; got m: \(2,\)",
+        ),
+        ({}, "one value per example are needed; got none"),
+        ({"m": [1, 0], "n": [1]}, r"got m: \(2,\), n: \(1,\). Pass the same examples"),
+        ({"m": [[1]], "n": [[1]]}, "one value per example"),
         ({"m": [1, 0], "n": [1, math.nan]}, "'n' has NaN or infinite values. Leave"),
-        ({"m": [], "n": []}, "there are no examples"),
+        ({"m": [], "n": []}, "There are no examples"),
     ],
 )
-def test_values_that_can_not_be_compared_are_refused(values: Any, message: str) -> None:
+def test_incomparable_values_raise(values: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         win_probabilities(values)
 
 
-def test_no_draws_are_refused() -> None:
-    with pytest.raises(InputError, match=r"replicates must be 1 or more; got 0. 1000 is usual"):
+def test_zero_replicates_raise() -> None:
+    with pytest.raises(InputError, match=r"replicates must be at least 1; got 0"):
         win_probabilities({"m": [1, 0], "n": [0, 1]}, replicates=0)
     plain = win_probabilities({"m": [1, 0], "n": [0, 1]}).to_dict()
     assert json.loads(json.dumps(plain)) == plain

@@ -1,4 +1,4 @@
-"""Rank correlations by environment and joint, and signs."""
+"""Rank correlations per environment and pooled, and signs of measures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from oodometer.studies.analysis.rank_correlation import (
 from tests.support.evaluation_rows import Row, known, made, outside, rank_correlation, read
 
 
-def literal(rows: list[Row], measure: str, domain: str | None) -> tuple[float | None, int]:
+def naive(rows: list[Row], measure: str, domain: str | None) -> tuple[float | None, int]:
     some = [
         r for r in known(outside(rows), measure, "accuracy") if domain in (None, r["tested_on"])
     ]
@@ -34,19 +34,19 @@ def literal(rows: list[Row], measure: str, domain: str | None) -> tuple[float | 
 
 @given(st.integers(0, 10_000), st.sampled_from([None, 3, 1]), st.sampled_from([0.0, 0.3, 0.9]))
 @settings(max_examples=30, deadline=None)
-def test_correlations_are_the_literal_ones(seed: int, levels: int | None, gaps: float) -> None:
+def test_correlations_match_naive_loop(seed: int, levels: int | None, gaps: float) -> None:
     rows = made(seed, models=2, domains="abc", levels=levels, gaps=gaps)
     for name, found in correlate_with_error(read(rows)).items():
         assert list(found.environments) == ["a", "b", "c"]
         for domain, one in ((None, found.joint), *found.environments.items()):
-            rho, n = literal(rows, name, domain)
+            rho, n = naive(rows, name, domain)
             assert one.n == n
             assert (one.value is None) == (rho is None) == bool(one.reason)
             if rho is not None:
                 assert one.value == pytest.approx(rho, abs=1e-12)
 
 
-def test_correlations_are_scipys() -> None:
+def test_correlations_match_scipy() -> None:
     rows = made(3, models=40, levels=20)
     found = correlate_with_error(read(rows), measures=["y"])
     assert list(found) == ["y"]
@@ -55,7 +55,7 @@ def test_correlations_are_scipys() -> None:
     assert found["y"].environments["b"].value == pytest.approx(peer, abs=1e-12)
 
 
-def test_own_domains_do_not_count() -> None:
+def test_id_rows_are_ignored() -> None:
     rows = made(0, models=5)
     for row in rows:
         if row["tested_on"] == row["trained_on"]:
@@ -66,7 +66,7 @@ def test_own_domains_do_not_count() -> None:
     assert list(correlate_with_error(read(joined))["x"].environments) == ["c", "d"]
 
 
-def test_reasons_are_counted_and_the_mean_is_over_the_rest() -> None:
+def test_undefined_correlations_are_counted_by_reason() -> None:
     rows = outside(made(1, models=4))
     for row in rows:
         if row["tested_on"] == "a":
@@ -79,7 +79,7 @@ def test_reasons_are_counted_and_the_mean_is_over_the_rest() -> None:
     assert {name: one.reason for name, one in found.environments.items()} == {
         "a": "the measure is the same for all models",
         "b": "the error is the same for all models",
-        "c": "fewer than 3 models have an answer",
+        "c": "fewer than 3 models have a value",
         "d": "",
     }
     assert found.mean.mean == found.environments["d"].value
@@ -87,7 +87,7 @@ def test_reasons_are_counted_and_the_mean_is_over_the_rest() -> None:
     assert found.environments["c"].n == 1
 
 
-def test_rows_of_unknown_accuracy_are_left_out() -> None:
+def test_rows_with_unknown_accuracy_are_left_out() -> None:
     rows = made(2, models=4)
     unknown = [dict(row, accuracy=math.nan if j % 3 == 0 else row["accuracy"])
                for j, row in enumerate(rows)]  # fmt: skip
@@ -95,7 +95,7 @@ def test_rows_of_unknown_accuracy_are_left_out() -> None:
     assert correlate_with_error(read(unknown)) == correlate_with_error(read(rest))
 
 
-def test_it_is_plain_for_json_and_flat_for_tables() -> None:
+def test_result_is_json_with_flat_rows() -> None:
     found = correlate_with_error(read(made(0, gaps=0.2)))["x"]
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert plain["joint"] == {"rho": found.joint.value, "n": found.joint.n, "reason": ""}
@@ -108,7 +108,7 @@ def test_it_is_plain_for_json_and_flat_for_tables() -> None:
 
 @given(st.integers(0, 10_000), st.randoms())
 @settings(max_examples=15, deadline=None)
-def test_row_order_and_monotone_changes_do_not_matter(seed: int, random: Any) -> None:
+def test_row_order_and_monotone_transforms_do_not_matter(seed: int, random: Any) -> None:
     rows = made(seed, models=3)
     shuffled = [dict(row, x=math.exp(3 * row["x"]), y=-row["y"]) for row in rows]
     random.shuffle(shuffled)
@@ -119,9 +119,9 @@ def test_row_order_and_monotone_changes_do_not_matter(seed: int, random: Any) ->
     assert after["y"].joint.value == pytest.approx(-joint, abs=1e-12)
 
 
-def test_a_table_of_own_domains_alone_is_refused() -> None:
+def test_table_with_only_id_rows_raises() -> None:
     rows = [row for row in made(0) if row["tested_on"] == row["trained_on"]]
-    with pytest.raises(InputError, match="None of 24 evaluations is of known accuracy on a domain"):
+    with pytest.raises(InputError, match="None of 24 evaluations has a known accuracy on a domain"):
         correlate_with_error(read(rows))
     with pytest.raises(UnknownName, match=r"No measure is called 'xx'. Did you mean 'x'"):
         correlate_with_error(read(made(0)), measures=["xx"])
@@ -130,7 +130,7 @@ def test_a_table_of_own_domains_alone_is_refused() -> None:
 # Signs ------------------------------------------------------------------------------------------
 
 
-def test_a_sign_is_that_of_the_rank_correlation() -> None:
+def test_sign_is_that_of_the_rank_correlation() -> None:
     rng = np.random.default_rng(0)
     errors = rng.random(30)
     rising = canonical_sign(np.exp(9 * errors), errors)
@@ -139,7 +139,7 @@ def test_a_sign_is_that_of_the_rank_correlation() -> None:
     assert canonical_sign(-errors, errors).value == -1
 
 
-def test_models_without_an_answer_are_left_out_of_a_sign() -> None:
+def test_missing_values_are_left_out_of_a_sign() -> None:
     sign = canonical_sign([1.0, np.nan, 2.0, 3.0], [0.1, 0.9, 0.2, 0.3])
     assert (sign.value, sign.n) == (1, 3)
     assert canonical_sign([0.1, 0.9, 0.2, 0.3], [1.0, np.nan, 2.0, 3.0]) == sign
@@ -149,21 +149,21 @@ def test_models_without_an_answer_are_left_out_of_a_sign() -> None:
 @pytest.mark.parametrize(
     ("values", "errors"), [([1.0, 1.0], [0.1, 0.2]), ([1.0, 2.0], [0.1, 0.1]), ([], [])]
 )
-def test_where_nothing_differs_there_is_no_sign(values: Any, errors: Any) -> None:
-    with pytest.raises(NotApplicable, match="none differs"):
+def test_constant_values_have_no_sign(values: Any, errors: Any) -> None:
+    with pytest.raises(NotApplicable, match="is the same for all"):
         canonical_sign(values, errors)
 
 
-def test_a_sign_needs_an_error_a_value() -> None:
-    with pytest.raises(InputError, match="an error a value"):
+def test_sign_needs_one_error_per_value() -> None:
+    with pytest.raises(InputError, match="one error per value"):
         canonical_sign([1.0, 2.0], [0.1])
-    with pytest.raises(InputError, match="an error a value"):
+    with pytest.raises(InputError, match="one error per value"):
         canonical_sign([[1.0, 2.0]], [[0.1, 0.2]])
-    with pytest.raises(NotApplicable, match="alike"):
+    with pytest.raises(NotApplicable, match="is 0"):
         canonical_sign([1.0, 2.0, 1.0], [0.1, 0.2, 0.3])
 
 
-def test_signs_of_a_table_are_those_of_its_other_domains() -> None:
+def test_signs_of_a_table_use_ood_rows() -> None:
     rows = made(5, models=5)
     for row in rows:
         own = row["tested_on"] == row["trained_on"]
@@ -176,21 +176,21 @@ def test_signs_of_a_table_are_those_of_its_other_domains() -> None:
         "y": canonical_sign([row["y"] for row in outside(rows)], errors),
     }
     assert [one.value for one in found.values()] == [1, -1]
-    assert reasons == {"z": "of 60 models none differs from another, so nothing points anywhere"}
+    assert reasons == {"z": "the measure or the error is the same for all 60 models"}
 
 
-def test_with_their_signs_all_measures_rise_with_the_error() -> None:
+def test_signed_measures_increase_with_the_error() -> None:
     table = read(made(6, models=8))
     fixed, _ = measure_directions(table)
-    turned = apply_signs(table, fixed)
-    for name, one in correlate_with_error(turned).items():
-        assert one.joint.value == pytest.approx(abs(fixed[name].correlation), abs=1e-12)
+    signed = apply_signs(table, fixed)
+    for name, correlation in correlate_with_error(signed).items():
+        assert correlation.joint.value == pytest.approx(abs(fixed[name].correlation), abs=1e-12)
     assert list(apply_signs(table, {"y": fixed["y"]}).measures) == ["y"]
     with pytest.raises(UnknownName, match="measure"):
         apply_signs(table, {"w": MeasureSign(1, 0.5, 3)})
 
 
-def test_halves_share_no_model_and_have_all_rows() -> None:
+def test_halves_share_no_model_and_cover_all_rows() -> None:
     table = read(made(7, models=5))
     first, second = split_models(table)
     assert not set(first.model) & set(second.model)

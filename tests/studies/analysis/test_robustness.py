@@ -1,4 +1,4 @@
-"""One test set against all others, against loops, scipy and published tables."""
+"""Comparison with a reference test set against loops, scipy and published tables."""
 
 from __future__ import annotations
 
@@ -46,9 +46,7 @@ def scaled(value: float, scale: AccuracyScale) -> float:
 
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_every_set_against_the_reference_is_the_literal_one(
-    scale: AccuracyScale, seed: int
-) -> None:
+def test_comparisons_match_naive_formulas(scale: AccuracyScale, seed: int) -> None:
     wide = made(seed)
     found = compare_with_reference(wide, "s1", scale=scale)
     assert [one.name for one in found] == ["s0", "s2", "s3", "s4"]
@@ -86,20 +84,20 @@ def test_every_set_against_the_reference_is_the_literal_one(
             assert value == pytest.approx(left.get(model, math.nan), nan_ok=True)
 
 
-def test_on_the_reference_itself_nobody_is_robust() -> None:
+def test_robustness_on_the_reference_is_zero() -> None:
     left = effective_robustness(made(), "s0", scale="plain")[:, 0]
     np.testing.assert_allclose(left[~np.isnan(left)], 0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_scales_go_there_and_back(scale: AccuracyScale) -> None:
+def test_scales_are_invertible(scale: AccuracyScale) -> None:
     inner = np.linspace(0.01, 0.99, 50)
     np.testing.assert_allclose(from_scale(to_scale(inner, scale), scale), inner)
     ends = to_scale(np.array([0.0, 1.0, np.nan]), scale)
     assert np.isnan(ends).tolist() == ([False, False, True] if scale == "plain" else [True] * 3)
 
 
-def test_the_matrix_of_sets_is_scipys_pair_by_pair() -> None:
+def test_matrix_of_test_sets_matches_scipy() -> None:
     wide = made(3)
     found = correlate_test_sets(wide)
     for i in range(5):
@@ -110,7 +108,7 @@ def test_the_matrix_of_sets_is_scipys_pair_by_pair() -> None:
             assert found.n_rows[i, j] == both.sum()
 
 
-def test_groups_of_sets_are_averaged_over_pairs_of_different_sets() -> None:
+def test_group_correlations_average_over_different_sets() -> None:
     wide = made(4, sets=6)
     constant = np.concatenate([wide.accuracy, np.full((30, 1), 0.5)], axis=1)
     wide = AccuracyMatrix(
@@ -138,11 +136,11 @@ def test_groups_of_sets_are_averaged_over_pairs_of_different_sets() -> None:
     assert named.first == ("mine", "c.2", "c.3", "p.1", "p.2", "c.4")
 
 
-def test_a_beginning_must_be_shared() -> None:
+def test_prefix_must_be_shared() -> None:
     assert shared_prefixes(("a.1", "b", "b.2", "c.1", "c.2")) == {"c.1": "c", "c.2": "c"}
 
 
-def test_sets_without_enough_models_have_no_figures_but_stay() -> None:
+def test_sets_with_too_few_models_have_no_values() -> None:
     nan = math.nan
     accuracy = np.array(
         [[0.1, nan, 0.5, 0.2], [0.2, nan, 0.5, nan], [0.3, 0.2, 0.5, 0.1], [0.4, 0.1, 0.5, nan]]
@@ -161,7 +159,7 @@ def test_sets_without_enough_models_have_no_figures_but_stay() -> None:
     assert json.loads(text)[4]["fit"]["line"]["slope"] == pytest.approx(0.0, abs=1e-12)
 
 
-def test_unknown_names_are_refused() -> None:
+def test_unknown_names_raise() -> None:
     wide = made()
     with pytest.raises(InputError, match=r"No test set is called 'ImageNet'. There are: s0, s1"):
         compare_with_reference(wide, "ImageNet")
@@ -172,7 +170,7 @@ def test_unknown_names_are_refused() -> None:
 
 
 @pytest.mark.realdata
-def test_published_tables_are_read_and_imagenet_tells_of_its_second_version() -> None:
+def test_published_tables_show_imagenet_predicts_imagenetv2() -> None:
     timm = AccuracyMatrix.read(needs("results/timm_results_top1.csv.gz"))
     assert (timm.accuracy.shape, timm.other_columns) == ((1557, 8), ("img_size",))
     second = next(

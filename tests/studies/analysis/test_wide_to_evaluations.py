@@ -1,4 +1,4 @@
-"""A table of accuracies as evaluations: every known cell, once, beside the reference's."""
+"""Matrix of accuracies as evaluations."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from oodometer.studies.analysis.wide_table import AccuracyMatrix, to_evaluations
 SETS = ("val", "art", "sketch")
 
 
-def literal(wide: AccuracyMatrix, reference: str) -> set[tuple[str, str, float, float]]:
-    """Every known cell, read off one by one: model, set, accuracy, that on the reference."""
+def naive(wide: AccuracyMatrix, reference: str) -> set[tuple[str, str, float, float]]:
+    """Return (model, test set, accuracy, accuracy on the reference) of every known cell."""
     found = set()
     for i, model in enumerate(wide.models):
         for j, name in enumerate(wide.test_sets):
@@ -27,7 +27,7 @@ def literal(wide: AccuracyMatrix, reference: str) -> set[tuple[str, str, float, 
 
 
 @given(st.integers(0, 10_000))
-def test_the_rows_are_the_known_cells(seed: int) -> None:
+def test_rows_are_the_known_cells(seed: int) -> None:
     rng = np.random.default_rng(seed)
     cells = np.where(rng.random((5, 3)) < 0.3, np.nan, rng.integers(0, 10, (5, 3)) / 10)
     cells[0] = 0.5
@@ -38,11 +38,11 @@ def test_the_rows_are_the_known_cells(seed: int) -> None:
     rows = zip(table.model, table.tested_on, table.accuracy, usual, strict=True)
     found = [(table.models[m], table.domains[d], float(a), float(u)) for m, d, a, u in rows]
     assert len(found) == len(set(found))
-    assert set(found) == literal(wide, "art")
+    assert set(found) == naive(wide, "art")
     assert {table.domains[d] for d in table.tested_on[table.in_distribution]} == {"art"}
 
 
-def test_it_is_judged_as_the_same_rows_of_a_file_are() -> None:
+def test_comparison_matches_the_same_rows_in_a_long_table() -> None:
     rng = np.random.default_rng(0)
     val = rng.uniform(0.2, 0.9, 9)
     wide = AccuracyMatrix.read(
@@ -56,15 +56,13 @@ def test_it_is_judged_as_the_same_rows_of_a_file_are() -> None:
             row = (model, "val", name, wide.accuracy_on(name)[i], val[i])
             for column, cell in zip(columns.values(), row, strict=True):
                 column.append(cell)
-    read, held = (
-        compare_measures(EvaluationTable.read(columns)),
-        compare_measures(to_evaluations(wide, "val")),
-    )
-    assert held.to_dict() == read.to_dict()
-    assert held.summary("accuracy on val", "macro_tau").groups == 2
+    from_long = compare_measures(EvaluationTable.read(columns))
+    from_matrix = compare_measures(to_evaluations(wide, "val"))
+    assert from_matrix.to_dict() == from_long.to_dict()
+    assert from_matrix.summary("accuracy on val", "macro_tau").groups == 2
 
 
-def test_an_unknown_reference_is_told() -> None:
+def test_unknown_reference_raises() -> None:
     wide = AccuracyMatrix.read({"model": ["m"], "val": [0.5]})
     with pytest.raises(InputError, match="Did you mean 'val'"):
         to_evaluations(wide, "vall")

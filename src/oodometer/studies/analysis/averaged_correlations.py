@@ -1,9 +1,9 @@
-"""Averaged correlations of metrics over pairs of domains. Wenzel et al., NeurIPS 2022, Appendix A.
+"""Correlations of metrics, averaged over pairs of domains (Wenzel et al., NeurIPS 2022, App. A).
 
 Values of different pairs are never pooled: an easy and a hard pair together would look like a
 trend. Each pair gives its own coefficient over its models, and these are averaged so that every
-task counts the same. The average is no correlation of anything, but says how far one metric tells
-of another.
+task has the same weight. The average is not itself a correlation coefficient; it tells how well
+one metric predicts another within a pair.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 
 from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import UnknownName
+from oodometer.core.jsonable import fields_to_jsonable
 from oodometer.studies.analysis.correlation_matrix import (
     MIN_CORRELATION_ROWS,
     CorrelationKind,
@@ -34,20 +35,19 @@ from oodometer.studies.analysis.id_ood_pairs import (
     select_metrics,
 )
 
-# What is left of OOD error when a line in ID error has been taken off.
+# Residual of OOD error after a linear fit on ID error.
 RESIDUAL_LABEL = "OOD error beyond ID error"
-# Errors are rounded to so many decimals when compared with a line: equal ones must not be told
-# apart by the last bit.
+# Residuals are rounded to this many decimals, so that equal ones keep equal ranks despite rounding.
 RESIDUAL_DECIMALS = 12
 OVERALL_LABEL = "all"
 
 
 @dataclass(frozen=True, eq=False)
 class AveragedCorrelationMatrix:
-    """Averaged coefficients of `first` (rows) with `second` (columns), NaN where there is none.
+    """Averaged coefficients of `first` (rows) with `second` (columns); NaN where undefined.
 
-    `sd` is over the pairs that have an answer, `pairs` how many these are, `left_out` how many
-    have none, `models` the models that took part, added up over pairs.
+    `sd` is over the pairs of domains that have a coefficient, `pairs` is their number, `left_out`
+    the number of pairs without one, `models` the number of models, summed over pairs.
     """
 
     scope: str
@@ -61,15 +61,14 @@ class AveragedCorrelationMatrix:
     models: Ints
 
     def score(self, first: str, second: str) -> dict[str, Any]:
-        """One cell with its figures."""
+        """Return one cell with its counts."""
         return self._cell(metric_index(self.first, first), metric_index(self.second, second))
 
     def rows(self) -> list[dict[str, Any]]:
-        """All cells, one after another."""
+        """Return all cells, row by row."""
         return [self._cell(i, j) for i in range(len(self.first)) for j in range(len(self.second))]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
         return {"of": self.scope, "kind": self.kind, "cells": self.rows()}
 
     def _cell(self, i: int, j: int) -> dict[str, Any]:
@@ -86,9 +85,10 @@ class AveragedCorrelationMatrix:
 
 @dataclass(frozen=True, eq=False)
 class AveragedCorrelations:
-    """Matrices over all pairs, of every task, and of every type of shift.
+    """Matrices over all pairs, per task and per type of shift.
 
-    Tasks and shifts are empty where the table names none; `left_out` counts rows without a role.
+    `tasks` and `shifts` are empty if the table names none; `left_out` counts rows that belong to
+    no pair, by reason.
     """
 
     overall: AveragedCorrelationMatrix
@@ -97,17 +97,11 @@ class AveragedCorrelations:
     left_out: dict[str, int]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {
-            "overall": self.overall.to_dict(),
-            "tasks": {name: one.to_dict() for name, one in self.tasks.items()},
-            "shifts": {name: one.to_dict() for name, one in self.shifts.items()},
-            "left_out": dict(self.left_out),
-        }
+        return fields_to_jsonable(self)
 
 
 def metric_index(names: Sequence[str], name: str) -> int:
-    """Where a metric stands, or an error with the nearest name."""
+    """Return the position of a metric, or raise with the closest name."""
     if name not in names:
         raise UnknownName("metric", name, names)
     return list(names).index(name)
@@ -119,19 +113,48 @@ def average_correlations(
     metrics: Sequence[str] | None = None,
     kind: CorrelationKind = "spearman",
 ) -> AveragedCorrelations:
-    """Every metric in every role with every other: score(A, B) = Σ_i w_i · corr(A_i, B_i).
+    """Correlate every metric in every domain role with every other, averaged over pairs of domains.
 
-    `metrics` names measures of the table, None for all; `error`, 1 − accuracy, is always there.
-    Over the pairs i that have an answer, w_i = 1 / (tasks · pairs of the same task).
+    ``score(A, B) = Σ_i w_i · corr(A_i, B_i)`` over the pairs i that have a coefficient, with
+    ``w_i = 1 / (number of tasks · number of pairs of the same task)``.
+
+    Parameters
+    ----------
+    table : EvaluationTable
+        Evaluations of models on domains; the optional columns `task` and `shift` group the pairs.
+    metrics : sequence of str, optional
+        Measures of the table. Default: all. ``error`` (1 − accuracy) is always included.
+    kind : {"spearman", "pearson"}
+        Correlation coefficient.
+
+    Returns
+    -------
+    AveragedCorrelations
+        Matrices over all pairs, per task and per shift. Variables are named by role and metric,
+        such as ``"ID error"`` or ``"held-out OOD error"``.
+
+    Raises
+    ------
+    NotApplicable
+        If no model is tested on a domain that it was not trained on.
+    UnknownName
+        If a metric or the kind of correlation is unknown.
+
+    Examples
+    --------
+    >>> table = EvaluationTable.read({"model": [*"kkllmm"], "trained_on": ["a"] * 6,
+    ...     "tested_on": [*"ababab"], "accuracy": [0.7, 0.5, 0.8, 0.6, 0.9, 0.7]}, measures=())
+    >>> round(average_correlations(table).overall.score("ID error", "OOD error")["value"], 6)
+    1.0
     """
     check_correlation_kind(kind)
-    found = find_pairs(table, select_metrics(table, metrics))
-    names = variable_names(found.quantities)
+    pairs = find_pairs(table, select_metrics(table, metrics))
+    names = variable_names(pairs.quantities)
 
-    def within(pair: IdOodPair) -> PairwiseCorrelations:
+    def correlate_pair(pair: IdOodPair) -> PairwiseCorrelations:
         return pairwise_correlations(_pair_variables(pair), kind=kind)
 
-    return _average_by_group(found, names, names, kind, within)
+    return _average_by_group(pairs, names, names, kind, correlate_pair)
 
 
 def adjusted_correlations(
@@ -140,25 +163,54 @@ def adjusted_correlations(
     metrics: Sequence[str] | None = None,
     kind: CorrelationKind = "spearman",
 ) -> AveragedCorrelations:
-    """What every metric tells of OOD error that ID error does not.
+    """Correlate every metric with the part of OOD error that ID error does not explain.
 
-    In each pair OOD error is regressed on ID error, and the metric is correlated with what is left;
-    averaged over pairs as in `average_correlations`.
+    In each pair OOD error is regressed on ID error, and the metrics are correlated with the
+    residuals; averaged over pairs as in `average_correlations`.
+
+    Parameters
+    ----------
+    table : EvaluationTable
+        Evaluations of models on domains; the optional columns `task` and `shift` group the pairs.
+    metrics : sequence of str, optional
+        Measures of the table. Default: all. ``error`` (1 − accuracy) is always included.
+    kind : {"spearman", "pearson"}
+        Correlation coefficient.
+
+    Returns
+    -------
+    AveragedCorrelations
+        Matrices with the one column ``"OOD error beyond ID error"``.
+
+    Raises
+    ------
+    NotApplicable
+        If no model is tested on a domain that it was not trained on.
+    UnknownName
+        If a metric or the kind of correlation is unknown.
+
+    Examples
+    --------
+    >>> table = EvaluationTable.read({"model": [*"kkllmm"], "trained_on": ["a"] * 6,
+    ...     "tested_on": [*"ababab"], "accuracy": [0.7, 0.5, 0.8, 0.8, 0.9, 0.7],
+    ...     "x": [0, 1, 0, 9, 0, 1]})
+    >>> result = adjusted_correlations(table).overall
+    >>> round(result.score("OOD x", "OOD error beyond ID error")["value"], 6)
+    -1.0
     """
     check_correlation_kind(kind)
-    found = find_pairs(table, select_metrics(table, metrics))
+    pairs = find_pairs(table, select_metrics(table, metrics))
 
-    def within(pair: IdOodPair) -> PairwiseCorrelations:
-        left = residuals(pair.values["ID"][:, 0], pair.values["OOD"][:, 0])
-        return pairwise_correlations(_pair_variables(pair), left[:, None], kind=kind)
+    def correlate_pair(pair: IdOodPair) -> PairwiseCorrelations:
+        residual = residuals(pair.values["ID"][:, 0], pair.values["OOD"][:, 0])
+        return pairwise_correlations(_pair_variables(pair), residual[:, None], kind=kind)
 
-    return _average_by_group(
-        found, variable_names(found.quantities), (RESIDUAL_LABEL,), kind, within
-    )
+    names = variable_names(pairs.quantities)
+    return _average_by_group(pairs, names, (RESIDUAL_LABEL,), kind, correlate_pair)
 
 
 def variable_names(metrics: Sequence[str]) -> tuple[str, ...]:
-    """Metrics in all four roles.
+    """Return the names of all metrics in all four roles.
 
     >>> variable_names(["error"])
     ('ID error', 'ID corrupted error', 'OOD error', 'held-out OOD error')
@@ -167,26 +219,30 @@ def variable_names(metrics: Sequence[str]) -> tuple[str, ...]:
 
 
 def residuals(x: Floats, y: Floats) -> Floats:
-    """What a least-squares line in x leaves of y; NaN where either is, or where nothing is left.
+    """Return the residuals of y after a least-squares line in x.
+
+    NaN where x or y is, and everywhere if the fit is perfect or there are too few points.
 
     >>> residuals(np.array([0.0, 1.0, 2.0, np.nan]), np.array([0.0, 3.0, 0.0, 1.0])).tolist()
     [-1.0, 2.0, -1.0, nan]
     """
     known = np.isfinite(x) & np.isfinite(y)
-    left: Floats = np.full(len(y), np.nan)
+    result: Floats = np.full(len(y), np.nan)
     if known.sum() < MIN_CORRELATION_ROWS:
-        return left
-    mine, theirs = x[known] - x[known].mean(), y[known] - y[known].mean()
-    # Without a spread of x there is no line but the mean.
-    square = mine @ mine
-    rest = (theirs - (mine @ theirs / square * mine if square else 0.0)).round(RESIDUAL_DECIMALS)
-    if rest.any():
-        left[known] = rest
-    return left
+        return result
+    centered_x = x[known] - x[known].mean()
+    centered_y = y[known] - y[known].mean()
+    # If x is constant, the best line is the mean of y.
+    square = centered_x @ centered_x
+    slope = centered_x @ centered_y / square if square else 0.0
+    rounded = (centered_y - slope * centered_x).round(RESIDUAL_DECIMALS)
+    if rounded.any():
+        result[known] = rounded
+    return result
 
 
 def _pair_variables(pair: IdOodPair) -> Floats:
-    """All metrics in all roles of one pair: (models, variables), in the order of `variable_names`."""
+    """Return the metrics in all roles, (models, variables), in the order of `variable_names`."""
     stacked = np.stack([pair.values[role] for role in DOMAIN_ROLES], axis=2)
     return stacked.reshape(len(pair.models), -1)
 
@@ -198,44 +254,50 @@ def _average_by_group(
     kind: CorrelationKind,
     correlate_pair: Callable[[IdOodPair], PairwiseCorrelations],
 ) -> AveragedCorrelations:
-    each = [correlate_pair(pair) for pair in domain_pairs.pairs]
-    values = np.stack([one.values for one in each])
-    models = np.stack([one.n_rows for one in each])
+    coefficients = [correlate_pair(pair) for pair in domain_pairs.pairs]
+    values = np.stack([matrix.values for matrix in coefficients])
+    models = np.stack([matrix.n_rows for matrix in coefficients])
     tasks = np.array([pair.task for pair in domain_pairs.pairs])
     shifts = np.array([pair.shift for pair in domain_pairs.pairs])
 
-    def over(label: str, chosen: Any) -> AveragedCorrelationMatrix:
+    def average(label: str, chosen: Any) -> AveragedCorrelationMatrix:
         figures = average_over_pairs(values[chosen], models[chosen], tasks[chosen])
         return AveragedCorrelationMatrix(label, kind, first, second, *figures)
 
-    def by(labels: Any) -> dict[str, AveragedCorrelationMatrix]:
+    def average_each(labels: Any) -> dict[str, AveragedCorrelationMatrix]:
         names = [] if (labels == UNNAMED_LABEL).all() else np.unique(labels).tolist()
-        return {name: over(name, labels == name) for name in names}
+        return {name: average(name, labels == name) for name in names}
 
     return AveragedCorrelations(
-        over(OVERALL_LABEL, slice(None)), by(tasks), by(shifts), dict(domain_pairs.left_out)
+        overall=average(OVERALL_LABEL, slice(None)),
+        tasks=average_each(tasks),
+        shifts=average_each(shifts),
+        left_out=dict(domain_pairs.left_out),
     )
 
 
 def average_over_pairs(
     values: Floats, models: Ints, tasks: Any
 ) -> tuple[Floats, Floats, Ints, Ints, Ints]:
-    """Mean, sd, answered and unanswered pairs, and models, of (pairs, …) coefficients.
+    """Return mean, sd, number of pairs with and without a coefficient, and number of models.
 
-    The mean is that of the tasks' means, so that every task with an answer counts the same.
+    `values` has shape (pairs, …). The mean is the mean of the tasks' means, so every task with a
+    coefficient has the same weight.
 
-    >>> found = average_over_pairs(np.array([0.0, 0.5, 1.0]), np.array([9, 9, 9]), np.array(["a", "a", "b"]))
-    >>> float(found[0])
+    >>> result = average_over_pairs(
+    ...     np.array([0.0, 0.5, 1.0]), np.array([9, 9, 9]), np.array(["a", "a", "b"]))
+    >>> float(result[0])
     0.625
     """
-    answered = ~np.isnan(values)
-    filled, counts = np.where(answered, values, 0.0), answered.sum(axis=0)
-    members = np.array([tasks == one for one in np.unique(tasks)], dtype=np.float64)
+    known = ~np.isnan(values)
+    filled = np.where(known, values, 0.0)
+    counts = known.sum(axis=0)
+    members = np.array([tasks == task for task in np.unique(tasks)], dtype=np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
-        means = np.tensordot(members, filled, 1) / np.tensordot(members, answered, 1)
-        known = ~np.isnan(means)
-        mean = np.where(known, means, 0.0).sum(axis=0) / known.sum(axis=0)
-        off = np.where(answered, values - filled.sum(axis=0) / counts, 0.0)
-        sd = np.sqrt((off**2).sum(axis=0) / np.where(counts > 1, counts - 1, np.nan))
-    took_part = np.where(answered, models, 0).sum(axis=0)
-    return mean, sd, counts, len(values) - counts, took_part
+        task_means = np.tensordot(members, filled, 1) / np.tensordot(members, known, 1)
+        known_tasks = ~np.isnan(task_means)
+        mean = np.where(known_tasks, task_means, 0.0).sum(axis=0) / known_tasks.sum(axis=0)
+        deviations = np.where(known, values - filled.sum(axis=0) / counts, 0.0)
+        sd = np.sqrt((deviations**2).sum(axis=0) / np.where(counts > 1, counts - 1, np.nan))
+    n_models = np.where(known, models, 0).sum(axis=0)
+    return mean, sd, counts, len(values) - counts, n_models

@@ -1,4 +1,8 @@
-"""Correlations of all columns with all, each over the rows that both have."""
+"""Pairwise correlations of columns, each over the rows that both columns have.
+
+`DataFrame.corr` of pandas is two to six times faster for all pairs of one table, but takes five
+times as long for one column against 200 with missing values, which needs all pairs there.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +17,15 @@ from oodometer.core.array_types import Bools, Floats, Ints
 from oodometer.core.errors import UnknownName
 
 CorrelationKind = Literal["spearman", "pearson"]
-# Of two rows every correlation is 1 or −1 and says nothing.
+# Over two rows every correlation is 1 or −1.
 MIN_CORRELATION_ROWS = 3
-# Means are told apart by so many digits of the largest of them: what is beyond is rounding.
+# Decimals that are kept of means, relative to the largest: the rest is rounding error.
 MEAN_DIGITS = 12
 
 
 @dataclass(frozen=True, eq=False)
 class PairwiseCorrelations:
-    """Coefficients, NaN where there is none, and the number of rows under each."""
+    """Coefficients, NaN where undefined, and the number of rows of each."""
 
     values: Floats
     n_rows: Ints
@@ -30,40 +34,45 @@ class PairwiseCorrelations:
 def pairwise_correlations(
     first: Floats, second: Floats | None = None, *, kind: CorrelationKind = "spearman"
 ) -> PairwiseCorrelations:
-    """Every column of the first with every column of the second, or of the first itself.
+    """Correlate every column of `first` with every column of `second`, by default `first` itself.
 
-    A pair with fewer than three common rows, or with a constant side in them, has no coefficient.
+    The coefficient is NaN for pairs with fewer than three common rows or a constant column in them.
 
     >>> table = np.array([[1.0, 9.0], [2.0, 8.0], [3.0, 0.0], [9.0, np.nan]])
-    >>> found = pairwise_correlations(table)
-    >>> found.values.round(3).tolist(), found.n_rows.tolist()
+    >>> result = pairwise_correlations(table)
+    >>> result.values.round(3).tolist(), result.n_rows.tolist()
     ([[1.0, -1.0], [-1.0, 1.0]], [[4, 3], [3, 3]])
     """
     check_correlation_kind(kind)
     second = first if second is None else second
     shape = first.shape[1], second.shape[1]
-    values, rows = np.full(shape, np.nan), np.zeros(shape, dtype=np.int64)
-    theirs = np.isfinite(second)
+    values = np.full(shape, np.nan)
+    rows = np.zeros(shape, dtype=np.int64)
+    second_known = np.isfinite(second)
     for known, columns in _columns_by_mask(np.isfinite(first)):
-        both = theirs & known[:, None]
+        both = second_known & known[:, None]
         rows[columns] = both.sum(axis=0)
         y = _standardize(_ranks(second, both) if kind == "spearman" else second, both)
-        # Beside a column that has all of these rows, the first's ranks are always the same.
-        whole = (both == known[:, None]).all(axis=0)
-        values[np.ix_(columns, whole)] = (
-            _standardize_shared(first[:, columns], known, kind).T @ y[:, whole]
+        # With columns that have all of these rows, the ranks in `first` do not change.
+        complete = (both == known[:, None]).all(axis=0)
+        values[np.ix_(columns, complete)] = (
+            _standardize_shared(first[:, columns], known, kind).T @ y[:, complete]
         )
-        rest = ~whole & (both.sum(axis=0) >= MIN_CORRELATION_ROWS)
+        rest = ~complete & (both.sum(axis=0) >= MIN_CORRELATION_ROWS)
         for column in columns if rest.any() else ():
-            x, part = first[:, [column]], both[:, rest]
-            mine = _ranks_by_mask(x[:, 0], part) if kind == "spearman" else x.repeat(rest.sum(), 1)
-            values[column, rest] = (_standardize(mine, part) * y[:, rest]).sum(axis=0)
+            x = first[:, column]
+            masks = both[:, rest]
+            if kind == "spearman":
+                repeated = _ranks_by_mask(x, masks)
+            else:
+                repeated = x[:, None].repeat(masks.shape[1], 1)
+            values[column, rest] = (_standardize(repeated, masks) * y[:, rest]).sum(axis=0)
     values[rows < MIN_CORRELATION_ROWS] = np.nan
     return PairwiseCorrelations(np.clip(values, -1.0, 1.0), rows)
 
 
 def correlation(x: Floats, y: Floats, *, kind: CorrelationKind = "spearman") -> float | None:
-    """The coefficient of two columns over the rows that both have, or None.
+    """Return the coefficient of two columns over their common rows, None if undefined.
 
     >>> correlation(np.array([1.0, 2.0, 3.0]), np.array([5.0, 5.0, 5.0])) is None
     True
@@ -72,7 +81,7 @@ def correlation(x: Floats, y: Floats, *, kind: CorrelationKind = "spearman") -> 
 
 
 def round_means(means: Floats) -> Floats:
-    """Means of several numbers without their last bits, which would order those that are equal.
+    """Round means so that equal ones compare equal despite rounding errors.
 
     >>> means = np.array([0.1 + 0.2, 0.3 + 0.0, np.nan]) / 2
     >>> means[0] == means[1], round_means(means)[0] == round_means(means)[1]
@@ -84,7 +93,7 @@ def round_means(means: Floats) -> Floats:
 
 
 def number_or_none(value: Any) -> float | None:
-    """A plain number for JSON, and None for what is not known.
+    """Return a float for JSON, None for NaN and infinity.
 
     >>> number_or_none(np.float64(0.5)), number_or_none(math.nan)
     (0.5, None)
@@ -93,54 +102,55 @@ def number_or_none(value: Any) -> float | None:
 
 
 def check_correlation_kind(kind: str) -> None:
-    """Refuse a kind of correlation that there is not."""
+    """Raise if there is no such kind of correlation."""
     if kind not in get_args(CorrelationKind):
         raise UnknownName("correlation", str(kind), get_args(CorrelationKind))
 
 
 def _columns_by_mask(known: Bools) -> Iterator[tuple[Bools, Ints]]:
-    """Columns that have the same rows: the rows, and the columns' places."""
+    """Yield each distinct mask of known rows and the columns that have it."""
     groups: dict[bytes, list[int]] = {}
-    for place, rows in enumerate(known.T):
-        groups.setdefault(rows.tobytes(), []).append(place)
-    for places in groups.values():
-        yield known[:, places[0]], np.array(places)
+    for column, rows in enumerate(known.T):
+        groups.setdefault(rows.tobytes(), []).append(column)
+    for columns in groups.values():
+        yield known[:, columns[0]], np.array(columns)
 
 
 def _standardize_shared(columns: Floats, known: Bools, kind: CorrelationKind) -> Floats:
-    """Columns that all have the same rows, standardised."""
-    there = np.broadcast_to(known[:, None], columns.shape)
-    return _standardize(_ranks(columns, there) if kind == "spearman" else columns, there)
+    """Standardize columns that share their mask of known rows."""
+    mask = np.broadcast_to(known[:, None], columns.shape)
+    return _standardize(_ranks(columns, mask) if kind == "spearman" else columns, mask)
 
 
 def _ranks(table: Floats, known: Bools) -> Floats:
-    """The rank of every known value in its column, the mean of them on ties."""
+    """Return the rank of every known value in its column; ties get their mean rank."""
     from scipy import stats
 
     return np.asarray(stats.rankdata(np.where(known, table, np.inf), axis=0))
 
 
 def _ranks_by_mask(column: Floats, masks: Bools) -> Floats:
-    """The ranks of one column among the rows of each mask, sorted but once: (n, masks).
+    """Return the ranks of one column among the rows of each mask, (n, masks), sorting once.
 
-    A value's rank is half way between how many rows lie below it and how many up to it.
+    The rank of a value is the mean of the number of rows below it, plus 1, and up to it.
     """
     order = np.argsort(column)
-    ordered, there = column[order], masks[order]
-    up_to = np.cumsum(there, axis=0, dtype=np.int64)
+    ordered = column[order]
+    ordered_masks = masks[order]
+    up_to = np.cumsum(ordered_masks, axis=0, dtype=np.int64)
     first = np.searchsorted(ordered, ordered, side="left")
     last = np.searchsorted(ordered, ordered, side="right") - 1
     ranks = np.empty(masks.shape)
-    ranks[order] = (up_to[first] - there[first] + up_to[last] + 1) / 2
+    ranks[order] = (up_to[first] - ordered_masks[first] + up_to[last] + 1) / 2
     return ranks
 
 
 def _standardize(columns: Floats, known: Bools) -> Floats:
-    """Known values with mean 0 and length 1, others 0; NaN where a column is constant."""
+    """Scale known values to mean 0 and norm 1, others to 0; constant columns become NaN."""
     low = np.min(columns, axis=0, where=known, initial=np.inf)
     span = np.max(columns, axis=0, where=known, initial=-np.inf) - low
     with np.errstate(invalid="ignore", divide="ignore"):
-        # Brought to 0…1 first: squares of very large or small numbers leave the range of floats.
+        # Scale to 0…1 first: squares of very large or small numbers overflow or underflow.
         scaled = np.where(known, (columns - low) / span, 0.0)
         centred = np.where(known, scaled - scaled.sum(axis=0) / known.sum(axis=0), 0.0)
         return np.asarray(centred / np.sqrt((centred * centred).sum(axis=0)))

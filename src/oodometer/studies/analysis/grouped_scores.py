@@ -1,9 +1,9 @@
-"""Rows of a table in groups, one statistic of every measure in every group, and what that sums to."""
+"""One statistic per measure and group of rows, with mean and standard deviation over groups."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,39 +15,66 @@ from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
 @dataclass(frozen=True)
 class MeanStd:
-    """The mean over groups, its standard deviation (ddof 1), and how many have none, by reason.
+    """Mean and standard deviation over groups, and the number of groups without a value.
 
-    >>> MeanStd.from_values([0.5, 0.7, "fewer than two models"])
-    MeanStd(mean=0.6, sd=0.14142135623730948, groups=2, left_out={'fewer than two models': 1})
+    Parameters
+    ----------
+    mean : float or None
+        Mean over the groups that have a value; None if no group has one.
+    sd : float or None
+        Standard deviation over these groups; None for fewer than two groups.
+    groups : int
+        Number of groups that have a value.
+    left_out : mapping of str to int
+        Number of groups without a value, by reason.
+    rule : str
+        How the values were computed, if there is a choice.
+
+    Examples
+    --------
+    >>> summary = MeanStd.from_values([0.5, 0.7, "fewer than two models"])
+    >>> summary.mean, round(summary.sd, 6), summary.groups, summary.left_out
+    (0.6, 0.141421, 2, {'fewer than two models': 1})
     """
 
     mean: float | None
     sd: float | None
     groups: int
     left_out: Mapping[str, int]
+    rule: str = ""
 
     @classmethod
     def from_values(cls, values_or_reasons: Iterable[float | str]) -> MeanStd:
-        """Of a value a group, or the reason why a group has none."""
-        told = list(values_or_reasons)
-        values = np.array([one for one in told if not isinstance(one, str)], dtype=np.float64)
-        reasons = Counter(one for one in told if isinstance(one, str))
-        mean = float(values.mean()) if len(values) else None
-        # Equal values have no deviation, whatever rounding makes of their mean.
-        sd = (float(values.std(ddof=1)) if np.ptp(values) else 0.0) if len(values) > 1 else None
-        return cls(mean, sd, len(values), dict(reasons))
+        """Summarize one value per group, or the reason why a group has no value (ddof 1)."""
+        items = list(values_or_reasons)
+        values = np.array([item for item in items if not isinstance(item, str)], dtype=np.float64)
+        reasons = Counter(item for item in items if isinstance(item, str))
+        return cls(*_mean_and_sd(values, ddof=1), len(values), dict(reasons))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {"mean": self.mean, "sd": self.sd, "groups": self.groups,
-                "left_out": dict(self.left_out)}  # fmt: skip
+        """Return all fields but the rule, for JSON."""
+        return {
+            "mean": self.mean,
+            "sd": self.sd,
+            "groups": self.groups,
+            "left_out": dict(self.left_out),
+        }
 
 
-# Why a group has no answer; 0 is that it has one.
+def _mean_and_sd(values: Floats, *, ddof: int) -> tuple[float | None, float | None]:
+    """Return mean and standard deviation; None where there are too few values."""
+    if len(values) < 2:
+        return (float(values[0]) if len(values) else None), None
+    # The mean of equal values may be off by rounding: their deviation is exactly 0.
+    sd = float(values.std(ddof=ddof)) if np.ptp(values) else 0.0
+    return float(values.mean()), sd
+
+
+# Reasons why a group has no value; index 0 means that it has one.
 MISSING_REASONS = (
     "",
-    "no answers",
-    "fewer than two answers",
+    "no values",
+    "fewer than two values",
     "all accuracies equal",
     "all values of the measure equal",
     "fewer than two models to fit the line to",
@@ -66,13 +93,18 @@ MISSING_REASONS = (
 
 @dataclass(frozen=True, eq=False)
 class RowGroups:
-    """Rows by group: `rows` in the order of their `group`, which share what `keys` says of each.
+    """Rows of a table, sorted by group.
+
+    `rows` are row indices, `group` is the group of each of them, and `keys` holds the value of
+    every key column per group.
 
     >>> table = EvaluationTable.read({"model": ["m", "n", "m"], "trained_on": ["a"] * 3,
-    ...                     "tested_on": ["b", "b", "c"], "accuracy": [0.9, 0.7, 0.8]}, measures=())
-    >>> found = RowGroups.from_columns(table, ("tested_on",), np.ones(3, dtype=np.bool_))
-    >>> found.rows.tolist(), found.group.tolist(), [table.domains[j] for j in found.keys["tested_on"]]
-    ([0, 1, 2], [0, 0, 1], ['b', 'c'])
+    ...     "tested_on": ["b", "b", "c"], "accuracy": [0.9, 0.7, 0.8]}, measures=())
+    >>> groups = RowGroups.from_columns(table, ("tested_on",), np.ones(3, dtype=np.bool_))
+    >>> groups.rows.tolist(), groups.group.tolist()
+    ([0, 1, 2], [0, 0, 1])
+    >>> [table.domains[code] for code in groups.keys["tested_on"]]
+    ['b', 'c']
     """
 
     rows: Ints
@@ -83,15 +115,15 @@ class RowGroups:
     def from_columns(
         cls, table: EvaluationTable, key_columns: Sequence[str], mask: Bools
     ) -> RowGroups:
-        """The marked rows of a table by some of its integer columns."""
+        """Group the rows under `mask` by some of the table's integer columns."""
         rows = np.flatnonzero(mask)
         columns = np.stack([getattr(table, name)[rows] for name in key_columns])
         order = np.lexsort(columns[::-1])
         columns = columns[:, order]
-        fresh = np.ones(len(rows), dtype=np.bool_)
-        fresh[1:] = (columns[:, 1:] != columns[:, :-1]).any(axis=0)
-        keys = dict(zip(key_columns, columns[:, fresh], strict=True))
-        return cls(rows[order], np.cumsum(fresh) - 1, keys)
+        is_first = np.ones(len(rows), dtype=np.bool_)
+        is_first[1:] = (columns[:, 1:] != columns[:, :-1]).any(axis=0)
+        keys = dict(zip(key_columns, columns[:, is_first], strict=True))
+        return cls(rows[order], np.cumsum(is_first) - 1, keys)
 
     def __len__(self) -> int:
         return len(next(iter(self.keys.values())))
@@ -104,10 +136,11 @@ class RowGroups:
 
 @dataclass(frozen=True, eq=False)
 class GroupedScores:
-    """One statistic of every measure (first axis) in every group (second).
+    """One statistic per measure (first axis) and group (second axis).
 
-    `n` is how many rows had an answer, `values` is NaN where the group has none, and `reasons` are
-    places in REASONS. `rules` says of every group how it was computed, where there is a choice.
+    `n` is the number of rows with a value, `values` is NaN where a group has none, `reasons` are
+    indices into `MISSING_REASONS`. `rules` says per group how the statistic was computed, if there
+    is a choice.
     """
 
     statistic: str
@@ -119,13 +152,17 @@ class GroupedScores:
     rules: tuple[str, ...] = ()
 
     def rows(self, table: EvaluationTable) -> Iterator[dict[str, Any]]:
-        """A row for every measure and group, by names; what the group is not of is None."""
-        named = [
-            dict.fromkeys(NAME_LOOKUPS) | self._group_names(table, g)
+        """Yield one row per measure and group; columns that are not group keys are None."""
+        group_names = [
+            dict.fromkeys(NAME_LOOKUPS)
+            | {
+                name: NAME_LOOKUPS[name](table, codes[g])
+                for name, codes in self.groups.keys.items()
+            }
             for g in range(len(self.groups))
         ]
         for j, measure in enumerate(self.measures):
-            for g, names in enumerate(named):
+            for g, names in enumerate(group_names):
                 value = float(self.values[j, g])
                 yield {
                     "measure": measure,
@@ -137,28 +174,24 @@ class GroupedScores:
                     "rule": self.rules[g] if self.rules else None,
                 }
 
-    def _group_names(self, table: EvaluationTable, group: int) -> dict[str, str]:
-        return {
-            name: NAME_LOOKUPS[name](table, codes[group])
-            for name, codes in self.groups.keys.items()
-        }
+    def summary(self, measure_index: int, mask: Bools) -> MeanStd:
+        """Return mean and standard deviation of a measure over the groups under `mask`.
 
-    def summary(self, measure_index: int, mask: Bools) -> ScoreSummary:
-        """What the marked groups of a measure sum to."""
-        values, reasons = self.values[measure_index, mask], self.reasons[measure_index, mask]
-        answers = values[reasons == HAS_VALUE]
+        The divisor of the variance is the number of groups (ddof 0), as in Ng et al., Table 28.
+        """
+        rules = Counter(rule for rule, used in zip(self.rules, mask, strict=False) if used)
+        reasons = self.reasons[measure_index, mask]
+        values = self.values[measure_index, mask][reasons == HAS_VALUE]
         left_out = Counter(MISSING_REASONS[reason] for reason in reasons if reason != HAS_VALUE)
-        rules = Counter(rule for rule, mine in zip(self.rules, mask, strict=False) if mine)
-        return ScoreSummary(
-            mean=float(answers.mean()) if len(answers) else None,
-            sd=float(answers.std()) if len(answers) > 1 else None,
-            groups=len(answers),
+        return MeanStd(
+            *_mean_and_sd(values, ddof=0),
+            groups=len(values),
             left_out=dict(sorted(left_out.items())),
             rule=_join_rules(rules),
         )
 
 
-NAME_LOOKUPS: dict[str, Any] = {
+NAME_LOOKUPS: dict[str, Callable[[EvaluationTable, int], str]] = {
     "architecture": lambda table, code: table.architectures[code],
     "trained_on": lambda table, code: table.training(code),
     "tested_on": lambda table, code: table.domains[code],
@@ -166,23 +199,8 @@ NAME_LOOKUPS: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class ScoreSummary:
-    """The mean of a statistic over groups, their standard deviation, and what was left out.
-
-    The deviation is that of these groups and no more (divided by their number), as NI Table 28 is;
-    of one group there is none.
-    """
-
-    mean: float | None
-    sd: float | None
-    groups: int
-    left_out: Mapping[str, int]
-    rule: str
-
-
 def _join_rules(rules: Counter[str]) -> str:
-    """One rule by its name, several with how many groups each has."""
+    """Return a single rule as it is, several with their numbers of groups."""
     if len(rules) < 2:
         return "".join(rules)
     return ", ".join(f"{rule} ({count})" for rule, count in rules.most_common())

@@ -1,8 +1,8 @@
-"""Pairs of an ID and an OOD domain, and what models say on them. Wenzel et al., NeurIPS 2022.
+"""Pairs of a training set and an OOD domain, with model values per role (Wenzel et al., 2022).
 
-A pair is a training set and a domain that is not in it. The four roles that a domain can have in
-it: ID, a domain the model was trained on; ID corrupted, one of these corrupted in a common way
-(`photo/fog-3`); OOD, the pair's other domain; held-out OOD, the further ones of the same task.
+A pair is a training set and a domain outside it. A domain has one of four roles: ID, a domain the
+model was trained on; ID corrupted, such a domain with a common corruption (`photo/fog-3`); OOD, the
+target of the pair; held-out OOD, all other OOD domains of the same task.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from oodometer.studies.analysis.correlation_matrix import round_means
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 
 DOMAIN_ROLES = ("ID", "ID corrupted", "OOD", "held-out OOD")
-# Told from the accuracy, whatever else the table has.
+# Computed from the accuracy, so every table has it.
 ERROR_METRIC = "error"
-# A mean over domains is only fair over the same domains for all. So those that fewer than this
-# share of the models have are not asked of any, and who lacks one of the others has no mean.
+# Means over domains are comparable only over the same domains. Domains that fewer than this share
+# of the models have are therefore ignored, and a model that lacks one of the others has no mean.
 MIN_MODEL_SHARE = 0.5
-# The one task or shift where a table names none.
+# Name of the task or shift if a table names none.
 UNNAMED_LABEL = "unnamed"
 _CORRUPTED_DOMAIN = re.compile(r"(.+)/[^/]+-\d+")
 
 
 @dataclass(frozen=True, eq=False)
 class IdOodPair:
-    """An ID and an OOD domain, and the models trained on the first.
+    """Training set and OOD target, with the values of the models trained on the set.
 
-    `values` has a table (models, quantities) a role, NaN where there is no answer; the ID ones are
-    means over so many domains as `n_id_domains` says.
+    `values` holds an array (models, quantities) per role, NaN where missing; ID values are means
+    over `n_id_domains` domains.
     """
 
     training: str
@@ -48,7 +48,7 @@ class IdOodPair:
 
 @dataclass(frozen=True, eq=False)
 class IdOodPairs:
-    """All pairs of a table, the quantities looked at, and how many rows have no role, and why."""
+    """All pairs of a table and their quantities; `left_out` counts rows without a role."""
 
     quantities: tuple[str, ...]
     pairs: tuple[IdOodPair, ...]
@@ -58,7 +58,7 @@ class IdOodPairs:
 def select_metrics(
     table: EvaluationTable, metrics: Sequence[str] | None = None
 ) -> dict[str, Floats]:
-    """The error of every row, 1 − accuracy, and the measures named, or all.
+    """Return the error of every row (1 − accuracy) and the named measures, by default all.
 
     >>> table = EvaluationTable.read({"model": ["m"], "trained_on": ["a"], "tested_on": ["a"],
     ...     "accuracy": [0.75], "ece": [0.1]})
@@ -74,31 +74,35 @@ def select_metrics(
 
 
 def find_pairs(table: EvaluationTable, quantities: Mapping[str, Floats]) -> IdOodPairs:
-    """Every pair of the table, with quantities that have one value a row.
+    """Return every pair of the table; `quantities` have one value per row of the table.
 
     >>> table = EvaluationTable.read({"model": ["m", "m", "m"], "trained_on": ["a", "a", "a"],
     ...     "tested_on": ["a", "b", "c"], "accuracy": [0.9, 0.7, 0.5]}, measures=())
-    >>> found = find_pairs(table, {"accuracy": table.accuracy})
-    >>> [(pair.target, pair.values["held-out OOD"].tolist()) for pair in found.pairs]
+    >>> result = find_pairs(table, {"accuracy": table.accuracy})
+    >>> [(pair.target, pair.values["held-out OOD"].tolist()) for pair in result.pairs]
     [('b', [[0.5]]), ('c', [[0.7]])]
     """
-    standing = _DomainRoles.from_table(table)
-    cubes = _values_by_training_set(table, quantities, standing)
-    found = [pair for cube in cubes for pair in _pairs_of_training_set(table, cube)]
-    if not found:
+    roles = _DomainRoles.from_table(table)
+    pairs = [
+        pair
+        for training_values in _values_by_training_set(table, quantities, roles)
+        for pair in _pairs_of_training_set(table, training_values)
+    ]
+    if not pairs:
         raise NotApplicable(
             "no model is tested on a domain that it was not trained on: there is no pair of an ID "
             "and an OOD domain. Add rows with another tested_on"
         )
-    lost = int(standing.other_corrupted[table.trained_on, table.tested_on].sum())
+    n_left_out = int(roles.other_corrupted[table.trained_on, table.tested_on].sum())
     reason = "corrupted domains that the model was not trained on"
-    return IdOodPairs(tuple(quantities), tuple(found), {reason: lost} if lost else {})
+    left_out = {reason: n_left_out} if n_left_out else {}
+    return IdOodPairs(tuple(quantities), tuple(pairs), left_out)
 
 
 def model_means_by_role(
     table: EvaluationTable, quantities: Mapping[str, Floats]
 ) -> dict[str, Floats]:
-    """Of every model of the table its mean in each role, OOD over all such domains: a table a role.
+    """Return the mean of every model per role, (models, quantities); OOD over all OOD domains.
 
     >>> table = EvaluationTable.read({"model": ["m", "m", "m"], "trained_on": ["a", "a", "a"],
     ...     "tested_on": ["a", "b", "c"], "accuracy": [0.9, 0.75, 0.5]}, measures=())
@@ -106,18 +110,18 @@ def model_means_by_role(
     [[0.625]]
     """
     shape = len(table.models), len(quantities)
-    found: dict[str, Floats] = {role: np.full(shape, np.nan) for role in DOMAIN_ROLES[:3]}
-    for cube in _values_by_training_set(table, quantities, _DomainRoles.from_table(table)):
-        for role, domains in zip(
-            DOMAIN_ROLES, (cube.in_training, cube.corrupted, cube.ood), strict=False
-        ):
-            found[role][cube.models] = cube.mean(domains)
-    return found
+    means: dict[str, Floats] = {role: np.full(shape, np.nan) for role in DOMAIN_ROLES[:3]}
+    roles = _DomainRoles.from_table(table)
+    for training_values in _values_by_training_set(table, quantities, roles):
+        masks = (training_values.in_training, training_values.corrupted, training_values.ood)
+        for role, domains in zip(means, masks, strict=True):
+            means[role][training_values.models] = training_values.mean(domains)
+    return means
 
 
 @dataclass(frozen=True, eq=False)
 class _DomainRoles:
-    """Of training sets × domains: own ones, own ones corrupted, others corrupted."""
+    """Masks (training sets, domains): domains of the set, the same corrupted, others corrupted."""
 
     in_training: Bools
     corrupted: Bools
@@ -126,16 +130,17 @@ class _DomainRoles:
     @classmethod
     def from_table(cls, table: EvaluationTable) -> _DomainRoles:
         own = table.domain_in_training
-        place = {name: j for j, name in enumerate(table.domains)}
+        index = {name: j for j, name in enumerate(table.domains)}
         matches = (_CORRUPTED_DOMAIN.fullmatch(name) for name in table.domains)
-        plain = np.array([place.get(match.group(1), -1) if match else -1 for match in matches])
-        corrupted = own[:, plain] & (plain >= 0) & ~own
-        return cls(own, corrupted, (plain >= 0) & ~corrupted & ~own)
+        # Index of the clean version of each corrupted domain, −1 for other domains.
+        clean = np.array([index.get(match.group(1), -1) if match else -1 for match in matches])
+        corrupted = own[:, clean] & (clean >= 0) & ~own
+        return cls(own, corrupted, (clean >= 0) & ~corrupted & ~own)
 
 
 @dataclass(frozen=True, eq=False)
 class _TrainingSetValues:
-    """Quantities of the models of one training set: (models, domains of the table, quantities)."""
+    """Values of the models of one training set, (models, domains of the table, quantities)."""
 
     rows: Ints
     models: Ints
@@ -145,14 +150,15 @@ class _TrainingSetValues:
     ood: Bools
 
     def mean(self, domains: Bools) -> Floats:
-        """The mean over some domains: (models, quantities)."""
-        some = self.values[:, domains]
-        known = ~np.isnan(some)
-        asked = known.sum(axis=0) >= np.maximum(MIN_MODEL_SHARE * known.any(axis=1).sum(axis=0), 1)
-        total, several = np.where(asked, some, 0.0).sum(axis=1), asked.sum(axis=0)
+        """Return the means over some domains, (models, quantities)."""
+        values = self.values[:, domains]
+        known = ~np.isnan(values)
+        n_models = known.any(axis=1).sum(axis=0)
+        used = known.sum(axis=0) >= np.maximum(MIN_MODEL_SHARE * n_models, 1)
+        n_domains = used.sum(axis=0)
         with np.errstate(invalid="ignore"):
-            means = total / several
-        return np.where(several > 1, round_means(means), means)
+            means = np.where(used, values, 0.0).sum(axis=1) / n_domains
+        return np.where(n_domains > 1, round_means(means), means)
 
 
 def _values_by_training_set(
@@ -160,13 +166,20 @@ def _values_by_training_set(
 ) -> Iterator[_TrainingSetValues]:
     for code in np.unique(table.trained_on):
         rows = np.flatnonzero(table.trained_on == code)
-        models, place = np.unique(table.model[rows], return_inverse=True)
+        models, position = np.unique(table.model[rows], return_inverse=True)
         values: Floats = np.full((len(models), len(table.domains), len(quantities)), np.nan)
-        for number, column in enumerate(quantities.values()):
-            values[place, table.tested_on[rows], number] = column[rows]
-        own, corrupted = roles.in_training[code], roles.corrupted[code]
-        outside = ~(own | corrupted | roles.other_corrupted[code])
-        yield _TrainingSetValues(rows, models, values, own, corrupted, outside)
+        for j, column in enumerate(quantities.values()):
+            values[position, table.tested_on[rows], j] = column[rows]
+        own = roles.in_training[code]
+        corrupted = roles.corrupted[code]
+        yield _TrainingSetValues(
+            rows=rows,
+            models=models,
+            values=values,
+            in_training=own,
+            corrupted=corrupted,
+            ood=~(own | corrupted | roles.other_corrupted[code]),
+        )
 
 
 def _pairs_of_training_set(
@@ -175,34 +188,38 @@ def _pairs_of_training_set(
     tested = table.tested_on[training_values.rows]
     targets = [int(j) for j in np.unique(tested) if training_values.ood[j]]
     tasks = {j: _common_label(table, "task", training_values.rows[tested == j]) for j in targets}
-    within = (
-        training_values.mean(training_values.in_training),
-        training_values.mean(training_values.corrupted),
-    )
+    id_means = training_values.mean(training_values.in_training)
+    corrupted_means = training_values.mean(training_values.corrupted)
     for target in targets:
-        further = np.zeros_like(training_values.ood)
-        further[[j for j in targets if j != target and tasks[j] == tasks[target]]] = True
-        parts = (*within, training_values.values[:, target], training_values.mean(further))
+        held_out = np.zeros_like(training_values.ood)
+        held_out[[j for j in targets if j != target and tasks[j] == tasks[target]]] = True
+        by_role = (
+            id_means,
+            corrupted_means,
+            training_values.values[:, target],
+            training_values.mean(held_out),
+        )
         yield IdOodPair(
-            table.training(int(table.trained_on[training_values.rows[0]])),
-            table.domains[target],
-            tasks[target],
-            _common_label(table, "shift", training_values.rows[tested == target]),
-            training_values.models,
-            dict(zip(DOMAIN_ROLES, parts, strict=True)),
-            int(training_values.in_training[np.unique(tested)].sum()),
+            training=table.training(int(table.trained_on[training_values.rows[0]])),
+            target=table.domains[target],
+            task=tasks[target],
+            shift=_common_label(table, "shift", training_values.rows[tested == target]),
+            models=training_values.models,
+            values=dict(zip(DOMAIN_ROLES, by_role, strict=True)),
+            n_id_domains=int(training_values.in_training[np.unique(tested)].sum()),
         )
 
 
 def _common_label(table: EvaluationTable, column: str, rows: Ints) -> str:
-    """The one task or shift of the rows of a pair."""
+    """Return the task or shift of the rows of a pair; raise if they differ."""
     if column not in table.columns:
         return UNNAMED_LABEL
     labels = sorted({table.columns[column][row] for row in rows})
     if len(labels) > 1:
-        training, target = table.training(int(table.trained_on[rows[0]])), table.tested_on[rows[0]]
+        training = table.training(int(table.trained_on[rows[0]]))
+        target = table.domains[table.tested_on[rows[0]]]
         raise InputError(
-            f"Rows trained on {training!r} and tested on {table.domains[target]!r} have the "
-            f"{column} {labels[0]!r} and {labels[1]!r}; a pair has one. Correct the column {column}."
+            f"Rows trained on {training!r} and tested on {target!r} have the {column} "
+            f"{labels[0]!r} and {labels[1]!r}; a pair has one. Correct the column {column}."
         )
     return labels[0] or UNNAMED_LABEL

@@ -1,7 +1,7 @@
-"""ID against OOD accuracy of every pair, gaps, and how hard tasks are. Wenzel et al., NeurIPS 2022.
+"""ID against OOD accuracy per pair of domains, and task difficulty (Wenzel et al., NeurIPS 2022).
 
-Appendices D and E: the scatter of a pair has a point a model; the normalised gap is
-(acc_ID − acc_OOD) / acc_ID of the mean accuracies, and that of a task says how hard it is.
+Appendices D and E: the scatter of a pair has one point per model; the normalized gap is
+(acc_ID − acc_OOD) / acc_ID of the mean accuracies, and the gap of a task is its difficulty.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError
+from oodometer.core.jsonable import fields_to_jsonable
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.id_ood_pairs import IdOodPair, find_pairs
 from oodometer.studies.analysis.scatter_patterns import ScatterPattern, classify_pattern
@@ -21,7 +22,7 @@ from oodometer.studies.analysis.scatter_patterns import ScatterPattern, classify
 
 @dataclass(frozen=True)
 class AccuracyGap:
-    """Mean ID and OOD accuracy and their normalised gap, each with its standard error."""
+    """Mean ID and OOD accuracy and their normalized gap, each with its standard error."""
 
     id: float | None
     id_se: float | None
@@ -31,15 +32,14 @@ class AccuracyGap:
     value_se: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return dict(vars(self))
+        return fields_to_jsonable(self)
 
 
 @dataclass(frozen=True, eq=False)
 class IdOodScatter:
-    """One pair of domains: models with an accuracy on both, the pattern they make, and the gap.
+    """Scatter of one pair of domains: models with both accuracies, its pattern and gap.
 
-    `left_out` is how many models of the pair lack one of the two.
+    `left_out` is the number of models of the pair that lack one of the two.
     """
 
     training: str
@@ -54,24 +54,16 @@ class IdOodScatter:
     gap: AccuracyGap
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {
-            **{name: getattr(self, name) for name in ("training", "target", "task", "shift")},
-            "models": list(self.models),
-            "id": self.id_accuracy.tolist(),
-            "ood": self.ood_accuracy.tolist(),
-            "left_out": self.left_out,
-            "pattern": self.pattern.to_dict(),
-            "gap": self.gap.to_dict(),
-        }
+        renamed = {"id_accuracy": "id", "ood_accuracy": "ood"}
+        return {renamed.get(key, key): value for key, value in fields_to_jsonable(self).items()}
 
 
 @dataclass(frozen=True)
 class TaskDifficulty:
-    """How hard the pairs of a task are.
+    """Difficulty of a task over its pairs of domains.
 
-    `gap` is of the mean accuracies over pairs, every pair counting the same; `sd` that of the
-    pairs' own gaps; `place` the gap between the easiest task (0) and the hardest (1) of all.
+    `gap` is computed from the mean accuracies over pairs, all with the same weight; `sd` is that of
+    the pairs' own gaps; `place` is the gap scaled from the easiest task (0) to the hardest (1).
     """
 
     task: str
@@ -82,15 +74,14 @@ class TaskDifficulty:
     place: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {**vars(self), "gap": self.gap.to_dict()}
+        return fields_to_jsonable(self)
 
 
 def id_ood_scatters(table: EvaluationTable) -> tuple[IdOodScatter, ...]:
-    """The scatter of every pair of the table; a column `n` says how many rows a test had."""
+    """Return the scatter of every pair of the table; a column `n` gives the test set sizes."""
     variance = table.accuracy * (1.0 - table.accuracy) / _test_set_sizes(table)
-    found = find_pairs(table, {"accuracy": table.accuracy, "variance": variance})
-    return tuple(_build_scatter(table, pair) for pair in found.pairs)
+    pairs = find_pairs(table, {"accuracy": table.accuracy, "variance": variance}).pairs
+    return tuple(_build_scatter(table, pair) for pair in pairs)
 
 
 def _test_set_sizes(table: EvaluationTable) -> Floats:
@@ -98,48 +89,63 @@ def _test_set_sizes(table: EvaluationTable) -> Floats:
         return np.full(len(table), np.nan)
     cells = table.columns["n"]
     try:
-        rows = np.array([float(cell) if cell else np.nan for cell in cells])
+        sizes = np.array([float(cell) if cell else np.nan for cell in cells])
     except ValueError as error:
         raise InputError(
-            f"The column 'n' must hold numbers of test rows: {error}. Correct it, or leave it out."
+            f"The column 'n' must hold numbers of test rows: {error}. Correct or remove it."
         ) from error
-    if (rows <= 0).any():
-        row = int(np.flatnonzero(rows <= 0)[0])
+    if (sizes <= 0).any():
+        row = int(np.flatnonzero(sizes <= 0)[0])
         raise InputError(
             f"The column 'n' must hold numbers above 0; row {row} is {cells[row]}. Correct it, or "
-            "leave it empty where it is not known."
+            "leave it empty if unknown."
         )
-    return rows
+    return sizes
 
 
 def _build_scatter(table: EvaluationTable, pair: IdOodPair) -> IdOodScatter:
     (x, x_variance), (y, y_variance) = pair.values["ID"].T, pair.values["OOD"].T
     both = ~(np.isnan(x) | np.isnan(y))
-    # A mean over several test sets varies the less by chance.
-    by_chance = x_variance / max(pair.n_id_domains, 1), y_variance
+    # The sampling variance of a mean over k test sets is smaller by 1/k.
+    mean_variance = x_variance / max(pair.n_id_domains, 1)
     return IdOodScatter(
-        pair.training, pair.target, pair.task, pair.shift,
-        tuple(table.models[code] for code in pair.models[both]), x[both], y[both],
-        int((~both).sum()), classify_pattern(x, y, *by_chance), accuracy_gap(x[both], y[both]),
-    )  # fmt: skip
+        training=pair.training,
+        target=pair.target,
+        task=pair.task,
+        shift=pair.shift,
+        models=tuple(table.models[code] for code in pair.models[both]),
+        id_accuracy=x[both],
+        ood_accuracy=y[both],
+        left_out=int((~both).sum()),
+        pattern=classify_pattern(x, y, mean_variance, y_variance),
+        gap=accuracy_gap(x[both], y[both]),
+    )
 
 
 def accuracy_gap(id_accuracy: Floats, ood_accuracy: Floats) -> AccuracyGap:
-    """The normalised gap of accuracies, 1 − mean OOD / mean ID, by the delta method as sure as it is.
+    """Return the normalized gap, 1 − mean OOD / mean ID; its standard error by the delta method.
 
-    >>> found = accuracy_gap(np.array([0.8, 0.8]), np.array([0.5, 0.7]))
-    >>> round(found.value, 6), round(found.value_se, 6)
+    >>> gap = accuracy_gap(np.array([0.8, 0.8]), np.array([0.5, 0.7]))
+    >>> round(gap.value, 6), round(gap.value_se, 6)
     (0.25, 0.125)
     """
-    n = len(id_accuracy)
-    if not n:
+    if not len(id_accuracy):
         return AccuracyGap(None, None, None, None, None, None)
-    x, y = float(id_accuracy.mean()), float(ood_accuracy.mean())
-    figures = (x, _standard_error(id_accuracy), y, _standard_error(ood_accuracy))
+    x = float(id_accuracy.mean())
+    y = float(ood_accuracy.mean())
+    gap = AccuracyGap(
+        id=x,
+        id_se=_standard_error(id_accuracy),
+        ood=y,
+        ood_se=_standard_error(ood_accuracy),
+        value=None,
+        value_se=None,
+    )
     if x == 0:
-        return AccuracyGap(*figures, None, None)
-    off = _standard_error(ood_accuracy - y / x * id_accuracy)
-    return AccuracyGap(*figures, 1.0 - y / x, None if off is None else off / x)
+        return gap
+    residual_se = _standard_error(ood_accuracy - y / x * id_accuracy)
+    value_se = None if residual_se is None else residual_se / x
+    return replace(gap, value=1.0 - y / x, value_se=value_se)
 
 
 def _standard_error(values: Floats) -> float | None:
@@ -147,10 +153,10 @@ def _standard_error(values: Floats) -> float | None:
 
 
 def task_difficulties(scatters: Sequence[IdOodScatter]) -> tuple[TaskDifficulty, ...]:
-    """How hard every task is; pairs without a model that has both accuracies are left out."""
+    """Return the difficulty of every task; pairs without a model with both accuracies are left out."""
     tasks = [
-        _task_difficulty(name, [one for one in scatters if one.task == name])
-        for name in _task_names(scatters)
+        _task_difficulty(name, [scatter for scatter in scatters if scatter.task == name])
+        for name in sorted({scatter.task for scatter in scatters})
     ]
     gaps = [task.gap.value for task in tasks if task.gap.value is not None]
     if not gaps or min(gaps) == max(gaps):
@@ -164,15 +170,15 @@ def task_difficulties(scatters: Sequence[IdOodScatter]) -> tuple[TaskDifficulty,
     )
 
 
-def _task_names(scatters: Sequence[IdOodScatter]) -> list[str]:
-    return sorted({one.task for one in scatters})
-
-
 def _task_difficulty(name: str, scatters: Sequence[IdOodScatter]) -> TaskDifficulty:
-    gaps = [one.gap for one in scatters if one.models]
+    gaps = [scatter.gap for scatter in scatters if scatter.models]
     means = np.array([(gap.id, gap.ood) for gap in gaps], dtype=np.float64).reshape(-1, 2)
-    own = np.array([gap.value for gap in gaps if gap.value is not None])
-    sd = float(own.std(ddof=1)) if len(own) > 1 else None
+    pair_gaps = np.array([gap.value for gap in gaps if gap.value is not None])
     return TaskDifficulty(
-        name, len(gaps), len(scatters) - len(gaps), accuracy_gap(means[:, 0], means[:, 1]), sd, None
+        task=name,
+        pairs=len(gaps),
+        left_out=len(scatters) - len(gaps),
+        gap=accuracy_gap(means[:, 0], means[:, 1]),
+        sd=float(pair_gaps.std(ddof=1)) if len(pair_gaps) > 1 else None,
+        place=None,
     )

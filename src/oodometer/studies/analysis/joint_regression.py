@@ -1,11 +1,10 @@
-"""Do several measures together tell the error of models in an environment never seen?
+"""Joint linear regression of target error on several measures, leaving one environment out.
 
 Vedantam, Lopez-Paz & Schwab, "An Empirical Investigation of Domain Generalization with Empirical
-Risk Minimizers", NeurIPS 2021 (DG), §5.3 and Appendix 3: linear regression of the target error on
-two measures, or on many. The paper fits and correlates over all environments at once; that is
-given here as `together`, and beside it what is asked in earnest: fitted on all environments but
-one, tested on that one. Which measure, or which two, is chosen inside, on the environments that are
-fitted, so that nothing is known of the one left out.
+Risk Minimizers", NeurIPS 2021, §5.3 and Appendix 3. The paper fits and evaluates on all
+environments at once (`pooled` here). Here each regression is also fitted on all environments but
+one and tested on the one left out; the best measure or pair of measures is selected on the fitted
+environments only, so nothing leaks from the one left out.
 """
 
 from __future__ import annotations
@@ -18,15 +17,17 @@ import numpy as np
 
 from oodometer.core.array_types import Bools, Floats, Ints
 from oodometer.core.errors import NotApplicable, UnknownName
+from oodometer.core.jsonable import fields_to_jsonable
 from oodometer.studies.analysis._least_squares import best_subset, fit_least_squares, r_squared
 from oodometer.studies.analysis.correlation_matrix import correlation
 from oodometer.studies.analysis.evaluation_table import EvaluationTable, select_measures
 from oodometer.studies.analysis.grouped_scores import MeanStd
 from oodometer.studies.analysis.rank_correlation import measure_matrix, select_out_of_distribution
 
-# A measure that answers for fewer than this share of the evaluations would cost too many of them.
+# Measures with values for fewer than this share of the evaluations are dropped: only complete
+# evaluations are used, so a sparse measure would cost too many of them.
 MIN_ANSWERED_SHARE = 0.5
-# How many measures are taken: the best one, the best two, all.
+# Subsets of measures: the best one, the best two, all.
 BEST_ONE, BEST_TWO, ALL_MEASURES = "one", "two", "all"
 FitStatistic = Literal["r2", "spearman", "mae"]
 FIT_STATISTICS: tuple[FitStatistic, ...] = ("r2", "spearman", "mae")
@@ -34,10 +35,11 @@ FIT_STATISTICS: tuple[FitStatistic, ...] = ("r2", "spearman", "mae")
 
 @dataclass(frozen=True)
 class RegressionTrial:
-    """A regression on some environments, and how its predictions do on those it was tested on.
+    """Regression fitted on some environments, with its scores on the tested ones.
 
-    `environment` is None where it was fitted and tested on all; `weights` belong to standardised
-    measures; `mae` is in points.
+    `environment` is the one left out, None if all were fitted and tested. `weights` refer to
+    standardized measures. `fitted` and `n` are the numbers of fitted and tested evaluations; `mae`
+    is in percentage points.
     """
 
     environment: str | None
@@ -50,36 +52,39 @@ class RegressionTrial:
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {**vars(self), "weights": dict(self.weights), "notes": list(self.notes)}
+        return fields_to_jsonable(self)
 
 
 @dataclass(frozen=True)
 class LeaveOneOutRegression:
-    """One way to take measures, tested on each environment in turn, and on all it was fitted on."""
+    """Regression on one subset of measures, tested on each environment and on all pooled."""
 
     subset: str
     environments: tuple[RegressionTrial, ...]
     pooled: RegressionTrial
 
     def mean(self, statistic: FitStatistic) -> MeanStd:
-        """The mean of `r2`, `spearman` or `mae` over environments."""
+        """Return the mean of a statistic over the environments."""
         return MeanStd.from_values(
-            _statistic_or_reason(one, statistic) for one in self.environments
+            _statistic_or_reason(trial, statistic) for trial in self.environments
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        means: dict[str, Any] = {figure: self.mean(figure).to_dict() for figure in FIT_STATISTICS}
-        return {"taken": self.subset, **means, "together": self.pooled.to_dict(),
-                "environments": [one.to_dict() for one in self.environments]}  # fmt: skip
+        means: dict[str, Any] = {name: self.mean(name).to_dict() for name in FIT_STATISTICS}
+        return {
+            "taken": self.subset,
+            **means,
+            "together": self.pooled.to_dict(),
+            "environments": [trial.to_dict() for trial in self.environments],
+        }
 
 
 @dataclass(frozen=True)
 class JointRegression:
-    """Regressions on the best measure, the best two and all; what was left out, and why.
+    """Regressions on the best measure, the best two and all measures.
 
-    `n_evaluations` have all measures, `n_incomplete` others do not.
+    `n_evaluations` evaluations have a value of every measure, `n_incomplete` do not; `left_out`
+    gives the reason why a measure was dropped.
     """
 
     measures: tuple[str, ...]
@@ -89,39 +94,44 @@ class JointRegression:
     left_out: Mapping[str, str]
 
     def gain(self, statistic: FitStatistic, *, subset: str = ALL_MEASURES) -> MeanStd:
-        """By how much a regression is better than the best single measure, over environments."""
+        """Return the improvement over the best single measure; positive means better."""
         if subset not in self.regressions:
             raise UnknownName("regression", subset, self.regressions)
-        sense = -1.0 if statistic == "mae" else 1.0
+        sign = -1.0 if statistic == "mae" else 1.0
         pairs = zip(
             self.regressions[subset].environments,
             self.regressions[BEST_ONE].environments,
             strict=True,
         )
-        return MeanStd.from_values(_improvement(*pair, statistic, sense) for pair in pairs)
+        return MeanStd.from_values(
+            _improvement(trial, baseline, statistic, sign) for trial, baseline in pairs
+        )
 
     def rows(self) -> list[dict[str, Any]]:
-        """A flat row an environment and regression; that of all environments is named None."""
+        """Return one row per regression and environment; None is all environments pooled."""
         return [
-            {"taken": one.subset, **trial.to_dict()}
-            for one in self.regressions.values()
-            for trial in (one.pooled, *one.environments)
+            {"taken": regression.subset, **trial.to_dict()}
+            for regression in self.regressions.values()
+            for trial in (regression.pooled, *regression.environments)
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        gains = {
+            subset: {
+                statistic: self.gain(statistic, subset=subset).to_dict()
+                for statistic in FIT_STATISTICS
+            }
+            for subset in self.regressions
+            if subset != BEST_ONE
+        }
         return {
             "measures": list(self.measures),
             "evaluations": self.n_evaluations,
             "lacking": self.n_incomplete,
             "left_out": dict(self.left_out),
-            "regressions": [one.to_dict() for one in self.regressions.values()],
-            "gains": {
-                taken: {figure: self.gain(figure, subset=taken).to_dict()
-                        for figure in FIT_STATISTICS}
-                for taken in self.regressions if taken != BEST_ONE
-            },
-        }  # fmt: skip
+            "regressions": [regression.to_dict() for regression in self.regressions.values()],
+            "gains": gains,
+        }
 
 
 def _statistic_or_reason(trial: RegressionTrial, statistic: FitStatistic) -> float | str:
@@ -132,59 +142,83 @@ def _statistic_or_reason(trial: RegressionTrial, statistic: FitStatistic) -> flo
 def _improvement(
     trial: RegressionTrial, baseline: RegressionTrial, statistic: FitStatistic, sign: float
 ) -> float | str:
-    first, second = (
-        _statistic_or_reason(trial, statistic),
-        _statistic_or_reason(baseline, statistic),
-    )
-    if isinstance(first, str) or isinstance(second, str):
+    value = getattr(trial, statistic)
+    baseline_value = getattr(baseline, statistic)
+    if value is None or baseline_value is None:
         return f"no {statistic} of one of the two"
-    return sign * (first - second)
+    return float(sign * (value - baseline_value))
 
 
 def fit_joint_regressions(
     table: EvaluationTable, *, measures: Sequence[str] | None = None
 ) -> JointRegression:
-    """Linear regressions of target error on measures, each environment left out in turn.
+    """Regress target error on one, two and all measures, leaving one environment out at a time.
 
-    A figure a pair of measures, chosen by nobody, is `fit_joint_regressions(table, measures=pair)` for each.
+    An environment is a test domain; only evaluations on domains that the model was not trained on
+    are used. To score a fixed pair of measures, pass it as `measures` and read ``"all"``.
 
-    >>> table = EvaluationTable.read({"model": ["m", "n"] * 2, "trained_on": ["a"] * 4, "tested_on": [*"bbcc"],
-    ...                     "accuracy": [0.9, 0.7, 0.8, 0.6], "x": [1, 3, 2, 4], "y": [0, 1, 0, 1]})
-    >>> found = fit_joint_regressions(table)
-    >>> [list(trial.weights) for trial in found.regressions["one"].environments]
+    Parameters
+    ----------
+    table : EvaluationTable
+        Evaluations of models on domains.
+    measures : sequence of str, optional
+        Measures to regress on. Default: all measures of the table.
+
+    Returns
+    -------
+    JointRegression
+        Regressions ``"one"``, ``"two"`` (from three measures on) and ``"all"``, each with R²,
+        Spearman's ρ and mean absolute error per environment left out.
+
+    Raises
+    ------
+    NotApplicable
+        If fewer than two environments have evaluations with all measures, or if every measure is
+        missing for more than half of the evaluations.
+
+    Examples
+    --------
+    >>> table = EvaluationTable.read({"model": ["m", "n"] * 2, "trained_on": ["a"] * 4,
+    ...     "tested_on": [*"bbcc"], "accuracy": [0.9, 0.7, 0.8, 0.6],
+    ...     "x": [1, 3, 2, 4], "y": [0, 1, 0, 1]})
+    >>> result = fit_joint_regressions(table)
+    >>> [list(trial.weights) for trial in result.regressions["one"].environments]
     [['x'], ['x']]
-    >>> round(found.gain("mae").mean, 6)
+    >>> round(result.gain("mae").mean, 6)
     -5.0
     """
     outside = select_out_of_distribution(table)
     names, left_out = _drop_sparse_measures(outside, measures)
     data = _complete_evaluations(outside, names)
-    sizes = (
-        {BEST_ONE: 1, BEST_TWO: 2, ALL_MEASURES: len(names)}
-        if len(names) > 2
-        else {BEST_ONE: 1, ALL_MEASURES: len(names)}
+    sizes = {BEST_ONE: 1, BEST_TWO: 2, ALL_MEASURES: len(names)}
+    if len(names) <= 2:
+        del sizes[BEST_TWO]
+    return JointRegression(
+        measures=tuple(names),
+        regressions={subset: _leave_one_out(data, subset, size) for subset, size in sizes.items()},
+        n_evaluations=len(data.errors),
+        n_incomplete=len(outside) - len(data.errors),
+        left_out=left_out,
     )
-    regressions = {taken: _leave_one_out(data, taken, size) for taken, size in sizes.items()}
-    rows = len(data.errors)
-    return JointRegression(tuple(names), regressions, rows, len(outside) - rows, left_out)
 
 
 def _drop_sparse_measures(
     table: EvaluationTable, measures: Sequence[str] | None
 ) -> tuple[list[str], dict[str, str]]:
-    """Measures with enough answers, and how few the others have."""
-    wanted = select_measures(list(table.measures), measures)
-    answers = {name: int(np.isfinite(table.measures[name]).sum()) for name in wanted}
-    few = {name: n for name, n in answers.items() if n < MIN_ANSWERED_SHARE * len(table)}
+    """Return the measures with enough values, and the reason why others are dropped."""
+    requested = select_measures(list(table.measures), measures)
+    counts = {name: int(np.isfinite(table.measures[name]).sum()) for name in requested}
     reasons = {
-        name: f"it has answers for {n} of {len(table)} evaluations" for name, n in few.items()
+        name: f"it has values for {count} of {len(table)} evaluations"
+        for name, count in counts.items()
+        if count < MIN_ANSWERED_SHARE * len(table)
     }
-    return [name for name in wanted if name not in few], reasons
+    return [name for name in requested if name not in reasons], reasons
 
 
 @dataclass(frozen=True, eq=False)
 class _CompleteEvaluations:
-    """Evaluations that have all measures."""
+    """Evaluations that have a value of every measure."""
 
     names: Sequence[str]
     values: Floats
@@ -196,45 +230,49 @@ class _CompleteEvaluations:
 def _complete_evaluations(table: EvaluationTable, names: Sequence[str]) -> _CompleteEvaluations:
     if not names:
         raise NotApplicable(
-            f"no measure has answers for {MIN_ANSWERED_SHARE:.0%} of the evaluations"
+            f"no measure has values for {MIN_ANSWERED_SHARE:.0%} of the evaluations"
         )
     values = measure_matrix(table, names)
-    known = np.isfinite(values).all(axis=1)
-    codes = np.unique(table.tested_on[known])
+    complete = np.isfinite(values).all(axis=1)
+    codes = np.unique(table.tested_on[complete])
     if len(codes) < 2:
         raise NotApplicable(
-            f"one environment is left out at a time, which takes two; evaluations with all of "
+            "leaving one environment out needs at least two environments; evaluations with all "
             f"{len(names)} measures are in {len(codes)}"
         )
-    named = {int(code): table.domains[code] for code in codes}
     return _CompleteEvaluations(
-        names, values[known], 1.0 - table.accuracy[known], table.tested_on[known], named
+        names=names,
+        values=values[complete],
+        errors=1.0 - table.accuracy[complete],
+        environment=table.tested_on[complete],
+        environments={int(code): table.domains[code] for code in codes},
     )
 
 
 def _leave_one_out(data: _CompleteEvaluations, subset: str, size: int) -> LeaveOneOutRegression:
     everything = np.ones(len(data.errors), dtype=np.bool_)
-    tested = []
+    trials = []
     for code, name in data.environments.items():
         out = data.environment == code
-        tested.append(_fit_and_test(data, size, fit_mask=~out, test_mask=out, name=name))
-    together = _fit_and_test(data, size, fit_mask=everything, test_mask=everything, name=None)
-    return LeaveOneOutRegression(subset, tuple(tested), together)
+        trials.append(_fit_and_test(data, size, fit_mask=~out, test_mask=out, name=name))
+    pooled = _fit_and_test(data, size, fit_mask=everything, test_mask=everything, name=None)
+    return LeaveOneOutRegression(subset, tuple(trials), pooled)
 
 
 def _fit_and_test(
     data: _CompleteEvaluations, size: int, *, fit_mask: Bools, test_mask: Bools, name: str | None
 ) -> RegressionTrial:
     columns = best_subset(data.values[fit_mask], data.errors[fit_mask], size)
-    line = fit_least_squares(data.values[fit_mask][:, columns], data.errors[fit_mask])
-    predicted, errors = line.predict(data.values[test_mask][:, columns]), data.errors[test_mask]
+    fit = fit_least_squares(data.values[fit_mask][:, columns], data.errors[fit_mask])
+    predicted = fit.predict(data.values[test_mask][:, columns])
+    errors = data.errors[test_mask]
     return RegressionTrial(
         environment=name,
-        weights={data.names[j]: float(w) for j, w in zip(columns, line.weights, strict=True)},
+        weights={data.names[j]: float(w) for j, w in zip(columns, fit.weights, strict=True)},
         fitted=int(fit_mask.sum()),
         n=int(test_mask.sum()),
         r2=r_squared(predicted, errors),
         spearman=correlation(predicted, errors),
         mae=float(100.0 * np.abs(predicted - errors).mean()),
-        notes=line.notes,
+        notes=fit.notes,
     )

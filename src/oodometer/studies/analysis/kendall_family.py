@@ -1,20 +1,21 @@
-"""The τ family of "Predicting Out-of-Domain Generalization with Neighborhood Invariance" (Ng et al.
-2023, §4.3 and B.2): how alike a measure and accuracy order what is compared.
+"""Kendall's τ of a measure with accuracy, in the five groupings of Ng et al.
 
-| statistic | compared | a group is |
+"Predicting Out-of-Domain Generalization with Neighborhood Invariance", 2023, §4.3 and B.2.
+
+| statistic | compared | group |
 | --- | --- | --- |
 | ID τ | models of one training set, on a domain of it | architecture, training set, test domain |
 | Macro τ | models of one training set, on another domain | architecture, training set, test domain |
 | Micro τ | all models not trained on the test domain | architecture, test domain |
-| Arch τ | the same, of all architectures together | test domain |
+| Arch τ | models of all architectures not trained on the test domain | test domain |
 | Cross-domain τ | the domains that one model was not trained on | model |
 
-The paper's F_i are of one architecture: its tables give CNN and RoBERTa apart, and where they say
-"averaged across all architectures" (Table 2b) the mean is over the groups of all of them: the four
-ID τ of Table 25 have the mean and the standard deviation of Tables 2b and 28b. So here.
+The paper's sets F_i hold one architecture: its tables list CNN and RoBERTa separately, and
+"averaged across all architectures" (Table 2b) is the mean over the groups of all architectures: the
+four ID τ of Table 25 have the mean and standard deviation of Tables 2b and 28b.
 
-Every group that is in the table is there; one with fewer than two answers or with a constant side
-has no τ, and says why.
+Every group of the table is listed; a group with fewer than two values, or with a constant measure
+or accuracy, has no τ but a reason.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from oodometer.studies.analysis.grouped_scores import GroupedScores, RowGroups
 
 @dataclass(frozen=True)
 class TauStatistic:
-    """One of the family: what its groups share, and whether they are of trained domains."""
+    """One statistic of the family: the columns that define its groups, ID or OOD rows."""
 
     name: str
     key_columns: tuple[str, ...]
@@ -50,40 +51,40 @@ TAU_STATISTICS = (
 
 
 def kendall_scores(table: EvaluationTable) -> tuple[GroupedScores, ...]:
-    """Every τ of every measure in every group.
+    """Return every τ statistic of every measure in every group.
 
     >>> table = EvaluationTable.read({"model": ["k", "l", "m"], "trained_on": ["a"] * 3,
-    ...                     "tested_on": ["b"] * 3, "accuracy": [0.7, 0.8, 0.9], "ni": [1, 3, 2]})
+    ...     "tested_on": ["b"] * 3, "accuracy": [0.7, 0.8, 0.9], "ni": [1, 3, 2]})
     >>> [(scores.statistic, scores.values.round(3).tolist()) for scores in kendall_scores(table)][1]
     ('macro_tau', [[0.333]])
     """
-    # Ranks are taken once: within a group they order rows as the values do.
+    # Ranks are computed once over all rows: they order the rows of a group as the values do.
     accuracy = dense_ranks(table.accuracy)
     measures = {name: dense_ranks(values) for name, values in table.measures.items()}
-    return tuple(_score_tau(one, table, accuracy, measures) for one in TAU_STATISTICS)
+    return tuple(_score_tau(statistic, table, accuracy, measures) for statistic in TAU_STATISTICS)
 
 
 def _score_tau(
     statistic: TauStatistic, table: EvaluationTable, accuracy: Ints, measures: dict[str, Ints]
 ) -> GroupedScores:
-    made = RowGroups.from_columns(
+    groups = RowGroups.from_columns(
         table, statistic.key_columns, table.in_distribution == statistic.in_distribution
     )
-    y = accuracy[made.rows]
-    found = [count_pairs(x[made.rows], y, made.group, len(made)) for x in measures.values()]
-    shape = (len(measures), len(made))
+    y = accuracy[groups.rows]
+    counts = [count_pairs(x[groups.rows], y, groups.group, len(groups)) for x in measures.values()]
+    shape = (len(measures), len(groups))
     return GroupedScores(
-        statistic.name,
-        tuple(measures),
-        made,
-        np.array([part.n for part in found], dtype=np.int64).reshape(shape),
-        np.array([part.tau for part in found], dtype=np.float64).reshape(shape),
-        np.array([_missing_reasons(part) for part in found], dtype=np.int64).reshape(shape),
+        statistic=statistic.name,
+        measures=tuple(measures),
+        groups=groups,
+        n=np.array([count.n for count in counts], dtype=np.int64).reshape(shape),
+        values=np.array([count.tau for count in counts], dtype=np.float64).reshape(shape),
+        reasons=np.array([_missing_reasons(c) for c in counts], dtype=np.int64).reshape(shape),
     )
 
 
 def _missing_reasons(counts: ConcordanceCounts) -> Ints:
-    """Why a group has no τ; the first of the reasons that hold."""
+    """Return the first reason that applies why a group has no τ."""
     return np.select(
         [counts.n < 2, counts.tied_y == counts.n_pairs, counts.tied_x == counts.n_pairs],
         [

@@ -1,16 +1,17 @@
-"""How well a line from a measure predicts accuracy (Ng et al. 2023, §4.3).
+"""Accuracy predicted from a measure by a line: R2 and MAE (Ng et al. 2023, §4.3).
 
-For models of architecture A trained on i and tested on o: the line a·μ + b is fitted by least
-squares to other models tested on o, and `r2` = 1 − SS_res/SS_tot (which can be negative) and `mae`
-(in points) are those of its predictions. Never fitted to is a model trained on o. The models are
+For models of architecture A trained on i and tested on o, the line a·μ + b is fitted by least
+squares to other models tested on o; `r2` = 1 − SS_res/SS_tot (which can be negative) and `mae` (in
+points) are those of its predictions. Models trained on o are never used for the fit. The models to
+fit are the first of these sets with at least two models:
 
 1. "other training domains": those of A trained on none of the domains of i;
-2. "other architectures": where these are fewer than two, those of all other architectures;
-3. "leave one model out": where these are too, all others of the group, for each model anew.
+2. "other architectures": those of all other architectures;
+3. "leave one model out": all others of the group, separately for each model.
 
-The choice is by the models in the table, so that it is the same for all measures. `r2_pearson` is
-the squared correlation of measure and accuracy in the group, which is that of the predictions of
-any line. For a direct estimate of accuracy, `raw_r2` and `raw_mae` take it as it is.
+The choice depends only on the models in the table, so it is the same for all measures. `r2_pearson`
+is the squared correlation of measure and accuracy in the group, equal to that of the predictions of
+any line. `raw_r2` and `raw_mae` score a direct estimate of accuracy without a fit.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ FITTED_STATISTICS, RAW_STATISTICS = ("r2", "r2_pearson", "mae"), ("raw_r2", "raw
 
 
 class LineFitValues(NamedTuple):
-    """Values of every measure (first axis), and why a measure has none."""
+    """Values per measure (first axis), and the reason why a measure has none."""
 
     values: Floats
     reasons: Ints
@@ -40,7 +41,7 @@ class LineFitValues(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LineFitGroup:
-    """Models of known accuracy: measures (m, n), accuracies (n,), predictions of a line (m, n)."""
+    """Models of one group: measures (m, n), accuracies (n,) and predicted accuracies (m, n)."""
 
     x: Floats
     y: Floats
@@ -51,74 +52,69 @@ class LineFitGroup:
 def line_fit_scores(
     table: EvaluationTable, *, methods: Sequence[str] = ()
 ) -> tuple[GroupedScores, ...]:
-    """R2, r2_pearson and MAE of every measure in every group; raw ones of direct estimates.
+    """Return R2, r2_pearson and MAE per measure and group, and raw R2 and MAE of `methods`.
 
     >>> table = EvaluationTable.read({"model": ["k", "l", "m", "n"], "trained_on": ["a"] * 4,
-    ...                     "tested_on": ["b"] * 4, "accuracy": [0.6, 0.7, 0.8, 0.9],
-    ...                     "ni": [1, 2, 3, 4]})
+    ...     "tested_on": ["b"] * 4, "accuracy": [0.6, 0.7, 0.8, 0.9], "ni": [1, 2, 3, 4]})
     >>> r2 = line_fit_scores(table)[0]
     >>> r2.values.round(9).tolist(), r2.rules
     ([[1.0]], ('leave one model out',))
     """
-    made = RowGroups.from_columns(table, PAIR_COLUMNS, ~table.in_distribution)
+    groups = RowGroups.from_columns(table, PAIR_COLUMNS, ~table.in_distribution)
     names = np.array(list(table.measures), dtype=np.str_)
-    parts = list(_predict_groups(table, made))
-    n = _stack_groups([_is_known(part.x).sum(axis=1) for part in parts], len(names))
-    rules = tuple(part.rule for part in parts)
+    predicted_groups = list(_predict_groups(table, groups))
+    n = _stack_groups([(~np.isnan(group.x)).sum(axis=1) for group in predicted_groups], len(names))
+    rules = tuple(group.rule for group in predicted_groups)
     raw = np.isin(names, list(methods))
-    found = [_group_statistics(part, raw) for part in parts]
-    scored = []
+    statistics = [_group_statistics(group, raw) for group in predicted_groups]
+    scores = []
     for statistic in (*FITTED_STATISTICS, *(RAW_STATISTICS if raw.any() else ())):
-        mine = raw if statistic in RAW_STATISTICS else np.ones(len(names), dtype=np.bool_)
-        values = _stack_groups([one[statistic].values for one in found], len(names))
-        reasons = _stack_groups([one[statistic].reasons for one in found], len(names))
-        used = rules if statistic in ("r2", "mae") else ()
-        scored.append(
-            GroupedScores(statistic, tuple(names[mine].tolist()), made, n[mine],
-                   values[mine], reasons[mine].astype(np.int64), used)
-        )  # fmt: skip
-    return tuple(scored)
+        used = raw if statistic in RAW_STATISTICS else np.ones(len(names), dtype=np.bool_)
+        values = _stack_groups([group[statistic].values for group in statistics], len(names))
+        reasons = _stack_groups([group[statistic].reasons for group in statistics], len(names))
+        scores.append(
+            GroupedScores(
+                statistic=statistic,
+                measures=tuple(names[used].tolist()),
+                groups=groups,
+                n=n[used],
+                values=values[used],
+                reasons=reasons[used].astype(np.int64),
+                rules=rules if statistic in ("r2", "mae") else (),
+            )
+        )
+    return tuple(scores)
 
 
 def _stack_groups(columns: list[Any], n_measures: int) -> Any:
     return np.array(columns).reshape(len(columns), n_measures).T
 
 
-def _is_known(x: Floats) -> Bools:
-    return ~np.isnan(x)
-
-
 def _predict_groups(table: EvaluationTable, groups: RowGroups) -> Iterator[LineFitGroup]:
-    """Every group with what the line fitted for it predicts."""
+    """Yield every group with the predictions of the line fitted for it."""
     values = np.array(list(table.measures.values())).reshape(len(table.measures), len(table))
     usable = ~table.in_distribution & ~np.isnan(table.accuracy)
     tested = [np.flatnonzero(usable & (table.tested_on == o)) for o in range(len(table.domains))]
-    apart = ~(table.domain_in_training @ table.domain_in_training.T)
+    disjoint = ~(table.domain_in_training @ table.domain_in_training.T)
     for kind, training, domain in zip(*(groups.keys[name] for name in PAIR_COLUMNS), strict=True):
         rows = tested[domain]
-        own = table.architecture[rows] == kind
-        mine = rows[own & (table.trained_on[rows] == training)]
-        others = rows[own & apart[training, table.trained_on[rows]]]
-        x, y = values[:, mine], table.accuracy[mine]
-        rule, pool = _choose_pool(others, rows[~own])
-        if pool is None:
-            yield LineFitGroup(x, y, _predict_leave_one_out(x, y), rule)
+        same_architecture = table.architecture[rows] == kind
+        group_rows = rows[same_architecture & (table.trained_on[rows] == training)]
+        other_trainings = rows[same_architecture & disjoint[training, table.trained_on[rows]]]
+        x = values[:, group_rows]
+        y = table.accuracy[group_rows]
+        pools = (other_trainings, rows[~same_architecture])
+        choice = next((j for j, pool in enumerate(pools) if len(pool) > 1), None)
+        if choice is None:
+            yield LineFitGroup(x, y, _predict_leave_one_out(x, y), FIT_RULES[-1])
         else:
-            yield LineFitGroup(
-                x, y, _predict_from_pool(x, values[:, pool], table.accuracy[pool]), rule
-            )
-
-
-def _choose_pool(*pools: Ints) -> tuple[str, Ints | None]:
-    """The first pool that a line can be fitted to, and the rule that it is; None for no pool."""
-    fit = [len(pool) > 1 for pool in pools]
-    return (
-        (FIT_RULES[fit.index(True)], pools[fit.index(True)]) if any(fit) else (FIT_RULES[-1], None)
-    )
+            pool = pools[choice]
+            predicted = _predict_from_pool(x, values[:, pool], table.accuracy[pool])
+            yield LineFitGroup(x, y, predicted, FIT_RULES[choice])
 
 
 class CenteredPairs(NamedTuple):
-    """Pairs about their means, 0 where a measure has no answer; x in units of its farthest."""
+    """Deviations of x and y from their means, 0 where x is missing; x is scaled by `unit`."""
 
     n: Ints
     x: Floats
@@ -129,17 +125,20 @@ class CenteredPairs(NamedTuple):
 
 
 def _center(x: Floats, y: Floats) -> CenteredPairs:
-    """Deviations; the unit, without which squares may overflow, is 0 where x is constant."""
-    known = _is_known(x)
+    """Center x and y; the unit, the largest deviation of x, is 0 if x is constant."""
+    known = ~np.isnan(x)
     n = known.sum(axis=1)
     share = 1.0 / np.maximum(n, 1)[:, None]
     mean_x = np.where(known, x, 0.0).sum(axis=1, keepdims=True) * share
     mean_y = np.where(known, y, 0.0).sum(axis=1, keepdims=True) * share
-    off_x, off_y = np.where(known, x - mean_x, 0.0), np.where(known, y - mean_y, 0.0)
-    # The mean of equal numbers may be off by rounding, so deviations alone don't tell.
-    unit = np.where(_is_constant(x, known), 0.0, np.abs(off_x).max(axis=1, initial=0.0))[:, None]
-    off_x = np.divide(off_x, unit, out=np.zeros_like(off_x), where=unit > 0)
-    return CenteredPairs(n, off_x, off_y, mean_x, mean_y, unit)
+    centered_x = np.where(known, x - mean_x, 0.0)
+    centered_y = np.where(known, y - mean_y, 0.0)
+    # The mean of equal numbers may be off by rounding, so test for constant x separately. Without
+    # the unit, squares may overflow.
+    largest = np.abs(centered_x).max(axis=1, initial=0.0)
+    unit = np.where(_is_constant(x, known), 0.0, largest)[:, None]
+    scaled_x = np.divide(centered_x, unit, out=np.zeros_like(centered_x), where=unit > 0)
+    return CenteredPairs(n=n, x=scaled_x, y=centered_y, mean_x=mean_x, mean_y=mean_y, unit=unit)
 
 
 def _is_constant(values: Floats, known: Bools) -> Bools:
@@ -149,31 +148,32 @@ def _is_constant(values: Floats, known: Bools) -> Bools:
 
 
 def _predict_from_pool(x: Floats, pool_x: Floats, pool_y: Floats) -> LineFitValues:
-    """What the least-squares line through the pool predicts at x."""
+    """Predict at x by the least-squares line through the pool."""
     pool = _center(pool_x, pool_y)
     flat = pool.unit[:, 0] == 0
     square = np.where(flat, 1.0, (pool.x**2).sum(axis=1))
     slope = ((pool.x * pool.y).sum(axis=1) / square)[:, None]
-    at = np.divide(x - pool.mean_x, pool.unit, out=np.zeros_like(x), where=pool.unit > 0)
+    scaled = np.divide(x - pool.mean_x, pool.unit, out=np.zeros_like(x), where=pool.unit > 0)
     reasons = np.select(
         [pool.n < 2, flat],
         [grouped_scores.TOO_FEW_TO_FIT, grouped_scores.CONSTANT_FIT_VALUES],
         grouped_scores.HAS_VALUE,
     )
-    return LineFitValues(pool.mean_y + slope * at, reasons)
+    return LineFitValues(pool.mean_y + slope * scaled, reasons)
 
 
 def _predict_leave_one_out(x: Floats, y: Floats) -> LineFitValues:
-    """What the line through all others predicts at each x: sums about the mean, less one row."""
-    all_of = _center(x, y)
-    enough = all_of.n > 2
-    n = np.where(enough, all_of.n, 2)[:, None]
-    grown = n / (n - 1.0)
-    square = (all_of.x**2).sum(axis=1, keepdims=True) - grown * all_of.x**2
-    product = (all_of.x * all_of.y).sum(axis=1, keepdims=True) - grown * all_of.x * all_of.y
+    """Predict at each x by the line through all others, from centered sums minus one row."""
+    centered = _center(x, y)
+    enough = centered.n > 2
+    n = np.where(enough, centered.n, 2)[:, None]
+    factor = n / (n - 1.0)
+    square = (centered.x**2).sum(axis=1, keepdims=True) - factor * centered.x**2
+    product = (centered.x * centered.y).sum(axis=1, keepdims=True)
+    product = product - factor * centered.x * centered.y
     slope = np.divide(product, square, out=np.zeros_like(square), where=square > 0)
-    values = all_of.mean_y - all_of.y / (n - 1.0) + slope * grown * all_of.x
-    flat = _is_flat_without_one(x, all_of.n)
+    values = centered.mean_y - centered.y / (n - 1.0) + slope * factor * centered.x
+    flat = _is_flat_without_one(x, centered.n)
     reasons = np.select(
         [~enough, flat],
         [grouped_scores.TOO_FEW_TO_FIT, grouped_scores.CONSTANT_FIT_VALUES],
@@ -183,38 +183,44 @@ def _predict_leave_one_out(x: Floats, y: Floats) -> LineFitValues:
 
 
 def _is_flat_without_one(x: Floats, n: Ints) -> Bools:
-    """Whether all but one of the values, or all, are equal."""
+    """Return whether all values, or all but one, are equal."""
     if x.shape[1] < 3:
         return np.ones(len(x), dtype=np.bool_)
-    rising, rows = np.sort(x, axis=1), np.arange(len(x))  # NaN comes last
+    ordered = np.sort(x, axis=1)  # NaN comes last
+    rows = np.arange(len(x))
     last = np.maximum(n, 3) - 1
-    without_last = rising[:, 0] == rising[rows, last - 1]
-    return np.asarray(without_last | (rising[:, 1] == rising[rows, last]))
+    without_last = ordered[:, 0] == ordered[rows, last - 1]
+    return np.asarray(without_last | (ordered[:, 1] == ordered[rows, last]))
 
 
 def _group_statistics(group: LineFitGroup, raw: Bools) -> dict[str, LineFitValues]:
-    """All statistics of a group, raw ones of the marked; the first of the reasons that hold."""
-    known, about = _is_known(group.x), _center(group.x, group.y)
-    few, same = about.n < 2, _is_constant(np.broadcast_to(group.y, known.shape), known)
-    flat = about.unit[:, 0] == 0
-    total = np.where(few | same, 1.0, (about.y**2).sum(axis=1))
-    spread = np.where(flat, 1.0, (about.x**2).sum(axis=1))
-    squared = (about.x * about.y).sum(axis=1) ** 2 / (spread * total)
-    undefined, why = [few, same], [grouped_scores.TOO_FEW_VALUES, grouped_scores.CONSTANT_ACCURACY]
-    alike = np.where(flat, grouped_scores.CONSTANT_MEASURE, grouped_scores.HAS_VALUE)
-    found = {
-        "r2_pearson": _mask_missing(np.minimum(squared, 1.0), np.select(undefined, why, alike))
-    }
-    as_is = LineFitValues(np.where(raw[:, None], group.x, 0.0), np.zeros_like(about.n))
-    for prefix, (predicted, lack) in (("", group.predicted), ("raw_", as_is)):
-        off = np.where(known, predicted - group.y, 0.0)
-        r2 = 1.0 - (off**2).sum(axis=1) / total
-        mae = 100.0 * np.abs(off).sum(axis=1) / np.maximum(about.n, 1)
-        found[f"{prefix}r2"] = _mask_missing(r2, np.select(undefined, why, lack))
-        found[f"{prefix}mae"] = _mask_missing(
-            mae, np.where(about.n < 1, grouped_scores.NO_VALUES, lack)
+    """Return all statistics of a group, raw ones under the mask, each with the first reason."""
+    known = ~np.isnan(group.x)
+    centered = _center(group.x, group.y)
+    too_few = centered.n < 2
+    constant_y = _is_constant(np.broadcast_to(group.y, known.shape), known)
+    constant_x = centered.unit[:, 0] == 0
+    total = np.where(too_few | constant_y, 1.0, (centered.y**2).sum(axis=1))
+    x_square = np.where(constant_x, 1.0, (centered.x**2).sum(axis=1))
+    r2_pearson = (centered.x * centered.y).sum(axis=1) ** 2 / (x_square * total)
+    undefined = [too_few, constant_y]
+    codes = [grouped_scores.TOO_FEW_VALUES, grouped_scores.CONSTANT_ACCURACY]
+    otherwise = np.where(constant_x, grouped_scores.CONSTANT_MEASURE, grouped_scores.HAS_VALUE)
+    statistics = {
+        "r2_pearson": _mask_missing(
+            np.minimum(r2_pearson, 1.0), np.select(undefined, codes, otherwise)
         )
-    return found
+    }
+    unfitted = LineFitValues(np.where(raw[:, None], group.x, 0.0), np.zeros_like(centered.n))
+    for prefix, (predicted, reasons) in (("", group.predicted), ("raw_", unfitted)):
+        residual = np.where(known, predicted - group.y, 0.0)
+        r2 = 1.0 - (residual**2).sum(axis=1) / total
+        mae = 100.0 * np.abs(residual).sum(axis=1) / np.maximum(centered.n, 1)
+        statistics[f"{prefix}r2"] = _mask_missing(r2, np.select(undefined, codes, reasons))
+        statistics[f"{prefix}mae"] = _mask_missing(
+            mae, np.where(centered.n < 1, grouped_scores.NO_VALUES, reasons)
+        )
+    return statistics
 
 
 def _mask_missing(values: Floats, reasons: Ints) -> LineFitValues:

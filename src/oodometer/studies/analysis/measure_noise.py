@@ -1,7 +1,7 @@
-"""Signal to noise of a measure: its mean over its standard deviation when taken again. DG §2.
+"""Signal-to-noise ratio of a measure: |mean| / standard deviation over replicates.
 
 Vedantam, Lopez-Paz & Schwab, "An Empirical Investigation of Domain Generalization with Empirical
-Risk Minimizers", NeurIPS 2021. The mean over models is reported.
+Risk Minimizers", NeurIPS 2021, §2. The mean ratio over models is reported.
 """
 
 from __future__ import annotations
@@ -20,26 +20,46 @@ from oodometer.studies.analysis.evaluation_table import (
 )
 from oodometer.studies.analysis.grouped_scores import MeanStd
 
-# Columns that tell replicates from one another, the first that is there.
+# Columns that identify replicates; the first one present is used.
 REPLICATE_ID_COLUMNS = ("replicate", "seed")
 
 
 def signal_to_noise(
     table: EvaluationTable, *, measures: Sequence[str] | None = None
 ) -> dict[str, MeanStd]:
-    """Each measure's signal to noise: the mean over what was measured again, and its spread.
+    """Return the signal-to-noise ratio of each measure over replicates.
 
-    Evaluations are replicates of one another where they differ in the column `replicate` (or,
-    without it, `seed`) and agree in architecture, training and test domains, and in every column
-    `recipe.…` but those of seeds.
+    Evaluations are replicates of each other if they differ in the column `replicate` (or `seed` if
+    there is none) and agree in architecture, training and test domains, and every column
+    `recipe.…` except those of seeds. The ratio of a set of replicates is ``|mean| / sd``.
 
-    >>> table = EvaluationTable.read({"model": ["m", "n"], "trained_on": ["a", "a"], "tested_on": ["b", "b"],
-    ...                     "accuracy": [0.9, 0.7], "ni": [1.0, 3.0], "seed": [0, 1]})
-    >>> signal_to_noise(table)["ni"].mean
-    1.414213562373095
+    Parameters
+    ----------
+    table : EvaluationTable
+        Evaluations of models on domains, with a column `replicate` or `seed`.
+    measures : sequence of str, optional
+        Measures to use. Default: all measures of the table.
+
+    Returns
+    -------
+    dict of str to MeanStd
+        Mean and standard deviation of the ratio over sets of replicates, per measure.
+
+    Raises
+    ------
+    InputError
+        If there is no column `replicate` or `seed`, or if two evaluations are the same replicate.
+
+    Examples
+    --------
+    >>> table = EvaluationTable.read({"model": ["m", "n"], "trained_on": ["a", "a"],
+    ...     "tested_on": ["b", "b"], "accuracy": [0.9, 0.7], "ni": [1.0, 3.0], "seed": [0, 1]})
+    >>> round(signal_to_noise(table)["ni"].mean, 6)
+    1.414214
     """
     groups = _replicate_groups(table)
-    rows, sizes = np.concatenate(groups), np.array([len(group) for group in groups])
+    rows = np.concatenate(groups)
+    sizes = np.array([len(group) for group in groups])
     return {
         name: MeanStd.from_values(_ratios(table.measures[name][rows], sizes))
         for name in select_measures(list(table.measures), measures)
@@ -47,32 +67,32 @@ def signal_to_noise(
 
 
 def _ratios(values: Floats, sizes: Ints) -> Iterator[float | str]:
-    """|mean| / sd of every group, whose values stand together, or why there is none."""
-    starts, known = np.cumsum(sizes) - sizes, np.isfinite(values)
+    """Yield |mean| / sd of each group of consecutive values, or why it is undefined."""
+    starts = np.cumsum(sizes) - sizes
+    known = np.isfinite(values)
     n = np.add.reduceat(known.astype(np.int64), starts)
     mean = np.add.reduceat(np.where(known, values, 0.0), starts) / np.maximum(n, 1)
-    off = np.where(known, values - np.repeat(mean, sizes), 0.0)
-    sd = np.sqrt(np.add.reduceat(off * off, starts) / np.maximum(n - 1, 1))
-    # Equal values have no deviation, whatever rounding makes of their mean.
-    low, high = (
-        end.reduceat(np.where(known, values, never), starts)
-        for end, never in ((np.minimum, np.inf), (np.maximum, -np.inf))
-    )
+    deviation = np.where(known, values - np.repeat(mean, sizes), 0.0)
+    sd = np.sqrt(np.add.reduceat(deviation * deviation, starts) / np.maximum(n - 1, 1))
+    # The mean of equal values may be off by rounding: their deviation is exactly 0.
+    low = np.minimum.reduceat(np.where(known, values, np.inf), starts)
+    high = np.maximum.reduceat(np.where(known, values, -np.inf), starts)
     varies = (high > low) & (sd > 0)
     for j in range(len(sizes)):
         if n[j] < 2:
-            yield "fewer than two replicates have an answer"
+            yield "fewer than two replicates have a value"
         else:
-            yield float(abs(mean[j]) / sd[j]) if varies[j] else "no replicate differs"
+            yield float(abs(mean[j]) / sd[j]) if varies[j] else "all replicates are equal"
 
 
 def _replicate_groups(table: EvaluationTable) -> list[Ints]:
-    """The rows of each set of replicates."""
+    """Return the rows of each set of replicates."""
     column = _replicate_column(table)
     if column is None:
         raise InputError(
-            f"Signal to noise needs replicates, told apart by a column {' or '.join(REPLICATE_ID_COLUMNS)}; there "
-            f"are: {', '.join(table.columns) or 'none'}. Add one."
+            f"The signal-to-noise ratio needs replicates, identified by a column "
+            f"{' or '.join(REPLICATE_ID_COLUMNS)}; the other columns are: "
+            f"{', '.join(table.columns) or 'none'}. Add such a column."
         )
     groups = group_ignoring_seed(table)
     for rows in groups:
@@ -81,22 +101,23 @@ def _replicate_groups(table: EvaluationTable) -> list[Ints]:
 
 
 def _replicate_column(table: EvaluationTable) -> str | None:
-    """The column that tells replicates apart: the first that says anything."""
+    """Return the first non-empty column that identifies replicates."""
     return next((name for name in REPLICATE_ID_COLUMNS if any(table.columns.get(name, ()))), None)
 
 
 def group_ignoring_seed(table: EvaluationTable) -> list[Ints]:
-    """Rows that agree in architecture, training and test domains and recipe, but for seeds.
+    """Group rows that agree in architecture, domains and recipe, ignoring seeds.
 
-    A model whose seed is not known stands alone.
+    A model with an unknown seed is a group of its own.
     """
     column = _replicate_column(table)
-    told = table.columns[column] if column else ("",) * len(table)
-    alone = [-1 if cell else code for cell, code in zip(told, table.model, strict=True)]
+    seeds = table.columns[column] if column else ("",) * len(table)
+    alone = [-1 if seed else code for seed, code in zip(seeds, table.model, strict=True)]
     recipe = [
-        cells for name, cells in table.columns.items()
+        cells
+        for name, cells in table.columns.items()
         if name.startswith(RECIPE_PREFIX) and not name.endswith(REPLICATE_ID_COLUMNS)
-    ]  # fmt: skip
+    ]
     keys = zip(alone, table.architecture, table.trained_on, table.tested_on, *recipe, strict=True)
     groups: dict[Any, list[int]] = {}
     for row, key in enumerate(keys):
@@ -105,13 +126,13 @@ def group_ignoring_seed(table: EvaluationTable) -> list[Ints]:
 
 
 def _check_distinct_replicates(table: EvaluationTable, column: str, rows: Ints) -> None:
-    """Refuse two evaluations that are the same replicate of the same thing."""
+    """Raise if two evaluations are the same replicate of the same group."""
     first: dict[str, int] = {}
     for row in rows:
-        before = first.setdefault(table.columns[column][row], row)
-        if before != row:
-            names = " and ".join(repr(table.models[table.model[at]]) for at in (before, row))
+        earlier = first.setdefault(table.columns[column][row], row)
+        if earlier != row:
+            names = " and ".join(repr(table.models[table.model[at]]) for at in (earlier, row))
             raise InputError(
-                f"The models {names} have the same {column} and nothing tells them apart. Add "
-                f"columns {RECIPE_PREFIX}… in which models agree that differ in {column} alone."
+                f"The models {names} have the same {column} and agree in everything else. Add "
+                f"columns {RECIPE_PREFIX}… that differ between models, except replicates."
             )

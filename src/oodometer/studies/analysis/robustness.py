@@ -1,8 +1,9 @@
-"""Accuracy on one test set against all others: correlations, patterns, effective robustness.
+"""Test sets against a reference: correlations, patterns, effective robustness (Taori et al., 2020).
 
-Models lie near a line of accuracy on a shifted set against accuracy on the usual one; how far one
-lies above it is its effective robustness (Taori et al., NeurIPS 2020). The line is often straighter
-between the logits or probits of accuracies; robustness is in accuracy whatever the scale.
+Models lie near a line of accuracy on a shifted test set against accuracy on the reference; the
+distance above this line is the effective robustness of a model (Taori et al., NeurIPS 2020). The
+relation is often closer to linear on a logit or probit scale; effective robustness is a difference
+of accuracies on every scale.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from oodometer.core.array_types import Floats, Ints
+from oodometer.core.array_types import Bools, Floats, Ints
 from oodometer.core.errors import InputError, UnknownName
+from oodometer.core.jsonable import fields_to_jsonable
 from oodometer.core.stats import Line, least_squares_line
 from oodometer.studies.analysis.averaged_correlations import AveragedCorrelationMatrix
 from oodometer.studies.analysis.correlation_matrix import (
@@ -33,10 +35,11 @@ AccuracyScale = Literal["plain", "logit", "probit"]
 
 @dataclass(frozen=True)
 class RobustnessFit:
-    """The line of a set against the reference on a scale, and what it leaves.
+    """Line of a test set against the reference on a scale, and its residuals.
 
-    `models` are those it is fitted to: on other scales than the plain one, without accuracies of 0
-    and 1. `residual_sd` is of effective robustness; `most_robust` has the most of it, `most`.
+    `models` is the number of fitted models: on logit and probit scales those without accuracies of
+    0 and 1. `residual_sd` is the standard deviation of effective robustness; `most_robust` is the
+    model with the highest, `most`.
     """
 
     models: int
@@ -47,15 +50,14 @@ class RobustnessFit:
     most: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {**vars(self), "line": vars(self.line)}
+        return fields_to_jsonable(self)
 
 
 @dataclass(frozen=True)
 class ReferenceComparison:
-    """One test set against the reference, over the models that have both.
+    """Comparison of one test set with the reference, over the models that have both accuracies.
 
-    `fit` is None where fewer than three of these differ in accuracy on the reference.
+    `fit` is None if fewer than three of the accuracies on the reference differ.
     """
 
     name: str
@@ -67,67 +69,72 @@ class ReferenceComparison:
     fit: RobustnessFit | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        parts = {"gap": self.gap.to_dict(), "pattern": self.pattern.to_dict()}
-        return {**vars(self), **parts, "fit": self.fit.to_dict() if self.fit else None}
+        return fields_to_jsonable(self)
 
 
 def compare_with_reference(
     wide: AccuracyMatrix, reference: str, *, scale: AccuracyScale = "plain"
 ) -> tuple[ReferenceComparison, ...]:
-    """Every other test set against a reference; Pearson's coefficient and the line on the scale."""
+    """Compare every other test set with a reference; Pearson's r and the line are on the scale."""
     _check_scale(scale)
-    place = wide.column_index(reference)
-    others = [j for j in range(len(wide.test_sets)) if j != place]
+    column = wide.column_index(reference)
+    others = [j for j in range(len(wide.test_sets)) if j != column]
     if not others:
         raise InputError(
-            f"{reference!r} is the only test set: nothing can be held against it. Add columns of "
-            "accuracies on other sets."
+            f"{reference!r} is the only test set; there is nothing to compare it with. Add columns "
+            "of accuracies on other test sets."
         )
-    ranks = pairwise_correlations(wide.accuracy[:, [place]], wide.accuracy[:, others])
+    x = wide.accuracy[:, column]
+    ranks = pairwise_correlations(x[:, None], wide.accuracy[:, others])
     scaled = to_scale(wide.accuracy, scale)
-    linear = pairwise_correlations(scaled[:, [place]], scaled[:, others], kind="pearson").values[0]
-    left = effective_robustness(wide, reference, scale=scale)
-    return tuple(
-        ReferenceComparison(
-            wide.test_sets[j],
-            int(ranks.n_rows[0, k]),
-            number_or_none(ranks.values[0, k]),
-            number_or_none(linear[k]),
-            _common_gap(wide.accuracy[:, place], wide.accuracy[:, j]),
-            pattern_from_accuracies(wide.accuracy[:, place], wide.accuracy[:, j]),
-            _robustness_fit(wide, _fit_line(scaled[:, place], scaled[:, j]), left[:, j], linear[k]),
+    pearson = pairwise_correlations(scaled[:, [column]], scaled[:, others], kind="pearson").values[
+        0
+    ]
+    robustness = effective_robustness(wide, reference, scale=scale)
+    comparisons = []
+    for k, j in enumerate(others):
+        line = _fit_line(scaled[:, column], scaled[:, j])
+        comparisons.append(
+            ReferenceComparison(
+                name=wide.test_sets[j],
+                models=int(ranks.n_rows[0, k]),
+                spearman=number_or_none(ranks.values[0, k]),
+                pearson=number_or_none(pearson[k]),
+                gap=_common_gap(x, wide.accuracy[:, j]),
+                pattern=pattern_from_accuracies(x, wide.accuracy[:, j]),
+                fit=_robustness_fit(wide, line, robustness[:, j], pearson[k]),
+            )
         )
-        for k, j in enumerate(others)
-    )
+    return tuple(comparisons)
 
 
 def effective_robustness(
     wide: AccuracyMatrix, reference: str, *, scale: AccuracyScale = "plain"
 ) -> Floats:
-    """Accuracy less what the line in the accuracy on the reference says: (models, sets), or NaN.
+    """Return accuracy minus the prediction of the line, (models, test sets); NaN if undefined.
 
-    >>> wide = AccuracyMatrix.read({"model": ["a", "b", "c"], "val": [0.25, 0.5, 0.75], "new": [0.0, 0.75, 0.0]})
+    >>> wide = AccuracyMatrix.read(
+    ...     {"model": ["a", "b", "c"], "val": [0.25, 0.5, 0.75], "new": [0.0, 0.75, 0.0]})
     >>> effective_robustness(wide, "val").round(6)[:, 1].tolist()
     [-0.25, 0.5, -0.25]
     """
     _check_scale(scale)
     scaled = to_scale(wide.accuracy, scale)
     x = scaled[:, wide.column_index(reference)]
-    left: Floats = np.full(wide.accuracy.shape, np.nan)
+    robustness: Floats = np.full(wide.accuracy.shape, np.nan)
     for j in range(len(wide.test_sets)):
         line = _fit_line(x, scaled[:, j])
         if line is not None:
             known = ~(np.isnan(x) | np.isnan(scaled[:, j]))
-            said = from_scale(line.slope * x[known] + line.intercept, scale)
-            left[known, j] = wide.accuracy[known, j] - said
-    return left
+            predicted = from_scale(line.slope * x[known] + line.intercept, scale)
+            robustness[known, j] = wide.accuracy[known, j] - predicted
+    return robustness
 
 
 def correlate_test_sets(
     wide: AccuracyMatrix, *, kind: CorrelationKind = "spearman", scale: AccuracyScale = "plain"
 ) -> PairwiseCorrelations:
-    """Every test set with every other, each over the models that have both."""
+    """Correlate every pair of test sets over the models that have both accuracies."""
     return pairwise_correlations(to_scale(wide.accuracy, scale), kind=kind)
 
 
@@ -137,40 +144,40 @@ def correlate_groups(
     groups: Mapping[str, str] | None = None,
     kind: CorrelationKind = "spearman",
 ) -> AveragedCorrelationMatrix:
-    """Groups of test sets with one another: the mean over all pairs of different sets of the two.
+    """Correlate groups of test sets: the mean over all pairs of different sets of two groups.
 
-    `groups` gives sets their group; without, sets that share what stands before the first dot
-    (imagenet-c.fog.1, imagenet-c.fog.2) are one. A group of one set is 1 with itself.
+    `groups` maps test sets to groups; by default, sets with the same text before the first dot
+    (imagenet-c.fog.1, imagenet-c.fog.2) form a group. A group of one set has 1 with itself.
     """
     names = shared_prefixes(wide.test_sets) if groups is None else groups
     for name in names:
         wide.column_index(name)
     labels = [names.get(name, name) for name in wide.test_sets]
     distinct = tuple(dict.fromkeys(labels))
-    members = [np.array([one == label for one in labels]) for label in distinct]
-    each = correlate_test_sets(wide, kind=kind)
-    figures = [[_average_groups(each, mine, theirs) for theirs in members] for mine in members]
-    values, sd, pairs, left_out, models = np.moveaxis(np.array(figures), 2, 0)
+    masks = [np.array([group == label for group in labels]) for label in distinct]
+    pairwise = correlate_test_sets(wide, kind=kind)
+    cells = [[_average_groups(pairwise, row, column) for column in masks] for row in masks]
+    values, sd, pairs, left_out, models = np.moveaxis(np.array(cells), 2, 0)
     counts: list[Ints] = [part.astype(np.int64) for part in (pairs, left_out, models)]
     return AveragedCorrelationMatrix("test sets", kind, distinct, distinct, values, sd, *counts)
 
 
 def shared_prefixes(test_sets: tuple[str, ...]) -> dict[str, str]:
-    """What stands before the first dot, of the sets that share it with another.
+    """Return the text before the first dot for the test sets that share it with another.
 
     >>> shared_prefixes(("c.fog.1", "c.fog.2", "v2-0.7"))
     {'c.fog.1': 'c', 'c.fog.2': 'c'}
     """
-    beginnings = [name.partition(".")[0] if "." in name else None for name in test_sets]
+    prefixes = [name.partition(".")[0] if "." in name else None for name in test_sets]
     return {
-        name: start
-        for name, start in zip(test_sets, beginnings, strict=True)
-        if start is not None and beginnings.count(start) > 1
+        name: prefix
+        for name, prefix in zip(test_sets, prefixes, strict=True)
+        if prefix is not None and prefixes.count(prefix) > 1
     }
 
 
 def to_scale(accuracy: Floats, scale: AccuracyScale) -> Floats:
-    """Accuracies on a scale; NaN for 0 and 1, which have no logit or probit.
+    """Transform accuracies to a scale; NaN for 0 and 1, which have no logit or probit.
 
     >>> to_scale(np.array([0.5, 1.0]), "logit").tolist()
     [0.0, nan]
@@ -185,7 +192,7 @@ def to_scale(accuracy: Floats, scale: AccuracyScale) -> Floats:
 
 
 def from_scale(values: Floats, scale: AccuracyScale) -> Floats:
-    """Accuracies of values on a scale."""
+    """Transform values on a scale back to accuracies."""
     if scale == "plain":
         return values
     from scipy import special
@@ -223,11 +230,11 @@ def _common_gap(x: Floats, y: Floats) -> AccuracyGap:
 
 
 def _average_groups(
-    pairwise: PairwiseCorrelations, mine: Any, theirs: Any
+    pairwise: PairwiseCorrelations, first: Bools, second: Bools
 ) -> tuple[float, float, int, int, int]:
-    """Mean, sd, answered and unanswered pairs, and models, of two groups."""
-    cells = np.outer(mine, theirs)
-    if mine is theirs and mine.sum() > 1:
+    """Return mean, sd, number of pairs with and without a coefficient, and number of models."""
+    cells = np.outer(first, second)
+    if first is second and first.sum() > 1:
         cells &= np.tri(len(cells), k=-1, dtype=np.bool_)
     known = cells & ~np.isnan(pairwise.values)
     values, count = pairwise.values[known], int(known.sum())

@@ -1,19 +1,19 @@
-"""ID against OOD accuracy: the pattern of a scatter. Wenzel et al., NeurIPS 2022, Appendix D.
+"""Pattern of a scatter of ID against OOD accuracy (Wenzel et al., NeurIPS 2022, Appendix D).
 
-The paper tells four patterns by eye; here they are told by rules, the first that fits:
+The paper distinguishes four patterns by eye; here the first rule that fits decides:
 
 1. no pattern: fewer than 9 models;
 2. horizontal line (no generalization): OOD accuracies spread by less than a point, and ID ones by
    at least a point and four times as much, whatever the correlation;
-3. functional relationship: the rank correlation is at least 0.7, or at most −0.7;
+3. functional relationship: the rank correlation is at least 0.7 or at most −0.7;
 4. no pattern: both spread by less than a point;
 5. vertical line (underspecified): OOD spreads at least four times as much as ID;
 6. horizontal line: ID spreads at least four times as much as OOD;
 7. point cloud.
 
-The spread is the standard deviation that a normal distribution of the same quartiles has, so that
-a few models that failed to train don't make a line of a point; what chance adds to it is taken
-off where the number of test rows is known.
+The spread is the standard deviation of a normal distribution with the same quartiles, so a few
+models that failed to train do not turn a point into a line. If the number of test rows is known,
+sampling variance is subtracted.
 """
 
 from __future__ import annotations
@@ -27,27 +27,28 @@ import numpy.typing as npt
 
 from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError
+from oodometer.core.jsonable import fields_to_jsonable
 from oodometer.studies.analysis.correlation_matrix import correlation
 
 PatternName = Literal["functional", "vertical", "horizontal", "cloud"]
-# From so many models on, a rank correlation of 0.7 is beyond chance (two-sided, 5 %).
+# With 9 models, a rank correlation of 0.7 is significant (two-sided, 5%).
 MIN_MODELS = 9
-# Ranks that correlate so share half of their variance.
+# At a correlation of 0.7, ranks share half of their variance.
 MIN_STRONG_CORRELATION = 0.7
-# One point: what chance makes of accuracies of 0.9 on 900 rows.
+# One percentage point: the standard error of an accuracy of 0.9 on 900 rows.
 MIN_SPREAD = 0.01
-# So many times as long as wide: a line that leans by less than 14°.
+# Length to width: a line that deviates by less than 14° from an axis.
 MIN_ASPECT_RATIO = 4.0
-# Between the quartiles of a normal distribution of standard deviation 1.
+# Distance between the quartiles of a standard normal distribution.
 NORMAL_INTERQUARTILE_RANGE = 1.3489795003921634
 
 
 @dataclass(frozen=True)
 class ScatterPattern:
-    """What a scatter looks like, and the figures that decided it.
+    """Pattern of a scatter with the values that decided it.
 
-    `name` is None where there is no pattern; `reason` says why, or by which rule it was told.
-    Spreads are fractions, less what chance adds.
+    `name` is None if there is no pattern; `reason` gives the rule that decided. Spreads are
+    fractions, without sampling variance.
     """
 
     name: PatternName | None
@@ -58,8 +59,7 @@ class ScatterPattern:
     ood_spread: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return dict(vars(self))
+        return fields_to_jsonable(self)
 
 
 def pattern_from_accuracies(
@@ -69,41 +69,52 @@ def pattern_from_accuracies(
     id_rows: npt.ArrayLike | None = None,
     ood_rows: npt.ArrayLike | None = None,
 ) -> ScatterPattern:
-    """The pattern of models' accuracies on two domains, one value a model, NaN where unknown.
+    """Return the pattern of accuracies on two domains, one value per model, NaN if unknown.
 
-    `id_rows` and `ood_rows` are how many test rows an accuracy is of: one number, or one a model.
+    `id_rows` and `ood_rows` are the numbers of test rows: one number, or one per model.
 
-    >>> alike, robust_spread = [0.95] * 10, np.linspace(0.3, 0.7, 10)
-    >>> pattern_from_accuracies(alike, robust_spread).name, pattern_from_accuracies(robust_spread, alike).name
-    ('vertical', 'horizontal')
-    >>> pattern_from_accuracies(robust_spread, robust_spread**2).name, pattern_from_accuracies(robust_spread[:5], robust_spread[:5]).reason
-    ('functional', '5 models, fewer than 9')
+    >>> equal, different = np.full(10, 0.95), np.linspace(0.3, 0.7, 10)
+    >>> pattern_from_accuracies(equal, different).name
+    'vertical'
+    >>> pattern_from_accuracies(different, equal).name
+    'horizontal'
+    >>> pattern_from_accuracies(different, different**2).name
+    'functional'
+    >>> pattern_from_accuracies(different[:5], different[:5]).reason
+    '5 models, fewer than 9'
     """
-    x, y = (
-        _check_accuracies(id_accuracy, "id_accuracy"),
-        _check_accuracies(ood_accuracy, "ood_accuracy"),
-    )
+    x = _check_accuracies(id_accuracy, "id_accuracy")
+    y = _check_accuracies(ood_accuracy, "ood_accuracy")
     if x.shape != y.shape:
         raise InputError(
-            f"There are {len(x)} ID and {len(y)} OOD accuracies; one of each a model was expected. "
-            "Put NaN where a model has none."
+            f"There are {len(x)} ID and {len(y)} OOD accuracies; expected one of each per model. "
+            "Use NaN where a model has none."
         )
-    return classify_pattern(
-        x, y, binomial_variance(x, id_rows, "id_rows"), binomial_variance(y, ood_rows, "ood_rows")
-    )
+    x_variance = binomial_variance(x, id_rows, "id_rows")
+    y_variance = binomial_variance(y, ood_rows, "ood_rows")
+    return classify_pattern(x, y, x_variance, y_variance)
 
 
 def classify_pattern(
     x: Floats, y: Floats, x_variance: Floats, y_variance: Floats
 ) -> ScatterPattern:
-    """The pattern of accuracies whose variances by chance are given, NaN where not known."""
+    """Return the pattern of accuracies with given sampling variances, NaN if unknown."""
     both = ~(np.isnan(x) | np.isnan(y))
     models = int(both.sum())
     if not models:
         return ScatterPattern(None, f"0 models, fewer than {MIN_MODELS}", 0, None, None, None)
-    across, up = robust_spread(x[both], x_variance[both]), robust_spread(y[both], y_variance[both])
+    id_spread = robust_spread(x[both], x_variance[both])
+    ood_spread = robust_spread(y[both], y_variance[both])
     rho = correlation(x[both], y[both])
-    return ScatterPattern(*_apply_rules(models, rho or 0.0, across, up), models, rho, across, up)
+    name, reason = _apply_rules(models, rho or 0.0, id_spread, ood_spread)
+    return ScatterPattern(
+        name=name,
+        reason=reason,
+        models=models,
+        correlation=rho,
+        id_spread=id_spread,
+        ood_spread=ood_spread,
+    )
 
 
 def _apply_rules(
@@ -118,16 +129,16 @@ def _apply_rules(
             spreads,
         ),
         (abs(rho) >= MIN_STRONG_CORRELATION, "functional", f"the rank correlation is {rho:.2f}"),
-        (max(id_spread, ood_spread) < MIN_SPREAD, None, f"models are alike on both: {spreads}"),
+        (max(id_spread, ood_spread) < MIN_SPREAD, None, f"models hardly differ on both: {spreads}"),
         (ood_spread >= MIN_ASPECT_RATIO * id_spread, "vertical", spreads),
         (id_spread >= MIN_ASPECT_RATIO * ood_spread, "horizontal", spreads),
         (True, "cloud", f"the rank correlation is {rho:.2f}; {spreads}"),
     )
-    return next((name, reason) for holds, name, reason in rules if holds)
+    return next((name, reason) for applies, name, reason in rules if applies)
 
 
 def robust_spread(values: Floats, sampling_variance: Floats) -> float:
-    """The standard deviation of a normal distribution with these quartiles, less that of chance.
+    """Return the standard deviation implied by the quartiles, without the sampling variance.
 
     >>> round(robust_spread(np.array([0.0, 1.0, 2.0, 3.0, 4.0]), np.full(5, np.nan)), 4)
     1.4826
@@ -141,7 +152,7 @@ def robust_spread(values: Floats, sampling_variance: Floats) -> float:
 def binomial_variance(
     accuracy: Floats, n_rows: npt.ArrayLike | None, parameter_name: str = "rows"
 ) -> Floats:
-    """The variance by chance of accuracies of so many rows, p(1 − p)/n; NaN where not known.
+    """Return the sampling variance of accuracies on n rows, p(1 − p)/n; NaN if n is unknown.
 
     >>> binomial_variance(np.array([0.5, 1.0]), 100).tolist()
     [0.0025, 0.0]
@@ -151,7 +162,7 @@ def binomial_variance(
     )
     if (n <= 0).any():
         raise InputError(
-            f"{parameter_name} must be above 0; got {n[n <= 0][0]:g}. Put NaN where it is not known."
+            f"{parameter_name} must be above 0; got {n[n <= 0][0]:g}. Use NaN if it is unknown."
         )
     return np.asarray(accuracy * (1.0 - accuracy) / n)
 
@@ -160,8 +171,9 @@ def _check_accuracies(values: npt.ArrayLike, parameter_name: str) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     wrong = array[(array < 0) | (array > 1)]
     if wrong.size or array.ndim != 1:
-        found = f"{wrong[0]:g} is among them" if wrong.size else f"got the shape {array.shape}"
+        problem = f"got {wrong[0]:g}" if wrong.size else f"got shape {array.shape}"
         raise InputError(
-            f"{parameter_name} must be one fraction from 0 to 1 a model; {found}. Divide percent by 100."
+            f"{parameter_name} must hold one fraction from 0 to 1 per model; {problem}. Divide "
+            "percentages by 100."
         )
     return array

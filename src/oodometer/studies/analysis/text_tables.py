@@ -1,4 +1,4 @@
-"""Tables of results as text: Markdown, LaTeX and CSV, the best of every column marked."""
+"""Result tables as Markdown, LaTeX and CSV, with the best cell of every column marked."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from oodometer.studies.analysis._compare_measures import (
 )
 
 TableFormat = Literal["markdown", "latex", "csv"]
-# Statistics of which less is better, and those in points.
-LOWER_IS_BETTER, STATISTICS_IN_POINTS = ("mae", "raw_mae"), ("mae", "raw_mae")
+LOWER_IS_BETTER = ("mae", "raw_mae")
+# Statistics in percentage points.
+STATISTICS_IN_POINTS = ("mae", "raw_mae")
 MISSING_CELL = "–"
-# What LaTeX takes for commands, and how it writes them.
+# Characters with a special meaning in LaTeX, or without a glyph in its usual fonts.
 _LATEX_ESCAPES = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     "τ": r"$\tau$", "ρ": r"$\rho$", "±": r"$\pm$", "−": "$-$", "–": "--",
@@ -29,14 +30,14 @@ _LATEX_ESCAPES = {
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table of text, and the places (row, column) of what is best in its column."""
+    """Table of text; `best_cells` are the (row, column) of the best cell of each column."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     best_cells: frozenset[tuple[int, int]] = frozenset()
 
     def to_text(self, table_format: str) -> str:
-        """The table in one of the formats.
+        """Return the table in one of the formats.
 
         >>> print(TextTable(("measure", "τ"), (("ni_x", "0.70"),), frozenset({(0, 1)})).to_text("markdown"))
         | measure | τ        |
@@ -44,7 +45,7 @@ class TextTable:
         | ni_x    | **0.70** |
         """
         if table_format not in get_args(TableFormat):
-            raise UnknownName("format of a table", table_format, get_args(TableFormat))
+            raise UnknownName("table format", table_format, get_args(TableFormat))
         return _FORMATTERS[table_format](self)
 
     def _mark_best(self, mark: Callable[[str], str]) -> list[list[str]]:
@@ -57,35 +58,33 @@ class TextTable:
 def comparison_table(
     comparison: MeasureComparison, *, architecture: str | None = None, show_sd: bool = False
 ) -> TextTable:
-    """A row a measure, a column a statistic: means over groups, with deviations if wanted.
+    """Return a table with one row per measure and one column per statistic.
 
-    Columns without any answer, and those that repeat another, are left out. The best is marked
-    where measures differ in it.
+    Cells are means over groups, with standard deviations if `show_sd`. Columns without any value,
+    and those that repeat another, are left out. The best cell is marked if measures differ.
     """
-    there = {statistic for _, statistic, kind in comparison.summaries if kind == architecture}
+    available = {statistic for _, statistic, kind in comparison.summaries if kind == architecture}
     measures = list(comparison.table.measures)
-    columns, best, taken = [], set(), []
-    for statistic in (name for name in STATISTIC_LABELS if name in there):
-        found = [comparison.summaries.get((one, statistic, architecture)) for one in measures]
-        means = [None if one is None else one.mean for one in found]
-        repeats = any(one is not None and one.rule.startswith(SAME_AS_PREFIX) for one in found)
+    columns: dict[str, list[str]] = {}
+    best = set()
+    for statistic in (name for name in STATISTIC_LABELS if name in available):
+        summaries = [comparison.summaries.get((name, statistic, architecture)) for name in measures]
+        means = [summary.mean if summary else None for summary in summaries]
+        repeats = any(summary and summary.rule.startswith(SAME_AS_PREFIX) for summary in summaries)
         if repeats or all(mean is None for mean in means):
             continue
-        taken.append(statistic)
-        best |= {
-            (row, len(taken))
-            for row in _best_rows(means, lower_is_better=statistic in LOWER_IS_BETTER)
-        }
         digits = 2 if statistic in STATISTICS_IN_POINTS else 3
-        columns.append(
-            [
-                _format_cell(one.mean, one.sd if show_sd else None, digits) if one else ""
-                for one in found
-            ]
-        )
-    rows = tuple((name, *(column[row] for column in columns)) for row, name in enumerate(measures))
+        columns[statistic] = [
+            format_cell(summary.mean, summary.sd if show_sd else None, digits) if summary else ""
+            for summary in summaries
+        ]
+        lower_is_better = statistic in LOWER_IS_BETTER
+        best |= {(row, len(columns)) for row in _best_rows(means, lower_is_better=lower_is_better)}
+    rows = tuple(
+        (name, *(cells[row] for cells in columns.values())) for row, name in enumerate(measures)
+    )
     return TextTable(
-        ("measure", *(STATISTIC_LABELS[name] for name in taken)), rows, frozenset(best)
+        ("measure", *(STATISTIC_LABELS[name] for name in columns)), rows, frozenset(best)
     )
 
 
@@ -93,16 +92,22 @@ def _best_rows(values: Sequence[float | None], *, lower_is_better: bool) -> list
     known = [value for value in values if value is not None]
     if len(set(known)) < 2:
         return []
-    wanted = min(known) if lower_is_better else max(known)
-    return [row for row, value in enumerate(values) if value == wanted]
+    best = min(known) if lower_is_better else max(known)
+    return [row for row, value in enumerate(values) if value == best]
 
 
-def _format_cell(mean: float | None, sd: float | None, digits: int) -> str:
+def format_cell(mean: float | None, sd: float | None, digits: int) -> str:
+    """Return a number with its standard deviation, if there is one.
+
+    >>> format_cell(0.5, 0.25, 2), format_cell(-0.5, None, 1), format_cell(None, None, 2)
+    ('0.50 ± 0.25', '-0.5', '–')
+    """
     if mean is None:
         return MISSING_CELL
-    if abs(mean) >= 1000:  # an R2 about values that hardly differ
-        return f"{mean:.0f}"
-    return f"{mean:.{digits}f}" + ("" if sd is None else f" ± {sd:.{digits}f}")
+    # R2 is huge where the values hardly differ: decimals would only take space.
+    text = f"{mean:.0f}" if abs(mean) >= 1000 else f"{mean:.{digits}f}"
+    deviation = "" if sd is None or abs(mean) >= 1000 else f" ± {sd:.{digits}f}"
+    return text + deviation
 
 
 def _markdown(table: TextTable) -> str:
@@ -139,7 +144,7 @@ def _latex(table: TextTable) -> str:
 
 
 def _csv(table: TextTable) -> str:
-    """Without marks, for other programs."""
+    """Return CSV without marks, for other programs."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(table.header)

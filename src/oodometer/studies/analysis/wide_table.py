@@ -1,13 +1,13 @@
-"""A table of accuracies, a row a model and a column a test set, as result pages publish them.
+"""Matrix of accuracies, one row per model and one column per test set, as result pages publish it.
 
-It has the column `model` and a column of numbers a test set, in percent or as fractions, empty
-where a model was not tested. Columns of text, and of numbers that all lie above 100, are no test
-sets (an image size, say): they are left out by name, and tell rows of one model apart.
+The table has the column `model` and one numeric column per test set, in percent or as fractions,
+empty where a model was not tested. Text columns, and numeric columns with all values above 100 (an
+image size, for example), are not test sets: they are ignored, except to tell apart rows of models
+with the same name.
 """
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,22 +17,29 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from oodometer.core import frames
-from oodometer.core.array_types import Floats, Ints
-from oodometer.core.errors import InputError, UnknownName
-from oodometer.studies.analysis import evaluation_table
-from oodometer.studies.analysis.evaluation_table import DEFAULT_ARCHITECTURE, EvaluationTable
+from oodometer.core.array_types import Floats
+from oodometer.core.errors import InputError, UnknownName, unknown_column
+from oodometer.studies.analysis.evaluation_table import (
+    DEFAULT_ARCHITECTURE,
+    EvaluationTable,
+    as_arrow_table,
+    cells_to_text,
+    check_not_mixed,
+    encode_names,
+    is_non_measure,
+)
 
 AccuracyUnit = Literal["percent", "fraction"]
 MODEL_COLUMN = "model"
-# Nothing above this is an accuracy, in either unit.
+# No accuracy is above this, in either unit.
 MAX_PERCENT = 100.0
 
 
 @dataclass(frozen=True, eq=False)
 class AccuracyMatrix:
-    """Accuracies of models (rows) on test sets (columns) as fractions, NaN where there is none.
+    """Accuracies of models (rows) on test sets (columns) as fractions; NaN where missing.
 
-    `other_columns` are columns that are no test sets.
+    `other_columns` are the columns that are not test sets.
 
     >>> wide = AccuracyMatrix.read({"model": ["a", "b"], "val": [90.0, 80.0], "sketch": [40.0, None]})
     >>> wide.test_sets, wide.accuracy.tolist()
@@ -45,31 +52,31 @@ class AccuracyMatrix:
     other_columns: tuple[str, ...] = ()
 
     def column_index(self, name: str) -> int:
-        """The column of a test set, or an error with the nearest name."""
+        """Return the column of a test set, or raise with the closest name."""
         if name not in self.test_sets:
             raise UnknownName("test set", name, self.test_sets)
         return self.test_sets.index(name)
 
     def accuracy_on(self, name: str) -> Floats:
-        """Every model's accuracy on one test set."""
+        """Return the accuracy of every model on one test set."""
         return np.asarray(self.accuracy[:, self.column_index(name)])
 
     @classmethod
     def read(
         cls, data: Any, *, test_sets: Sequence[str] | None = None, unit: AccuracyUnit | None = None
     ) -> AccuracyMatrix:
-        """The table of a file (.parquet, .csv, .csv.gz, .arrow, .feather), a frame or a mapping.
+        """Read a matrix from a file (.parquet, .csv, .csv.gz, .arrow, .feather), frame or mapping.
 
-        `test_sets` names the columns to take, None for all that may be accuracies. Without a `unit`, a
-        table with a number above 1 is in percent.
+        `test_sets` names the columns to read, None for all that can be accuracies. Without `unit`,
+        a table with a number above 1 is in percent.
         """
-        path = Path(data) if isinstance(data, str | Path) else None
+        frame = as_arrow_table(data)
         try:
-            return _from_frame(evaluation_table.as_arrow_table(data), test_sets, unit)
+            return _from_frame(frame, test_sets, unit)
         except InputError as error:
-            if path is None or str(error).startswith((path.name, "There is no file")):
+            if not isinstance(data, str | Path):
                 raise
-            raise InputError(f"{path.name}: {error}") from error
+            raise InputError(f"{Path(data).name}: {error}") from error
 
 
 def _from_frame(
@@ -85,8 +92,8 @@ def _from_frame(
     ]
     if not sets:
         raise InputError(
-            "The table has no test set: columns of numbers beside 'model' were expected. There are: "
-            f"{', '.join(_column_examples(frame)) or 'none'}. Add some, or write accuracies as numbers."
+            "The table has no test set; expected numeric columns next to 'model'. Columns: "
+            f"{', '.join(_column_examples(frame)) or 'none'}. Write accuracies as numbers."
         )
     others = tuple(
         name for name in frame.column_names if name not in (MODEL_COLUMN, "") and name not in sets
@@ -97,76 +104,70 @@ def _from_frame(
 
 
 def _column_examples(frame: Any) -> list[str]:
-    """The first columns with what they hold, such as `val ('90%')`."""
+    """Return the first columns with their first values, such as `val ('90%')`."""
     names = [name for name in frame.column_names if name != MODEL_COLUMN][:12]
     return [f"{name} ({frame.column(name)[0].as_py()!r})" for name in names]
 
 
 def _check_frame(frame: Any, requested_sets: Sequence[str] | None, unit: str | None) -> None:
-    there = frame.column_names
-    if MODEL_COLUMN not in there:
-        near = difflib.get_close_matches(MODEL_COLUMN, [name.lower() for name in there], n=1)
-        hint = f" Did you mean {next(n for n in there if n.lower() == near[0])!r}?" if near else ""
+    columns = frame.column_names
+    if MODEL_COLUMN not in columns:
         raise InputError(
-            f"The table has no column 'model'.{hint} There are: {', '.join(there[:12]) or 'none'}. "
-            "Rename the column that names the models."
+            f"{unknown_column(MODEL_COLUMN, columns)} Rename the column that names the models."
         )
     if not frame.num_rows:
         raise InputError("The table has no rows. One row is one model.")
     if isinstance(requested_sets, str) or (requested_sets is not None and not requested_sets):
         raise InputError(
-            f"test_sets must be a list of names; got {requested_sets!r}. Give None for all."
+            f"test_sets must be a list of names; got {requested_sets!r}. Pass None for all."
         )
     for name in requested_sets or ():
-        if name not in there or name == MODEL_COLUMN:
-            raise UnknownName("test set", name, [one for one in there if one != MODEL_COLUMN])
+        if name not in columns or name == MODEL_COLUMN:
+            known = [column for column in columns if column != MODEL_COLUMN]
+            raise UnknownName("test set", name, known)
     if unit is not None and unit not in get_args(AccuracyUnit):
         raise UnknownName("unit", str(unit), get_args(AccuracyUnit))
 
 
 def _numeric_columns(frame: Any, requested_sets: Sequence[str] | None) -> list[str]:
-    """Columns that hold numbers, or those wanted; text with numbers in it is refused."""
+    """Return the requested columns, or all numeric ones; raise for text mixed with numbers."""
     if requested_sets is not None:
         return list(requested_sets)
-    found = []
+    numeric = []
     for name in frame.column_names:
-        if name in (MODEL_COLUMN, "") or evaluation_table.is_non_measure(name):
+        if name in (MODEL_COLUMN, "") or is_non_measure(name):
             continue
         if frames.type_category(frame.column(name).type) in ("number", "decimal", "null"):
-            found.append(name)
+            numeric.append(name)
         else:
-            evaluation_table.check_not_mixed(name, _column_as_text(frame, name))
-    return found
-
-
-def _column_as_text(frame: Any, name: str) -> list[str]:
-    return ["" if cell is None else str(cell) for cell in frame.column(name).to_pylist()]
+            check_not_mixed(name, cells_to_text(frame.column(name).to_pylist()))
+    return numeric
 
 
 def _exceeds_percent(column: Floats) -> bool:
-    """Whether all numbers of a column are too large for an accuracy."""
+    """Return whether all numbers of a column are too large for an accuracy."""
     return bool((column[~np.isnan(column)] > MAX_PERCENT).all()) and not np.isnan(column).all()
 
 
 def _unique_row_names(frame: Any, others: Sequence[str]) -> tuple[str, ...]:
-    """Names of the rows: the model, and where it stands twice, what tells its rows apart."""
+    """Return the model of each row; repeated models get the values of the other columns."""
     models = frames.read_texts(frame, MODEL_COLUMN)
-    twice = {name for name, count in Counter(models).items() if count > 1}
-    columns = {name: _column_as_text(frame, name) for name in others}
-    named = [
+    repeated = {name for name, count in Counter(models).items() if count > 1}
+    columns = {name: cells_to_text(frame.column(name).to_pylist()) for name in others}
+    row_names = [
         f"{model} ({', '.join(f'{name}={columns[name][row]}' for name in others)})"
-        if model in twice and others
+        if model in repeated and others
         else model
         for row, model in enumerate(models)
     ]
     first: dict[str, int] = {}
-    for row, name in enumerate(named):
+    for row, name in enumerate(row_names):
         if first.setdefault(name, row) != row:
             raise InputError(
-                f"{name!r} stands twice, in rows {first[name]} and {row}. One must go, or the "
-                "models need names of their own."
+                f"{name!r} occurs twice, in rows {first[name]} and {row}. Remove one, or give the "
+                "models unique names."
             )
-    return tuple(named)
+    return tuple(row_names)
 
 
 def _to_fractions(
@@ -178,42 +179,44 @@ def _to_fractions(
     if len(wrong):
         row, column = wrong[0]
         raise InputError(
-            f"Accuracies must lie in 0…{limit:g}; that of {models[row]!r} on {sets[column]!r} is "
-            f"{accuracy[row, column]:g}. Correct it, or name the columns that are test sets."
+            f"Accuracies must be between 0 and {limit:g}; that of {models[row]!r} on "
+            f"{sets[column]!r} is {accuracy[row, column]:g}. Correct it, or name the columns that "
+            "are test sets."
         )
     low = np.flatnonzero((tops > 0) & (tops <= 1))
     if unit is None and limit == MAX_PERCENT and low.size:
         raise InputError(
-            f"The accuracies on {sets[low[0]]!r} never pass 1, those on {sets[int(tops.argmax())]!r} "
-            "do: fractions and percent are mixed. Use one of them; if all are percent, say "
-            "unit='percent'."
+            f"The accuracies on {sets[low[0]]!r} are at most 1, those on "
+            f"{sets[int(tops.argmax())]!r} are not: fractions and percentages are mixed. Use one "
+            "of them; if all are percentages, pass unit='percent'."
         )
     return np.asarray(accuracy / limit)
 
 
 def to_evaluations(wide: AccuracyMatrix, reference: str) -> EvaluationTable:
-    """Every model on every set that it was tested on, as if trained on the reference.
+    """Return one evaluation per model and test set, as if trained on the reference.
 
     >>> wide = AccuracyMatrix.read({"model": ["m", "n"], "val": [0.9, 0.8], "sketch": [0.4, None]})
     >>> table = to_evaluations(wide, "val")
     >>> len(table), table.accuracy.tolist(), {k: v.tolist() for k, v in table.measures.items()}
     (3, [0.4, 0.9, 0.8], {'accuracy on val': [0.9, 0.9, 0.8]})
     """
-    usual = wide.accuracy_on(reference)
-    models, model_of = _sort_names(wide.models)
-    domains, domain_of = _sort_names(wide.test_sets)
+    reference_accuracy = wide.accuracy_on(reference)
+    models, model_of = encode_names(wide.models)
+    domains, domain_of = encode_names(wide.test_sets)
     rows, columns = np.nonzero(~np.isnan(wide.accuracy))
     order = np.lexsort((domain_of[columns], model_of[rows]))
     rows, columns = rows[order], columns[order]
     zeros = np.zeros(len(rows), dtype=np.int64)
     return EvaluationTable(
-        models, (DEFAULT_ARCHITECTURE,), domains, model_of[rows], zeros, zeros, ((reference,),),
-        domain_of[columns], wide.accuracy[rows, columns], {f"accuracy on {reference}": usual[rows]},
-    )  # fmt: skip
-
-
-def _sort_names(names: tuple[str, ...]) -> tuple[tuple[str, ...], Ints]:
-    """The names sorted, and where each of them has gone."""
-    ordered = tuple(sorted(names))
-    place = {name: j for j, name in enumerate(ordered)}
-    return ordered, np.array([place[name] for name in names], dtype=np.int64)
+        models=models,
+        architectures=(DEFAULT_ARCHITECTURE,),
+        domains=domains,
+        model=model_of[rows],
+        architecture=zeros,
+        trained_on=zeros,
+        trainings=((reference,),),
+        tested_on=domain_of[columns],
+        accuracy=wide.accuracy[rows, columns],
+        measures={f"accuracy on {reference}": reference_accuracy[rows]},
+    )

@@ -10,6 +10,7 @@ import numpy as np
 from oodometer.core.array_types import Floats
 from oodometer.core.errors import NotApplicable
 from oodometer.core.format import format_number, pluralize
+from oodometer.metrics.basic import squash_nll
 from oodometer.report.assessment_figures import Figure
 from oodometer.report.assessment_figures import FigureTable as Numbers
 from oodometer.report.histograms import unique_labels
@@ -18,7 +19,6 @@ from oodometer.studies.analysis.factors import (
     MIN_EIGENVALUE,
     NLL_MEASURE,
     FactorAnalysis,
-    cap_nll,
     factor_analysis,
 )
 from oodometer.studies.analysis.id_ood_pairs import model_means_by_role, select_metrics
@@ -70,7 +70,7 @@ def factor_columns(comparison: MeasureComparison) -> tuple[Floats, list[str]]:
     """Models × (error and measures in every role), without columns that are constant or lack many."""
     metrics = select_metrics(comparison.table, most_informative_measures(comparison, MAX_MEASURES))
     if NLL_MEASURE in metrics:
-        metrics[NLL_MEASURE] = cap_nll(metrics[NLL_MEASURE])
+        metrics[NLL_MEASURE] = squash_nll(metrics[NLL_MEASURE])
     roles = model_means_by_role(comparison.table, metrics)
     values = np.concatenate(list(roles.values()), axis=1)
     names = unique_labels([f"{role} {name}" for role in roles for name in metrics])

@@ -10,7 +10,7 @@ import numpy as np
 from oodometer.core.format import format_number, pluralize
 from oodometer.report.histograms import truncate_name
 from oodometer.studies.analysis import SAME_AS_PREFIX, STATISTIC_LABELS, MeasureComparison
-from oodometer.studies.analysis.grouped_scores import ScoreSummary
+from oodometer.studies.analysis.grouped_scores import MeanStd
 from oodometer.studies.analysis.text_tables import LOWER_IS_BETTER, STATISTICS_IN_POINTS
 from oodometer.studies.report.tables import (
     best_measures,
@@ -85,7 +85,7 @@ def _tie_sentence(comparison: MeasureComparison, order: str) -> str:
     return f"By {STATISTIC_LABELS[order]}, {truncate_name(name)} has {_format_summary(one, order)}."
 
 
-def _format_summary(group_summary: ScoreSummary, statistic: str) -> str:
+def _format_summary(group_summary: MeanStd, statistic: str) -> str:
     unit = " points" if statistic in STATISTICS_IN_POINTS else ""
     if group_summary.sd is None:
         return f"{format_number(group_summary.mean, 2)}{unit} in one group"

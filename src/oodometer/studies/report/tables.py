@@ -10,7 +10,7 @@ import numpy as np
 from oodometer import metrics
 from oodometer.core.format import format_number
 from oodometer.studies.analysis import SAME_AS_PREFIX, STATISTIC_LABELS, MeasureComparison
-from oodometer.studies.analysis.grouped_scores import ScoreSummary
+from oodometer.studies.analysis.grouped_scores import MeanStd
 from oodometer.studies.analysis.text_tables import LOWER_IS_BETTER, STATISTICS_IN_POINTS
 
 # What measures are sorted by, the first of these that has an answer; columns too are in this order.
@@ -55,7 +55,7 @@ class StudyTable:
 
 def defined_summaries(
     comparison: MeasureComparison, statistic: str, architecture: str | None = None
-) -> dict[str, ScoreSummary]:
+) -> dict[str, MeanStd]:
     """The measures that have an answer."""
     found = {
         name: comparison.summaries.get((name, statistic, architecture))
@@ -76,7 +76,7 @@ def label_free_measures(names: Iterable[str]) -> list[str]:
 
 def eligible_summaries(
     comparison: MeasureComparison, statistic: str, architecture: str | None = None
-) -> dict[str, ScoreSummary]:
+) -> dict[str, MeanStd]:
     """Measures without labels of the target that answer in half as many groups as any does."""
     found = defined_summaries(comparison, statistic, architecture)
     fair = label_free_measures(comparison.table.measures)
@@ -166,7 +166,7 @@ def _is_shown(comparison: MeasureComparison, statistic: str, architecture: str |
     return bool(found) and not any(one.rule.startswith(SAME_AS_PREFIX) for one in found)
 
 
-def _oriented_mean(summaries: Mapping[str, ScoreSummary], name: str, statistic: str) -> float:
+def _oriented_mean(summaries: Mapping[str, MeanStd], name: str, statistic: str) -> float:
     """The mean, turned where less is better; 0 without one."""
     mean = summaries[name].mean if name in summaries else None
     return 0.0 if mean is None else -mean if statistic in LOWER_IS_BETTER else mean
@@ -187,7 +187,7 @@ def _column_cells(
 
 
 def _format_cell(
-    group_summary: ScoreSummary, statistic: str, max_groups: int, best: bool
+    group_summary: MeanStd, statistic: str, max_groups: int, best: bool
 ) -> StatisticCell:
     digits = 2 if statistic in STATISTICS_IN_POINTS else 3
     sd = "" if group_summary.sd is None else f"± {format_number(group_summary.sd, digits)}"
