@@ -90,7 +90,7 @@ def test_a_table_with_accuracies_is_one_of_evaluations_though_columns_are_missin
     done = judge(tmp_path, "rows.csv")
     assert done.returncode == 2
     assert "no column 'trained_on' or 'tested_on'" in done.stderr
-    assert "There are: model, tested, accuracy, ni." in done.stderr
+    assert "Columns: model, tested, accuracy, ni." in done.stderr
 
 
 def test_models_that_are_tested_at_home_alone_are_told_of(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_models_that_are_tested_at_home_alone_are_told_of(tmp_path: Path) -> Non
     ("text", "message"),
     [
         ("model,val\nm,90\nn,80\n", "'val' is the only test set"),
-        ("model,val,new\nm,90%,80%\nn,80%,70%\n", "There are: val ('90%'), new ('80%')."),
+        ("model,val,new\nm,90%,80%\nn,80%,70%\n", "Columns: val ('90%'), new ('80%')."),
         ("model;val;new\nm;90,1;80,2\n", "has semicolons between its columns; expected commas"),
     ],
 )

@@ -97,7 +97,7 @@ def test_models_on_their_own_domains_alone_are_judged_there() -> None:
 
 def test_a_table_without_measures_is_refused() -> None:
     table = EvaluationTable.read(made(), measures=())
-    with pytest.raises(InputError, match="no measure to judge"):
+    with pytest.raises(InputError, match="no measure to compare"):
         page_of(table)
 
 

@@ -64,7 +64,7 @@ def test_rules_and_reasons_are_told() -> None:
     columns = made()
     columns["far"] = [1.0] * len(columns["far"])
     told = computation_remarks(compare_measures(table_of(columns)))
-    assert "Arch τ is the same as Micro τ: one architecture a test domain." in told
+    assert "Arch τ is the same as Micro τ: one architecture per test domain." in told
     (reason,) = [line for line in told if "all values of the measure equal" in line]
     assert "Macro τ 4 ×" in reason
     (rule,) = [line for line in told if line.startswith("R2 and MAE")]
