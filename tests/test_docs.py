@@ -227,15 +227,15 @@ def test_how_to_read_has_every_light_every_statistic_and_the_rule_of_the_headlin
 def test_formats_have_every_key_reader_column_and_variable() -> None:
     page = text("formats.md")
     keys = [
-        *declared.GROUP_KEYS,
-        *declared.FILE_SOURCE_KEYS,
-        *declared.DERIVED_DOMAIN_KEYS,
-        *grids._SPEC_KEYS,
-        *spec.STUDY_KEYS,
+        *declared.GroupTable.model_fields,
+        *declared.FilesTable.model_fields,
+        *declared.DerivedTable.model_fields,
+        *grids.PoolTable.model_fields,
+        *spec.StudyTable.model_fields,
     ]
     keys += [
-        *spec._POOL_KEYS,
-        *spec._MODEL_KEYS,
+        *spec.PoolEntry.model_fields,
+        *spec.ModelEntry.model_fields,
         *TrainingConfig.__dataclass_fields__,
         *READERS,
         *DERIVATIONS,

@@ -1,4 +1,4 @@
-"""Studies as they are written, and what is wrong with some."""
+"""Study specs: TOML files and tables, and the messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ trained_on = "0"
 """
 
 
-def names(of: Study) -> list[str]:
-    return [name for one in of.requests for name in one.names]
+def names(study: Study) -> list[str]:
+    return [name for request in study.requests for name in request.names]
 
 
-def test_a_file_says_all_of_it(tmp_path: Path) -> None:
+def test_every_key_of_a_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "little.toml").write_text(
         'group = "hypersphere"\ndomains = ["0"]\narchitecture = "mlp"\n'
     )
@@ -65,7 +65,7 @@ def test_a_file_says_all_of_it(tmp_path: Path) -> None:
     assert all("seed 7" in one.settings for one in found.requests[1:])
 
 
-def test_the_group_is_the_pools_and_their_folders_are_where_pools_are_trained() -> None:
+def test_group_and_folders_default_to_those_of_the_pools() -> None:
     found = Study.open({"pools": ["toy-mlp", PoolSpec.open(POOL)]})
     assert [group.name for group in found.groups] == ["hypersphere"]
     assert [str(pool.folder) for pool in found.pools] == ["pools/toy-mlp", "pools/little"]
@@ -74,7 +74,7 @@ def test_the_group_is_the_pools_and_their_folders_are_where_pools_are_trained() 
     assert found.converged
 
 
-def test_of_several_groups_a_name_that_stands_twice_has_its_group_before_it() -> None:
+def test_duplicate_domain_name_is_prefixed_with_its_group() -> None:
     names = ["cifar-10", "cifar-10/fog-3", "ci10-again/cifar-10"]
     again = replace(get_group("ci10"), name="ci10-again")
     found = Study.open({"models": [model("m", len, "cifar-10")], "domains": names,
@@ -87,7 +87,7 @@ def test_of_several_groups_a_name_that_stands_twice_has_its_group_before_it() ->
     assert [domain.name for domain in found.domains.values()] == [*names[:2], "cifar-10"]
 
 
-def test_words_for_all_for_none_and_for_both() -> None:
+def test_all_none_and_both_select_members() -> None:
     found = study(estimators="none", metrics="all", measures=[], invariance="none")
     assert "nll" in names(found)
     assert not {"ac", "entropy-target"} & set(names(found))
@@ -97,12 +97,12 @@ def test_words_for_all_for_none_and_for_both() -> None:
     assert "ni-sphere" in names(both)
 
 
-def test_a_transform_may_be_given_as_it_is() -> None:
+def test_transform_objects_are_accepted() -> None:
     found = study(invariance=[Gaussian(0.5), {"transform": Gaussian(), "draws": 4}])
     assert {"ni-gaussian magnitude=0.5", "ni-gaussian draws=4"} < set(names(found))
 
 
-def test_paths_are_seen_from_the_file(tmp_path: Path) -> None:
+def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     np.save(tmp_path / "mine.onnx", np.zeros(1))
     (tmp_path / "mine.onnx.npy").rename(tmp_path / "mine.onnx")
     (tmp_path / "a.toml").write_text(
@@ -119,7 +119,7 @@ def test_paths_are_seen_from_the_file(tmp_path: Path) -> None:
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
-    "key": ({"estimator": "ac"}, "No key of a study is called 'estimator'. Did you mean 'estimators'?"),
+    "key": ({"estimator": "ac"}, "No key of the study is called 'estimator'. Did you mean 'estimators'?"),
     "estimators": ({"estimators": ["acc"]}, "estimators: No estimator is called 'acc'. Did you mean 'ac'?"),
     "metrics": ({"metrics": ["nlll"]}, "metrics: No metric is called 'nlll'. Did you mean 'nll'?"),
     "measures": ({"measures": ["mmd"]}, "measures: No measure is called 'mmd'."),
@@ -128,67 +128,71 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"invariance": [{"transform": "sphere", "magnitud": 1}]},
         "invariance: No setting of sphere is called 'magnitud'. Did you mean 'magnitude'?",
     ),
-    "no transform": ({"invariance": [{"draws": 3}]}, "invariance: It must say transform = …"),
-    "odd transform": ({"invariance": [3]}, "invariance: A transform is given by its name or as it is; got 3."),
+    "no transform": ({"invariance": [{"draws": 3}]}, "invariance: A transform has no key 'transform'. Add transform = …."),
+    "odd transform": ({"invariance": [3]}, "invariance: transform of a transform must be the name of a transform or a transform object; got 3."),
     "bad magnitude": ({"invariance": [{"transform": "gaussian", "magnitude": -1}]}, "invariance: "),
-    "kind": ({"invariance": ["translate"]}, "invariance: 'translate' changes images, and the domains are of vectors."),
-    "twice": ({"invariance": ["sphere", "sphere"]}, "Two values would be called 'ni-sphere'."),
-    "draws": ({"draws": 0}, "draws must be a whole number of 1 or more; got 0."),
+    "kind": ({"invariance": ["translate"]}, "invariance: 'translate' applies to images, and the domains hold vectors."),
+    "twice": ({"invariance": ["sphere", "sphere"]}, "Two values would have the name 'ni-sphere'."),
+    "draws": ({"draws": 0}, "draws of the study must be at least 1; got 0."),
     "own draws": (
         {"invariance": [{"transform": "sphere", "draws": 0}]},
-        "invariance: draws must be a whole number of 1 or more; got 0.",
+        "invariance: draws of a transform must be at least 1; got 0.",
     ),
-    "seed": ({"seed": 1.5}, "seed must be a whole number; got 1.5."),
-    "rows": ({"rows": True}, "rows must be a whole number of 1 or more; got True."),
-    "split": ({"split": "train"}, "split must be \"test\" or \"all\"; got 'train'."),
-    "temperature": ({"temperature": 1.0}, 'temperature must be "fit" or "none" or "both"; got 1.0.'),
-    "converged": ({"converged": "yes"}, "converged must be true or false; got 'yes'."),
-    "name": ({"name": ""}, "name must be a text; got ''."),
+    "seed": ({"seed": 1.5}, "seed of the study must be a whole number; got 1.5."),
+    "rows": ({"rows": True}, "rows of the study must be a whole number; got True."),
+    "split": ({"split": "train"}, "split of the study must be 'test' or 'all'; got 'train'."),
+    "temperature": ({"temperature": 1.0}, "temperature of the study must be 'fit', 'none' or 'both'; got 1.0."),
+    "converged": ({"converged": "yes"}, "converged of the study must be true or false; got 'yes'."),
+    "name": ({"name": ""}, "name of the study must be a non-empty text; got ''."),
     "domains": ({"domains": ["0", "31"]}, "No test domain is called '31'. Did you mean '30'?"),
-    "no domains": ({"domains": []}, 'domains must be "all" or a list of names; got [].'),
+    "no domains": ({"domains": []}, "domains of the study must be 'all' or a list of names; got []."),
     "group": ({"group": "hyperspher"}, "No domain group is called 'hyperspher'."),
     "no group": ({"group": None}, "group is missing"),
-    "other kind": ({"group": ["hypersphere", "pacs"]}, "group: 'pacs' holds images, and 'hypersphere' vectors."),
+    "other kind": ({"group": ["hypersphere", "pacs"]}, "group: 'pacs' holds images, and 'hypersphere' holds vectors."),
     "nothing": ({"models": []}, "pools and models are both missing."),
-    "models": ({"models": "mine"}, "models must be tables, [[models]] each; got 'mine'."),
-    "no list": ({"models": 3}, "models must be a list; got 3."),
-    "model key": ({"models": [{"nam": "a"}]}, "No key of a model of a study is called 'nam'. Did you mean 'name'?"),
-    "no path": ({"models": [{"name": "a", "trained_on": "0"}]}, "models: a must say path = …"),
+    "models": ({"models": "mine"}, "A model of the study must be a table; got 'mine'."),
+    "no list": ({"models": 3}, "models of the study must be a list; got 3."),
+    "model key": ({"models": [{"nam": "a"}]}, "No key of a model of the study is called 'nam'. Did you mean 'name'?"),
+    "no path": ({"models": [{"name": "a", "trained_on": "0"}]}, "The model 'a' has no key 'path'. Add path = …."),
     "trained_on": ({"models": [model("a", len, "31")]}, "No domain (trained_on) is called '31'."),
-    "trained on nothing": ({"models": [{"name": "a", "path": len, "trained_on": []}]}, "models: trained_on must be"),
+    "trained on nothing": ({"models": [{"name": "a", "path": len, "trained_on": []}]}, "trained_on of the model 'a' must be a domain or a list of domains; got []."),
     "pool": ({"pools": ["toy-mpl"]}, "pools: No pool is called 'toy-mpl'. Did you mean 'toy-mlp'?"),
-    "pool file": ({"pools": ["gone.toml"]}, "pools: There is no file 'gone.toml'."),
-    "pool key": ({"pools": [{"spec": "toy-mlp", "foldr": "x"}]}, "No key of a pool of a study is called 'foldr'."),
-    "no spec": ({"pools": [{"folder": "x"}]}, "pools: a pool must say spec = …"),
-    "odd pool": ({"pools": [3]}, "pools: A pool is named, or is a TOML file; got 3."),
+    "pool file": ({"pools": ["gone.toml"]}, "pools: 'gone.toml' does not exist; expected a TOML file."),
+    "pool key": ({"pools": [{"spec": "toy-mlp", "foldr": "x"}]}, "No key of a pool of the study is called 'foldr'."),
+    "no spec": ({"pools": [{"folder": "x"}]}, "A pool of the study has no key 'spec'. Add spec = …."),
+    "odd pool": ({"pools": [3]}, "spec of a pool of the study must be the name of a pool or the path of a TOML file; got 3."),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_what_is_wrong_is_said_with_its_key(case: str) -> None:
-    changes, message = BAD[case]
-    with pytest.raises(InputError) as refused:
-        Study.open({**SPEC, **changes})
-    assert message in str(refused.value)
-    assert "\n" not in str(refused.value)
+def test_errors_name_the_key_in_one_line() -> None:
+    wrong = {}
+    for case, (changes, message) in BAD.items():
+        with pytest.raises(InputError) as caught:
+            Study.open({**SPEC, **changes})
+        if message not in str(caught.value) or "\n" in str(caught.value):
+            wrong[case] = str(caught.value)
+    assert not wrong
 
 
-def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"There is no file .*gone\.toml"):
+def test_errors_name_the_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"gone\.toml' does not exist; expected a TOML file"):
         Study.open(tmp_path / "gone.toml")
     (tmp_path / "bad.toml").write_text("name = ")
-    with pytest.raises(InputError, match=r"bad\.toml' is no TOML: .* Correct it there"):
+    with pytest.raises(InputError, match=r"bad\.toml' is not valid TOML: .* Correct the file"):
         Study.open(tmp_path / "bad.toml")
+    (tmp_path / "points.toml").write_text("rows = 0")
+    with pytest.raises(InputError, match=r"^points\.toml: rows of the study must be at least 1"):
+        Study.open(tmp_path / "points.toml")
     with pytest.raises(UnknownName):
         Study.open({"nam": "x"})
 
 
-def test_groups_of_other_classes_are_refused() -> None:
-    with pytest.raises(InputError, match=r"'pacs' has the classes .* Give groups of the same"):
+def test_groups_with_different_classes_are_rejected() -> None:
+    with pytest.raises(InputError, match=r"'pacs' has the classes .* must have the same classes"):
         Study.open({"models": [model("m", len, "mnist")], "group": ["numbers", "pacs"]})
 
 
-def test_a_pool_without_models_says_how_to_train_them(tmp_path: Path) -> None:
-    lone = Study.open({"pools": [{"spec": "toy-mlp", "folder": str(tmp_path)}]})
+def test_pool_without_models_names_the_training_command(tmp_path: Path) -> None:
+    study = Study.open({"pools": [{"spec": "toy-mlp", "folder": str(tmp_path)}]})
     with pytest.raises(InputError, match=r"no trained model in .* oodometer pool run toy-mlp"):
-        lone.available_models()
+        study.available_models()

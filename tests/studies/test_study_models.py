@@ -52,7 +52,7 @@ def test_if_none_converged_it_says_so(pool: Pool) -> None:
         told = json.loads((folder / "result.json").read_text())
         (folder / "result.json").write_text(json.dumps({**told, "converged": False}))
     with pytest.raises(
-        InputError, match=r"None of the 30 models converged\. Say converged = false"
+        InputError, match=r"None of the 30 models converged\. Set converged = false"
     ):
         members(pool)
 

@@ -1,93 +1,209 @@
-"""Settings as they stand in a table: each key known, each value of its type."""
+"""TOML files of domains, pools and studies: read, and validate strictly with pydantic."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, fields
-from types import NoneType, UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from dataclasses import Field as DataclassField
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_type_hints
 
-from oodometer.core.errors import InputError, UnknownName
+from oodometer.core.errors import InputError, UnknownName, did_you_mean, not_a_file
+from oodometer.core.optional_imports import require
 
-TomlTable = Mapping[str, Any]
-TYPE_DESCRIPTIONS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+require("pydantic", extra="studies", purpose="Reading domains, pools and studies")
+from pydantic import (  # noqa: E402
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+)
 
+# Includes the names of pydantic that the other modules of `studies` use, so that they import it
+# after the check above.
+__all__ = [
+    "TABLE_ITEMS",
+    "AfterValidator",
+    "BeforeValidator",
+    "Field",
+    "NonEmpty",
+    "PositiveInt",
+    "StrictModel",
+    "Table",
+    "build",
+    "prefix_errors",
+    "read_toml",
+    "validate",
+    "validate_field",
+    "validate_fields",
+]
 
-def build_member(member: type, settings: TomlTable, where: str, other_keys: tuple[str, ...]) -> Any:
-    """The member with its settings; unknown, missing and mistyped ones are named."""
-    own = {one.name: one for one in fields(member)}
-    check_keys(settings, (*own, *other_keys), f"key of {where}")
-    for name, one in own.items():
-        if one.default is MISSING and name not in settings:
-            raise InputError(f"{where} does not say {name}. Give it: {name} = ….")
-    hints = get_type_hints(member)
-    build: Callable[..., Any] = member
-    return build(
-        **{key: check_type(value, hints[key], key, where) for key, value in settings.items()}
-    )
-
-
-def check_keys(table: TomlTable, keys: Iterable[str], description: str) -> None:
-    """Refuse a key that is none of these, and say which is meant."""
-    names = list(keys)
-    for key in table:
-        if key not in names:
-            raise UnknownName(description, str(key), names)
-
-
-def require_table(value: Any, where: str) -> TomlTable:
-    """A table of keys and values, or an error."""
-    if not isinstance(value, Mapping):
-        raise InputError(f"{where} must be a table of keys and values; got {value!r:.60}.")
-    return value
-
-
-def check_type(value: Any, hint: Any, key: str, where: str) -> Any:
-    """A value as the dataclasses have it, lists and tables as tuples; or an error that names it."""
-    plain = _freeze(value)
-    if not _has_type(plain, hint):
-        raise InputError(
-            f"{where}: {key} must be {_describe_type(hint)}; got {value!r:.60}. Correct it in the table."
-        )
-    return plain
-
-
-def _freeze(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return tuple((str(key), _freeze(one)) for key, one in value.items())
-    return tuple(_freeze(one) for one in value) if isinstance(value, list | tuple) else value
-
-
-def _has_type(value: Any, hint: Any) -> bool:
-    if hint is Any:
-        return True
-    if isinstance(hint, UnionType):
-        return any(_has_type(value, one) for one in get_args(hint))
-    if get_origin(hint) is tuple:
-        return isinstance(value, tuple) and _all_have_types(value, get_args(hint))
-    if isinstance(value, bool):
-        return hint is bool
-    return isinstance(value, int | float if hint is float else hint)
+Table = Mapping[str, Any]
+PositiveInt = Annotated[int, Field(ge=1)]
+ItemT = TypeVar("ItemT")
+NonEmpty = Annotated[tuple[ItemT, ...], Field(min_length=1)]
+STRICT = ConfigDict(strict=True, extra="forbid", frozen=True, arbitrary_types_allowed=True)
+# What each error of pydantic allows, as text; the braces are filled from its context.
+_ALLOWED = {
+    "string_type": "a text",
+    "string_too_short": "a non-empty text",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "dict_type": "a table",
+    "mapping_type": "a table",
+    "missing": "a longer list",
+    "too_short": "a list of at least {min_length}",
+    "greater_than": "above {gt:g}",
+    "greater_than_equal": "at least {ge:g}",
+    "less_than": "below {lt:g}",
+    "less_than_equal": "at most {le:g}",
+    "finite_number": "finite",
+    "value_error": "{error}",
+}
 
 
-def _all_have_types(values: tuple[Any, ...], hints: tuple[Any, ...]) -> bool:
-    if hints[-1] is Ellipsis:
-        return all(_has_type(value, hints[0]) for value in values)
-    return len(values) == len(hints) and all(map(_has_type, values, hints))
+class StrictModel(BaseModel):
+    """Table of a TOML file: unknown keys and values of another type are errors."""
+
+    model_config = STRICT
 
 
-def _describe_type(hint: Any) -> str:
-    """A type in words.
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
-    >>> _describe_type(str | tuple[str, ...] | None)
-    'a text or a list of texts'
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the content of a TOML file."""
+    if not path.is_file():
+        raise not_a_file(path, expected="a TOML file")
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{str(path)!r} is not valid TOML: {error}. Correct the file.") from error
+
+
+@contextmanager
+def prefix_errors(place: str) -> Iterator[None]:
+    """Put the file or key before the message of every InputError raised inside."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from error
+
+
+def validate(model: type[ModelT], table: Any, where: str, other_keys: Iterable[str] = ()) -> ModelT:
+    """Return the validated table; lists become tuples.
+
+    `other_keys` are valid keys that are read elsewhere, for the list in the message.
+
+    Raises
+    ------
+    InputError
+        In one line: the place `where`, the key, what is allowed, and the value.
+    UnknownName
+        If a key or a choice does not exist; the message suggests the most similar one.
     """
-    if isinstance(hint, UnionType):
-        return " or ".join(_describe_type(one) for one in get_args(hint) if one is not NoneType)
-    if get_origin(hint) is not tuple:
-        return TYPE_DESCRIPTIONS[hint]
-    inner = get_args(hint)
-    if get_origin(inner[0]) is tuple:
-        return "a table"
-    many = "" if inner[-1] is Ellipsis else f"{len(inner)} "
-    return f"a list of {many}{TYPE_DESCRIPTIONS[inner[0]].split(' ', 1)[1]}s"
+    if not isinstance(table, Mapping):
+        raise InputError(f"{_capitalize(where)} must be a table; got {table!r:.60}.")
+    try:
+        return model.model_validate({str(key): freeze(value) for key, value in table.items()})
+    except ValidationError as error:
+        keys = [*model.model_fields, *other_keys]
+        raise _as_input_error(error, model, table, where, keys) from None
+
+
+def build(cls: type, table: Any, where: str, other_keys: Iterable[str] = ()) -> Any:
+    """Return an instance of a dataclass whose fields are the keys of a table."""
+    checked = validate(_field_model(cls), table, where, other_keys)
+    return cls(**{name: getattr(checked, name) for name in checked.model_fields_set})
+
+
+def validate_fields(instance: Any, where: str) -> None:
+    """Validate the fields of a frozen dataclass in place; whole numbers become floats."""
+    cls: type = type(instance)
+    checked = validate(_field_model(cls), vars(instance), where)
+    for name in checked.model_fields_set:
+        object.__setattr__(instance, name, getattr(checked, name))
+
+
+def validate_field(cls: type, name: str, value: Any, where: str) -> Any:
+    """Return the validated value of one field of a dataclass."""
+    return getattr(validate(_field_model(cls, (name,)), {name: value}, where), name)
+
+
+def freeze(value: Any) -> Any:
+    """Return lists as tuples, also inside lists."""
+    return tuple(map(freeze, value)) if isinstance(value, list | tuple) else value
+
+
+def _table_items(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return tuple((str(key), freeze(item)) for key, item in value.items())
+    if isinstance(value, tuple):
+        return value
+    raise ValueError("a table")
+
+
+# For a table that a hashable dataclass holds as pairs of key and value.
+TABLE_ITEMS = BeforeValidator(_table_items)
+
+
+@cache
+def _field_model(cls: type, names: tuple[str, ...] | None = None) -> type[BaseModel]:
+    """Return a model of the fields of a dataclass, or of those with the given names."""
+    hints = get_type_hints(cls, include_extras=True)
+    own: dict[str, Any] = {
+        field.name: (hints[field.name], _default(field))
+        for field in fields(cls)
+        if field.init and (names is None or field.name in names)
+    }
+    return create_model(cls.__name__, __config__=STRICT, **own)
+
+
+def _default(field: DataclassField[Any]) -> Any:
+    required = field.default is MISSING and field.default_factory is MISSING
+    return ... if required else None if field.default is MISSING else field.default
+
+
+def _as_input_error(
+    error: ValidationError, model: type[BaseModel], table: Table, where: str, keys: list[str]
+) -> InputError:
+    """Return the error in one line; a misspelled key comes first, because it explains the others."""
+    problems = error.errors(include_url=False)
+    unknown = [problem for problem in problems if problem["type"] == "extra_forbidden"]
+    if unknown:
+        return UnknownName(f"key of {where}", str(unknown[0]["loc"][0]), keys)
+    cause = problems[0].get("ctx", {}).get("error")
+    if isinstance(cause, InputError):  # raised by a validator, complete
+        return cause
+    key, *path = problems[0]["loc"]
+    if problems[0]["type"] == "missing" and not path:
+        return InputError(f"{_capitalize(where)} has no key {key!r}. Add {key} = ….")
+    same_key = [problem for problem in problems if problem["loc"][0] == key]
+    derived = " or ".join(dict.fromkeys(map(_allowed, same_key)))
+    allowed = model.model_fields[str(key)].description or derived
+    value = table[str(key)]
+    hint = did_you_mean(value, re.findall("'(.*?)'", allowed)) if isinstance(value, str) else ""
+    return InputError(f"{key} of {where} must be {allowed}; got {value!r:.60}.{hint}")
+
+
+def _allowed(problem: Any) -> str:
+    """Return what a value may be; a field's `description` replaces this where it is clearer."""
+    phrase = _ALLOWED.get(problem["type"], str(problem["msg"]).removeprefix("Input should be "))
+    phrase = phrase.format(**problem.get("ctx", {})) if problem["type"] in _ALLOWED else phrase
+    depth = sum(isinstance(step, int) for step in problem["loc"])
+    if problem["type"] == "missing" or not depth:
+        return phrase
+    return f"a list, each item {phrase}" if depth == 1 else f"a table, each value {phrase}"
+
+
+def _capitalize(text: str) -> str:
+    return text[:1].upper() + text[1:] if text.startswith(("the ", "a ")) else text

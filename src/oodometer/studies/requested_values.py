@@ -1,32 +1,41 @@
-"""What is wanted of a model on a test domain: values by name, and all that each hangs on."""
+"""Values requested for each model on each test domain, and everything their keys depend on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
-from oodometer.core.errors import InputError
+from oodometer import estimators, measures, metrics, transforms
+from oodometer.core.errors import InputError, UnknownName
+from oodometer.core.inputs import InputKind
 from oodometer.core.keys import settings_key
 from oodometer.core.protocols import Estimator, Measure, Metric, Transform
+from oodometer.core.registry import resolve_members
 from oodometer.neighborhood.results import MEASURES
+from oodometer.studies._toml import Field as PydanticField
+from oodometer.studies._toml import PositiveInt, StrictModel, prefix_errors, validate
 from oodometer.studies.analysis.evaluation_table import PRE_CALIBRATION_SUFFIX
 from oodometer.studies.store.export import ACCURACY
 
 Family = Literal["accuracy", "metric", "estimator", "invariance", "measure"]
 TemperatureMode = Literal["fit", "none"]
-# What can be had from kept predictions alone.
+# Needs of measures and metrics that stored predictions meet without the model.
 NEEDS_MET_BY_PREDICTIONS = ("outputs", "labels", "source domains")
+ALL = "all"
+NONE = "none"
+Member = TypeVar("Member")
 
 
 @dataclass(frozen=True)
 class RequestedValue:
-    """One thing to be computed, which gives one value or several.
+    """One computation, which gives one value or several.
 
-    names       of the values, in tables
-    settings    all that they hang on but the model, the rows and the source
+    names       names of the values in tables
+    settings    all settings that the values depend on, except model, rows and source
     component   the metric, estimator, measure or transform
-    option      the temperature of an estimate, the draws of a transform
+    option      temperature mode of an estimate, number of draws of a transform
     """
 
     family: Family
@@ -37,26 +46,24 @@ class RequestedValue:
 
     @property
     def needs_source(self) -> bool:
-        """Whether it hangs on the source."""
         return self.family in ("estimator", "measure")
 
     @property
     def needs_only_predictions(self) -> bool:
-        """Whether kept predictions are enough, and the model need not be asked."""
+        """Whether stored predictions suffice and the model is not needed."""
         if self.family in ("metric", "measure"):
             return set(self.component.needs) <= set(NEEDS_MET_BY_PREDICTIONS)
         return self.family != "invariance"
 
     @property
     def needs_other_model(self) -> bool:
-        """Whether it needs a second model."""
         needs = getattr(self.component, "needs", ())
         return self.family == "estimator" and "second model" in needs
 
 
 @dataclass(frozen=True)
 class TransformRequest:
-    """A transform, with how many draws of each example, and what its values are called after."""
+    """Transform with the number of draws per row, and the name that its values end with."""
 
     transform: Transform
     draws: int
@@ -72,45 +79,163 @@ def build_requests(
     measures: Sequence[Measure],
     seed: int,
 ) -> tuple[RequestedValue, ...]:
-    """Accuracy, and all that was asked for; no two values have one name."""
+    """Return accuracy and all requested values; raise if two values have the same name."""
     random = f"seed {seed}"
-    found = [RequestedValue("accuracy", (ACCURACY,), "")]
-    found += [
-        RequestedValue("metric", (m.name,), f"{settings_key(m)}, {random}", m) for m in metrics
-    ]
-    found += [
-        RequestedValue(
-            "estimator",
-            (m.name if temperature == "fit" else f"{m.name}{PRE_CALIBRATION_SUFFIX}",),
-            f"{settings_key(m)}, temperature {temperature}, {random}",
-            m,
-            temperature,
+    requests = [RequestedValue("accuracy", (ACCURACY,), "")]
+    for metric in metrics:
+        settings = f"{settings_key(metric)}, {random}"
+        requests.append(RequestedValue("metric", (metric.name,), settings, metric))
+    for estimator in estimators:
+        for mode in temperatures:
+            suffix = "" if mode == "fit" else PRE_CALIBRATION_SUFFIX
+            settings = f"{settings_key(estimator)}, temperature {mode}, {random}"
+            name = f"{estimator.name}{suffix}"
+            requests.append(RequestedValue("estimator", (name,), settings, estimator, mode))
+    for request in invariance:
+        names = tuple(f"{name}-{request.display_name}" for name in MEASURES)
+        settings = f"{settings_key(request.transform)}, {request.draws} draws, {random}"
+        requests.append(
+            RequestedValue("invariance", names, settings, request.transform, request.draws)
         )
-        for m in estimators
-        for temperature in temperatures
-    ]
-    found += [
-        RequestedValue(
-            "invariance",
-            tuple(f"{name}-{stir.display_name}" for name in MEASURES),
-            f"{settings_key(stir.transform)}, {stir.draws} draws, {random}",
-            stir.transform,
-            stir.draws,
-        )
-        for stir in invariance
-    ]
-    found += [
-        RequestedValue("measure", (m.name,), f"{settings_key(m)}, {random}", m) for m in measures
-    ]
-    _check_unique(name for one in found for name in one.names)
-    return tuple(found)
+    for measure in measures:
+        settings = f"{settings_key(measure)}, {random}"
+        requests.append(RequestedValue("measure", (measure.name,), settings, measure))
+    _check_unique([name for request in requests for name in request.names])
+    return tuple(requests)
 
 
-def _check_unique(names: Iterable[str]) -> None:
-    seen: set[str] = set()
+def _check_unique(names: Sequence[str]) -> None:
     for name in names:
-        if name in seen:
+        if names.count(name) > 1:
             raise InputError(
-                f"Two values would be called {name!r}. Leave one of them out, or set it otherwise."
+                f"Two values would have the name {name!r}. Remove one, or change its settings."
             )
-        seen.add(name)
+
+
+# Requests as they are written in a spec ---------------------------------------------------------
+
+
+def select_estimators(names: Any) -> list[Estimator]:
+    """Return estimators by name, all for "all", none for "none"."""
+    return _select_members("estimators", names, _resolve_estimators)
+
+
+def select_metrics(names: Any) -> list[Metric]:
+    """Return metrics by name, all for "all", none for "none"."""
+    return _select_members("metrics", names, metrics.resolve_metrics)
+
+
+def select_measures(names: Any) -> list[Measure]:
+    """Return measures by name, all for "all", none for "none"."""
+    return _select_members("measures", names, measures.resolve_measures)
+
+
+def _select_members(key: str, names: Any, resolve: Callable[[Any], list[Member]]) -> list[Member]:
+    if names is None or names == NONE or names == ():
+        return []
+    with prefix_errors(key):
+        return resolve(None if names == ALL else names)
+
+
+def _resolve_estimators(names: Any) -> list[Estimator]:
+    if names is None:
+        return list(estimators.available())
+    return resolve_members(names, Estimator, family="estimator", get=estimators.get)  # type: ignore[type-abstract]
+
+
+class TransformTable(StrictModel):
+    """Keys of a transform beside its own settings."""
+
+    transform: str | Transform = PydanticField(
+        description="the name of a transform or a transform object"
+    )
+    draws: PositiveInt | None = None
+
+
+def parse_transforms(
+    entries: Any, *, draws: int, kind: InputKind, folder: Path
+) -> list[TransformRequest]:
+    """Return the transforms of the key `invariance`: names, transforms or tables of settings."""
+    if entries == NONE:
+        return []
+    single = isinstance(entries, str | Transform | Mapping) or not isinstance(entries, Sequence)
+    with prefix_errors("invariance"):
+        requests = [
+            _parse_transform(entry, draws, folder) for entry in ([entries] if single else entries)
+        ]
+        for request in requests:
+            _check_kind(request.transform, kind)
+    return requests
+
+
+def _parse_transform(entry: Any, default_draws: int, folder: Path) -> TransformRequest:
+    table = entry if isinstance(entry, Mapping) else {"transform": entry}
+    own = {key: value for key, value in table.items() if key in TransformTable.model_fields}
+    settings = {key: value for key, value in table.items() if key not in own}
+    checked = validate(TransformTable, own, "a transform")
+    base = checked.transform
+    base = transforms.get(base) if isinstance(base, str) else base
+    transform = _apply_settings(base, settings, folder)
+    default = {member.name: member for member in transforms.available()}.get(transform.name)
+    return TransformRequest(
+        transform,
+        checked.draws or default_draws,
+        _transform_label(transform, default or transform, checked.draws),
+    )
+
+
+def _apply_settings(transform: Any, settings: Mapping[str, Any], folder: Path) -> Transform:
+    known = {field.name: field for field in fields(transform) if field.init}
+    for key in settings:
+        if key not in known:
+            raise UnknownName(f"setting of {transform.name}", key, ["draws", *known])
+    values = {key: _convert_setting(known[key], value, folder) for key, value in settings.items()}
+    try:
+        changed: Transform = replace(transform, **values)
+    except TypeError as error:
+        raise InputError(f"{transform.name} does not accept these settings: {error}.") from error
+    return changed
+
+
+def _convert_setting(setting: Field[Any], value: Any, folder: Path) -> Any:
+    """Return a setting as the transform holds it: TOML has no paths and writes 1.0 as 1."""
+    kind = str(setting.type)
+    if kind == "float" and type(value) is int:
+        return float(value)
+    if isinstance(value, str) and "Path" in kind:
+        return folder / value
+    if setting.name == "translator" and isinstance(value, list | tuple) and len(value) == 2:
+        from oodometer.transforms.text.marian import Marian
+
+        return Marian(*(folder / str(side) for side in value))
+    return value
+
+
+def _transform_label(transform: Any, default: Any, draws: int | None) -> str:
+    """Return the name with all settings that are not default: `gaussian magnitude=0.5`."""
+    changed = {
+        field.name: getattr(transform, field.name)
+        for field in fields(transform)
+        if field.init
+        and field.repr
+        and getattr(transform, field.name) != getattr(default, field.name, None)
+    }
+    if draws is not None:
+        changed["draws"] = draws
+    settings = [f"{key}={_format_setting(value)}" for key, value in sorted(changed.items())]
+    return " ".join([transform.name, *settings])
+
+
+def _format_setting(value: Any) -> str:
+    if isinstance(value, Path):
+        return value.name
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _check_kind(transform: Transform, kind: InputKind) -> None:
+    if kind not in transform.kinds:
+        suitable = ", ".join(member.name for member in transforms.available_for_kind(kind))
+        raise InputError(
+            f"{transform.name!r} applies to {' and '.join(transform.kinds)}, and the domains hold "
+            f"{kind}. Transforms for {kind}: {suitable}."
+        )

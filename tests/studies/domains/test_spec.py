@@ -1,4 +1,4 @@
-"""Groups as they are declared: what is shared, what is the test's own, and what is wrong."""
+"""Declarations of domain groups: shared settings, test files, and messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def sources(table: dict[str, Any]) -> dict[str, Any]:
     return dict(parse_group(table, "sites").sources)
 
 
-def test_a_few_lines_are_enough() -> None:
+def test_minimal_declaration_uses_defaults() -> None:
     found = parse_group(group(), "sites")
     assert (found.kind, found.classes, found.shape) == ("images", ("cat", "dog"), None)
     assert found.sources == (("north", (DomainFiles(ImageFolderReader("north")),)),)
 
 
-def test_a_path_is_all_that_differs_for_testing() -> None:
+def test_test_path_overrides_the_path_only() -> None:
     table = group(domains={"north": {**NORTH, "size": 8, "test": "held/", "share": 0.5}})
     assert sources(table)["north"] == (
         DomainFiles(ImageFolderReader("north", 8), ImageFolderReader("held/", 8), 0.5),
     )
 
 
-def test_what_is_shared_is_filled_in_and_what_is_own_comes_first() -> None:
+def test_own_settings_override_shared_ones() -> None:
     each = {
         "reader": "table",
         "path": "{domain}.csv",
@@ -59,7 +59,7 @@ def test_what_is_shared_is_filled_in_and_what_is_own_comes_first() -> None:
     assert parse_group(group(domains=["a"], each=each), "sites").kind == "text"
 
 
-def test_there_may_be_several_sources() -> None:
+def test_domain_can_have_alternative_sources() -> None:
     each = [{"reader": "npz", "path": "a.npz", "where": {"domain": "{domain}"}}, {"reader": "folder", "path": "{domain}"}]  # fmt: skip
     found = sources(group(domains=["a"], each=each))["a"]
     assert found == (
@@ -69,7 +69,7 @@ def test_there_may_be_several_sources() -> None:
     assert len(sources(group(domains={"a": [NORTH, NORTH]}))["a"]) == 2
 
 
-def test_a_domain_may_be_made_of_another() -> None:
+def test_domain_can_be_derived_from_another() -> None:
     made = {"of": "north", "change": "rotated", "degrees": 15, "part": [1, 6]}
     found = sources(group(domains={"north": NORTH, "turned": made}))
     assert found["turned"] == (DerivedDomain("north", Rotated(15), (1, 6)),)
@@ -79,7 +79,6 @@ def test_a_domain_may_be_made_of_another() -> None:
     ("keys", "why"),
     [
         ({"domians": {}}, "Did you mean 'domains'?"),
-        ({"kind": "image"}, "No kind is called 'image'. Did you mean 'images'?"),
         ({"domains": {"n": {"reader": "foldr", "path": "n"}}}, "No reader is called 'foldr'. Did you mean 'folder'?"),
         ({"domains": {"n": {**NORTH, "tset": "m"}}}, "No key of sites/n is called 'tset'. Did you mean 'test'?"),
         ({"domains": {"n": {**NORTH, "test": {"pth": "m"}}}}, "No key of sites/n is called 'pth'"),
@@ -89,56 +88,60 @@ def test_a_domain_may_be_made_of_another() -> None:
         ({"domains": {"n": NORTH, "m": {"of": "n", "change": "rotated", "angle": 3}}}, "is called 'angle'"),
     ],
 )  # fmt: skip
-def test_unknown_names_are_answered_with_those_there_are(keys: dict[str, Any], why: str) -> None:
+def test_unknown_name_suggests_the_most_similar(keys: dict[str, Any], why: str) -> None:
     with pytest.raises(UnknownName) as caught:
         parse_group(group(**keys), "sites")
     assert why in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("keys", "why"),
-    [
-        ({"classes": ["cat"]}, "classes must be two names or more, each once"),
-        ({"classes": ["cat", "cat"]}, "each once; got ['cat', 'cat']"),
-        ({"classes": "cat"}, "classes must be a list of texts"),
-        ({"classes_of": "north"}, "needs classes, a list of names, or classes_of"),
-        ({"domains": {}}, "has no domains"),
-        ({"domains": ["a", "a"]}, "domains must be names, each once"),
-        ({"domains": {"n": {"path": "n"}}}, "sites/n has no reader. Name one of: folder, idx"),
-        ({"domains": {"n": {"reader": "folder"}}}, "sites/n does not say path"),
+INVALID: list[tuple[dict[str, Any], str]] = [
+        ({"kind": "image"}, "got 'image'. Did you mean 'images'?"),
+        ({"classes": ["cat"]}, "classes of the group 'sites' must be a list of at least two different names"),
+        ({"classes": ["cat", "cat"]}, "different names; got ['cat', 'cat']"),
+        ({"classes": "cat"}, "classes of the group 'sites' must be a list; got 'cat'"),
+        ({"classes_of": "north"}, "needs either classes, a list of names, or classes_of"),
+        ({"domains": {}}, "domains of the group 'sites' must be a table of domains or a list of different names"),
+        ({"domains": ["a", "a"]}, "a list of different names, at least one; got ['a', 'a']"),
+        ({"domains": {"n": {"path": "n"}}}, "sites/n has no reader. Choose from: folder, idx"),
+        ({"domains": {"n": {"reader": "folder"}}}, "sites/n has no key 'path'"),
         ({"domains": {"n": "north/"}}, "sites/n must be a table"),
-        ({"domains": {"n": {**NORTH, "share": 0}}}, "share must be above 0 and at most 1; got 0"),
-        ({"domains": {"n": {**NORTH, "skip_bad": "yes"}}}, "skip_bad must be true or false; got 'yes'"),
-        ({"domains": {"n": {**NORTH, "rename": {"a": 1}}}}, "rename must be a table"),
-        ({"shape": [32]}, "shape must be [height, width]"),
+        ({"domains": {"n": {**NORTH, "share": 0}}}, "share of sites/n must be above 0; got 0"),
+        ({"domains": {"n": {**NORTH, "share": 1.5}}}, "share of sites/n must be at most 1; got 1.5"),
+        ({"domains": {"n": {**NORTH, "skip_bad": "yes"}}}, "skip_bad of sites/n must be true or false; got 'yes'"),
+        ({"domains": {"n": {**NORTH, "rename": {"a": 1}}}}, "rename of sites/n must be a table"),
+        ({"shape": [32]}, "shape of the group 'sites' must be [height, width]"),
         ({"shape": [32, 32, 4]}, "or [height, width, 3]; got [32, 32, 4]"),
-        ({"shape": [32, 32], "kind": "text"}, "shape is for images, and it is of text"),
-        ({"domains": {"n": NORTH, "m": {"of": "n", "change": "painted", "part": [3, 3]}}}, "the i-th of m from 0"),
-        ({"domains": {"n": NORTH, "m": {"change": "painted"}}}, "of must be a text; got None"),
-    ],
-)  # fmt: skip
-def test_what_is_wrong_is_said_with_the_place(keys: dict[str, Any], why: str) -> None:
-    with pytest.raises(InputError) as caught:
-        parse_group(group(**keys), "sites")
-    assert why in str(caught.value)
-    assert "\n" not in str(caught.value)
+        ({"shape": [32, 32], "kind": "text"}, "shape applies to images only, and the kind is text"),
+        ({"domains": {"n": NORTH, "m": {"of": "n", "change": "painted", "part": [3, 3]}}}, "part of sites/m must be [i, m]: the i-th of m parts, counted from 0; got [3, 3]"),
+        ({"domains": {"n": NORTH, "m": {"change": "painted"}}}, "sites/m has no key 'of'"),
+]  # fmt: skip
 
 
-def test_a_group_must_be_a_table_with_classes() -> None:
+def test_errors_name_the_group_and_the_key_in_one_line() -> None:
+    wrong = {}
+    for keys, message in INVALID:
+        with pytest.raises(InputError) as caught:
+            parse_group(group(**keys), "sites")
+        if message not in str(caught.value) or "\n" in str(caught.value):
+            wrong[str(keys)] = str(caught.value)
+    assert not wrong
+
+
+def test_group_must_be_a_table_with_classes() -> None:
     with pytest.raises(InputError, match="The group 'sites' must be a table"):
         parse_group(3, "sites")
-    with pytest.raises(InputError, match="needs classes"):
+    with pytest.raises(InputError, match="The group 'sites' needs either classes"):
         parse_group({"domains": {"n": NORTH}}, "sites")
     with pytest.raises(UnknownName, match="No domain is called 'south'"):
         parse_group({"domains": {"north": NORTH}, "classes_of": "south"}, "sites")
 
 
-def test_files_of_groups(tmp_path: Path) -> None:
+def test_files_of_groups_are_checked(tmp_path: Path) -> None:
     path = tmp_path / "sites.toml"
-    with pytest.raises(InputError, match="There is no file"):
+    with pytest.raises(InputError, match=r"sites\.toml' does not exist; expected a TOML file"):
         read_group_tables(path)
     path.write_text("[groups.a\n")
-    with pytest.raises(InputError, match=r"sites\.toml can't be read as TOML"):
+    with pytest.raises(InputError, match=r"sites\.toml' is not valid TOML"):
         read_group_tables(path)
     with pytest.raises(UnknownName, match=r"is called 'group'. Did you mean 'groups'\?"):
         get_group_tables({"group": {}})

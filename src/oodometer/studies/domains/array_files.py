@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from oodometer.core.protocols import Dataset
 from oodometer.data.input_rows import read_array, read_npy
 from oodometer.data.options import DatasetOptions
 from oodometer.data.prediction_files import ScoreFile
+from oodometer.studies._toml import TABLE_ITEMS
 from oodometer.studies.domains._reader import (
     ImageSize,
     check_row_counts,
@@ -22,7 +23,7 @@ from oodometer.studies.domains._reader import (
     require_file,
 )
 
-RowFilters = tuple[tuple[str, Any], ...]
+RowFilters = Annotated[tuple[tuple[str, Any], ...], TABLE_ITEMS]
 
 
 @dataclass(frozen=True)

@@ -1,235 +1,245 @@
-"""Groups as they are declared: tables of TOML to sources, each key checked.
+"""Declarations of domain groups: TOML tables to the files and derivations of each domain.
 
 [groups.sites]
 classes = ["cat", "dog"]        # or classes_of = "north": the names of its folders
 kind = "images"                 # optional, as are shape, root and about
 [groups.sites.domains.north]
-reader = "folder"               # a reader and its settings, or a list of such: the first that
-path = "north/"                 # is there is read
-test = "north_test/"            # optional: what of the settings differs for testing
-share = 0.2                     # optional: the share that is held out where no test is named
+reader = "folder"               # a reader and its settings, or a list of alternatives: the first
+path = "north/"                 # whose files exist is read
+test = "north_test/"            # optional: the settings that differ for the test split
+share = 0.2                     # optional: fraction held out if there are no files for testing
 
-What all domains share stands in `each`, where {domain} is a domain's name; `domains` may then be
-a list of names. A domain that is made of another has `of`, `change` and its settings.
+Settings shared by all domains are in `each`, where {domain} stands for a domain's name; `domains`
+may then be a list of names. A domain derived from another has `of`, `change` and its settings.
 """
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from oodometer.core.errors import InputError, UnknownName
-from oodometer.core.inputs import INPUT_KINDS, InputKind
-from oodometer.studies._toml import TomlTable, build_member, check_keys, check_type, require_table
+from oodometer.core.inputs import InputKind
+from oodometer.studies._toml import (
+    TABLE_ITEMS,
+    AfterValidator,
+    Field,
+    StrictModel,
+    Table,
+    build,
+    read_toml,
+    validate,
+)
 from oodometer.studies.domains.reader_registry import READERS
 from oodometer.studies.domains.row_sources import TEST_SHARE, DerivedDomain, DomainFiles
 from oodometer.studies.domains.synthetic import DERIVATIONS
 
 DomainOrigin = DomainFiles | DerivedDomain
-GROUP_KEYS = ("kind", "classes", "classes_of", "shape", "root", "about", "each", "domains")
-FILE_SOURCE_KEYS = ("reader", "test", "share", "rename")
-DERIVED_DOMAIN_KEYS = ("of", "change", "part")
+
+
+def _check_class_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise ValueError("a list of at least two different names")
+    return names
+
+
+def _check_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    if len(shape) not in (2, 3) or min(shape) < 1 or shape[2:] not in ((), (3,)):
+        raise ValueError("[height, width] or [height, width, 3]")
+    return shape
+
+
+def _check_part(part: tuple[int, int]) -> tuple[int, int]:
+    if not 0 <= part[0] < part[1]:
+        raise ValueError("[i, m]: the i-th of m parts, counted from 0")
+    return part
+
+
+def _check_domains(domains: Any) -> Any:
+    names = tuple(domains) if isinstance(domains, Mapping | tuple) else ()
+    if not names or len(set(names)) < len(names) or not all(isinstance(n, str) for n in names):
+        raise ValueError("a table of domains or a list of different names, at least one")
+    return domains
+
+
+class GroupTable(StrictModel):
+    """Table of a domain group."""
+
+    domains: Annotated[Any, AfterValidator(_check_domains)]
+    each: Any = Field(default_factory=dict)
+    kind: InputKind | None = None
+    classes: Annotated[tuple[str, ...], AfterValidator(_check_class_names)] | None = None
+    classes_of: str | None = None
+    shape: Annotated[tuple[int, ...], AfterValidator(_check_shape)] | None = None
+    root: str | None = None
+    about: str = ""
+
+
+class FilesTable(StrictModel):
+    """Keys of a domain that is read from files, beside the settings of its reader."""
+
+    reader: str
+    test: Any = None
+    share: Annotated[float, Field(gt=0, le=1)] = TEST_SHARE
+    rename: Annotated[tuple[tuple[str, str], ...], TABLE_ITEMS] = ()
+
+
+class DerivedTable(StrictModel):
+    """Keys of a domain derived from another, beside the settings of the derivation."""
+
+    of: str
+    change: str
+    part: Annotated[tuple[int, int], AfterValidator(_check_part)] | None = None
 
 
 @dataclass(frozen=True)
 class GroupDeclaration:
-    """A group as its table says; a domain has one source or several, the first that is there."""
+    """Validated group; a domain has one source or several alternatives."""
 
     kind: InputKind
     classes: tuple[str, ...]
     classes_of: str | None
     shape: tuple[int, ...] | None
-    root: str | None
     about: str
     sources: tuple[tuple[str, tuple[DomainOrigin, ...]], ...]
 
 
 def parse_group(table: Any, name: str) -> GroupDeclaration:
-    """The group of a table; whatever is wrong with it is said with the place."""
-    where = f"The group {name!r}"
-    check_keys(require_table(table, where), GROUP_KEYS, f"key of {where.lower()}")
-    sources = tuple(
-        (domain, _parse_sources(table, domain, name)) for domain in _domain_names(table, where)
-    )
-    _check_derived(dict(sources), name)
-    kind = table.get("kind", _default_kind(sources))
-    if kind not in INPUT_KINDS:
-        raise UnknownName("kind", str(kind), INPUT_KINDS)
-    if "shape" in table and kind != "images":
-        raise InputError(f"{where}: shape is for images, and it is of {kind}. Leave it out.")
+    """Return the group that a table declares; errors name the group and the key."""
+    where = f"the group {name!r}"
+    group = validate(GroupTable, table, where)
+    sources = {domain: _parse_sources(group, domain, name) for domain in group.domains}
+    _check_derived(sources, name)
+    if (group.classes is None) == (group.classes_of is None):
+        raise InputError(
+            f"The group {name!r} needs either classes, a list of names, or classes_of, the domain whose "
+            "folders are the classes."
+        )
+    if group.classes_of is not None and group.classes_of not in sources:
+        raise UnknownName("domain", group.classes_of, sources)
+    kind = group.kind or _default_kind(sources.values())
+    if group.shape is not None and kind != "images":
+        raise InputError(
+            f"The group {name!r}: shape applies to images only, and the kind is {kind}."
+        )
     return GroupDeclaration(
         kind=kind,
-        classes=_parse_classes(table, where),
-        classes_of=check_type(table.get("classes_of"), str | None, "classes_of", where),
-        shape=_parse_shape(table.get("shape"), where),
-        root=check_type(table.get("root"), str | None, "root", where),
-        about=check_type(table.get("about", ""), str, "about", where),
-        sources=sources,
+        classes=group.classes or (),
+        classes_of=group.classes_of,
+        shape=group.shape,
+        about=group.about,
+        sources=tuple(sources.items()),
     )
 
 
 def _check_derived(sources: Mapping[str, tuple[DomainOrigin, ...]], group: str) -> None:
-    """A domain is made of one that is read from files: none is made of itself by a detour."""
-    made = [one for few in sources.values() for one in few if isinstance(one, DerivedDomain)]
-    read = [name for name, few in sources.items() if isinstance(few[0], DomainFiles)]
-    for one in made:
-        if "/" not in one.of and one.of not in read:
-            raise UnknownName(f"domain of {group} that is read from files", one.of, read)
+    """Raise if a domain is derived from one that is not read from files (no cycles)."""
+    read = [name for name, origins in sources.items() if isinstance(origins[0], DomainFiles)]
+    for origins in sources.values():
+        for origin in origins:
+            if isinstance(origin, DerivedDomain) and "/" not in origin.of and origin.of not in read:
+                raise UnknownName(f"domain of {group} that is read from files", origin.of, read)
 
 
-def _default_kind(sources: Iterable[tuple[str, tuple[DomainOrigin, ...]]]) -> InputKind:
-    readers = (one.train for _, few in sources for one in few if isinstance(one, DomainFiles))
+def _default_kind(sources: Iterable[tuple[DomainOrigin, ...]]) -> InputKind:
+    readers = (
+        origin.train for origins in sources for origin in origins if isinstance(origin, DomainFiles)
+    )
     return next((reader.kind for reader in readers), "images")
 
 
-def _parse_classes(table: TomlTable, where: str) -> tuple[str, ...]:
-    if ("classes" in table) == ("classes_of" in table):
-        raise InputError(
-            f"{where} needs classes, a list of names, or classes_of, the domain whose folders are "
-            "the classes. Give one of them."
-        )
-    if "classes_of" in table:
-        if table["classes_of"] not in _domain_names(table, where):
-            raise UnknownName("domain", str(table["classes_of"]), _domain_names(table, where))
-        return ()
-    names: tuple[str, ...] = check_type(table["classes"], tuple[str, ...], "classes", where)
-    if len(names) < 2 or len(set(names)) < len(names):
-        raise InputError(
-            f"{where}: classes must be two names or more, each once; got {list(names)}. Correct it."
-        )
-    return names
-
-
-def _parse_shape(given: Any, where: str) -> tuple[int, ...] | None:
-    shape: tuple[int, ...] | None = check_type(given, tuple[int, ...] | None, "shape", where)
-    if shape is not None and (
-        len(shape) not in (2, 3) or min(shape) < 1 or shape[2:] not in ((), (3,))
-    ):
-        raise InputError(
-            f"{where}: shape must be [height, width] or [height, width, 3]; got {list(shape)}. "
-            "Leave it out if all images have one."
-        )  # fmt: skip
-    return shape
-
-
-def _domain_names(table: TomlTable, where: str) -> tuple[str, ...]:
-    domains = table.get("domains")
-    if not domains or not isinstance(domains, list | tuple | Mapping):
-        raise InputError(
-            f"{where} has no domains; one or more were expected, as tables or as a list of names."
-        )
-    names = tuple(domains)
-    if not all(isinstance(one, str) for one in names) or len(set(names)) < len(names):
-        raise InputError(f"{where}: domains must be names, each once; got {list(names)}.")
-    return names
-
-
-def _parse_sources(table: TomlTable, domain: str, group: str) -> tuple[DomainOrigin, ...]:
-    """One source of every alternative, what all domains share being filled in."""
-    domains = table["domains"]
-    own = _as_list(domains[domain] if isinstance(domains, Mapping) else {})
-    where = f"{group}/{domain}"
-    shared = [_fill_template(one, domain) for one in _as_list(table.get("each", {}))]
-    merged = [
-        _merge_tables(require_table(base, where), require_table(top, where))
-        for base in shared
-        for top in own
+def _parse_sources(group: GroupTable, domain: str, name: str) -> tuple[DomainOrigin, ...]:
+    """Return the alternatives of a domain, with the shared settings of `each` filled in."""
+    where = f"{name}/{domain}"
+    own = group.domains[domain] if isinstance(group.domains, Mapping) else {}
+    alternatives = [
+        (_require_table(_fill_template(shared, domain), where), _require_table(settings, where))
+        for shared in _as_list(group.each)
+        for settings in _as_list(own)
     ]
-    return tuple(_parse_source(one, where) for one in merged)
+    return tuple(_parse_source(_merge_tables(*tables), where) for tables in alternatives)
 
 
-def _as_list(given: Any) -> list[Any]:
-    return given if isinstance(given, list) else [given]
+def _as_list(value: Any) -> Any:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _require_table(value: Any, where: str) -> Table:
+    if not isinstance(value, Mapping):
+        raise InputError(f"{where} must be a table of keys and values; got {value!r:.60}.")
+    return value
 
 
 def _fill_template(value: Any, domain: str) -> Any:
-    """The same with the domain's name where {domain} stands."""
+    """Replace {domain} by the domain's name in every text."""
     if isinstance(value, str):
         return value.replace("{domain}", domain)
     if isinstance(value, Mapping):
-        return {key: _fill_template(one, domain) for key, one in value.items()}
-    return [_fill_template(one, domain) for one in value] if isinstance(value, list) else value
+        return {key: _fill_template(item, domain) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_fill_template(item, domain) for item in value]
+    return value
 
 
-def _merge_tables(base: TomlTable, top: TomlTable) -> dict[str, Any]:
-    """The settings of `top`, and of `base` what it does not say; `where` holds both."""
+def _merge_tables(base: Table, top: Table) -> dict[str, Any]:
+    """Return `base` updated by `top`; the tables `where` are merged key by key."""
     merged = {**base, **top}
     if isinstance(base.get("where"), Mapping) and isinstance(top.get("where"), Mapping):
         merged["where"] = {**base["where"], **top["where"]}
     return merged
 
 
-def _parse_source(table: TomlTable, where: str) -> DomainOrigin:
+def _parse_source(table: Table, where: str) -> DomainOrigin:
     if "of" in table or "change" in table:
-        return _parse_derived(table, where)
-    reader = _select_member(READERS, table, "reader", where)
-    settings = {key: value for key, value in table.items() if key not in FILE_SOURCE_KEYS}
-    test = table.get("test")
-    held = {"path": test} if isinstance(test, str) else test
-    share = check_type(table.get("share", TEST_SHARE), float, "share", where)
-    if not 0 < share <= 1:
-        raise InputError(f"{where}: share must be above 0 and at most 1; got {share}.")
+        derived, settings = _split_keys(DerivedTable, table, where)
+        derivation = _select_member(DERIVATIONS, derived.change, "change", where)
+        keys = DerivedTable.model_fields
+        return DerivedDomain(derived.of, build(derivation, settings, where, keys), derived.part)
+    files, settings = _split_keys(FilesTable, {"reader": "", **table}, where)
+    reader = _select_member(READERS, files.reader, "reader", where)
+    keys = FilesTable.model_fields
+    test = {"path": files.test} if isinstance(files.test, str) else files.test
     return DomainFiles(
-        train=build_member(reader, settings, where, FILE_SOURCE_KEYS),
+        train=build(reader, settings, where, keys),
         test=None
-        if held is None
-        else build_member(
-            reader, _merge_tables(settings, require_table(held, where)), where, FILE_SOURCE_KEYS
-        ),
-        share=share,
-        rename=check_type(table.get("rename", {}), tuple[tuple[str, str], ...], "rename", where),
+        if test is None
+        else build(reader, _merge_tables(settings, _require_table(test, where)), where, keys),
+        share=files.share,
+        rename=files.rename,
     )
 
 
-def _parse_derived(table: TomlTable, where: str) -> DerivedDomain:
-    maker = _select_member(DERIVATIONS, table, "change", where)
-    settings = {key: value for key, value in table.items() if key not in DERIVED_DOMAIN_KEYS}
-    part = check_type(table.get("part"), tuple[int, int] | None, "part", where)
-    if part is not None and not 0 <= part[0] < part[1]:
-        raise InputError(
-            f"{where}: part must be [i, m], the i-th of m from 0; got {list(part)}. Count from 0."
-        )
-    of = check_type(table.get("of"), str, "of", where)
-    return DerivedDomain(of, build_member(maker, settings, where, DERIVED_DOMAIN_KEYS), part)
+def _split_keys(model: Any, table: Table, where: str) -> tuple[Any, dict[str, Any]]:
+    """Return the keys of the model, validated, and the other keys."""
+    own = {key: value for key, value in table.items() if key in model.model_fields}
+    rest = {key: value for key, value in table.items() if key not in model.model_fields}
+    return validate(model, own, where), rest
 
 
-def _select_member(members: Mapping[str, type], table: TomlTable, key: str, where: str) -> type:
-    name = table.get(key)
-    if name is None:
-        raise InputError(f"{where} has no {key}. Name one of: {', '.join(members)}.")
+def _select_member(members: Mapping[str, type], name: str, key: str, where: str) -> type:
+    if not name:
+        raise InputError(f"{where} has no {key}. Choose from: {', '.join(members)}.")
     if name not in members:
-        raise UnknownName(key, str(name), members)
+        raise UnknownName(key, name, members)
     return members[name]
 
 
 def read_group_tables(path: Path) -> dict[str, Any]:
-    """The tables of the groups that a TOML file declares, by name."""
-    try:
-        stamp = path.stat().st_mtime_ns
-    except OSError as error:
-        raise InputError(
-            f"There is no file {str(path)!r}. Give a TOML file with a table [groups.NAME]."
-        ) from error
-    return _parse_file(path, stamp)
+    """Return the tables of the groups that a TOML file declares, by name."""
+    modified = path.stat().st_mtime_ns if path.is_file() else 0
+    return _read_group_tables(path, modified)
 
 
 @lru_cache(maxsize=8)
-def _parse_file(path: Path, stamp: int) -> dict[str, Any]:
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise InputError(
-            f"{path.name} can't be read as TOML: {error}. Correct it there."
-        ) from error
-    return get_group_tables(content)
+def _read_group_tables(path: Path, modified: int) -> dict[str, Any]:
+    return get_group_tables(read_toml(path))
 
 
 def get_group_tables(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The tables of the groups, by name; there is nothing else in a file of groups."""
+    """Return the tables of the groups, by name; a file of groups has no other tables."""
     for key in content:
         if key != "groups":
             raise UnknownName("table of a file of groups", str(key), ["groups"])

@@ -62,7 +62,8 @@ class TransformedDomain:
 class Rotated:
     """Images turned against the clock about their middle; what comes from outside is black."""
 
-    degrees: float
+    # Not float alone: 15 must not become 15.0, because the fingerprint contains the setting.
+    degrees: int | float
     name: ClassVar[str] = "rotated"
 
     def derive(self, dataset: Dataset) -> Dataset:

@@ -52,7 +52,7 @@ def literal(folder: Path, module: Any, rows: list[Any], pooling: str) -> Array:
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 @pytest.mark.parametrize(("kind", "rows"), [("text", TEXTS), ("pairs", PAIRS)])
-def test_it_is_the_folders_encoder_and_a_linear_layer(
+def test_network_is_the_pretrained_encoder_with_a_linear_layer(
     folder: Path, pooling: Any, kind: Any, rows: list[Any]
 ) -> None:
     encoder = HuggingFaceEncoder(str(folder), pooling=pooling, length=LENGTH)
@@ -65,7 +65,7 @@ def test_it_is_the_folders_encoder_and_a_linear_layer(
     assert len({tuple(row) for row in wanted.round(3)}) == len(TEXTS)
 
 
-def test_it_keeps_the_rules_of_models(folder: Path) -> None:
+def test_model_passes_the_conformance_check(folder: Path) -> None:
     encoder = HuggingFaceEncoder(str(folder), length=LENGTH)
     model = TorchModel(encoder.build(shape()), prepare=encoder.tokens([]).encode)
     check_model(model, TEXTS)
@@ -76,7 +76,7 @@ def test_it_keeps_the_rules_of_models(folder: Path) -> None:
     assert np.allclose(np.asarray(said.scores), logits, atol=1e-4)
 
 
-def test_the_head_alone_can_learn(folder: Path) -> None:
+def test_head_can_be_trained_alone(folder: Path) -> None:
     module = get("encoder", {"folder": str(folder)}).build(shape())
     assert module.training
     assert head_parameters(module) == {"head.weight", "head.bias"}
@@ -84,7 +84,7 @@ def test_the_head_alone_can_learn(folder: Path) -> None:
     assert [name for name, part in module.named_parameters() if part.grad is None] == []
 
 
-def test_the_seed_settles_the_head_and_the_folder_the_body(folder: Path) -> None:
+def test_seed_determines_the_head_and_folder_the_body(folder: Path) -> None:
     built = []
     for seed in (0, 0, 1):
         torch.manual_seed(seed)
@@ -99,7 +99,7 @@ def test_the_seed_settles_the_head_and_the_folder_the_body(folder: Path) -> None
 
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
 @pytest.mark.parametrize("make", [encoder_folders.bert_folder, encoder_folders.distilbert_folder])
-def test_dropout_is_set_in_all_of_it(tmp_path: Path, make: Any, dropout: float) -> None:
+def test_dropout_replaces_that_of_the_encoder(tmp_path: Path, make: Any, dropout: float) -> None:
     module = HuggingFaceEncoder(str(make(tmp_path)), dropout=dropout).build(shape())
     drops = [part.p for part in module.modules() if isinstance(part, torch.nn.Dropout)]
     assert len(drops) > 2
@@ -108,7 +108,7 @@ def test_dropout_is_set_in_all_of_it(tmp_path: Path, make: Any, dropout: float) 
     assert torch.equal(module(numbers), module(numbers)) == (dropout == 0)
 
 
-def test_an_encoder_that_counts_places_from_its_padding_on(tmp_path: Path) -> None:
+def test_encoder_with_positions_offset_by_padding(tmp_path: Path) -> None:
     encoder = HuggingFaceEncoder(str(encoder_folders.roberta_folder(tmp_path)), length=22)
     rows = [("ab c", "d"), ("a", "the end of it"), ("", "")]
     tokens = encoder.tokens(rows)
@@ -116,33 +116,33 @@ def test_an_encoder_that_counts_places_from_its_padding_on(tmp_path: Path) -> No
     module, numbers = encoder.build(built).eval(), tokens.encode(rows)
     found = [module(torch.from_numpy(tokens.trim_padding(numbers[[row]])))[0] for row in range(3)]
     assert torch.allclose(module(torch.from_numpy(numbers)), torch.stack(found), atol=1e-5)
-    with pytest.raises(InputError, match="can't read 23 tokens"):
+    with pytest.raises(InputError, match="cannot process 23 tokens"):
         encoder.build(replace(built, size=(23,)))
 
 
-def test_the_encoder_of_a_masked_language_model_is_taken(tmp_path: Path) -> None:
+def test_encoder_of_a_masked_language_model_is_loaded(tmp_path: Path) -> None:
     made = encoder_folders.bert_folder(tmp_path, door="BertForMaskedLM")
     assert HuggingFaceEncoder(str(made)).build(shape()).body.pooler is None
 
 
-def test_a_text_that_is_too_long_for_it_is_refused(folder: Path) -> None:
-    with pytest.raises(InputError, match=r"can't read 25 tokens.*Lower the setting length"):
+def test_too_long_text_is_rejected(folder: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot process 25 tokens.*Lower the setting length"):
         HuggingFaceEncoder(str(folder), length=25).build(shape(length=25))
 
 
-def test_tokens_that_it_has_not_are_refused(folder: Path) -> None:
-    with pytest.raises(InputError, match=r"a vocabulary of 999.*folder's own tokens"):
+def test_too_large_vocabulary_is_rejected(folder: Path) -> None:
+    with pytest.raises(InputError, match=r"a vocabulary of 999.*tokenizer of the folder"):
         HuggingFaceEncoder(str(folder)).build(
             InputShape("text", classes=2, size=(8,), vocabulary=999)
         )
 
 
-def test_a_path_that_is_no_such_folder_is_refused(tmp_path: Path) -> None:
+def test_folder_without_config_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"as an encoder: it has no config\.json"):
         HuggingFaceEncoder(str(tmp_path / "nowhere")).build(shape())
 
 
-def test_weights_that_are_missing_or_broken_are_refused(folder: Path, tmp_path: Path) -> None:
+def test_missing_or_broken_weights_are_rejected(folder: Path, tmp_path: Path) -> None:
     copied = tmp_path / "copied"
     shutil.copytree(folder, copied)
     (copied / "model.safetensors").write_bytes(b"no weights")
@@ -154,7 +154,7 @@ def test_weights_that_are_missing_or_broken_are_refused(folder: Path, tmp_path: 
         HuggingFaceEncoder(str(copied)).build(shape())
 
 
-def test_weights_of_another_network_are_refused(folder: Path, tmp_path: Path) -> None:
+def test_weights_of_another_network_are_rejected(folder: Path, tmp_path: Path) -> None:
     from safetensors.torch import save_file
 
     copied = tmp_path / "copied"

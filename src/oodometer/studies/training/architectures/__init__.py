@@ -1,4 +1,4 @@
-"""Architectures of the models of a pool."""
+"""Network architectures for the models of a pool."""
 
 from __future__ import annotations
 

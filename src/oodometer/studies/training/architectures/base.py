@@ -1,4 +1,4 @@
-"""What an architecture is built for, and what an architecture is."""
+"""Protocol of an architecture, and the shape of the inputs that a network is built for."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from oodometer.core.inputs import InputKind
 
 @dataclass(frozen=True)
 class InputShape:
-    """The kind of the inputs, how many classes there are, and how large an input is.
+    """Kind and size of the inputs, and the number of classes.
 
-    `size` is (channels, height, width) of images, (d,) of vectors, and of texts and pairs the
-    number of tokens that a text is cut or padded to; `vocabulary` is how many tokens there are.
+    `size` is (channels, height, width) for images, (d,) for vectors, and for texts and pairs the
+    number of tokens that a text is cut or padded to; `vocabulary` is the number of tokens.
     """
 
     kind: InputKind
@@ -25,25 +25,25 @@ class InputShape:
 
 @runtime_checkable
 class Architecture(Protocol):
-    """A network to be built: a frozen dataclass of its settings (width, depth, dropout, …)."""
+    """Factory of networks: a frozen dataclass of its settings (width, depth, dropout, …)."""
 
     @property
     def name(self) -> str:
-        """How recipes call it."""
+        """Name in training configurations."""
 
     @property
     def kinds(self) -> tuple[InputKind, ...]:
-        """The kinds of inputs that it takes."""
+        """Kinds of input that the network accepts."""
 
     @property
     def label(self) -> str:
-        """How it is called in a table."""
+        """Name in tables."""
 
     def build(self, shape: InputShape) -> Any:
-        """A fresh torch module, drawn from torch's random state, that gives logits (n, classes).
+        """Return a new torch module, initialized from torch's random state, with logits (n, classes).
 
-        Images come as floats (n, channels, height, width) from 0 to 1; texts as token numbers
-        (n, length), where 0 pads; pairs as (n, 2, length); vectors as floats (n, d).
+        Images are floats (n, channels, height, width) from 0 to 1; texts are token ids (n, length),
+        padded with 0; pairs are (n, 2, length); vectors are floats (n, d).
         """
 
 

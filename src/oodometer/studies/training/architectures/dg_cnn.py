@@ -1,4 +1,4 @@
-"""The four-layer CNN of DomainBed (Gulrajani and Lopez-Paz, ICLR 2021), made for rotated digits."""
+"""Four-layer CNN of DomainBed for rotated MNIST (Gulrajani & Lopez-Paz, ICLR 2021)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any, ClassVar
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind
 from oodometer.core.optional_imports import torch_package
+from oodometer.studies._toml import PositiveInt
 from oodometer.studies.training.architectures._settings import (
+    DropoutRate,
     check_settings,
     check_shape,
     check_sides,
@@ -21,18 +23,18 @@ NORM_GROUPS = 8
 
 @dataclass(frozen=True)
 class DGCNN:
-    """Four 3×3 convolutions (64, 128 at a stride of 2, 128, 128), the mean, a linear layer.
+    """Four 3×3 convolutions (64, 128 with stride 2, 128, 128), mean pooling and a linear layer.
 
-    Each is followed by ReLU and a norm of 8 groups. `width` is that of the first; the others have
-    twice as many channels. The paper has no dropout.
+    Each convolution is followed by ReLU and a group norm of 8 groups. `width` is the number of
+    channels of the first convolution; the others have twice as many. The paper has no dropout.
 
     >>> shape = InputShape("images", classes=10, size=(1, 28, 28))
     >>> sum(part.numel() for part in DGCNN().build(shape).parameters())
     371850
     """
 
-    width: int = 64
-    dropout: float = 0.0
+    width: PositiveInt = 64
+    dropout: DropoutRate = 0.0
 
     name: ClassVar[str] = "dg-cnn"
     label: ClassVar[str] = "DG CNN"
@@ -42,12 +44,12 @@ class DGCNN:
         check_settings(self)
         if self.width % NORM_GROUPS:
             raise InputError(
-                f"width of the architecture 'dg-cnn' must be a multiple of {NORM_GROUPS}, for its norm "
-                f"has {NORM_GROUPS} groups; got {self.width}. The paper has 64."
+                f"width of the architecture 'dg-cnn' must be a multiple of {NORM_GROUPS}, the number of "
+                f"groups of its group norm; got {self.width}. The paper has 64."
             )
 
     def build(self, shape: InputShape) -> Any:
-        """A fresh module, drawn from torch's random state."""
+        """Return a new module, initialized from torch's random state."""
         check_shape(self, shape)
         check_sides(self, shape, 1)
         nn = torch_package().nn

@@ -1,6 +1,6 @@
-"""A transformer encoder of a local Hugging Face folder, with a linear layer on top.
+"""Transformer encoder from a local Hugging Face folder, with a linear layer on top.
 
-Nothing is fetched, and no code of the folder is run.
+Nothing is downloaded, and no code in the folder is executed.
 """
 
 from __future__ import annotations
@@ -12,21 +12,26 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from oodometer.core.errors import InputError, format_error
 from oodometer.core.inputs import InputKind
 from oodometer.core.optional_imports import quiet_transformers, require, torch_package
 from oodometer.models.huggingface import invalid_folder_error
-from oodometer.studies.training.architectures._settings import check_settings, check_shape
+from oodometer.studies._toml import Field, PositiveInt
+from oodometer.studies.training.architectures._settings import (
+    DropoutRate,
+    check_settings,
+    check_shape,
+)
 from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.architectures.layers import make_module
 from oodometer.studies.training.tokenizer import HuggingFaceTokenizer, TextRow
 
 MODEL_DESCRIPTION = "an encoder"
-# Of a body that many heads share, the outputs of so many batches are remembered.
+# Number of batches whose outputs are cached for a body that several heads share.
 MAX_CACHED_BATCHES = 4
-# What the settings of transformers call the share that is dropped.
+# Names of the dropout rates in the configurations of transformers.
 DROPOUT_KEYS = (
     "hidden_dropout_prob",
     "attention_probs_dropout_prob",
@@ -37,17 +42,17 @@ DROPOUT_KEYS = (
 
 @dataclass(frozen=True)
 class HuggingFaceEncoder:
-    """The pooled output of the encoder in `folder`, and a linear layer.
+    """Pooled output of the encoder in `folder`, and a linear layer.
 
-    `pooling` is the mean over all tokens that don't pad, or the first token's output (`cls`).
-    `dropout` replaces that of the encoder, and comes before the linear layer. A text is cut to
-    `length` tokens; the two texts of a pair are read together.
+    `pooling` is the mean over all tokens except padding, or the output of the first token (`cls`).
+    `dropout` replaces the encoder's dropout rates and also applies before the linear layer. Texts
+    are truncated to `length` tokens; the two texts of a pair form one sequence.
     """
 
-    folder: str
-    dropout: float = 0.1
+    folder: Annotated[str, Field(min_length=1)]
+    dropout: DropoutRate = 0.1
     pooling: Literal["mean", "cls"] = "mean"
-    length: int = 128
+    length: PositiveInt = 128
 
     name: ClassVar[str] = "encoder"
     label: ClassVar[str] = "Encoder"
@@ -57,11 +62,11 @@ class HuggingFaceEncoder:
         check_settings(self)
 
     def tokens(self, texts: Iterable[TextRow]) -> HuggingFaceTokenizer:
-        """The folder's own tokens, whatever the texts."""
+        """Return the tokenizer of the folder; the texts are not used."""
         return HuggingFaceTokenizer(self.folder, self.length)
 
     def build(self, shape: InputShape) -> Any:
-        """The encoder as it lies in the folder, and a linear layer from torch's random state."""
+        """Return the pretrained encoder with a linear layer initialized from torch's random state."""
         check_shape(self, shape)
         nn = torch_package().nn
         body = deepcopy(_load_body(self.folder, self.dropout, self.fingerprint()))
@@ -74,7 +79,7 @@ class HuggingFaceEncoder:
         return module
 
     def fingerprint(self) -> str:
-        """A hash of the folder's weights and their form: what is fixed if the head alone learns."""
+        """Return a hash of the pretrained weights and their config, which head-only training keeps."""
         folder = Path(self.folder)
         if not (folder / "config.json").is_file():
             raise invalid_folder_error(folder, MODEL_DESCRIPTION, "it has no config.json")
@@ -82,7 +87,7 @@ class HuggingFaceEncoder:
         return _hash_files(tuple((str(file), file.stat().st_mtime_ns) for file in files))
 
     def share_body(self, module: Any) -> None:
-        """Give a module of ours the body that all such modules share, which they never change."""
+        """Replace the module's body by one that all modules of this folder share, read-only."""
         module.body = _shared_body(self.folder, self.dropout, self.fingerprint())
 
 
@@ -97,16 +102,16 @@ def _logits(module: Any, numbers: Any, *, pad: int, pool: Callable[[Any, Any], A
 
 
 def _hidden_states(body: Any, given: dict[str, Any]) -> Any:
-    """The body's outputs; a shared one's are remembered, for other heads will ask for the same."""
+    """Return the body's outputs; those of a shared body are cached for the other heads."""
     known: deque[Any] | None = getattr(body, "remembered", None)
     if known is None or torch_package().is_grad_enabled():
         return body(**given).last_hidden_state
-    for before, found in known:
+    for before, hidden in known:
         if before.keys() == given.keys() and all(
-            before[name].shape == one.shape and bool((before[name] == one).all())
-            for name, one in given.items()
+            before[name].shape == tensor.shape and bool((before[name] == tensor).all())
+            for name, tensor in given.items()
         ):
-            return found
+            return hidden
     known.append((given, body(**given).last_hidden_state))
     return known[-1][1]
 
@@ -137,7 +142,7 @@ def _shared_body(place: str, dropout: float, fingerprint: str) -> Any:
 
 @lru_cache(maxsize=1)
 def _load_body(place: str, dropout: float, fingerprint: str) -> Any:
-    """The encoder, without the layer that some have on their first token; it must not be changed."""
+    """Return the encoder without its pooler; cached, so callers must not modify it."""
     folder = Path(place)
     transformers = require("transformers", extra="hf", purpose="Opening a Hugging Face folder")
     local = {"local_files_only": True, "trust_remote_code": False}
@@ -147,14 +152,16 @@ def _load_body(place: str, dropout: float, fingerprint: str) -> Any:
             for name in DROPOUT_KEYS:
                 if hasattr(config, name):
                     setattr(config, name, dropout)
-            body, told = transformers.AutoModel.from_pretrained(
+            body, loading_info = transformers.AutoModel.from_pretrained(
                 str(folder), config=config, use_safetensors=True, output_loading_info=True,
                 dtype=torch_package().float32, **local,
             )  # fmt: skip
-    except Exception as error:  # broken files raise whatever their reader does
+    except Exception as error:  # the reader's exceptions for broken files are not documented
         reason = format_error(error, first_line=True)
         raise invalid_folder_error(folder, MODEL_DESCRIPTION, reason) from error
-    missing = sorted(str(key) for key in told["missing_keys"] if not key.startswith("pooler."))
+    missing = sorted(
+        str(key) for key in loading_info["missing_keys"] if not key.startswith("pooler.")
+    )
     if missing:
         raise invalid_folder_error(folder, MODEL_DESCRIPTION, f"it lacks the weights {missing[0]}")
     if hasattr(body, "pooler"):
@@ -163,7 +170,7 @@ def _load_body(place: str, dropout: float, fingerprint: str) -> Any:
 
 
 def _check_length(module: Any, shape: InputShape, folder: str) -> None:
-    """Show it one row of that length; how many places there are, each encoder says elsewhere."""
+    """Raise if a row of the given length fails; encoders name their maximum length differently."""
     torch = torch_package()
     length = shape.size[0]
     try:
@@ -171,8 +178,8 @@ def _check_length(module: Any, shape: InputShape, folder: str) -> None:
             module.eval()(torch.full((1, length), max(shape.vocabulary - 1, 0)))
     except (IndexError, RuntimeError, TypeError, ValueError) as error:
         raise InputError(
-            f"The encoder in {folder!r} can't read {length} tokens of a vocabulary of "
-            f"{shape.vocabulary}. Lower the setting length, and use the folder's own tokens."
+            f"The encoder in {folder!r} cannot process {length} tokens from a vocabulary of "
+            f"{shape.vocabulary}. Lower the setting length, and use the tokenizer of the folder."
         ) from error
     finally:
         module.train()

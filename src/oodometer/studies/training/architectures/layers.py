@@ -1,7 +1,7 @@
-"""Layers that several architectures are made of.
+"""Layers shared by several architectures.
 
-Nothing works in place, so that torch.func can map networks over stacked weights. Batch norm alone
-writes its running statistics: a stack that does not hold these too can't be mapped.
+No layer works in place, so that torch.func can map networks over stacked weights. The exception is
+batch norm, which updates its running statistics.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from oodometer.core.optional_imports import torch_package
 
 
 def make_module(parts: Mapping[str, Any], run: Callable[[Any, Any], Any]) -> Any:
-    """A module of named parts; `run` takes the module and the inputs, and gives the outputs."""
+    """Return a module of named parts; `run` maps the module and the inputs to the outputs."""
     return _module_class()(parts, run)
 
 
 @cache
 def _module_class() -> Any:
-    # Made here, for torch is imported by those alone who build a network.
+    # Defined lazily: torch is imported only when a network is built.
     module: Any = torch_package().nn.Module
 
     class Wired(module):  # type: ignore[misc]
@@ -37,7 +37,7 @@ def _module_class() -> Any:
 
 
 def centering_layer() -> Any:
-    """A layer that brings images from 0…1 to −2…2: where there is no norm, it is learned faster."""
+    """Return a layer that maps [0, 1] to [−2, 2]; networks without norm layers train faster."""
     return make_module({}, _center)
 
 
@@ -48,13 +48,13 @@ def _center(_: Any, images: Any) -> Any:
 def conv_layers(
     channels: int, width: int, *, kernel: int = 3, stride: int = 1, batch_norm: bool
 ) -> list[Any]:
-    """A convolution that keeps the sides of images, or halves them at a stride of 2; a batch norm.
+    """Return a same-padded convolution, and a batch norm if `batch_norm`.
 
-    Weights are drawn after He et al. 2015: without a norm, the usual ones of torch let the signal
-    fade from layer to layer.
+    Weights are initialized as in He et al. 2015: without norm layers, torch's default
+    initialization lets the signal vanish from layer to layer.
     """
     nn = torch_package().nn
-    # A batch norm takes any bias away again.
+    # Batch norm subtracts any bias.
     layer = nn.Conv2d(
         channels, width, kernel, stride=stride, padding=kernel // 2, bias=not batch_norm
     )
@@ -66,7 +66,7 @@ def conv_layers(
 
 
 def pooled_head(width: int, classes: int, *, dropout: float) -> list[Any]:
-    """The mean over all places, dropout, and a linear layer: its input are the features."""
+    """Return mean pooling, dropout and a linear layer, whose inputs are the features."""
     nn = torch_package().nn
     return [
         nn.AdaptiveAvgPool2d(1),

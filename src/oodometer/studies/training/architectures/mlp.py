@@ -1,4 +1,4 @@
-"""A multilayer perceptron: one hidden layer of 16 for the toys."""
+"""Multilayer perceptron; by default one hidden layer of 16 units, as the toys use it."""
 
 from __future__ import annotations
 
@@ -9,22 +9,27 @@ from typing import Any, ClassVar
 
 from oodometer.core.inputs import InputKind
 from oodometer.core.optional_imports import torch_package
-from oodometer.studies.training.architectures._settings import check_settings, check_shape
+from oodometer.studies._toml import PositiveInt
+from oodometer.studies.training.architectures._settings import (
+    DropoutRate,
+    check_settings,
+    check_shape,
+)
 from oodometer.studies.training.architectures.base import InputShape
 
 
 @dataclass(frozen=True)
 class MLP:
-    """`depth` hidden layers of `width`, each followed by ReLU and dropout, and a linear layer.
+    """Multilayer perceptron: `depth` hidden layers of `width` units with ReLU and dropout.
 
     >>> shape = InputShape("vectors", classes=2, size=(3,))
     >>> sum(part.numel() for part in MLP(width=4).build(shape).parameters())  # 4·(3+1) + 2·(4+1)
     26
     """
 
-    width: int = 16
-    depth: int = 1
-    dropout: float = 0.0
+    width: PositiveInt = 16
+    depth: PositiveInt = 1
+    dropout: DropoutRate = 0.0
 
     name: ClassVar[str] = "mlp"
     label: ClassVar[str] = "MLP"
@@ -34,7 +39,7 @@ class MLP:
         check_settings(self)
 
     def build(self, shape: InputShape) -> Any:
-        """A fresh module, drawn from torch's random state; images are laid flat."""
+        """Return a new module, initialized from torch's random state; images are flattened."""
         check_shape(self, shape)
         nn = torch_package().nn
         widths = [math.prod(shape.size), *[self.width] * self.depth]

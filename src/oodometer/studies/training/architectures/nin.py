@@ -1,4 +1,4 @@
-"""NiN, network in network (Lin et al., ICLR 2014), as in PGDL's tasks 2 and 9."""
+"""Network in network (NiN; Lin et al., ICLR 2014), as in tasks 2 and 9 of PGDL."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any, ClassVar
 
 from oodometer.core.inputs import InputKind
 from oodometer.core.optional_imports import torch_package
+from oodometer.studies._toml import PositiveInt
 from oodometer.studies.training.architectures._settings import (
+    DropoutRate,
     check_settings,
     check_shape,
     check_sides,
@@ -22,19 +24,19 @@ from oodometer.studies.training.architectures.layers import (
 
 @dataclass(frozen=True)
 class NiN:
-    """`depth` blocks of one 3×3 and two 1×1 convolutions of `width`, the mean, a linear layer.
+    """Network in network: `depth` blocks of one 3×3 and two 1×1 convolutions of `width` channels.
 
-    All blocks but the first begin at a stride of 2; dropout follows every block. The paper ends in
-    a 1×1 convolution and then the mean, which is the same as the mean and then a linear layer.
+    All blocks but the first start with stride 2; dropout follows every block, then mean pooling and
+    a linear layer. The paper ends with a 1×1 convolution and mean pooling, which is equivalent.
 
     >>> shape = InputShape("images", classes=2, size=(3, 8, 8))
     >>> sum(part.numel() for part in NiN(4, depth=1).build(shape).parameters())  # 112 + 2·20 + 10
     162
     """
 
-    width: int = 96
-    depth: int = 3
-    dropout: float = 0.0
+    width: PositiveInt = 96
+    depth: PositiveInt = 3
+    dropout: DropoutRate = 0.0
     batch_norm: bool = False
 
     name: ClassVar[str] = "nin"
@@ -45,12 +47,12 @@ class NiN:
         check_settings(self)
 
     def build(self, shape: InputShape) -> Any:
-        """A fresh module, drawn from torch's random state."""
+        """Return a new module, initialized from torch's random state."""
         check_shape(self, shape)
         check_sides(self, shape, self.depth - 1)
         before = [shape.size[0], *[self.width] * (self.depth - 1)]
         blocks = [self._block(channels, 2 if step else 1) for step, channels in enumerate(before)]
-        # The last block's dropout is the one before the linear layer.
+        # The dropout of the last block precedes the linear layer already.
         head = pooled_head(self.width, shape.classes, dropout=0.0)
         return torch_package().nn.Sequential(centering_layer(), *blocks, *head)
 

@@ -1,17 +1,14 @@
-"""The architectures of pools: the registry is the table below.
-
-Another package adds its own through an entry point of the group `oodometer.architectures`.
-"""
+"""Registry of architectures: the table below, and entry points `oodometer.architectures`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
 from typing import Any
 
-from oodometer.core.errors import InputError, UnknownName
+from oodometer.core.errors import UnknownName
 from oodometer.core.optional_imports import torch_package
 from oodometer.core.registry import load_entry_points
+from oodometer.studies._toml import build
 from oodometer.studies.training.architectures.base import Architecture
 from oodometer.studies.training.architectures.dg_cnn import DGCNN
 from oodometer.studies.training.architectures.hf_encoder import HuggingFaceEncoder
@@ -23,54 +20,107 @@ from oodometer.studies.training.architectures.text_cnn import TextCNN
 from oodometer.studies.training.architectures.vgg import VGG
 
 MEMBERS: dict[str, type[Architecture]] = {
-    one.name: one for one in (MLP, TextCNN, NiN, VGG, ResNet, SmallCNN, DGCNN, HuggingFaceEncoder)
+    member.name: member
+    for member in (MLP, TextCNN, NiN, VGG, ResNet, SmallCNN, DGCNN, HuggingFaceEncoder)
 }
 
 
 def available() -> dict[str, type[Architecture]]:
-    """All architectures by name: ours, and those that installed packages add."""
+    """Return all architectures by name: built-in ones and those of installed packages.
+
+    Returns
+    -------
+    dict of str to type
+        Architecture classes by name.
+
+    Examples
+    --------
+    >>> "mlp" in available()
+    True
+    """
     needs = "architecture: it must have name, kinds, label and build"
     others = load_entry_points("oodometer.architectures", Architecture, requirements=needs)  # type: ignore[type-abstract]
-    return {**MEMBERS, **{one.name: type(one) for one in others}}
+    return {**MEMBERS, **{member.name: type(member) for member in others}}
 
 
 def get(name: str, settings: Mapping[str, Any]) -> Architecture:
-    """The architecture of that name with these settings.
+    """Return the architecture of a name with validated settings.
 
+    Parameters
+    ----------
+    name : str
+        Name of the architecture.
+    settings : mapping
+        Settings by name; those left out keep their defaults.
+
+    Returns
+    -------
+    Architecture
+        The frozen dataclass of the architecture.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such architecture or setting.
+    InputError
+        If a setting is missing, or is out of its range or of another type.
+
+    Examples
+    --------
     >>> get("mlp", {"width": 32})
     MLP(width=32, depth=1, dropout=0.0)
     """
-    # Only what is not ours is looked for elsewhere: that takes longer.
+    # Entry points are looked up only for other names: the look-up is slow.
     members = MEMBERS if name in MEMBERS else available()
     if name not in members:
         raise UnknownName("architecture", name, members)
-    known: Any = {one.name: one for one in fields(members[name])}  # type: ignore[arg-type]
-    for key in settings:
-        if key not in known:
-            raise UnknownName(f"setting of the architecture {name!r}", key, known)
-    for key, one in known.items():
-        if key not in settings and one.default is one.default_factory is MISSING:
-            raise InputError(
-                f"The architecture {name!r} needs the setting {key!r}, which has no default. Give "
-                f"it in the recipe: settings.{key}."
-            )
-    return members[name](**settings)
+    architecture: Architecture = build(members[name], settings, f"the architecture {name!r}")
+    return architecture
 
 
 def head_parameters(module: Any) -> set[str]:
-    """The names of the parameters of the head: the last linear layer.
+    """Return the names of the parameters of the head, the last linear layer.
 
+    Parameters
+    ----------
+    module : torch.nn.Module
+        A network.
+
+    Returns
+    -------
+    set of str
+        Names as in ``module.named_parameters()``.
+
+    Examples
+    --------
     >>> from oodometer.studies.training.architectures.base import InputShape
     >>> module = get("mlp", {}).build(InputShape("vectors", classes=2, size=(3,)))
     >>> sorted(head_parameters(module))
     ['4.bias', '4.weight']
     """
-    last = head_name(module)
-    return {f"{last}.{name}" for name, _ in module.get_submodule(last).named_parameters()}
+    head = head_name(module)
+    return {f"{head}.{name}" for name, _ in module.get_submodule(head).named_parameters()}
 
 
 def head_name(module: Any) -> str:
-    """The name of the head: the last linear layer."""
+    """Return the name of the head, the last linear layer.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        A network.
+
+    Returns
+    -------
+    str
+        Name as in ``module.named_modules()``.
+
+    Examples
+    --------
+    >>> from oodometer.studies.training.architectures.base import InputShape
+    >>> head_name(get("mlp", {}).build(InputShape("vectors", classes=2, size=(3,))))
+    '4'
+    """
     linear = torch_package().nn.Linear
     names = [str(name) for name, part in module.named_modules() if isinstance(part, linear)]
     return names[-1]

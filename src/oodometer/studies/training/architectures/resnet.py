@@ -9,7 +9,9 @@ from typing import Any, ClassVar
 
 from oodometer.core.inputs import InputKind
 from oodometer.core.optional_imports import torch_package
+from oodometer.studies._toml import PositiveInt
 from oodometer.studies.training.architectures._settings import (
+    DropoutRate,
     check_settings,
     check_shape,
     check_sides,
@@ -27,20 +29,20 @@ N_STAGES = 3
 
 @dataclass(frozen=True)
 class ResNet:
-    """Three stages of `depth` blocks, of `width`, twice and four times as many channels.
+    """Residual network: three stages of `depth` blocks with `width`, 2 and 4 times `width` channels.
 
-    A block gives ReLU(x + f(x)), f being two 3×3 convolutions; the second and the third stage
-    begin at a stride of 2, where x goes through a 1×1 convolution. A depth of n is the paper's
-    network of 6n + 2 layers. Without batch norm it is a network without any norm.
+    A block is ReLU(x + f(x)), where f is two 3×3 convolutions; the second and third stage start
+    with stride 2, where x passes through a 1×1 convolution. A depth of n is the paper's network of
+    6n + 2 layers. With `batch_norm = False` there is no normalization layer.
 
     >>> shape = InputShape("images", classes=2, size=(3, 8, 8))
     >>> sum(part.numel() for part in ResNet(2, batch_norm=False).build(shape).parameters())
     1306
     """
 
-    width: int = 16
-    depth: int = 1
-    dropout: float = 0.0
+    width: PositiveInt = 16
+    depth: PositiveInt = 1
+    dropout: DropoutRate = 0.0
     batch_norm: bool = True
 
     name: ClassVar[str] = "resnet"
@@ -51,7 +53,7 @@ class ResNet:
         check_settings(self)
 
     def build(self, shape: InputShape) -> Any:
-        """A fresh module, drawn from torch's random state."""
+        """Return a new module, initialized from torch's random state."""
         check_shape(self, shape)
         check_sides(self, shape, N_STAGES - 1)
         nn = torch_package().nn
@@ -69,7 +71,7 @@ class ResNet:
             nn.ReLU(),
             *self._conv_layers(width, width),
         )
-        # Where nothing has to be changed, nothing is.
+        # The shortcut is the identity where the number of channels stays the same.
         kept = self._conv_layers(channels, width, kernel=1) if stride > 1 else []
         parts = {"change": change, "kept": nn.Sequential(*kept)}
         return make_module(parts, partial(_residual_forward, stride=stride))
@@ -83,7 +85,7 @@ class ResNet:
 
 
 def _residual_forward(block: Any, inputs: Any, *, stride: int) -> Any:
-    # Every other place, and then a 1×1 convolution: the same as one at a stride of 2, of whose
-    # gradient torch 2.13 writes beyond its memory where there are fewer than 8 channels.
+    # Subsampling before a 1×1 convolution equals a convolution with stride 2, whose gradient writes
+    # out of bounds in torch 2.13 with fewer than 8 channels.
     kept = block.kept(inputs[..., ::stride, ::stride])
     return (kept + block.change(inputs)).relu()

@@ -1,4 +1,4 @@
-"""A fully convolutional network, as in PGDL's tasks 4 and 5 (Jiang et al., NeurIPS 2020)."""
+"""Fully convolutional network, as in tasks 4 and 5 of PGDL (Jiang et al., NeurIPS 2020)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any, ClassVar
 
 from oodometer.core.inputs import InputKind
 from oodometer.core.optional_imports import torch_package
+from oodometer.studies._toml import PositiveInt
 from oodometer.studies.training.architectures._settings import (
+    DropoutRate,
     check_settings,
     check_shape,
     check_sides,
@@ -22,16 +24,18 @@ from oodometer.studies.training.architectures.layers import (
 
 @dataclass(frozen=True)
 class SmallCNN:
-    """`depth` 3×3 convolutions of `width`, all but the first at a stride of 2, ReLU; mean; linear.
+    """Fully convolutional network: `depth` 3×3 convolutions of `width` channels with ReLU.
+
+    All convolutions but the first have stride 2; mean pooling and a linear layer follow.
 
     >>> shape = InputShape("images", classes=2, size=(3, 8, 8))
     >>> sum(part.numel() for part in SmallCNN(4, depth=1).build(shape).parameters())
     122
     """
 
-    width: int = 64
-    depth: int = 3
-    dropout: float = 0.0
+    width: PositiveInt = 64
+    depth: PositiveInt = 3
+    dropout: DropoutRate = 0.0
     batch_norm: bool = False
 
     name: ClassVar[str] = "small-cnn"
@@ -42,7 +46,7 @@ class SmallCNN:
         check_settings(self)
 
     def build(self, shape: InputShape) -> Any:
-        """A fresh module, drawn from torch's random state."""
+        """Return a new module, initialized from torch's random state."""
         check_shape(self, shape)
         check_sides(self, shape, self.depth - 1)
         nn = torch_package().nn

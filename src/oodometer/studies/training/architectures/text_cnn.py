@@ -1,6 +1,6 @@
-"""A convolutional network for texts (Kim, EMNLP 2014), and for pairs of texts.
+"""Convolutional network for texts (Kim, EMNLP 2014) and for pairs of texts.
 
-Places that only pad are held at zero, so that a text says the same however far it is padded.
+Padded positions are kept at zero, so the outputs do not depend on the length of the padding.
 """
 
 from __future__ import annotations
@@ -11,7 +11,12 @@ from typing import Any, ClassVar
 
 from oodometer.core.inputs import InputKind
 from oodometer.core.optional_imports import torch_package
-from oodometer.studies.training.architectures._settings import check_settings, check_shape
+from oodometer.studies._toml import PositiveInt
+from oodometer.studies.training.architectures._settings import (
+    DropoutRate,
+    check_settings,
+    check_shape,
+)
 from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.architectures.layers import make_module
 from oodometer.studies.training.tokenizer import PAD, TextRow, Tokenizer
@@ -22,20 +27,20 @@ INPUT_DROPOUT = 0.2
 
 @dataclass(frozen=True)
 class TextCNN:
-    """Embeddings, `depth` convolutions of each kernel 3, 4 and 5, maxima over time, an MLP.
+    """Text CNN: embeddings, `depth` convolutions of sizes 3, 4 and 5, max over time, an MLP.
 
-    Of pairs each side is encoded alone, and the MLP sees [a, b, a − b, a·b]. A share of 0.2 of the
-    embeddings is dropped in training; `dropout` comes before each layer of the MLP. `vocabulary`
-    and `length` are how many tokens are learned, and how many a text is cut to.
+    The two texts of a pair are encoded separately, and the MLP receives [a, b, a − b, a·b]. The
+    dropout rate of the embeddings is 0.2; `dropout` applies before each layer of the MLP.
+    `vocabulary` is the number of tokens to learn, `length` the maximum number of tokens per text.
     """
 
-    width: int = 256
-    depth: int = 1
-    dropout: float = 0.0
-    embedding: int = 512
-    hidden: int = 512
-    vocabulary: int = 8000
-    length: int = 128
+    width: PositiveInt = 256
+    depth: PositiveInt = 1
+    dropout: DropoutRate = 0.0
+    embedding: PositiveInt = 512
+    hidden: PositiveInt = 512
+    vocabulary: PositiveInt = 8000
+    length: PositiveInt = 128
 
     name: ClassVar[str] = "text-cnn"
     label: ClassVar[str] = "Text CNN"
@@ -45,17 +50,17 @@ class TextCNN:
         check_settings(self)
 
     def tokens(self, texts: Iterable[TextRow]) -> Tokenizer:
-        """Tokens learned of training texts."""
+        """Return a tokenizer learned from the training texts."""
         return Tokenizer.learn(texts, self.vocabulary, self.length)
 
     def build(self, shape: InputShape) -> Any:
-        """A fresh module, drawn from torch's random state."""
+        """Return a new module, initialized from torch's random state."""
         check_shape(self, shape)
         nn = torch_package().nn
-        seen = len(KERNEL_SIZES) * self.width * (4 if shape.kind == "pairs" else 1)
+        n_features = len(KERNEL_SIZES) * self.width * (4 if shape.kind == "pairs" else 1)
         classifier = nn.Sequential(
             nn.Dropout(self.dropout),
-            nn.Linear(seen, self.hidden),
+            nn.Linear(n_features, self.hidden),
             nn.ReLU(),
             nn.Dropout(self.dropout),
             nn.Linear(self.hidden, shape.classes),
@@ -84,12 +89,12 @@ def _classify_pairs(module: Any, tokens: Any) -> Any:
 
 
 def pair_features(first: Any, second: Any) -> Any:
-    """[a, b, a − b, a·b]: (n, d) twice to (n, 4d)."""
+    """Return [a, b, a − b, a·b] of shape (n, 4d) for two arrays of shape (n, d)."""
     return torch_package().cat([first, second, first - second, first * second], dim=1)
 
 
 def encode_texts(module: Any, tokens: Any) -> Any:
-    """Every text as the maxima over time of its columns: (n, length) to (n, 3 · width)."""
+    """Return the maxima over time for each text: (n, length) to (n, 3 · width)."""
     mask = (tokens != PAD).unsqueeze(1)
     embedded = module.dropout(module.embedding(tokens)).transpose(1, 2)
     columns = [_run_convolutions(column, embedded, mask) for column in module.columns]
@@ -97,7 +102,7 @@ def encode_texts(module: Any, tokens: Any) -> Any:
 
 
 def _run_convolutions(column: Any, values: Any, mask: Any) -> Any:
-    """Convolutions and ReLU; as nothing is below zero, a padded place never is the only maximum."""
+    """Apply convolutions and ReLU; outputs are ≥ 0, so a padded zero cannot change the maximum."""
     pad = torch_package().nn.functional.pad
     for layer in column:
         reach = layer.kernel_size[0] - 1

@@ -1,4 +1,4 @@
-"""VGG (Simonyan and Zisserman, ICLR 2015) for small images, as in PGDL's task 1."""
+"""VGG for small images (Simonyan & Zisserman, ICLR 2015), as in task 1 of PGDL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any, ClassVar
 
 from oodometer.core.inputs import InputKind
 from oodometer.core.optional_imports import torch_package
+from oodometer.studies._toml import PositiveInt
 from oodometer.studies.training.architectures._settings import (
+    DropoutRate,
     check_settings,
     check_shape,
     check_sides,
@@ -22,19 +24,19 @@ from oodometer.studies.training.architectures.layers import (
 
 @dataclass(frozen=True)
 class VGG:
-    """`depth` stages of two 3×3 convolutions and a 2×2 maximum, a hidden layer, a linear layer.
+    """VGG: `depth` stages of two 3×3 convolutions and 2×2 max pooling, then two linear layers.
 
-    The first stage has `width` channels, every further one twice as many as the one before; the
-    hidden layer is as wide as the last stage. Dropout comes before each of the last two layers.
+    The first stage has `width` channels, each later one twice as many as the one before; the hidden
+    layer is as wide as the last stage. Dropout applies before each of the two linear layers.
 
     >>> shape = InputShape("images", classes=2, size=(3, 2, 2))
     >>> sum(part.numel() for part in VGG(4, depth=1).build(shape).parameters())
     290
     """
 
-    width: int = 64
-    depth: int = 3
-    dropout: float = 0.0
+    width: PositiveInt = 64
+    depth: PositiveInt = 3
+    dropout: DropoutRate = 0.0
     batch_norm: bool = False
 
     name: ClassVar[str] = "vgg"
@@ -45,7 +47,7 @@ class VGG:
         check_settings(self)
 
     def build(self, shape: InputShape) -> Any:
-        """A fresh module, drawn from torch's random state."""
+        """Return a new module, initialized from torch's random state."""
         check_shape(self, shape)
         check_sides(self, shape, self.depth)
         nn = torch_package().nn
