@@ -227,11 +227,11 @@ def test_how_to_read_has_every_light_every_statistic_and_the_rule_of_the_headlin
 def test_formats_have_every_key_reader_column_and_variable() -> None:
     page = text("formats.md")
     keys = [
-        *declared.GroupTable.model_fields,
-        *declared.FilesTable.model_fields,
-        *declared.DerivedTable.model_fields,
-        *grids.PoolTable.model_fields,
-        *spec.StudyTable.model_fields,
+        *declared.GroupKeys.model_fields,
+        *declared.FilesKeys.model_fields,
+        *declared.DerivedKeys.model_fields,
+        *grids.PoolKeys.model_fields,
+        *spec.StudyKeys.model_fields,
     ]
     keys += [
         *spec.PoolEntry.model_fields,

@@ -122,14 +122,14 @@ def test_who_interrupts_is_told_how_to_go_on(command: tuple[str, str], folder: P
 
 
 BAD: dict[str, tuple[tuple[str, ...], str]] = {
-    "file": (("run", "mine.toml"), "There is no file 'mine.toml'."),
+    "file": (("run", "mine.toml"), "'mine.toml' does not exist; expected a TOML file."),
     "both": (("run", "points.toml", "--workers", "2", "--scheduler", "tcp://a:1"), "not both"),
     "limit": (("run", "points.toml", "--limit", "0"), "limit must be 1 or more; got 0."),
     "no rows": (("rows", "points.toml"), "There is no store in 'studies/points'. Run the study"),
     "no store": (("rows", "."), "There is no store in '.'."),
     "key": (
         ("status", "typo.toml"),
-        "No key of a study is called 'domans'. Did you mean 'domains'?",
+        "typo.toml: No key of the study is called 'domans'. Did you mean 'domains'?",
     ),
     "scheduler": (
         ("run", "points.toml", "--scheduler", "tcp://127.0.0.1:9"),

@@ -73,7 +73,7 @@ def test_a_result_that_cannot_be_read_stops_nobody(pool: Pool) -> None:
     (pool.folder / name / "result.json").write_text("{")
     found = members(pool)
     assert found.models[0].name == name
-    with pytest.raises(InputError, match=r"result\.json of the model .* can't be read"):
+    with pytest.raises(InputError, match=r"Cannot read result\.json of the model .*"):
         found.models[0].load()
 
 

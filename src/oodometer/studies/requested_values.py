@@ -143,7 +143,7 @@ def _resolve_estimators(names: Any) -> list[Estimator]:
     return resolve_members(names, Estimator, family="estimator", get=estimators.get)  # type: ignore[type-abstract]
 
 
-class TransformTable(StrictModel):
+class TransformKeys(StrictModel):
     """Keys of a transform beside its own settings."""
 
     transform: str | Transform = PydanticField(
@@ -170,9 +170,9 @@ def parse_transforms(
 
 def _parse_transform(entry: Any, default_draws: int, folder: Path) -> TransformRequest:
     table = entry if isinstance(entry, Mapping) else {"transform": entry}
-    own = {key: value for key, value in table.items() if key in TransformTable.model_fields}
+    own = {key: value for key, value in table.items() if key in TransformKeys.model_fields}
     settings = {key: value for key, value in table.items() if key not in own}
-    checked = validate(TransformTable, own, "a transform")
+    checked = validate(TransformKeys, own, "a transform")
     base = checked.transform
     base = transforms.get(base) if isinstance(base, str) else base
     transform = _apply_settings(base, settings, folder)

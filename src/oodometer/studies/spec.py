@@ -82,7 +82,7 @@ def _as_temperature(value: Any) -> Any:
 Listed = Annotated[tuple[Any, ...], BeforeValidator(_as_tuple)]
 
 
-class StudyTable(StrictModel):
+class StudyKeys(StrictModel):
     """Keys of a study."""
 
     name: NonEmptyText | None = None
@@ -234,7 +234,7 @@ class Study:
 def _parse_study(
     table: Mapping[str, Any], name: str, folder: Path, data: str | Path | None
 ) -> Study:
-    checked = validate(StudyTable, table, "the study")
+    checked = validate(StudyKeys, table, "the study")
     pools = tuple(_parse_pool(entry, folder, data) for entry in checked.pools)
     groups = _parse_groups(checked.group, pools, folder, data)
     domains = _label_domains(groups)
@@ -259,7 +259,7 @@ def _parse_study(
 
 
 def _parse_requests(
-    table: StudyTable, group: DomainGroup, folder: Path
+    table: StudyKeys, group: DomainGroup, folder: Path
 ) -> tuple[RequestedValue, ...]:
     return build_requests(
         metrics=select_metrics(table.metrics),

@@ -1,4 +1,4 @@
-"""Models on disk: whole or not at all, and as they were when they are loaded."""
+"""Trained models on disk: written atomically and loaded unchanged."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ TRAINED = {
 
 
 @pytest.mark.parametrize("name", TRAINED)
-def test_a_model_comes_back_and_keeps_the_rules_of_models(name: str, tmp_path: Path) -> None:
+def test_loaded_model_equals_the_trained_one(name: str, tmp_path: Path) -> None:
     one, where = TRAINED[name]
     trained = train(one, where)
     state = torch.get_rng_state()
@@ -67,7 +67,7 @@ def test_a_model_comes_back_and_keeps_the_rules_of_models(name: str, tmp_path: P
         assert np.array_equal(weight, kept.numpy()), part
 
 
-def test_as_model_opens_a_models_folder(tmp_path: Path) -> None:
+def test_as_model_opens_a_model_folder(tmp_path: Path) -> None:
     folder = save(tmp_path, made())
     plain, named = as_model(str(folder)), as_model(folder, name="mine")
     assert (plain.name, named.name) == (folder.name, "mine")
@@ -77,7 +77,7 @@ def test_as_model_opens_a_models_folder(tmp_path: Path) -> None:
         as_model(folder, outputs="logits")
 
 
-def test_a_fine_tuned_encoder_comes_back(tmp_path: Path) -> None:
+def test_fine_tuned_encoder_is_loaded_unchanged(tmp_path: Path) -> None:
     body = bert_folder(tmp_path / "body")
     settings = {"folder": str(body), "length": 20}
     inputs, labels = texts()
@@ -119,7 +119,7 @@ def test_heads_of_one_encoder_share_it_and_its_outputs(tmp_path: Path) -> None:
     assert not np.array_equal(other.probs, found[0].probs)
 
 
-def test_a_head_is_not_put_on_another_encoder(tmp_path: Path) -> None:
+def test_head_is_not_combined_with_a_changed_encoder(tmp_path: Path) -> None:
     body = bert_folder(tmp_path / "body")
     settings = {"folder": str(body), "length": 20}
     one = recipe("encoder", settings=settings, part="head", epochs=1)
@@ -127,11 +127,11 @@ def test_a_head_is_not_put_on_another_encoder(tmp_path: Path) -> None:
     weights = body / "model.safetensors"
     bytes_before = weights.read_bytes()
     weights.write_bytes(bytes_before[:-4] + b"\x00\x00\x00\x40")
-    with pytest.raises(InputError, match="and another one lies there now"):
+    with pytest.raises(InputError, match="now holds another encoder"):
         load_model(folder)
 
 
-def test_what_lies_in_a_folder(tmp_path: Path) -> None:
+def test_files_of_a_model_folder(tmp_path: Path) -> None:
     one = recipe(seed=7)
     folder = save(tmp_path, made(one, epochs=3))
     assert folder == tmp_path / one.id
@@ -145,7 +145,7 @@ def test_what_lies_in_a_folder(tmp_path: Path) -> None:
     assert [part.name for part in tmp_path.iterdir()] == [one.id]
 
 
-def test_recipes_are_the_same_bytes_in_two_pools(tmp_path: Path) -> None:
+def test_equal_configurations_have_equal_bytes(tmp_path: Path) -> None:
     one, other = (save(tmp_path / name, made(recipe(lr=0.1 + 0.2))) for name in "ab")
     assert (one / "recipe.json").read_bytes() == (other / "recipe.json").read_bytes()
 
@@ -158,7 +158,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert (folder / "result.json").stat() == before
 
 
-def test_a_pool_that_is_not_there_has_no_models(tmp_path: Path) -> None:
+def test_missing_pool_has_no_models(tmp_path: Path) -> None:
     assert finished_models(tmp_path / "pool") == {}
 
 
@@ -181,7 +181,7 @@ checkpoint.save(Path(sys.argv[1]), made())
 
 
 @pytest.mark.parametrize(("call", "number"), [("fsync", 1), ("fsync", 3), ("rename", 1)])
-def test_a_kill_leaves_nothing_that_counts(call: str, number: int, tmp_path: Path) -> None:
+def test_killed_writer_leaves_no_model(call: str, number: int, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", KILL, str(tmp_path), call, str(number)], check=False
     )
@@ -189,7 +189,7 @@ def test_a_kill_leaves_nothing_that_counts(call: str, number: int, tmp_path: Pat
     assert list(tmp_path.iterdir()) != []
     assert finished_models(tmp_path) == {}
     assert glob(str(tmp_path / "*")) == []
-    # The next writer sweeps, whatever it writes.
+    # The next writer removes the leftovers.
     other = save(tmp_path, made(recipe(seed=5)))
     assert list(tmp_path.iterdir()) == [other]
     assert len(finished_models(tmp_path)) == 1
@@ -198,7 +198,7 @@ def test_a_kill_leaves_nothing_that_counts(call: str, number: int, tmp_path: Pat
 
 
 @pytest.mark.parametrize("number", range(1, 5))
-def test_a_full_disk_leaves_nothing_and_says_so(
+def test_full_disk_leaves_no_model(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls, real = [], os.fsync
@@ -211,7 +211,7 @@ def test_a_full_disk_leaves_nothing_and_says_so(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(
-        InputError, match=r"can't be written to .*: No space left on device. Make room"
+        InputError, match=r"Cannot write the model .*: No space left on device. Free space"
     ):
         save(tmp_path, made())
     assert list(tmp_path.iterdir()) == []
@@ -220,7 +220,7 @@ def test_a_full_disk_leaves_nothing_and_says_so(
     assert finished_models(tmp_path) == {folder.name: folder}
 
 
-def test_an_interruption_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -230,23 +230,23 @@ def test_an_interruption_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_place_that_is_no_folder(tmp_path: Path) -> None:
+def test_pool_path_that_is_a_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "pool").write_text("")
-    with pytest.raises(InputError, match="can't be written to"):
+    with pytest.raises(InputError, match="Cannot write the model"):
         save(tmp_path / "pool", made())
 
 
-def test_a_folder_that_is_not_whole_is_neither_counted_nor_overwritten(tmp_path: Path) -> None:
+def test_incomplete_folder_is_neither_counted_nor_overwritten(tmp_path: Path) -> None:
     folder = save(tmp_path, made())
     (folder / "weights.safetensors").unlink()
     assert finished_models(tmp_path) == {}
-    with pytest.raises(InputError, match="is there but not whole, and nothing is overwritten"):
+    with pytest.raises(InputError, match="exists but is incomplete, and nothing is overwritten"):
         save(tmp_path, made())
     shutil.rmtree(folder)
     assert save(tmp_path, made()) == folder
 
 
-def test_other_things_in_a_pool_are_left_alone(tmp_path: Path) -> None:
+def test_other_files_in_a_pool_are_kept(tmp_path: Path) -> None:
     folder = save(tmp_path, made())
     shutil.copytree(folder, tmp_path / "a copy")
     (tmp_path / "notes.txt").write_text("mine")
@@ -258,29 +258,31 @@ def test_other_things_in_a_pool_are_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["recipe.json", "a/b", "..", "", ".hidden"])
-def test_names_of_files_beside_the_weights(name: str, tmp_path: Path) -> None:
+def test_invalid_file_names_are_rejected(name: str, tmp_path: Path) -> None:
     one = made()
     odd = TrainedModel(one.recipe, one.shape, one.classes, one.weights, True, {}, {name: b""})
-    with pytest.raises(InputError, match="A file beside the weights can't be called"):
+    with pytest.raises(InputError, match="A file of a model cannot have the name"):
         save(tmp_path, odd)
     assert not list(tmp_path.iterdir())
 
 
-def test_broken_files_are_told(tmp_path: Path) -> None:
+def test_broken_files_are_named(tmp_path: Path) -> None:
     folder = save(tmp_path, made())
     kept = (folder / "weights.safetensors").read_bytes()
     (folder / "weights.safetensors").write_bytes(kept[:-10])
-    with pytest.raises(InputError, match=r"weights\.safetensors of the model in .* can't be read"):
+    with pytest.raises(InputError, match=r"Cannot read weights\.safetensors of the model in .*"):
         load_model(folder)
     (folder / "result.json").write_text('{"converged": true}')
-    with pytest.raises(InputError, match=r"result\.json of the model in .*: it lacks 'facts'"):
+    with pytest.raises(
+        InputError, match=r"Cannot read result\.json of the model in .* has no key 'facts'"
+    ):
         load_facts(folder)
     (folder / "result.json").write_text("{")
-    with pytest.raises(InputError, match=r"result\.json of the model in .* can't be read"):
+    with pytest.raises(InputError, match=r"Cannot read result\.json of the model in .*"):
         load_facts(folder)
     (folder / "recipe.json").write_text("[]")
     with pytest.raises(
-        InputError, match=r"recipe\.json of the model in .* can't be read: it is no table"
+        InputError, match=r"Cannot read recipe\.json of the model in .* it is not a JSON object"
     ):
         load_recipe(folder)
     (folder / "recipe.json").unlink()
@@ -289,19 +291,13 @@ def test_broken_files_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"lr": "fast"},
-        {"epochs": None},
-        {"settings": 3},
-        {"domains": 3},
-    ],
+    "change", [{"lr": "fast"}, {"epochs": None}, {"settings": 3}, {"domains": 3}]
 )
-def test_recipes_that_are_not_ours_are_told(change: dict[str, Any], tmp_path: Path) -> None:
+def test_invalid_training_configurations_are_named(change: dict[str, Any], tmp_path: Path) -> None:
     folder = save(tmp_path, made())
-    for told in (change, {**recipe().to_dict(), **change}):
-        (folder / "recipe.json").write_text(json.dumps(told))
-        with pytest.raises(InputError, match=r"recipe\.json of the model in .* can't be read"):
+    for content in (change, {**recipe().to_dict(), **change}):
+        (folder / "recipe.json").write_text(json.dumps(content))
+        with pytest.raises(InputError, match=r"Cannot read recipe\.json of the model in .*"):
             load_model(folder)
 
 
@@ -309,27 +305,27 @@ def test_recipes_that_are_not_ours_are_told(change: dict[str, Any], tmp_path: Pa
     "change",
     [{"facts": 3}, {"classes": "ab"}, {"shape": 3}, {"shape": {}}, {"shape": {"size": 3, "n": 1}}],
 )
-def test_results_that_are_not_ours_are_told(change: dict[str, Any], tmp_path: Path) -> None:
+def test_invalid_results_are_named(change: dict[str, Any], tmp_path: Path) -> None:
     folder = save(tmp_path, made())
     told = json.loads((folder / "result.json").read_text())
     (folder / "result.json").write_text(json.dumps({**told, **change}))
-    with pytest.raises(InputError, match=r"result\.json of the model in .* can't be read"):
+    with pytest.raises(InputError, match=r"Cannot read result\.json of the model in .*"):
         load_model(folder)
 
 
-def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
+def test_weights_of_another_network_are_rejected(tmp_path: Path) -> None:
     folder = save(tmp_path, made())
     told = json.loads((folder / "recipe.json").read_text())
     told["settings"] = {"width": 3}
     (folder / "recipe.json").write_text(json.dumps(told))
     with pytest.raises(
-        InputError, match=r"weights\.safetensors of the model in .* can't be read"
+        InputError, match=r"Cannot read weights\.safetensors of the model in .*"
     ) as found:
         load_model(folder)
     assert "\n" not in str(found.value)
 
 
-def test_a_model_that_diverged_is_kept(tmp_path: Path) -> None:
+def test_diverged_model_is_saved_and_not_loaded(tmp_path: Path) -> None:
     found = train(recipe(optimizer="sgd", lr=1e30, epochs=20), TOY)
     folder = save(tmp_path, found)
     assert load_facts(folder)["converged"] is False
@@ -340,7 +336,7 @@ def test_a_model_that_diverged_is_kept(tmp_path: Path) -> None:
         load_model(folder)
 
 
-def test_lone_numbers_keep_their_form(tmp_path: Path) -> None:
+def test_scalars_and_transposed_arrays_keep_their_shape(tmp_path: Path) -> None:
     one = made()
     weights = {**one.weights, "count": np.array(3), "turned": np.arange(6.0).reshape(2, 3).T}
     folder = save(tmp_path, TrainedModel(one.recipe, one.shape, one.classes, weights, True))

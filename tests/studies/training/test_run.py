@@ -108,7 +108,7 @@ def test_a_failure_that_cannot_be_read_is_one_still(tmp_path: Path) -> None:
     for path in (tmp_path / ".failed").iterdir():
         path.write_text("{")
     assert set(checkpoint.read_reasons(tmp_path).values()) == {
-        "unknown: what was written down of it can't be read"
+        "unknown: the file with the reason cannot be read"
     }
 
 
@@ -174,7 +174,7 @@ def test_a_full_disk_ends_it_and_it_goes_on_after_room_is_made(tmp_path: Path) -
         pytest.raises(InputError, match=r"No space left on device\. Make room") as refused,
     ):
         run(SPEC, tmp_path, work=training_tasks.quick)
-    assert "finished models stay" in str(refused.value)
+    assert "finished models are kept" in str(refused.value)
     there = checkpoint.finished_models(tmp_path)
     assert 0 < len(there) < 40
     assert not list(tmp_path.glob("*.partial"))

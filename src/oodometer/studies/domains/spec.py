@@ -65,7 +65,7 @@ def _check_domains(domains: Any) -> Any:
     return domains
 
 
-class GroupTable(StrictModel):
+class GroupKeys(StrictModel):
     """Table of a domain group."""
 
     domains: Annotated[Any, AfterValidator(_check_domains)]
@@ -78,7 +78,7 @@ class GroupTable(StrictModel):
     about: str = ""
 
 
-class FilesTable(StrictModel):
+class FilesKeys(StrictModel):
     """Keys of a domain that is read from files, beside the settings of its reader."""
 
     reader: str
@@ -87,7 +87,7 @@ class FilesTable(StrictModel):
     rename: Annotated[tuple[tuple[str, str], ...], TABLE_ITEMS] = ()
 
 
-class DerivedTable(StrictModel):
+class DerivedKeys(StrictModel):
     """Keys of a domain derived from another, beside the settings of the derivation."""
 
     of: str
@@ -110,7 +110,7 @@ class GroupDeclaration:
 def parse_group(table: Any, name: str) -> GroupDeclaration:
     """Return the group that a table declares; errors name the group and the key."""
     where = f"the group {name!r}"
-    group = validate(GroupTable, table, where)
+    group = validate(GroupKeys, table, where)
     sources = {domain: _parse_sources(group, domain, name) for domain in group.domains}
     _check_derived(sources, name)
     if (group.classes is None) == (group.classes_of is None):
@@ -151,7 +151,7 @@ def _default_kind(sources: Iterable[tuple[DomainOrigin, ...]]) -> InputKind:
     return next((reader.kind for reader in readers), "images")
 
 
-def _parse_sources(group: GroupTable, domain: str, name: str) -> tuple[DomainOrigin, ...]:
+def _parse_sources(group: GroupKeys, domain: str, name: str) -> tuple[DomainOrigin, ...]:
     """Return the alternatives of a domain, with the shared settings of `each` filled in."""
     where = f"{name}/{domain}"
     own = group.domains[domain] if isinstance(group.domains, Mapping) else {}
@@ -194,13 +194,13 @@ def _merge_tables(base: Table, top: Table) -> dict[str, Any]:
 
 def _parse_source(table: Table, where: str) -> DomainOrigin:
     if "of" in table or "change" in table:
-        derived, settings = _split_keys(DerivedTable, table, where)
+        derived, settings = _split_keys(DerivedKeys, table, where)
         derivation = _select_member(DERIVATIONS, derived.change, "change", where)
-        keys = DerivedTable.model_fields
+        keys = DerivedKeys.model_fields
         return DerivedDomain(derived.of, build(derivation, settings, where, keys), derived.part)
-    files, settings = _split_keys(FilesTable, {"reader": "", **table}, where)
+    files, settings = _split_keys(FilesKeys, {"reader": "", **table}, where)
     reader = _select_member(READERS, files.reader, "reader", where)
-    keys = FilesTable.model_fields
+    keys = FilesKeys.model_fields
     test = {"path": files.test} if isinstance(files.test, str) else files.test
     return DomainFiles(
         train=build(reader, settings, where, keys),

@@ -1,12 +1,13 @@
-"""Trained models on disk: a folder each, which is there whole or not at all.
+"""Pool folder: trained models and failed trainings on disk.
 
-pool/<id>/weights.safetensors   the weights
-pool/<id>/recipe.json           the recipe, the same bytes for the same recipe
-pool/<id>/result.json           how the training went, the classes, the shape of the inputs
-pool/<id>/…                     what goes with it, such as the tokens of a text model
+pool/<id>/weights.safetensors   weights
+pool/<id>/recipe.json           training configuration; equal configurations have equal bytes
+pool/<id>/result.json           outcome of the training, the classes, the shape of the inputs
+pool/<id>/…                     further files, such as the tokenizer of a text model
+pool/.failed/<id>.json          reason and traceback of a failed training
 
-A folder is written under another name and gets its own in one step, after all of it has reached
-the disk. A pool has one writer at a time.
+A model's folder is written under a temporary name, synced to disk and renamed, so it is complete or
+absent. A pool has one writer at a time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from oodometer.core.optional_imports import require, torch_package
 from oodometer.core.protocols import Model
 from oodometer.data.atomic import PARTIAL_SUFFIX, atomic_write, fsync_folder
 from oodometer.models.torch import TorchModel
+from oodometer.studies._toml import build
 from oodometer.studies.training._train import BODY_FILE, TrainedModel
 from oodometer.studies.training.architectures import head_parameters
 from oodometer.studies.training.architectures.base import InputShape
@@ -42,16 +44,22 @@ from oodometer.studies.training.config import TrainingConfig
 from oodometer.studies.training.tokenizer import Tokenizer
 from oodometer.studies.training.training_data import TOKENS_FILE
 
-WEIGHTS_FILE, RECIPE_FILE, RESULT_FILE = "weights.safetensors", "recipe.json", "result.json"
-# What result.json has.
-_RESULT_TYPES: dict[str, type] = {"converged": bool, "facts": dict, "classes": list, "shape": dict}
-_ID_PATTERN, _NAME_PATTERN = re.compile("[0-9a-f]{16}"), re.compile(r"\w[\w.-]*")
+WEIGHTS_FILE = "weights.safetensors"
+RECIPE_FILE = "recipe.json"
+RESULT_FILE = "result.json"
+# The dot keeps the folder out of pool/*, which lists the models.
+FAILED_FOLDER = ".failed"
+_ID_PATTERN = re.compile("[0-9a-f]{16}")
+_FILE_NAME_PATTERN = re.compile(r"\w[\w.-]*")
+
+
+# Writing a model --------------------------------------------------------------------------------
 
 
 def save(pool: Path, trained: TrainedModel) -> Path:
-    """Write a model's folder, and sweep what killed writers left; one that is there stays as it is."""
+    """Write the folder of a model and remove leftovers of killed writers; never overwrite."""
     folder = pool / trained.recipe.id
-    # With a dot before its name it is out of the way of pool/*, which names the models.
+    # The dot keeps the folder out of pool/*, which lists the models.
     partial = pool / f".{folder.name}{PARTIAL_SUFFIX}"
     if is_complete(folder):
         return folder
@@ -70,14 +78,14 @@ def save(pool: Path, trained: TrainedModel) -> Path:
 
 
 def remove_partial_writes(pool: Path) -> None:
-    """Remove what killed writers left; only the writer of the pool may."""
-    for left in pool.glob(f"*{PARTIAL_SUFFIX}"):
-        shutil.rmtree(left, ignore_errors=True)
+    """Remove leftovers of killed writers; only the writer of the pool may call this."""
+    for leftover in pool.glob(f"*{PARTIAL_SUFFIX}"):
+        shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _model_files(trained: TrainedModel) -> dict[str, bytes]:
     safetensors = require("safetensors.numpy", extra="torch", purpose="Saving a trained model")
-    # Not ascontiguousarray, which makes (1,) of a lone number.
+    # Not ascontiguousarray, which turns a scalar into shape (1,).
     weights = {name: np.array(value, order="C") for name, value in trained.weights.items()}
     result = {
         "converged": trained.converged,
@@ -91,10 +99,10 @@ def _model_files(trained: TrainedModel) -> dict[str, bytes]:
         RESULT_FILE: json.dumps(result, sort_keys=True, allow_nan=False).encode(),
     }
     for name in trained.files:
-        if name in own or not _NAME_PATTERN.fullmatch(name):
+        if name in own or not _FILE_NAME_PATTERN.fullmatch(name):
             raise InputError(
-                f"A file beside the weights can't be called {name!r}. Give a plain name that is "
-                f"none of {', '.join(own)}."
+                f"A file of a model cannot have the name {name!r}. Use a plain name other than "
+                f"{', '.join(own)}."
             )
     return {**trained.files, **own}
 
@@ -112,27 +120,39 @@ def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
 def _write_error(folder: Path, files: Mapping[str, bytes], error: OSError) -> InputError:
     if folder.exists() and not is_complete(folder):
         return InputError(
-            f"The folder {str(folder)!r} is there but not whole, and nothing is overwritten. "
-            "Remove it, and run again."
+            f"The folder {str(folder)!r} exists but is incomplete, and nothing is overwritten. "
+            "Remove the folder and run again."
         )
     size = sum(map(len, files.values())) / 2**20
     return InputError(
-        f"The model {folder.name} ({size:.1f} MB) can't be written to {str(folder.parent)!r}: "
-        f"{error.strerror or error}. Make room or allow writing there, and run again; finished "
-        "models stay."
+        f"Cannot write the model {folder.name} ({size:.1f} MB) to {str(folder.parent)!r}: "
+        f"{error.strerror or error}. Free space or allow writing there, and run again; finished "
+        "models are kept."
     )
+
+
+# Reading a model --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SavedResult:
+    """Content of result.json: outcome of the training, classes and shape of the inputs."""
+
+    converged: bool
+    facts: Mapping[str, Any]
+    classes: tuple[str, ...]
+    shape: Mapping[str, Any]
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether a folder is a finished model's."""
-    named = _ID_PATTERN.fullmatch(folder.name) is not None
-    return named and all(
-        (folder / name).is_file() for name in (WEIGHTS_FILE, RECIPE_FILE, RESULT_FILE)
-    )
+    """Return whether the folder holds a finished model."""
+    files = (WEIGHTS_FILE, RECIPE_FILE, RESULT_FILE)
+    is_id = _ID_PATTERN.fullmatch(folder.name) is not None
+    return is_id and all((folder / name).is_file() for name in files)
 
 
 def finished_models(pool: str | Path) -> dict[str, Path]:
-    """The folders of the models that are there whole, by id, in order."""
+    """Return the folders of all finished models by id, sorted."""
     pool = Path(pool)
     if not pool.is_dir():
         return {}
@@ -140,119 +160,122 @@ def finished_models(pool: str | Path) -> dict[str, Path]:
 
 
 def load_recipe(folder: Path) -> TrainingConfig:
-    """How a model was made."""
+    """Return the training configuration of a model."""
     values = _read_json(folder, RECIPE_FILE)
     try:
         return TrainingConfig.from_dict(values)
-    except InputError:
-        raise
-    except (AttributeError, TypeError, ValueError) as error:
+    except (AttributeError, TypeError, InputError) as error:
         raise _unreadable_error(folder, RECIPE_FILE, error) from error
 
 
 def load_facts(folder: Path) -> dict[str, Any]:
-    """How the training went: `converged`, and the facts that were kept."""
+    """Return the facts of the training and whether it `converged`."""
     result = _load_result(folder)
-    return {"converged": bool(result["converged"]), **result["facts"]}
+    return {"converged": result.converged, **result.facts}
 
 
 def load_classes(folder: Path) -> tuple[str, ...]:
-    """The names of the classes that a model tells apart, in order."""
-    return tuple(_load_result(folder)["classes"])
+    """Return the class names of a model, in order."""
+    return _load_result(folder).classes
 
 
-def _load_result(folder: Path) -> dict[str, Any]:
-    found = _read_json(folder, RESULT_FILE)
-    for key, kind in _RESULT_TYPES.items():
-        if not isinstance(found.get(key), kind):
-            raise _unreadable_error(folder, RESULT_FILE, ValueError(f"it lacks {key!r}"))
-    return found
-
-
-def _parse_shape(result: Mapping[str, Any], folder: Path) -> InputShape:
+def load_model(folder: str | Path) -> Model:
+    """Return the trained model without unpickling anything; `as_model` calls this."""
+    folder = Path(folder)
+    config = load_recipe(folder)
+    result = _load_result(folder)
+    if "diverged" in result.facts:
+        raise InputError(
+            f"The model in {str(folder)!r} diverged in training (lr was {config.lr:g}), and its "
+            "outputs are not numbers. Leave it out."
+        )
     try:
-        return InputShape(**{**result["shape"], "size": tuple(result["shape"]["size"])})
-    except (KeyError, TypeError) as error:
+        shape: InputShape = build(InputShape, result.shape, "shape")
+    except InputError as error:
         raise _unreadable_error(folder, RESULT_FILE, error) from error
+    with seeded_torch(config.seed):
+        module = build_network(config, shape)
+    has_frozen_body = (folder / BODY_FILE).is_file()
+    weights = _load_weights(folder)
+    if has_frozen_body:
+        weights = {**_load_body_weights(module, config, shape, folder), **weights}
+    _set_weights(module, weights, folder)
+    model = TorchModel(
+        module,
+        name=config.id,
+        class_names=list(result.classes),
+        prepare=_load_text_encoder(folder / TOKENS_FILE),
+    )
+    if has_frozen_body:
+        get_architecture(config, shape.kind).share_body(model.module)
+    return model
+
+
+def _load_result(folder: Path) -> SavedResult:
+    values = _read_json(folder, RESULT_FILE)
+    known = [field.name for field in fields(SavedResult)]
+    try:
+        result: SavedResult = build(
+            SavedResult, {key: values[key] for key in known if key in values}, "the result"
+        )
+    except InputError as error:
+        raise _unreadable_error(folder, RESULT_FILE, error) from error
+    return result
 
 
 def _read_json(folder: Path, name: str) -> dict[str, Any]:
     try:
-        found = json.loads((folder / name).read_bytes())
+        content = json.loads((folder / name).read_bytes())
     except (OSError, ValueError) as error:
         raise _unreadable_error(folder, name, error) from error
-    if not isinstance(found, dict):
-        raise _unreadable_error(folder, name, ValueError("it is no table"))
-    return found
+    if not isinstance(content, dict):
+        raise _unreadable_error(folder, name, ValueError("it is not a JSON object"))
+    return content
 
 
 def _unreadable_error(folder: Path, name: str, error: Exception) -> InputError:
     reason = format_error(error, first_line=True)
     return InputError(
-        f"{name} of the model in {str(folder)!r} can't be read: {reason}. Remove the folder and "
-        "train it again."
+        f"Cannot read {name} of the model in {str(folder)!r}: {reason.rstrip('.')}. Remove the "
+        "folder and train the model again."
     )
-
-
-def load_model(folder: str | Path) -> Model:
-    """The trained model; nothing is unpickled. `as_model` opens it too."""
-    folder = Path(folder)
-    recipe, result = load_recipe(folder), _load_result(folder)
-    if "diverged" in result["facts"]:
-        raise InputError(
-            f"The model in {str(folder)!r} diverged in training (lr was {recipe.lr:g}), and what it "
-            "says are no numbers. Leave it out."
-        )
-    shape = _parse_shape(result, folder)
-    with seeded_torch(recipe.seed):
-        module = build_network(recipe, shape)
-    shares = (folder / BODY_FILE).is_file()
-    fixed = _load_body_weights(module, recipe, shape, folder) if shares else {}
-    _set_weights(module, {**fixed, **_load_weights(folder)}, folder)
-    model = TorchModel(
-        module,
-        name=recipe.id,
-        class_names=result["classes"],
-        prepare=_load_text_encoder(folder / TOKENS_FILE),
-    )
-    if shares:
-        get_architecture(recipe, shape.kind).share_body(model.module)
-    return model
 
 
 def _load_body_weights(
     module: Any, config: TrainingConfig, shape: InputShape, folder: Path
 ) -> dict[str, Array]:
-    """All weights but the head's, as they lie in the encoder's folder, if it is the same still."""
-    if (folder / BODY_FILE).read_text(encoding="ascii", errors="replace") != frozen_body_fingerprint(config, shape.kind):  # fmt: skip
+    """Return all weights except the head's from the encoder's folder; raise if it has changed."""
+    saved = (folder / BODY_FILE).read_text(encoding="ascii", errors="replace")
+    if saved != frozen_body_fingerprint(config, shape.kind):
         raise InputError(
-            f"The model in {str(folder)!r} is a head for the encoder that lay in "
-            f"{config.settings['folder']!r}, and another one lies there now. Put the former there, "
-            "or train again."
+            f"The model in {str(folder)!r} is a head for the encoder that was in "
+            f"{config.settings['folder']!r}, and that folder now holds another encoder. Restore "
+            "the encoder, or train the model again."
         )
     head = head_parameters(module)
-    return {name: one.numpy() for name, one in module.state_dict().items() if name not in head}
+    weights = module.state_dict().items()
+    return {name: weight.numpy() for name, weight in weights if name not in head}
 
 
 def _load_text_encoder(file: Path) -> Callable[[Inputs], Array] | None:
-    """How texts become numbers; other inputs need nothing."""
+    """Return the function from texts to token ids; None for models of other inputs."""
     if not file.is_file():
         return None
-    tokens = Tokenizer.from_bytes(file.read_bytes())
-    return lambda texts: tokens.trim_padding(tokens.encode(texts))
+    tokenizer = Tokenizer.from_bytes(file.read_bytes())
+    return lambda texts: tokenizer.trim_padding(tokenizer.encode(texts))
 
 
 def _load_weights(folder: Path) -> dict[str, Array]:
     safetensors = require("safetensors.numpy", extra="torch", purpose="Loading a trained model")
     try:
-        found: dict[str, Array] = safetensors.load((folder / WEIGHTS_FILE).read_bytes())
+        weights: dict[str, Array] = safetensors.load((folder / WEIGHTS_FILE).read_bytes())
     except Exception as error:
         raise _unreadable_error(folder, WEIGHTS_FILE, error) from error
-    return found
+    return weights
 
 
 def _set_weights(module: Any, weights: Mapping[str, Array], folder: Path) -> None:
-    # Copied: what is read from bytes can't be written to.
+    # Copied, because arrays over bytes are read-only.
     tensors = {name: torch_package().from_numpy(value.copy()) for name, value in weights.items()}
     try:
         module.load_state_dict(tensors)
@@ -260,35 +283,34 @@ def _set_weights(module: Any, weights: Mapping[str, Array], folder: Path) -> Non
         raise _unreadable_error(folder, WEIGHTS_FILE, error) from error
 
 
-# Out of the way of pool/*, which names its models.
-FAILED_FOLDER = ".failed"
+# Failed trainings -------------------------------------------------------------------------------
 
 
 def write_failure(
     pool: Path, name: str, config: Mapping[str, Any], reason: str, trace: str
 ) -> None:
-    """Write down a failure, whole or not at all, over an earlier one of the same recipe."""
-    path = _path(pool, name)
-    told = {"recipe": config, "reason": reason, "trace": trace}
+    """Write the failure of a training atomically; replace an earlier one of the same model."""
+    path = _failure_path(pool, name)
+    content = {"recipe": config, "reason": reason, "trace": trace}
     try:
         path.parent.mkdir(exist_ok=True)
         with atomic_write(path) as partial:
-            partial.write_text(json.dumps(told, indent=2), encoding="utf-8")
+            partial.write_text(json.dumps(content, indent=2), encoding="utf-8")
     except OSError as error:
         raise InputError(
-            f"The failure of {name} ({reason}) can't be written to {str(path.parent)!r}: "
-            f"{error.strerror or error}. Make room or allow writing there, and run again; finished "
-            "models stay."
+            f"Cannot write the failure of {name} ({reason}) to {str(path.parent)!r}: "
+            f"{error.strerror or error}. Free space or allow writing there, and run again; "
+            "finished models are kept."
         ) from error
 
 
 def remove_failure(pool: Path, name: str) -> None:
-    """A recipe that failed once and now has its model."""
-    _path(pool, name).unlink(missing_ok=True)
+    """Remove the failure of a model whose training has now succeeded."""
+    _failure_path(pool, name).unlink(missing_ok=True)
 
 
 def read_reasons(pool: Path) -> dict[str, str]:
-    """Why, by the id of the recipe."""
+    """Return the reasons of failed trainings by model id."""
     return {path.stem: _read_reason(path) for path in sorted((pool / FAILED_FOLDER).glob("*.json"))}
 
 
@@ -296,8 +318,8 @@ def _read_reason(path: Path) -> str:
     try:
         return str(json.loads(path.read_bytes())["reason"])
     except (OSError, ValueError, KeyError, TypeError):
-        return "unknown: what was written down of it can't be read"
+        return "unknown: the file with the reason cannot be read"
 
 
-def _path(pool: Path, name: str) -> Path:
+def _failure_path(pool: Path, name: str) -> Path:
     return pool / FAILED_FOLDER / f"{name}.json"

@@ -192,7 +192,7 @@ def _check_bounds(key: str, name: str, values: Any) -> None:
         )
 
 
-class SweepTable(StrictModel):
+class SweepKeys(StrictModel):
     """Keys of a random search beside those of training configurations."""
 
     count: PositiveInt
@@ -211,7 +211,7 @@ class Sweep:
     def from_table(cls, table: Mapping[str, Any]) -> Sweep:
         """Return the random search of a table [sweep]."""
         own = validate(
-            SweepTable, {key: table[key] for key in table if key in _SWEEP_KEYS}, "the sweep"
+            SweepKeys, {key: table[key] for key in table if key in _SWEEP_KEYS}, "the sweep"
         )
         drawn = {key: value for key, value in table.items() if key not in _SWEEP_KEYS}
         parameters = [
@@ -256,7 +256,7 @@ def _flatten_sweep(table: dict[str, Any]) -> dict[str, Any]:
 ValueTable = Annotated[dict[str, Any], AfterValidator(flatten_settings)]
 
 
-class PartTable(StrictModel):
+class PartKeys(StrictModel):
     """Keys of a part of a pool, which are also those of the whole pool."""
 
     domains: Literal["each", "all-but-one"] | NonEmpty[str | tuple[str, ...]] = Field(
@@ -271,7 +271,7 @@ class PartTable(StrictModel):
     grid: ValueTable = Field(default_factory=dict)
     sweep: Annotated[dict[str, Any], AfterValidator(_flatten_sweep)] | None = None
 
-    def updated(self, part: PartTable) -> PartTable:
+    def updated(self, part: PartKeys) -> PartKeys:
         """Return the keys with those of a part in their place; tables are merged key by key."""
         own = {name: getattr(part, name) for name in part.model_fields_set}
         for name in own.keys() & {"fixed", "grid", "sweep"}:
@@ -279,7 +279,7 @@ class PartTable(StrictModel):
         return self.model_copy(update=own)
 
 
-class PoolTable(PartTable):
+class PoolKeys(PartKeys):
     """Keys of a pool."""
 
     name: Annotated[str, AfterValidator(_check_pool_name)] | None = None
@@ -305,7 +305,7 @@ class PoolPart:
     sweep: Sweep | None
 
     @classmethod
-    def from_table(cls, table: PartTable, group: DomainGroup) -> PoolPart:
+    def from_table(cls, table: PartKeys, group: DomainGroup) -> PoolPart:
         """Return the part of a validated table."""
         sweep = None if table.sweep is None else Sweep.from_table(table.sweep)
         drawn = [parameter.key for parameter in sweep.parameters] if sweep else []
@@ -404,10 +404,10 @@ class PoolSpec:
     def _from_table(
         cls, table: Mapping[str, Any], name: str, folder: Path, data: str | Path | None
     ) -> PoolSpec:
-        pool = validate(PoolTable, table, "the pool")
+        pool = validate(PoolKeys, table, "the pool")
         group = resolve_group(pool.group, folder, data)
         parts = [
-            pool.updated(validate(PartTable, part, "a part of the pool")) for part in pool.parts
+            pool.updated(validate(PartKeys, part, "a part of the pool")) for part in pool.parts
         ]
         return cls(
             name=pool.name or name,
