@@ -102,7 +102,7 @@ def test_failures_are_shown_with_their_reasons(folder: Path) -> None:
 
 BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "name": (("run", "toy-mpl"), "No pool is called 'toy-mpl'. Did you mean 'toy-mlp'?"),
-    "file": (("status", "mine.toml"), "'mine.toml' does not exist; expected a TOML file."),
+    "file": (("status", "mine.toml"), "There is no file 'mine.toml'; expected a TOML file."),
     "both": (("run", "little.toml", "--workers", "2", "--scheduler", "tcp://a:1"), "not both"),
     "workers": (("run", "little.toml", "--workers", "-1"), "--workers must be at least 0; got -1"),
     "limit": (("run", "little.toml", "--limit", "0"), "limit must be 1 or more; got 0."),

@@ -122,7 +122,7 @@ def test_who_interrupts_is_told_how_to_go_on(command: tuple[str, str], folder: P
 
 
 BAD: dict[str, tuple[tuple[str, ...], str]] = {
-    "file": (("run", "mine.toml"), "'mine.toml' does not exist; expected a TOML file."),
+    "file": (("run", "mine.toml"), "There is no file 'mine.toml'; expected a TOML file."),
     "both": (("run", "points.toml", "--workers", "2", "--scheduler", "tcp://a:1"), "not both"),
     "limit": (("run", "points.toml", "--limit", "0"), "limit must be 1 or more; got 0."),
     "no rows": (("rows", "points.toml"), "There is no store in 'studies/points'. Run the study"),

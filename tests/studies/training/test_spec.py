@@ -348,7 +348,7 @@ def test_all_but_one_needs_two_domains() -> None:
 def test_missing_and_broken_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match=r"'toy-mpl'\. Did you mean 'toy-mlp'"):
         PoolSpec.open("toy-mpl")
-    with pytest.raises(InputError, match=r"'mine\.toml' does not exist; expected a TOML file"):
+    with pytest.raises(InputError, match=r"There is no file 'mine\.toml'; expected a TOML file"):
         PoolSpec.open("mine.toml")
     (tmp_path / "broken.toml").write_text("seeds = [")
     with pytest.raises(InputError, match=r"broken\.toml' is not valid TOML: .*Correct the file"):
