@@ -1,4 +1,4 @@
-"""Every method before and after temperature scaling on the demo's digits, over five seeds."""
+"""Error of every estimator on the demo's digits, without and with temperature scaling, five seeds."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ def main() -> int:
         for target in suite.targets:
             truth = float(target.predictions.correct.mean())
             for when, temperature in (("before", None), ("after", "fit")):
-                found = oodometer.estimate(
+                result = oodometer.estimate(
                     suite.source,
                     target.predictions,
                     other_models=target.other_models,
                     temperature=temperature,  # type: ignore[arg-type]
                     seed=seed,
                 )
-                for one in found.estimates:
-                    errors[when].setdefault(one.method, []).append(100 * (one.value - truth))
+                for estimate in result.estimates:
+                    error = 100 * (estimate.value - truth)
+                    errors[when].setdefault(estimate.method, []).append(error)
     rows = [
         (
             method,
@@ -39,12 +40,12 @@ def main() -> int:
         )
         for method, gaps in errors["after"].items()
     ]
-    head = ("method", "before T", "after T", "bias after T", "worst after T")
+    head = ("method", "MAE without T", "MAE with T", "bias with T", "largest error with T")
     count = len(errors["after"]["ac"])
     text = (
-        f"Error in points of accuracy over {count} (seed, shift) pairs: digits, a small network, "
-        "the shifts of `oodometer demo`. Mean absolute error before and after temperature "
-        f"scaling.\n\n{markdown_table(head, rows)}\n\n{machine_facts()}"
+        f"Errors in points of accuracy over {count} pairs of seed and shift: a small network on "
+        "digits under the shifts of `oodometer demo`. T is temperature scaling; MAE is the mean "
+        f"absolute error.\n\n{markdown_table(head, rows)}\n\n{machine_facts()}"
     )
     write_results("quality_digits", text)
     return 0

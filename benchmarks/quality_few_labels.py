@@ -1,7 +1,7 @@
-"""What a few labels are worth: PPI++ on real FMoW-WILDS outputs, five models, 500 draws of labels.
+"""PPI++ on real FMoW-WILDS outputs: coverage, width and label savings, five models, 500 draws.
 
-How often a nominal 95 % interval holds the truth, how wide it is, and how many labels it saves
-against labels alone; for labels drawn at random, and for those that `oodometer plan` would choose.
+Rows are labelled at random, or as `oodometer plan` selects them; both are compared with an interval
+from the labels alone.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from oodometer.core.stats import wilson_interval
 
 LABELS = (50, 100, 400)
 DRAWS = 500
-WANTED = (0.92, 0.97)
+COVERAGE_BOUNDS = (0.92, 0.97)
 SPLIT = "test"
 
 
-class Found(NamedTuple):
-    """Over draws: how often the truth is in the interval, half its width, the share of labels saved."""
+class IntervalQuality(NamedTuple):
+    """Means over draws: coverage, half-width, share of labels saved."""
 
     covered: float
     half: float
@@ -35,7 +35,7 @@ class Found(NamedTuple):
 
 
 def rows_of(path: Path) -> Iterator[tuple[str, Bools, Floats]]:
-    """Every model's right answers out of domain, and the chances of them by its source."""
+    """Yield each model, its correctness out of distribution, and the expected correctness."""
     archive = fmow.load(path)
     for model in fmow.models_of(archive):
         source, rows = (fmow.read(archive, model, split, None) for split in ("id_val", SPLIT))
@@ -46,64 +46,75 @@ def random_rows(scores: Array, labels: int, draw: int) -> Ints:
     return np.random.default_rng(draw).choice(len(scores), labels, replace=False)
 
 
-def tried(correct: Bools, scores: Floats, labels: int, rows: object) -> Found:
-    """PPI++ over all draws; `rows` chooses which are labelled."""
-    truth, found = correct.mean(), []
+def ppi_quality(correct: Bools, scores: Floats, labels: int, select: object) -> IntervalQuality:
+    """Return the quality of PPI++ over all draws; `select` chooses the labelled rows."""
+    truth = correct.mean()
+    draws = []
     for draw in range(DRAWS):
-        at = rows(scores, labels, draw)  # type: ignore[operator]
-        one = ppi_estimate(
-            correct[at], scores[at], np.delete(scores, at), rng=np.random.default_rng(draw)
+        rows = select(scores, labels, draw)  # type: ignore[operator]
+        result = ppi_estimate(
+            correct[rows], scores[rows], np.delete(scores, rows), rng=np.random.default_rng(draw)
         )
-        found.append((one.low <= truth <= one.high, (one.high - one.low) / 2, one.label_savings))
-    return Found(*np.mean(found, axis=0))
+        half_width = (result.high - result.low) / 2
+        draws.append((result.low <= truth <= result.high, half_width, result.label_savings))
+    return IntervalQuality(*np.mean(draws, axis=0))
 
 
-def alone(correct: Bools, labels: int) -> Found:
-    """Wilson's interval of labels alone."""
-    truth, found = correct.mean(), []
+def labels_only_quality(correct: Bools, labels: int) -> IntervalQuality:
+    """Return the quality of Wilson's interval from the labels alone."""
+    truth = correct.mean()
+    draws = []
     for draw in range(DRAWS):
         low, high = wilson_interval(int(correct[random_rows(correct, labels, draw)].sum()), labels)
-        found.append((low <= truth <= high, (high - low) / 2, 0.0))
-    return Found(*np.mean(found, axis=0))
+        draws.append((low <= truth <= high, (high - low) / 2, 0.0))
+    return IntervalQuality(*np.mean(draws, axis=0))
 
 
-def measured(path: Path, labels: int) -> dict[str, list[Found]]:
-    """By way of labelling, a figure a model."""
-    found: dict[str, list[Found]] = {"labels alone": [], "ppi++": [], "ppi++, planned rows": []}
+def measured(path: Path, labels: int) -> dict[str, list[IntervalQuality]]:
+    """Return the quality per method, one value per model."""
+    results: dict[str, list[IntervalQuality]] = {
+        "labels only": [],
+        "ppi++": [],
+        "ppi++, planned rows": [],
+    }
     for _, correct, scores in rows_of(path):
-        found["labels alone"].append(alone(correct, labels))
-        found["ppi++"].append(tried(correct, scores, labels, random_rows))
-        found["ppi++, planned rows"].append(tried(correct, scores, labels, systematic_sample))
-    return found
+        results["labels only"].append(labels_only_quality(correct, labels))
+        results["ppi++"].append(ppi_quality(correct, scores, labels, random_rows))
+        results["ppi++, planned rows"].append(
+            ppi_quality(correct, scores, labels, systematic_sample)
+        )
+    return results
 
 
 def main() -> int:
     folder = data_folder()
     if folder is None:
-        print("FMoW signals are not on this machine; nothing was measured.")
+        print("The FMoW outputs are not available on this machine; nothing was measured.")
         return 0
     rows, kept = [], True
     for labels in LABELS:
-        found = measured(folder / "outputs" / "wilds_fmow_signals.npz", labels)
-        plain = np.mean([one.half for one in found["labels alone"]])
-        for way, models in found.items():
-            covered, half = (
-                np.mean([getattr(one, key) for one in models]) for key in ("covered", "half")
+        results = measured(folder / "outputs" / "wilds_fmow_signals.npz", labels)
+        reference = np.mean([model.half for model in results["labels only"]])
+        for method, models in results.items():
+            covered = np.mean([model.covered for model in models])
+            half = np.mean([model.half for model in models])
+            each = [model.covered for model in models]
+            kept &= (
+                method == "labels only" or COVERAGE_BOUNDS[0] <= covered <= COVERAGE_BOUNDS[1]
             )
-            each = [one.covered for one in models]
-            kept &= way == "labels alone" or WANTED[0] <= covered <= WANTED[1]
             rows.append(
-                (str(labels), way, f"{covered:.1%}", f"{min(each):.1%}–{max(each):.1%}",
-                 f"{100 * half:.1f}", f"{1 - (half / plain) ** 2:+.0%}")
+                (str(labels), method, f"{covered:.1%}", f"{min(each):.1%}–{max(each):.1%}",
+                 f"{100 * half:.1f}", f"{1 - (half / reference) ** 2:+.0%}")
             )  # fmt: skip
-    head = ("labels", "way", "covered", "by model", "half-width, points", "labels saved")
+    head = ("labels", "method", "coverage", "by model", "half-width, points", "labels saved")
     text = (
-        f"Five published models on FMoW-WILDS `{SPLIT}` (out of domain), {DRAWS} draws each: how often "
-        "a nominal 95 % interval holds the accuracy on all rows. Saved are the labels that labels "
-        "alone would take more for as narrow an interval, by the widths squared. Planned rows are "
-        f"spread evenly over the order of the chances.\n\n{markdown_table(head, rows)}\n\nBound: PPI++ covered within "
-        f"{WANTED[0]:.0%}–{WANTED[1]:.0%} (mean of models): {'kept' if kept else 'MISSED'}."
-        f"\n\n{machine_facts()}"
+        f"Five published models on FMoW-WILDS `{SPLIT}` (out of distribution), {DRAWS} draws each: "
+        "coverage of the nominal 95% interval for the accuracy on all rows. Labels saved compares with "
+        "the number of labels that an interval of equal width from labels only would need (ratio of "
+        "squared widths). Planned rows are a systematic sample in the order of expected correctness."
+        f"\n\n{markdown_table(head, rows)}\n\nBound: coverage of PPI++ within "
+        f"{COVERAGE_BOUNDS[0]:.0%}–{COVERAGE_BOUNDS[1]:.0%} (mean of models): "
+        f"{'kept' if kept else 'MISSED'}.\n\n{machine_facts()}"
     )
     write_results("quality_few_labels", text)
     return 0 if kept else 1

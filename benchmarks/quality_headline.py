@@ -1,10 +1,8 @@
-"""Which estimate to show first, and how far to trust it: chosen on one half of real suites, judged
-on the other.
+"""Selection of the headline rule on one half of real suites, and its evaluation on the other half.
 
-Rules are tried on the half that chooses; the one with the lowest mean error over the suites is the
-headline's (oodometer/assessment/headline.py), which this page checks. The other half tells its
-error beside every single method, how often intervals hold the truth, and what the diagnostics are
-worth.
+The rule with the lowest mean error over the suites on the selection half is the rule of the headline
+(oodometer/assessment/headline.py), which this page checks. The evaluation half shows its error next
+to every single method, the coverage of the intervals, and the value of the diagnostics.
 """
 
 from __future__ import annotations
@@ -26,22 +24,22 @@ from oodometer.report.terminal import progress_bar
 
 SUITES = ("fmow", "pacs", "sentiment")
 NAME = "quality_headline"
-RULE = "doc where both look alike, else cot, else atc-mc"
+RULE = "doc if source and target look alike, else cot, else atc-mc"
 Rule = Callable[[Case], float]
 
 
 def _of(*names: str, by: Callable[[Floats], float] = np.mean) -> Rule:
-    """Some methods' values put together; where one is missing, what atc-mc says."""
+    """Return a rule that aggregates several methods, or uses atc-mc if one is missing."""
 
-    def rule(one: Case) -> float:
-        some = np.array([one.values[name] for name in names if name in one.values])
-        return float(by(some)) if len(some) == len(names) else one.values["atc-mc"]
+    def rule(case: Case) -> float:
+        values = np.array([case.values[name] for name in names if name in case.values])
+        return float(by(values)) if len(values) == len(names) else case.values["atc-mc"]
 
     return rule
 
 
 def _near(method: str, far: Rule) -> Rule:
-    """One method where source and target look alike, another rule elsewhere."""
+    """Return a rule that uses one method if source and target look alike, otherwise another rule."""
 
     def rule(one: Case) -> float:
         alike = all(one.statuses.get(name) == "ok" for name in SIMILARITY_DIAGNOSTICS)
@@ -56,8 +54,8 @@ RULES: dict[str, Rule] = {
     "doc": _of("doc"),
     "cot, else atc-mc": COT,
     RULE: _near("doc", COT),
-    "im where both look alike, else cot, else atc-mc": _near("im", COT),
-    "atc-mc where both look alike, else cot, else atc-mc": _near("atc-mc", COT),
+    "im if source and target look alike, else cot, else atc-mc": _near("im", COT),
+    "atc-mc if source and target look alike, else cot, else atc-mc": _near("atc-mc", COT),
     "cott, else atc-mc": _of("cott"),
     "mean of cot and cott, else atc-mc": _of("cot", "cott"),
     "lower of cot and cott, else atc-mc": _of("cot", "cott", by=np.min),
@@ -69,14 +67,14 @@ RULES: dict[str, Rule] = {
 
 
 def error(cases: Sequence[Case], said: Callable[[Case], float | None]) -> float | None:
-    """Mean absolute error in points, over cases that have an answer."""
+    """Return the mean absolute error in points over the cases with a value."""
     pairs = [(said(one), one.truth) for one in cases]
     known = [abs(value - truth) for value, truth in pairs if value is not None]
     return 100 * float(np.mean(known)) if known else None
 
 
 def some(cases: Sequence[Case], half: str, suite: str | None = None) -> list[Case]:
-    """Of a half (`home` being both of its), and of a suite."""
+    """Select the cases of a half (`home` selects both in-distribution halves) and of a suite."""
     return [
         one
         for one in cases
@@ -85,7 +83,7 @@ def some(cases: Sequence[Case], half: str, suite: str | None = None) -> list[Cas
 
 
 def chosen(cases: Sequence[Case]) -> list[tuple[str, ...]]:
-    """Every rule's error by suite on the half that chooses, away and at home; the best first."""
+    """Return each rule's error by suite on the selection half, best rule first."""
     rows = []
     for name, rule in RULES.items():
         found = [
@@ -98,11 +96,11 @@ def chosen(cases: Sequence[Case]) -> list[tuple[str, ...]]:
 
 
 def judged(cases: Sequence[Case]) -> list[tuple[str, ...]]:
-    """The headline, the source's accuracy and every single method on the half that judges."""
+    """Return the errors of the headline, the source accuracy and every method on the evaluation half."""
     methods = dict.fromkeys(chain.from_iterable(one.values for one in cases))
     said: dict[str, Callable[[Case], float | None]] = {
-        "the headline": lambda one: one.values[one.headline],
-        "accuracy on the source": lambda one: one.source,
+        "headline": lambda one: one.values[one.headline],
+        "source accuracy": lambda one: one.source,
     }
     for method in methods:
         said[method] = lambda one, method=method: one.values.get(method)  # type: ignore[misc]
@@ -120,12 +118,12 @@ def _cell(value: float | None) -> str:
 
 
 def covered(cases: Sequence[Case]) -> list[tuple[str, ...]]:
-    """How often intervals of the headline hold the truth, by suite: sampling alone, and with shift."""
+    """Return the coverage of the headline's intervals by suite."""
     rows: list[tuple[str, ...]] = []
     for suite in SUITES:
         past, new = some(cases, "choose", suite), some(cases, "judge", suite)
         home = some(cases, "home", suite)
-        for kind in ("sampling alone", "with shift", "with shift, not scaled by spread"):
+        for kind in ("confidence interval", "typical range", "typical range, not scaled by spread"):
             at_home, here = ([_interval(one, past, kind) for one in part] for part in (home, new))
             halves = [(high - low) / 2 for low, high in here]
             rows.append(
@@ -141,7 +139,7 @@ def covered(cases: Sequence[Case]) -> list[tuple[str, ...]]:
 
 
 def _interval(one: Case, past: Sequence[Case], kind: str) -> tuple[float, float]:
-    if kind == "sampling alone":
+    if kind == "confidence interval":
         return one.intervals[one.headline]
     history = History(
         np.array([each.values[each.headline] for each in past]),
@@ -179,7 +177,7 @@ def by_status(cases: Sequence[Case]) -> list[tuple[str, ...]]:
 
 
 def page(cases: Sequence[Case]) -> tuple[str, bool]:
-    """The text, and whether the rule in use is the one that was chosen."""
+    """Return the text, and whether the rule in use is the selected one."""
     rules, methods = chosen(cases), judged(cases)
     right = rules[0][0] == RULE
     counts = ", ".join(
@@ -187,37 +185,36 @@ def page(cases: Sequence[Case]) -> tuple[str, bool]:
         f"{len(some(cases, 'home', suite))}"
         for suite in SUITES
     )
-    homes = [f"{suite}, home" for suite in SUITES]
+    homes = [f"{suite}, ID" for suite in SUITES]
     parts = [
-        "A case is a model on a target. FMoW-WILDS: five published models, folds of `val` choose and "
-        "folds of `test` judge (outputs without whole rows of probabilities, so no `cot`). PACS: a "
-        "hundred small networks, and reviews: 128 text CNNs; of the pairs of domains every second one "
-        "chooses, the others judge. At home are cases where the model is tested on what it learned; "
-        "half of these chooses too, for a headline has to be right where nothing has shifted. "
-        f"Cases (choose / judge / home): {counts}. All errors are mean absolute ones in points of "
-        "accuracy.",
-        "## The rule, chosen",
+        "A case is one model on one target. FMoW-WILDS: five published models; the folds of `val` select "
+        "the rule and the folds of `test` evaluate it (these outputs are not full probability vectors, so "
+        "`cot` does not apply). PACS: a hundred small networks; reviews: 128 text CNNs; every second pair "
+        "of domains selects, the others evaluate. In-distribution (ID) cases test a model on its training "
+        "domain; half of them take part in the selection, because a headline must also be right without "
+        f"shift. Cases (selection / evaluation / ID): {counts}. All errors are mean absolute errors in "
+        "points of accuracy.",
+        "## Selection of the rule",
         markdown_table(("rule", *SUITES, *homes, "mean"), rules),
-        "Both look alike where the diagnostics score_distance and domain_auc are ok. "
-        f"The lowest mean has: {rules[0][0]}. The headline's rule is: {RULE} "
+        "Source and target look alike if the diagnostics score_distance and domain_auc are ok. "
+        f"The rule with the lowest mean: {rules[0][0]}. The rule in use: {RULE} "
         f"({'the same' if right else 'NOT the same'}).",
-        "## The headline and every method, judged",
+        "## Evaluation of the headline and of every method",
         markdown_table(("method", *SUITES, "mean", *homes), methods),
-        f"On the half that judges the headline is off by {methods[0][4]} points in the mean over "
-        f"suites, the source's accuracy by {methods[1][4]}. On PACS nothing is to be believed: models "
-        "that learned one style at 32 pixels are hardly better than chance on another, and every "
-        "method says too much.",
+        f"On the evaluation half the headline is off by {methods[0][4]} points on average over suites, "
+        f"the source accuracy by {methods[1][4]}. On PACS no method is reliable: models trained on one "
+        "style at 32 pixels are hardly better than chance on another, and every method overestimates.",
         "## Intervals",
         markdown_table(
-            ("suite", "95 % interval", "holds the truth at home", "and elsewhere", "half-width, points"),
+            ("suite", "95% interval", "coverage, ID", "coverage under shift", "half-width, points"),
             covered(cases),
         ),
-        "Sampling alone is the bootstrap interval. With shift: conformal, the history being the cases "
-        "of the half that chose, of the same suite.",
+        "The confidence interval is the bootstrap interval. The typical range is conformal, with the "
+        "cases of the selection half of the same suite as the history.",
         "## Diagnostics",
-        markdown_table(("diagnostic", "not ok at home", *(f"error when {one}" for one in STATUSES_WORST_FIRST[::-1])),
+        markdown_table(("diagnostic", "not ok, ID", *(f"error when {one}" for one in STATUSES_WORST_FIRST[::-1])),
                        by_status(cases)),
-        "Cases in brackets, of the half that judges, all suites together. The spread is that of "
+        "Number of cases in brackets, evaluation half, all suites together. The spread is that of "
         f"{', '.join(COMPARED_METHODS)}.",
         machine_facts(),
     ]  # fmt: skip

@@ -1,7 +1,7 @@
-"""Does neighborhood invariance rank classifiers of table rows under a shift of subgroups?
+"""Ranking of tabular classifiers by neighborhood invariance under subpopulation shift.
 
-Census rows (Adult, Kohavi 1996): models learn from men of the United States and are judged on
-other people. Run: make bench
+Census data (Adult, Kohavi 1996): models are trained on men in the United States and tested on other
+groups of people. Run: make bench
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ SOURCE, TRANSFORMS = "men, United States", ("marginal_swap", "gaussian")
 MEASURES = ("NI-MarginalSwap", "NI-Gaussian")
 TRAIN, HELD_OUT, ROWS, REPEATS = 4000, 2000, 300, 3
 NUMBERS = ["age", "education-num", "capital-gain", "capital-loss", "hours-per-week"]
-# The shift is by sex and country, and a row's weight in the survey (fnlwgt) tells no income.
+# Sex and country define the shift; the survey weight of a row (fnlwgt) is not predictive of income.
 NAMES = ["workclass", "education", "marital-status", "occupation", "relationship", "race"]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How a classifier is made; `strength` is its C, depth, leaf size, neighbors or units."""
+    """Configuration of a classifier; `strength` is its C, depth, leaf size, neighbors or units."""
 
     family: str
     strength: float
@@ -60,7 +60,7 @@ POOL = (
 
 
 def people(table: Any) -> dict[str, Bools]:
-    """Which rows are the source's, and which are of each target."""
+    """Return masks of the rows of the source and of each target."""
     sex, race, country = (
         np.array(table[name].to_pylist()) for name in ("sex", "race", "native-country")
     )
@@ -76,7 +76,7 @@ def people(table: Any) -> dict[str, Bools]:
 
 
 def trained(train: Dataset, held_out: Dataset, seed: int) -> Pool:
-    """A pool trained on some people of the source; others of it are held out for ATC."""
+    """Train a pool on part of the source; the held-out part is for ATC."""
     models = tuple(_fitted(setting, train, seed) for setting in POOL)
     return Pool(f"pool {seed}", models, tuple(predict_dataset(one, held_out) for one in models))
 
@@ -91,7 +91,7 @@ def _fitted(setting: Setting, train: Dataset, seed: int) -> Model:
     wrong = rng.random(len(chosen)) < setting.noise
     pipeline = make_pipeline(_columns(), _classifier(setting, seed))
     with warnings.catch_warnings():
-        # The small networks stop before they know the noise by heart.
+        # The small networks stop before they memorize the label noise.
         warnings.simplefilter("ignore", ConvergenceWarning)
         pipeline.fit(train.take(chosen).to_pandas(), np.where(wrong, 1 - labels, labels))
     return as_model(pipeline)
@@ -123,7 +123,7 @@ def _classifier(setting: Setting, seed: int) -> Any:
 
 
 def pairs_of(path: Path) -> list[Pair]:
-    """Three pools, trained on people drawn anew, on samples of every target."""
+    """Evaluate three pools, each trained on another sample, on samples of every target."""
     import pyarrow.parquet as pq
 
     table = pq.read_table(path)
@@ -165,21 +165,21 @@ def page(pairs: Sequence[Pair]) -> str:
     outside = [pair for pair in pairs if pair.target != SOURCE]
     parts = [
         f"{len(POOL)} classifiers (logistic regression, trees, forests, nearest neighbors, small "
-        f"networks; 0 to 40 % wrong labels) trained on {SOURCE}, {REPEATS} times over, judged on "
+        f"networks; 0 to 40 % wrong labels) trained on {SOURCE}, repeated {REPEATS} times, tested on "
         f"{ROWS} people of each of {len(outside) // REPEATS} other groups: {len(outside)} pairs. "
-        f"Kendall's τ between accuracy and the measure over a pool; {DRAWS} draws. Transforms "
-        "learn from the training rows; ATC-MC sees other labelled rows of the source.",
+        f"Kendall's τ between accuracy and the measure over a pool; {DRAWS} draws. Transforms are "
+        "fitted on the training rows; ATC-MC uses other labelled rows of the source.",
         markdown_table(HEAD, [row(outside, measure) for measure in (*MEASURES, ATC)]),
-        f"By group, the source's own people first; the last column counts, of {len(POOL)}, the "
-        "classifiers that put nearly all in one class whatever is done to them:",
+        f"By group, the source first; the last column is the number, out of {len(POOL)}, of "
+        "classifiers that assign nearly all transformed rows to one class:",
         by_target(pairs),
         beside_atc(outside, MEASURES),
-        "How far to believe it: nine of ten women here earn at most 50K, so on them a nearly "
-        "constant classifier is both invariant and accurate, which flatters NI; were the rare "
-        "class the common one, it would be as invariant, and wrong. The pairs share their "
-        "recipes, so the standard errors are too small for other pools. A tenth of a standard "
-        "deviation is a large change of a capital gain, which is 0 for most people; entropy does "
-        "not tell. No bound is set.",
+        "Limits: nine of ten women in these data earn at most 50K, so a nearly constant classifier is "
+        "both invariant and accurate on them, which favours NI; with the class frequencies reversed it "
+        "would be as invariant, and wrong. The pairs share their training configurations, so the "
+        "standard errors are too small for other pools. A tenth of a standard deviation is a large "
+        "change of a capital gain, which is 0 for most people; the entropy does not detect this. No "
+        "bound is set.",
         machine_facts(),
     ]
     return "\n\n".join(parts)
@@ -188,7 +188,7 @@ def page(pairs: Sequence[Pair]) -> str:
 def main() -> int:
     folder = data_folder()
     if folder is None:
-        print("The census rows are not on this machine; nothing was measured.")
+        print("The census data are not available on this machine; nothing was measured.")
         return 0
     write_results("quality_invariance_adult", page(pairs_of(folder / FILE)))
     return 0
