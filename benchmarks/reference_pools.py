@@ -1,8 +1,8 @@
-"""The reference pools: PACS at 32 pixels and reviews, each trained on two cores in under 40 minutes.
+"""Reference pools: PACS at 32 pixels and reviews, each trained on two cores in under 40 minutes.
 
-What the studies are made of. A pool that is there in part is gone on with. For every pool: how long
-it took, how many models converged, and how far their accuracies on domains that they were not
-trained on lie apart. The script exits with 1 when a bound is missed. Run: make bench
+The studies use these pools. A partly trained pool is resumed. For every pool: training time, number
+of converged models, and the spread of their accuracies on domains that they were not trained on. The
+script exits with 1 if a bound is missed. Run: make bench
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HERE, WORKERS, MINUTES = Path(__file__).parent, 2, 40
 
 @dataclass(frozen=True)
 class Bounds:
-    """At least so many converged models, architectures, domains, and points between accuracies."""
+    """Lower bounds on the converged models, architectures, domains and spread of accuracies."""
 
     models: int
     architectures: int
@@ -47,8 +47,8 @@ POOLS: dict[str, Bounds] = {
 
 
 @dataclass(frozen=True)
-class Found:
-    """What became of a pool: the converged models' recipes and accuracies by test domain."""
+class PoolResult:
+    """Training time, configurations of the converged models, and their accuracies by test domain."""
 
     name: str
     total: int
@@ -57,24 +57,24 @@ class Found:
     accuracy: dict[str, Floats]
 
     def elsewhere(self, domain: str) -> Floats:
-        """Accuracies on a domain of the models that were not trained on it."""
+        """Return the accuracies on a domain of the models that were not trained on it."""
         others = [domain not in recipe.domains for recipe in self.recipes]
         return self.accuracy[domain][others]
 
     @property
     def spreads(self) -> dict[str, float]:
-        """Between the best and the worst model on every domain."""
+        """Return the difference between the best and the worst model on every domain."""
         return {name: float(np.ptp(self.elsewhere(name))) for name in self.accuracy}
 
 
-def trained(name: str, folder: Path, data: Path) -> Found:
-    """The pool, trained as far as it is not, and tested everywhere."""
+def trained(name: str, folder: Path, data: Path) -> PoolResult:
+    """Train the missing models of a pool and test all models on all domains."""
     spec = PoolSpec.open(HERE / "pools" / f"{name}.toml", data=data)
     run(spec, folder, runner=processes(WORKERS))
     facts = {
         one: checkpoint.load_facts(path) for one, path in checkpoint.finished_models(folder).items()
     }
-    # Of the trainings alone, so that it is the same however often it was gone on with.
+    # Training time only, so that interruptions do not count.
     minutes = sum(one["seconds"] for one in facts.values()) / WORKERS / 60
     recipes = [one for one in spec.recipes() if facts.get(one.id, {}).get("converged")]
     models = {one.id: checkpoint.load_model(folder / one.id) for one in recipes}
@@ -82,19 +82,19 @@ def trained(name: str, folder: Path, data: Path) -> Found:
         domain: accuracies(models, spec.group.domain(domain, "test"))
         for domain in spec.group.domains
     }
-    return Found(name, len(spec.recipes()), minutes, tuple(recipes), accuracy)
+    return PoolResult(name, len(spec.recipes()), minutes, tuple(recipes), accuracy)
 
 
 def accuracies(models: Mapping[str, Model], data: Dataset) -> Floats:
-    """The share of rows for testing that each model gets right."""
+    """Return the accuracy of each model on the test rows."""
     labels = np.asarray(data.labels)
     return np.array(
         [(predict_dataset(model, data).classes == labels).mean() for model in models.values()]
     )
 
 
-def missed(found: Found) -> list[str]:
-    """The bounds that do not hold, in words."""
+def missed(found: PoolResult) -> list[str]:
+    """Describe the bounds that are missed."""
     bounds = POOLS[found.name]
     kinds = {recipe.architecture for recipe in found.recipes}
     domains = {name for recipe in found.recipes for name in recipe.domains}
@@ -112,8 +112,8 @@ def missed(found: Found) -> list[str]:
     return [f"{found.name}: {words}" for words, holds in rules.items() if not holds]
 
 
-def told(found: Found) -> str:
-    """A pool in a sentence and a table."""
+def describe(found: PoolResult) -> str:
+    """Return a sentence and a table about a pool."""
     counts = Counter(recipe.architecture for recipe in found.recipes)
     rows = []
     for domain, values in found.accuracy.items():
@@ -126,27 +126,28 @@ def told(found: Found) -> str:
         f"## {found.name}\n\n{found.total} models in {format_duration(60 * found.minutes)} by {WORKERS} workers; "
         f"{len(found.recipes)} converged ("
         + ", ".join(f"{count} {name}" for name, count in counts.items())
-        + "). Accuracy on rows for testing, %: of models that were trained on the domain, and of "
-        f"all others.\n\n{markdown_table(head, rows)}"
+        + "). Accuracy on test rows, %: models trained on the domain, and all other models."
+        f"\n\n{markdown_table(head, rows)}"
     )
 
 
 def main() -> int:
     data = data_folder()
     if data is None:
-        print("The research data are not on this machine; nothing was trained.")
+        print("The research data are not available on this machine; nothing was trained.")
         return 0
     with one_thread():
         found = [trained(name, Path("pools") / name, data) for name in POOLS]
     wrong = [words for one in found for words in missed(one)]
-    verdict = "All bounds hold." if not wrong else f"MISSED: {'; '.join(wrong)}."
+    verdict = "All bounds are kept." if not wrong else f"MISSED: {'; '.join(wrong)}."
     bound = (
         f"Bounds: each under {MINUTES} minutes; pacs with at least {POOLS['pacs'].models} converged "
         f"models of {POOLS['pacs'].architectures} architectures whose accuracies on every domain "
-        f"that they were not trained on lie at least {100 * POOLS['pacs'].spread:.0f} points apart; "
+        "that they were not trained on have a spread of at least "
+        f"{100 * POOLS['pacs'].spread:.0f} points; "
         f"sentiment with at least {POOLS['sentiment'].models} on {POOLS['sentiment'].domains} domains."
     )
-    pages = "\n\n".join(map(told, found))
+    pages = "\n\n".join(map(describe, found))
     write_results("reference_pools", f"{pages}\n\n{bound} {verdict}\n\n{machine_facts()}")
     return 1 if wrong else 0
 

@@ -1,6 +1,6 @@
-"""One page of how fast everything is, against what bounds it: make bench writes docs/results/speed.md.
+"""Speed of all parts with their bounds on one page: docs/results/speed.md.
 
-python -m benchmarks.speed             all of it, some twenty minutes
+python -m benchmarks.speed             everything, about twenty minutes
 python -m benchmarks.speed 5000000     the same with fewer rows in files
 """
 
@@ -18,14 +18,14 @@ SOME = 2_000
 
 
 def forward() -> Section:
-    """Neighborhoods of a small network against as many bare forward passes."""
+    """Compare neighborhoods of a small network with the same number of bare forward passes."""
     row, _, _ = against_bare("torch", TorchModel(network()), images(SOME))
     bounds = [
-        Bound("images a second: invariance() / bare forward passes, torch", float(row[3]), 0.9)
+        Bound("images per second: invariance() / bare forward passes, torch", float(row[3]), 0.9)
     ]
     text = (
-        f"{SOME:,} images of 32×32×3, ten draws of RandAugment each: {row[1]} images a second, after "
-        f"{row[2]} by forward passes alone; {row[5]}. More on [its own page](speed_invariance.md)."
+        f"{SOME:,} images of 32×32×3, ten draws of RandAugment each: {row[1]} images per second, and "
+        f"{row[2]} by forward passes only; {row[5]}. See also [its own page](speed_invariance.md)."
     )
     return Section("Neighborhoods", bounds, text)
 
@@ -46,8 +46,8 @@ def main(rows: int = speed_streaming.N) -> int:
     bounds = [one for section in sections for one in section.bounds]
     missed = [one for one in bounds if not one.kept]
     intro = (
-        "Every figure is a ratio of two that were measured in one run, or CPU time of this machine. "
-        f"Of {len(bounds)} bounds {len(bounds) - len(missed)} are kept.\n\n{all_machine_facts()}"
+        "Every figure is a ratio of two times measured in one run, or a CPU time on this machine. "
+        f"{len(bounds) - len(missed)} of {len(bounds)} bounds are kept.\n\n{all_machine_facts()}"
     )
     write_results("speed", "\n\n".join([intro, *(section.page for section in sections)]))
     return 1 if missed else 0

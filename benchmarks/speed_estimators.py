@@ -1,4 +1,4 @@
-"""Speed and memory of the estimators at 1M x 10 float32, as ratios of CPU time in one run."""
+"""CPU time and memory of the estimators at 1M x 10 float32, as ratios measured in one run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ N, K, SEED = 1_000_000, 10, 0
 
 
 def made(seed: int, lift: float) -> tuple[Array, Array]:
-    """Probabilities float32 and labels of a classifier that is right some 80 % of the time."""
+    """Return float32 probabilities and labels of a simulated classifier."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, K, N)
     logits = rng.normal(size=(N, K)).astype(np.float32)
@@ -31,7 +31,7 @@ def made(seed: int, lift: float) -> tuple[Array, Array]:
 
 
 def cpu(*works: Callable[[], Any], rounds: int = 5) -> list[float]:
-    """The least CPU time of each of some works, done in turns so that a busy spell hits all."""
+    """Return the least CPU time of each computation; they run in turns, so that load affects all."""
     times = [[0.0] * rounds for _ in works]
     for turn in range(rounds):
         for place, work in enumerate(works):
@@ -42,7 +42,7 @@ def cpu(*works: Callable[[], Any], rounds: int = 5) -> list[float]:
 
 
 def looped_threshold(scores: Floats, correct: Bools) -> float:
-    """The threshold as the paper describes it, one row after the other from the lowest score."""
+    """Return the threshold by the loop over rows that the paper describes."""
     order = np.argsort(scores)
     ranked, right = scores[order], correct[order]
     above_but_wrong, below_but_right = int(np.sum(~correct)), 0
@@ -70,7 +70,7 @@ def our_atc(source: Array, labels: Array, target: Array) -> float:
 
 
 def peak_over_input(source: Array, labels: Array, target: Array) -> float:
-    """Input and everything allocated on top of it at the worst moment, in inputs."""
+    """Return the peak memory, input included, divided by the size of the input."""
     size = source.nbytes + target.nbytes + labels.nbytes
     tracemalloc.start()
     known, new = Predictions.from_probs(source, labels=labels), Predictions.from_probs(target)
@@ -101,13 +101,13 @@ def section() -> Section:
     memory = peak_over_input(source, labels, target)
     bounds = [
         Bound("ATC-MC from raw arrays: published loop / ours", looped / ours, 10.0),
-        Bound("its threshold search alone: published loop / ours", loop / search, 100.0),
-        Bound("estimate(), 200 replicates: bare numpy passes", whole / bare, 60.0, least=False),
-        Bound("peak memory of estimate(), input included: inputs", memory, 3.0, least=False),
+        Bound("its threshold search only: published loop / ours", loop / search, 100.0),
+        Bound("estimate(), 200 replicates, in bare numpy passes", whole / bare, 60.0, least=False),
+        Bound("peak memory of estimate() / size of the input", memory, 3.0, least=False),
     ]
     note = (
-        f"CPU time at 1M × 10 float32 on both sides. A bare pass is `max` over the classes and `log` "
-        f"of the array: {bare * 1e3:.0f} ms here; ATC-MC took {ours * 1e3:.0f} ms, its threshold "
+        "CPU time at 1M × 10 float32 for source and target. A bare pass is `max` over the classes and "
+        f"`log` of the array: {bare * 1e3:.0f} ms; ATC-MC took {ours * 1e3:.0f} ms, its threshold "
         f"{search * 1e3:.1f} ms, `estimate()` with all methods {whole:.2f} s."
     )
     return Section("Arrays in memory", bounds, note)

@@ -1,14 +1,14 @@
-"""Speed of per-example gradients and Jacobian norms, as ratios to a loop over examples in one run.
+"""CPU time of per-example gradients and Jacobian norms compared with a loop over examples.
 
-The loop is what comes first to mind: a pass and a way back an example, by torch.autograd. Each ratio
-has a bound; the script exits with 1 when one is missed, or when both give other numbers. Run: make bench
+The loop does one forward and one backward pass per example with torch.autograd. Each ratio has a
+bound; the script exits with 1 if one is missed or if the numbers differ. Run: make bench
 """
 
 from __future__ import annotations
 
 import os
 
-# One thread for either side: CPU time is compared. It is read when numpy and torch are imported.
+# One thread for both, because CPU times are compared. Read when numpy and torch are imported.
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import resource
@@ -63,7 +63,7 @@ def normed() -> nn.Module:
 
 
 class Block(nn.Module):
-    """Two convolutions beside a short way."""
+    """Residual block: two convolutions and a shortcut."""
 
     def __init__(self, before: int, after: int, stride: int) -> None:
         super().__init__()
@@ -74,9 +74,9 @@ class Block(nn.Module):
         self.short = nn.Conv2d(before, after, 1, stride, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        found = self.way(x)
-        found += self.short(x)
-        return torch.relu_(found)
+        output = self.way(x)
+        output += self.short(x)
+        return torch.relu_(output)
 
 
 def residual() -> nn.Module:
@@ -92,7 +92,7 @@ def opened(make: Callable[[], nn.Module]) -> Network:
 
 
 def looped_gradients(network: Network, images: Array, classes: Array) -> torch.Tensor:
-    """All gradients (n, weights); their inner products are not even taken."""
+    """Return all gradients, shape (n, weights), without their inner products."""
     module, weights, rows = network.module, list(network.module.parameters()), []
     (shown,) = network.to_arguments(images).args
     for i in range(len(images)):
@@ -103,7 +103,7 @@ def looped_gradients(network: Network, images: Array, classes: Array) -> torch.T
 
 
 def our_gradients(network: Network, images: Array, classes: Array) -> None:
-    """The gradients alone: outer products as their factors, convolutions formed."""
+    """Compute the gradients only: linear layers as factors, convolutions materialized."""
     for some in _batches(images):
         shown = network.to_arguments(images[some])
         found = by_layers(network, shown, torch.from_numpy(classes[some]))
@@ -123,7 +123,7 @@ def looped_norms(network: Network, images: Array) -> Floats:
 
 
 def cpu(*works: Callable[[], Any]) -> list[float]:
-    """The least CPU time of each of some works, done in turns so that a busy spell hits all."""
+    """Return the least CPU time of each computation; they run in turns, so that load affects all."""
     times = [[0.0] * ROUNDS for _ in works]
     for turn in range(ROUNDS):
         for place, work in enumerate(works):
@@ -134,7 +134,7 @@ def cpu(*works: Callable[[], Any]) -> list[float]:
 
 
 def whole_pass(network: Network, images: Array, classes: Array) -> None:
-    """One pass and one way back for all rows, which gives the sum of their gradients alone."""
+    """Run one forward and one backward pass per batch, which gives only the sum of the gradients."""
     for some in _batches(images):
         said = torch.log_softmax(network.logits(network.to_arguments(images[some])), dim=1)
         total = said[torch.arange(len(some)), torch.from_numpy(classes[some])].sum()
@@ -146,7 +146,7 @@ def _batches(images: Array) -> list[Array]:
 
 
 class Row(NamedTuple):
-    """A ratio, its bound, the largest error as a share of the largest number, and two more ratios."""
+    """Ratio with its bound, the relative error, and the ratios without products and to a bare pass."""
 
     name: str
     ratio: float
@@ -188,7 +188,7 @@ def _named(network: Network) -> str:
 
 
 def memory_used() -> float:
-    """Memory on top of the rest at the worst moment, as a share of what was allowed."""
+    """Return the peak of additional memory as a share of the allowed memory."""
     network = opened(residual)
     images = np.random.default_rng(2).integers(0, 256, (64, 96, 96, 3), dtype=np.uint8)
     classes = sample_classes(network, images, np.full(len(images), 0.5))
@@ -206,7 +206,7 @@ def main() -> int:
     rows = [gradients(network, images) for network in networks]
     rows += [jacobians(network, images[:N_JACOBIAN]) for network in networks]
     table = markdown_table(
-        ("CPU time: loop over examples / ours", "ratio", "bound", "alone", "bare", "error", "kept"),
+        ("CPU time: loop over examples / ours", "ratio", "bound", "gradients only", "bare", "error", "kept"),
         [
             (
                 row.name,
@@ -222,11 +222,12 @@ def main() -> int:
     )
     note = (
         f"One thread. {N} images of 28 x 28 for gradients, {N_JACOBIAN} for Jacobian norms, {K} "
-        "classes. Either side gives the inner products of all gradients; ours with the choice of the "
-        "way and its check. Alone: neither side takes inner products. Bare: the loop against one way "
-        "back for 64 rows at a time, which gives no row's own gradient: what can be had of batches.\n\n"
+        "classes. Both sides compute the inner products of all gradients; ours includes the choice of "
+        "the algorithm and its check. Gradients only: without inner products. Bare: the loop compared "
+        "with one backward pass per 64 rows, which gives no per-example gradients and is an upper limit "
+        "of what batching can gain.\n\n"
         f"A residual network of {sum(p.numel() for p in residual().parameters()):,} weights, 64 images "
-        f"of 96 x 96, {MEMORY >> 20} MB allowed: {used:.2f} of that at the worst moment "
+        f"of 96 x 96, {MEMORY >> 20} MB allowed: the peak is {used:.2f} of that "
         f"(bound {MEMORY_BOUND:g})."
     )
     write_results("speed_gradients", f"{table}\n\n{note}\n\n{machine_facts()}")

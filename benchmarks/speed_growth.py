@@ -1,6 +1,7 @@
-"""How the CPU time of every estimator of outputs grows with rows and with classes: a · n^b, a · k^b.
+"""Growth of the CPU time of every estimator with rows and classes: a · n^b, a · k^b.
 
-Each is run alone on fresh predictions, learning and 200 replicates included, the least of some times.
+Each estimator runs alone on predictions without cached values, with learning and 200 replicates;
+the least of several times counts.
 """
 
 from __future__ import annotations
@@ -24,58 +25,62 @@ from oodometer.parallel.runners import limit_to_one_thread
 ROWS = tuple(62_500 * 2**j for j in range(5))
 CLASSES = tuple(10 * 2**j for j in range(5))
 ROWS_OF_CLASSES, CLASSES_OF_ROWS = 100_000, 10
-HEAT, ROUNDS, MOST = 1.1, 3, 1.1
-# It looks at features, which are no outputs.
-OTHERS = ("atc-near",)
-# Models beside the first, for methods that compare several.
-PEERS = 2
+TEMPERATURE, ROUNDS, MOST = 1.1, 3, 1.1
+# Needs features, which are not outputs.
+EXCLUDED = ("atc-near",)
+# Number of other models, for methods that compare several.
+OTHER_MODELS = 2
 
 
 @dataclass(frozen=True, eq=False)
 class Sides:
-    """What models say of both sides, the one that is judged first, and the source's labels."""
+    """Outputs of several models on source and target, and the labels of the source."""
 
     source: list[Array]
     labels: Array
     target: list[Array]
 
     def fresh(self) -> tuple[Predictions, Predictions]:
-        """Both sides at a temperature, of which nothing is computed yet."""
-        known = Predictions.from_probs(self.source[0], labels=self.labels)
-        new = Predictions.from_probs(self.target[0])
-        return _beside(known, self.source[1:]), _beside(new, self.target[1:])
+        """Return source and target at a temperature, without cached values."""
+        source = Predictions.from_probs(self.source[0], labels=self.labels)
+        target = Predictions.from_probs(self.target[0])
+        return (
+            _with_other_models(source, self.source[1:]),
+            _with_other_models(target, self.target[1:]),
+        )
 
 
-def _beside(rows: Predictions, peers: Sequence[Array]) -> Predictions:
-    others = [Predictions.from_probs(peer).at_temperature(HEAT) for peer in peers]
-    return rows.at_temperature(HEAT).with_other_models(*others)
+def _with_other_models(rows: Predictions, outputs: Sequence[Array]) -> Predictions:
+    others = [Predictions.from_probs(probs).at_temperature(TEMPERATURE) for probs in outputs]
+    return rows.at_temperature(TEMPERATURE).with_other_models(*others)
 
 
-def made(n: int, k: int) -> Sides:
-    """Models that are right as often whatever k: with more classes there are more rivals."""
+def simulate(n: int, k: int) -> Sides:
+    """Simulate models whose accuracy does not depend on k."""
     rng = np.random.default_rng(0)
-    found = []
+    sides = []
     for lift in (2.2, 1.5):
         labels = rng.integers(0, k, n)
         high = lift + 0.35 * float(np.log2(k / 10))
-        found.append((labels, [simulate_probs(rng, labels, k, high) for _ in range(1 + PEERS)]))
-    (known, source), (_, target) = found
-    return Sides(source, known, target)
+        models = [simulate_probs(rng, labels, k, high) for _ in range(1 + OTHER_MODELS)]
+        sides.append((labels, models))
+    (labels, source), (_, target) = sides
+    return Sides(source, labels, target)
 
 
 def run(member: Estimator, sides: Sides) -> float:
-    """CPU seconds of one run."""
+    """Return the CPU seconds of one run."""
     source, target = sides.fresh()
-    task = make_runs([member], source, HEAT, seed=0, replicates=200)[member.name]
+    task = make_runs([member], source, TEMPERATURE, seed=0, replicates=200)[member.name]
     began = time.process_time()
     task.run(target)
     return time.process_time() - began
 
 
 def peak(member: Estimator, sides: Sides) -> float:
-    """Megabytes that one run takes at most, without its input."""
+    """Return the peak memory of one run in MB, without its input."""
     source, target = sides.fresh()
-    task = make_runs([member], source, HEAT, seed=0, replicates=200)[member.name]
+    task = make_runs([member], source, TEMPERATURE, seed=0, replicates=200)[member.name]
     tracemalloc.start()
     task.run(target)
     found = tracemalloc.get_traced_memory()[1] / 1e6
@@ -84,21 +89,21 @@ def peak(member: Estimator, sides: Sides) -> float:
 
 
 def members() -> list[Estimator]:
-    return [member for member in estimators.MEMBERS if member.name not in OTHERS]
+    return [member for member in estimators.MEMBERS if member.name not in EXCLUDED]
 
 
 def times(shapes: Sequence[tuple[int, int]]) -> dict[str, list[float]]:
-    """The least seconds of every estimator at every shape."""
+    """Return the least CPU time of every estimator at every shape."""
     found: dict[str, list[float]] = {member.name: [] for member in members()}
     for n, k in shapes:
-        sides = made(n, k)
+        sides = simulate(n, k)
         for member in members():
             found[member.name].append(min(run(member, sides) for _ in range(ROUNDS)))
     return found
 
 
 def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
-    """b of a · size^b, by least squares of logarithms."""
+    """Return b of a · size^b, fitted by least squares of logarithms."""
     return float(np.polyfit(np.log(np.asarray(sizes, dtype=float)), np.log(seconds), 1)[0])
 
 
@@ -106,7 +111,7 @@ def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
 def section() -> Section:
     by_rows = times([(n, CLASSES_OF_ROWS) for n in ROWS])
     by_classes = times([(ROWS_OF_CLASSES, k) for k in CLASSES])
-    sides = made(ROWS[-1], CLASSES_OF_ROWS)
+    sides = simulate(ROWS[-1], CLASSES_OF_ROWS)
     target = sides.target[0]
     bare = min(_bare(target) for _ in range(ROUNDS))
     rows, worst_n, worst_k = [], ("", -np.inf), ("", -np.inf)
@@ -123,14 +128,15 @@ def section() -> Section:
     heads = ("method", "CPU s", "bare passes", "peak MB", "b in n",
              f"CPU s at {ROWS_OF_CLASSES // 1000}k × {CLASSES[-1]}", "b in k")  # fmt: skip
     bounds = [
-        Bound(f"largest b of a · n^b, that of {worst_n[0]}", worst_n[1], MOST, least=False),
-        Bound(f"largest b of a · k^b, that of {worst_k[0]}", worst_k[1], MOST, least=False),
+        Bound(f"largest b of a · n^b ({worst_n[0]})", worst_n[1], MOST, least=False),
+        Bound(f"largest b of a · k^b ({worst_k[0]})", worst_k[1], MOST, least=False),
     ]
     text = (
-        f"Each method alone at {ROWS[-1]:,} × {CLASSES_OF_ROWS} float32 a side, from probabilities "
-        "that are checked already, with a temperature and 200 replicates; peak memory without the "
-        f"input; `gde` and `aline` have two models more. A bare pass takes {bare * 1e3:.0f} ms. Fitted over {ROWS[0]:,} … {ROWS[-1]:,} rows "
-        f"of {CLASSES_OF_ROWS} classes, and over {CLASSES[0]} … {CLASSES[-1]} classes of "
+        f"Each method alone at {ROWS[-1]:,} × {CLASSES_OF_ROWS} float32 for source and target, from "
+        "validated probabilities, with a temperature and 200 replicates; peak memory without the "
+        "input; `gde` and `aline` have two other models. A bare pass takes "
+        f"{bare * 1e3:.0f} ms. Exponents are fitted over {ROWS[0]:,} … {ROWS[-1]:,} rows with "
+        f"{CLASSES_OF_ROWS} classes, and over {CLASSES[0]} … {CLASSES[-1]} classes with "
         f"{ROWS_OF_CLASSES:,} rows.\n\n{markdown_table(heads, rows)}"
     )
     return Section("Growth with rows and classes", bounds, text)

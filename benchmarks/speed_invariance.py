@@ -1,7 +1,7 @@
-"""How fast neighborhoods are measured: against bare forward passes, and against the obvious loop.
+"""Speed of neighborhoods compared with bare forward passes and with a straightforward loop.
 
-10,000 images of 32×32, a CNN of about 0.3M parameters, 10 RandAugment draws. Every ratio is taken
-within one run, of rates of wall time: both cores are used by both sides.
+10,000 images of 32×32, a CNN of about 0.3M parameters, 10 RandAugment draws. Every ratio is measured
+within one run, in wall time: both sides use both cores.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BATCH = 512
 
 
 def images(n: int, seed: int = 0) -> Array:
-    """Smooth colour images, so that operations have something to change."""
+    """Return smooth colour images, which image operations change visibly."""
     rng = np.random.default_rng(seed)
     coarse = rng.integers(0, 256, (n, 8, 8, 3), dtype=np.uint8).astype(np.float32)
     fine = coarse.repeat(4, axis=1).repeat(4, axis=2) + rng.normal(0, 8, (n, 32, 32, 3))
@@ -40,7 +40,7 @@ def images(n: int, seed: int = 0) -> Array:
 
 
 def network(seed: int = 0) -> torch.nn.Module:
-    """Convolutions with batch norms, 0.3M parameters, as users train them."""
+    """Create a typical CNN with batch norm and 0.3M parameters."""
     torch.manual_seed(seed)
     layers: list[torch.nn.Module] = []
     for before, after, stride in ((3, 32, 1), (32, 64, 2), (64, 128, 2), (128, 160, 1)):
@@ -51,7 +51,7 @@ def network(seed: int = 0) -> torch.nn.Module:
 
 
 def exported(module: torch.nn.Module, folder: Path) -> Path:
-    """The same network as an ONNX file, batch norms folded."""
+    """Export the network to an ONNX file with batch norms folded."""
     path = folder / "cnn.onnx"
     example = (torch.zeros(2, 3, 32, 32),)
     rows = torch.export.Dim("rows")
@@ -68,14 +68,14 @@ def seconds(work: Callable[[], Any]) -> float:
 
 
 def forward(model: Model, inputs: Array, count: int) -> None:
-    """Bare forward passes over so many images, a batch at a time."""
+    """Run bare forward passes over `count` images in batches."""
     for start in range(0, count, BATCH):
         rows = np.arange(start, min(start + BATCH, count)) % len(inputs)
         model.classify(inputs[rows])
 
 
 def eager_loop(module: torch.nn.Module, data: Array) -> None:
-    """What one would write first: Pillow for every image, then model(batch)."""
+    """Run the straightforward loop: Pillow for every image, then model(batch)."""
     examples = hash_rows(data)
     for number in range(DRAWS + 1):
         for start in range(0, len(data), 64):
@@ -93,7 +93,7 @@ Row = tuple[str, str, str, str, str, str]
 
 
 def against_bare(name: str, model: Model, data: Array) -> tuple[Row, float, bool]:
-    """Neighborhoods against as many forward passes: the row, our rate, whether the bound is kept."""
+    """Compare with bare forward passes; return the row, our rate, and whether the bound is kept."""
     total = len(data) * (DRAWS + 1)
     forward(model, data, SOME)
     bare = total / seconds(lambda: forward(model, data, total))
@@ -102,16 +102,16 @@ def against_bare(name: str, model: Model, data: Array) -> tuple[Row, float, bool
     ours = total / (time.perf_counter() - began)
     share = found.sampling_cost.classified / found.sampling_cost.drawn
     row = (f"neighborhoods / bare forward passes, {name}", f"{ours:,.0f}", f"{bare:,.0f}",
-           f"{ours / bare:.2f}", "≥ 0.9", f"{share:.0%} of the draws are distinct; counted on these alone {ours * share / bare:.2f}")  # fmt: skip
+           f"{ours / bare:.2f}", "≥ 0.9", f"{share:.0%} of the draws are distinct; ratio for distinct draws only {ours * share / bare:.2f}")  # fmt: skip
     return row, ours, ours / bare >= 0.9
 
 
 def against_obvious(rates: dict[str, float], module: torch.nn.Module, data: Array) -> list[Row]:
-    """Neighborhoods against what one would write first; the bound is the faster backend's."""
+    """Compare with the straightforward loop; the bound applies to the faster backend."""
     obvious = len(data) * (DRAWS + 1) / seconds(lambda: eager_loop(module, data))
     best = max(rates.values())
     return [
-        (f"neighborhoods, {name} / the obvious loop", f"{rate:,.0f}", f"{obvious:,.0f}",
+        (f"neighborhoods, {name} / straightforward loop", f"{rate:,.0f}", f"{obvious:,.0f}",
          f"{rate / obvious:.2f}", "≥ 1.5" if rate == best else "", "Pillow, then eager torch")
         for name, rate in rates.items()
     ]  # fmt: skip
@@ -133,7 +133,7 @@ def main() -> int:
         kept &= max(float(row[3]) for row in rows[2:]) >= 1.5
         rows.append(ten_models(data[:SOME], onnx))
         kept &= float(rows[-1][3]) <= 1.05
-    head = ("what", "the first, images/s", "the second", "ratio", "bound", "")
+    head = ("comparison", "first, images/s", "second, images/s", "ratio", "bound", "note")
     text = (
         f"{N:,} images of 32×32×3, a CNN of {size / 1e6:.2f}M parameters, {DRAWS} draws of "
         f"RandAugment and the image itself. {machine_facts()} torch {torch.__version__}.\n\n"
@@ -144,7 +144,7 @@ def main() -> int:
 
 
 def ten_models(data: Array, model: Model) -> Row:
-    """Ten models shown each draw once, against one pass of transforming and ten of classifying."""
+    """Compare ten models that share draws with one transform pass and ten forward passes."""
     total = len(data) * (DRAWS + 1)
     ten = {f"model {j}": model for j in range(10)}
     together = seconds(lambda: invariance(ten, data, transform="randaugment", batch_size=BATCH))

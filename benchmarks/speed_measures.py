@@ -1,7 +1,7 @@
-"""What all measures of one model, source and target cost, beside the dearest one alone.
+"""CPU time of all measures together compared with the most expensive measure alone.
 
-Measures share passes, features, fits and gradients; the bound is three times the dearest one. CPU
-time, all in one run, on one thread. The script exits with 1 when the bound is missed. Run: make bench
+Measures share passes, features, fits and gradients; the bound is three times the most expensive one.
+CPU time in one run on one thread. The script exits with 1 if the bound is missed. Run: make bench
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROWS, SIDE, WIDTH, MOST = 1000, 32, 24, 3.0
 
 
 def images(seed: int, lift: float, n: int = ROWS) -> Dataset:
-    """Patches of smoothed noise, as many of every class, brighter by the lift."""
+    """Return images of smoothed noise with balanced classes, brightened by `lift`."""
     rng = np.random.default_rng(seed)
     labels = np.arange(n) % CLASSES
     coarse = rng.normal(size=(n, 4, 4, 3)).repeat(SIDE // 4, axis=1).repeat(SIDE // 4, axis=2)
@@ -36,7 +36,7 @@ def images(seed: int, lift: float, n: int = ROWS) -> Dataset:
 
 
 def trained(data: Sequence[Dataset]) -> TorchModel:
-    """A network that has learned a little, for sharpness needs one that is right of some rows."""
+    """Train a network briefly; sharpness requires some correct rows."""
     torch.manual_seed(0)
     made = network(WIDTH)
     adam = torch.optim.Adam(made.parameters(), lr=2e-3)
@@ -54,7 +54,7 @@ def trained(data: Sequence[Dataset]) -> TorchModel:
 
 
 def cost(names: list[str] | None, model: TorchModel, sides: Sequence[Dataset]) -> float:
-    """CPU seconds of these measures on data opened anew, so that nothing is remembered."""
+    """Return the CPU seconds of some measures, without cached values."""
     source = {"one": sides[0], "other": sides[1]}
     began = time.process_time()
     found = measure(model, source, sides[2], measures=names, training_data=source)
@@ -70,13 +70,14 @@ def page(alone: dict[str, float], together: float) -> str:
         for name, taken in sorted(alone.items(), key=lambda pair: -pair[1])[:12]
     ]
     ratio = together / alone[dearest]
-    verdict = "holds" if ratio <= MOST else "is MISSED"
+    verdict = "is kept" if ratio <= MOST else "is MISSED"
     return (
         f"{len(alone)} measures of a small CNN ({ROWS:,} images of {SIDE} × {SIDE} in each of two "
-        f"source domains and the target), CPU seconds on one thread; the dozen dearest, each "
+        f"source domains and the target), CPU seconds on one thread; the twelve most expensive, each "
         f"alone:\n\n{markdown_table(('measure', 'alone, s'), rows)}\n\nAll together: {together:.2f} s, "
-        f"{ratio:.2f} times the dearest one alone ({alone[dearest]:.2f} s), and {total / together:.1f} "
-        f"times less than one after the other ({total:.1f} s). The bound of {MOST:g} times {verdict}.\n\n"
+        f"{ratio:.2f} times the most expensive one alone ({alone[dearest]:.2f} s), and "
+        f"{total / together:.1f} times less than the sum of all ({total:.1f} s). The bound of "
+        f"{MOST:g} times {verdict}.\n\n"
         f"{machine_facts()}"
     )
 
@@ -85,7 +86,7 @@ def main() -> int:
     with one_thread():
         sides = [images(1, 0.0), images(2, 10.0), images(3, 40.0)]
         model = trained(sides[:2])
-        cost(["h-divergence", "jacobian"], model, sides)  # what is imported late is not counted
+        cost(["h-divergence", "jacobian"], model, sides)  # warm-up: late imports are not timed
         alone = {member.name: cost([member.name], model, sides) for member in measures.available()}
         together = cost(None, model, sides)
     write_results("speed_measures", page(alone, together))

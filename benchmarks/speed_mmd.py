@@ -1,7 +1,7 @@
-"""MMD-Gaussian against the direct formula in float64 torch tensors, 10,000 × 512 a side.
+"""MMD-Gaussian compared with the direct formula in float64 torch tensors, 10,000 × 512 each.
 
-Each of both runs in a fresh process: CPU time of all threads, and the peak of resident memory less
-what there was before (Python, numpy, torch and the features). Exits with 1 on a missed bound.
+Each runs in a fresh process: CPU time of all threads, and peak resident memory minus the memory
+before (Python, numpy, torch and the features). Exits with 1 if a bound is missed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def gaussian(n: int, scale: float, seed: int) -> Floats:
 
 
 def rectified(n: int, scale: float, seed: int) -> Floats:
-    """Like the last layer of a network: 32 directions matter, half of the numbers are 0."""
+    """Return features like those of a last layer: rank 32, half of the values are 0."""
     rng, found = np.random.default_rng(seed), np.empty((n, D))
     np.matmul(rng.normal(size=(n, 32)), np.random.default_rng(9).normal(size=(32, D)), out=found)
     found *= scale / np.sqrt(32)
@@ -42,7 +42,7 @@ def rectified(n: int, scale: float, seed: int) -> Floats:
     return np.maximum(found, 0, out=found)
 
 
-# What it is, how it is made, its scale. A squared distance is about 1000, 0.4, and 2 … 7.
+# Name, generator, scale. Squared distances are about 1000, 0.4, and 2 … 7.
 SETS: tuple[tuple[str, Callable[[int, float, int], Floats], float], ...] = (
     ("gaussian, σ = 1", gaussian, 1.0),
     ("gaussian, σ = 0.02", gaussian, 0.02),
@@ -67,7 +67,7 @@ def mean_kernel(distances: torch.Tensor) -> torch.Tensor:
 
 
 def direct(first: Floats, second: Floats, form: str, threads: int) -> float:
-    """The three mean kernels, as one writes them."""
+    """Return the MMD by the three mean kernels, written directly."""
     torch.set_num_threads(threads)
     mean = {"cdist": by_cdist, "products": by_products}[form]
     a, b = torch.from_numpy(first), torch.from_numpy(second)
@@ -75,7 +75,7 @@ def direct(first: Floats, second: Floats, form: str, threads: int) -> float:
 
 
 class Run(NamedTuple):
-    """What came out, CPU seconds, those of them that the system took, megabytes."""
+    """Value, CPU seconds, system CPU seconds, memory in MB."""
 
     value: float
     seconds: float
@@ -84,7 +84,7 @@ class Run(NamedTuple):
 
 
 def measured(place: int, n: int, form: str | None, threads: int = 1) -> Run:
-    """One run, of ours where there is no form, after a small one that loads what is needed."""
+    """Measure one run after a warm-up; `form` None means our implementation."""
     _, make, scale = SETS[place]
     work: Callable[[Floats, Floats], float] = (
         gaussian_mmd if form is None else lambda a, b: direct(a, b, form, threads)
@@ -101,35 +101,36 @@ def measured(place: int, n: int, form: str | None, threads: int = 1) -> Run:
 
 
 def alone(work: Callable[..., Run], *given: Any) -> Run:
-    """A run in a process of its own."""
+    """Run in a process of its own."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         return pool.submit(work, *given).result()
 
 
 def cheapest() -> tuple[str, int]:
-    """The form of the direct formula, and the threads, that cost the least CPU time at 2,000 rows."""
+    """Return the form of the direct formula and the threads with the least CPU time at 2,000 rows."""
     ways = [(form, threads) for form in ("cdist", "products") for threads in (1, torch.get_num_threads())]  # fmt: skip
     return min(ways, key=lambda way: alone(measured, 0, 2000, *way).seconds)
 
 
 def approximate() -> str:
-    """A sentence on random features."""
+    """Return a sentence on the random-feature approximation."""
     _, make, scale = SETS[0]
     first, second = make(N, scale, 0), make(N, scale, 1)
     began = time.process_time()
     value, error = random_feature_mmd(first, second, rng=np.random.default_rng(0), count=DIRECTIONS)
     return (
-        f"{DIRECTIONS:,} random directions took {time.process_time() - began:.1f} s and gave "
-        f"{value:.3e} ± {error:.0e} (one standard error) on the first set."
+        f"The approximation with {DIRECTIONS:,} random features took "
+        f"{time.process_time() - began:.1f} s and gave {value:.3e} ± {error:.0e} (standard error) on "
+        "the first set."
     )
 
 
-HEAD = ("features", "MMD²", "CPU, ours / direct", "ratio", "memory on top, ours / direct", "ratio", "off by", "kept")  # fmt: skip
+HEAD = ("features", "MMD²", "CPU, ours / direct", "ratio", "additional memory, ours / direct", "ratio", "relative error", "kept")  # fmt: skip
 
 
 def compared(ours: Run, theirs: Run) -> tuple[tuple[str, ...], bool]:
-    """Cells of the table, and whether all bounds are kept."""
+    """Return the cells of the table and whether all bounds are kept."""
     faster, smaller = theirs.seconds / ours.seconds, theirs.megabytes / ours.megabytes
     error = abs(ours.value / theirs.value - 1)
     kept = faster >= FASTER and smaller >= SMALLER and error <= OFF
@@ -147,11 +148,11 @@ def main() -> int:
     found = [compared(*pair) for pair in runs]
     bare = [(theirs.seconds - theirs.system) / ours.seconds for ours, theirs in runs]
     note = (
-        f"Bounds: {FASTER:g} times less CPU time, {SMALLER:g} times less memory, off by {OFF:g} of "
-        f"the value at most. The direct formula takes whole {N:,} × {N:,} matrices of float64 torch "
-        f"tensors, by {form} on {threads} thread{'s' if threads > 1 else ''}: of both forms, and of "
-        "one thread and all, what cost the least. Much of its CPU time is the system's, which hands "
-        f"out memory for the matrices; without that, the least ratio is {min(bare):.1f}. "
+        f"Bounds: {FASTER:g} times less CPU time, {SMALLER:g} times less memory, relative error at "
+        f"most {OFF:g}. The direct formula creates {N:,} × {N:,} matrices of float64 torch tensors, by "
+        f"{form} on {threads} thread{'s' if threads > 1 else ''}, the cheapest of two forms and two "
+        "numbers of threads. Much of its CPU time is spent by the system on allocating memory; without "
+        f"that, the smallest ratio is {min(bare):.1f}. "
         f"{approximate()}"
     )
     rows = [(name, *cells) for (name, _, _), (cells, _) in zip(SETS, found, strict=True)]

@@ -1,7 +1,7 @@
-"""Training pools: small models side by side against one by one, and batches made ahead of the step.
+"""Training of pools: stacked compared with one by one, and the time spent waiting for batches.
 
-Ratios of CPU time, and shares of a step's time, in one run on one thread; the script exits with 1
-when a bound is missed. Run: make bench
+Ratios of CPU time, and shares of the time of a step, in one run on one thread; the script exits with
+1 if a bound is missed. Run: make bench
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AUGMENTS: tuple[Augment, ...] = ("none", "randaugment", "augmix")
 
 @dataclass(frozen=True)
 class OneDomain(DomainGroup):
-    """A group of one domain in memory."""
+    """Domain group with a single domain in memory."""
 
     held: Dataset | None = field(default=None, compare=False)
 
@@ -47,21 +47,21 @@ def group(held: Dataset) -> DomainGroup:
 
 
 def sphere() -> DomainGroup:
-    """Is a point inside the unit hypersphere, or outside? Points around its north pole."""
+    """Return points around the north pole, labelled as inside or outside the unit hypersphere."""
     toy = HypersphereToy()
     points = toy.sample_domain(toy.sample_centre(0.0, rng_for(0, "pole")), rng_for(0, "train"))
     return group(as_dataset(points, labels=is_inside(points).astype(np.int64)))
 
 
 def patches() -> DomainGroup:
-    """Images of 32 × 32."""
+    """Return images of 32 × 32 pixels."""
     images = np.pad(toy_inputs("images", n=ROWS), ((0, 0), (4, 4), (4, 4), (0, 0)), mode="wrap")
     red = images[..., 0].mean(axis=(1, 2))
     return group(as_dataset(images, labels=(red > np.median(red)).astype(np.int64)))
 
 
 def perceptrons(count: int) -> list[TrainingConfig]:
-    """One hidden layer of 16, up to 30 % of the labels drawn anew."""
+    """Return configurations with one hidden layer of 16 units and up to 30 % label noise."""
     noise = rng_for(0, "noise").uniform(0, 0.3, MODELS)
     return [
         TrainingConfig("toy", ("one",), "mlp", seed=seed, lr=0.01, epochs=5, stop_at=None,
@@ -71,7 +71,7 @@ def perceptrons(count: int) -> list[TrainingConfig]:
 
 
 def cost(recipes: Sequence[TrainingConfig], where: DomainGroup, *, loop: bool) -> float:
-    """CPU seconds a model."""
+    """Return the CPU seconds per model."""
     began = time.process_time()
     if loop:
         for recipe in recipes:
@@ -82,44 +82,43 @@ def cost(recipes: Sequence[TrainingConfig], where: DomainGroup, *, loop: bool) -
 
 
 def waits(where: DomainGroup) -> dict[str, float]:
-    """The share of its steps' time that a small network waits for images, by augmentation."""
+    """Return the share of training time spent waiting for images, by augmentation."""
     found: dict[str, float] = {}
     for augment in AUGMENTS:
         recipe = TrainingConfig(
             "toy", ("one",), "small-cnn", settings={"width": 32}, epochs=3, stop_at=None,
             augment=augment,
         )  # fmt: skip
-        train(replace(recipe, epochs=1), where)  # what is imported late is not counted
+        train(replace(recipe, epochs=1), where)  # warm-up: late imports are not timed
         found[augment] = float(train(recipe, where).facts["data_wait"])
     return found
 
 
 def main() -> int:
     where = sphere()
-    cost(perceptrons(2), where, loop=True)  # what is imported late is not counted
+    cost(perceptrons(2), where, loop=True)  # warm-up: late imports are not timed
     cost(perceptrons(2), where, loop=False)
     looped = cost(perceptrons(LOOPED), where, loop=True)
     stacked = cost(perceptrons(MODELS), where, loop=False)
     rows = [
-        (f"{MODELS} toy perceptrons: one by one / side by side", looped / stacked, FASTER, True)
+        (f"{MODELS} toy perceptrons: one by one / stacked", looped / stacked, FASTER, True)
     ]
     rows += [
-        (f"waiting for batches, a small CNN, augmentation {name}: share of step", wait, WAIT, False)
+        (f"share of time waiting for batches, small CNN, augmentation {name}", wait, WAIT, False)
         for name, wait in waits(patches()).items()
     ]
     good = [value >= bound if more else value < bound for _, value, bound, more in rows]
     table = markdown_table(
-        ("CPU time on one thread; waiting by the clock", "ratio", "bound", "kept"),
+        ("CPU time on one thread; waiting in wall time", "ratio", "bound", "kept"),
         [
             (name, f"{value:.3g}", f"{'≥' if more else '<'} {bound:g}", "yes" if kept else "NO")
             for (name, value, bound, more), kept in zip(rows, good, strict=True)
         ],
     )
     note = (
-        f"A perceptron (1,000 points of 16 numbers, 5 epochs of 16 steps) took {looped * 1e3:.0f} ms "
-        f"of CPU time alone, the mean of {LOOPED}, and {stacked * 1e3:.1f} ms in the stack. Images "
-        f"are {ROWS} of 32 × 32 in batches of 64, augmented in a thread of their own while the step "
-        "before them learns."
+        f"A perceptron (1,000 points in 16 dimensions, 5 epochs of 16 steps) took {looped * 1e3:.0f} ms "
+        f"of CPU time alone (mean of {LOOPED}) and {stacked * 1e3:.1f} ms stacked. There are {ROWS} "
+        "images of 32 × 32 in batches of 64, augmented in a separate thread during the previous step."
     )
     write_results("speed_pools", f"{table}\n\n{note}\n\n{machine_facts()}")
     return 0 if all(good) else 1

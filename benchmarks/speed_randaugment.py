@@ -1,6 +1,6 @@
-"""Rate of RandAugment against a Pillow loop of the same draws, as ratios of CPU time in one run.
+"""CPU time of RandAugment compared with a Pillow loop of the same operations, in one run.
 
-The ratio at 32 pixels has a bound; the script exits with 1 when it is missed. Run: make bench
+The ratio at 32 pixels has a bound; the script exits with 1 if it is missed. Run: make bench
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from oodometer.transforms.color_ops import Image
 from oodometer.transforms.randaugment import OPERATIONS, RandAugment
 from tests.support.pillow_twin import twins
 
-# side in pixels, images, operations an image, least ratio
+# Side in pixels, number of images, operations per image, lower bound on the ratio.
 CASES: tuple[tuple[int, int, int, float | None], ...] = (
     (8, 4000, 1, None),
     (32, 4000, 1, 3.0),
@@ -28,7 +28,7 @@ NAMES = [operation.name for operation in OPERATIONS]
 
 
 def looped(images: Image, draws: RowStreams, member: RandAugment) -> Image:
-    """The same operations by the same amounts, in Pillow."""
+    """Apply the same operations with the same magnitudes in Pillow."""
     changed = np.empty_like(images)
     chosen, amounts = member.draw_operations(member.n_ops or 1, draws)
     for row, image in enumerate(images):
@@ -38,7 +38,7 @@ def looped(images: Image, draws: RowStreams, member: RandAugment) -> Image:
 
 
 def rates(side: int, n: int, n_ops: int) -> tuple[float, float]:
-    """Images a second of CPU time: ours, Pillow's."""
+    """Return the images per second of CPU time of our code and of Pillow."""
     images = np.random.default_rng(side).integers(0, 256, (n, side, side, 3), dtype=np.uint8)
     draws = RowStreams(seed=0, row_keys=hash_rows(images), draw_index=np.ones(n, dtype=np.int64))
     member = RandAugment(n_ops=n_ops)
@@ -58,7 +58,7 @@ def main() -> int:
         numbers = (f"{ours:,.0f}", f"{theirs:,.0f}", f"{ours / theirs:.1f}")
         rows.append((f"{side} × {side} × 3", f"{n_ops}", *numbers, *wanted))
     head = ("images", "operations", "ours, images/s", "Pillow, images/s", "ratio", "bound", "kept")
-    note = "One core, CPU time, magnitude 15; both make the same images, bit for bit."
+    note = "One core, CPU time, magnitude 15; the images are identical."
     table = markdown_table(head, rows)
     write_results("speed_randaugment", f"{table}\n\n{note}\n\n{machine_facts()}")
     return 0 if kept else 1

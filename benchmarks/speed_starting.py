@@ -1,7 +1,6 @@
-"""How large the core set is once installed, and how soon it starts, beside a bare Python.
+"""Size of the core installation and start-up time compared with a bare Python.
 
-The core is installed into an empty environment made for this, and deleted: what a user has who asks
-for no extra.
+The package without extras is installed in a temporary environment.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from benchmarks._results import Bound, Section, markdown_table
 
 ROOT = Path(__file__).parent.parent
 ROUNDS = 9
-# Names are imported when they are first used; so one is.
+# Names are imported on first use, so one is used.
 USED = "import oodometer; oodometer.estimate"
 
 
 def seconds(command: list[str]) -> float:
-    """Wall time of a command, the least of some."""
+    """Return the least wall time of several runs of a command."""
     times = []
     for _ in range(ROUNDS):
         began = time.perf_counter()
@@ -37,7 +36,7 @@ def megabytes(folder: Path) -> float:
 
 
 def installed(folder: Path) -> Path:
-    """An environment with the core alone; its interpreter."""
+    """Create an environment with the core installation; return its interpreter."""
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     python = folder / "bin" / "python"
     before = dict(os.environ, PIP_DISABLE_PIP_VERSION_CHECK="1")
@@ -61,12 +60,11 @@ def section() -> Section:
         took = {name: seconds(command) for name, command in works.items()}
     bare, _, imported, helped = took.values()
     bounds = [
-        Bound("size of an environment with the core alone, MB", size, 700.0, least=False),
+        Bound("size of an environment with the core only, MB", size, 700.0, least=False),
         Bound("seconds of `oodometer --help`", helped, 0.5, least=False),
         Bound(f"seconds of `{USED}`", imported, 0.3, least=False),
     ]
     rows = [(f"`{name}`", f"{1e3 * one:.0f}", f"{one / bare:.1f}") for name, one in took.items()]
-    text = markdown_table(("start", "ms", "bare starts"), rows)
-    return Section(
-        "Installing and starting", bounds, f"{text}\n\nThe least of {ROUNDS} starts each."
-    )
+    text = markdown_table(("command", "ms", "bare starts"), rows)
+    note = f"Minimum of {ROUNDS} runs each."
+    return Section("Installation size and start-up time", bounds, f"{text}\n\n{note}")

@@ -1,8 +1,8 @@
-"""Files larger than memory: an estimate of them against a bare scan of the same columns.
+"""Estimates of files larger than memory compared with a bare scan of the same columns.
 
-N rows of ten float32 probabilities are written as Parquet (snappy, row groups of 2²⁰ rows, as pyarrow
-does by itself) and deleted afterwards. Each work is done by a process of its own, in turns; the
-least CPU time and wall time of each counts, and the most memory.
+N rows of ten float32 probabilities are written as Parquet (snappy, row groups of 2²⁰ rows, pyarrow's
+defaults) and deleted afterwards. Each computation runs in a process of its own, in turns; the least
+CPU and wall time and the largest memory count.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ def write(folder: Path, n: int) -> None:
             file.write_table(table(probs), row_group_size=GROUP)
 
 
-# What is done, each in a process of its own ------------------------------------------------------
+# Computations, each in a process of its own ------------------------------------------------------
 
 
 def scanned(folder: Path) -> int:
-    """A bare scan, as pyarrow's data sets do it."""
+    """Scan the file with pyarrow.dataset."""
     found = pyarrow.dataset.dataset(folder / "target.parquet")
     return sum(batch.num_rows for batch in found.to_batches())
 
 
 def iterated(folder: Path) -> int:
-    """A bare scan, as pyarrow's Parquet reader does it at its leanest, batch by batch."""
+    """Scan the file with pyarrow's ParquetFile, unbuffered, batch by batch."""
     with pq.ParquetFile(folder / "target.parquet", pre_buffer=False) as file:
         return sum(batch.num_rows for batch in file.iter_batches(batch_size=1 << 18))
 
@@ -78,7 +78,7 @@ def _estimated(folder: Path, methods: list[str] | None) -> int:
 
 
 def summed(folder: Path) -> int:
-    """All methods that read every row."""
+    """Run all methods that use every row."""
     from oodometer import estimators
 
     members = [
@@ -88,7 +88,7 @@ def summed(folder: Path) -> int:
 
 
 def everything(folder: Path) -> int:
-    """All methods, those that see a sample too."""
+    """Run all methods, including those that use a sample."""
     return _estimated(folder, None)
 
 
@@ -101,7 +101,7 @@ WORKS: dict[str, Callable[[Path], int]] = {
 
 
 def child(name: str, folder: Path) -> None:
-    """Do one work, and say what it took; imports are not counted."""
+    """Run one computation and print its time and memory; imports are not timed."""
     from oodometer import estimators  # noqa: F401
     from oodometer.assessment import streaming  # noqa: F401
 
@@ -125,7 +125,7 @@ def section(n: int = N) -> Section:
         write(folder, n)
         size = (folder / "target.parquet").stat().st_size / 1e9
         took: dict[str, list[dict[str, float]]] = {name: [] for name in WORKS}
-        for _ in range(ROUNDS):  # in turns, so that a busy spell hits all
+        for _ in range(ROUNDS):  # in turns, so that other load affects all
             for name in WORKS:
                 took[name].append(measured(name, folder))
     finally:
@@ -139,26 +139,26 @@ def section(n: int = N) -> Section:
         }
         for name, all_of in took.items()
     }
-    return told(best, n, size)
+    return describe(best, n, size)
 
 
 NAMES = {
     "dataset": "bare scan, pyarrow.dataset",
-    "reader": "bare scan, ParquetFile, not buffered",
-    "summed": "estimate_files, methods that read every row",
+    "reader": "bare scan, ParquetFile, unbuffered",
+    "summed": "estimate_files, methods that use every row",
     "everything": "estimate_files, all methods",
 }
 
 
-def told(best: dict[str, dict[str, float]], n: int, size: float) -> Section:
+def describe(best: dict[str, dict[str, float]], n: int, size: float) -> Section:
     cells = [
         (NAMES[name], f"{one['cpu']:.1f}", f"{one['wall']:.1f}", f"{1e9 * one['cpu'] / n:.0f}",
          f"{1e9 * one['wall'] / n:.0f}", f"{one['memory']:.0f}")
         for name, one in best.items()
     ]  # fmt: skip
-    heads = ("what", "CPU s", "wall s", "CPU ns a row", "wall ns a row", "peak MB")
+    heads = ("computation", "CPU s", "wall s", "CPU ns per row", "wall ns per row", "peak MB")
     bounds = [
-        Bound(f"rows a second of {unit} time: {NAMES[ours]} / {NAMES['dataset']}",
+        Bound(f"rows per second of {unit} time: {NAMES[ours]} / {NAMES['dataset']}",
               best["dataset"][key] / best[ours][key], LEAST)
         for ours in ("summed", "everything")
         for key, unit in (("wall", "wall"), ("cpu", "CPU"))
@@ -169,22 +169,22 @@ def told(best: dict[str, dict[str, float]], n: int, size: float) -> Section:
     )
     text = (
         f"{n:,} rows of {K} float32 columns, {size:.2f} GB of Parquet (snappy, row groups of "
-        f"{GROUP:,} rows), written for this and deleted; a source of {SOURCE_ROWS:,} rows. Each work "
-        f"by a process of its own, {ROUNDS} times in turns, the least time of each.\n\n"
+        f"{GROUP:,} rows); a source of {SOURCE_ROWS:,} rows. Each computation runs in a process of its "
+        f"own, {ROUNDS} times in turns; the minimum counts.\n\n"
         f"{markdown_table(heads, cells)}\n\n"
-        "A scan is what pyarrow calls so: the batches of a data set. Its reader of a single file, "
-        f"not buffered, is leaner; of its speed `estimate_files` has {best['reader']['wall'] / best['summed']['wall']:.2f} by "
-        f"wall time and {best['reader']['cpu'] / best['summed']['cpu']:.2f} by CPU time. A logarithm and an "
-        f"exponential a score, which a temperature takes, are {transcendental(K):.0f} ns a row in numpy "
-        "alone, about as much as that reader. "
-        "Methods that read every row sum up in one pass; the others see a random sample of 100,000 "
-        "rows, which costs some seconds whatever the number of rows."
+        "The bounds compare with a scan by `pyarrow.dataset`. The unbuffered reader of a single file is "
+        "faster; `estimate_files` reaches "
+        f"{best['reader']['wall'] / best['summed']['wall']:.2f} of its speed in wall time and "
+        f"{best['reader']['cpu'] / best['summed']['cpu']:.2f} in CPU time. The logarithm and the exponential "
+        f"of each score, which temperature scaling requires, take {transcendental(K):.0f} ns per row in "
+        "numpy, about as much as that reader. Methods that use every row add partial sums in one pass; "
+        "the others use a random sample of 100,000 rows, which takes some seconds for any number of rows."
     )
     return Section("Files larger than memory", bounds, text)
 
 
 def transcendental(k: int, rows: int = 8192, rounds: int = 300) -> float:
-    """Nanoseconds that log and exp of k float32 numbers a row take, of a block that is in cache."""
+    """Return the nanoseconds per row of log and exp of k float32 values in a cached block."""
     block = np.random.default_rng(0).random((k, rows), dtype=np.float32)
     room, best = np.empty_like(block), np.inf
     for _ in range(5):

@@ -1,7 +1,7 @@
-"""COT by its dual (a price a class) against a transport of N rows to N labels, at 100,000 × 100.
+"""COT by its dual (one variable per class) compared with N × N transport, at 100,000 × 100.
 
-The N × N transport (scipy's assignment of rows to labels) is timed at sizes that it can do, a power
-law is fitted to its own times, and read off at 100,000. Exits with 1 on a missed bound.
+The N × N transport (scipy's assignment of rows to labels) is timed at feasible sizes and extrapolated
+to 100,000 rows by a power law. Exits with 1 if a bound is missed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FASTER, MEMORY, OFF = 20.0, 3.0, 1e-3
 
 
 def made(n: int, seed: int) -> tuple[Floats, Ints]:
-    """Probabilities of a model that is right on about three quarters, and the classes."""
+    """Return probabilities of a simulated model with an accuracy of about 75 %, and the classes."""
     rng = np.random.default_rng(seed)
     classes = rng.integers(0, K, n)
     scores = rng.normal(size=(n, K)).astype(np.float32)
@@ -35,7 +35,7 @@ def made(n: int, seed: int) -> tuple[Floats, Ints]:
 
 
 def direct(probs: Floats, classes: Ints) -> float:
-    """One less the cost of giving each row a label of its own: cost 1 − p of the label's class."""
+    """Return one minus the cost of assigning a label to each row, with cost 1 − p(label)."""
     cost = 1 - probs[:, classes]
     return 1 - float(cost[linear_sum_assignment(cost)].mean())
 
@@ -73,15 +73,15 @@ def main() -> int:
         ("CPU time at 100,000 × 100: N × N transport, extrapolated / ours", f"{theirs / spent:,.0f}",
          f"≥ {FASTER:g}", theirs / spent >= FASTER),
         ("peak memory, input included / input", f"{peak:.2f}", f"≤ {MEMORY:g}", peak <= MEMORY),
-        ("largest difference of the two answers, N up to 4,000", f"{max(gaps):.1e}", f"≤ {OFF:g}",
+        ("largest difference of the two estimates, N up to 4,000", f"{max(gaps):.1e}", f"≤ {OFF:g}",
          max(gaps) <= OFF),
     ]  # fmt: skip
     text = (
-        f"{markdown_table(('what', 'measured', 'bound', 'kept'), [(*r[:3], 'yes' if r[3] else 'NO') for r in rows])}"
-        f"\n\nOurs took {spent:.2f} s of CPU time. The N × N transport took "
+        f"{markdown_table(('quantity', 'measured', 'bound', 'kept'), [(*r[:3], 'yes' if r[3] else 'NO') for r in rows])}"
+        f"\n\nThe dual took {spent:.2f} s of CPU time. The N × N transport took "
         f"{', '.join(f'{one:.2f} s at {n:,}' for one, n in zip(times, SIZES, strict=True))}: it grows "
-        f"with the power {power:.2f}, which makes {theirs / 3600:,.1f} hours at 100,000, where its "
-        f"costs alone would fill {N * N * 8 / 1e9:.0f} GB.\n\n{machine_facts()}"
+        f"with exponent {power:.2f}, which extrapolates to {theirs / 3600:,.1f} hours at 100,000, where "
+        f"its cost matrix alone would take {N * N * 8 / 1e9:.0f} GB.\n\n{machine_facts()}"
     )
     write_results("speed_transport", text)
     return 0 if all(row[3] for row in rows) else 1
