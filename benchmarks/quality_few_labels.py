@@ -96,12 +96,10 @@ def main() -> int:
         results = measured(folder / "outputs" / "wilds_fmow_signals.npz", labels)
         reference = np.mean([model.half for model in results["labels only"]])
         for method, models in results.items():
-            covered = np.mean([model.covered for model in models])
+            covered = float(np.mean([model.covered for model in models]))
             half = np.mean([model.half for model in models])
             each = [model.covered for model in models]
-            kept &= (
-                method == "labels only" or COVERAGE_BOUNDS[0] <= covered <= COVERAGE_BOUNDS[1]
-            )
+            kept &= method == "labels only" or COVERAGE_BOUNDS[0] <= covered <= COVERAGE_BOUNDS[1]
             rows.append(
                 (str(labels), method, f"{covered:.1%}", f"{min(each):.1%}–{max(each):.1%}",
                  f"{100 * half:.1f}", f"{1 - (half / reference) ** 2:+.0%}")

@@ -206,7 +206,15 @@ def main() -> int:
     rows = [gradients(network, images) for network in networks]
     rows += [jacobians(network, images[:N_JACOBIAN]) for network in networks]
     table = markdown_table(
-        ("CPU time: loop over examples / ours", "ratio", "bound", "gradients only", "bare", "error", "kept"),
+        (
+            "CPU time: loop over examples / ours",
+            "ratio",
+            "bound",
+            "gradients only",
+            "bare",
+            "error",
+            "kept",
+        ),
         [
             (
                 row.name,

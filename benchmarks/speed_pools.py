@@ -100,9 +100,7 @@ def main() -> int:
     cost(perceptrons(2), where, loop=False)
     looped = cost(perceptrons(LOOPED), where, loop=True)
     stacked = cost(perceptrons(MODELS), where, loop=False)
-    rows = [
-        (f"{MODELS} toy perceptrons: one by one / stacked", looped / stacked, FASTER, True)
-    ]
+    rows = [(f"{MODELS} toy perceptrons: one by one / stacked", looped / stacked, FASTER, True)]
     rows += [
         (f"share of time waiting for batches, small CNN, augmentation {name}", wait, WAIT, False)
         for name, wait in waits(patches()).items()

@@ -18,10 +18,10 @@ from tests.support.research_data import needs
 def test_few_labels_have_honest_intervals_on_satellite_images(labels: int) -> None:
     path = needs("outputs/wilds_fmow_signals.npz")
     found = [
-        quality_few_labels.tried(correct, scores, labels, quality_few_labels.random_rows)
+        quality_few_labels.ppi_quality(correct, scores, labels, quality_few_labels.random_rows)
         for _, correct, scores in islice(quality_few_labels.rows_of(path), 2)
     ]
-    least, most = quality_few_labels.WANTED
+    least, most = quality_few_labels.COVERAGE_BOUNDS
     assert least <= np.mean([one.covered for one in found]) <= most
     assert np.mean([one.saved for one in found]) > 0.1
 
