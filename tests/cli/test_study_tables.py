@@ -195,3 +195,106 @@ def test_measures_that_need_the_labels_are_told(rows: Path) -> None:
     told = "ece: computed with target labels, for comparison only."
     assert told in " ".join(judge(rows, "mixed.csv").stdout.split())
     assert "target labels" not in judge(rows, "rows.csv").stdout
+
+
+ANALYSIS_NAMES = ("joint", "averaged", "adjusted", "noise", "factors", "rank", "truth", "errors")
+
+
+@pytest.fixture
+def replicated(tmp_path: Path) -> Path:
+    """Two training domains with three seeds of two recipes each, tested on three domains."""
+    rng = np.random.default_rng(1)
+    lines = []
+    for number in range(12):
+        skill = rng.random()
+        for tested in "abc":
+            accuracy = 0.3 + 0.5 * skill + 0.1 * rng.random()
+            values = (accuracy**2, 0.9 * accuracy, rng.random(), number % 3, number // 6)
+            trained = "ab"[number // 3 % 2]
+            lines.append(f"m{number},{trained},{tested},{accuracy},{','.join(map(str, values))}\n")
+    head = "model,trained_on,tested_on,accuracy,ni,atc-mc,noise,seed,recipe.width\n"
+    (tmp_path / "rows.csv").write_text(head + "".join(lines))
+    return tmp_path
+
+
+def test_analyses_are_shown_instead_of_the_comparison(replicated: Path) -> None:
+    done = judge(replicated, "rows.csv", "--analysis", "joint,truth", "--analysis", "noise")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "All architectures" not in done.stdout
+    joint, truth, noise = (
+        done.stdout.index(title)
+        for title in ("Joint regression", "Estimated against true", "Signal-to-noise")
+    )
+    assert joint < truth < noise
+    assert "all measures" in done.stdout
+
+
+def test_every_analysis_has_a_table_and_json_values(replicated: Path) -> None:
+    options = [word for name in ANALYSIS_NAMES for word in ("--analysis", name)]
+    done = judge(replicated, "rows.csv", *options, "--format", "markdown")
+    assert done.stderr == ""
+    assert len(done.stdout.strip().split("\n\n")) == len(ANALYSIS_NAMES)
+    values = json.loads(judge(replicated, "rows.csv", *options, "--json").stdout)
+    assert values["evaluations"] == 36
+    assert tuple(values["analyses"]) == ANALYSIS_NAMES
+    assert values["analyses"]["truth"][0]["estimator"] == "atc-mc"
+    assert values["analyses"]["noise"]["ni"]["groups"] == 12
+    assert "analyses" not in json.loads(judge(replicated, "rows.csv", "--json").stdout)
+
+
+def test_all_analyses_skips_those_that_do_not_apply(rows: Path) -> None:
+    done = judge(rows, "rows.csv", "--analysis", "all")
+    assert done.returncode == 0
+    assert "Skipped noise: The signal-to-noise ratio needs replicates" in done.stderr
+    assert "Factor analysis" in done.stdout
+    values = json.loads(judge(rows, "rows.csv", "--analysis", "all", "--json").stdout)
+    assert "needs replicates" in values["analyses"]["noise"]["reason"]
+
+
+def test_one_analysis_can_be_written_as_csv_and_by_architecture(replicated: Path) -> None:
+    assert judge(replicated, "rows.csv", "--analysis", "rank", "--output", "t.csv").stdout == ""
+    lines = (replicated / "t.csv").read_text().splitlines()
+    assert lines[0].startswith("measure,ρ,environments")
+    assert [line.split(",")[0] for line in lines[1:]] == ["ni", "atc-mc", "noise"]
+
+
+def test_architecture_restricts_an_analysis(rows: Path) -> None:
+    options = ("--analysis", "truth", "--architecture", "cnn", "--json")
+    values = json.loads(judge(rows, "rows.csv", *options).stdout)
+    points = values["analyses"]["truth"][0]["points"]
+    assert {point["architecture"] for point in points} == {"cnn"}
+
+
+def test_analyses_of_a_matrix_of_accuracies_use_the_reference(tmp_path: Path) -> None:
+    lines = "".join(f"m{j},{50 + 4 * j},{40 + 3 * j},{30 + 5 * j}\n" for j in range(10))
+    (tmp_path / "sets.csv").write_text("model,val,new,sketch\n" + lines)
+    options = ("--reference-domain", "val", "--analysis", "rank")
+    done = judge(tmp_path, "sets.csv", *options)
+    assert "accuracy on val" in done.stdout
+    values = json.loads(judge(tmp_path, "sets.csv", *options, "--json").stdout)
+    assert values["analyses"]["rank"]["accuracy on val"]["mean"]["mean"] == pytest.approx(-1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--analysis", "joined"), "Did you mean 'joint'"),
+        (("--analysis", "noise"), "needs replicates"),
+        (("--analysis", "rank,truth", "--format", "csv"), "CSV holds one table, not 2"),
+    ],
+)
+def test_invalid_analyses_raise_one_line(
+    rows: Path, options: tuple[str, ...], message: str
+) -> None:
+    done = judge(rows, "rows.csv", *options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_help_names_every_analysis(tmp_path: Path) -> None:
+    from oodometer.studies.analysis import ANALYSES
+
+    assert ANALYSES == ANALYSIS_NAMES
+    text = run(tmp_path, "study", "compare", "--help").stdout
+    assert not [name for name in ANALYSIS_NAMES if name not in text]

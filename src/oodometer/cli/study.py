@@ -36,12 +36,12 @@ from oodometer.cli._runtime import (
     show_failures,
     show_run_result,
 )
-from oodometer.core.errors import InputError, UnknownName
+from oodometer.core.errors import InputError, NotApplicable, UnknownName
 from oodometer.report import terminal
 
 if TYPE_CHECKING:
     from oodometer.studies import Study
-    from oodometer.studies.analysis import MeasureComparison
+    from oodometer.studies.analysis import AnalysisResult, MeasureComparison
     from oodometer.studies.analysis.evaluation_table import EvaluationTable
     from oodometer.studies.analysis.robustness import ReferenceComparison
     from oodometer.studies.analysis.text_tables import TextTable
@@ -51,6 +51,8 @@ MAX_ROWS_SHOWN = 20
 SHOWN_COLUMNS = ("model", "trained_on", "tested_on", "accuracy", "measure", "value", "reason")
 # Test sets of `study compare` on the screen.
 MAX_TEST_SETS_SHOWN = 40
+# Value of --analysis that runs every analysis and skips those that do not apply.
+ALL_ANALYSES = "all"
 FORMAT_BY_EXTENSION = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".txt": "text"}
 REFERENCE_TABLE_COLUMNS = (
     "test set", "models", "Spearman", "Pearson", "drop", "pattern", "slope", "most above the line",
@@ -92,6 +94,17 @@ class TableOptions:
         bool, typer.Option("--sd", help="Also show standard deviations over the groups.")
     ] = False
     measure: MeasureNames = None
+    analysis: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--analysis",
+            help="Analysis to show instead of the comparison: joint (regression on several "
+            "measures), averaged or adjusted (correlations over pairs of domains), noise (signal "
+            "to noise over replicates), factors, rank (correlation with the error), truth "
+            "(estimated against true accuracy), errors (of estimates, by type of shift), or all; "
+            "repeat, or separate by commas.",
+        ),
+    ] = None
 
 
 @app.command()
@@ -252,6 +265,9 @@ def table(
       oodometer study table digits.toml --format latex
 
     Example:
+      oodometer study table digits.toml --analysis joint --analysis truth
+
+    Example:
       oodometer study table digits.toml --html digits.html
     """
     check_report_path(html)
@@ -313,13 +329,17 @@ def _show_comparison(rows: Any, options: TableOptions, as_json: bool) -> Evaluat
     if options.architecture is not None and options.architecture not in architectures:
         raise UnknownName("architecture", options.architecture, architectures)
     architecture = None if len(architectures) == 1 else options.architecture
+    analyses = _run_analyses(evaluations, options)
     if as_json:
-        print_json(comparison.to_dict())
+        print_json(comparison.to_dict() | _analyses_to_dict(analyses))
+        return comparison.table
+    if analyses:
+        _show_analyses(analyses, options)
         return comparison.table
     text_table = text_tables.comparison_table(
         comparison, architecture=architecture, show_sd=options.spreads
     )
-    if _export_table(text_table, options):
+    if _export_tables([text_table], options):
         return comparison.table
     if len(text_table.header) == 1:
         console().print(Text("No statistic can be computed, for the reasons below."))
@@ -331,8 +351,56 @@ def _show_comparison(rows: Any, options: TableOptions, as_json: bool) -> Evaluat
     return comparison.table
 
 
-def _export_table(table: TextTable, options: TableOptions) -> bool:
-    """Write or print the table if a format other than the screen's is requested; return whether."""
+def _run_analyses(
+    evaluations: EvaluationTable, options: TableOptions
+) -> dict[str, AnalysisResult | str]:
+    """Run the requested analyses; with `all`, return a reason for those that do not apply."""
+    from oodometer.studies.analysis import ANALYSES, run_analysis
+
+    requested = list(dict.fromkeys(split_names(options.analysis) or []))
+    for name in requested:
+        if name not in (*ANALYSES, ALL_ANALYSES):
+            raise UnknownName("analysis", name, (*ANALYSES, ALL_ANALYSES))
+    if requested and options.architecture is not None:
+        code = evaluations.architectures.index(options.architecture)
+        evaluations = evaluations.select_rows(evaluations.architecture == code)
+    results: dict[str, AnalysisResult | str] = {}
+    for name in ANALYSES if ALL_ANALYSES in requested else requested:
+        try:
+            results[name] = run_analysis(evaluations, name)
+        except (InputError, NotApplicable) as error:
+            if name in requested:
+                raise
+            results[name] = str(error)
+    return results
+
+
+def _analyses_to_dict(analyses: dict[str, AnalysisResult | str]) -> dict[str, Any]:
+    if not analyses:
+        return {}
+    values = {
+        name: {"reason": result} if isinstance(result, str) else result.values
+        for name, result in analyses.items()
+    }
+    return {"analyses": values}
+
+
+def _show_analyses(analyses: dict[str, AnalysisResult | str], options: TableOptions) -> None:
+    results = [result for result in analyses.values() if not isinstance(result, str)]
+    if not _export_tables([result.table for result in results], options):
+        for number, result in enumerate(results):
+            if number:
+                console().print()
+            _print_table(result.table, result.title)
+            for note in result.notes:
+                console().print(Text(note))
+    for name, reason in analyses.items():
+        if isinstance(reason, str):
+            print_note(f"Skipped {name}: {reason.rstrip('.')}.")
+
+
+def _export_tables(tables: list[TextTable], options: TableOptions) -> bool:
+    """Write or print tables if a format other than the screen's is requested; return whether."""
     from oodometer.report.page import write_page
 
     form = options.form
@@ -342,12 +410,16 @@ def _export_table(table: TextTable, options: TableOptions) -> bool:
         if form in ("", "text"):
             extensions = ", ".join(name for name in FORMAT_BY_EXTENSION if name != ".txt")
             raise InputError(f"{str(options.output)!r} must end in {extensions}; or give --format.")
-        write_page(table.to_text(form) + "\n", options.output)
-        print_note(f"Table written to {options.output}")
-        return True
     if form == "text":
         return False
-    typer.echo(table.to_text(form))
+    if form == "csv" and len(tables) > 1:
+        raise InputError(f"CSV holds one table, not {len(tables)}. Give --analysis once.")
+    text = "\n\n".join(table.to_text(form) for table in tables)
+    if options.output is None:
+        typer.echo(text)
+    else:
+        write_page(text + "\n", options.output)
+        print_note(f"Table written to {options.output}")
     return True
 
 
@@ -447,18 +519,21 @@ def _show_accuracy_matrix(
     comparisons = compare_with_reference(accuracies, reference)
     correlations = correlate_groups(accuracies)
     evaluations = to_evaluations(accuracies, reference)
+    analyses = _run_analyses(evaluations, options)
     if as_json:
-        print_json(
-            {
-                "reference": reference,
-                "models": len(accuracies.models),
-                "sets": [comparison.to_dict() for comparison in comparisons],
-                "matrix": correlations.to_dict(),
-            }
-        )
+        values = {
+            "reference": reference,
+            "models": len(accuracies.models),
+            "sets": [comparison.to_dict() for comparison in comparisons],
+            "matrix": correlations.to_dict(),
+        }
+        print_json(values | _analyses_to_dict(analyses))
+        return evaluations
+    if analyses:
+        _show_analyses(analyses, options)
         return evaluations
     rows = tuple(_reference_table_row(comparison) for comparison in comparisons)
-    if _export_table(TextTable(REFERENCE_TABLE_COLUMNS, rows), options):
+    if _export_tables([TextTable(REFERENCE_TABLE_COLUMNS, rows)], options):
         return evaluations
     # The last column has the names of models, which would take the width of the others.
     shown = TextTable(

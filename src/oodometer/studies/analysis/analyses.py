@@ -156,7 +156,7 @@ def _correlation_result(
         names = ", ".join(cell["first"] for cell in cells if cell["value"] is None)
         notes.append(f"No coefficient: {names}.")
     notes += [f"{count} rows left out: {why}." for why, count in correlations.left_out.items()]
-    header = ("variable", "ρ", "pairs", "pairs without", "models")
+    header = ("variable", "ρ", "pairs", "undefined", "models")
     return AnalysisResult(
         title, correlations.to_dict(), TextTable(header, tuple(rows)), tuple(notes)
     )
@@ -177,7 +177,7 @@ def _noise(table: EvaluationTable) -> AnalysisResult:
     return AnalysisResult(
         "Signal-to-noise ratio over replicates",
         to_jsonable(ratios),
-        TextTable(("measure", "|mean| / sd", "sets", "sets without"), tuple(rows)),
+        TextTable(("measure", "|mean| / sd", "sets", "undefined"), tuple(rows)),
         ("A set holds the replicates of one model on one domain.",
          *(f"Sets without a ratio: {reason}." for reason in reasons)),
     )  # fmt: skip
@@ -228,7 +228,7 @@ def _rank(table: EvaluationTable) -> AnalysisResult:
             )
         )
     header = (
-        "measure", "ρ", "environments", "environments without", "ρ, pooled", "evaluations",
+        "measure", "ρ", "environments", "undefined", "ρ, pooled", "evaluations",
     )  # fmt: skip
     return AnalysisResult(
         "Rank correlation of measures with target error",
