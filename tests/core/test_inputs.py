@@ -43,8 +43,8 @@ def test_the_kind_is_seen_from_the_type(kind: str, inputs: Inputs) -> None:
         (["a", ("a", "b")], "strings only, or pairs of strings only; row 1 is tuple"),
         ([("a", "b"), "a"], "row 1 is str"),
         ([("a", "b", "c")], "row 0 is tuple"),
-        ({"a": 1}, "A dict is no batch of inputs"),
-        ("a text", "A str is no batch"),
+        ({"a": 1}, "A dict is not a batch of inputs"),
+        ("a text", "A str is not a batch"),
     ],
 )
 def test_what_is_no_batch_is_refused(inputs: Any, message: str) -> None:

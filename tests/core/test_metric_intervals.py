@@ -72,4 +72,4 @@ def test_ends_are_kept_to_where_values_can_be() -> None:
 def test_rows_that_are_all_alike_have_no_interval() -> None:
     made = score_with_interval(1.0, (1.0, 1.0), notes=("so",), facts={"rows": 3})
     assert (made.low, made.high, made.facts) == (None, None, {"rows": 3})
-    assert made.notes == ("so", "rows drawn again all give the same value, so there is no interval")
+    assert made.notes == ("so", "all bootstrap replicates are equal, so there is no interval")

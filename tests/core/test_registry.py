@@ -26,7 +26,9 @@ def test_what_is_no_member_is_refused_by_name() -> None:
     entry.name = "theirs"
     with (
         mock.patch("importlib.metadata.entry_points", return_value=[entry]),
-        pytest.raises(InputError, match=r"'theirs' gives a dict, which is no number: it counts\."),
+        pytest.raises(
+            InputError, match=r"'theirs' returns a dict, which is not a valid number: it counts\."
+        ),
     ):
         load_entry_points("oodometer.numbers", int, requirements="number: it counts")
 
@@ -72,5 +74,5 @@ def test_two_of_one_name_are_refused_unless_they_are_the_same() -> None:
     }
     one, same, other = (SimpleNamespace(**given, scale=scale) for scale in (1, 1, 2))
     assert asked([one, same]) == [one]
-    with pytest.raises(InputError, match="Two of them are called 'mine', and differ"):
+    with pytest.raises(InputError, match="Two different metrics are called 'mine'"):
         asked([one, other])

@@ -76,7 +76,7 @@ def test_rows_of_any_block_are_looked_at() -> None:
         (np.zeros((0, 3)), "has no rows; expected at least one"),
         ([], "has no rows"),
         (np.zeros((3, 0)), r"Rows are empty: the array has shape \(3, 0\)"),
-        (np.zeros(3), "is no batch of inputs"),
+        (np.zeros(3), "is not a batch of inputs"),
         (np.zeros((2, 3, 4, 4), dtype=np.uint8), "If channels come first"),
         (
             np.zeros((2, 8, 8, 4), dtype=np.uint8),

@@ -87,5 +87,5 @@ def test_an_entry_point_adds_an_estimator_and_a_wrong_one_is_refused(
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Entry(Theirs)])
     assert get("theirs") == Theirs()
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Entry(dict)])
-    with pytest.raises(InputError, match="'theirs' gives a dict, which is no estimator"):
+    with pytest.raises(InputError, match="'theirs' returns a dict, which is not a valid estimator"):
         available()

@@ -85,7 +85,7 @@ def test_another_package_can_add_its_own() -> None:
     wrong.name = "theirs"
     with (
         mock.patch("importlib.metadata.entry_points", return_value=[wrong]),
-        pytest.raises(InputError, match="'theirs' gives a dict, which is no transform"),
+        pytest.raises(InputError, match="'theirs' returns a dict, which is not a valid transform"),
     ):
         transforms.available()
 

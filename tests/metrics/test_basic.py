@@ -84,7 +84,7 @@ def test_one_row_has_no_interval() -> None:
     for metric in (NegativeLogLikelihood(), CalibrationError()):
         found = metric.evaluate(seen(said))
         assert found.low is None
-        assert found.notes[-1].startswith("rows drawn again all give the same value")
+        assert found.notes[-1].startswith("all bootstrap replicates are equal")
 
 
 def test_squashed_is_near_the_value_and_below_ten() -> None:

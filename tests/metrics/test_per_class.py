@@ -72,7 +72,7 @@ def test_no_row_is_wrong() -> None:
     for metric in METRICS:
         found = metric.evaluate(seen(said))
         assert (found.value, found.low) == (1.0, None)
-        assert found.notes == ("rows drawn again all give the same value, so there is no interval",)
+        assert found.notes == ("all bootstrap replicates are equal, so there is no interval",)
 
 
 # Against others ------------------------------------------------------------------------------

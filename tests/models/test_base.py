@@ -54,7 +54,7 @@ def test_invalid_settings_raise() -> None:
 def test_empty_and_invalid_batches_raise() -> None:
     with pytest.raises(InputError, match="'shares' received no rows"):
         FunctionModel(shares).classify(np.zeros((0, 3)))
-    with pytest.raises(InputError, match="is no batch of inputs"):
+    with pytest.raises(InputError, match="is not a batch of inputs"):
         FunctionModel(shares).classify({"a": 1})
 
 

@@ -1,4 +1,4 @@
-"""Type aliases of arrays."""
+"""Type aliases of arrays and scores."""
 
 from __future__ import annotations
 

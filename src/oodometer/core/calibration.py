@@ -1,4 +1,4 @@
-"""Temperature scaling (Guo et al. 2017) and calibration error."""
+"""Temperature scaling and expected calibration error (Guo et al., ICML 2017)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.predictions import Predictions
 
-# The range that a temperature is looked for in; one that ends at a bound is reported.
-MIN_TEMPERATURE, MAX_TEMPERATURE = 0.05, 20.0
-# Newton's first steps run on this many rows; the last ones on all.
+# Bounds of the temperature; a fit that ends at a bound is reported.
+MIN_TEMPERATURE = 0.05
+MAX_TEMPERATURE = 20.0
+# The first Newton steps use about this many rows, the last ones all rows.
 WARM_START_ROWS = 20_000
+MAX_NEWTON_STEPS = 60
 
 
 @dataclass(frozen=True)
 class Temperature:
-    """A fitted temperature, and whether the fit can be believed."""
+    """Fitted temperature, with the negative log-likelihood per row before and after the fit."""
 
     value: float
     nll_before: float
@@ -30,24 +32,28 @@ class Temperature:
 
 
 def fit_temperature(source: Predictions) -> Temperature:
-    """The T that makes the labels of the source most likely, min_T Σ −log softmax(z/T)_y.
+    """Return the temperature of maximum likelihood, argmin_T Σ −log softmax(z/T)_y.
 
-    The likelihood is convex in 1/T: Newton steps, kept inside a shrinking bracket.
+    The negative log-likelihood is convex in 1/T: Newton steps within a shrinking bracket.
     """
     if source.scores is None:
         raise NotApplicable(f"a temperature needs probabilities or logits, not {source.score_type}")
     if source.labels is None:
         raise InputError("A temperature is fitted to labels; the source has none.")
-    small = source.rows(slice(None, None, max(source.n // WARM_START_ROWS, 1)))
+    sample = source.rows(slice(None, None, max(source.n // WARM_START_ROWS, 1)))
     start = 1.0 / MIN_TEMPERATURE
-    if _nll_derivatives(small, start)[1] > 0:
-        start, _ = _newton(small, 1.0, tolerance=1e-4)
+    if _nll_derivatives(sample, start)[1] > 0:
+        start, _ = _newton(sample, 1.0, tolerance=1e-4)
     inverse, converged = _newton(source, start, tolerance=1e-7)
-    before, after = (_nll_derivatives(source, b)[0] for b in (1.0, inverse))
-    at_bound = inverse <= 1 / MAX_TEMPERATURE * (1 + 1e-6) or inverse >= 1 / MIN_TEMPERATURE * (
-        1 - 1e-6
+    at_lower_bound = inverse >= 1 / MIN_TEMPERATURE * (1 - 1e-6)
+    at_upper_bound = inverse <= 1 / MAX_TEMPERATURE * (1 + 1e-6)
+    return Temperature(
+        value=1.0 / inverse,
+        nll_before=_nll_derivatives(source, 1.0)[0],
+        nll_after=_nll_derivatives(source, inverse)[0],
+        converged=converged,
+        at_bound=at_lower_bound or at_upper_bound,
     )
-    return Temperature(1.0 / inverse, before, after, converged, at_bound)
 
 
 def _nll_derivatives(source: Predictions, inverse: float) -> tuple[float, float, float]:
@@ -56,17 +62,21 @@ def _nll_derivatives(source: Predictions, inverse: float) -> tuple[float, float,
 
 
 def _newton(source: Predictions, inverse: float, *, tolerance: float) -> tuple[float, bool]:
-    """The 1/T where the slope is zero, and whether it was reached.
+    """Return the 1/T at which the slope is zero, and whether the iteration converged.
 
-    Where every label has the largest score the slope is negative throughout, and so small from
-    somewhere on that it is computed as zero: that still points to the lowest temperature.
+    If every label has the highest score, the slope is negative everywhere and eventually rounds to
+    zero; a slope of zero therefore moves the bracket towards the lowest temperature.
     """
-    low, high = 1.0 / MAX_TEMPERATURE, 1.0 / MIN_TEMPERATURE
-    for _ in range(60):
+    low = 1.0 / MAX_TEMPERATURE
+    high = 1.0 / MIN_TEMPERATURE
+    for _ in range(MAX_NEWTON_STEPS):
         _, slope, curvature = _nll_derivatives(source, inverse)
-        low, high = (inverse, high) if slope <= 0 else (low, inverse)
-        step = inverse - slope / curvature if curvature > 0 else np.inf * -slope
-        following = step if low < step < high else (low + high) / 2
+        if slope <= 0:
+            low = inverse
+        else:
+            high = inverse
+        candidate = inverse - slope / curvature if curvature > 0 else np.inf * -slope
+        following = candidate if low < candidate < high else (low + high) / 2
         if abs(following - inverse) <= tolerance * inverse or high - low <= tolerance * low:
             return float(following), True
         inverse = float(following)
@@ -76,17 +86,17 @@ def _newton(source: Predictions, inverse: float, *, tolerance: float) -> tuple[f
 def bin_reliability(
     confidence: Floats, correct: Floats, bins: int = 10
 ) -> tuple[Floats, Floats, Floats]:
-    """Share of rows, mean confidence and accuracy in equal-width bins; 0 share where empty."""
+    """Return the share of rows, mean confidence and accuracy of equal-width bins of confidence."""
     index = np.minimum((confidence * bins).astype(np.int64), bins - 1)
-    count = np.bincount(index, minlength=bins)
-    filled = np.maximum(count, 1)
-    mean = np.bincount(index, weights=confidence, minlength=bins) / filled
-    accuracy = np.bincount(index, weights=correct, minlength=bins) / filled
-    return count / len(confidence), mean, accuracy
+    counts = np.bincount(index, minlength=bins)
+    divisors = np.maximum(counts, 1)
+    mean = np.bincount(index, weights=confidence, minlength=bins) / divisors
+    accuracy = np.bincount(index, weights=correct, minlength=bins) / divisors
+    return counts / len(confidence), mean, accuracy
 
 
 def calibration_error(source: Predictions, bins: int = 10) -> float:
-    """Expected calibration error: mean gap of confidence and accuracy over equal-width bins.
+    """Return the expected calibration error: mean |confidence − accuracy| over equal-width bins.
 
     >>> calibration_error(Predictions.from_probs([[0.9, 0.1], [0.1, 0.9]], labels=[0, 0]))
     0.4

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-# Drawing fewer rows again hardly shows what other rows would have said.
+# Bootstrap intervals from fewer rows than this are too narrow.
 MIN_RELIABLE_ROWS = 30
 
 
 def format_number(value: float | None, digits: int = 3) -> str:
-    """A number as a table has it, with a true minus sign.
+    """Return a number as text for a table, with a true minus sign; "–" for None.
 
     >>> format_number(-0.25, 2), format_number(None), format_number(-12345.6), format_number(12.3456)
     ('−0.25', '–', '−12,346', '12.3')
     """
     if value is None:
         return "–"
-    size = abs(value)
-    digits = 0 if size >= 100 else min(digits, 1) if size >= 10 else digits
+    if abs(value) >= 100:
+        digits = 0
+    elif abs(value) >= 10:
+        digits = min(digits, 1)
     return format(value, f"z,.{digits}f").replace("-", "−")
 
 
 def pluralize(n: int, noun: str) -> str:
-    """A number with its noun.
+    """Return a count with its noun in the singular or plural.
 
     >>> pluralize(1, "model"), pluralize(1200, "model")
     ('1 model', '1,200 models')
@@ -31,7 +33,7 @@ def pluralize(n: int, noun: str) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A time in words.
+    """Return a duration in seconds, minutes or hours.
 
     >>> format_duration(40), format_duration(400), format_duration(40_000)
     ('40 s', '7 min', '11.1 h')
@@ -42,15 +44,16 @@ def format_duration(seconds: float) -> str:
 
 
 def few_rows_warning(sizes: Sequence[int]) -> str:
-    """A warning where the intervals of some segments can't be believed; empty where there are none.
+    """Return a warning if segments are too small for reliable intervals; "" otherwise.
 
     >>> few_rows_warning([1, 100])
     '1 of 2 has fewer than 30 rows: their intervals are too narrow, and that of a single row has no width.'
     """
-    few = sum(size < MIN_RELIABLE_ROWS for size in sizes)
-    if not few:
+    n_small = sum(size < MIN_RELIABLE_ROWS for size in sizes)
+    if not n_small:
         return ""
+    verb = "has" if n_small == 1 else "have"
     return (
-        f"{few:,} of {len(sizes):,} {'has' if few == 1 else 'have'} fewer than {MIN_RELIABLE_ROWS} rows: "
-        "their intervals are too narrow, and that of a single row has no width."
+        f"{n_small:,} of {len(sizes):,} {verb} fewer than {MIN_RELIABLE_ROWS} rows: their intervals "
+        "are too narrow, and that of a single row has no width."
     )

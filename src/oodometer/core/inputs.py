@@ -1,6 +1,6 @@
-"""What a model is shown: batches of images, texts, pairs of texts, vectors or table rows.
+"""Batches of inputs: images, texts, pairs of texts, vectors or table rows.
 
-A batch is plain data, and its kind is seen from its type alone:
+A batch is plain data; its type determines its kind:
 
 images   uint8 array (n, height, width), or (n, height, width, channels) with 1 or 3 channels
 text     list of strings
@@ -27,16 +27,14 @@ INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
 Inputs = Any
 RowHashes = npt.NDArray[np.uint64]
 
-# The increment of a Weyl sequence and the multipliers of a 64-bit finalizer (Steele et al. 2014).
+# Increment and multipliers of SplitMix64 (Steele et al., 2014).
 SPLITMIX_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
-_SPLITMIX_MULTIPLIER_1, _SPLITMIX_MULTIPLIER_2 = (
-    np.uint64(0xBF58476D1CE4E5B9),
-    np.uint64(0x94D049BB133111EB),
-)
+_SPLITMIX_MULTIPLIER_1 = np.uint64(0xBF58476D1CE4E5B9)
+_SPLITMIX_MULTIPLIER_2 = np.uint64(0x94D049BB133111EB)
 
 
 def infer_kind(inputs: Inputs) -> InputKind:
-    """Which of the kinds a batch is.
+    """Return the kind of a batch.
 
     >>> infer_kind(np.zeros((2, 8, 8), dtype=np.uint8)), infer_kind(["a text"])
     ('images', 'text')
@@ -48,7 +46,7 @@ def infer_kind(inputs: Inputs) -> InputKind:
     if isinstance(inputs, list):
         return _kind_of_list(inputs)
     raise InputError(
-        f"A {type(inputs).__name__} is no batch of inputs. Give an array, a list of strings, a "
+        f"A {type(inputs).__name__} is not a batch of inputs. Pass an array, a list of strings, a "
         "list of pairs of strings, or a table; as_dataset opens files and folders."
     )
 
@@ -58,13 +56,13 @@ def _kind_of_array(inputs: Array) -> InputKind:
         if inputs.ndim == 4 and inputs.shape[3] not in (1, 3):
             raise InputError(
                 f"Images must be (n, height, width) or (n, height, width, 3); got {inputs.shape}. "
-                "If channels come first, turn them: np.moveaxis(images, 1, -1)."
+                "If channels come first, move them: np.moveaxis(images, 1, -1)."
             )
         return "images"
     if inputs.dtype.kind == "f" and inputs.ndim >= 2:
         return "vectors"
     raise InputError(
-        f"An array of {inputs.dtype} of shape {inputs.shape} is no batch of inputs. Images are "
+        f"An array of {inputs.dtype} of shape {inputs.shape} is not a batch of inputs. Images are "
         "uint8 (n, height, width) or (n, height, width, 3), vectors are floats (n, d)."
     )
 
@@ -74,13 +72,15 @@ def _kind_of_list(inputs: list[Any]) -> InputKind:
         return "text"
     if all(_is_pair(row) for row in inputs):
         return "pairs"
-    pairs = _is_pair(inputs[0])
-    row = next(
-        i for i, r in enumerate(inputs) if not (_is_pair(r) if pairs else isinstance(r, str))
+    expect_pairs = _is_pair(inputs[0])
+    odd = next(
+        number
+        for number, row in enumerate(inputs)
+        if not (_is_pair(row) if expect_pairs else isinstance(row, str))
     )
     raise InputError(
-        f"A list of inputs must hold strings only, or pairs of strings only; row {row} is "
-        f"{type(inputs[row]).__name__}. Give numbers as an array."
+        f"A list of inputs must hold strings only, or pairs of strings only; row {odd} is "
+        f"{type(inputs[odd]).__name__}. Pass numbers as an array."
     )
 
 
@@ -89,13 +89,13 @@ def _is_pair(row: Any) -> TypeGuard[tuple[str, str]]:
 
 
 def is_table(inputs: Inputs) -> bool:
-    """Whether it is an Arrow table; Arrow is not imported to find out."""
+    """Return whether a batch is a pyarrow table, without importing pyarrow."""
     arrow = sys.modules.get("pyarrow")
     return arrow is not None and isinstance(inputs, arrow.Table)
 
 
 def take(inputs: Inputs, index: Ints | slice) -> Inputs:
-    """Some rows of a batch, in that order.
+    """Return some rows of a batch, in the order of the index.
 
     >>> take(["a", "b", "c"], np.array([2, 0]))
     ['c', 'a']
@@ -108,7 +108,7 @@ def take(inputs: Inputs, index: Ints | slice) -> Inputs:
 
 
 def concat_batches(parts: Sequence[Inputs]) -> Inputs:
-    """One batch of several of one kind."""
+    """Return the rows of several batches of one kind as one batch."""
     if isinstance(parts[0], list):
         return [row for part in parts for row in part]
     if is_table(parts[0]):
@@ -119,27 +119,27 @@ def concat_batches(parts: Sequence[Inputs]) -> Inputs:
 
 
 def batches_equal(first: Inputs, other: Inputs) -> bool:
-    """Whether two batches hold the same rows."""
+    """Return whether two batches hold the same rows."""
     if isinstance(first, np.ndarray):
         return isinstance(other, np.ndarray) and np.array_equal(first, other, equal_nan=True)
     return bool(first == other) if isinstance(first, list) else bool(first.equals(other))
 
 
 def iter_row_bytes(inputs: Inputs) -> Iterator[bytes]:
-    """Every row's content as bytes; equal rows of one batch give equal bytes."""
+    """Yield the content of each row as bytes; equal rows of a batch give equal bytes."""
     if isinstance(inputs, np.ndarray):
         yield from (row.tobytes() for row in inputs)
     elif isinstance(inputs, list):
         for row in inputs:
-            sides = (row,) if isinstance(row, str) else row
-            yield b"\xff".join(side.encode("utf-8", "surrogatepass") for side in sides)
+            texts = (row,) if isinstance(row, str) else row
+            yield b"\xff".join(text.encode("utf-8", "surrogatepass") for text in texts)
     else:
         columns = [column.to_pylist() for column in inputs.columns]
         yield from (repr(row).encode() for row in zip(*columns, strict=True))
 
 
 def hash_rows(inputs: Inputs) -> RowHashes:
-    """A number a row, made of its content: what an example's random draws hang on.
+    """Return a hash of each row's content, which seeds the row's random stream.
 
     >>> bool(hash_rows(["a", "b", "a"])[0] == hash_rows(["c", "a"])[1])
     True
@@ -153,25 +153,25 @@ def _hash_bytes(rows: Iterable[bytes]) -> RowHashes:
 
 
 def _hash_table_rows(table: Any) -> RowHashes:
-    """Column by column, every value hashed once: tables have many rows and few values."""
-    found: RowHashes = np.zeros(len(table), dtype=np.uint64)
+    """Return row hashes, hashing each distinct value of a column once: tables have few of them."""
+    row_hashes: RowHashes = np.zeros(len(table), dtype=np.uint64)
     for column in table.combine_chunks().columns:
         coded = _decode_column(column).dictionary_encode(null_encoding="encode")
         hashes = _hash_bytes(repr(value).encode() for value in coded.dictionary.to_pylist())
-        found = splitmix64(found ^ hashes[coded.indices.to_numpy()])
-    return found
+        row_hashes = splitmix64(row_hashes ^ hashes[coded.indices.to_numpy()])
+    return row_hashes
 
 
 def _decode_column(column: Any) -> Any:
-    """A column's values in one piece, whatever dictionary they were written with."""
+    """Return a column of at most one chunk as a plain array, without dictionary encoding."""
     import pyarrow as pa
 
-    whole = column.chunk(0) if column.num_chunks else pa.array([], type=column.type)
-    return whole.dictionary_decode() if pa.types.is_dictionary(whole.type) else whole
+    array = column.chunk(0) if column.num_chunks else pa.array([], type=column.type)
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 def splitmix64(values: RowHashes) -> RowHashes:
-    """64 bits to 64 bits, one to one, every bit hanging on every other."""
+    """Return the SplitMix64 hash: a bijection of 64 bits in which every bit affects all others."""
     with np.errstate(over="ignore"):
         values = values + SPLITMIX_INCREMENT
         values = (values ^ (values >> np.uint64(30))) * _SPLITMIX_MULTIPLIER_1

@@ -1,4 +1,4 @@
-"""The only door to optional packages."""
+"""Imports of optional packages."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 from oodometer.core.errors import MissingExtra
 
-# How the files of tokenizers begin or end.
+# Glob patterns of tokenizer files.
 _TOKENIZER_FILE_PATTERNS = ("tokenizer*", "vocab*", "*.model", "*.spm")
 
 
 def require(module: str, *, extra: str, purpose: str) -> Any:
-    """Import an optional module, or say which extra brings it.
+    """Import an optional module; raise `MissingExtra` with the extra to install.
 
     >>> require("math", extra="maths", purpose="roots").sqrt(4.0)
     2.0
@@ -40,21 +40,22 @@ def opencv() -> Any:
 
 
 def has_tokenizer(folder: Path) -> bool:
-    """Whether a folder has a tokenizer's files; without any, transformers makes up an empty one."""
+    """Return whether a folder has tokenizer files; without any, transformers creates an empty one."""
     return any(next(folder.glob(pattern), None) for pattern in _TOKENIZER_FILE_PATTERNS)
 
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """No progress bar and no advice on the screen; as it was before, afterwards."""
+    """Disable the progress bars and warnings of transformers."""
     package = require("transformers", extra="hf", purpose="A Hugging Face model")
     logging = package.utils.logging
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    level = logging.get_verbosity()
+    had_progress_bar = logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
         yield
     finally:
         logging.set_verbosity(level)
-        if bars:
+        if had_progress_bar:
             logging.enable_progress_bar()

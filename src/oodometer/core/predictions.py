@@ -390,7 +390,7 @@ class Predictions:
 
     @cached_property
     def correct(self) -> Bools:
-        """Whether the predicted class of each row is the true class."""
+        """Return whether the predicted class of each row is the true class."""
         if self.precomputed.correct is not None:
             return self.precomputed.correct
         if self.labels is None:

@@ -1,4 +1,4 @@
-"""Estimate and Score, and what an estimator, a model, a dataset and a transform are."""
+"""Protocols of models, datasets, transforms, estimators, measures and metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from oodometer.core.predictions import Predictions
 from oodometer.core.random_streams import RowStreams
 from oodometer.core.results import Estimate, Score
 
-# What a measure or a metric may need.
+# Requirements of a measure or metric.
 Need = Literal[
     "outputs",
     "labels",
@@ -25,214 +25,214 @@ Need = Literal[
     "mixable inputs",
     "source domains",
 ]
-# Told what is done, of how much, and what it is.
+# Called with the number of finished steps, the total number, and a description.
 ProgressCallback = Callable[[int, int, str], None]
-
-
-@runtime_checkable
-class Estimator(Protocol):
-    """Predicts accuracy from labelled source and unlabelled target predictions."""
-
-    @property
-    def name(self) -> str:
-        """How users call it."""
-
-    @property
-    def assumes(self) -> str:
-        """What must hold for it to be right, in one line."""
-
-    def estimate(self, source: Predictions, target: Predictions) -> Estimate:
-        """The accuracy on the target."""
-
 
 Learned = TypeVar("Learned")
 Summary = TypeVar("Summary")
 
 
-class StreamingEstimator(ABC, Generic[Learned, Summary]):
-    """An estimator in steps: learn from the source, summarize the target, finish.
+@runtime_checkable
+class Estimator(Protocol):
+    """Method that estimates accuracy from labelled source and unlabelled target predictions."""
 
-    Where `is_mergeable` is true, summaries are arrays of sums: those of two batches add up to the one
-    of both, so that arrays, files and clusters share the code. `resample` gives replicates of the
-    estimate under a bootstrap of both sides, from what was learned and summed alone. One that
-    `assumes_calibrated` takes confidences for chances without looking whether they are: how far the
-    source can tell that they are is then added to its interval.
+    @property
+    def name(self) -> str:
+        """Name by which users select it."""
+
+    @property
+    def assumes(self) -> str:
+        """Assumption under which the estimate is right, in one line."""
+
+    def estimate(self, source: Predictions, target: Predictions) -> Estimate:
+        """Estimate the accuracy on the target."""
+
+
+class StreamingEstimator(ABC, Generic[Learned, Summary]):
+    """Estimator in three steps: learn from the source, summarize the target, finish.
+
+    If `is_mergeable`, summaries are arrays of sums: the summaries of two batches add up to the
+    summary of both, so arrays, files and clusters share the code. `resample` returns bootstrap
+    replicates of the estimate, computed from what was learned and summarized alone.
+
+    An estimator that `assumes_calibrated` treats confidences as probabilities of being correct.
+    The uncertainty of their calibration on the source is then added to its confidence interval.
     """
 
     is_mergeable: ClassVar[bool] = True
 
     @property
     def assumes_calibrated(self) -> bool:
-        """Whether it takes scores for chances."""
+        """Return whether confidences are treated as probabilities of being correct."""
         return False
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """How users call it."""
+        """Name by which users select it."""
 
     @property
     @abstractmethod
     def assumes(self) -> str:
-        """What must hold for it to be right, in one line."""
+        """Assumption under which the estimate is right, in one line."""
 
     @property
     @abstractmethod
     def needs(self) -> tuple[str, ...]:
-        """What it must be given, in words."""
+        """Required input, in words."""
 
     @property
     @abstractmethod
     def paper(self) -> str:
-        """Where it comes from."""
+        """Reference to the paper."""
 
     @abstractmethod
     def learn(self, source: Predictions) -> Learned:
-        """What is needed of the source."""
+        """Fit the method to the source."""
 
     @abstractmethod
     def summarize(self, learned: Learned, batch: Predictions) -> Summary:
-        """What is needed of some target rows."""
+        """Summarize a batch of target rows."""
 
     @abstractmethod
     def finish(self, learned: Learned, total: Summary) -> Estimate:
-        """The estimate."""
+        """Compute the estimate from the summary of all target rows."""
 
     @abstractmethod
     def resample(
         self, learned: Learned, total: Summary, rng: np.random.Generator, count: int
     ) -> Floats:
-        """Replicates of the estimate, both sides drawn again with replacement."""
+        """Return bootstrap replicates of the estimate, with both sides resampled."""
 
     def estimate(self, source: Predictions, target: Predictions) -> Estimate:
-        """The accuracy on the target."""
+        """Estimate the accuracy on the target."""
         learned = self.learn(source)
         return self.finish(learned, self.summarize(learned, target))
 
 
 @runtime_checkable
 class Model(Protocol):
-    """Anything that classifies inputs. `as_model` opens most things there are."""
+    """Classifier of inputs; `as_model` opens most kinds."""
 
     @property
     def name(self) -> str:
-        """How it is called in tables."""
+        """Name in tables."""
 
     def classify(self, inputs: Inputs) -> Predictions:
-        """What it says of every input of a batch, in order."""
+        """Return the predictions for a batch, in order."""
 
 
 @runtime_checkable
 class Dataset(Protocol):
-    """Named, sized, fingerprinted rows of one kind. `as_dataset` opens most things there are."""
+    """Named rows of one kind; `as_dataset` opens most kinds."""
 
     @property
     def name(self) -> str:
-        """How it is called in tables."""
+        """Name in tables."""
 
     @property
     def kind(self) -> InputKind:
-        """Images, text, pairs, vectors or a table."""
+        """Kind of the rows: images, text, pairs, vectors or table."""
 
     @property
     def labels(self) -> Array | None:
-        """The true class of every row, by number or by name, where it is known."""
+        """True class of each row, as a number or a name, if known."""
 
     @property
     def keys(self) -> RowHashes:
-        """A number a row, made of the row's content; random draws hang on it."""
+        """Hash of each row's content; seeds the row's random stream."""
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the content of all rows, in order."""
+        """Hash of the content of all rows, in order."""
 
     def __len__(self) -> int: ...
 
     def take(self, index: Ints | slice) -> Inputs:
-        """Some rows, in that order."""
+        """Return some rows as a batch, in the order of the index."""
 
     def batches(self, size: int) -> Iterator[Inputs]:
-        """All rows, in order, `size` at a time."""
+        """Yield all rows in order, `size` at a time."""
 
     def rows(self, index: Ints | slice) -> Dataset:
-        """A dataset of some of the rows."""
+        """Return a dataset of some rows."""
 
 
 class FamilyMember(Protocol):
-    """What every measure and every metric says of itself."""
+    """Description that every measure and metric has."""
 
     @property
     def name(self) -> str:
-        """How users call it: one word, in lower case."""
+        """Name by which users select it: one word in lower case."""
 
     @property
     def label(self) -> str:
-        """How the papers call it."""
+        """Name in the papers."""
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """What it must be given."""
+        """Required input."""
 
     @property
     def assumes(self) -> str:
-        """What it tells of, or what must hold for it to do so, in one line."""
+        """Assumption under which the value indicates an error, or its meaning, in one line."""
 
     @property
     def paper(self) -> str:
-        """Where it comes from."""
+        """Reference to the paper."""
 
 
 @runtime_checkable
 class Measure(FamilyMember, Protocol):
-    """A score of a subject in its own unit, which may tell of the error on the target."""
+    """Score, in its own unit and without target labels, that may indicate the target error."""
 
     def measure(self, subject: Any) -> Score | float:
-        """The score; NotApplicable where there is none, with the reason."""
+        """Return the score; raise `NotApplicable` with the reason if there is none."""
 
 
 @runtime_checkable
 class Metric(FamilyMember, Protocol):
-    """A score of a model on labelled data."""
+    """Score of a model on labelled data."""
 
     def evaluate(self, view: Any) -> Score:
-        """The score; NotApplicable where there is none, with the reason."""
+        """Return the score; raise `NotApplicable` with the reason if there is none."""
 
 
 class Transform(ABC):
-    """A change of inputs that should keep their class: a frozen dataclass with a `magnitude`.
+    """Label-preserving change of inputs: a frozen dataclass of settings with a `magnitude`.
 
-    Each draw is within the magnitude; 0 changes nothing.
+    Every draw stays within the magnitude; 0 changes nothing.
     """
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """How users call it."""
+        """Name by which users select it."""
 
     @property
     @abstractmethod
     def label(self) -> str:
-        """How it is called in a measure's name: NI-RandAug."""
+        """Suffix in the name of a measure, such as NI-RandAug."""
 
     @property
     @abstractmethod
     def kinds(self) -> tuple[InputKind, ...]:
-        """The kinds of inputs it can change."""
+        """Kinds of inputs that it can change."""
 
     @property
     @abstractmethod
     def assumes(self) -> str:
-        """Of what inputs it keeps the class, in one line."""
+        """Inputs whose class it preserves, in one line."""
 
     @property
     @abstractmethod
     def magnitude(self) -> float:
-        """The bound of every draw."""
+        """Upper bound of every draw."""
 
     def learn(self, inputs: Inputs) -> Transform:
-        """The same, knowing what it needs of unlabelled inputs (a vocabulary, the columns)."""
+        """Return the transform fitted to unlabelled inputs (a vocabulary, the columns)."""
         return self
 
     @abstractmethod
     def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
-        """One changed copy of every row, its type and shape kept, by that row's own draw."""
+        """Return one changed copy of each row, of the same type and shape, by its own stream."""

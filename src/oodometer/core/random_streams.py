@@ -1,8 +1,8 @@
-"""Random draws that hang on the seed, the example and the draw's number, and on nothing else.
+"""Random streams per row: counter-based numbers from the seed, the row's content and the draw.
 
-A batch of rows has one stream of random numbers a row. They come from a counter that is mixed,
-not from a generator that is moved on, so that neither the order of examples, nor the batch, nor
-the number of workers changes what is drawn; and a whole batch is drawn at once.
+Each row of a batch has its own stream. Numbers are hashes of a counter (SplitMix64; Steele et al.,
+2014) rather than states of a generator, so they do not depend on the order of rows, the batch size
+or the number of workers, and a whole batch is drawn at once.
 """
 
 from __future__ import annotations
@@ -19,12 +19,24 @@ from oodometer.core.inputs import SPLITMIX_INCREMENT, RowHashes, splitmix64
 
 @dataclass(frozen=True, eq=False)
 class RowStreams:
-    """Which member of whose neighborhood each row of a batch is to become.
+    """Random streams of the rows of a batch.
 
-    `row_keys` has a key a row (see `inputs.keys`), `draw_index` the draw's number, from 1.
+    Parameters
+    ----------
+    seed : int
+        Random seed.
+    row_keys : array of uint64 of shape (n,)
+        Hash of each row's content (see `inputs.hash_rows`).
+    draw_index : array of int of shape (n,)
+        Number of the draw of each row, from 1.
+    namespace : str
+        Name that separates streams of the same row, such as those of the two texts of a pair.
 
-    >>> draws = RowStreams(seed=0, row_keys=np.array([7, 7, 8], dtype=np.uint64), draw_index=np.array([1, 2, 1]))
-    >>> draws.uniforms(2).shape
+    Examples
+    --------
+    >>> keys = np.array([7, 7, 8], dtype=np.uint64)
+    >>> streams = RowStreams(seed=0, row_keys=keys, draw_index=np.array([1, 2, 1]))
+    >>> streams.uniforms(2).shape
     (3, 2)
     """
 
@@ -38,39 +50,39 @@ class RowStreams:
 
     @property
     def initial_states(self) -> RowHashes:
-        """The start of every row's stream."""
+        """Initial state of each row's stream."""
         seed = np.array([self.seed % 2**64, zlib.crc32(self.namespace.encode())], dtype=np.uint64)
         start = splitmix64(splitmix64(seed[:1]) ^ seed[1:])
         return splitmix64(splitmix64(self.row_keys ^ start) ^ self.draw_index.astype(np.uint64))
 
     def uniforms(self, count: int) -> Floats:
-        """`count` independent numbers in [0, 1) a row."""
+        """Return `count` independent uniform numbers in [0, 1) per row."""
         with np.errstate(over="ignore"):
             steps = np.arange(1, count + 1, dtype=np.uint64) * SPLITMIX_INCREMENT
             bits = splitmix64(self.initial_states[:, None] + steps)
-        result: Floats = (bits >> np.uint64(11)) * 2.0**-53
-        return result
+        uniforms: Floats = (bits >> np.uint64(11)) * 2.0**-53
+        return uniforms
 
     def generators(self) -> Iterator[np.random.Generator]:
-        """A generator a row, where how many numbers are needed is not known beforehand."""
+        """Yield one generator per row, for draws whose number is not known in advance."""
         for state in self.initial_states:
             yield np.random.Generator(np.random.Philox(key=int(state)))
 
     def rows(self, index: Ints | slice) -> RowStreams:
-        """The draws of some rows."""
+
         return replace(self, row_keys=self.row_keys[index], draw_index=self.draw_index[index])
 
     def substream(self, name: str) -> RowStreams:
-        """Streams of their own for a part of each input, such as one side of a pair."""
+        """Return separate streams for a part of each input, such as one text of a pair."""
         return replace(self, namespace=f"{self.namespace}/{name}")
 
 
-# A uniform number is a multiple of 2⁻⁵³; half of that stands for 0, which has no normal quantile.
+# Uniform numbers are multiples of 2⁻⁵³; half of that replaces 0, which has no normal quantile.
 MIN_UNIFORM = 2.0**-54
 
 
 def standard_normals(draws: RowStreams, count: int) -> Floats:
-    """`count` independent standard normal numbers a row, Φ⁻¹(U).
+    """Return `count` independent standard normal numbers per row, Φ⁻¹(U).
 
     >>> standard_normals(RowStreams(0, np.array([7], dtype=np.uint64), np.array([1])), 3).shape
     (1, 3)

@@ -1,4 +1,4 @@
-"""Members of a family: those that other packages add, and those that a user asks for."""
+"""Registry of families: members from entry points, and members that a user selects."""
 
 from __future__ import annotations
 
@@ -13,50 +13,60 @@ Member = TypeVar("Member")
 def load_entry_points(
     group: str, member_type: type[Member], *, requirements: str
 ) -> tuple[Member, ...]:
-    """What installed packages add to a group; one that is no such member is refused by name."""
+    """Return the members that installed packages add to a family.
+
+    `requirements` says in error messages what a member must be, as a noun phrase.
+    """
     from importlib.metadata import entry_points  # slow to import, and not always needed
 
-    found = []
+    members = []
     for entry in entry_points(group=group):
-        made = entry.load()()
-        if not isinstance(made, member_type):
+        member = entry.load()()
+        if not isinstance(member, member_type):
             raise InputError(
-                f"The entry point {entry.name!r} gives a {type(made).__name__}, which is no "
+                f"The entry point {entry.name!r} returns a {type(member).__name__}, which is not a valid "
                 f"{requirements}."
             )
-        found.append(made)
-    return tuple(found)
+        members.append(member)
+    return tuple(members)
 
 
 def resolve_members(
     members: Any, member_type: type[Member], *, family: str, get: Callable[[str], Member]
 ) -> list[Member]:
-    """One or several members, by name or as they are, each once."""
-    alone = isinstance(members, str | type | member_type) or not isinstance(members, Iterable)
-    found: list[Any] = [
-        get(one) if isinstance(one, str) else one for one in ([members] if alone else members)
+    """Return the members that a user selected by name or as instances, without duplicates."""
+    is_single = isinstance(members, str | type | member_type) or not isinstance(members, Iterable)
+    resolved: list[Any] = [
+        get(member) if isinstance(member, str) else member
+        for member in ([members] if is_single else members)
     ]
-    if not found:
-        raise InputError(f"No {family} was named. Name one or more, or give None for all.")
-    for one in found:
-        if isinstance(one, type) or not isinstance(one, member_type):
-            given = f"the class {one.__name__}" if isinstance(one, type) else repr(one)
-            lacking = ", ".join(_missing_attributes(one, member_type))
-            cure = f" It lacks: {lacking}." if lacking and not isinstance(one, type) else ""
-            raise InputError(
-                f"A {family} is given by its name or as an instance; got {given}.{cure}"
-            )
-    once: dict[str, Any] = {}
-    for one in found:
-        if once.setdefault(one.name, one) != one:
-            raise InputError(f"Two of them are called {one.name!r}, and differ. Leave one out.")
-    return list(once.values())
+    if not resolved:
+        raise InputError(f"No {family} was named. Name one or more, or pass None for all.")
+    by_name: dict[str, Any] = {}
+    for member in resolved:
+        if isinstance(member, type) or not isinstance(member, member_type):
+            raise _not_a_member(member, member_type, family)
+        if by_name.setdefault(member.name, member) != member:
+            raise InputError(f"Two different {family}s are called {member.name!r}. Remove one.")
+    return list(by_name.values())
+
+
+def _not_a_member(candidate: Any, member_type: type, family: str) -> InputError:
+    if isinstance(candidate, type):
+        return InputError(
+            f"Pass a {family} by its name or as an instance; got the class {candidate.__name__}."
+        )
+    missing = ", ".join(_missing_attributes(candidate, member_type))
+    advice = f" It lacks: {missing}." if missing else ""
+    return InputError(f"Pass a {family} by its name or as an instance; got {candidate!r}.{advice}")
 
 
 def _missing_attributes(candidate: Any, member_type: type) -> list[str]:
-    """What a member of a family has and a thing has not."""
-    declared = [vars(base) for base in member_type.__mro__ if getattr(base, "_is_protocol", False)]
-    names = {name for one in declared for name in (*one, *one.get("__annotations__", ()))}
+    """Return the attributes of a family's protocol that an object does not have."""
+    protocols = [vars(base) for base in member_type.__mro__ if getattr(base, "_is_protocol", False)]
+    names = {
+        name for members in protocols for name in (*members, *members.get("__annotations__", ()))
+    }
     return sorted(
         name for name in names if not name.startswith("_") and not hasattr(candidate, name)
     )

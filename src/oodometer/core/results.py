@@ -9,14 +9,37 @@ from typing import Any
 import numpy as np
 
 from oodometer.core.errors import NotApplicable
+from oodometer.core.jsonable import fields_to_jsonable
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A predicted accuracy, how sure it is, and of what.
+    """Estimated accuracy with its confidence interval.
 
-    A value outside [0, 1] is clipped, and a note says so.
+    Parameters
+    ----------
+    value : float
+        Estimated accuracy. A value outside [0, 1] is clipped, and a note says so.
+    method : str
+        Name of the estimator.
+    low, high : float, optional
+        Bounds of the 95 % confidence interval.
+    assumes : str
+        Assumption under which the estimate is right.
+    temperature : float, optional
+        Temperature that calibrated the predictions; None if they were used unchanged.
+    notes : tuple of str
+        Remarks for the user.
+    facts : mapping of str to float
+        Further numbers of the method.
 
+    Raises
+    ------
+    NotApplicable
+        If the value is not finite.
+
+    Examples
+    --------
     >>> Estimate(1.25).value, Estimate(1.25).notes
     (1.0, ('the raw value 1.250 was clipped to [0, 1]',))
     """
@@ -41,27 +64,34 @@ class Estimate:
         object.__setattr__(self, "value", clipped)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {
-            "method": self.method,
-            "value": self.value,
-            "low": self.low,
-            "high": self.high,
-            "assumes": self.assumes,
-            "temperature": self.temperature,
-            "notes": list(self.notes),
-            "facts": {name: float(fact) for name, fact in self.facts.items()},
-        }
+        facts = {name: float(fact) for name, fact in self.facts.items()}
+        return {"method": self.method, **fields_to_jsonable(self), "facts": facts}
 
 
 @dataclass(frozen=True)
 class Score:
-    """A measure's or a metric's value in its own unit, and what must be said beside it.
+    """Value of a measure or metric, in its own unit.
 
-    `low` and `high` are the ends of a 95 % interval where there is one; `facts` are numbers that
-    came along, such as a bracket or how many rows were looked at; `by_class` is the value of every
-    class, by its name.
+    Parameters
+    ----------
+    value : float
+        The value.
+    low, high : float, optional
+        Bounds of the 95 % confidence interval.
+    notes : tuple of str
+        Remarks for the user.
+    facts : mapping of str to float
+        Further numbers, such as the number of rows used.
+    by_class : mapping of str to float
+        Value per class, by class name.
 
+    Raises
+    ------
+    NotApplicable
+        If the value is not finite.
+
+    Examples
+    --------
     >>> Score(0.5, facts={"rows": 2}).to_dict()["facts"]
     {'rows': 2.0}
     """
@@ -79,12 +109,6 @@ class Score:
             raise NotApplicable(f"the value is {self.value}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {
-            "value": self.value,
-            "low": self.low,
-            "high": self.high,
-            "notes": list(self.notes),
-            "facts": {name: float(fact) for name, fact in self.facts.items()},
-            "by_class": {name: float(value) for name, value in self.by_class.items()},
-        }
+        facts = {name: float(fact) for name, fact in self.facts.items()}
+        by_class = {name: float(value) for name, value in self.by_class.items()}
+        return {**fields_to_jsonable(self), "facts": facts, "by_class": by_class}

@@ -1,4 +1,4 @@
-"""Values of a segment column, made comparable."""
+"""Segments: values of the column by which an estimate is split."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from oodometer.core.array_types import Array
 
 
 def segment_values(values: Array) -> Array:
-    """Numbers as they are, moments in time as days, all else as text: so segments are in order."""
+    """Return values that can be sorted: numbers unchanged, times as days, all others as text."""
     if values.dtype.kind == "M":
         return values.astype("datetime64[D]")
     return values if values.dtype.kind in "iuf" else values.astype(str)

@@ -1,11 +1,11 @@
-"""Row-wise quantities of score arrays: pure numpy, no checks.
+"""Softmax, confidence and entropy of the rows of score arrays: pure numpy, without validation.
 
-Reducing a C-ordered array over a short class axis wastes most of its time, so rows are taken in
-blocks that stay in cache, and narrow blocks are turned so that classes run down the first axis.
-Nothing here is larger than a block but the results.
+Reducing a C-ordered array over a short class axis is slow, so rows are processed in blocks that fit
+the cache, and blocks of few classes are transposed so that classes run along the first axis. Apart
+from the results, no array is larger than a block.
 
-A score array holds probabilities or logits; `score_type` says which. A temperature divides logits, or
-the logarithms of probabilities.
+A score array holds probabilities or logits, as `score_type` says. A temperature divides the logits,
+or the logarithms of the probabilities.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ import numpy.typing as npt
 
 from oodometer.core.array_types import Array, Floats, Ints, ScoreType
 
-# A probability of 0 has no logarithm; everything below this is taken as this.
+# Lower limit of probabilities before taking logarithms.
 MIN_PROBABILITY = 1e-12
-# Blocks of about this many cells fit the second-level cache with room for a copy.
+# A block of about this many cells, and a copy of it, fit the second-level cache.
 BLOCK_CELLS = 163_840
-# From this many classes on, rows are long enough to be reduced as they lie.
+# With at least this many classes, rows are long enough to be reduced without transposing.
 MIN_ROWWISE_CLASSES = 33
 
 
 def row_blocks(n: int, k: int) -> Iterator[slice]:
-    """Yield slices that cut n rows of k cells into blocks that stay in cache.
+    """Return slices that divide n rows of k cells into blocks that fit the cache.
 
-    A last row that would be alone joins the block before it: numpy may sum the cells of a single
-    row in another order than those of several.
+    A single last row is added to the block before it, because numpy may sum the cells of a single
+    row in a different order.
 
     >>> [rows.stop - rows.start for rows in row_blocks(33, BLOCK_CELLS // 16)]
     [16, 17]
@@ -40,14 +40,14 @@ def row_blocks(n: int, k: int) -> Iterator[slice]:
 
 
 def work_dtype(scores: Array) -> npt.DTypeLike:
-    """float64 for what came in 8 bytes (or more), float32 for everything narrower."""
+    """Return float64 for scores of 8 bytes or more, float32 for narrower ones."""
     return np.float64 if scores.dtype.itemsize >= 8 else np.float32
 
 
 def block_copies(scores: Array) -> Iterator[tuple[slice, Floats, int]]:
-    """Block by block: its rows, a float copy free to be overwritten, the axis of its classes.
+    """Yield each block's rows, a float copy that may be overwritten, and the axis of its classes.
 
-    All copies share one buffer: memory fresh from the system costs more than the work done in it.
+    All copies share one buffer, because allocating memory takes longer than the computation.
     """
     n, k = scores.shape
     axis = 1 if k >= MIN_ROWWISE_CLASSES else 0
@@ -62,7 +62,7 @@ def block_copies(scores: Array) -> Iterator[tuple[slice, Floats, int]]:
 
 
 def _subtract_row_max(block: Floats, axis: int, score_type: ScoreType) -> None:
-    """Turn a block into logits less the largest of their row, in place."""
+    """Convert a block to logits minus the highest of their row, in place."""
     if score_type == "probs":
         np.maximum(block, MIN_PROBABILITY, out=block)
         np.log(block, out=block)
@@ -70,10 +70,10 @@ def _subtract_row_max(block: Floats, axis: int, score_type: ScoreType) -> None:
 
 
 def _exp_scaled(block: Floats, inverse_temperature: float, out: Floats | None = None) -> Floats:
-    """exp(logits / T) of what `_subtract_row_max` gave.
+    """Return exp(logits / T) of a block after `_subtract_row_max`.
 
-    A class is often masked by the lowest number there is as its logit, which T makes overflow;
-    its weight is 0 all the same.
+    Classes are often masked by the lowest representable logit, which overflows when divided by T;
+    their weight is 0 in any case.
     """
     if inverse_temperature != 1.0:
         with np.errstate(over="ignore"):
@@ -82,20 +82,21 @@ def _exp_scaled(block: Floats, inverse_temperature: float, out: Floats | None = 
 
 
 def first_maximum(block: Floats, axis: int) -> tuple[Floats, Ints]:
-    """The largest value and the lowest index that has it."""
+    """Return the highest value of each row and the lowest class that has it."""
     if axis == 1:
-        where = block.argmax(axis=1)
-        return block[np.arange(len(block)), where], where.astype(np.int32)
-    best = np.asarray(block.max(axis=0))
-    # The first class that has it weighs most of those that do: three calls, not three a class.
-    falling = np.arange(len(block), 0, -1, dtype=np.uint8)
-    weight = np.equal(block, best).view(np.uint8)
-    np.multiply(weight, falling[:, None], out=weight)
-    return best, len(block) - weight.max(axis=0).astype(np.int32)
+        classes = block.argmax(axis=1)
+        return block[np.arange(len(block)), classes], classes.astype(np.int32)
+    highest = np.asarray(block.max(axis=0))
+    # Of the classes with the highest value, the first has the largest weight: three numpy calls in
+    # total instead of three per class.
+    descending = np.arange(len(block), 0, -1, dtype=np.uint8)
+    weight = np.equal(block, highest).view(np.uint8)
+    np.multiply(weight, descending[:, None], out=weight)
+    return highest, len(block) - weight.max(axis=0).astype(np.int32)
 
 
 def _max_probability(block: Floats, axis: int, score_type: ScoreType, temperature: float) -> Floats:
-    """The largest probability of each row; overwrites the block."""
+    """Return the highest probability of each row; overwrites the block."""
     if score_type == "probs" and temperature == 1.0:
         return np.asarray(block.max(axis=axis))
     _subtract_row_max(block, axis, score_type)
@@ -103,7 +104,7 @@ def _max_probability(block: Floats, axis: int, score_type: ScoreType, temperatur
 
 
 def confidence(scores: Array, score_type: ScoreType, temperature: float = 1.0) -> Floats:
-    """The largest probability of each row.
+    """Return the highest probability of each row.
 
     >>> confidence(np.array([[0.2, 0.5, 0.3]]), "probs")
     array([0.5])
@@ -122,50 +123,52 @@ def confidence(scores: Array, score_type: ScoreType, temperature: float = 1.0) -
 def confidence_and_class(
     scores: Array, score_type: ScoreType, temperature: float = 1.0
 ) -> tuple[Floats, Ints]:
-    """The largest probability of each row and the class that has it, lowest index on ties.
+    """Return the highest probability of each row and its class; the lowest class wins ties.
 
     >>> confidence_and_class(np.array([[0.2, 0.5, 0.3]]), "probs")
     (array([0.5]), array([1], dtype=int32))
     """
     n, k = scores.shape
-    peaks, classes = np.empty(n, dtype=confidence_dtype(scores)), np.empty(n, dtype=np.int32)
+    confidences = np.empty(n, dtype=confidence_dtype(scores))
+    classes = np.empty(n, dtype=np.int32)
     if k == 2:
         for rows in row_blocks(n, k):
-            peaks[rows], classes[rows] = _binary_confidence_and_class(
+            confidences[rows], classes[rows] = _binary_confidence_and_class(
                 scores[rows], score_type, temperature
             )
-        return peaks, classes
-    as_given = score_type == "probs" and temperature == 1.0
+        return confidences, classes
+    is_final = score_type == "probs" and temperature == 1.0
     for rows, block, axis in block_copies(scores):
-        best, classes[rows] = first_maximum(block, axis)
-        peaks[rows] = best if as_given else _max_probability(block, axis, score_type, temperature)
-    return peaks, classes
+        highest, classes[rows] = first_maximum(block, axis)
+        confidences[rows] = (
+            highest if is_final else _max_probability(block, axis, score_type, temperature)
+        )
+    return confidences, classes
 
 
 def confidence_dtype(scores: Array) -> npt.DTypeLike:
-    """Two classes are worked on in float64: they need one exp a row, and saturate later."""
+    """Return float64 for two classes, which need one exp per row and saturate; else `work_dtype`."""
     return np.float64 if scores.shape[1] == 2 else work_dtype(scores)
 
 
 def _binary_confidence_and_class(
     block: Array, score_type: ScoreType, temperature: float
 ) -> tuple[Floats, Ints]:
-    """Two classes: the confidence is a function of the gap between the two."""
-    first, second = (block[:, j].astype(np.float64) for j in (0, 1))
+    """Return confidence and class of two classes from the difference of their logits."""
+    first = block[:, 0].astype(np.float64)
+    second = block[:, 1].astype(np.float64)
     classes = (second > first).astype(np.int32)
     if score_type == "probs" and temperature == 1.0:
         return np.maximum(first, second), classes
     if score_type == "probs":
-        first, second = (
-            np.log(np.maximum(first, MIN_PROBABILITY)),
-            np.log(np.maximum(second, MIN_PROBABILITY)),
-        )
+        first = np.log(np.maximum(first, MIN_PROBABILITY))
+        second = np.log(np.maximum(second, MIN_PROBABILITY))
     with np.errstate(over="ignore"):
         return 1.0 / (1.0 + np.exp(-np.abs(first - second) / temperature)), classes
 
 
 def negative_entropy(scores: Array, score_type: ScoreType, temperature: float = 1.0) -> Floats:
-    """Σ p log p of each row: 0 for a sure row, −log k for an even one.
+    """Return Σ p log p of each row: 0 for a certain prediction, −log k for a uniform one.
 
     >>> negative_entropy(np.array([[0.0, 1.0, 0.0], [0.5, 0.25, 0.25]]), "probs")
     array([ 0.        , -1.03972077])
@@ -189,9 +192,9 @@ def negative_entropy(scores: Array, score_type: ScoreType, temperature: float = 
 
 
 def binary_negative_entropy(confidences: Floats) -> Floats:
-    """Negative entropy of two classes from the confidence alone, so that both rank rows alike.
+    """Return the negative entropy of two classes from the confidence, with the same order of rows.
 
-    It is flat around 1/2, where rounding would put rows out of order; its series does not.
+    Near 1/2 the function is flat and rounding would change the order; a series is used there.
     """
     larger = np.clip(confidences.astype(np.float64), 0.5, 1.0)
     smaller = 1.0 - larger
@@ -204,7 +207,7 @@ def binary_negative_entropy(confidences: Floats) -> Floats:
 
 
 def softmax(scores: Array, score_type: ScoreType, temperature: float = 1.0) -> Floats:
-    """Probabilities at a temperature, as an (n, k) array.
+    """Return probabilities at a temperature, as an (n, k) array.
 
     >>> softmax(np.array([[0.0, np.log(3.0)]]), "logits")
     array([[0.25, 0.75]])
@@ -219,25 +222,27 @@ def softmax(scores: Array, score_type: ScoreType, temperature: float = 1.0) -> F
 
 
 def log_probs(scores: Array, score_type: ScoreType, temperature: float = 1.0) -> Floats:
-    """Logarithms of the probabilities at a temperature, none below log FLOOR."""
+    """Return logarithms of probabilities at a temperature, at least log `MIN_PROBABILITY`."""
     return np.log(np.maximum(softmax(scores, score_type, temperature), MIN_PROBABILITY))
 
 
 def nll_derivatives(
     scores: Array, score_type: ScoreType, labels: Ints, inverse_temperature: float
 ) -> tuple[float, float, float]:
-    """Mean negative log-likelihood of the labels and its two derivatives in 1/T."""
+    """Return the mean negative log-likelihood of the labels and its two derivatives in 1/T."""
     sums = np.zeros(3)
     for rows, block, axis in block_copies(scores):
         _subtract_row_max(block, axis, score_type)
-        own = np.take_along_axis(block, np.expand_dims(labels[rows], axis), axis).squeeze(axis)
+        label_logit = np.take_along_axis(block, np.expand_dims(labels[rows], axis), axis).squeeze(
+            axis
+        )
         weights = _exp_scaled(block, inverse_temperature)
         total = weights.sum(axis=axis)
         weights *= block
         mean = weights.sum(axis=axis) / total
         weights *= block
-        spread = weights.sum(axis=axis) / total - mean * mean
-        nll = np.log(total) - inverse_temperature * own
-        sums += [part.sum(dtype=np.float64) for part in (nll, mean - own, spread)]
-    nll_mean, slope, curvature = sums / len(scores)
-    return float(nll_mean), float(slope), float(curvature)
+        variance = weights.sum(axis=axis) / total - mean * mean
+        nll = np.log(total) - inverse_temperature * label_logit
+        sums += [part.sum(dtype=np.float64) for part in (nll, mean - label_logit, variance)]
+    mean_nll, slope, curvature = sums / len(scores)
+    return float(mean_nll), float(slope), float(curvature)

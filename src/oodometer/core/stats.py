@@ -1,4 +1,4 @@
-"""Counts, intervals, resampling and robust lines."""
+"""Statistics: histograms, bootstrap, confidence intervals, distances and lines."""
 
 from __future__ import annotations
 
@@ -15,17 +15,27 @@ from oodometer.core.array_types import Array, Bools, Floats, Ints
 from oodometer.core.errors import InputError
 from oodometer.core.results import Score
 
-# Up to so many edges, rows are counted edge by edge.
-MAX_SCAN_EDGES = 24
-# The standard normal's 97.5 % point, for 95 % intervals.
+# 97.5 % quantile of the standard normal distribution, for 95 % intervals.
 Z95 = 1.959963984540054
+# Default number of bootstrap replicates of a metric.
+N_REPLICATES = 200
+# An interval narrower than this is due to rounding.
+MIN_INTERVAL_WIDTH = 1e-12
+# Histograms with at most this many edges are counted edge by edge, without sorting.
+MAX_SCAN_EDGES = 24
+# Maximum number of rows per sample at which the Kolmogorov-Smirnov distance is evaluated.
+MAX_KS_POINTS = 20_000
+# Maximum number of multinomial counts that the paired bootstrap draws at a time.
+MAX_PAIRED_DRAWS = 4_000_000
 
 
 def rng_for(seed: int, *path: object) -> np.random.Generator:
-    """The random stream of one task: the same whatever else is drawn, and in whatever order.
+    """Return the random generator of a task, derived from the seed and the task's path.
 
-    >>> a, b = rng_for(0, "atc-mc"), rng_for(0, "atc-mc")
-    >>> a.random() == b.random()
+    Its numbers do not depend on what other tasks draw, or in which order.
+
+    >>> first, second = rng_for(0, "atc-mc"), rng_for(0, "atc-mc")
+    >>> first.random() == second.random()
     True
     """
     text = "\0".join(str(part) for part in (seed, *path))
@@ -34,9 +44,9 @@ def rng_for(seed: int, *path: object) -> np.random.Generator:
 
 
 def histogram(edges: Floats, values: Floats, where: Bools | None = None) -> Ints:
-    """How many values lie below the first edge, in [edge, next edge), …, from the last edge on.
+    """Count the values below the first edge, in each [edge, next edge), and from the last edge on.
 
-    With `where`, only the values marked there are counted.
+    With `where`, only the values that it marks are counted.
 
     >>> histogram(np.array([1.0, 2.0]), np.array([0.5, 1.0, 1.5, 2.0, 9.0]))
     array([1, 2, 2])
@@ -44,9 +54,9 @@ def histogram(edges: Floats, values: Floats, where: Bools | None = None) -> Ints
     if where is not None:
         values = np.compress(where, values)  # four times as fast as values[where]
     if len(edges) <= MAX_SCAN_EDGES:
-        above = [np.count_nonzero(values >= edge) for edge in _round_edges_up(edges, values.dtype)]
+        above = [np.count_nonzero(values >= edge) for edge in _round_up(edges, values.dtype)]
         return -np.diff([len(values), *above, 0])
-    # Only what lies between the outer edges needs to be sorted; often that is little.
+    # Only values between the outer edges need sorting; often these are few.
     between = np.sort(np.compress((values >= edges[0]) & (values < edges[-1]), values))
     counts = np.zeros(len(edges) + 1, dtype=np.int64)
     counts[0] = np.count_nonzero(values < edges[0])
@@ -56,7 +66,7 @@ def histogram(edges: Floats, values: Floats, where: Bools | None = None) -> Ints
 
 
 def equal_mass_edges(values: Floats, bins: int) -> Floats:
-    """Inner edges that cut values into bins of as many each; fewer, where values are crowded.
+    """Return the inner edges of bins with equal counts; fewer edges if values are tied.
 
     >>> equal_mass_edges(np.array([0.0, 1.0, 2.0, 3.0, 4.0]), 2).tolist()
     [2.0]
@@ -64,86 +74,90 @@ def equal_mass_edges(values: Floats, bins: int) -> Floats:
     return np.unique(np.quantile(values, np.arange(1, bins) / bins))
 
 
-def _round_edges_up(edges: Floats, dtype: npt.DTypeLike) -> Floats:
-    """Edges as the next number of a type, so that numbers of it are compared as they are."""
-    near = edges.astype(dtype)
-    return np.where(near < edges, np.nextafter(near, np.asarray(np.inf, dtype)), near)
+def _round_up(edges: Floats, dtype: npt.DTypeLike) -> Floats:
+    """Return edges rounded up to a narrower type, so that values are compared without conversion."""
+    rounded = edges.astype(dtype)
+    return np.where(rounded < edges, np.nextafter(rounded, np.asarray(np.inf, dtype)), rounded)
 
 
-def wilson_interval(successes: float, n: float) -> tuple[float, float]:
-    """Wilson's 95 % interval of a proportion.
+def moments(values: Floats) -> Floats:
+    """Return (n, Σx, Σx²), which can be added over batches, for a mean and its standard error."""
+    wide = values.astype(np.float64)
+    # einsum uses one thread: waking several for every batch costs more than it saves.
+    return np.array([len(wide), wide.sum(), np.einsum("i,i", wide, wide)])
 
-    >>> tuple(round(end, 4) for end in wilson_interval(8, 10))
-    (0.4902, 0.9433)
-    """
-    share, z2 = successes / n, Z95 * Z95
-    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = Z95 * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)
-    return max(0.0, float(centre - half)), min(1.0, float(centre + half))
+
+# Bootstrap -----------------------------------------------------------------------------------
 
 
 def bootstrap_counts(rng: np.random.Generator, counts: Ints, size: int) -> Ints:
-    """Counts after drawing as many rows again with replacement, `size` times: (size, …)."""
+    """Return `size` bootstrap replicates of counts, of shape (size, *counts.shape)."""
     flat = counts.ravel()
-    filled, total = np.flatnonzero(flat), int(flat.sum())
-    drawn = np.zeros((size, flat.size), dtype=np.int64)
-    drawn[:, filled] = rng.multinomial(total, flat[filled] / total, size=size)
-    return drawn.reshape(size, *counts.shape)
+    filled = np.flatnonzero(flat)
+    total = int(flat.sum())
+    replicates = np.zeros((size, flat.size), dtype=np.int64)
+    replicates[:, filled] = rng.multinomial(total, flat[filled] / total, size=size)
+    return replicates.reshape(size, *counts.shape)
 
 
 def bootstrap_means(rng: np.random.Generator, sums: Floats, size: int) -> Floats:
-    """Means after drawing n rows again, from (n, Σx, Σx²), by the central limit theorem."""
+    """Return bootstrap replicates of a mean from (n, Σx, Σx²), by the central limit theorem."""
     n, total, squares = sums
     mean = total / n
-    spread = np.sqrt(max(squares / n - mean * mean, 0.0) / n)
-    return np.asarray(rng.normal(mean, spread, size=size))
+    standard_error = np.sqrt(max(squares / n - mean * mean, 0.0) / n)
+    return np.asarray(rng.normal(mean, standard_error, size=size))
 
 
 def bootstrap_normal_approx(
     draw: Callable[[int], Floats], rng: np.random.Generator, count: int, max_draws: int
 ) -> Floats:
-    """Replicates of which each is costly: `max_draws` of them, the others by the normal law of these.
+    """Return `count` replicates that are costly to draw.
+
+    If `count` exceeds `max_draws`, only `max_draws` are drawn, and the result is a sample of the
+    normal distribution with their mean and standard deviation.
 
     >>> rng = np.random.default_rng(0)
-    >>> bootstrap_normal_approx(np.zeros, rng, 3, 5).tolist(), bootstrap_normal_approx(np.ones, rng, 3, 2).tolist()
-    ([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
+    >>> bootstrap_normal_approx(np.zeros, rng, 3, 5).tolist()
+    [0.0, 0.0, 0.0]
+    >>> bootstrap_normal_approx(np.ones, rng, 3, 2).tolist()
+    [1.0, 1.0, 1.0]
     """
     if count <= max_draws:
         return draw(count)
-    drawn = draw(max_draws)
-    return np.asarray(rng.normal(drawn.mean(), drawn.std(ddof=1), size=count))
+    replicates = draw(max_draws)
+    return np.asarray(rng.normal(replicates.mean(), replicates.std(ddof=1), size=count))
 
 
 @cache
 def _poisson_quantile_table() -> Array:
-    """As many equally likely numbers as 16 bits can tell: to that fineness Poisson's, of mean 1."""
-    chances = [math.exp(-1) / math.factorial(number) for number in range(12)]
-    middles = (np.arange(2**16) + 0.5) / 2**16
-    return np.searchsorted(np.cumsum(chances), middles, side="right").astype(np.uint8)
+    """Return the quantiles of the Poisson distribution with mean 1 at 2¹⁶ equal steps."""
+    probabilities = [math.exp(-1) / math.factorial(number) for number in range(12)]
+    midpoints = (np.arange(2**16) + 0.5) / 2**16
+    return np.searchsorted(np.cumsum(probabilities), midpoints, side="right").astype(np.uint8)
 
 
 def poisson_bootstrap_weights(rng: np.random.Generator, size: tuple[int, ...]) -> Array:
-    """How often each of some rows is drawn, each by itself: Poisson's numbers of mean 1, as bytes.
+    """Return bootstrap weights of rows: independent Poisson numbers with mean 1, as bytes.
 
-    Ten times as fast as numpy's; their mean is 1 and their variance 1 to five digits.
+    Ten times as fast as numpy's Poisson generator; mean and variance are 1 to five digits.
 
-    >>> drawn = poisson_bootstrap_weights(np.random.default_rng(0), (1000, 1000))
-    >>> round(float(drawn.mean()), 2), round(float(drawn.var()), 2)
+    >>> weights = poisson_bootstrap_weights(np.random.default_rng(0), (1000, 1000))
+    >>> round(float(weights.mean()), 2), round(float(weights.var()), 2)
     (1.0, 1.0)
     """
     return np.asarray(_poisson_quantile_table()[rng.integers(0, 2**16, size=size, dtype=np.uint16)])
 
 
 def paired_bootstrap_means(rng: np.random.Generator, values: Floats, size: int) -> Floats:
-    """Means of the rows of (m, n) values after drawing the n columns again, `size` times: (size, m).
+    """Return bootstrap replicates, of shape (size, m), of the means of m rows of n values.
 
-    All rows share the draws, so that their means can be compared draw by draw.
+    The n columns are resampled jointly, so the means can be compared replicate by replicate.
 
     >>> paired_bootstrap_means(np.random.default_rng(0), np.array([[1.0, 1.0], [2.0, 2.0]]), 3)
     array([[1., 2.], [1., 2.], [1., 2.]])
     """
     n = values.shape[1]
-    step = max(4_000_000 // n, 1)
+    step = max(MAX_PAIRED_DRAWS // n, 1)
     means = [
         rng.multinomial(n, np.full(n, 1 / n), size=min(step, size - start)) @ values.T / n
         for start in range(0, size, step)
@@ -151,130 +165,27 @@ def paired_bootstrap_means(rng: np.random.Generator, values: Floats, size: int) 
     return np.concatenate(means)
 
 
-def win_probability(first: Floats, other: Floats) -> float:
-    """How often the first is larger than the second beside it; where both are equal, half.
+# Confidence intervals ------------------------------------------------------------------------
 
-    >>> win_probability(np.array([3.0, 1.0]), np.array([2.0, 1.0]))
-    0.75
+
+def wilson_interval(successes: float, n: float) -> tuple[float, float]:
+    """Return the 95 % confidence interval of a proportion (Wilson, 1927).
+
+    >>> tuple(round(end, 4) for end in wilson_interval(8, 10))
+    (0.4902, 0.9433)
     """
-    return float((first > other).mean() + 0.5 * (first == other).mean())
-
-
-def moments(values: Floats) -> Floats:
-    """(n, Σx, Σx²): what a mean and its standard error need; adds up over batches."""
-    wide = values.astype(np.float64)
-    # By one thread: several, woken for every batch, cost more than they save.
-    return np.array([len(wide), wide.sum(), np.einsum("i,i", wide, wide)])
-
-
-def effective_sample_fraction(weights: Floats) -> float:
-    """Kish's effective sample size as a share of the rows.
-
-    >>> effective_sample_fraction(np.array([1.0, 1.0, 0.0, 0.0]))
-    0.5
-    """
-    return float(weights.sum() ** 2 / (len(weights) * np.dot(weights, weights)))
-
-
-def ks_distance(first: Floats, other: Floats) -> float:
-    """The largest gap between two empirical distribution functions.
-
-    Beyond 20,000 rows a side it is looked for at that many evenly ranked rows of each, which
-    misses it by less than 0.0001.
-
-    >>> ks_distance(np.array([0.0, 1.0]), np.array([1.0, 2.0]))
-    0.5
-    """
-    a, b = np.sort(first), np.sort(other)
-    points = np.concatenate([a[:: -(-len(a) // 20_000)], b[:: -(-len(b) // 20_000)]])
-    share_a = np.searchsorted(a, points, side="right") / len(a)
-    share_b = np.searchsorted(b, points, side="right") / len(b)
-    return float(np.abs(share_a - share_b).max())
-
-
-def auroc(scores: Floats, positive: Bools) -> float | None:
-    """How often a positive row scores above a negative one, ties by half; None without both.
-
-    >>> auroc(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
-    0.875
-    """
-    above, below = scores[positive], np.sort(scores[~positive])
-    if not len(above) or not len(below):
-        return None
-    wins = np.searchsorted(below, above, side="left") + np.searchsorted(below, above, side="right")
-    return float(wins.mean() / (2 * len(below)))
-
-
-@dataclass(frozen=True)
-class Line:
-    """y = slope · x + intercept.
-
-    >>> Line(slope=2.0, intercept=-0.5)(0.5)
-    0.5
-    """
-
-    slope: float
-    intercept: float
-
-    def __call__(self, x: float) -> float:
-        """The y at x."""
-        return self.slope * x + self.intercept
-
-
-def _check_line_points(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Points that a line can be fitted to."""
-    x, y = np.array(x, dtype=np.float64), np.array(y, dtype=np.float64)
-    if x.shape != y.shape or x.ndim != 1:
-        raise InputError(f"A line needs as many x as y; got {x.shape} and {y.shape}.")
-    if not (np.isfinite(x).all() and np.isfinite(y).all()):
-        raise InputError("A line needs finite points; some are NaN or infinite.")
-    distinct = len(np.unique(x))
-    if distinct < 3:
-        raise InputError(
-            f"A line needs three distinct points; got {distinct}. Add more domains or models."
-        )
-    return x, y
-
-
-def least_squares_line(x: npt.ArrayLike, y: npt.ArrayLike) -> Line:
-    """The line with the least squared errors in y.
-
-    >>> least_squares_line([0.0, 1.0, 2.0], [0.5, 1.0, 1.5])
-    Line(slope=0.5, intercept=0.5)
-    """
-    x, y = _check_line_points(x, y)
-    centred = x - x.mean()
-    slope = float(centred @ y / (centred @ centred))
-    return Line(slope, float(y.mean() - slope * x.mean()))
-
-
-def repeated_median_line(x: npt.ArrayLike, y: npt.ArrayLike) -> Line:
-    """Siegel's line: the median over points of the median slope to all others.
-
-    Half of the points may be anything without moving it far.
-
-    >>> repeated_median_line([0.0, 1.0, 2.0, 3.0, 4.0], [0.0, 2.0, 4.0, 6.0, -90.0])
-    Line(slope=2.0, intercept=0.0)
-    """
-    x, y = _check_line_points(x, y)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        slopes = (y[:, None] - y) / (x[:, None] - x)
-    slopes[x[:, None] == x] = np.nan
-    slope = float(np.median(np.nanmedian(slopes, axis=1)))
-    return Line(slope, float(np.median(y - slope * x)))
-
-
-# How often rows are drawn again.
-N_REPLICATES = 200
-# What is narrower than this is rounding.
-MIN_INTERVAL_WIDTH = 1e-12
+    share = successes / n
+    z2 = Z95 * Z95
+    center = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half_width = Z95 * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)
+    return max(0.0, float(center - half_width)), min(1.0, float(center + half_width))
 
 
 def interval_from_replicates(value: float, replicates: Floats) -> tuple[float, float]:
-    """The ends for a value, from the values of rows drawn again: the wider of two ways.
+    """Return a 95 % interval that contains both the percentile and the basic bootstrap interval.
 
-    Percentiles miss where drawing again is biased, as F1 is in classes of few rows; percentiles of
-    the errors, taken off the value, miss near the ends of what is possible.
+    Percentiles undercover where the bootstrap is biased, as for F1 in classes of few rows; the
+    basic interval undercovers near the bounds of the statistic.
 
     >>> interval_from_replicates(0.5, np.array([0.25, 0.5]))
     (0.25625, 0.74375)
@@ -284,20 +195,20 @@ def interval_from_replicates(value: float, replicates: Floats) -> tuple[float, f
 
 
 def absolute_sum_interval(parts: Floats, replicates: Floats) -> tuple[float, float]:
-    """The ends for Σ |part|, from the parts of rows drawn again, (replicates, parts).
+    """Return a 95 % interval of Σ |part| from bootstrap replicates of shape (replicates, parts).
 
-    Chance makes such a sum too large, and once more where rows are drawn from rows: percentiles
-    would never reach down to a true 0. But by the triangle inequality the sum is too large by
-    Σ |error| at most and too small by −Σ sign(part) · error at most, and both can be drawn.
+    Sampling error makes such a sum too large, and resampling does so again: percentiles would never
+    include a true 0. By the triangle inequality, the sum is too large by at most Σ |error| and too
+    small by at most −Σ sign(part) · error; the interval uses the quantiles of these two bounds.
 
     >>> absolute_sum_interval(np.array([0.5, -0.25]), np.array([[0.5, -0.25], [0.5, -0.25]]))
     (0.75, 0.75)
     """
     errors = replicates - parts
-    above, below = np.abs(errors).sum(axis=1), -(errors @ np.sign(parts))
+    excess = np.abs(errors).sum(axis=1)
+    shortfall = -(errors @ np.sign(parts))
     value = np.abs(parts).sum()
-    low, high = value - np.quantile(above, 0.975), value + np.quantile(below, 0.975)
-    return float(low), float(high)
+    return float(value - np.quantile(excess, 0.975)), float(value + np.quantile(shortfall, 0.975))
 
 
 def score_with_interval(
@@ -308,7 +219,7 @@ def score_with_interval(
     notes: tuple[str, ...] = (),
     facts: Mapping[str, float] | None = None,
 ) -> Score:
-    """A score from 0 to `max_value` with its interval; with none where rows drawn again are all alike.
+    """Return a score from 0 to `max_value` with its interval, or without if the width is 0.
 
     >>> score_with_interval(0.75, (0.5, 1.25)).high, score_with_interval(1.0, (1.0, 1.0)).high
     (1.0, None)
@@ -316,5 +227,123 @@ def score_with_interval(
     low, high = interval
     if high - low > MIN_INTERVAL_WIDTH:
         return Score(value, max(low, 0.0), min(high, max_value), notes, facts or {})
-    alike = "rows drawn again all give the same value, so there is no interval"
-    return Score(value, notes=(*notes, alike), facts=facts or {})
+    note = "all bootstrap replicates are equal, so there is no interval"
+    return Score(value, notes=(*notes, note), facts=facts or {})
+
+
+# Comparisons of samples ------------------------------------------------------------------------
+
+
+def win_probability(first: Floats, other: Floats) -> float:
+    """Return the share of pairs in which the first value is larger; ties count as half.
+
+    >>> win_probability(np.array([3.0, 1.0]), np.array([2.0, 1.0]))
+    0.75
+    """
+    return float((first > other).mean() + 0.5 * (first == other).mean())
+
+
+def effective_sample_fraction(weights: Floats) -> float:
+    """Return the effective sample size (Σw)² / Σw² as a share of the rows (Kish, 1965).
+
+    >>> effective_sample_fraction(np.array([1.0, 1.0, 0.0, 0.0]))
+    0.5
+    """
+    return float(weights.sum() ** 2 / (len(weights) * np.dot(weights, weights)))
+
+
+def ks_distance(first: Floats, other: Floats) -> float:
+    """Return the largest difference between two empirical distribution functions.
+
+    For larger samples it is evaluated at 20,000 evenly ranked rows of each, which underestimates it
+    by less than 0.0001.
+
+    >>> ks_distance(np.array([0.0, 1.0]), np.array([1.0, 2.0]))
+    0.5
+    """
+    a = np.sort(first)
+    b = np.sort(other)
+    points = np.concatenate([x[:: math.ceil(len(x) / MAX_KS_POINTS)] for x in (a, b)])
+    share_a = np.searchsorted(a, points, side="right") / len(a)
+    share_b = np.searchsorted(b, points, side="right") / len(b)
+    return float(np.abs(share_a - share_b).max())
+
+
+def auroc(scores: Floats, positive: Bools) -> float | None:
+    """Return the area under the ROC curve; None unless there are positive and negative rows.
+
+    That is the share of pairs of a positive and a negative row in which the positive one has the
+    higher score; ties count as half.
+
+    >>> auroc(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
+    0.875
+    """
+    positives = scores[positive]
+    negatives = np.sort(scores[~positive])
+    if not len(positives) or not len(negatives):
+        return None
+    below = np.searchsorted(negatives, positives, side="left")
+    up_to = np.searchsorted(negatives, positives, side="right")
+    return float((below + up_to).mean() / (2 * len(negatives)))
+
+
+# Lines ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Line:
+    """Line y = slope · x + intercept.
+
+    >>> Line(slope=2.0, intercept=-0.5)(0.5)
+    0.5
+    """
+
+    slope: float
+    intercept: float
+
+    def __call__(self, x: float) -> float:
+        return self.slope * x + self.intercept
+
+
+def _check_line_points(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Return points as arrays; raise if no line can be fitted to them."""
+    x = np.array(x, dtype=np.float64)
+    y = np.array(y, dtype=np.float64)
+    if x.shape != y.shape or x.ndim != 1:
+        raise InputError(f"A line needs as many x as y; got {x.shape} and {y.shape}.")
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        raise InputError("A line needs finite points; some are NaN or infinite.")
+    n_distinct = len(np.unique(x))
+    if n_distinct < 3:
+        raise InputError(
+            f"A line needs three distinct points; got {n_distinct}. Add more domains or models."
+        )
+    return x, y
+
+
+def least_squares_line(x: npt.ArrayLike, y: npt.ArrayLike) -> Line:
+    """Return the line with the least squared errors in y.
+
+    >>> least_squares_line([0.0, 1.0, 2.0], [0.5, 1.0, 1.5])
+    Line(slope=0.5, intercept=0.5)
+    """
+    x, y = _check_line_points(x, y)
+    centered = x - x.mean()
+    slope = float(centered @ y / (centered @ centered))
+    return Line(slope, float(y.mean() - slope * x.mean()))
+
+
+def repeated_median_line(x: npt.ArrayLike, y: npt.ArrayLike) -> Line:
+    """Return the repeated-median line (Siegel, 1982): median over points of their median slope.
+
+    Its breakdown point is 50 %: up to half of the points may be outliers.
+
+    >>> repeated_median_line([0.0, 1.0, 2.0, 3.0, 4.0], [0.0, 2.0, 4.0, 6.0, -90.0])
+    Line(slope=2.0, intercept=0.0)
+    """
+    x, y = _check_line_points(x, y)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slopes = (y[:, None] - y) / (x[:, None] - x)
+    slopes[x[:, None] == x] = np.nan
+    slope = float(np.median(np.nanmedian(slopes, axis=1)))
+    return Line(slope, float(np.median(y - slope * x)))
