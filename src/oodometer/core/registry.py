@@ -42,10 +42,11 @@ def resolve_members(
     ]
     if not resolved:
         raise InputError(f"No {family} was named. Name one or more, or pass None for all.")
-    by_name: dict[str, Any] = {}
     for member in resolved:
         if isinstance(member, type) or not isinstance(member, member_type):
             raise _not_a_member(member, member_type, family)
+    by_name: dict[str, Any] = {}
+    for member in resolved:
         if by_name.setdefault(member.name, member) != member:
             raise InputError(f"Two different {family}s are called {member.name!r}. Remove one.")
     return list(by_name.values())
