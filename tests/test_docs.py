@@ -42,7 +42,8 @@ def text(name: str) -> str:
 def rows(page: str) -> list[list[str]]:
     """The cells of all tables of a page."""
     lines = [line for line in text(page).splitlines() if line.startswith("| ")]
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    cells = [line.strip("|").replace("\\|", "|").split(" | ") for line in lines]
+    return [[cell.strip() for cell in row] for row in cells]
 
 
 # What stands there runs --------------------------------------------------------------------------

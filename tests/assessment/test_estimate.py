@@ -169,7 +169,9 @@ def test_signals_get_what_can_be_had() -> None:
 
 def test_a_method_asked_for_that_has_no_answer_is_an_error() -> None:
     source, target = toy_pair()
-    with pytest.raises(NotApplicable, match="Not applicable: gde: it compares two models"):
+    with pytest.raises(
+        NotApplicable, match="Not applicable: gde: it requires the predictions of a second model"
+    ):
         oodometer.estimate(source, replace(target, other_models=()), methods=["ac", "gde"])
 
 

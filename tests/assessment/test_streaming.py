@@ -528,9 +528,7 @@ def test_too_many_segments_are_rejected(folder: Path, monkeypatch: pytest.Monkey
 
 def test_requested_methods_must_be_applicable(folder: Path) -> None:
     message = error_of(folder, "target", methods=["ac", "gde"])
-    assert message == (
-        "Not applicable: gde: it compares two models; give the second one's predictions."
-    )
+    assert message == ("Not applicable: gde: it requires the predictions of a second model.")
     with pytest.raises(InputError, match="replicates must be at least 20; got 3"):
         EstimateOptions(replicates=3)
 

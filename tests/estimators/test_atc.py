@@ -1,4 +1,4 @@
-"""ATC's threshold and estimate against the definition, read literally."""
+"""ATC against a literal implementation of the definition in the paper."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from oodometer.testing import toy_predictions
 MC, NE = ATC("mc"), ATC("ne")
 
 
-def literal_threshold(scores: Floats, errors: int) -> float:
-    """Try every candidate; keep the nearest to as many below as errors, the lower on a draw."""
+def naive_threshold(scores: Floats, errors: int) -> float:
+    """Return the candidate whose count below is closest to `errors`, the lower one if tied."""
     if errors == 0:
         return -math.inf
     if errors == len(scores):
@@ -37,25 +37,25 @@ def literal_threshold(scores: Floats, errors: int) -> float:
     scores=st.lists(st.sampled_from([0.1, 0.2, 0.3, 0.5, 0.8, 0.9]), min_size=1, max_size=30),
     share=st.floats(0, 1),
 )
-def test_the_threshold_with_ties_is_the_literal_one(scores: list[float], share: float) -> None:
+def test_threshold_with_ties_matches_naive_search(scores: list[float], share: float) -> None:
     errors = round(share * len(scores))
     array = np.array(scores)
-    assert threshold_value(array, errors) == literal_threshold(array, errors)
+    assert threshold_value(array, errors) == naive_threshold(array, errors)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_as_many_distinct_scores_lie_below_as_there_are_errors(dtype: type) -> None:
+def test_exactly_n_errors_distinct_scores_are_below_threshold(dtype: type) -> None:
     scores: Floats = np.random.default_rng(0).random(1001).astype(dtype)
     for errors in range(1001):
         assert np.count_nonzero(scores < threshold_value(scores, errors)) == errors
 
 
-def test_a_strided_view_gives_the_same_threshold() -> None:
+def test_non_contiguous_scores_give_the_same_threshold() -> None:
     scores = np.random.default_rng(0).random((500, 2))
     assert threshold_value(scores[:, 0], 77) == threshold_value(scores[:, 0].copy(), 77)
 
 
-def test_without_source_errors_the_estimate_is_1_and_with_nothing_else_0() -> None:
+def test_estimate_is_one_without_source_errors_and_zero_without_correct_rows() -> None:
     source, target = toy_predictions(50), toy_predictions(40, seed=3)
     right = Predictions.from_logits(source.scores, labels=source.classes)
     wrong = Predictions.from_logits(source.scores, labels=(source.classes + 1) % 4)
@@ -63,7 +63,7 @@ def test_without_source_errors_the_estimate_is_1_and_with_nothing_else_0() -> No
         perfect, hopeless = member.estimate(right, target), member.estimate(wrong, target)
         assert (perfect.value, hopeless.value) == (1.0, 0.0)
         assert "no errors" in perfect.notes[0]
-        assert "no right answers" in hopeless.notes[0]
+        assert "no correct rows" in hopeless.notes[0]
         assert "threshold" not in perfect.facts
 
 
@@ -71,19 +71,19 @@ def test_without_source_errors_the_estimate_is_1_and_with_nothing_else_0() -> No
 @given(
     seed=st.integers(0, 10_000), k=st.integers(2, 6), temperature=st.sampled_from([1.0, 0.4, 3.0])
 )
-def test_the_estimate_is_the_share_at_or_above_the_literal_threshold(
+def test_estimate_is_the_share_at_or_above_the_naive_threshold(
     seed: int, k: int, temperature: float
 ) -> None:
     source = toy_predictions(60, k, seed=seed).at_temperature(temperature)
     target = toy_predictions(50, k, sharpness=1.0, seed=seed + 1).at_temperature(temperature)
     errors = int((~source.correct).sum())
     for member, score in ((MC, "confidence"), (NE, "negative_entropy")):
-        cut = literal_threshold(getattr(source, score), errors)
+        cut = naive_threshold(getattr(source, score), errors)
         expected = sum(1 for value in getattr(target, score) if value >= cut) / target.n
         assert member.estimate(source, target).value == pytest.approx(expected, abs=1e-12)
 
 
-def test_on_the_source_itself_the_estimate_is_its_accuracy() -> None:
+def test_estimate_of_the_source_is_its_accuracy() -> None:
     source = toy_predictions(1000)
     for member in (MC, NE):
         assert member.estimate(source, source).value == pytest.approx(source.correct.mean())
@@ -92,10 +92,10 @@ def test_on_the_source_itself_the_estimate_is_its_accuracy() -> None:
 @pytest.mark.parametrize("temperature", [1.0, 0.3, 2.5])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("scale", [1.0, 8.0])
-def test_for_two_classes_both_scores_give_one_estimate(
+def test_both_scores_give_the_same_estimate_for_two_classes(
     temperature: float, dtype: type, scale: float
 ) -> None:
-    """Also where float32 logits saturate: the scores must rank rows alike."""
+    """Both scores must rank rows equally even if float32 logits saturate."""
     for seed in range(20):
         pair = [toy_predictions(2000, 2, sharpness=s, seed=seed) for s in (2.0, 1.0)]
         source, target = (
@@ -108,7 +108,7 @@ def test_for_two_classes_both_scores_give_one_estimate(
 
 
 @pytest.mark.parametrize("temperature", [1.0, 2.5])
-def test_for_two_columns_of_probabilities_too(temperature: float) -> None:
+def test_both_scores_give_the_same_estimate_for_two_probability_columns(temperature: float) -> None:
     for seed in range(20):
         source, target = (
             Predictions.from_probs(rows.probs.astype(np.float32), labels=rows.labels)
@@ -122,20 +122,20 @@ def test_for_two_columns_of_probabilities_too(temperature: float) -> None:
         assert both[0].value == both[1].value
 
 
-def test_facts_name_the_threshold_and_the_errors_it_rests_on() -> None:
+def test_facts_have_threshold_and_source_errors() -> None:
     source = toy_predictions(300)
     facts = MC.estimate(source, source).facts
     assert facts["source_errors"] == (~source.correct).sum()
     assert facts["threshold"] == threshold_value(source.confidence, int(facts["source_errors"]))
 
 
-def test_an_unknown_score_is_refused() -> None:
+def test_unknown_score_is_rejected() -> None:
     with pytest.raises(InputError, match="score must be 'mc' or 'ne'; got 'max'"):
         ATC("max")  # type: ignore[arg-type]
 
 
-def test_more_edges_than_are_kept_change_no_estimate() -> None:
-    """Beyond EDGES source rows near the threshold, the counts are coarser but the cut is exact."""
+def test_estimate_is_exact_with_more_scores_than_edges() -> None:
+    """Above MAX_EDGES source rows near the threshold the counts are coarser, the threshold is not."""
     source, target = toy_predictions(60_000, seed=1), toy_predictions(5_000, sharpness=1.0, seed=2)
     cut = threshold_value(source.confidence, int((~source.correct).sum()))
     expected = float((target.confidence >= cut).mean())

@@ -1,4 +1,4 @@
-"""ATC with distance against a literal loop."""
+"""ATC with distances against a loop over rows."""
 
 from __future__ import annotations
 
@@ -14,52 +14,52 @@ from oodometer.estimators.atc_distance import ATCDistance
 from oodometer.testing import toy_predictions
 
 
-def literal(source: Predictions, target: Predictions, nearest: int) -> tuple[float, float]:
+def naive_estimate(source: Predictions, target: Predictions, nearest: int) -> tuple[float, float]:
     assert source.features is not None
     assert target.features is not None
-    at = threshold_value(source.confidence, int((~source.correct).sum()))
-    own = []
+    threshold = threshold_value(source.confidence, int((~source.correct).sum()))
+    distances = []
     for row in range(source.n):
         away = np.linalg.norm(source.features - source.features[row], axis=1)
-        own.append(np.sort(np.delete(away, row))[:nearest].mean())
-    farthest = sorted(own)[int(np.ceil(0.99 * (source.n - 1)))]
+        distances.append(np.sort(np.delete(away, row))[:nearest].mean())
+    farthest = sorted(distances)[int(np.ceil(0.99 * (source.n - 1)))]
     right = far = 0
     for row in range(target.n):
         away = np.linalg.norm(source.features - target.features[row], axis=1)
         near = np.sort(away)[:nearest].mean() <= farthest
         far += not near
-        right += bool(near and target.confidence[row] >= at)
+        right += bool(near and target.confidence[row] >= threshold)
     return right / target.n, far / target.n
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_rows_far_from_the_source_are_wrong(seed: int) -> None:
+def test_rows_far_from_the_source_count_as_errors(seed: int) -> None:
     source = toy_predictions(200, seed=seed)
     target = toy_predictions(150, sharpness=1.5, seed=seed + 1)
     assert target.features is not None
     target = replace(target, features=target.features * 1.5)
-    found = ATCDistance(nearest=10).estimate(source, target)
-    value, far = literal(source, target, 10)
+    result = ATCDistance(nearest=10).estimate(source, target)
+    value, far = naive_estimate(source, target, 10)
     assert far > 0.02
-    assert found.value == pytest.approx(value)
-    assert found.facts["beyond_support"] == pytest.approx(far)
+    assert result.value == pytest.approx(value)
+    assert result.facts["beyond_support"] == pytest.approx(far)
 
 
-def test_without_shift_about_one_row_in_a_hundred_is_far() -> None:
+def test_about_one_per_cent_is_far_without_shift() -> None:
     source, target = toy_predictions(3000, seed=1), toy_predictions(3000, seed=2)
     assert 0.003 < ATCDistance().estimate(source, target).facts["beyond_support"] < 0.02
 
 
-def test_a_target_that_is_all_far_has_nothing_right() -> None:
+def test_estimate_is_zero_if_all_rows_are_far() -> None:
     source, target = toy_predictions(100), toy_predictions(50, seed=1)
     assert target.features is not None
     moved = replace(target, features=target.features + 1000)
-    found = ATCDistance().estimate(source, moved)
-    assert found.value == 0.0
-    assert "all of the target is far" in found.notes[0]
+    result = ATCDistance().estimate(source, moved)
+    assert result.value == 0.0
+    assert "all target rows are far" in result.notes[0]
 
 
-def test_features_are_asked_for_and_must_be_alike() -> None:
+def test_features_and_settings_are_validated() -> None:
     source, target = toy_predictions(100), toy_predictions(50, seed=1)
     with pytest.raises(NotApplicable, match="features of both sides"):
         ATCDistance().estimate(source, replace(target, features=None))

@@ -1,4 +1,4 @@
-"""COT and COTT by hand, under label shift, and against literal loops."""
+"""COT and COTT under label shift and against a loop over rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_cot_is_never_above_average_confidence(k: int) -> None:
         assert cot <= AverageConfidence().estimate(source, target).value + 1e-6
 
 
-def test_cot_of_the_wrong_classes_sees_what_confidence_does_not() -> None:
+def test_cot_detects_wrong_class_frequencies() -> None:
     source = toy_predictions(2000, 4, seed=1)
     probs = np.tile([0.97, 0.01, 0.01, 0.01], (500, 1))
     target = Predictions.from_probs(probs)
@@ -31,28 +31,28 @@ def test_cot_of_the_wrong_classes_sees_what_confidence_does_not() -> None:
     assert COT().estimate(source, target).value < 0.3
 
 
-def test_cot_with_the_likeliest_shares_follows_a_label_shift() -> None:
+def test_cot_with_mlls_prior_is_accurate_under_label_shift() -> None:
     source = toy_predictions(4000, 3, seed=2)
     target = toy_predictions(4000, 3, class_shares=[0.9, 0.05, 0.05], seed=3)
     assert target.labels is not None
     truth = target.correct.mean()
     plain = COT().estimate(source, target).value
-    moved = COT("mlls").estimate(source, target).value
-    assert abs(moved - truth) < abs(plain - truth) / 3
+    adapted = COT("mlls").estimate(source, target).value
+    assert abs(adapted - truth) < abs(plain - truth) / 3
 
 
-def test_cott_is_the_share_that_pays_no_more_than_the_threshold() -> None:
+def test_cott_is_the_share_of_rows_with_costs_up_to_the_threshold() -> None:
     source, target = toy_predictions(300, 4, seed=4), toy_predictions(250, 4, sharpness=1.5, seed=5)
     assert source.labels is not None
     shares = np.bincount(source.labels, minlength=4) / 300
-    known = -row_costs(source.probs, shares)
-    at = threshold_value(known, int((~source.correct).sum()))
-    new = -row_costs(target.probs, shares)
-    literal = sum(1 for cost in new if cost >= at) / 250
+    source_scores = -row_costs(source.probs, shares)
+    threshold = threshold_value(source_scores, int((~source.correct).sum()))
+    target_scores = -row_costs(target.probs, shares)
+    literal = sum(1 for score in target_scores if score >= threshold) / 250
     assert COTT().estimate(source, target).value == pytest.approx(literal, abs=0.005)
 
 
-def test_both_refuse_what_they_can_not_do() -> None:
+def test_invalid_predictions_and_settings_are_rejected() -> None:
     source = toy_predictions(50, 3)
     hard = Predictions.from_classes([0, 1, 2], k=3)
     for member in (COT(), COTT()):
@@ -62,7 +62,7 @@ def test_both_refuse_what_they_can_not_do() -> None:
         COT("target")  # type: ignore[arg-type]
 
 
-def test_a_large_target_says_on_how_many_rows_prices_rest() -> None:
+def test_large_target_notes_the_subsample_of_prices() -> None:
     source = toy_predictions(200, 2)
     target = toy_predictions(50_000, 2, seed=1)
     assert "one row in 3" in COT().estimate(source, target).notes[0]

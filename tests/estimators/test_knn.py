@@ -1,4 +1,4 @@
-"""Distances to neighbours against scikit-learn."""
+"""Distances to nearest neighbours against scikit-learn."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from oodometer.estimators._knn import leave_one_out_distances, mean_distances
 
 
 @pytest.mark.parametrize("block", [1, 50, 4_000_000])
-def test_distances_are_those_of_another_library(
-    block: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_distances_match_scikit_learn(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_knn, "MAX_BLOCK_DISTANCES", block)
     rng = np.random.default_rng(0)
-    known, points = rng.normal(size=(80, 5)) + 100, rng.normal(size=(30, 5)) + 100
-    peer = NearestNeighbors(n_neighbors=7).fit(known)
+    reference, points = rng.normal(size=(80, 5)) + 100, rng.normal(size=(30, 5)) + 100
+    neighbors = NearestNeighbors(n_neighbors=7).fit(reference)
     np.testing.assert_allclose(
-        mean_distances(points, known, 7), peer.kneighbors(points)[0].mean(axis=1)
+        mean_distances(points, reference, 7), neighbors.kneighbors(points)[0].mean(axis=1)
     )
-    np.testing.assert_allclose(leave_one_out_distances(known, 7), peer.kneighbors()[0].mean(axis=1))
+    np.testing.assert_allclose(
+        leave_one_out_distances(reference, 7), neighbors.kneighbors()[0].mean(axis=1)
+    )
 
 
-def test_fewer_known_rows_than_neighbours_are_all_taken() -> None:
-    known = np.array([[0.0], [2.0]])
-    assert mean_distances(np.array([[1.0]]), known, 25).tolist() == [1.0]
-    assert leave_one_out_distances(known, 25).tolist() == [2.0, 2.0]
+def test_all_rows_are_used_if_there_are_fewer_than_neighbours() -> None:
+    reference = np.array([[0.0], [2.0]])
+    assert mean_distances(np.array([[1.0]]), reference, 25).tolist() == [1.0]
+    assert leave_one_out_distances(reference, 25).tolist() == [2.0, 2.0]

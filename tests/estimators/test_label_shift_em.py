@@ -1,6 +1,8 @@
-"""The likeliest class shares: boundary cases of the climb and of its bootstrap."""
+"""Maximum-likelihood class frequencies: boundary cases of EM and of its bootstrap."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,21 +11,21 @@ from oodometer.core.array_types import Floats
 from oodometer.estimators import _label_shift_em
 
 
-def test_shares_of_sure_rows_are_their_counts() -> None:
+def test_frequencies_of_one_hot_rows_are_their_counts() -> None:
     probs = np.eye(3)[[0, 0, 0, 1, 2, 2]]
-    found, settled = _label_shift_em.fit_class_shares(probs, np.full(3, 1 / 3), 1000)
-    assert settled
-    assert np.allclose(found, [1 / 2, 1 / 6, 1 / 3], atol=1e-6)
+    solution, converged = _label_shift_em.fit_class_shares(probs, np.full(3, 1 / 3), 1000)
+    assert converged
+    assert np.allclose(solution, [1 / 2, 1 / 6, 1 / 3], atol=1e-6)
 
 
-def test_a_class_that_no_row_shows_gets_no_share() -> None:
+def test_class_without_evidence_gets_frequency_zero() -> None:
     probs = np.array([[0.7, 0.29, 0.01]] * 50 + [[0.2, 0.79, 0.01]] * 50)
-    found, _ = _label_shift_em.fit_class_shares(probs, np.full(3, 1 / 3), 5000)
-    assert found[2] == pytest.approx(0.0, abs=1e-6)
+    solution, _ = _label_shift_em.fit_class_shares(probs, np.full(3, 1 / 3), 5000)
+    assert solution[2] == pytest.approx(0.0, abs=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_no_step_lowers_the_likelihood(seed: int) -> None:
+def test_iterations_never_lower_the_likelihood(seed: int) -> None:
     rng = np.random.default_rng(seed)
     k = int(rng.integers(2, 8))
     probs = rng.dirichlet(np.full(k, rng.choice([0.05, 0.3, 1.0])), size=int(rng.integers(5, 200)))
@@ -39,8 +41,8 @@ def test_no_step_lowers_the_likelihood(seed: int) -> None:
     assert (np.diff(values) > -1e-10).all()
 
 
-def test_an_extrapolation_that_lowers_the_likelihood_is_not_taken() -> None:
-    """Known cases in which the guess ahead is worse than the second of the two steps."""
+def test_extrapolation_that_lowers_the_likelihood_is_discarded() -> None:
+    """Cases in which the extrapolation is worse than the second of two EM steps."""
     worse = 0
     for seed in range(10):
         rng = np.random.default_rng(seed)
@@ -61,57 +63,60 @@ def test_an_extrapolation_that_lowers_the_likelihood_is_not_taken() -> None:
     assert worse > 0
 
 
-class Still:
-    """Every row drawn exactly once."""
+class UnitWeights:
+    """Random generator that draws every row exactly once."""
 
     def integers(self, low: int, high: int, size: tuple[int, int], dtype: type) -> np.ndarray:
-        """Weights are looked up in a table; here stands a 1."""
+        """Return numbers that the lookup table of Poisson weights maps to 1."""
         return np.full(size, 30_000, dtype=dtype)
 
 
-def test_shares_follow_the_sources_shares_as_solving_again_does() -> None:
+def test_newton_step_matches_solving_for_resampled_priors() -> None:
     rng = np.random.default_rng(0)
     probs, prior = rng.dirichlet(np.full(3, 0.4), size=4000), np.array([0.5, 0.3, 0.2])
-    found, _ = _label_shift_em.fit_class_shares(probs, prior, 1000)
+    solution, _ = _label_shift_em.fit_class_shares(probs, prior, 1000)
     others = np.array([[0.52, 0.29, 0.19], [0.48, 0.3, 0.22], [0.5, 0.33, 0.17]])
-    moved = _label_shift_em.resample_class_shares(probs, 4000, found, prior, others, Still())  # type: ignore[arg-type]
+    unit_weights: Any = UnitWeights()
+    resampled = _label_shift_em.resample_class_shares(
+        probs, 4000, solution, prior, others, unit_weights
+    )
     solved = np.stack([_label_shift_em.fit_class_shares(probs, other, 1000)[0] for other in others])
-    assert np.abs(solved - found).max() > 0.01
-    assert np.abs(moved - solved).max() < 0.15 * np.abs(solved - found).max()
+    assert np.abs(solved - solution).max() > 0.01
+    assert np.abs(resampled - solved).max() < 0.15 * np.abs(solved - solution).max()
 
 
-def test_a_sample_of_more_rows_varies_less() -> None:
-    """What 4,000 rows vary by is halved when they stand for 16,000."""
+def test_bootstrap_deviation_scales_with_the_number_of_rows() -> None:
+    """The deviation of 4,000 rows is halved if they are a sample of 16,000."""
     rng = np.random.default_rng(0)
     probs, prior = rng.dirichlet(np.full(3, 0.4), size=4000), np.array([0.5, 0.3, 0.2])
-    found, _ = _label_shift_em.fit_class_shares(probs, prior, 1000)
+    solution, _ = _label_shift_em.fit_class_shares(probs, prior, 1000)
     priors = np.tile(prior, (3000, 1))
     few, many = (
-        _label_shift_em.resample_class_shares(probs, n, found, prior, priors, rng).std(axis=0)
+        _label_shift_em.resample_class_shares(probs, n, solution, prior, priors, rng).std(axis=0)
         for n in (4000, 16_000)
     )
     assert many == pytest.approx(few / 2, rel=0.1)
 
 
-def test_many_rows_of_float32_settle_where_float64_does() -> None:
-    """Sums of 200,000 float32 terms are rough at the fifth digit, which once kept EM from ending."""
+def test_float32_converges_to_the_float64_solution() -> None:
+    """Sums of 200,000 float32 terms have five digits, too few for EM to converge."""
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(200_000, 2)) * 8
     probs = np.exp(logits - logits.max(axis=1, keepdims=True))
     probs /= probs.sum(axis=1, keepdims=True)
     prior = np.array([0.55, 0.45])
-    narrow, settled = _label_shift_em.fit_class_shares(probs.astype(np.float32), prior, 1000)
+    narrow, converged = _label_shift_em.fit_class_shares(probs.astype(np.float32), prior, 1000)
     wide, _ = _label_shift_em.fit_class_shares(probs, prior, 1000)
-    assert settled
+    assert converged
     assert np.allclose(narrow, wide, atol=1e-6)
 
 
-def test_resampled_shares_stay_on_the_simplex_even_with_one_class_left() -> None:
+def test_resampled_frequencies_are_on_the_simplex() -> None:
     rng = np.random.default_rng(0)
     sample, prior = np.array([[0.9, 0.1]] * 30), np.array([0.5, 0.5])
     priors = np.array([[0.5, 0.5], [0.4, 0.6]])
-    for found in (np.array([1.0, 0.0]), np.array([0.6, 0.4])):
-        moved = _label_shift_em.resample_class_shares(sample, 30, found, prior, priors, rng)
-        assert moved.shape == (2, 2)
-        assert (moved >= 0).all()
-        assert np.allclose(moved.sum(axis=1), 1.0)
+    for solution in (np.array([1.0, 0.0]), np.array([0.6, 0.4])):
+        resampled = _label_shift_em.resample_class_shares(sample, 30, solution, prior, priors, rng)
+        assert resampled.shape == (2, 2)
+        assert (resampled >= 0).all()
+        assert np.allclose(resampled.sum(axis=1), 1.0)

@@ -1,8 +1,8 @@
-"""Estimators: accuracy on unlabelled data from predictions alone, one paper per file.
+"""Estimators of accuracy on unlabelled data from predictions alone, one paper per file.
 
-To add an estimator: write one file with a frozen dataclass in this package, and add an instance to `MEMBERS` in
-`registry.py`. `oodometer.testing.check_estimator` and `docs/methods.md` say what it needs. Another package adds its
-own by an entry point of the group `oodometer.estimators`.
+To add an estimator, write one file with a frozen dataclass in this package and add an instance to
+`MEMBERS` in `registry.py`; `oodometer.testing.check_estimator` tests it. Other packages register
+estimators by an entry point of the group `oodometer.estimators`.
 """
 
 from __future__ import annotations

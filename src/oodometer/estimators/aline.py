@@ -1,7 +1,8 @@
-"""ALine: agreement on the line. Baek et al., NeurIPS 2022.
+"""Agreement-on-the-line (ALine-S and ALine-D; Baek et al., NeurIPS 2022).
 
-Where models' accuracies on two sets lie on a line (on the probit scale), so do the agreements of
-their pairs, and that line needs no labels: its slope and intercept carry accuracies over.
+If the accuracies of models on two datasets are on a line (on the probit scale), the agreements of
+model pairs are on the same line. The agreement line needs no labels, so it predicts the target
+accuracy from the source accuracy.
 """
 
 from __future__ import annotations
@@ -20,20 +21,21 @@ from oodometer.core.results import Estimate
 from oodometer.core.stats import poisson_bootstrap_weights
 from oodometer.estimators.label_shift import require_labels
 
-# Pairs that agree on less or more than this have no say: probits run off to infinity.
-MIN_AGREEMENT, MAX_AGREEMENT = 0.05, 0.98
+# Pairs outside this range are not used, because the probit diverges towards 0 and 1.
+MIN_AGREEMENT = 0.05
+MAX_AGREEMENT = 0.98
 MIN_MODELS = 3
-# Below this the agreements lie on no line, and nor may the accuracies.
+# Below this R² the agreements, and possibly the accuracies, are not on a line.
 MIN_AGREEMENT_R2 = 0.95
-# Rows that the bootstrap draws again; of more, every second, third, … is taken.
+# Rows that the bootstrap resamples; of more rows every k-th is used.
 MAX_BOOTSTRAP_ROWS = 20_000
-# An accuracy of 0 or 1 has no probit; this one is near enough.
+# Accuracies of 0 and 1 have no probit and are moved by this much.
 ACCURACY_MARGIN = 1e-4
 
 
 @dataclass(frozen=True)
 class AgreementLine:
-    """The line, how well agreements lie on it, and every model's accuracy by both readings."""
+    """Line through the agreements, its R², and the target accuracy of each model by both methods."""
 
     slope: float
     intercept: float
@@ -46,53 +48,62 @@ class AgreementLine:
 def fit_agreement_line(
     accuracy: Floats, source_agreements: Floats, target_agreements: Floats
 ) -> AgreementLine:
-    """The line through agreements of all pairs (in the order of `model_pairs`), and what it says.
+    """Fit the line through the agreements of all pairs, in the order of `model_pairs`.
 
     S: acc_t = Φ(s · Φ⁻¹(acc_s) + c). D: the least-squares solution w of
     ½(w_i + w_j) = Φ⁻¹(b_ij) + s · (½(Φ⁻¹ acc_i + Φ⁻¹ acc_j) − Φ⁻¹(a_ij)), acc_t = Φ(w).
     """
     from scipy.special import ndtr, ndtri
 
-    kept = (
+    used = (
         (source_agreements >= MIN_AGREEMENT)
         & (source_agreements <= MAX_AGREEMENT)
         & (target_agreements >= MIN_AGREEMENT)
         & (target_agreements <= MAX_AGREEMENT)
     )
-    if np.count_nonzero(kept) < MIN_MODELS:
+    if np.count_nonzero(used) < MIN_MODELS:
         raise NotApplicable(
-            f"{np.count_nonzero(kept)} pairs of models agree on {MIN_AGREEMENT:.0%} to {MAX_AGREEMENT:.0%} of both "
-            f"sides; a line needs {MIN_MODELS}"
+            f"{np.count_nonzero(used)} pairs of models agree on {MIN_AGREEMENT:.0%} to "
+            f"{MAX_AGREEMENT:.0%} of both sides; a line requires {MIN_MODELS}"
         )
-    first, second = (side[kept] for side in model_pairs(len(accuracy)))
-    a, b = ndtri(source_agreements[kept]), ndtri(target_agreements[kept])
-    around = a - a.mean()
-    if not around.any():
+    first, second = (side[used] for side in model_pairs(len(accuracy)))
+    a, b = ndtri(source_agreements[used]), ndtri(target_agreements[used])
+    centered = a - a.mean()
+    if not centered.any():
         raise NotApplicable(
-            "all pairs of models agree alike on the source; no line goes through that"
+            "all pairs of models agree equally often on the source, so no line can be fitted"
         )
-    slope = float(around @ b / (around @ around))
+    slope = float(centered @ b / (centered @ centered))
     intercept = float(b.mean() - slope * a.mean())
-    spread = float(((b - b.mean()) ** 2).sum())
-    r2 = 1 - float(((b - slope * a - intercept) ** 2).sum()) / spread if spread else 1.0
-    known = ndtri(np.clip(accuracy, ACCURACY_MARGIN, 1 - ACCURACY_MARGIN))
+    variation = float(((b - b.mean()) ** 2).sum())
+    r2 = 1 - float(((b - slope * a - intercept) ** 2).sum()) / variation if variation else 1.0
+    probits = ndtri(np.clip(accuracy, ACCURACY_MARGIN, 1 - ACCURACY_MARGIN))
     design = np.zeros((len(a), len(accuracy)))
     design[np.arange(len(a)), first] = design[np.arange(len(a)), second] = 0.5
-    wanted = b + slope * ((known[first] + known[second]) / 2 - a)
-    # Models without a pair that has a say, and directions that no pair tells of, stay on the line.
-    on_line = slope * known + intercept
-    moved = np.linalg.lstsq(design, wanted - design @ on_line, rcond=None)[0]
-    return AgreementLine(slope, intercept, r2, len(a), ndtr(on_line), ndtr(on_line + moved))
+    right_side = b + slope * ((probits[first] + probits[second]) / 2 - a)
+    # Solving for the distance from the line leaves models without a used pair on the line.
+    on_line = slope * probits + intercept
+    distance = np.linalg.lstsq(design, right_side - design @ on_line, rcond=None)[0]
+    return AgreementLine(
+        slope=slope,
+        intercept=intercept,
+        r2=r2,
+        n_pairs=len(a),
+        aline_s=ndtr(on_line),
+        aline_d=ndtr(on_line + distance),
+    )
 
 
 def model_pairs(n_models: int) -> tuple[Ints, Ints]:
-    """First and second of every pair of models."""
+    """Return the indices of the first and the second model of every pair."""
     pairs = np.array(list(combinations(range(n_models), 2)), dtype=np.int64).reshape(-1, 2)
     return pairs[:, 0], pairs[:, 1]
 
 
 def agreements(classes: Ints, weights: Floats | None = None) -> Floats:
-    """The share of rows on which each pair of (models, n) classes agree; (…, pairs) by weights.
+    """Return the share of rows on which each pair of models agrees; with weights, (…, pairs).
+
+    `classes` has shape (models, n), `weights` (…, n).
 
     >>> agreements(np.array([[0, 1, 1], [0, 1, 0], [1, 1, 0]])).round(2).tolist()
     [0.67, 0.33, 0.67]
@@ -108,7 +119,7 @@ def agreements(classes: Ints, weights: Floats | None = None) -> Floats:
 
 @dataclass(frozen=True)
 class ModelClasses:
-    """Classes by model (the judged one first), and where they are right, of a labelled source."""
+    """Predicted classes (models, n), the assessed model first; correctness if rows are labelled."""
 
     classes: Ints
     correct: Bools | None
@@ -116,27 +127,40 @@ class ModelClasses:
 
 @dataclass(frozen=True)
 class AgreementOnTheLine(StreamingEstimator[ModelClasses, ModelClasses]):
-    """The source accuracy, carried over by the line that agreements of models lie on.
+    """Target accuracy predicted from the source accuracy by the line of model agreements.
 
-    It takes at least three models' answers on both sides, given as peers. `s` reads every accuracy
-    off the line; `d` uses each pair's own distance from it.
+    Requires the predictions of at least three models on both sides.
 
+    Parameters
+    ----------
+    reading : {"s", "d"}
+        ALine-S takes each model's accuracy from the line, ALine-D also uses the distance of each
+        pair's agreement from the line.
+
+    Raises
+    ------
+    InputError
+        If `reading` is neither "s" nor "d".
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 5, 4000)
-    >>> def answers(right):
-    ...     models = [np.where(rng.random(4000) < p, labels, rng.integers(0, 5, 4000)) for p in right]
-    ...     one, *others = [Predictions.from_classes(m, k=5, labels=labels) for m in models]
-    ...     return one.with_other_models(*others)
-    >>> source, target = answers([0.9, 0.8, 0.7, 0.6]), answers([0.8, 0.7, 0.6, 0.5])
-    >>> found = AgreementOnTheLine("s").estimate(source, target).value
-    >>> bool(abs(found - target.correct.mean()) < 0.05)
+    >>> def predict(skills):
+    ...     models = [np.where(rng.random(4000) < p, labels, rng.integers(0, 5, 4000)) for p in skills]
+    ...     first, *others = [Predictions.from_classes(m, k=5, labels=labels) for m in models]
+    ...     return first.with_other_models(*others)
+    >>> source, target = predict([0.9, 0.8, 0.7, 0.6]), predict([0.8, 0.7, 0.6, 0.5])
+    >>> value = AgreementOnTheLine("s").estimate(source, target).value
+    >>> bool(abs(value - target.correct.mean()) < 0.05)
     True
     """
 
     reading: Literal["s", "d"] = "d"
 
     assumes: ClassVar[str] = (
-        "accuracies of models on source and target lie on a line, and so do their agreements"
+        "accuracies of models on source and target are on a line (on the probit scale), and so are "
+        "their agreements"
     )
     needs: ClassVar[tuple[str, ...]] = ("classes", "source labels", "two more models on both sides")
     paper: ClassVar[str] = "Baek et al., NeurIPS 2022"
@@ -148,40 +172,41 @@ class AgreementOnTheLine(StreamingEstimator[ModelClasses, ModelClasses]):
 
     @property
     def name(self) -> str:
-        """`aline-s` or `aline-d`."""
         return f"aline-{self.reading}"
 
     def learn(self, source: Predictions) -> ModelClasses:
-        """The classes that all models gave, and where they are right."""
-        found = _stack_classes(source, "source")
-        return ModelClasses(found, found == require_labels(source))
+        """Return the classes of all models, and where they are correct."""
+        classes = _stack_classes(source, "source")
+        return ModelClasses(classes, classes == require_labels(source))
 
     def summarize(self, learned: ModelClasses, batch: Predictions) -> ModelClasses:
-        """The classes that all models gave."""
-        found = _stack_classes(batch, "target")
-        if len(found) != len(learned.classes):
+        """Return the classes of all models."""
+        classes = _stack_classes(batch, "target")
+        if len(classes) != len(learned.classes):
             raise NotApplicable(
-                f"{len(learned.classes)} models answered on the source and {len(found)} on the "
-                "target; the same are needed on both"
+                f"there are predictions of {len(learned.classes)} models on the source and of "
+                f"{len(classes)} on the target; the same models are required on both"
             )
-        return ModelClasses(found, None)
+        return ModelClasses(classes, None)
 
     def finish(self, learned: ModelClasses, total: ModelClasses) -> Estimate:
-        """The first model's accuracy by the line."""
+        """Return the first model's accuracy by the line."""
         assert learned.correct is not None
         line = fit_agreement_line(
             learned.correct.mean(axis=1), agreements(learned.classes), agreements(total.classes)
         )
         notes: tuple[str, ...] = ()
         if line.r2 < MIN_AGREEMENT_R2:
-            notes = (f"agreements are off the line (R² {line.r2:.2f}): accuracies may be too",)
+            notes = (
+                f"agreements are not on a line (R² {line.r2:.2f}); accuracies may not be either",
+            )
         facts = {
             "agreement_r2": line.r2,
             "agreement_is_linear": float(line.r2 >= MIN_AGREEMENT_R2),
             "slope": line.slope,
             "pairs": line.n_pairs,
         }
-        return Estimate(float(self._read_accuracy(line)), notes=notes, facts=facts)
+        return Estimate(self._read_accuracy(line), notes=notes, facts=facts)
 
     def _read_accuracy(self, line: AgreementLine) -> float:
         return float((line.aline_s if self.reading == "s" else line.aline_d)[0])
@@ -189,13 +214,12 @@ class AgreementOnTheLine(StreamingEstimator[ModelClasses, ModelClasses]):
     def resample(
         self, learned: ModelClasses, total: ModelClasses, rng: np.random.Generator, count: int
     ) -> Floats:
-        """Rows of both sides drawn again; the line fitted again."""
+        """Resample rows of both sides, and refit the line."""
         assert learned.correct is not None
-        source, known, shrunk = _resample_agreements(rng, learned.classes, count)
+        source, weights, subsample = _resample_agreements(rng, learned.classes, count)
         target, _, _ = _resample_agreements(rng, total.classes, count)
-        accuracy = known @ learned.correct[:, shrunk].T
-        whole = self.finish(learned, total).value
-        values = np.full(count, whole)
+        accuracy = weights @ learned.correct[:, subsample].T
+        values = np.full(count, self.finish(learned, total).value)
         for j in range(count):
             try:
                 values[j] = self._read_accuracy(
@@ -203,25 +227,23 @@ class AgreementOnTheLine(StreamingEstimator[ModelClasses, ModelClasses]):
                 )
             except NotApplicable:
                 continue
-        # Of a part of the rows the spread is too wide by the root of that part.
-        step = shrunk.step or 1
-        return np.asarray(values.mean() + (values - values.mean()) / np.sqrt(step))
+        # The standard error of every k-th row is √k times that of all rows.
+        stride = subsample.step or 1
+        return np.asarray(values.mean() + (values - values.mean()) / np.sqrt(stride))
 
 
 def _resample_agreements(
     rng: np.random.Generator, classes: Ints, count: int
 ) -> tuple[Floats, Floats, slice]:
-    """Agreements by draw, the weights of the rows, and which rows those are."""
-    some = slice(None, None, -(-classes.shape[1] // MAX_BOOTSTRAP_ROWS))
-    part = classes[:, some]
-    weights = poisson_bootstrap_weights(rng, (count, part.shape[1])).astype(np.float32)
+    """Return agreements by replicate, the bootstrap weights of rows, and the rows that were used."""
+    subsample = slice(None, None, -(-classes.shape[1] // MAX_BOOTSTRAP_ROWS))
+    rows = classes[:, subsample]
+    weights = poisson_bootstrap_weights(rng, (count, rows.shape[1])).astype(np.float32)
     weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1)
-    return agreements(part, weights), weights, some
+    return agreements(rows, weights), weights, subsample
 
 
 def _stack_classes(rows: Predictions, side: str) -> Ints:
     if len(rows.other_models) < MIN_MODELS - 1:
-        raise NotApplicable(
-            f"it compares {MIN_MODELS} or more models; give the others' predictions of the {side}"
-        )
-    return np.stack([rows.classes, *(peer.classes for peer in rows.other_models)])
+        raise NotApplicable(f"it requires predictions of {MIN_MODELS} or more models on the {side}")
+    return np.stack([rows.classes, *(model.classes for model in rows.other_models)])

@@ -1,7 +1,7 @@
-"""ATC, average thresholded confidence. Garg et al., ICLR 2022.
+"""Average thresholded confidence (ATC; Garg et al., ICLR 2022).
 
-A threshold on a score is set so that as many source rows lie below it as the source has errors;
-the share of target rows at or above it is the estimate.
+Fit a threshold on the source so that the share of source rows below it equals the source error.
+The estimate is the share of target rows at or above that threshold.
 """
 
 from __future__ import annotations
@@ -19,16 +19,30 @@ from oodometer.core.protocols import StreamingEstimator
 from oodometer.core.results import Estimate
 from oodometer.core.stats import bootstrap_counts, histogram
 
-# At most about this many edges around the threshold; below it the bootstrap is exact.
+# Approximate upper limit on the number of histogram edges around the threshold. Up to this many
+# source scores in reach of a resampled threshold, the bootstrap is exact.
 MAX_EDGES = 1024
 
 
 def threshold_value(scores: Floats, n_errors: int) -> float:
-    """The score that as many rows lie below as there are errors.
+    """Return the threshold that leaves `n_errors` scores strictly below it.
 
-    On ties, the score that comes nearest to that, the lower one on a draw. Without errors −∞,
-    with nothing but errors +∞.
+    Parameters
+    ----------
+    scores : array of shape (n,)
+        Score of each source row; higher means more confident.
+    n_errors : int
+        Number of source rows that the model classifies wrongly.
 
+    Returns
+    -------
+    float
+        The score of rank `n_errors`. With ties, the score for which the count below is closest to
+        `n_errors`, the lower one if two are equally close. ``-inf`` if there are no errors,
+        ``inf`` if every row is an error.
+
+    Examples
+    --------
     >>> threshold_value(np.array([0.9, 0.5, 0.7, 0.8]), 1)
     0.7
     >>> threshold_value(np.array([0.5, 0.5, 0.5, 0.8]), 2)
@@ -39,54 +53,57 @@ def threshold_value(scores: Floats, n_errors: int) -> float:
     if n_errors >= len(scores):
         return math.inf
     ranked = scores if scores.flags.c_contiguous else np.ascontiguousarray(scores)
-    at = np.partition(ranked, n_errors)[n_errors]
-    below, up_to = np.count_nonzero(ranked < at), np.count_nonzero(ranked <= at)
-    if n_errors - below <= up_to - n_errors:
-        return float(at)
-    return float(np.min(ranked, where=ranked > at, initial=np.inf))
+    candidate = np.partition(ranked, n_errors)[n_errors]
+    n_below = np.count_nonzero(ranked < candidate)
+    n_up_to = np.count_nonzero(ranked <= candidate)
+    if n_errors - n_below <= n_up_to - n_errors:
+        return float(candidate)
+    return float(np.min(ranked, where=ranked > candidate, initial=np.inf))
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """The threshold, and the source counted around it: (cells, [wrong, right])."""
+    """Fitted threshold with a histogram of the source scores around it.
+
+    `counts` has shape (n_edges + 1, 2): wrong and correct source rows per bin. The bootstrap
+    resamples these counts instead of the rows.
+    """
 
     value: float
     edges: Floats
     counts: Ints
 
 
-def _edges_around(scores: Floats, n_errors: int, center: float, max_edges: int) -> Floats:
-    """Source scores whose rank a resampled threshold may have: six deviations to each side."""
-    reach = 6 * math.sqrt(2 * min(n_errors, len(scores) - n_errors)) + 2
-    first, last = max(0, int(n_errors - reach)), min(len(scores) - 1, int(n_errors + reach))
-    # Two partitions at one place each are many times faster than one at two places.
-    upper = np.partition(scores, first)[first:]
-    near = np.sort(np.partition(upper, last - first)[: last - first + 1])
-    step = max(1, len(near) // max_edges)
-    chosen = (
-        near[::step]
-        if not math.isfinite(center)
-        else np.append(near[::step], near.dtype.type(center))
-    )
-    return np.asarray(np.unique(chosen))
-
-
 def fit_threshold(scores: Floats, correct: Bools, max_edges: int = MAX_EDGES) -> Threshold:
-    """The threshold of scores of right and wrong answers, with at most about `max_edges` edges."""
-    errors = int(len(scores) - np.count_nonzero(correct))
-    at = threshold_value(scores, errors)
-    edges = _edges_around(scores, errors, at, max_edges)
+    """Fit the threshold and count source rows between at most about `max_edges` edges around it."""
+    n_errors = int(len(scores) - np.count_nonzero(correct))
+    value = threshold_value(scores, n_errors)
+    edges = _edges_around(scores, n_errors, value, max_edges)
     wrong = histogram(edges, scores, where=~correct)
     right = histogram(edges, scores) - wrong
-    return Threshold(at, edges, np.stack([wrong, right], axis=1))
+    return Threshold(value, edges, np.stack([wrong, right], axis=1))
+
+
+def _edges_around(scores: Floats, n_errors: int, threshold: float, max_edges: int) -> Floats:
+    """Return source scores that a resampled threshold may take: ranks within six deviations."""
+    reach = 6 * math.sqrt(2 * min(n_errors, len(scores) - n_errors)) + 2
+    first = max(0, int(n_errors - reach))
+    last = min(len(scores) - 1, int(n_errors + reach))
+    # Two partitions at one rank each are many times faster than one partition at two ranks.
+    upper = np.partition(scores, first)[first:]
+    near = np.sort(np.partition(upper, last - first)[: last - first + 1])
+    edges = near[:: max(1, len(near) // max_edges)]
+    if math.isfinite(threshold):
+        edges = np.append(edges, near.dtype.type(threshold))
+    return np.asarray(np.unique(edges))
 
 
 def share_above(learned: Threshold, total: Ints) -> Estimate:
-    """The share of rows, counted between the edges, at or above the threshold."""
+    """Return the share of rows at or above the threshold, from their counts between the edges."""
     facts = {"threshold": learned.value, "source_errors": int(learned.counts[:, 0].sum())}
     if not math.isfinite(learned.value):
-        lacking = "errors" if learned.value < 0 else "right answers"
-        note = f"the source has no {lacking}: the threshold is at its limit, {learned.value}"
+        missing = "errors" if learned.value < 0 else "correct rows"
+        note = f"the source has no {missing}; the threshold is {learned.value}"
         del facts["threshold"]
         return Estimate(float(learned.value < 0), notes=(note,), facts=facts)
     first = int(np.searchsorted(learned.edges, learned.value, side="right"))
@@ -96,7 +113,7 @@ def share_above(learned: Threshold, total: Ints) -> Estimate:
 def resample_share_above(
     learned: Threshold, total: Ints, rng: np.random.Generator, count: int
 ) -> Floats:
-    """The threshold found again in every resampled source, applied to a resampled target."""
+    """Return shares of resampled target rows above thresholds fitted to resampled sources."""
     source = bootstrap_counts(rng, learned.counts, count)
     errors = source[:, :, 0].sum(axis=1)
     below = np.cumsum(source.sum(axis=2), axis=1)[:, :-1]
@@ -110,11 +127,23 @@ def resample_share_above(
 
 @dataclass(frozen=True)
 class ATC(StreamingEstimator[Threshold, Ints]):
-    """The share of the target whose score reaches the source's threshold.
+    """Average thresholded confidence, ``mean_t 1[score ≥ τ]``.
 
-    The score is the confidence (`mc`) or the negative entropy (`ne`); for two classes both order
-    rows alike, and the confidence stands for both.
+    The threshold τ leaves as many source rows below it as the source has errors.
 
+    Parameters
+    ----------
+    score : {"mc", "ne"}
+        Score to threshold: maximum confidence or negative entropy. With two classes both give the
+        same order, so the confidence is used for both.
+
+    Raises
+    ------
+    InputError
+        If `score` is neither "mc" nor "ne".
+
+    Examples
+    --------
     >>> source = Predictions.from_probs([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]], labels=[0, 1, 1])
     >>> target = Predictions.from_probs([[0.7, 0.3], [0.1, 0.9]])
     >>> ATC("mc").estimate(source, target).value
@@ -124,7 +153,8 @@ class ATC(StreamingEstimator[Threshold, Ints]):
     score: Literal["mc", "ne"] = "mc"
 
     assumes: ClassVar[str] = (
-        "rows wrongly above the threshold balance rows wrongly below it, as on the source"
+        "errors above the threshold and correct rows below it balance on the target as they do on "
+        "the source"
     )
     paper: ClassVar[str] = "Garg et al., ICLR 2022"
 
@@ -134,32 +164,29 @@ class ATC(StreamingEstimator[Threshold, Ints]):
 
     @property
     def name(self) -> str:
-        """`atc-mc` or `atc-ne`."""
         return f"atc-{self.score}"
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The score it thresholds, and labels of the source."""
         return ("confidence" if self.score == "mc" else "entropy", "source labels")
 
     def _score(self, rows: Predictions) -> Floats:
-        # Of two classes the negative entropy grows with the confidence: the same order, one score.
         return rows.confidence if self.score == "mc" or rows.k == 2 else rows.negative_entropy
 
     def learn(self, source: Predictions) -> Threshold:
-        """The threshold and the source's counts around it."""
+        """Fit the threshold and count the source rows around it."""
         return fit_threshold(self._score(source), source.correct)
 
     def summarize(self, learned: Threshold, batch: Predictions) -> Ints:
-        """Target rows counted between the edges, the threshold being one of them."""
+        """Return the histogram of the batch's scores over the threshold's edges."""
         return histogram(learned.edges, self._score(batch))
 
     def finish(self, learned: Threshold, total: Ints) -> Estimate:
-        """The share of rows at or above the threshold."""
+        """Return the share of rows at or above the threshold."""
         return share_above(learned, total)
 
     def resample(
         self, learned: Threshold, total: Ints, rng: np.random.Generator, count: int
     ) -> Floats:
-        """The threshold found again in every resampled source, applied to a resampled target."""
+        """Return shares of resampled target rows above thresholds fitted to resampled sources."""
         return resample_share_above(learned, total, rng, count)

@@ -1,6 +1,6 @@
-"""ATC with a threshold for each predicted class.
+"""ATC with one threshold per predicted class (after Garg et al., ICLR 2022).
 
-Classes that the model knows well and classes that it is too sure of no longer share one threshold.
+Classes on which the model is overconfident get a higher threshold than others.
 """
 
 from __future__ import annotations
@@ -11,42 +11,57 @@ from typing import ClassVar
 import numpy as np
 
 from oodometer.core.array_types import Floats, Ints
-from oodometer.core.errors import InputError
+from oodometer.core.errors import out_of_range
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import StreamingEstimator
 from oodometer.core.results import Estimate
 from oodometer.core.stats import bootstrap_counts, histogram
 from oodometer.estimators.atc import Threshold, fit_threshold, resample_share_above, share_above
 
-# Edges a class; there may be a thousand classes.
+# Histogram edges per class; fewer than for one threshold, because there may be 1000 classes.
 MAX_EDGES_PER_CLASS = 128
 
 
 @dataclass(frozen=True)
 class ClassThresholds:
-    """Thresholds: the first is of all rows, for classes with too few; `index_by_class` says whose is whose."""
+    """Threshold of all rows, then those of classes; `index_by_class` has each class's index.
+
+    Classes with too few source rows use the threshold of all rows, index 0.
+    """
 
     thresholds: tuple[Threshold, ...]
     index_by_class: Ints
 
     @property
     def count_offsets(self) -> Ints:
-        """Where the counts of each threshold begin in a summary."""
-        return np.cumsum([0, *(len(one.edges) + 1 for one in self.thresholds)])
+        """Positions in a summary where the counts of each threshold begin."""
+        return np.cumsum([0, *(len(threshold.edges) + 1 for threshold in self.thresholds)])
 
     @property
     def outer_edges(self) -> tuple[Floats, Floats]:
-        """The lowest and the highest edge of each threshold."""
-        low, high = (np.array([one.edges[end] for one in self.thresholds]) for end in (0, -1))
+        """Lowest and highest edge of each threshold."""
+        low = np.array([threshold.edges[0] for threshold in self.thresholds])
+        high = np.array([threshold.edges[-1] for threshold in self.thresholds])
         return low, high
 
 
 @dataclass(frozen=True)
 class ATCByClass(StreamingEstimator[ClassThresholds, Ints]):
-    """The share of the target whose confidence reaches the threshold of its predicted class.
+    """Share of the target whose confidence reaches the threshold of its predicted class.
 
-    A class that is predicted for fewer than `fewest` source rows takes the threshold of all rows.
+    Parameters
+    ----------
+    fewest : int
+        Minimum number of source rows with a predicted class for the class to have its own
+        threshold. Other classes use the threshold of all rows.
 
+    Raises
+    ------
+    InputError
+        If `fewest` is below 1.
+
+    Examples
+    --------
     >>> source = Predictions.from_probs([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]], labels=[0, 1, 1])
     >>> target = Predictions.from_probs([[0.7, 0.3], [0.1, 0.9]])
     >>> ATCByClass(fewest=1).estimate(source, target).value
@@ -57,64 +72,72 @@ class ATCByClass(StreamingEstimator[ClassThresholds, Ints]):
 
     name: ClassVar[str] = "atc-class"
     assumes: ClassVar[str] = (
-        "in each predicted class, rows wrongly above its threshold balance rows wrongly below it, "
-        "as on the source"
+        "in each predicted class, errors above the threshold and correct rows below it balance on "
+        "the target as they do on the source"
     )
     needs: ClassVar[tuple[str, ...]] = ("confidence", "classes", "source labels")
     paper: ClassVar[str] = "after Garg et al., ICLR 2022"
 
     def __post_init__(self) -> None:
         if self.fewest < 1:
-            raise InputError(f"fewest must be at least 1; got {self.fewest}.")
+            raise out_of_range("fewest", self.fewest, low=1)
 
     def learn(self, source: Predictions) -> ClassThresholds:
-        """A threshold for all rows, and one for each class with enough of them."""
+        """Fit a threshold for all rows, and one for each class with enough rows."""
         scores, correct = source.confidence, source.correct
-        cuts, of = [fit_threshold(scores, correct)], np.zeros(source.k, dtype=np.int64)
-        for one in np.flatnonzero(source.class_counts >= self.fewest):
-            of[one] = len(cuts)
-            rows = source.classes == one
-            cuts.append(fit_threshold(scores[rows], correct[rows], MAX_EDGES_PER_CLASS))
-        return ClassThresholds(tuple(cuts), of)
+        thresholds = [fit_threshold(scores, correct)]
+        index_by_class = np.zeros(source.k, dtype=np.int64)
+        for class_ in np.flatnonzero(source.class_counts >= self.fewest):
+            index_by_class[class_] = len(thresholds)
+            rows = source.classes == class_
+            thresholds.append(fit_threshold(scores[rows], correct[rows], MAX_EDGES_PER_CLASS))
+        return ClassThresholds(tuple(thresholds), index_by_class)
 
     def summarize(self, learned: ClassThresholds, batch: Predictions) -> Ints:
-        """Target rows counted between the edges of their threshold, one threshold after another."""
+        """Return the histograms of the batch over the edges of each threshold, concatenated."""
         scores, classes = batch.confidence, batch.classes
         low, high = learned.outer_edges
         below = np.bincount(np.compress(scores < low.min(), classes), minlength=batch.k)
-        # What is sorted by classes is only what may lie between the edges of its class.
+        # Only rows that may be between the edges of their class are sorted by class.
         middle = np.flatnonzero((scores >= low.min()) & (scores < high.max()))
         scores, classes = scores[middle], classes[middle].astype(np.intp)
         above = batch.class_counts - below - np.bincount(classes, minlength=batch.k)
-        whose = learned.index_by_class[classes]
-        order = np.argsort(whose.astype(np.uint16), kind="stable")  # of 16 bits: no comparisons
-        ends = np.searchsorted(whose[order], np.arange(len(learned.thresholds) + 1))
+        index = learned.index_by_class[classes]
+        # 16-bit keys are sorted by counting instead of by comparison.
+        order = np.argsort(index.astype(np.uint16), kind="stable")
+        ends = np.searchsorted(index[order], np.arange(len(learned.thresholds) + 1))
         scores = scores[order]
-        counts = []
-        for j, one in enumerate(learned.thresholds):
-            counts.append(histogram(one.edges, scores[ends[j] : ends[j + 1]]))
-            counts[-1][0] += below[learned.index_by_class == j].sum()
-            counts[-1][-1] += above[learned.index_by_class == j].sum()
-        return np.concatenate(counts)
+        histograms = []
+        for j, threshold in enumerate(learned.thresholds):
+            counts = histogram(threshold.edges, scores[ends[j] : ends[j + 1]])
+            counts[0] += below[learned.index_by_class == j].sum()
+            counts[-1] += above[learned.index_by_class == j].sum()
+            histograms.append(counts)
+        return np.concatenate(histograms)
 
     def finish(self, learned: ClassThresholds, total: Ints) -> Estimate:
-        """The share of rows at or above their threshold."""
-        parts = _nonempty_thresholds(learned, total)
-        right = sum(share_above(one, part).value * part.sum() for one, part in parts)
-        own = len(learned.thresholds) - 1
-        return Estimate(right / total.sum(), facts={"classes_with_a_threshold": own})
+        """Return the share of rows at or above their threshold."""
+        n_above = sum(
+            share_above(threshold, counts).value * counts.sum()
+            for threshold, counts in _nonempty_thresholds(learned, total)
+        )
+        facts = {"classes_with_a_threshold": len(learned.thresholds) - 1}
+        return Estimate(n_above / total.sum(), facts=facts)
 
     def resample(
         self, learned: ClassThresholds, total: Ints, rng: np.random.Generator, count: int
     ) -> Floats:
-        """How many rows fall to each threshold, and the shares above it, drawn again."""
+        """Resample the number of rows per threshold, and the shares above each."""
         parts = _nonempty_thresholds(learned, total)
-        sizes = bootstrap_counts(rng, np.array([part.sum() for _, part in parts]), count)
-        shares = [resample_share_above(one, part, rng, count) for one, part in parts]
+        sizes = bootstrap_counts(rng, np.array([counts.sum() for _, counts in parts]), count)
+        shares = [
+            resample_share_above(threshold, counts, rng, count) for threshold, counts in parts
+        ]
         return np.asarray((sizes * np.stack(shares, axis=1)).sum(axis=1) / total.sum())
 
 
 def _nonempty_thresholds(learned: ClassThresholds, total: Ints) -> list[tuple[Threshold, Ints]]:
-    """Every threshold that has target rows, with their counts."""
-    found = zip(learned.thresholds, np.split(total, learned.count_offsets[1:-1]), strict=True)
-    return [(one, part) for one, part in found if part.sum()]
+    """Return the thresholds that have target rows, with the counts of these rows."""
+    counts = np.split(total, learned.count_offsets[1:-1])
+    pairs = zip(learned.thresholds, counts, strict=True)
+    return [(threshold, part) for threshold, part in pairs if part.sum()]

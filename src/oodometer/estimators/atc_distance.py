@@ -1,4 +1,4 @@
-"""ATC where the source has been: rows whose features are far from it count as wrong."""
+"""ATC within the support of the source: rows with distant features count as errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from oodometer.core import validation
 from oodometer.core.array_types import Floats, Ints
-from oodometer.core.errors import InputError, NotApplicable
+from oodometer.core.errors import NotApplicable, out_of_range
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import StreamingEstimator
 from oodometer.core.results import Estimate
@@ -21,7 +21,7 @@ from oodometer.estimators.importance_weighting import subsample_rows
 
 @dataclass(frozen=True)
 class SourceSupport:
-    """The threshold of confidence, the source's features, and how far from them is too far."""
+    """Confidence threshold, source features, and the maximum distance from them."""
 
     threshold: Threshold
     features: Floats
@@ -30,11 +30,27 @@ class SourceSupport:
 
 @dataclass(frozen=True)
 class ATCDistance(StreamingEstimator[SourceSupport, Ints]):
-    """The share of the target that is sure enough and near enough to the source.
+    """Share of the target that reaches the confidence threshold and is near the source.
 
-    Near is a mean distance to the `nearest` source rows up to the `within` quantile of the source
-    rows' own. Beyond `max_rows` a side it takes every second, third, … row.
+    A row is near if its mean distance to the nearest source rows is at most a quantile of the same
+    distance among source rows.
 
+    Parameters
+    ----------
+    nearest : int
+        Number of nearest neighbours.
+    within : float
+        Quantile of the distances among source rows, above 0 and at most 1.
+    max_rows : int
+        Maximum number of rows per side; of more rows every k-th is used.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of range.
+
+    Examples
+    --------
     >>> rows = [[0.9, 0.1], [0.8, 0.2], [0.6, 0.4]]
     >>> source = Predictions.from_probs(rows, labels=[0, 0, 1], features=[[0.0], [1.0], [2.0]])
     >>> target = Predictions.from_probs(rows, features=[[0.0], [9.0], [2.0]])
@@ -48,54 +64,55 @@ class ATCDistance(StreamingEstimator[SourceSupport, Ints]):
 
     name: ClassVar[str] = "atc-near"
     assumes: ClassVar[str] = (
-        "rows far from the source are wrong; of the others, those wrongly above the threshold "
-        "balance those wrongly below it"
+        "rows far from the source are errors; among the others, errors above the threshold and "
+        "correct rows below it balance"
     )
     needs: ClassVar[tuple[str, ...]] = ("confidence", "features", "source labels")
     paper: ClassVar[str] = "after Garg et al., ICLR 2022"
     is_mergeable: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.nearest < 1 or self.max_rows < 2:
-            raise InputError(
-                f"nearest must be at least 1 and max_rows 2; got {self.nearest}, {self.max_rows}."
-            )
+        if self.nearest < 1:
+            raise out_of_range("nearest", self.nearest, low=1)
+        if self.max_rows < 2:
+            raise out_of_range("max_rows", self.max_rows, low=2)
         if not 0 < self.within <= 1:
-            raise InputError(f"within must be above 0 and at most 1; got {self.within}.")
+            raise out_of_range("within", self.within, above=0, high=1)
 
     def learn(self, source: Predictions) -> SourceSupport:
-        """The threshold, and how far from one another source rows are."""
-        known = _require_features(subsample_rows(source, self.max_rows))
-        if len(known) < 2:
-            raise NotApplicable("distances need at least two source rows")
-        own = leave_one_out_distances(known, self.nearest)
-        farthest = float(np.quantile(own, self.within, method="higher"))
-        return SourceSupport(fit_threshold(source.confidence, source.correct), known, farthest)
+        """Fit the threshold, and the distance quantile of the source."""
+        features = _require_features(subsample_rows(source, self.max_rows))
+        if len(features) < 2:
+            raise NotApplicable("distances require at least two source rows")
+        distances = leave_one_out_distances(features, self.nearest)
+        max_distance = float(np.quantile(distances, self.within, method="higher"))
+        threshold = fit_threshold(source.confidence, source.correct)
+        return SourceSupport(threshold, features, max_distance)
 
     def summarize(self, learned: SourceSupport, batch: Predictions) -> Ints:
-        """Target rows counted between the edges, far and near apart: (cells, [far, near])."""
-        some = subsample_rows(batch, self.max_rows)
-        features = _require_features(some)
+        """Return histograms of far and near rows over the threshold's edges, (bins, 2)."""
+        rows = subsample_rows(batch, self.max_rows)
+        features = _require_features(rows)
         validation.check_same_feature_count(learned.features, features)
         near = mean_distances(features, learned.features, self.nearest) <= learned.max_distance
-        edges, scores = learned.threshold.edges, some.confidence
-        counts = [histogram(edges, scores, where=part) for part in (~near, near)]
+        edges = learned.threshold.edges
+        counts = [histogram(edges, rows.confidence, where=part) for part in (~near, near)]
         return np.stack(counts, axis=1)
 
     def finish(self, learned: SourceSupport, total: Ints) -> Estimate:
-        """The share of rows that are near and at or above the threshold."""
+        """Return the share of rows that are near and at or above the threshold."""
         near = float(total[:, 1].sum() / total.sum())
         facts = {"beyond_support": 1 - near}
         if not near:
-            return Estimate(0.0, notes=("all of the target is far from the source",), facts=facts)
-        found = share_above(learned.threshold, total[:, 1])
-        facts |= found.facts
-        return Estimate(near * found.value, notes=found.notes, facts=facts)
+            return Estimate(0.0, notes=("all target rows are far from the source",), facts=facts)
+        estimate = share_above(learned.threshold, total[:, 1])
+        facts |= estimate.facts
+        return Estimate(near * estimate.value, notes=estimate.notes, facts=facts)
 
     def resample(
         self, learned: SourceSupport, total: Ints, rng: np.random.Generator, count: int
     ) -> Floats:
-        """How many rows are near, and which share of them is above the threshold, drawn again."""
+        """Resample the number of near rows, and their share above the threshold."""
         far, near = total.sum(axis=0)
         if not near:
             return np.zeros(count)
@@ -105,5 +122,5 @@ class ATCDistance(StreamingEstimator[SourceSupport, Ints]):
 
 def _require_features(rows: Predictions) -> Floats:
     if rows.features is None:
-        raise NotApplicable("it needs features of both sides")
+        raise NotApplicable("it requires features of both sides")
     return rows.features.astype(np.float64)

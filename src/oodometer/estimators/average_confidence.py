@@ -1,4 +1,4 @@
-"""AC, average confidence. Hendrycks & Gimpel, ICLR 2017 (as a baseline of Garg et al. 2022)."""
+"""Average confidence (AC; Hendrycks & Gimpel, ICLR 2017; a baseline of Garg et al., ICLR 2022)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from oodometer.core.stats import bootstrap_means, moments
 
 @dataclass(frozen=True)
 class AverageConfidence(StreamingEstimator[None, Floats]):
-    """The mean confidence on the target, mean_t max_j p_j.
+    """Mean confidence on the target, ``mean_t max_j p_j``.
 
+    Examples
+    --------
     >>> target = Predictions.from_probs([[0.9, 0.1], [0.3, 0.7]])
     >>> AverageConfidence().estimate(target, target).value
     0.8
@@ -30,18 +32,18 @@ class AverageConfidence(StreamingEstimator[None, Floats]):
     assumes_calibrated: ClassVar[bool] = True
 
     def learn(self, source: Predictions) -> None:
-        """Nothing of the source is needed."""
+        """Learn nothing: only the target is used."""
 
     def summarize(self, learned: None, batch: Predictions) -> Floats:
-        """Count, sum and sum of squares of the confidence."""
+        """Return count, sum and sum of squares of the confidence."""
         return moments(batch.confidence)
 
     def finish(self, learned: None, total: Floats) -> Estimate:
-        """The mean."""
+        """Return the mean confidence."""
         return Estimate(total[1] / total[0])
 
     def resample(
         self, learned: None, total: Floats, rng: np.random.Generator, count: int
     ) -> Floats:
-        """Means of the target drawn again."""
+        """Return means of resampled target rows."""
         return bootstrap_means(rng, total, count)

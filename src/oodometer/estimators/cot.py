@@ -1,7 +1,7 @@
-"""COT and COTT: confidence by optimal transport. Lu et al., NeurIPS 2023.
+"""Confidence optimal transport (COT and COTT; Lu et al., NeurIPS 2023).
 
-COT is the cost of moving the target's probabilities to certain answers with the class shares of the
-source. COTT asks what each row pays for that, and thresholds it as ATC does the confidence.
+COT is one minus the cost of transporting the target's probabilities to one-hot labels with the class
+frequencies of the source. COTT thresholds the transport cost of each row as ATC does the confidence.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ MAX_EM_ITERATIONS = 1000
 
 
 def label_counts(source: Predictions) -> Ints:
-    """Source rows of each class."""
+    """Return the number of source rows per label."""
     return np.bincount(require_labels(source), minlength=source.k)
 
 
 @dataclass(frozen=True)
 class TransportSummary:
-    """A target that was moved, and the class shares that it was moved to."""
+    """Transport of the target to class frequencies `shares`, and the dual's curvature."""
 
     shares: Floats
     transport: TransportResult
@@ -49,11 +49,21 @@ class TransportSummary:
 
 @dataclass(frozen=True)
 class COT(StreamingEstimator[Ints, TransportSummary]):
-    """One less the cost of moving the target's probabilities to the source's labels.
+    """One minus the cost of transporting the target's probabilities to the source's labels.
 
-    With the `prior` "mlls" the class shares are those that the target makes likeliest, not the
-    source's: for a target whose classes are known to have changed in frequency.
+    Parameters
+    ----------
+    prior : {"source", "mlls"}
+        Class frequencies to transport to: those of the source, or those that MLLS estimates for a
+        target under label shift.
 
+    Raises
+    ------
+    InputError
+        If `prior` is unknown.
+
+    Examples
+    --------
     >>> source = Predictions.from_probs([[1, 0], [0, 1]], labels=[0, 1])
     >>> target = Predictions.from_probs([[0.9, 0.1], [0.8, 0.2]])
     >>> round(COT().estimate(source, target).value, 3)
@@ -63,7 +73,8 @@ class COT(StreamingEstimator[Ints, TransportSummary]):
     prior: Literal["source", "mlls"] = "source"
 
     assumes: ClassVar[str] = (
-        "the target has the class shares of the source, and probabilities are as sure as they say"
+        "the target has the class frequencies of the source, and the model is calibrated on the "
+        "target"
     )
     needs: ClassVar[tuple[str, ...]] = ("probabilities", "source labels")
     paper: ClassVar[str] = "Lu et al., NeurIPS 2023"
@@ -76,68 +87,64 @@ class COT(StreamingEstimator[Ints, TransportSummary]):
 
     @property
     def name(self) -> str:
-        """`cot`, or `cot-mlls` with the other prior."""
         return "cot" if self.prior == "source" else "cot-mlls"
 
     def learn(self, source: Predictions) -> Ints:
-        """How many rows each class has."""
+        """Return the number of rows per label."""
         return label_counts(source)
 
     def summarize(self, learned: Ints, batch: Predictions) -> TransportSummary:
-        """The whole target, moved."""
-        shares, probs = learned / learned.sum(), batch.probs
+        """Transport the whole target."""
+        shares = learned / learned.sum()
+        probs = batch.probs
         if self.prior == "mlls":
             shares, _ = _label_shift_em.fit_class_shares(probs, shares, MAX_EM_ITERATIONS)
-        moved = solve_transport(probs, shares, _cached_dual(batch, probs, shares))
-        return TransportSummary(shares, moved, curvature(probs, moved.prices))
+        transport = solve_transport(probs, shares, _cached_dual(batch, probs, shares))
+        return TransportSummary(shares, transport, curvature(probs, transport.prices))
 
     def finish(self, learned: Ints, total: TransportSummary) -> Estimate:
-        """One less the cost."""
-        moved = total.transport
-        if moved.gap is None:
-            every = subsample_stride(len(moved.assigned_classes), len(total.shares))
-            note = f"prices were found on one row in {every}, the cost on all"
-            return Estimate(1 - moved.cost, notes=(note,))
-        return Estimate(1 - moved.cost, facts={"gap": moved.gap})
+        """Return one minus the cost."""
+        transport = total.transport
+        if transport.gap is None:
+            stride = subsample_stride(len(transport.assigned_classes), len(total.shares))
+            note = f"prices were fitted on one row in {stride}, the cost is that of all rows"
+            return Estimate(1 - transport.cost, notes=(note,))
+        return Estimate(1 - transport.cost, facts={"gap": transport.gap})
 
     def resample(
         self, learned: Ints, total: TransportSummary, rng: np.random.Generator, count: int
     ) -> Floats:
-        """Rows and class shares drawn again; prices moved by one Newton step."""
-        moved, k = total.transport, len(learned)
+        """Resample rows and class frequencies; update the prices by one Newton step."""
+        transport = total.transport
+        k = len(learned)
         shares = np.broadcast_to(total.shares, (count, k))
         if self.prior == "source":
             shares = bootstrap_counts(rng, learned, count) / learned.sum()
-        here = np.bincount(moved.assigned_classes, minlength=k)
-        again = bootstrap_counts(rng, here, count)
-        reduced = _resample_reduced_costs(moved, here, again, rng)
-        # The dual's slope was 0, and is now what shares and rows differ by.
-        slope = (shares - total.shares) - (again - here) / here.sum()
-        gained = (slope * (slope @ np.linalg.pinv(total.curvature))).sum(axis=1) / 2
-        return np.asarray(1 - reduced - shares @ moved.prices - gained)
+        assigned = np.bincount(transport.assigned_classes, minlength=k)
+        resampled = bootstrap_counts(rng, assigned, count)
+        reduced = _resample_reduced_costs(transport, assigned, resampled, rng)
+        # The gradient of the dual was 0, and is now the change of the frequencies.
+        gradient = (shares - total.shares) - (resampled - assigned) / assigned.sum()
+        gain = (gradient * (gradient @ np.linalg.pinv(total.curvature))).sum(axis=1) / 2
+        return np.asarray(1 - reduced - shares @ transport.prices - gain)
 
 
 def _resample_reduced_costs(
-    moved: TransportResult, here: Ints, again: Ints, rng: np.random.Generator
+    transport: TransportResult, assigned: Ints, resampled: Ints, rng: np.random.Generator
 ) -> Floats:
-    """The mean reduced cost of rows drawn again, `again` of each class that they go to."""
-    some = np.maximum(here, 1)
-    means = np.bincount(moved.assigned_classes, moved.reduced_costs, len(here)) / some
-    squares = (
-        np.bincount(
-            moved.assigned_classes,
-            (moved.reduced_costs - means[moved.assigned_classes]) ** 2,
-            len(here),
-        )
-        / some
-    )
-    spread = np.sqrt(squares / np.maximum(again, 1))
-    drawn = rng.normal(means, spread, size=again.shape)
-    return np.asarray((again * drawn).sum(axis=1) / here.sum())
+    """Return mean reduced costs of resampled rows, `resampled` (count, k) of each assigned class."""
+    classes = transport.assigned_classes
+    n_rows = np.maximum(assigned, 1)
+    means = np.bincount(classes, transport.reduced_costs, len(assigned)) / n_rows
+    squares = (transport.reduced_costs - means[classes]) ** 2
+    variances = np.bincount(classes, squares, len(assigned)) / n_rows
+    deviations = np.sqrt(variances / np.maximum(resampled, 1))
+    drawn = rng.normal(means, deviations, size=resampled.shape)
+    return np.asarray((resampled * drawn).sum(axis=1) / assigned.sum())
 
 
 def _cached_dual(rows: Predictions, probs: Floats, shares: Floats) -> DualSolution:
-    """The prices, which COT and COTT have in common."""
+    """Return the prices, which COT and COTT share."""
     return rows.cached(("prices", shares.tobytes()), lambda: solve_dual(probs, shares))
 
 
@@ -148,7 +155,7 @@ def _cached_row_costs(rows: Predictions, shares: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class CostThreshold:
-    """The source's threshold of what a row pays, and its class shares."""
+    """Threshold of the negative row cost, and the class frequencies of the source."""
 
     threshold: Threshold
     shares: Floats
@@ -156,8 +163,12 @@ class CostThreshold:
 
 @dataclass(frozen=True)
 class COTT(StreamingEstimator[CostThreshold, Ints]):
-    """The share of the target that pays no more for its move than the source's threshold.
+    """Share of target rows whose transport cost is at most the source's threshold.
 
+    As many source rows cost more than the threshold as the source has errors.
+
+    Examples
+    --------
     >>> source = Predictions.from_probs([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]], labels=[0, 1, 1])
     >>> target = Predictions.from_probs([[0.7, 0.3], [0.1, 0.9]])
     >>> COTT().estimate(source, target).value
@@ -166,15 +177,15 @@ class COTT(StreamingEstimator[CostThreshold, Ints]):
 
     name: ClassVar[str] = "cott"
     assumes: ClassVar[str] = (
-        "the target has the class shares of the source, and rows that cost more to move are wrong "
-        "as on the source"
+        "the target has the class frequencies of the source, and errors below the cost threshold "
+        "and correct rows above it balance as on the source"
     )
     needs: ClassVar[tuple[str, ...]] = ("probabilities", "source labels")
     paper: ClassVar[str] = "Lu et al., NeurIPS 2023"
     is_mergeable: ClassVar[bool] = False
 
     def learn(self, source: Predictions) -> CostThreshold:
-        """What the source's rows pay for being moved to their own labels' shares, and the threshold."""
+        """Fit the threshold to the costs of transporting the source to its own label frequencies."""
         counts = label_counts(source)
         shares = counts / counts.sum()
         return CostThreshold(
@@ -182,15 +193,15 @@ class COTT(StreamingEstimator[CostThreshold, Ints]):
         )
 
     def summarize(self, learned: CostThreshold, batch: Predictions) -> Ints:
-        """Target rows counted by what they pay."""
+        """Return the histogram of the batch's row costs."""
         return histogram(learned.threshold.edges, -_cached_row_costs(batch, learned.shares))
 
     def finish(self, learned: CostThreshold, total: Ints) -> Estimate:
-        """The share of rows that pay no more than the threshold."""
+        """Return the share of rows that cost at most the threshold."""
         return share_above(learned.threshold, total)
 
     def resample(
         self, learned: CostThreshold, total: Ints, rng: np.random.Generator, count: int
     ) -> Floats:
-        """The threshold found again in every resampled source; prices stay."""
+        """Refit the threshold to every resampled source; the prices stay the same."""
         return resample_share_above(learned.threshold, total, rng, count)

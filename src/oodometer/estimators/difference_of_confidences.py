@@ -1,4 +1,4 @@
-"""DOC, difference of confidences. Guillory et al., ICCV 2021."""
+"""Difference of confidences (DOC; Guillory et al., ICCV 2021)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from oodometer.core.stats import bootstrap_means, moments
 
 @dataclass(frozen=True)
 class DifferenceOfConfidences(StreamingEstimator[Floats, Floats]):
-    """Source accuracy, less the drop in mean confidence: acc_s + mean_t conf − mean_s conf.
+    """Source accuracy minus the drop in mean confidence, ``acc_s + mean_t conf − mean_s conf``.
 
+    Examples
+    --------
     >>> source = Predictions.from_probs([[0.9, 0.1], [0.3, 0.7]], labels=[0, 1])
     >>> target = Predictions.from_probs([[0.5, 0.5], [0.3, 0.7]])
     >>> round(DifferenceOfConfidences().estimate(source, target).value, 3)
@@ -25,24 +27,24 @@ class DifferenceOfConfidences(StreamingEstimator[Floats, Floats]):
     """
 
     name: ClassVar[str] = "doc"
-    assumes: ClassVar[str] = "accuracy falls as much as the mean confidence does"
+    assumes: ClassVar[str] = "accuracy falls by as much as the mean confidence"
     needs: ClassVar[tuple[str, ...]] = ("confidence", "source labels")
     paper: ClassVar[str] = "Guillory et al., ICCV 2021"
 
     def learn(self, source: Predictions) -> Floats:
-        """Moments of how far the source is from its own confidence."""
+        """Return moments of correctness minus confidence on the source."""
         return moments(source.correct - source.confidence.astype(np.float64))
 
     def summarize(self, learned: Floats, batch: Predictions) -> Floats:
-        """Count, sum and sum of squares of the confidence."""
+        """Return count, sum and sum of squares of the confidence."""
         return moments(batch.confidence)
 
     def finish(self, learned: Floats, total: Floats) -> Estimate:
-        """Mean confidence on the target, corrected by the gap on the source."""
+        """Return the mean target confidence plus the calibration error of the source."""
         return Estimate(learned[1] / learned[0] + total[1] / total[0])
 
     def resample(
         self, learned: Floats, total: Floats, rng: np.random.Generator, count: int
     ) -> Floats:
-        """Both means drawn again."""
+        """Return sums of both means of resampled rows."""
         return bootstrap_means(rng, learned, count) + bootstrap_means(rng, total, count)

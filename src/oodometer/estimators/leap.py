@@ -1,9 +1,9 @@
-"""LEAP: the target's whole table of predicted and true classes. Volpi et al., 2024.
+"""Contingency table of the target by least squares (LEAP; Volpi et al., 2024).
 
-Under label shift four things are known of the table M (predicted × true) of the target: it sums to
-1 and has no negative cell; P(predicted | true) is as on the source, C; its rows sum to the rates r
-at which classes are predicted; its columns to the class shares q, which MLLS tells. The table that
-meets these best in least squares has the accuracy on its diagonal.
+Under label shift the target's table M (predicted × true) satisfies four conditions: its cells are
+not negative and sum to 1; P(predicted | true) is that of the source; its rows sum to the frequencies
+of the predicted classes; its columns sum to the class frequencies, estimated by MLLS. The diagonal
+of the table that fits these conditions best in least squares sums to the accuracy.
 """
 
 from __future__ import annotations
@@ -28,21 +28,20 @@ from oodometer.estimators.label_shift import (
     replicate_chunks,
 )
 
-# A table of more classes than this is too large to be drawn again hundreds of times.
+# Tables of more classes are too large for hundreds of bootstrap replicates.
 MAX_CLASSES = 300
-MAX_ITERATIONS, TOLERANCE = 2000, 1e-9
-# Again and again from the first table: few steps do.
+MAX_ITERATIONS = 2000
+TOLERANCE = 1e-9
+# Replicates start from the table of the estimate, so few iterations are enough.
 BOOTSTRAP_ITERATIONS = 60
-# Cells of all tables that are drawn again, and how many of them there are at least.
-MAX_BOOTSTRAP_CELLS, MIN_BOOTSTRAP_TABLES = 200_000, 25
+# Total cells of the resampled tables, and their minimum number.
+MAX_BOOTSTRAP_CELLS = 200_000
+MIN_BOOTSTRAP_TABLES = 25
 
 
 @dataclass(frozen=True)
 class ContingencySummary:
-    """How often each class is predicted, the shares that the target makes likely, and the table.
-
-    `misfit` is by how much the table misses what is known.
-    """
+    """Predicted counts, MLLS class frequencies, the fitted table, and its residual norm `misfit`."""
 
     predicted_counts: Ints
     mlls_summary: LabelShiftSummary
@@ -52,8 +51,10 @@ class ContingencySummary:
 
 @dataclass(frozen=True)
 class LEAP(StreamingEstimator[Ints, ContingencySummary]):
-    """The diagonal of the table of predicted and true classes that fits all that is known.
+    """Trace of the fitted contingency table of predicted and true classes, ``tr M``.
 
+    Examples
+    --------
     >>> source = Predictions.from_probs([[1, 0], [0, 1], [0, 1]], labels=[0, 1, 1])
     >>> target = Predictions.from_probs([[1, 0], [1, 0], [0, 1]])
     >>> round(LEAP().estimate(source, target).value, 4)
@@ -62,117 +63,119 @@ class LEAP(StreamingEstimator[Ints, ContingencySummary]):
 
     name: ClassVar[str] = "leap"
     assumes: ClassVar[str] = (
-        "classes changed in frequency, not in looks (label shift), and the model is calibrated "
-        "on the source"
+        "label shift: class frequencies changed, p(x|y) did not; and the model is calibrated on "
+        "the source"
     )
     needs: ClassVar[tuple[str, ...]] = ("probabilities", "source labels")
     paper: ClassVar[str] = "Volpi et al., 2024"
     is_mergeable: ClassVar[bool] = False
 
     def learn(self, source: Predictions) -> Ints:
-        """The confusion counts."""
+        """Return the confusion counts."""
         if source.k > MAX_CLASSES:
             raise NotApplicable(
-                f"it solves for a table of {source.k}² cells; {MAX_CLASSES} classes are the most. "
-                "mlls says nearly the same"
+                f"it supports at most {MAX_CLASSES} classes; got {source.k}. mlls gives nearly the "
+                "same estimate"
             )
         return confusion_counts(source)
 
     def summarize(self, learned: Ints, batch: Predictions) -> ContingencySummary:
-        """The rates of predicted classes, and MLLS' shares."""
-        seen = MLLS().summarize(counts_by_class(learned), batch)
+        """Fit the table of the whole target."""
+        mlls_summary = MLLS().summarize(counts_by_class(learned), batch)
+        constraints = _TableConstraints(
+            _confusion_rates(learned), _predicted_rates(batch.class_counts), mlls_summary.shares
+        )
+        start = constraints.predicted_given_true * constraints.shares[None, :]
+        table = constraints.solve(start, MAX_ITERATIONS)
+        loss, _ = constraints.loss_and_gradient(table)
         return ContingencySummary(
-            batch.class_counts, seen, *_solve_table(learned, batch.class_counts, seen)
+            batch.class_counts, mlls_summary, table, misfit=float(np.sqrt(2 * loss))
         )
 
     def finish(self, learned: Ints, total: ContingencySummary) -> Estimate:
-        """The sum of the diagonal."""
+        """Return the trace of the table."""
         return Estimate(float(np.trace(total.table)), facts={"misfit": total.misfit})
 
     def resample(
         self, learned: Ints, total: ContingencySummary, rng: np.random.Generator, count: int
     ) -> Floats:
-        """Counts of both sides drawn again, and the table moved from where it was.
+        """Resample the counts of both sides, and refit the table.
 
-        Of many classes few tables are, and the others follow the normal law of these.
+        With many classes only some replicates are fitted; the others are drawn from the normal
+        distribution fitted to these.
         """
-        few = max(MAX_BOOTSTRAP_CELLS // learned.size, MIN_BOOTSTRAP_TABLES)
+        n_fitted = max(MAX_BOOTSTRAP_CELLS // learned.size, MIN_BOOTSTRAP_TABLES)
         return bootstrap_normal_approx(
-            lambda some: _resample_accuracy(learned, total, rng, some), rng, count, few
+            lambda size: _resample_accuracy(learned, total, rng, size), rng, count, n_fitted
         )
 
 
 def _resample_accuracy(
     learned: Ints, total: ContingencySummary, rng: np.random.Generator, count: int
 ) -> Floats:
-    """Values of so many tables."""
+    """Return the accuracies of `count` refitted tables."""
     source = bootstrap_counts(rng, learned, count)
     predicted = bootstrap_counts(rng, total.predicted_counts, count)
-    seen = total.mlls_summary
     shares = _label_shift_em.resample_class_shares(
-        seen.sample, seen.n, seen.shares, _class_prior(learned), _class_prior(source), rng
+        total.mlls_summary.sample,
+        total.mlls_summary.n,
+        solution=total.mlls_summary.shares,
+        prior=_class_prior(learned),
+        priors=_class_prior(source),
+        rng=rng,
     )
     values = np.empty(count)
-    for some in replicate_chunks(count, learned.size):
-        known = _TableConstraints(
-            _confusion_rates(source[some]), _predicted_rates(predicted[some]), shares[some]
+    for replicates in replicate_chunks(count, learned.size):
+        constraints = _TableConstraints(
+            _confusion_rates(source[replicates]),
+            _predicted_rates(predicted[replicates]),
+            shares[replicates],
         )
-        values[some] = np.trace(known.solve(total.table, BOOTSTRAP_ITERATIONS), axis1=-2, axis2=-1)
+        tables = constraints.solve(total.table, BOOTSTRAP_ITERATIONS)
+        values[replicates] = np.trace(tables, axis1=-2, axis2=-1)
     return values
 
 
 @dataclass(frozen=True)
 class _TableConstraints:
-    """P(predicted | true) (…, k, k), rates and shares (…, k), of many tables at once."""
+    """Conditions on many tables: P(predicted | true) (…, k, k), row and column sums (…, k)."""
 
     predicted_given_true: Floats
     predicted_rates: Floats
     shares: Floats
 
-    def misfit_and_slope(self, tables: Floats) -> tuple[Floats, Floats]:
-        """Half the sum of squares by which what is known is missed, and its slope."""
-        columns = tables.sum(axis=-2)
-        apart = tables - self.predicted_given_true * columns[..., None, :]
+    def loss_and_gradient(self, tables: Floats) -> tuple[Floats, Floats]:
+        """Return half the sum of squared residuals, and its gradient."""
+        column_sums = tables.sum(axis=-2)
+        cells = tables - self.predicted_given_true * column_sums[..., None, :]
         rows = tables.sum(axis=-1) - self.predicted_rates
-        share = columns - self.shares
-        slope = apart - (self.predicted_given_true * apart).sum(axis=-2)[..., None, :]
-        slope = slope + rows[..., :, None] + share[..., None, :]
-        value = (apart**2).sum(axis=(-2, -1)) + (rows**2).sum(axis=-1) + (share**2).sum(axis=-1)
-        return np.asarray(value / 2), np.asarray(slope)
+        columns = column_sums - self.shares
+        gradient = cells - (self.predicted_given_true * cells).sum(axis=-2)[..., None, :]
+        gradient = gradient + rows[..., :, None] + columns[..., None, :]
+        loss = (cells**2).sum(axis=(-2, -1)) + (rows**2).sum(axis=-1) + (columns**2).sum(axis=-1)
+        return np.asarray(loss / 2), np.asarray(gradient)
 
-    def solve(self, start: Floats, iterations: int) -> Floats:
-        """The best tables, by accelerated steps down the slope and back onto the simplex.
+    def solve(self, start: Floats, max_iterations: int) -> Floats:
+        """Return the best tables, by accelerated projected gradient descent on the simplex.
 
-        A table that its own speed carries up the slope starts anew from rest (O'Donoghue & Candès,
-        2015).
+        The momentum of a table is reset when it points uphill (O'Donoghue & Candès, 2015).
         """
         k = self.predicted_rates.shape[-1]
         step = 1 / ((1 + np.sqrt(k)) ** 2 + 2 * k)
-        table = ahead = np.broadcast_to(start, self.predicted_given_true.shape)
-        speed = np.ones((*self.predicted_rates.shape[:-1], 1, 1))
-        for _ in range(iterations):
-            before, table = (
-                table,
-                _project_onto_simplex(ahead - step * self.misfit_and_slope(ahead)[1]),
-            )
-            moved = table - before
-            if np.abs(moved).max() < TOLERANCE / k:
+        table = extrapolated = np.broadcast_to(start, self.predicted_given_true.shape)
+        momentum = np.ones((*self.predicted_rates.shape[:-1], 1, 1))
+        for _ in range(max_iterations):
+            previous = table
+            _, gradient = self.loss_and_gradient(extrapolated)
+            table = _project_onto_simplex(extrapolated - step * gradient)
+            change = table - previous
+            if np.abs(change).max() < TOLERANCE / k:
                 break
-            upward = ((ahead - table) * moved).sum(axis=(-2, -1), keepdims=True) > 0
-            last = np.where(upward, 1.0, speed)
-            speed = (1 + np.sqrt(1 + 4 * last * last)) / 2
-            ahead = table + (last - 1) / speed * moved
+            uphill = ((extrapolated - table) * change).sum(axis=(-2, -1), keepdims=True) > 0
+            last = np.where(uphill, 1.0, momentum)
+            momentum = (1 + np.sqrt(1 + 4 * last * last)) / 2
+            extrapolated = table + (last - 1) / momentum * change
         return table
-
-
-def _solve_table(
-    learned: Ints, predicted: Ints, mlls_summary: LabelShiftSummary
-) -> tuple[Floats, float]:
-    known = _TableConstraints(
-        _confusion_rates(learned), _predicted_rates(predicted), mlls_summary.shares
-    )
-    table = known.solve(known.predicted_given_true * known.shares[None, :], MAX_ITERATIONS)
-    return table, float(np.sqrt(2 * known.misfit_and_slope(table)[0]))
 
 
 def _confusion_rates(counts: Ints) -> Floats:
@@ -189,10 +192,10 @@ def _class_prior(counts: Ints) -> Floats:
 
 
 def _project_onto_simplex(tables: Floats) -> Floats:
-    """The nearest tables without negative cells that sum to 1."""
+    """Return the nearest tables whose cells are not negative and sum to 1."""
     flat = tables.reshape(*tables.shape[:-2], -1)
     ranked = np.sort(flat, axis=-1)[..., ::-1]
-    cut = (np.cumsum(ranked, axis=-1) - 1) / np.arange(1, flat.shape[-1] + 1)
-    last = np.count_nonzero(ranked > cut, axis=-1) - 1
-    level = np.take_along_axis(cut, last[..., None], axis=-1)
-    return np.asarray(np.maximum(flat - level, 0.0).reshape(tables.shape))
+    thresholds = (np.cumsum(ranked, axis=-1) - 1) / np.arange(1, flat.shape[-1] + 1)
+    last = np.count_nonzero(ranked > thresholds, axis=-1) - 1
+    threshold = np.take_along_axis(thresholds, last[..., None], axis=-1)
+    return np.asarray(np.maximum(flat - threshold, 0.0).reshape(tables.shape))

@@ -1,8 +1,7 @@
-"""PAPE: probabilities calibrated anew for the target. Białek et al., 2024.
+"""Probabilistic adaptive performance estimation (PAPE; Białek et al., 2024).
 
-A domain classifier says how much like the target every source row is; weighted so, the source
-tells how often rows of a confidence are right there; the mean of that over the target is the
-estimate.
+Source rows are weighted towards the target by a domain classifier; the weighted rows recalibrate the
+confidence; the estimate is the mean recalibrated confidence on the target.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from oodometer.core.array_types import Floats, Ints
-from oodometer.core.errors import InputError
+from oodometer.core.errors import out_of_range
 from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import StreamingEstimator
 from oodometer.core.results import Estimate
@@ -34,7 +33,7 @@ from oodometer.estimators.importance_weighting import (
 
 @dataclass(frozen=True)
 class RecalibrationBins:
-    """The source rows that are weighted, edges of confidence between bins, and each row's bin."""
+    """Source rows to weight, inner edges of the confidence bins, and the bin of each row."""
 
     source: WeightingSource
     edges: Floats
@@ -43,7 +42,7 @@ class RecalibrationBins:
 
 @dataclass(frozen=True)
 class RecalibrationSummary:
-    """The domain classifier, and target rows by bin."""
+    """Domain classifier, and number of target rows per bin."""
 
     classifier: DomainClassifier
     counts: Ints
@@ -51,11 +50,25 @@ class RecalibrationSummary:
 
 @dataclass(frozen=True)
 class PAPE(StreamingEstimator[RecalibrationBins, RecalibrationSummary]):
-    """The mean of confidences that were calibrated on the source as weighted towards the target.
+    """Mean confidence, recalibrated on importance-weighted source rows: ``Σ_b share_t(b) acc_w(b)``.
 
-    The calibrator has `bins` of equal mass on the source. It looks at features where both sides
-    have them, else at the log-probabilities.
+    The domain classifier uses the features if both sides have them, otherwise the
+    log-probabilities.
 
+    Parameters
+    ----------
+    bins : int
+        Number of confidence bins, with equally many source rows each.
+    max_rows : int
+        Maximum number of rows per side for the weights; of more rows every k-th is used.
+
+    Raises
+    ------
+    InputError
+        If `bins` is below 1.
+
+    Examples
+    --------
     >>> rows = Predictions.from_probs([[0.9, 0.1], [0.3, 0.7], [0.4, 0.6]], labels=[0, 1, 0])
     >>> round(PAPE().estimate(rows, rows).value, 3)
     0.667
@@ -66,8 +79,8 @@ class PAPE(StreamingEstimator[RecalibrationBins, RecalibrationSummary]):
 
     name: ClassVar[str] = "pape"
     assumes: ClassVar[str] = (
-        "like inputs of like confidence are right as often as on the source, which covers the "
-        "target (covariate shift)"
+        "covariate shift: accuracy given x and the confidence is unchanged, and the source covers "
+        "the target"
     )
     needs: ClassVar[tuple[str, ...]] = ("features or probabilities", "confidence", "source labels")
     paper: ClassVar[str] = "Białek et al., 2024"
@@ -75,25 +88,26 @@ class PAPE(StreamingEstimator[RecalibrationBins, RecalibrationSummary]):
 
     def __post_init__(self) -> None:
         if self.bins < 1:
-            raise InputError(f"bins must be at least 1; got {self.bins}.")
+            raise out_of_range("bins", self.bins, low=1)
 
     @property
     def _weighting(self) -> ImportanceWeighting:
         return ImportanceWeighting(self.max_rows)
 
     def learn(self, source: Predictions) -> RecalibrationBins:
-        """The source rows, in bins of equal mass."""
-        known, sure = self._weighting.learn(source), self._weighting.select_rows(source).confidence
-        edges = equal_mass_edges(sure, self.bins)
-        return RecalibrationBins(known, edges, np.searchsorted(edges, sure, side="right"))
+        """Return the source rows in bins of equal mass."""
+        confidence = self._weighting.select_rows(source).confidence
+        edges = equal_mass_edges(confidence, self.bins)
+        bin_index = np.searchsorted(edges, confidence, side="right")
+        return RecalibrationBins(self._weighting.learn(source), edges, bin_index)
 
     def summarize(self, learned: RecalibrationBins, batch: Predictions) -> RecalibrationSummary:
-        """The domain classifier, and how sure the target is."""
+        """Fit the domain classifier, and count the target rows per bin."""
         counts = histogram(learned.edges, batch.confidence)
         return RecalibrationSummary(self._weighting.summarize(learned.source, batch), counts)
 
     def finish(self, learned: RecalibrationBins, total: RecalibrationSummary) -> Estimate:
-        """The mean calibrated confidence."""
+        """Return the mean recalibrated confidence."""
         weights = source_weights(total.classifier)
         value = _calibrated_accuracy(weights[:, None], learned, total.counts[None])[0]
         return Estimate(float(value), facts={"effective_share": effective_sample_fraction(weights)})
@@ -105,23 +119,23 @@ class PAPE(StreamingEstimator[RecalibrationBins, RecalibrationSummary]):
         rng: np.random.Generator,
         count: int,
     ) -> Floats:
-        """Rows drawn again, the classifier moved by a step, the calibrator made anew."""
-        drawn = bootstrap_counts(rng, total.counts, count)
+        """Resample rows, update the classifier by one Newton step, and recalibrate."""
+        counts = bootstrap_counts(rng, total.counts, count)
         values = [
-            _calibrated_accuracy(weights, learned, drawn[rows])
-            for rows, weights in resample_weights(total.classifier, rng, count)
+            _calibrated_accuracy(weights, learned, counts[replicates])
+            for replicates, weights in resample_weights(total.classifier, rng, count)
         ]
         return np.concatenate(values)
 
 
 def _calibrated_accuracy(weights: Floats, learned: RecalibrationBins, counts: Ints) -> Floats:
-    """Accuracy by bin of weighted source rows (rows, count), averaged over target counts by bin.
+    """Return the target mean of the weighted source accuracy by bin, for weights (rows, count).
 
-    A bin that has no weight takes the accuracy of all.
+    A bin without weight has the accuracy of all rows.
     """
-    bins = len(learned.edges) + 1
-    member = learned.bin_index[:, None] == np.arange(bins)
-    mass, right = member.T @ weights, (member & learned.source.correct[:, None]).T @ weights
-    overall = right.sum(axis=0) / np.maximum(mass.sum(axis=0), np.finfo(float).tiny)
-    rates = np.where(mass > 0, right / np.where(mass > 0, mass, 1.0), overall)
-    return np.asarray((counts * rates.T).sum(axis=1) / counts.sum(axis=1))
+    in_bin = learned.bin_index[:, None] == np.arange(len(learned.edges) + 1)
+    mass = in_bin.T @ weights
+    correct_mass = (in_bin & learned.source.correct[:, None]).T @ weights
+    overall = correct_mass.sum(axis=0) / np.maximum(mass.sum(axis=0), np.finfo(float).tiny)
+    accuracy = np.where(mass > 0, correct_mass / np.where(mass > 0, mass, 1.0), overall)
+    return np.asarray((counts * accuracy.T).sum(axis=1) / counts.sum(axis=1))

@@ -64,22 +64,50 @@ MEMBERS: tuple[Estimator, ...] = (
 
 
 def available() -> tuple[Estimator, ...]:
-    """All estimators: ours, and those that installed packages add."""
+    """Return all estimators, including those that other installed packages register.
+
+    Returns
+    -------
+    tuple of Estimator
+        Built-in estimators, then those of the entry-point group `oodometer.estimators`.
+
+    Examples
+    --------
+    >>> [estimator.name for estimator in available()][:3]
+    ['ac', 'doc', 'atc-mc']
+    """
     needs = "estimator: it needs name, assumes and estimate(source, target)"
     others = load_entry_points("oodometer.estimators", Estimator, requirements=needs)  # type: ignore[type-abstract]
     return (*MEMBERS, *others)
 
 
 def get(name: str) -> Estimator:
-    """The estimator of that name.
+    """Return the estimator with a name.
 
+    Parameters
+    ----------
+    name : str
+        Name of the estimator, in any case.
+
+    Returns
+    -------
+    Estimator
+        The estimator with its default settings.
+
+    Raises
+    ------
+    UnknownName
+        If there is no estimator with this name.
+
+    Examples
+    --------
     >>> get("doc")
     DifferenceOfConfidences()
     """
-    for member in MEMBERS:  # to look for those of other packages takes a while
+    for member in MEMBERS:  # built-in estimators first: loading entry points is slow
         if member.name == name.lower():
             return member
-    found = {member.name: member for member in available()}
-    if name.lower() not in found:
-        raise UnknownName("estimator", name, found)
-    return found[name.lower()]
+    members = {member.name: member for member in available()}
+    if name.lower() not in members:
+        raise UnknownName("estimator", name, members)
+    return members[name.lower()]
