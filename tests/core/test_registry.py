@@ -34,7 +34,7 @@ def test_what_is_no_member_is_refused_by_name() -> None:
 
 
 def asked(names: Any) -> list[Any]:
-    return resolve_members(names, Metric, family="metric", get=metrics.get)
+    return resolve_members(names, Metric, available=metrics.available, get=metrics.get)
 
 
 def test_members_are_asked_for_by_name_or_as_they_are_each_once() -> None:

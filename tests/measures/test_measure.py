@@ -20,7 +20,7 @@ from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Need
 from oodometer.core.stats import rng_for
 from oodometer.measures._measure import SubsetNoise, build_subject, measure
-from oodometer.measures.registry import resolve_measures
+from oodometer.measures.registry import get
 from oodometer.measures.subject import Subject, measure_one
 from oodometer.models import TorchModel
 from oodometer.testing.measures import toy_data, toy_network
@@ -178,9 +178,11 @@ def test_features_at_a_layer_and_given_features() -> None:
 
 
 def test_a_name_is_looked_up_by_its_label_too_and_taken_once() -> None:
-    twice = resolve_measures(["Entropy-Source", "entropy-source", "ENTROPY-TARGET"])
-    assert [one.name for one in twice] == ["entropy-source", "entropy-target"]
-    assert resolve_measures(MeanFeature()) == [MeanFeature()]
+    names = ["Entropy-Source", "entropy-source", "ENTROPY-TARGET"]
+    outputs = Predictions.from_logits(SOURCE[:, :3])
+    assert list(measure(None, outputs, outputs, measures=names)) == [
+        "entropy-source", "entropy-target",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -357,7 +359,7 @@ def test_progress_is_told_measure_by_measure() -> None:
 
 def test_an_unknown_measure_is_refused() -> None:
     with pytest.raises(UnknownName):
-        resolve_measures("fisher")
+        get("fisher")
 
 
 def test_outputs_of_other_classes_are_refused() -> None:

@@ -19,7 +19,6 @@ from oodometer.core.protocols import Need
 from oodometer.core.random_streams import RowStreams
 from oodometer.core.results import Score
 from oodometer.metrics._evaluate import evaluate
-from oodometer.metrics.registry import resolve_metrics
 from oodometer.models import TorchModel
 from oodometer.models.model_view import ModelView
 from oodometer.transforms.corruptions import Corruption
@@ -187,9 +186,9 @@ def test_it_prints_and_goes_into_json() -> None:
 
 
 def test_a_metric_is_taken_once_and_by_any_spelling() -> None:
-    assert [one.name for one in resolve_metrics(["NLL", "nll", "Balanced-Accuracy"])] == [
-        "nll", "balanced_accuracy",
-    ]  # fmt: skip
+    outputs = Predictions.from_logits(np.eye(3), labels=[0, 1, 2])
+    result = evaluate(None, outputs, metrics=["NLL", "nll", "Balanced-Accuracy"])
+    assert list(result.scores) == ["nll", "balanced_accuracy"]
 
 
 def test_progress_is_told_corruption_by_corruption() -> None:

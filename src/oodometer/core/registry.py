@@ -32,9 +32,16 @@ def load_entry_points(
 
 
 def resolve_members(
-    members: Any, member_type: type[Member], *, family: str, get: Callable[[str], Member]
+    members: Any,
+    member_type: type[Member],
+    *,
+    available: Callable[[], Iterable[Member]],
+    get: Callable[[str], Member],
 ) -> list[Member]:
-    """Return the members that a user selected by name or as instances, without duplicates."""
+    """Return the members selected by name or as instances, without duplicates; None for all."""
+    if members is None:
+        return list(available())
+    family = member_type.__name__.lower()
     is_single = isinstance(members, str | type | member_type) or not isinstance(members, Iterable)
     resolved: list[Any] = [
         get(member) if isinstance(member, str) else member

@@ -1,8 +1,9 @@
-"""Measures: scores of a model without target labels.
+"""Measures: scores of a model that need no target labels.
 
-To add a measure: write one file with a frozen dataclass in this package, and add an instance to `MEMBERS` in
-`registry.py`. `oodometer.testing.check_measure` and `docs/methods.md` say what it needs. Another package adds its
-own by an entry point of the group `oodometer.measures`.
+To add a measure, write one new file in this package with a frozen dataclass that has the attributes
+of `oodometer.core.protocols.Measure`, and add one line, an instance of it, to `MEMBERS` in
+`registry.py`. Run `oodometer.testing.check_measure` on it, and add a row to `docs/methods.md`. Other
+packages add measures by an entry point of the group `oodometer.measures`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
         SpectralNorm,
         available,
         get,
-        resolve_measures,
     )
 
 __all__ = [
@@ -76,7 +76,6 @@ __all__ = [
     "build_subject",
     "get",
     "measure",
-    "resolve_measures",
 ]
 
 if not TYPE_CHECKING:
@@ -114,6 +113,5 @@ if not TYPE_CHECKING:
             "build_subject": "_measure",
             "get": "registry",
             "measure": "_measure",
-            "resolve_measures": "registry",
         },
     )

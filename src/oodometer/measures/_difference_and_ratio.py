@@ -1,4 +1,7 @@
-"""A mean on the target beside the same mean on the source: the forms of Jacobian and Mixup. DG §7."""
+"""Comparison of a mean on the target with the mean on the source: forms of Jacobian and Mixup.
+
+DG §7.3: the target mean T alone, T − S, T / S and log T − log S.
+"""
 
 from __future__ import annotations
 
@@ -16,27 +19,31 @@ ComparisonForm = Literal["plain", "diff", "ratio", "log-diff"]
 COMPARISON_FORMS: tuple[ComparisonForm, ...] = get_args(ComparisonForm)
 
 
+def check_form(form: str) -> None:
+    """Raise if `form` is not a comparison form."""
+    if form not in COMPARISON_FORMS:
+        raise InputError(f"form must be one of {', '.join(COMPARISON_FORMS)}; got {form!r}.")
+
+
 def compare(target: float, source: float, form: ComparisonForm) -> float:
-    """T alone, T − S, T / S or log T − log S.
+    """Return T, T − S, T / S or log T − log S.
 
     >>> [round(compare(3.0, 2.0, form), 3) for form in COMPARISON_FORMS]
     [3.0, 1.0, 1.5, 0.405]
     """
-    if form not in COMPARISON_FORMS:
-        raise InputError(
-            f"form must be one of {', '.join(COMPARISON_FORMS)}; got {form!r}. Name one of them."
-        )
+    check_form(form)
     if form == "plain":
         return target
     if form == "diff":
         return target - source
     if source == 0:
-        raise NotApplicable("it is 0 on the source, and nothing can be divided by that")
+        raise NotApplicable("the value on the source is 0, so the ratio is undefined")
     if form == "ratio":
         return target / source
     if target <= 0 or source < 0:
         raise NotApplicable(
-            f"it is {target:g} on the target and {source:g} on the source: no logarithm"
+            f"the value is {target:g} on the target and {source:g} on the source, so the logarithm "
+            "is undefined"
         )
     return log(target) - log(source)
 
@@ -49,15 +56,18 @@ def compare_means(
     max_rows: int,
     purpose: str,
 ) -> Score:
-    """The mean of a value a row on T, or beside that on S, of at most so many rows a side."""
+    """Compare the means of a value per row on target and reference, over at most `max_rows` each.
+
+    `purpose` labels the random stream that draws the rows.
+    """
     sides = {"target": subject.target}
     if form != "plain":
         sides["source"] = subject.reference
     facts: dict[str, float] = {}
     notes: list[str] = []
     for side, view in sides.items():
-        some = view.subsample(max_rows, purpose)
-        facts |= {side: float(row_values(some).mean()), f"{side}_rows": some.n}
-        notes += subsample_note(some, view)
+        sample = view.subsample(max_rows, purpose)
+        facts |= {side: float(row_values(sample).mean()), f"{side}_rows": sample.n}
+        notes += subsample_note(sample, view)
     value = compare(facts["target"], facts.get("source", 0.0), form)
     return Score(value, notes=tuple(notes), facts=facts)

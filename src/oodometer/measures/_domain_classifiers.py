@@ -1,7 +1,7 @@
-"""The heads that tell source from target features, linear and larger. DG §7.2.
+"""Classifier heads on features, linear and larger, for the divergences. DG §7.2.
 
-A head is fitted to its end by scikit-learn (`fit_head`), or moved one gradient step at a time
-(`SoftmaxHead`), where what it should say changes as it learns.
+`fit_head` fits a head by scikit-learn. `SoftmaxHead` takes single gradient steps, for labels that
+change during training.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from oodometer.core.array_types import Floats, Ints
 from oodometer.core.stats import rng_for
 
 HeadName = Literal["linear", "larger"]
-# Narrower hidden layers hardly learn: a unit that is off for all rows stays off.
+# Narrower hidden layers hardly learn: a ReLU unit that is 0 for all rows stays 0.
 MIN_HIDDEN_WIDTH = 16
 # Rows of one gradient step.
 STEP_ROWS = 200
-# The step's length: many weights that work together take shorter ones.
+# Learning rates; heads with more weights need smaller ones.
 LEARNING_RATES: dict[HeadName, float] = {"linear": 0.01, "larger": 0.001}
-# Steps that a fit stops at whether or not it is done. Narrow heads need thousands, wide ones
-# hundreds.
+# Maximum number of steps of a fit. Narrow heads need thousands, wide ones hundreds.
 MAX_FIT_STEPS: dict[HeadName, int] = {"linear": 1000, "larger": 6000}
-# Adam's memory of the gradient and of its square, and what keeps it from dividing by zero.
-_ADAM_BETA1, _ADAM_BETA2, _ADAM_EPSILON = 0.9, 0.999, np.float32(1e-8)
+_ADAM_BETA1 = 0.9
+_ADAM_BETA2 = 0.999
+_ADAM_EPSILON = np.float32(1e-8)
 
 
 def hidden_sizes(head: HeadName, d: int) -> tuple[int, ...]:
-    """Widths of the hidden layers on d features: none, or d/2, d/4, d/4 with ReLU between.
+    """Return the widths of the hidden layers on d features: none, or d/2, d/4, d/4.
 
     >>> hidden_sizes("larger", 512), hidden_sizes("larger", 10), hidden_sizes("linear", 512)
     ((256, 128, 128), (16, 16, 16), ())
@@ -48,42 +48,44 @@ def hidden_sizes(head: HeadName, d: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False)
 class FittedHead:
-    """A fitted head, its gradient steps, and whether it was done learning."""
+    """Fitted head, its number of gradient steps, and whether the fit converged."""
 
     model: Any
     steps: int
     converged: bool
 
     def accuracy(self, features: Floats, labels: Ints) -> float:
-        """The share of rows it gives the right label."""
         return float((self.model.predict(features) == labels).mean())
 
 
 def fit_head(head: HeadName, features: Floats, labels: Ints, *, seed: int) -> FittedHead:
-    """The head of least log-loss, with scikit-learn's usual small penalty on its weights.
+    """Fit a head by log-loss, with scikit-learn's default penalty on the weights.
 
-    The penalty (C = 1, alpha = 0.0001) is there for rows that can be told apart: without it, the
-    weights would grow for ever and there would be no best head.
+    The penalty (C = 1, alpha = 0.0001) matters if the classes are separable: without it, the
+    weights would grow without bound.
     """
     from sklearn.exceptions import ConvergenceWarning
 
-    make = _linear_model if head == "linear" else _larger_model
-    model, steps_a_pass = make(features, seed)
-    with warnings.catch_warnings(record=True) as said:
+    if head == "linear":
+        model, steps_per_iteration = _linear_model(), 1
+    else:
+        model, steps_per_iteration = _larger_model(features, seed)
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         model.fit(features, labels)
-    settled = not any(issubclass(warning.category, ConvergenceWarning) for warning in said)
-    return FittedHead(model, int(np.max(model.n_iter_)) * steps_a_pass, settled)
+    converged = not any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
+    return FittedHead(model, int(np.max(model.n_iter_)) * steps_per_iteration, converged)
 
 
-def _linear_model(features: Floats, seed: int) -> tuple[Any, int]:
+def _linear_model() -> Any:
     from sklearn.linear_model import LogisticRegression
 
-    # Tighter than usual: rounding in the features must not show in the head.
-    return LogisticRegression(max_iter=MAX_FIT_STEPS["linear"], tol=1e-6), 1
+    # A tighter tolerance than the default: rounding of the features must not change the head.
+    return LogisticRegression(max_iter=MAX_FIT_STEPS["linear"], tol=1e-6)
 
 
 def _larger_model(features: Floats, seed: int) -> tuple[Any, int]:
+    """Return the unfitted model and its gradient steps per pass over the rows."""
     from sklearn.neural_network import MLPClassifier
 
     n, d = features.shape
@@ -100,9 +102,9 @@ def _larger_model(features: Floats, seed: int) -> tuple[Any, int]:
 
 
 class SoftmaxHead:
-    """A head that learns by Adam, a step at a time; in single precision.
+    """Head trained by single Adam steps, in float32.
 
-    It starts from weights drawn evenly within ±1/√inputs of each layer.
+    Initial weights are uniform within ±1/√(inputs of the layer).
     """
 
     def __init__(self, head: HeadName, d: int, k: int, rng: np.random.Generator) -> None:
@@ -120,45 +122,48 @@ class SoftmaxHead:
         return [*self.weights, *self.biases]
 
     def classes(self, features: Floats) -> Ints:
-        """The class of the largest logit, a row."""
+        """Return the class with the largest logit per row."""
         return np.asarray(self._forward(features)[-1].argmax(axis=1))
 
     def step(self, features: Floats, labels: Ints) -> float:
-        """One step down the mean log-loss of these rows; gives the loss before it."""
-        layers = self._forward(features)
-        loss, slope = _log_loss(layers[-1], labels)
-        self._adam_step(self._gradients(layers, slope))
+        """Take one gradient step on the mean log-loss and return the loss before the step."""
+        activations = self._forward(features)
+        loss, logit_gradient = _log_loss(activations[-1], labels)
+        self._adam_step(self._gradients(activations, logit_gradient))
         return loss
 
     def _forward(self, features: Floats) -> list[Floats]:
-        """What goes into each layer, and the logits."""
-        layers = [features]
+        """Return the input of each layer, then the logits."""
+        activations = [features]
         for i, (weights, biases) in enumerate(zip(self.weights, self.biases, strict=True)):
-            into = layers[-1] if i == 0 else np.maximum(layers[-1], 0, out=layers[-1])
-            layers.append(into @ weights + biases)
-        return layers
+            last = activations[-1]
+            inputs = last if i == 0 else np.maximum(last, 0, out=last)
+            activations.append(inputs @ weights + biases)
+        return activations
 
-    def _gradients(self, layers: list[Floats], slope: Floats) -> list[Floats]:
+    def _gradients(self, activations: list[Floats], gradient: Floats) -> list[Floats]:
+        """Return the gradients of all weights, then of all biases, by backpropagation."""
         weights, biases = [], []
-        for into, held in zip(layers[-2::-1], self.weights[::-1], strict=True):
-            weights.append(into.T @ slope)
-            biases.append(slope.sum(axis=0))
-            # The features themselves are given: nothing is learned beneath them.
-            slope = slope if into is layers[0] else (slope @ held.T) * (into > 0)
+        for inputs, layer_weights in zip(activations[-2::-1], self.weights[::-1], strict=True):
+            weights.append(inputs.T @ gradient)
+            biases.append(gradient.sum(axis=0))
+            if inputs is not activations[0]:
+                gradient = (gradient @ layer_weights.T) * (inputs > 0)
         return [*weights[::-1], *biases[::-1]]
 
     def _adam_step(self, gradients: list[Floats]) -> None:
         self._n_steps += 1
-        # Both memories start at 0, and this is how full they are.
-        held, spread = (np.float32(1 - keep**self._n_steps) for keep in (_ADAM_BETA1, _ADAM_BETA2))
-        rate = np.float32(self.learning_rate) / held
+        # Bias corrections: both moments start at 0.
+        correction1 = np.float32(1 - _ADAM_BETA1**self._n_steps)
+        correction2 = np.float32(1 - _ADAM_BETA2**self._n_steps)
+        rate = np.float32(self.learning_rate) / correction1
         states = zip(
             self._parameters, self._first_moments, self._second_moments, gradients, strict=True
         )
-        for part, mean, square, gradient in states:
+        for parameter, mean, square, gradient in states:
             mean += np.float32(1 - _ADAM_BETA1) * (gradient - mean)
             square += np.float32(1 - _ADAM_BETA2) * (gradient * gradient - square)
-            part -= rate * mean / (np.sqrt(square / spread) + _ADAM_EPSILON)
+            parameter -= rate * mean / (np.sqrt(square / correction2) + _ADAM_EPSILON)
 
 
 def _init_uniform(rng: np.random.Generator, shape: tuple[int, ...], inputs: int) -> Floats:
@@ -166,12 +171,12 @@ def _init_uniform(rng: np.random.Generator, shape: tuple[int, ...], inputs: int)
 
 
 def _log_loss(logits: Floats, labels: Ints) -> tuple[float, Floats]:
-    """The mean log-loss, and how it changes with every logit."""
+    """Return the mean log-loss and its gradient with respect to the logits."""
     rows = np.arange(len(logits))
-    above = logits - logits.max(axis=1, keepdims=True)
-    probs = np.exp(above)
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    probs = np.exp(shifted)
     total = probs.sum(axis=1, keepdims=True)
-    loss = np.log(total[:, 0]) - above[rows, labels]
+    loss = np.log(total[:, 0]) - shifted[rows, labels]
     probs /= total
     probs[rows, labels] -= 1
     return float(loss.mean(dtype=float)), probs / np.float32(len(logits))

@@ -1,7 +1,7 @@
-"""measure(): every measure that applies to a model, its source and its target.
+"""measure(): compute every applicable measure of a model on its source and target data.
 
 Vedantam, Lopez-Paz & Schwab, "An Empirical Investigation of Domain Generalization with Empirical
-Risk Minimizers", NeurIPS 2021. Measures share passes, features and gradients.
+Risk Minimizers", NeurIPS 2021. Measures share forward passes, features and gradients.
 """
 
 from __future__ import annotations
@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oodometer.core.array_types import Floats
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.protocols import Measure, ProgressCallback
+from oodometer.core.registry import resolve_members
 from oodometer.core.results import Score
-from oodometer.measures.distributed import group_by_shared_work
-from oodometer.measures.registry import resolve_measures
+from oodometer.measures.distributed import (
+    MeasureRequest,
+    group_by_shared_work,
+    precompute_outputs,
+    run_requests,
+)
+from oodometer.measures.registry import available, get
 from oodometer.measures.subject import MeasureOutcomes, Subject, measure_all, random_subset
 from oodometer.models import as_model
 from oodometer.models.model_view import ViewFactory, align_classes
@@ -30,7 +35,22 @@ __all__ = ["Measurements", "SubsetNoise", "build_subject", "measure"]
 
 @dataclass(frozen=True)
 class SubsetNoise:
-    """Mean and standard deviation of a measure over random subsets of the rows."""
+    """Mean and standard deviation of a measure over random subsets of the rows.
+
+    Parameters
+    ----------
+    mean : float
+        Mean over the subsets.
+    sd : float
+        Standard deviation over the subsets.
+    subsamples : int
+        Number of subsets.
+
+    Examples
+    --------
+    >>> SubsetNoise(mean=2.0, sd=0.5, subsamples=20).signal_to_noise
+    4.0
+    """
 
     mean: float
     sd: float
@@ -38,11 +58,10 @@ class SubsetNoise:
 
     @property
     def signal_to_noise(self) -> float | None:
-        """Signal to noise, mean / sd; None where no replicate differs from another."""
+        """Return abs(mean) / sd, or None if all subsets give the same value."""
         return abs(self.mean) / self.sd if self.sd > 0 else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
         return {
             "mean": self.mean,
             "sd": self.sd,
@@ -53,7 +72,29 @@ class SubsetNoise:
 
 @dataclass(frozen=True)
 class Measurements(Mapping[str, Score]):
-    """Scores by the names of their measures; why others have none; what was looked at."""
+    """Scores by measure name, and the measures that were not applicable.
+
+    A mapping from measure names to scores. Looking up a skipped measure raises NotApplicable.
+
+    Parameters
+    ----------
+    model : str or None
+        Name of the model; None if there was none.
+    source, target : str
+        Names of the datasets.
+    n_source, n_target : int
+        Numbers of rows.
+    n_training : int or None
+        Number of training rows; None if no training data were given.
+    scores : mapping from str to Score
+        Score of each measure that applies.
+    skipped : mapping from str to str
+        Reason for each measure that does not apply.
+    noise : mapping from str to SubsetNoise
+        Variation over random subsets of the rows, if it was requested.
+    seed : int
+        Random seed.
+    """
 
     model: str | None
     source: str
@@ -67,7 +108,6 @@ class Measurements(Mapping[str, Score]):
     seed: int
 
     def __getitem__(self, name: str) -> Score:
-        """The score of one measure, by its name."""
         if name in self.skipped:
             raise NotApplicable(f"{name} is not applicable: {self.skipped[name]}")
         return self.scores[name]
@@ -79,16 +119,18 @@ class Measurements(Mapping[str, Score]):
         return len(self.scores)
 
     def __str__(self) -> str:
-        wide = max((len(name) for name in (*self.scores, *self.skipped)), default=0)
+        width = max((len(name) for name in (*self.scores, *self.skipped)), default=0)
         lines = [
-            "  ".join([f"{name:<{wide}}  {one.value:>12.6g}", *one.notes])
-            for name, one in self.scores.items()
+            "  ".join([f"{name:<{width}}  {score.value:>12.6g}", *score.notes])
+            for name, score in self.scores.items()
         ]
-        lines += [f"{name:<{wide}}  not applicable: {why}" for name, why in self.skipped.items()]
+        lines += [
+            f"{name:<{width}}  not applicable: {reason}" for name, reason in self.skipped.items()
+        ]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values with stable keys, for JSON."""
+        """Return plain values with stable keys, for JSON."""
         return {
             "model": self.model,
             "source": self.source,
@@ -98,14 +140,17 @@ class Measurements(Mapping[str, Score]):
             "n_training": self.n_training,
             "seed": self.seed,
             "measures": [
-                {"measure": name, **one.to_dict(), "noise": self._noise_dict(name)}
-                for name, one in self.scores.items()
+                {
+                    "measure": name,
+                    **score.to_dict(),
+                    "noise": self.noise[name].to_dict() if name in self.noise else None,
+                }
+                for name, score in self.scores.items()
             ],
-            "skipped": [{"measure": name, "reason": why} for name, why in self.skipped.items()],
+            "skipped": [
+                {"measure": name, "reason": reason} for name, reason in self.skipped.items()
+            ],
         }
-
-    def _noise_dict(self, name: str) -> dict[str, Any] | None:
-        return self.noise[name].to_dict() if name in self.noise else None
 
 
 def measure(
@@ -122,56 +167,93 @@ def measure(
     runner: Runner | None = None,
     progress: ProgressCallback | None = None,
 ) -> Measurements:
-    """Scores that may tell of the error on the target, of a model, its source and its target.
+    """Compute scores that may correlate with the target error, without target labels.
 
-    `measures` is one measure, several, or None for all. One that was asked for alone and does not
-    apply raises NotApplicable; of several, those are skipped, and `skipped` says why.
+    Parameters
+    ----------
+    model : object or None
+        Anything that `as_model` accepts. Without a model (None), source and target are features of
+        shape (n, d) or Predictions, and torch is not needed.
+    source : object
+        Labelled data that the model was not trained on: anything that `as_dataset` accepts, or a
+        mapping from domain names to datasets.
+    target : object
+        Unlabelled data: anything that `as_dataset` accepts. Labels are ignored.
+    measures : str, Measure or sequence of these, optional
+        Measures to compute. Default: all.
+    training_data : object, optional
+        Data that the model was trained on, the S of the papers. Default: the source.
+    features : pair of arrays, optional
+        Features of the source and of the target. Default: computed at `layer`.
+    layer : str, optional
+        Name of the layer whose output is the features. Default: the input of the last linear layer.
+    subsamples : int
+        Number of random subsets of 80 % of the rows on which each measure is repeated, to report its
+        mean, standard deviation and signal-to-noise ratio. 0, or at least 2.
+    seed : int
+        Random seed.
+    runner : Runner, optional
+        Runner whose workers do the forward passes and the measures, with one thread each. Default:
+        this process.
+    progress : callable, optional
+        Called with the number of steps done, their total and a description.
 
-    `model` is anything that `as_model` opens, `source` (labelled, not trained on) and `target`
-    anything that `as_dataset` opens; the target's labels are not looked at. A mapping from names
-    to datasets gives the domains of a source. Features are taken at `layer`, or what goes into the
-    last linear layer; or they are given, those of the source and of the target. Without a model
-    (None), source and target are features (n, d) or Predictions, and torch is not needed.
+    Returns
+    -------
+    Measurements
+        Scores by measure name. Of several measures, those that do not apply are skipped, with the
+        reason.
 
-    `training_data` is what the model was trained on: the papers' S; without it the source stands in.
-    With `subsamples`, each measure is measured again on so many random 80 % of the rows: mean,
-    standard deviation and their ratio are its `noise`. With a `runner` its workers look at the rows
-    and take the measures, with one thread each.
+    Raises
+    ------
+    NotApplicable
+        If a single measure was requested and does not apply.
+    InputError
+        If an argument is invalid or a name is unknown.
 
+    Examples
+    --------
     >>> import numpy as np
-    >>> near, far = np.random.default_rng(0).normal(size=(2, 400, 3)), 9.0
-    >>> found = measure(None, near[0], near[1] + far, measures="h-divergence")
-    >>> found["h-divergence"].value
+    >>> source, target = np.random.default_rng(0).normal(size=(2, 400, 3))
+    >>> result = measure(None, source, target + 9.0, measures="h-divergence")
+    >>> result["h-divergence"].value
     1.0
     """
-    members = resolve_measures(measures)
+    members = resolve_members(measures, Measure, available=available, get=get)  # type: ignore[type-abstract]
     if not isinstance(subsamples, int | np.integer) or subsamples < 0 or subsamples == 1:
-        raise InputError(f"subsamples must be 0, or 2 or more; got {subsamples!r}. 20 is usual.")
+        raise InputError(f"subsamples must be 0 or at least 2; got {subsamples!r}.")
     subject = build_subject(
-        model, source, target, training=training_data, features=features, layer=layer, seed=seed,
+        model,
+        source,
+        target,
+        training=training_data,
+        features=features,
+        layer=layer,
+        seed=seed,
         progress=progress,
-    )  # fmt: skip
-    if runner is not None:
-        subject = _with_outputs(runner, members, subject, progress)
-    found, refused = _measure_members(members, subject, runner, progress)
-    if isinstance(measures, str | Measure) and refused:
+    )
+    if runner is not None and any({"outputs", "features"} & set(m.needs) for m in members):
+        subject = precompute_outputs(runner, subject, progress)
+    outcomes = _measure_members(members, subject, runner, progress)
+    scores = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Score)}
+    skipped = {name: str(outcome) for name, outcome in outcomes.items() if name not in scores}
+    if isinstance(measures, str | Measure) and skipped:
         raise NotApplicable(
-            "; ".join(f"{name} is not applicable: {why}" for name, why in refused.items())
+            "; ".join(f"{name} is not applicable: {reason}" for name, reason in skipped.items())
         )
-    able = [one for one in members if one.name in found]
-    noise = _noise_by_measure(_measure_subsets(able, subject, subsamples, runner, progress), able)
+    applicable = [member for member in members if member.name in scores]
+    subsets = _measure_subsets(applicable, subject, subsamples, runner, progress)
+    opened_model = subject.target.view_source.model
     return Measurements(
-        model=None
-        if subject.target.view_source.model is None
-        else subject.target.view_source.model.name,
+        model=None if opened_model is None else opened_model.name,
         source=subject.source.name,
         target=subject.target.name,
         n_source=subject.source.n,
         n_target=subject.target.n,
         n_training=None if subject.training is None else subject.training.n,
-        scores=found,
-        skipped=refused,
-        noise=noise,
+        scores=scores,
+        skipped=skipped,
+        noise=_noise_by_measure(subsets, applicable),
         seed=seed,
     )
 
@@ -187,37 +269,58 @@ def build_subject(
     seed: int = 0,
     progress: ProgressCallback | None = None,
 ) -> Subject:
-    """A model with its source and target data, opened and not yet looked at."""
-    looking = ViewFactory(None if model is None else as_model(model), layer, seed, progress)
-    if features is not None and (len(features) != 2 or any(part is None for part in features)):
-        count = sum(part is not None for part in features)
-        raise InputError(f"features are those of the source and of the target; got {count}.")
-    if features is not None and training is not None:
+    """Open a model with its source and target data; nothing is computed yet.
+
+    Parameters
+    ----------
+    model : object or None
+        Anything that `as_model` accepts, or None.
+    source, target : object
+        Anything that `as_dataset` accepts; without a model, features or Predictions.
+    training : object, optional
+        Data that the model was trained on.
+    features : pair of arrays, optional
+        Features of the source and of the target.
+    layer : str, optional
+        Name of the layer whose output is the features.
+    seed : int
+        Random seed.
+    progress : callable, optional
+        Called with the number of steps done, their total and a description.
+
+    Returns
+    -------
+    Subject
+        The argument of `Measure.measure`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> build_subject(None, np.zeros((3, 2)), np.ones((4, 2))).target.n
+    4
+    """
+    factory = ViewFactory(None if model is None else as_model(model), layer, seed, progress)
+    if features is None:
+        features = (None, None)
+    elif len(features) != 2 or any(array is None for array in features):
+        count = sum(array is not None for array in features)
         raise InputError(
-            "features= can't go with training_data=: those of the training data are not known."
+            f"features must be a pair, those of the source and of the target; got {count}."
         )
-    known, new = features if features is not None else (None, None)
-    first = looking.view(source, "source", features=known)
+    elif training is not None:
+        raise InputError(
+            "features= cannot be combined with training_data=: the features of the training data "
+            "are not known."
+        )
+    source_view = factory.view(source, "source", features=features[0])
+    target_view = factory.view(target, "target", labelled=False, features=features[1])
+    training_view = None if training is None else factory.view(training, "training data")
     return Subject(
-        first,
-        align_classes(
-            looking.view(target, "target", labelled=False, features=new), first, "target"
-        ),
-        None
-        if training is None
-        else align_classes(looking.view(training, "training data"), first, "training data"),
+        source_view,
+        align_classes(target_view, source_view, "target"),
+        training_view and align_classes(training_view, source_view, "training data"),
         seed,
     )
-
-
-def _with_outputs(
-    runner: Runner, members: Sequence[Measure], subject: Subject, progress: ProgressCallback | None
-) -> Subject:
-    """The same; if a measure reads them, outputs and features of all rows are known."""
-    from oodometer.measures.distributed import precompute_outputs
-
-    read = any({"outputs", "features"} & set(member.needs) for member in members)
-    return precompute_outputs(runner, subject, progress) if read else subject
 
 
 def _measure_members(
@@ -225,35 +328,31 @@ def _measure_members(
     subject: Subject,
     runner: Runner | None,
     progress: ProgressCallback | None,
-) -> tuple[dict[str, Score], dict[str, str]]:
-    """Scores, and reasons of those that have none."""
+) -> MeasureOutcomes:
+    """Return the outcome of each measure on all rows, in the order of the measures."""
     if runner is None:
-        whole = _measure_serially(members, subject, progress)
-    else:
-        from oodometer.measures.distributed import MeasureRequest, run_requests
-
-        wanted = [
-            MeasureRequest(tuple(one.name for one in some))
-            for some in group_by_shared_work(members)
-        ]
-        parts = run_requests(runner, members, subject, wanted, progress)
-        whole = {name: one for part in parts for name, one in part.items()}
-    ranked = [(member.name, whole[member.name]) for member in members]
-    found = {name: one for name, one in ranked if isinstance(one, Score)}
-    return found, {name: str(one) for name, one in ranked if isinstance(one, NotApplicable)}
+        return _measure_serially(members, subject, progress)
+    requests = [
+        MeasureRequest(tuple(member.name for member in group))
+        for group in group_by_shared_work(members)
+    ]
+    outcomes: MeasureOutcomes = {}
+    for group_outcomes in run_requests(runner, members, subject, requests, progress):
+        outcomes |= group_outcomes
+    return {member.name: outcomes[member.name] for member in members}
 
 
 def _measure_serially(
     members: Sequence[Measure], subject: Subject, progress: ProgressCallback | None
 ) -> MeasureOutcomes:
-    found: MeasureOutcomes = {}
+    outcomes: MeasureOutcomes = {}
     for done, member in enumerate(members):
         if progress:
             progress(done, len(members), f"measuring {member.name}")
-        found.update(measure_all([member], subject))
+        outcomes |= measure_all([member], subject)
     if progress:
         progress(len(members), len(members), "measured")
-    return found
+    return outcomes
 
 
 def _measure_subsets(
@@ -263,37 +362,31 @@ def _measure_subsets(
     runner: Runner | None,
     progress: ProgressCallback | None,
 ) -> list[MeasureOutcomes]:
-    """What measures say of random subsets of the rows."""
+    """Return the outcomes of all measures on each random subset of the rows."""
     if not members:
         return []
     if runner is not None:
-        from oodometer.measures.distributed import MeasureRequest, run_requests
-
         names = tuple(member.name for member in members)
-        wanted = [MeasureRequest(names, number) for number in range(subsamples)]
-        return run_requests(runner, members, subject, wanted, progress)
-    found = []
-    for number in range(subsamples):
-        found.append(measure_all(members, random_subset(subject, number)))
+        requests = [MeasureRequest(names, replicate) for replicate in range(subsamples)]
+        return run_requests(runner, members, subject, requests, progress)
+    outcomes = []
+    for replicate in range(subsamples):
+        outcomes.append(measure_all(members, random_subset(subject, replicate)))
         if progress:
-            progress(number + 1, subsamples, f"subset {number + 1} of {subsamples}")
-    return found
+            progress(replicate + 1, subsamples, f"subset {replicate + 1} of {subsamples}")
+    return outcomes
 
 
 def _noise_by_measure(
     subsets: Sequence[MeasureOutcomes], members: Sequence[Measure]
 ) -> dict[str, SubsetNoise]:
-    """How much measures vary over subsets; one that fails on a subset has no noise to show."""
-    found = {}
+    """Return the noise of each measure that has a score on every subset."""
+    noise = {}
     for member in members:
-        scores = [some[member.name] for some in subsets]
-        values = [one.value for one in scores if isinstance(one, Score)]
-        if values and len(values) == len(scores):
-            found[member.name] = _subset_noise(np.array(values))
-    return found
-
-
-def _subset_noise(values: Floats) -> SubsetNoise:
-    """Values that are all alike have no deviation, whatever rounding makes of their mean."""
-    spread = float(values.std(ddof=1)) if np.ptp(values) > 0 else 0.0
-    return SubsetNoise(float(values.mean()), spread, len(values))
+        scores = [outcomes[member.name] for outcomes in subsets]
+        values = np.array([score.value for score in scores if isinstance(score, Score)])
+        if len(values) and len(values) == len(scores):
+            # Equal values have no deviation, even if their mean is rounded.
+            sd = float(values.std(ddof=1)) if np.ptp(values) > 0 else 0.0
+            noise[member.name] = SubsetNoise(float(values.mean()), sd, len(values))
+    return noise

@@ -1,7 +1,8 @@
-"""Divergences over several source domains, and with the error on the source added. DG §6, §7.2."""
+"""Divergences averaged over source domains, and divergences plus the source error. DG §6, §7.2."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from itertools import product
 from statistics import fmean
@@ -18,8 +19,17 @@ from oodometer.measures.subject import Subject, measure_one
 
 @dataclass(frozen=True)
 class MultiSource:
-    """The mean of a measure over the source domains, each taken alone against the target.
+    """Mean of a measure over the source domains, each compared with the target separately.
 
+    The value of each domain is a fact of the score.
+
+    Parameters
+    ----------
+    base : Measure
+        Measure to average.
+
+    Examples
+    --------
     >>> MultiSource(HDivergence()).name, MultiSource(HDivergence()).label
     ('h-divergence-ms', 'H-divergence MS')
     """
@@ -28,54 +38,60 @@ class MultiSource:
 
     @property
     def name(self) -> str:
-        """The measure's, and `-ms`."""
         return f"{self.base.name}-ms"
 
     @property
     def label(self) -> str:
-        """The measure's, and MS."""
         return f"{self.base.label} MS"
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """What the measure needs, and which domain a source row is of."""
         return (*self.base.needs, "source domains")
 
     @property
     def assumes(self) -> str:
-        """As the measure does, of every source domain."""
-        return f"{self.base.assumes}; every source domain alike"
+        return f"{self.base.assumes}; each source domain counts equally"
 
     @property
     def paper(self) -> str:
-        """The measure's."""
         return self.base.paper
 
+    @property
+    def shared_work_group(self) -> Hashable:
+        return getattr(self.base, "shared_work_group", self.base.name)
+
     def measure(self, subject: Subject) -> Score:
-        """The mean over domains; their values are facts."""
-        if not subject.reference.domain_names:
-            raise NotApplicable("it needs source domains: it is not known which domain a row is of")
-        scores = {
-            name: self._measure_domain(subject, name) for name in subject.reference.domain_names
-        }
-        notes = (f"{name}: {note}" for name, score in scores.items() for note in score.notes)
+        domains = subject.reference.domain_names
+        if not domains:
+            raise NotApplicable("it needs source domains: the domain of each row is not known")
+        scores = {domain: self._measure_domain(subject, domain) for domain in domains}
+        notes = (f"{domain}: {note}" for domain, score in scores.items() for note in score.notes)
         return Score(
             fmean(score.value for score in scores.values()),
             notes=tuple(notes),
-            facts={f"domain_{name}": score.value for name, score in scores.items()},
+            facts={f"domain_{domain}": score.value for domain, score in scores.items()},
         )
 
-    def _measure_domain(self, subject: Subject, name: str) -> Score:
+    def _measure_domain(self, subject: Subject, domain: str) -> Score:
         try:
-            return measure_one(self.base, subject.select_domain(name))
-        except NotApplicable as refusal:
-            raise NotApplicable(f"of the source domain {name!r}: {refusal}") from refusal
+            return measure_one(self.base, subject.select_domain(domain))
+        except NotApplicable as error:
+            raise NotApplicable(f"source domain {domain!r}: {error}") from error
 
 
 @dataclass(frozen=True)
 class PlusSourceError:
-    """A measure, and the share of wrong decisions on held-out source data added to it.
+    """Sum of a measure and the error rate on held-out source data.
 
+    The error rate is a fact of the score.
+
+    Parameters
+    ----------
+    base : Measure
+        Measure to which the error rate is added.
+
+    Examples
+    --------
     >>> PlusSourceError(MultiSource(HDivergence(half="train"))).label
     'H-divergence (train) MS + Source-Error'
     """
@@ -84,40 +100,38 @@ class PlusSourceError:
 
     @property
     def name(self) -> str:
-        """The measure's, and `+source-error`."""
         return f"{self.base.name}+{SourceError.name}"
 
     @property
     def label(self) -> str:
-        """The measure's, and "+ Source-Error"."""
         return f"{self.base.label} + {SourceError.label}"
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """What the measure needs, and what the error does."""
         return (*self.base.needs, *SourceError.needs)
 
     @property
     def assumes(self) -> str:
-        """As the measure and the error do."""
         return f"{self.base.assumes}; {SourceError.assumes}"
 
     @property
     def paper(self) -> str:
-        """The measure's."""
         return self.base.paper
 
+    @property
+    def shared_work_group(self) -> Hashable:
+        return getattr(self.base, "shared_work_group", self.base.name)
+
     def measure(self, subject: Subject) -> Score:
-        """The sum; the error is a fact."""
-        found, error = measure_one(self.base, subject), SourceError().measure(subject).value
-        facts = {**found.facts, "source_error": error}
-        return replace(found, value=found.value + error, low=None, high=None, facts=facts)
+        score = measure_one(self.base, subject)
+        error = SourceError().measure(subject).value
+        facts = {**score.facts, "source_error": error}
+        return replace(score, value=score.value + error, low=None, high=None, facts=facts)
 
 
 def _variants(divergence: Divergence) -> tuple[Measure, ...]:
-    """Of all source domains as one, and of each alone; without the error, and with it."""
-    several = MultiSource(divergence)
-    return divergence, PlusSourceError(divergence), several, PlusSourceError(several)
+    multi_source = MultiSource(divergence)
+    return divergence, PlusSourceError(divergence), multi_source, PlusSourceError(multi_source)
 
 
 _BASE_DIVERGENCES: tuple[Divergence, ...] = (
@@ -128,6 +142,6 @@ _BASE_DIVERGENCES: tuple[Divergence, ...] = (
 )
 DIVERGENCES: tuple[Measure, ...] = tuple(
     member
-    for fit, half in product(_BASE_DIVERGENCES, get_args(Half))
-    for member in _variants(replace(fit, half=half))
+    for divergence, half in product(_BASE_DIVERGENCES, get_args(Half))
+    for member in _variants(replace(divergence, half=half))
 )

@@ -1,7 +1,8 @@
-"""Measures by many workers: first what the model makes of all rows, then the measures of it.
+"""Parallel measures: workers run the forward passes first, then the measures.
 
-The rows are cut into blocks, whose outputs and features are put together here. Then measures that
-have much in common go to one worker, and so do all measures of one subset of the rows.
+Outputs and features of all rows are computed in blocks and concatenated in the parent process. Then
+each task is a group of measures that share intermediate results, or all measures on one random
+subset of the rows.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ from typing import Any
 
 from oodometer.core.errors import OodometerError
 from oodometer.core.protocols import Measure, ProgressCallback
-from oodometer.measures.h_divergence import HDivergence
-from oodometer.measures.hdh_divergence import HDeltaHDivergence
 from oodometer.measures.subject import MeasureOutcomes, Subject, measure_all, random_subset
 from oodometer.models.model_view import ModelView, ViewSource
 from oodometer.parallel.runners import (
@@ -26,83 +25,44 @@ from oodometer.parallel.runners import (
 )
 
 
-def group_by_shared_work(members: Sequence[Measure]) -> list[list[Measure]]:
-    """Measures that share a classifier, gradients or passes side by side, in order.
+def precompute_outputs(
+    runner: Runner, subject: Subject, progress: ProgressCallback | None
+) -> Subject:
+    """Return the subject with the outputs and features of all rows computed by the workers.
 
-    >>> from oodometer.measures import available
-    >>> [[one.name for one in some][:2] for some in group_by_shared_work(available())][:2]
-    [['entropy-source', 'entropy-target'], ['h-divergence', 'h-divergence+source-error']]
+    A view on which the model fails stays as it is: the measures that read it report the error.
     """
-    found: dict[Hashable, list[Measure]] = {}
-    for member in members:
-        found.setdefault(_shared_work_key(member), []).append(member)
-    return list(found.values())
-
-
-def _shared_work_key(member: Any) -> Hashable:
-    """The classifier that a divergence, and what is made of it, comes from; or its `shared_work_group`."""
-    while hasattr(member, "base"):
-        member = member.base
-    if isinstance(member, HDivergence | HDeltaHDivergence):
-        return replace(member, half="test")
-    shared: str = getattr(member, "shared_work_group", member.name)
-    return shared
-
-
-# Measures ---------------------------------------------------------------------------------------
+    computed: dict[str, Any] = {}
+    for side in ("source", "target", "training"):
+        view: ModelView | None = getattr(subject, side)
+        if view is None or view.view_source.dataset is None or view.view_source.outputs is not None:
+            continue
+        try:
+            computed[side] = view.with_forward_pass(runner, progress)
+        except OodometerError:
+            continue
+    return replace(subject, **computed)
 
 
 @dataclass(frozen=True)
 class MeasureRequest:
-    """Measures of all rows, or of the subset of a number."""
+    """Names of measures to compute on all rows, or on the random subset of number `replicate`."""
 
     names: tuple[str, ...]
     replicate: int | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class MeasureWorker:
-    """Takes measures of a subject, told by what there is to look at."""
+def group_by_shared_work(members: Sequence[Measure]) -> list[list[Measure]]:
+    """Group measures that share a classifier, gradients or forward passes, in order.
 
-    members: Mapping[str, Measure]
-    source: ViewSource
-    target: ViewSource
-    training: ViewSource | None
-    seed: int
-
-    @classmethod
-    def from_subject(cls, members: Sequence[Measure], subject: Subject) -> MeasureWorker:
-        """Of a subject whose progress nobody hears of."""
-        by_name = {member.name: member for member in members}
-        views = (subject.source, subject.target, subject.training)
-        sides = [None if one is None else replace(one.view_source, progress=None) for one in views]
-        return cls(by_name, sides[0], sides[1], sides[2], subject.seed)  # type: ignore[arg-type]
-
-    @cached_property
-    def subject(self) -> Subject:
-        """The subject, which keeps what measures share from one task to the next."""
-        training = None if self.training is None else ModelView(self.training)
-        return Subject(ModelView(self.source), ModelView(self.target), training, self.seed)
-
-    def __call__(self, request: MeasureRequest) -> MeasureOutcomes:
-        """Scores, or why there are none."""
-        with limit_to_one_thread():
-            whole = self.subject
-            some = whole if request.replicate is None else random_subset(whole, request.replicate)
-            return measure_all([self.members[name] for name in request.names], some)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: part for name, part in vars(self).items() if name != "subject"}
-
-    def payload(self) -> dict[str, Any]:
-        """Measures, the model and the data."""
-        sides = [side for side in (self.source, self.target, self.training) if side is not None]
-        model = self.target.model
-        return {
-            **label_payload("measure", self.members),
-            **label_payload("model", {} if model is None else {model.name: model}),
-            **label_payload("data", {side.name: replace(side, model=None) for side in sides}),
-        }
+    >>> from oodometer.measures import available
+    >>> [[member.name for member in group][:2] for group in group_by_shared_work(available())][:2]
+    [['entropy-source', 'entropy-target'], ['h-divergence', 'h-divergence+source-error']]
+    """
+    groups: dict[Hashable, list[Measure]] = {}
+    for member in members:
+        groups.setdefault(getattr(member, "shared_work_group", member.name), []).append(member)
+    return list(groups.values())
 
 
 def run_requests(
@@ -112,33 +72,67 @@ def run_requests(
     requests: Sequence[MeasureRequest],
     progress: ProgressCallback | None,
 ) -> list[MeasureOutcomes]:
-    """What came of every wish, in order."""
-    total, done, found = sum(len(one.names) for one in requests), 0, []
-    with closing(
-        ordered_map(runner, MeasureWorker.from_subject(members, subject), requests)
-    ) as results:
-        for wish, some in zip(requests, results, strict=True):
-            done += len(some)
-            found.append(some)
+    """Return the outcomes of each request, in order."""
+    total = sum(len(request.names) for request in requests)
+    done = 0
+    outcomes = []
+    task = MeasureTask.from_subject(members, subject)
+    with closing(ordered_map(runner, task, requests)) as results:
+        for request, result in zip(requests, results, strict=True):
+            done += len(result)
+            outcomes.append(result)
             if progress:
-                what = "" if wish.replicate is None else f", subset {wish.replicate + 1}"
-                progress(done, total, f"measured {wish.names[-1]}{what}")
-    return found
+                subset = "" if request.replicate is None else f", subset {request.replicate + 1}"
+                progress(done, total, f"measured {request.names[-1]}{subset}")
+    return outcomes
 
 
-# Forward passes ---------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MeasureTask:
+    """Measures of a subject, sent to each worker once and called for every request.
 
+    Each worker builds the subject itself and keeps it between requests, with the opened network
+    and everything that measures share.
+    """
 
-def precompute_outputs(
-    runner: Runner, subject: Subject, progress: ProgressCallback | None
-) -> Subject:
-    """Return the subject with outputs and features computed by the runner, where possible."""
-    views = [subject.source, subject.target, subject.training]
-    for position, view in enumerate(views):
-        if view is None or view.view_source.dataset is None or view.view_source.outputs is not None:
-            continue
-        try:
-            views[position] = view.with_forward_pass(runner, progress)
-        except OodometerError:
-            continue  # the measures that need these outputs report the error
-    return Subject(views[0], views[1], views[2], subject.seed)  # type: ignore[arg-type]
+    members: Mapping[str, Measure]
+    source: ViewSource
+    target: ViewSource
+    training: ViewSource | None
+    seed: int
+
+    @classmethod
+    def from_subject(cls, members: Sequence[Measure], subject: Subject) -> MeasureTask:
+        """Return the task without progress callbacks, which stay in the parent process."""
+        training = subject.training
+        return cls(
+            members={member.name: member for member in members},
+            source=replace(subject.source.view_source, progress=None),
+            target=replace(subject.target.view_source, progress=None),
+            training=None if training is None else replace(training.view_source, progress=None),
+            seed=subject.seed,
+        )
+
+    @cached_property
+    def subject(self) -> Subject:
+        training = None if self.training is None else ModelView(self.training)
+        return Subject(ModelView(self.source), ModelView(self.target), training, self.seed)
+
+    def __call__(self, request: MeasureRequest) -> MeasureOutcomes:
+        with limit_to_one_thread():
+            subject = self.subject
+            if request.replicate is not None:
+                subject = random_subset(subject, request.replicate)
+            return measure_all([self.members[name] for name in request.names], subject)
+
+    def payload(self) -> dict[str, Any]:
+        """Return the measures, the model and the data by the names used in error messages."""
+        model = self.target.model
+        sources = [
+            source for source in (self.source, self.target, self.training) if source is not None
+        ]
+        return {
+            **label_payload("measure", self.members),
+            **label_payload("model", {} if model is None else {model.name: model}),
+            **label_payload("data", {source.name: replace(source, model=None) for source in sources}),
+        }

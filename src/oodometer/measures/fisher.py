@@ -1,8 +1,8 @@
-"""Fisher measures: whether the weights matter on the target as they do on the source. DG §7.3, §8.3.
+"""Fisher measures: eigenvalues and eigenvectors of the Fisher matrices of both sides. DG §7.3, §8.3.
 
-The empirical Fisher matrix of a side is F = (1/Ñ) Σ g gᵀ over Ñ of its rows, where g is the gradient of
-log p(y|x) by all weights and y is drawn from what the model says of x. All that is asked of two such
-matrices is in the inner products of the gradients.
+The empirical Fisher matrix of a side is F = (1/Ñ) Σ g gᵀ over Ñ of its rows, where g is the gradient
+of log p(y|x) with respect to all weights and y is sampled from the predicted probabilities of x. The
+measures need only the inner products of the gradients, so F is never formed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, NamedTuple, get_args
 import numpy as np
 
 from oodometer.core.array_types import Floats
-from oodometer.core.errors import InputError, NotApplicable
+from oodometer.core.errors import InputError, NotApplicable, out_of_range
 from oodometer.core.protocols import Need
 from oodometer.core.results import Score
 from oodometer.measures._difference_and_ratio import compare
@@ -29,14 +29,16 @@ from oodometer.models.introspection.network import Network
 from oodometer.models.model_view import ModelView, subsample_note
 
 EigenvalueForm = Literal["diff", "ratio"]
-# Rows a side of a network of at most so many weights, and of a larger one.
-MAX_SMALL_NETWORK_WEIGHTS, SMALL_NETWORK_ROWS, LARGE_NETWORK_ROWS = 500_000, 1000, 75
-# Gradients have 32 bits: a direction of a smaller share of the first eigenvalue is rounding.
+# Default number of rows per side (DG §8.3): fewer for networks above this number of weights.
+MAX_SMALL_NETWORK_WEIGHTS = 500_000
+SMALL_NETWORK_ROWS = 1000
+LARGE_NETWORK_ROWS = 75
+# Gradients are float32, so eigenvalues below this share of the largest are rounding errors.
 MIN_EIGENVALUE_SHARE = 1e-8
 
 
 class GradientProducts(NamedTuple):
-    """Inner products of gradients: of the source, of the target, and of one with the other."""
+    """Inner products of gradients: within the source, within the target, and between both."""
 
     source: Floats
     target: Floats
@@ -44,7 +46,7 @@ class GradientProducts(NamedTuple):
 
 
 class FisherGradients(NamedTuple):
-    """The products of a subject, and what must be said beside them."""
+    """Inner products of the gradients of a subject, with notes and facts for the score."""
 
     products: GradientProducts
     notes: tuple[str, ...]
@@ -53,11 +55,23 @@ class FisherGradients(NamedTuple):
 
 @dataclass(frozen=True)
 class FisherEigenvalues:
-    """The sum of the Fisher eigenvalues on the target, less that on the source or divided by it.
+    """Sum of the Fisher eigenvalues on the target compared with the sum on the source.
 
-    There are as many that are not 0 as rows at most, so their sum is the trace: the mean ‖g‖².
-    Of either side `rows` rows are drawn: 1,000, or 75 if there are over half a million weights.
-    `memory` bounds the bytes at work.
+    The sum of all eigenvalues is the trace of the Fisher matrix, which is the mean of ‖g‖².
+
+    Parameters
+    ----------
+    form : {"diff", "ratio"}
+        Σα_T − Σα_S or Σα_T / Σα_S.
+    rows : int, optional
+        Number of rows per side. Default: 1,000, or 75 for networks of more than 500,000 weights.
+    memory : int
+        Maximum memory of the computation, in bytes.
+
+    Examples
+    --------
+    >>> FisherEigenvalues("ratio").name
+    'fisher-eigval-ratio'
     """
 
     form: EigenvalueForm = "diff"
@@ -66,28 +80,25 @@ class FisherEigenvalues:
 
     needs: ClassVar[tuple[Need, ...]] = ("gradients",)
     assumes: ClassVar[str] = (
-        "a model whose weights matter more on the target than on the source errs"
+        "the larger the gradients on the target relative to the source, the higher the error"
     )
     paper: ClassVar[str] = VEDANTAM_2021
     shared_work_group: ClassVar[str] = "gradients"
 
     def __post_init__(self) -> None:
         if self.form not in get_args(EigenvalueForm):
-            raise InputError(f"form must be diff or ratio; got {self.form!r}. Name one of them.")
+            raise InputError(f"form must be diff or ratio; got {self.form!r}.")
         _validate_settings(self.rows, self.memory)
 
     @property
     def name(self) -> str:
-        """`fisher-eigval-diff` or `fisher-eigval-ratio`."""
         return f"fisher-eigval-{self.form}"
 
     @property
     def label(self) -> str:
-        """As the paper has it."""
         return f"Fisher-Eigval-{self.form.title()}"
 
     def measure(self, subject: Subject) -> Score:
-        """Σα_T − Σα_S, or Σα_T / Σα_S."""
         products, notes, facts = gradient_products(subject, self.rows, self.memory)
         source = np.trace(products.source) / len(products.source)
         target = np.trace(products.target) / len(products.target)
@@ -97,12 +108,23 @@ class FisherEigenvalues:
 
 @dataclass(frozen=True)
 class FisherAlignment:
-    """How well the eigenvectors on the source can be paired with those on the target.
+    """Largest sum of |cos| over one-to-one pairs of source and target Fisher eigenvectors.
 
-    The largest sum of |cos| over pairs, each vector in one pair. The paper has the plain cosine, but
-    an eigenvector has no sign: that would hang on the library that found it. A vector whose
-    eigenvalue is next to 0 has no direction either and is left out; facts count those that stay.
-    The sum grows with them, so compare models on as many rows.
+    The paper uses the signed cosine, but the sign of an eigenvector is arbitrary and depends on the
+    library. Eigenvectors whose eigenvalue is close to 0 are left out; the facts give the numbers
+    that remain. The sum grows with these numbers, so compare models on equally many rows.
+
+    Parameters
+    ----------
+    rows : int, optional
+        Number of rows per side. Default: 1,000, or 75 for networks of more than 500,000 weights.
+    memory : int
+        Maximum memory of the computation, in bytes.
+
+    Examples
+    --------
+    >>> FisherAlignment(rows=75).name
+    'fisher-align'
     """
 
     rows: int | None = None
@@ -112,7 +134,7 @@ class FisherAlignment:
     label: ClassVar[str] = "Fisher-Align"
     needs: ClassVar[tuple[Need, ...]] = ("gradients",)
     assumes: ClassVar[str] = (
-        "a model errs less where the weights that matter are those of the source"
+        "the better the Fisher eigenvectors of source and target align, the lower the error"
     )
     paper: ClassVar[str] = VEDANTAM_2021
     shared_work_group: ClassVar[str] = "gradients"
@@ -121,23 +143,23 @@ class FisherAlignment:
         _validate_settings(self.rows, self.memory)
 
     def measure(self, subject: Subject) -> Score:
-        """The best pairing's sum, by the Hungarian algorithm."""
         products, notes, facts = gradient_products(subject, self.rows, self.memory)
-        found = np.abs(eigenvector_cosines(products))
-        if not found.size:
-            raise NotApplicable("all gradients of a side are 0, and have no direction")
-        counts = {"source_directions": found.shape[0], "target_directions": found.shape[1]}
-        return Score(best_pairing(found), notes=notes, facts={**facts, **counts})
+        similarities = np.abs(eigenvector_cosines(products))
+        if not similarities.size:
+            raise NotApplicable("all gradients of the source or of the target are 0")
+        n_source, n_target = similarities.shape
+        counts = {"source_directions": n_source, "target_directions": n_target}
+        return Score(best_pairing(similarities), notes=notes, facts={**facts, **counts})
 
 
 def eigenvector_cosines(products: GradientProducts) -> Floats:
-    """Cosines of the Fisher eigenvectors of the source (rows) with those of the target.
+    """Return the cosines between Fisher eigenvectors of the source (rows) and of the target.
 
-    With G = Σ_i √μ_i u_i v_iᵀ the gradients, a row an example, GGᵀ has eigenvalues μ and eigenvectors
-    u, and v_i = Gᵀu_i / √μ_i; so v_i · w_j = u_iᵀ (G_S G_Tᵀ) u_j / √(μ_i μ_j).
+    Let G = Σ_i √μ_i u_i v_iᵀ have one gradient per row. GGᵀ has eigenvalues μ and eigenvectors u, and
+    v_i = Gᵀu_i / √μ_i; so v_i · w_j = u_iᵀ (G_S G_Tᵀ) u_j / √(μ_i μ_j).
 
-    >>> turned = GradientProducts(np.diag([4.0, 1.0]), np.diag([9.0, 1.0]), np.array([[0, 2], [3, 0]]))
-    >>> np.abs(eigenvector_cosines(turned)).round(6)
+    >>> swapped = GradientProducts(np.diag([4.0, 1.0]), np.diag([9.0, 1.0]), np.array([[0, 2], [3, 0]]))
+    >>> np.abs(eigenvector_cosines(swapped)).round(6)
     array([[0., 1.],
            [1., 0.]])
     """
@@ -146,14 +168,14 @@ def eigenvector_cosines(products: GradientProducts) -> Floats:
 
 
 def _whitening_vectors(gram: Floats) -> Floats:
-    """u_i / √μ_i in columns, the largest μ first, without those next to 0."""
+    """Return u_i / √μ_i in columns, the largest μ first, without eigenvalues close to 0."""
     values, vectors = np.linalg.eigh(gram)
     keep = np.flatnonzero(values > MIN_EIGENVALUE_SHARE * values[-1])[::-1]
     return np.asarray(vectors[:, keep] / np.sqrt(values[keep]))
 
 
 def best_pairing(similarities: Floats) -> float:
-    """The largest sum over pairs of a row and a column, each in one pair at most.
+    """Return the largest sum over one-to-one pairs of rows and columns (Hungarian algorithm).
 
     >>> round(best_pairing(np.array([[0.9, 0.8], [0.7, 0.1]])), 6)
     1.5
@@ -164,7 +186,7 @@ def best_pairing(similarities: Floats) -> float:
 
 
 def gradient_products(subject: Subject, rows: int | None, memory: int) -> FisherGradients:
-    """The inner products of both sides' gradients, computed once for all Fisher measures."""
+    """Return the inner products of the gradients, computed once for all Fisher measures."""
     return subject.cached(
         ("fisher", rows), lambda: _compute_gradient_products(subject, rows, memory)
     )
@@ -172,39 +194,38 @@ def gradient_products(subject: Subject, rows: int | None, memory: int) -> Fisher
 
 def _compute_gradient_products(subject: Subject, rows: int | None, memory: int) -> FisherGradients:
     network = subject.network
-    most = rows or default_rows(network)
-    whole = subject.reference, subject.target
-    known, target = (view.subsample(most, "fisher rows") for view in whole)
-    found = gradient_gram(
-        network, [_build_side(network, view) for view in (known, target)], memory_bytes=memory
+    max_rows = rows or default_rows(network)
+    source = subject.reference.subsample(max_rows, "fisher rows")
+    target = subject.target.subsample(max_rows, "fisher rows")
+    gram = gradient_gram(
+        network, [_sample_side(network, view) for view in (source, target)], memory_bytes=memory
     )
     notes = [
-        note for pair in zip((known, target), whole, strict=True) for note in subsample_note(*pair)
+        *subsample_note(source, subject.reference),
+        *subsample_note(target, subject.target),
     ]
-    if found.used_loop:
-        notes.append("gradients were computed one row after the other: the network can't do more")
-    gram, n = found.values, known.n
-    products = GradientProducts(gram[:n, :n], gram[n:, n:], gram[:n, n:])
-    return FisherGradients(
-        products, tuple(notes), {"source_rows": known.n, "target_rows": target.n}
-    )
+    if gram.used_loop:
+        notes.append("gradients were computed row by row: the network does not support batches")
+    n = source.n
+    products = GradientProducts(gram.values[:n, :n], gram.values[n:, n:], gram.values[:n, n:])
+    return FisherGradients(products, tuple(notes), {"source_rows": n, "target_rows": target.n})
 
 
 def default_rows(network: Network) -> int:
-    """How many rows a side are drawn where nobody says: those of the paper."""
-    size = sum(part.numel() for part in network.weights.values())
-    return SMALL_NETWORK_ROWS if size <= MAX_SMALL_NETWORK_WEIGHTS else LARGE_NETWORK_ROWS
+    """Return the paper's number of rows per side for the size of the network."""
+    n_weights = sum(weight.numel() for weight in network.weights.values())
+    return SMALL_NETWORK_ROWS if n_weights <= MAX_SMALL_NETWORK_WEIGHTS else LARGE_NETWORK_ROWS
 
 
-def _build_side(network: Network, view: ModelView) -> InputsWithClasses:
+def _sample_side(network: Network, view: ModelView) -> InputsWithClasses:
     inputs = view.inputs()
-    # One purpose for both sides: a row that is on both has one class.
+    # One stream for both sides: a row that is on both sides gets one class.
     uniforms = view.row_streams("fisher classes").uniforms(1)[:, 0]
     return InputsWithClasses(inputs, sample_classes(network, inputs, uniforms))
 
 
 def _validate_settings(rows: int | None, memory: int) -> None:
     if rows is not None and rows < 1:
-        raise InputError(f"rows must be 1 or more; got {rows}. Leave it out for the paper's.")
+        raise out_of_range("rows", rows, low=1)
     if memory < 1:
-        raise InputError(f"memory must be 1 byte or more; got {memory}. 2**30 is usual.")
+        raise out_of_range("memory", memory, low=1)

@@ -1,7 +1,7 @@
-"""HΔH-divergence: how well two heads differ on the source and agree on the target.
+"""HΔH-divergence: two heads that fit random source labels and agree on the target.
 
-DG §7.2, Algorithms 2 and 4. Each head learns random labels on the source, drawn once, and on the
-target what the other head says at that moment, in turns of one gradient step.
+DG §7.2, Algorithms 2 and 4. Each head is trained on random source labels, drawn once, and on the
+current predictions of the other head on the target, in alternating gradient steps.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ from typing import ClassVar
 import numpy as np
 
 from oodometer.core.array_types import Floats, Ints
-from oodometer.core.errors import InputError
+from oodometer.core.errors import out_of_range
 from oodometer.core.stats import rng_for
 from oodometer.measures._domain_classifiers import STEP_ROWS, HeadName, SoftmaxHead
 from oodometer.measures.h_divergence import Divergence, DivergenceByHalf, SplitFeatures
 from oodometer.measures.subject import Subject
 from oodometer.models.model_view import ModelView
 
-# Losses have settled when their mean over a window differs from that over the window before by
-# less than so many nats; a window is as many whole passes as make so many steps.
-LOSS_TOLERANCE, WINDOW_STEPS = 0.005, 100
-# Steps of each head that are taken at most.
+# The losses have converged when their means over two consecutive windows differ by less than this,
+# in nats.
+LOSS_TOLERANCE = 0.005
+# Minimum number of steps of a window; it is rounded up to whole passes over the rows.
+WINDOW_STEPS = 100
+# Default maximum number of steps of each head.
 MAX_STEPS = 3000
 
 HeadPair = tuple[SoftmaxHead, SoftmaxHead]
@@ -31,10 +33,26 @@ HeadPair = tuple[SoftmaxHead, SoftmaxHead]
 
 @dataclass(frozen=True)
 class HDeltaHDivergence(Divergence):
-    """The sum of two heads' accuracies on random labels of the source and on each other's target.
+    """Sum of the accuracies of two heads on random source labels and on each other's predictions.
 
-    On held-out rows random labels can't be known: the value is 1/k, plus the share of the target
-    on which the heads agree. `steps` is how many steps each head takes at most.
+    On the test half, random labels cannot be predicted: the expected value is 1/k plus the share
+    of target rows on which the heads agree.
+
+    Parameters
+    ----------
+    head : {"linear", "larger"}
+        Softmax regression, or a multilayer perceptron with three hidden layers.
+    half : {"test", "train"}
+        Half of the rows on which the accuracies are computed.
+    rows : int
+        Maximum number of rows per side; a random subsample is used if there are more.
+    steps : int
+        Maximum number of gradient steps of each head.
+
+    Examples
+    --------
+    >>> HDeltaHDivergence("larger", half="train").label
+    'H⁺ΔH⁺-divergence (train)'
     """
 
     steps: int = MAX_STEPS
@@ -44,53 +62,48 @@ class HDeltaHDivergence(Divergence):
         "larger": ("hplusdhplus", "H⁺ΔH⁺"),
     }
     assumes: ClassVar[str] = (
-        "the better two heads can differ on the source and agree on the target, the more the "
-        "model errs there"
+        "the better two heads can disagree on the source and agree on the target, the higher the "
+        "error there"
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.steps < 1:
-            raise InputError(f"steps must be at least 1; got {self.steps}. {MAX_STEPS} is usual.")
+            raise out_of_range("steps", self.steps, low=1)
 
     def compute(self, subject: Subject, split: SplitFeatures) -> DivergenceByHalf:
-        """The sum of accuracies on both halves."""
         k = subject.k
-        train, test = split.train.astype(np.float32), split.test.astype(np.float32)
+        train = split.train.astype(np.float32)
+        test = split.test.astype(np.float32)
         labels = random_labels(split.source, k)
-        known, unknown = np.split(labels, [train.shape[1]], axis=1)
-        first, second = (rng_for(subject.seed, "head", number) for number in (1, 2))
+        train_labels, test_labels = np.split(labels, [train.shape[1]], axis=1)
         heads = (
-            SoftmaxHead(self.head, train.shape[2], k, first),
-            SoftmaxHead(self.head, train.shape[2], k, second),
+            SoftmaxHead(self.head, train.shape[2], k, rng_for(subject.seed, "head", 1)),
+            SoftmaxHead(self.head, train.shape[2], k, rng_for(subject.seed, "head", 2)),
         )
-        steps, settled = train_heads(heads, train, known, max_steps=self.steps)
+        steps, converged = train_heads(heads, train, train_labels, max_steps=self.steps)
+        notes = list(split.notes)
+        if subject.target.missing("outputs"):
+            notes.append("the number of classes is not known: the random labels have 2 classes")
+        if not converged:
+            notes.append(f"the losses had not converged after {steps:,} steps")
         return DivergenceByHalf(
-            summed_accuracy(heads, train, known),
-            summed_accuracy(heads, test, unknown),
-            notes=(*split.notes, *_notes(subject, steps, settled)),
-            facts={**split.facts, "classes": k, "steps": steps, "settled": float(settled)},
+            train=summed_accuracy(heads, train, train_labels),
+            test=summed_accuracy(heads, test, test_labels),
+            notes=tuple(notes),
+            facts={**split.facts, "classes": k, "steps": steps, "settled": float(converged)},
         )
-
-
-def _notes(subject: Subject, steps: int, settled: bool) -> list[str]:
-    notes = []
-    if subject.target.missing("outputs"):
-        notes.append("how many classes there are is not known: the random labels are of 2")
-    if not settled:
-        notes.append(f"the losses had not settled after {steps:,} steps")
-    return notes
 
 
 def random_labels(source: ModelView, k: int) -> Ints:
-    """A class a row for each head, (2, n): by the row's content."""
+    """Return a random class per head and row, of shape (2, n), derived from the row content."""
     return np.asarray((source.row_streams("random labels").uniforms(2).T * k).astype(np.int64))
 
 
 def train_heads(
     heads: HeadPair, sides: Floats, labels: Ints, *, max_steps: int
 ) -> tuple[int, bool]:
-    """Steps in turns until both losses settle; how many each head took, and whether they did."""
+    """Train both heads in alternating steps; return the steps of each and whether they converged."""
     n = sides.shape[1]
     batches = np.array_split(np.arange(n), math.ceil(2 * n / STEP_ROWS))
     window = len(batches) * math.ceil(WINDOW_STEPS / len(batches))
@@ -118,8 +131,11 @@ def _losses_converged(losses: list[tuple[float, float]], window: int) -> bool:
 
 
 def summed_accuracy(heads: HeadPair, sides: Floats, labels: Ints) -> float:
-    """Both heads' accuracies, summed: half of either's rows are the source, half the target."""
+    """Return the sum of both accuracies; half of the rows are the source, half the target."""
     source, target = sides
-    right = [float((h.classes(source) == own).mean()) for h, own in zip(heads, labels, strict=True)]
-    agree = float((heads[0].classes(target) == heads[1].classes(target)).mean())
-    return sum(right) / 2 + agree
+    source_accuracies = [
+        float((head.classes(source) == own_labels).mean())
+        for head, own_labels in zip(heads, labels, strict=True)
+    ]
+    agreement = float((heads[0].classes(target) == heads[1].classes(target)).mean())
+    return sum(source_accuracies) / 2 + agreement

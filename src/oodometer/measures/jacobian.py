@@ -1,6 +1,6 @@
-"""Jacobian measures: how much a small change of the inputs changes what the model says. DG §7.3.
+"""Jacobian measures: sensitivity of the predicted probabilities to the inputs. DG §7.3.
 
-After Novak et al., Sensitivity and Generalization in Neural Networks, ICLR 2018.
+After Novak et al., "Sensitivity and Generalization in Neural Networks", ICLR 2018.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from oodometer.core.array_types import Floats
-from oodometer.core.errors import InputError
+from oodometer.core.errors import out_of_range
 from oodometer.core.protocols import Need
 from oodometer.core.results import Score
-from oodometer.measures._difference_and_ratio import COMPARISON_FORMS, ComparisonForm, compare_means
+from oodometer.measures._difference_and_ratio import ComparisonForm, check_form, compare_means
 from oodometer.measures.subject import VEDANTAM_2021, Subject
 from oodometer.models.introspection.derivatives import MEMORY_BYTES, jacobian_norms
 from oodometer.models.introspection.network import Network
@@ -21,10 +21,23 @@ from oodometer.models.model_view import ModelView
 
 @dataclass(frozen=True)
 class Jacobian:
-    """Mean Frobenius norm of dc/dx: c the probabilities, x the inputs (images: pixels from 0 to 1).
+    """Mean Frobenius norm of dc/dx, with c the probabilities and x the inputs.
 
-    The mean on the target (`plain`), or beside that on the source. At most `rows` rows a side;
-    `memory` bounds the bytes at work.
+    Images enter as pixels in [0, 1].
+
+    Parameters
+    ----------
+    form : {"plain", "diff", "ratio", "log-diff"}
+        Mean on the target, T; or T − S, T / S, log T − log S with S the mean on the source.
+    rows : int
+        Maximum number of rows per side; a random subsample is used if there are more.
+    memory : int
+        Maximum memory of the computation, in bytes.
+
+    Examples
+    --------
+    >>> Jacobian().name, Jacobian("log-diff").label
+    ('jacobian', 'Jacobian-Log-Diff')
     """
 
     form: ComparisonForm = "plain"
@@ -32,44 +45,38 @@ class Jacobian:
     memory: int = MEMORY_BYTES
 
     needs: ClassVar[tuple[Need, ...]] = ("gradients",)
-    assumes: ClassVar[str] = "a model that small changes of target rows sway errs more there"
+    assumes: ClassVar[str] = "higher sensitivity to the inputs means a higher error on the target"
     paper: ClassVar[str] = VEDANTAM_2021
     shared_work_group: ClassVar[str] = "jacobian"
 
     def __post_init__(self) -> None:
-        if self.form not in COMPARISON_FORMS:
-            raise InputError(
-                f"form must be one of {', '.join(COMPARISON_FORMS)}; got {self.form!r}. Name one of them."
-            )
+        check_form(self.form)
         if self.rows < 1:
-            raise InputError(f"rows must be 1 or more; got {self.rows}. 1000 is usual.")
+            raise out_of_range("rows", self.rows, low=1)
         if self.memory < 1:
-            raise InputError(f"memory must be 1 byte or more; got {self.memory}. 2**30 is usual.")
+            raise out_of_range("memory", self.memory, low=1)
 
     @property
     def name(self) -> str:
-        """`jacobian`, with its form."""
         return "jacobian" if self.form == "plain" else f"jacobian-{self.form}"
 
     @property
     def label(self) -> str:
-        """As the paper has it: Jacobian-Log-Diff."""
         return self.name.title()
 
     def measure(self, subject: Subject) -> Score:
-        """The mean on T, or compared with that on S."""
-        network, memory = subject.network, self.memory
+        network = subject.network
         return compare_means(
             subject,
             self.form,
-            lambda view: row_jacobian_norms(view, network, memory=memory),
+            lambda view: row_jacobian_norms(view, network, memory=self.memory),
             max_rows=self.rows,
             purpose="jacobian rows",
         )
 
 
 def row_jacobian_norms(view: ModelView, network: Network, *, memory: int) -> Floats:
-    """The norm of every row; each row is computed once for all views."""
+    """Return the norm of each row; each row is computed once for all views."""
     return view.per_row_cached(
         ("jacobian", network.module),
         lambda missing: jacobian_norms(network, missing.inputs(), memory_bytes=memory),

@@ -1,4 +1,4 @@
-"""Maximum mean discrepancies between the features of source and target. DG §7.3."""
+"""Maximum mean discrepancy (MMD) between source and target features. DG §7.3."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from oodometer.core.array_types import Floats
-from oodometer.core.errors import InputError, NotApplicable
+from oodometer.core.errors import NotApplicable, out_of_range
 from oodometer.core.protocols import Need
 from oodometer.core.results import Score
 from oodometer.core.stats import Z95, rng_for
@@ -20,17 +20,30 @@ from oodometer.measures._mmd_kernels import (
 from oodometer.measures.subject import VEDANTAM_2021, Subject
 from oodometer.models.model_view import subsample_note
 
-# Squares of larger features are beyond what float32 distances hold.
+# Squared distances of larger features approach the range of float32.
 MAX_ABS_FEATURE = 1e12
-_ASSUMES = "a model errs more where its features are unlike those it was trained on"
+_ASSUMES = "the further target features are from source features, the higher the error"
 
 
 @dataclass(frozen=True)
 class MmdGaussian:
     """Biased MMD² of features with the kernel Σ_γ exp(−γ‖a−b‖²), γ = 0.001, 0.01, …, 1000.
 
-    It takes all pairs of at most `rows` rows a side. Being biased, it is above 0 for two samples
-    of one distribution, by up to 7/n for each: compare values of samples of one size.
+    mean k(S, S) + mean k(T, T) − 2 mean k(S, T) over all pairs of rows. The bias is positive, at
+    most 7/n per sample, even for two samples of one distribution: compare values for samples of
+    equal size.
+
+    Parameters
+    ----------
+    rows : int
+        Maximum number of rows per side; a random subsample is used if there are more.
+
+    Examples
+    --------
+    >>> from oodometer.measures import build_subject
+    >>> rows = np.array([[0.0, 1.0], [2.0, 3.0]])
+    >>> MmdGaussian().measure(build_subject(None, rows, rows)).value
+    0.0
     """
 
     rows: int = 5000
@@ -44,26 +57,40 @@ class MmdGaussian:
 
     def __post_init__(self) -> None:
         if self.rows < 1:
-            raise InputError(f"rows must be 1 or more; got {self.rows}. 5000 is usual.")
+            raise out_of_range("rows", self.rows, low=1)
 
     def measure(self, subject: Subject) -> Score:
-        """mean k(S, S) + mean k(T, T) − 2 mean k(S, T)."""
         _checked_features(subject)
-        views = subject.reference, subject.target
-        some = [view.subsample(self.rows, "mmd rows") for view in views]
-        notes = [note for pair in zip(some, views, strict=True) for note in subsample_note(*pair)]
+        source = subject.reference.subsample(self.rows, "mmd rows")
+        target = subject.target.subsample(self.rows, "mmd rows")
         return Score(
-            gaussian_mmd(some[0].features, some[1].features),
-            notes=tuple(notes),
-            facts={"source_rows": some[0].n, "target_rows": some[1].n},
+            gaussian_mmd(source.features, target.features),
+            notes=(
+                *subsample_note(source, subject.reference),
+                *subsample_note(target, subject.target),
+            ),
+            facts={"source_rows": source.n, "target_rows": target.n},
         )
 
 
 @dataclass(frozen=True)
 class MmdRandomFeatures:
-    """MMD-Gaussian of all rows, from `count` random directions, with the error that this makes.
+    """MMD-Gaussian of all rows, approximated by random Fourier features (Rahimi & Recht, 2007).
 
-    The interval is that of the approximation alone, and not of drawing the rows.
+    The confidence interval covers the error of the approximation only, not the sampling error of
+    the rows.
+
+    Parameters
+    ----------
+    count : int
+        Number of random directions.
+
+    Examples
+    --------
+    >>> from oodometer.measures import build_subject
+    >>> rows = np.array([[0.0, 1.0], [2.0, 3.0]])
+    >>> MmdRandomFeatures(count=8).measure(build_subject(None, rows, rows)).value
+    0.0
     """
 
     count: int = 1024
@@ -77,10 +104,9 @@ class MmdRandomFeatures:
 
     def __post_init__(self) -> None:
         if self.count < 2:
-            raise InputError(f"count must be 2 or more; got {self.count}. 1024 is usual.")
+            raise out_of_range("count", self.count, low=2)
 
     def measure(self, subject: Subject) -> Score:
-        """The mean of |φ_S(ω) − φ_T(ω)|² over random ω."""
         rng = rng_for(subject.seed, "mmd random features")
         value, error = random_feature_mmd(*_checked_features(subject), rng=rng, count=self.count)
         return Score(
@@ -93,7 +119,15 @@ class MmdRandomFeatures:
 
 @dataclass(frozen=True)
 class MmdMeanCov:
-    """‖μ_S − μ_T‖² + ‖cov_S − cov_T‖_F² of features, with unbiased covariances."""
+    """‖μ_S − μ_T‖² + ‖cov_S − cov_T‖_F² of all features, with unbiased covariances.
+
+    Examples
+    --------
+    >>> from oodometer.measures import build_subject
+    >>> source, target = np.array([[-1.0], [1.0]]), np.array([[0.0], [2.0]])
+    >>> MmdMeanCov().measure(build_subject(None, source, target)).value
+    1.0
+    """
 
     name: ClassVar[str] = "mmd-mean-cov"
     label: ClassVar[str] = "MMD-Mean-Cov"
@@ -103,19 +137,18 @@ class MmdMeanCov:
     shared_work_group: ClassVar[str] = "kernels"
 
     def measure(self, subject: Subject) -> Score:
-        """The distance of both moments, all rows counted."""
         for view in (subject.reference, subject.target):
             if view.n < 2:
-                raise NotApplicable(f"{view.name!r} has a single row, which has no covariance")
+                raise NotApplicable(f"{view.name!r} has a single row; a covariance needs two")
         return Score(mean_covariance_distance(*_checked_features(subject)))
 
 
 def _checked_features(subject: Subject) -> tuple[Floats, Floats]:
-    """Features of S and T, none of them too large to be squared."""
-    found = subject.features
-    largest = max(float(np.abs(side).max(initial=0.0)) for side in found)
+    """Return the features of both sides, or raise if some are too large to be squared."""
+    features = subject.features
+    largest = max(float(np.abs(side).max(initial=0.0)) for side in features)
     if largest > MAX_ABS_FEATURE:
         raise NotApplicable(
-            f"features reach {largest:.1e}, and can't be squared beyond {MAX_ABS_FEATURE:.0e}"
+            f"features reach {largest:.1e}; their squares are too large above {MAX_ABS_FEATURE:.0e}"
         )
-    return found
+    return features

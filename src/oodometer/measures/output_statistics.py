@@ -1,7 +1,7 @@
-"""Scores of a target's answers as a whole: how sure and how varied they are. For ranking alone.
+"""Statistics of the target outputs as a whole: how confident and how diverse they are.
 
-None of them is an accuracy. They order models on one target, or targets of one model, and a line
-fitted to known accuracies can turn them into one.
+None of them is an accuracy. They rank models on one target, or targets of one model; a line fitted
+to known accuracies can convert them into an accuracy.
 """
 
 from __future__ import annotations
@@ -19,152 +19,206 @@ from oodometer.core.results import Score
 from oodometer.core.softmax_kernels import row_blocks
 from oodometer.measures.subject import Subject
 
-# Above this mean surprise logits are believed as they are.
+# MaNo uses the softmax if the mean of −log p over rows and classes is above this, and the Taylor
+# expansion of exp otherwise.
 MAX_TAYLOR_SURPRISE = 5.0
+_CONFIDENT_AND_DIVERSE = (
+    "the more confident and the more diverse the predictions, the higher the accuracy"
+)
 
 
 @dataclass(frozen=True)
 class NuclearNorm:
-    """The sum of the singular values of the target's probabilities, 1 where sure and varied."""
+    """Normalised nuclear norm of the target probabilities, ‖P‖_* / √(min(n, k) · n).
+
+    It is 1 if all predictions are certain and equally many rows are predicted for each class.
+
+    Examples
+    --------
+    >>> from oodometer.measures import build_subject
+    >>> certain = Predictions.from_probs([[1.0, 0.0], [0.0, 1.0]])
+    >>> NuclearNorm().measure(build_subject(None, certain, certain)).value
+    1.0
+    """
 
     name: ClassVar[str] = "nuclear-norm"
     label: ClassVar[str] = "NuclearNorm"
     needs: ClassVar[tuple[Need, ...]] = ("outputs",)
-    assumes: ClassVar[str] = (
-        "the surer and the more varied the answers, the fewer of them are wrong"
-    )
+    assumes: ClassVar[str] = _CONFIDENT_AND_DIVERSE
     paper: ClassVar[str] = "Deng et al., ICML 2023"
     shared_work_group: ClassVar[str] = "outputs"
 
     def measure(self, subject: Subject) -> Score:
-        """‖P‖_* / √(min(n, k) · n)."""
-        probs = _probs(subject)
+        probs = subject.target.outputs.probs
         n, k = probs.shape
-        squares = np.linalg.eigvalsh(_gram(probs))
-        return Score(float(np.sqrt(np.maximum(squares, 0.0)).sum() / np.sqrt(min(n, k) * n)))
+        eigenvalues = np.linalg.eigvalsh(_gram(probs))
+        return Score(float(np.sqrt(np.maximum(eigenvalues, 0.0)).sum() / np.sqrt(min(n, k) * n)))
 
 
 @dataclass(frozen=True)
 class MutualInformation:
-    """How much an answer tells of its row: H(mean p) − mean H(p), in nats."""
+    """Mutual information of row and predicted class, H(mean p) − mean H(p), in nats.
+
+    Examples
+    --------
+    >>> from oodometer.measures import build_subject
+    >>> certain = Predictions.from_probs([[1.0, 0.0], [0.0, 1.0]])
+    >>> round(MutualInformation().measure(build_subject(None, certain, certain)).value, 4)
+    0.6931
+    """
 
     name: ClassVar[str] = "mutual-information"
     label: ClassVar[str] = "MI"
     needs: ClassVar[tuple[Need, ...]] = ("outputs",)
-    assumes: ClassVar[str] = (
-        "the surer and the more varied the answers, the fewer of them are wrong"
-    )
+    assumes: ClassVar[str] = _CONFIDENT_AND_DIVERSE
     paper: ClassVar[str] = "Bridle et al., 1991"
     shared_work_group: ClassVar[str] = "outputs"
 
     def measure(self, subject: Subject) -> Score:
-        """The entropy of the mean answer, less the mean entropy of answers."""
-        mean = _probs(subject).mean(axis=0, dtype=np.float64)
-        seen = mean[mean > 0]
-        of_mean = -float(seen @ np.log(seen))
-        return Score(of_mean + float(subject.target.outputs.negative_entropy.mean(dtype=float)))
+        mean = subject.target.outputs.probs.mean(axis=0, dtype=np.float64)
+        positive = mean[mean > 0]
+        entropy_of_mean = -float(positive @ np.log(positive))
+        mean_negative_entropy = float(subject.target.outputs.negative_entropy.mean(dtype=float))
+        return Score(entropy_of_mean + mean_negative_entropy)
 
 
 @dataclass(frozen=True)
 class MetaDistributionEnergy:
-    """How even the free energies of rows are: mean log softmax of them, + log n; 0 at the most."""
+    """Evenness of the free energies of the rows, mean z − log mean exp z, at most 0.
+
+    z is the log-sum-exp of the logits of a row. The value is the mean log-softmax of z over the
+    rows, plus log n.
+
+    Examples
+    --------
+    >>> from oodometer.measures import build_subject
+    >>> equal = Predictions.from_logits([[1.0, 2.0], [2.0, 1.0]])
+    >>> MetaDistributionEnergy().measure(build_subject(None, equal, equal)).value
+    0.0
+    """
 
     name: ClassVar[str] = "mde"
     label: ClassVar[str] = "MDE"
     needs: ClassVar[tuple[Need, ...]] = ("outputs",)
-    assumes: ClassVar[str] = "rows on which the model errs have other energies than the rest"
+    assumes: ClassVar[str] = "misclassified rows differ from the others in free energy"
     paper: ClassVar[str] = "Peng et al., ICLR 2024"
     shared_work_group: ClassVar[str] = "outputs"
 
     def measure(self, subject: Subject) -> Score:
-        """mean z − log mean exp z, z the log of the sum of the exponents of a row's logits."""
         logits = _logits(subject.target.outputs)
         top = logits.max(axis=1)
         energies = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
         highest = energies.max()
-        spread = highest + np.log(np.exp(energies - highest).mean())
-        return Score(float(energies.mean() - spread))
+        log_mean_exp = highest + np.log(np.exp(energies - highest).mean())
+        return Score(float(energies.mean() - log_mean_exp))
 
 
 @dataclass(frozen=True)
 class MatrixNorm:
-    """The fourth norm of normalised logits, which are trusted as far as they are sure."""
+    """Matrix norm of normalised logits (MaNo), (mean v⁴)^¼.
+
+    The rows of v are 1 + z + z²/2 minus its minimum, scaled to sum to 1, with z the centred logits.
+    If the mean of −log p over rows and classes is above 5, the rows of v are the softmax.
+
+    Examples
+    --------
+    >>> from oodometer.measures import build_subject
+    >>> uniform = Predictions.from_logits([[1.0, 1.0]])
+    >>> MatrixNorm().measure(build_subject(None, uniform, uniform)).value
+    0.5
+    """
 
     name: ClassVar[str] = "mano"
     label: ClassVar[str] = "MaNo"
     needs: ClassVar[tuple[Need, ...]] = ("outputs",)
-    assumes: ClassVar[str] = "logits far from the boundaries between classes are right more often"
+    assumes: ClassVar[str] = (
+        "the further the logits are from the decision boundaries, the higher the accuracy"
+    )
     paper: ClassVar[str] = "Xie et al., NeurIPS 2024"
     shared_work_group: ClassVar[str] = "outputs"
 
     def measure(self, subject: Subject) -> Score:
-        """(mean v⁴)^¼, v the rows of 1 + z + z²/2 (or exp z, of the sure) scaled to sum to 1."""
         logits = _logits(subject.target.outputs)
         centred = logits - logits.mean(axis=1, keepdims=True)
         top = centred.max(axis=1, keepdims=True)
-        grown = np.exp(centred - top)
-        surprise = float((top + np.log(grown.sum(axis=1, keepdims=True)) - centred).mean())
+        weights = np.exp(centred - top)
+        surprise = float((top + np.log(weights.sum(axis=1, keepdims=True)) - centred).mean())
         if surprise <= MAX_TAYLOR_SURPRISE:
-            grown = 1 + centred + centred**2 / 2
-            grown -= grown.min(axis=1, keepdims=True)
-        sums = grown.sum(axis=1, keepdims=True)
-        even = np.full_like(grown, 1 / grown.shape[1])
-        scaled = np.divide(grown, sums, out=even, where=sums > 0)
+            weights = 1 + centred + centred**2 / 2
+            weights -= weights.min(axis=1, keepdims=True)
+        sums = weights.sum(axis=1, keepdims=True)
+        uniform = np.full_like(weights, 1 / weights.shape[1])
+        scaled = np.divide(weights, sums, out=uniform, where=sums > 0)
         return Score(float((scaled**4).mean() ** 0.25), facts={"mean_surprise": surprise})
 
 
 @dataclass(frozen=True)
 class Dispersion:
-    """How far the features of predicted classes are from one another, as a log."""
+    """Logarithm of the between-class dispersion of features, log Σ_c (n_c / n) ‖μ_c − μ‖² / (k − 1).
+
+    c runs over the predicted classes.
+
+    Examples
+    --------
+    >>> from oodometer.measures import build_subject
+    >>> rows = Predictions.from_probs([[0.9, 0.1], [0.1, 0.9]], features=[[-1.0], [1.0]])
+    >>> Dispersion().measure(build_subject(None, rows, rows)).value
+    0.0
+    """
 
     name: ClassVar[str] = "dispersion"
     label: ClassVar[str] = "Dispersion"
     needs: ClassVar[tuple[Need, ...]] = ("outputs", "features")
-    assumes: ClassVar[str] = "classes whose features lie far apart are told apart rightly"
+    assumes: ClassVar[str] = (
+        "the further apart the features of predicted classes are, the higher the accuracy"
+    )
     paper: ClassVar[str] = "Xie et al., NeurIPS 2023"
     shared_work_group: ClassVar[str] = "outputs"
 
     def measure(self, subject: Subject) -> Score:
-        """log Σ_c (n_c / n) ‖μ_c − μ‖² / (k − 1)."""
         features = subject.target.features.astype(np.float64)
-        classes, k = subject.target.outputs.classes, subject.target.outputs.k
+        classes = subject.target.outputs.classes
+        k = subject.target.outputs.k
         counts = np.bincount(classes, minlength=k)
         sums = np.zeros((k, features.shape[1]))
         np.add.at(sums, classes, features)
-        means = sums[counts > 0] / counts[counts > 0, None]
-        apart = ((means - features.mean(axis=0)) ** 2).sum(axis=1)
-        value = float(counts[counts > 0] @ apart / len(features) / (k - 1))
+        class_means = sums[counts > 0] / counts[counts > 0, None]
+        distances = ((class_means - features.mean(axis=0)) ** 2).sum(axis=1)
+        value = float(counts[counts > 0] @ distances / len(features) / (k - 1))
         if value <= 0:
-            raise NotApplicable("all rows are called one class, or their features are all alike")
+            raise NotApplicable("only one class is predicted, or all features are equal")
         return Score(float(np.log(value)))
 
 
 @dataclass(frozen=True)
 class SoftmaxCorrelation:
-    """How near the classes' co-occurrence is to that of sure answers, spread evenly over classes."""
+    """Cosine between the class correlation matrix PᵀP and the identity, tr(PᵀP) / (‖PᵀP‖_F √k).
+
+    It is 1 if all predictions are certain and equally many rows are predicted for each class.
+
+    Examples
+    --------
+    >>> from oodometer.measures import build_subject
+    >>> certain = Predictions.from_probs([[1.0, 0.0], [0.0, 1.0]])
+    >>> SoftmaxCorrelation().measure(build_subject(None, certain, certain)).value
+    1.0
+    """
 
     name: ClassVar[str] = "softmax-corr"
     label: ClassVar[str] = "SoftmaxCorr"
     needs: ClassVar[tuple[Need, ...]] = ("outputs",)
-    assumes: ClassVar[str] = (
-        "the surer and the more varied the answers, the fewer of them are wrong"
-    )
+    assumes: ClassVar[str] = _CONFIDENT_AND_DIVERSE
     paper: ClassVar[str] = "Tu et al., 2023"
     shared_work_group: ClassVar[str] = "outputs"
 
     def measure(self, subject: Subject) -> Score:
-        """The cosine between PᵀP and the unit matrix: tr(PᵀP) / (‖PᵀP‖_F √k)."""
-        together = _gram(_probs(subject))
-        length = float(np.sqrt((together**2).sum() * len(together)))
-        return Score(float(np.trace(together)) / length)
-
-
-def _probs(subject: Subject) -> Floats:
-    return subject.target.outputs.probs
+        gram = _gram(subject.target.outputs.probs)
+        norm = float(np.sqrt((gram**2).sum() * len(gram)))
+        return Score(float(np.trace(gram)) / norm)
 
 
 def _gram(probs: Floats) -> Floats:
-    """PᵀP, in double precision, a block of rows at a time."""
+    """Return PᵀP in float64, computed in blocks of rows."""
     total = np.zeros((probs.shape[1], probs.shape[1]))
     for rows in row_blocks(*probs.shape):
         block = probs[rows].astype(np.float64)
@@ -172,7 +226,7 @@ def _gram(probs: Floats) -> Floats:
     return total
 
 
-def _logits(rows: Predictions) -> Floats:
-    if rows.score_type != "logits" or rows.scores is None:
-        raise NotApplicable("it needs logits; probabilities have lost how large they were")
-    return rows.scores.astype(np.float64) / rows.temperature
+def _logits(outputs: Predictions) -> Floats:
+    if outputs.score_type != "logits" or outputs.scores is None:
+        raise NotApplicable("it needs logits; probabilities do not contain their scale")
+    return outputs.scores.astype(np.float64) / outputs.temperature

@@ -1,16 +1,15 @@
 """Registry of measures: the list of members, `available()` and `get()`.
 
-DG in the files beside this one is Vedantam, Lopez-Paz & Schwab, "An Empirical Investigation of
-Domain Generalization with Empirical Risk Minimizers", NeurIPS 2021, and its appendix.
+In this package, DG is Vedantam, Lopez-Paz & Schwab, "An Empirical Investigation of Domain
+Generalization with Empirical Risk Minimizers", NeurIPS 2021, and NI is Ng et al., "Predicting
+Out-of-Domain Generalization with Neighborhood Invariance", TMLR 2023.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from oodometer.core.errors import UnknownName
 from oodometer.core.protocols import Measure
-from oodometer.core.registry import load_entry_points, resolve_members
+from oodometer.core.registry import load_entry_points
 from oodometer.measures._difference_and_ratio import COMPARISON_FORMS
 from oodometer.measures.combined import DIVERGENCES, MultiSource, PlusSourceError
 from oodometer.measures.entropy import EntropySource, EntropyTarget, SourceError
@@ -59,7 +58,6 @@ __all__ = [
     "SpectralNorm",
     "available",
     "get",
-    "resolve_measures",
 ]
 
 MEMBERS: tuple[Measure, ...] = (
@@ -89,15 +87,48 @@ MEMBERS: tuple[Measure, ...] = (
 
 
 def available() -> tuple[Measure, ...]:
-    """All measures: ours, and those that installed packages add."""
+    """Return all measures: those of this package, then those of installed packages.
+
+    Returns
+    -------
+    tuple of Measure
+        One instance of each measure with its default settings.
+
+    Raises
+    ------
+    InputError
+        If an entry point of the group `oodometer.measures` does not return a measure.
+
+    Examples
+    --------
+    >>> available()[0].name
+    'entropy-source'
+    """
     needs = "measure: it needs name, label, needs, assumes, paper and measure(subject)"
     others = load_entry_points("oodometer.measures", Measure, requirements=needs)  # type: ignore[type-abstract]
     return (*MEMBERS, *others)
 
 
 def get(name: str) -> Measure:
-    """The measure of that name, or of the papers' name for it.
+    """Return the measure with a given name or label.
 
+    Parameters
+    ----------
+    name : str
+        Name, or label as in the papers; case is ignored.
+
+    Returns
+    -------
+    Measure
+        The measure with its default settings.
+
+    Raises
+    ------
+    UnknownName
+        If no measure has this name.
+
+    Examples
+    --------
     >>> get("Entropy-Source")
     EntropySource()
     """
@@ -106,10 +137,3 @@ def get(name: str) -> Measure:
         if name.lower() in (member.name, member.label.lower()):
             return member
     raise UnknownName("measure", name, [member.name for member in members])
-
-
-def resolve_measures(measures: str | Measure | Sequence[str | Measure] | None) -> list[Measure]:
-    """The measures asked for, each once."""
-    if measures is None:
-        return list(available())
-    return resolve_members(measures, Measure, family="measure", get=get)  # type: ignore[type-abstract]

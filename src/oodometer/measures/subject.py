@@ -1,7 +1,7 @@
-"""A subject: a model with its source and target data, and what a measure of it is.
+"""Subject: a model with its source, target and training data, as measures read them.
 
-A subject computes outputs, features and whatever measures have in common lazily and once, so that
-forty measures share the passes.
+A subject computes outputs, features and other intermediate results lazily and once, so that all
+measures share the forward passes.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from oodometer.core.array_types import Floats
-from oodometer.core.errors import InputError, NotApplicable
+from oodometer.core.array_types import Floats, Ints
+from oodometer.core.errors import InputError, NotApplicable, out_of_range
 from oodometer.core.protocols import Measure, Need
 from oodometer.core.results import Score
 from oodometer.core.stats import rng_for
 from oodometer.models.introspection.network import Network
 from oodometer.models.model_view import ModelView
 
-Made = TypeVar("Made")
-# Where most measures come from.
+Value = TypeVar("Value")
+# The paper that most measures come from.
 VEDANTAM_2021 = "Vedantam et al., NeurIPS 2021"
-# The share of rows that a replicate is measured on. DG §2.
+# Share of the rows in each random subset (DG §2).
 SUBSET_SHARE = 0.8
 
 MeasureOutcomes = dict[str, Score | NotApplicable]
@@ -31,9 +31,9 @@ MeasureOutcomes = dict[str, Score | NotApplicable]
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A model, its labelled source data, the unlabelled target, and its training data if known.
+    """Model with labelled source data, unlabelled target data and, if known, its training data.
 
-    The papers' S is the training data where they are given, and else the source.
+    `reference` is the S of the papers: the training data if given, otherwise the source.
     """
 
     source: ModelView
@@ -44,59 +44,58 @@ class Subject:
 
     @property
     def reference(self) -> ModelView:
-        """The papers' S: the training data, or the source where they are not given."""
         return self.source if self.training is None else self.training
 
     @property
     def network(self) -> Network:
-        """The torch network of the model; NotApplicable where it can't be looked into."""
+        """Return the torch network of the model, or raise NotApplicable."""
         return self.target.network
 
     @property
     def k(self) -> int:
-        """How many classes there are; two where only features are known."""
+        """Return the number of classes; 2 if only features are known."""
         return 2 if self.target.missing("outputs") else self.target.outputs.k
 
     @property
     def features(self) -> tuple[Floats, Floats]:
-        """Features of S and of the target: finite, as wide, and not all one and the same."""
-        return self.cached("features", self._features)
+        """Return finite features of reference and target, of equal width and not constant."""
+        return self.cached("features", self._validated_features)
 
-    def _features(self) -> tuple[Floats, Floats]:
-        known, new = self.reference.features, self.target.features
-        if known.shape[1] != new.shape[1]:
+    def _validated_features(self) -> tuple[Floats, Floats]:
+        reference = self.reference.features
+        target = self.target.features
+        if reference.shape[1] != target.shape[1]:
             raise InputError(
-                f"Features of {self.reference.name!r} are {known.shape[1]} wide, those of "
-                f"{self.target.name!r} {new.shape[1]}; both must come from one layer. Give features "
-                "of equal width."
+                f"{self.reference.name!r} has {reference.shape[1]} features per row and "
+                f"{self.target.name!r} has {target.shape[1]}. Pass features of one layer for both."
             )
-        for side in (self.reference, self.target):
-            odd = np.argwhere(~np.isfinite(side.features))
-            if len(odd):
-                row, column = (int(place) for place in odd[0])
+        for view in (self.reference, self.target):
+            invalid = np.argwhere(~np.isfinite(view.features))
+            if len(invalid):
+                row, column = (int(position) for position in invalid[0])
                 raise InputError(
-                    f"Features must be finite; row {row} of {side.name!r} has "
-                    f"{side.features[row, column]} in column {column}. Leave such rows out."
+                    f"Features must be finite; row {row} of {view.name!r} has "
+                    f"{view.features[row, column]} in column {column}. Remove such rows."
                 )
-        if not any((side != known[0]).any() for side in (known, new)):
-            raise NotApplicable("no feature varies over both sides: there is nothing to tell apart")
-        return known, new
+        if not any((features != reference[0]).any() for features in (reference, target)):
+            raise NotApplicable("all features are constant over source and target")
+        return reference, target
 
-    def cached(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """What `make` gives, made at the first asking; a refusal too is kept."""
+    def cached(self, key: Hashable, compute: Callable[[], Value]) -> Value:
+        """Return the value of `compute`, called once per key; NotApplicable is cached as well."""
         if key not in self._memo:
             try:
-                self._memo[key] = make()
-            except NotApplicable as refusal:
-                self._memo[key] = refusal
-        found = self._memo[key]
-        if isinstance(found, NotApplicable):
-            raise NotApplicable(*found.args)
-        kept: Made = found
-        return kept
+                self._memo[key] = compute()
+            except NotApplicable as error:
+                self._memo[key] = error
+        value = self._memo[key]
+        if isinstance(value, NotApplicable):
+            raise NotApplicable(*value.args)
+        cached: Value = value
+        return cached
 
     def missing(self, need: Need) -> str | None:
-        """Why it can't give what a measure needs; None where it can."""
+        """Return why the subject lacks what a measure needs, or None if it does not."""
         if need == "training data":
             return None if self.training is not None else "no training data were given"
         if need == "labels":
@@ -108,64 +107,65 @@ class Subject:
         return self.reference.missing(need) or self.target.missing(need)
 
     def select_domain(self, name: str) -> Subject:
-        """The same with one source domain alone; what it computes is kept."""
-        return self.cached(("domain", name), lambda: self._of_domain(name))
+        """Return the subject with only one source domain; its cache is kept between calls."""
+        return self.cached(("domain", name), lambda: self._with_domain(name))
 
-    def _of_domain(self, name: str) -> Subject:
+    def _with_domain(self, name: str) -> Subject:
         training = None if self.training is None else self.training.select_domain(name)
         source = self.source.select_domain(name) if training is None else self.source
         return Subject(source, self.target, training, self.seed)
 
     def subsample(self, share: float, rng: np.random.Generator) -> Subject:
-        """The same on a share of every side's rows, drawn without replacement."""
+        """Return the subject on a share of the rows of each view, drawn without replacement."""
         if not 0 < share < 1:
-            raise InputError(f"share must be between 0 and 1; got {share:g}. 0.8 is usual.")
-        sides = [
-            None if view is None else view.rows(_random_rows(rng, view.n, share))
-            for view in (self.source, self.target, self.training)
-        ]
-        return Subject(sides[0], sides[1], sides[2], self.seed)  # type: ignore[arg-type]
+            raise out_of_range("share", share, above=0, below=1)
+        source = _subsample_view(self.source, share, rng)
+        target = _subsample_view(self.target, share, rng)
+        training = None if self.training is None else _subsample_view(self.training, share, rng)
+        return Subject(source, target, training, self.seed)
 
 
-def _random_rows(rng: np.random.Generator, n: int, share: float) -> Any:
-    return np.sort(rng.permutation(n)[: max(round(share * n), 1)])
+def _subsample_view(view: ModelView, share: float, rng: np.random.Generator) -> ModelView:
+    index: Ints = np.sort(rng.permutation(view.n)[: max(round(share * view.n), 1)])
+    return view.rows(index)
 
 
 def _too_few_domains(domains: tuple[str, ...]) -> str | None:
     if len(domains) >= 2:
         return None
+    count = "only one is" if domains else "none are"
     return (
-        f"it is a mean over source domains, and there is {len(domains) or 'no word of any'}; give "
-        "the source as several datasets by name"
+        f"it is a mean over source domains, and {count} known; pass the source as a mapping from "
+        "domain names to datasets"
     )
 
 
 def measure_one(member: Measure, subject: Subject) -> Score:
-    """The score of a subject, or NotApplicable with what the measure lacks."""
+    """Return the score of a subject, or raise NotApplicable with the need that is not met."""
     for need in member.needs:
         reason = subject.missing(need)
         if reason is not None:
             raise NotApplicable(f"it needs {need}: {reason}")
-    found = member.measure(subject)
+    result = member.measure(subject)
     try:
-        return found if isinstance(found, Score) else Score(float(found))
+        return result if isinstance(result, Score) else Score(float(result))
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"{member.name} gave {found!r}. A measure gives a Score or a number."
+            f"{member.name} returned {result!r}. A measure must return a Score or a number."
         ) from error
 
 
 def measure_all(members: Iterable[Measure], subject: Subject) -> MeasureOutcomes:
-    """Scores by the names of their measures, or why there is none."""
-    found: MeasureOutcomes = {}
+    """Return the score of each measure by name, or the NotApplicable that it raised."""
+    outcomes: MeasureOutcomes = {}
     for member in members:
         try:
-            found[member.name] = measure_one(member, subject)
-        except NotApplicable as refusal:
-            found[member.name] = refusal
-    return found
+            outcomes[member.name] = measure_one(member, subject)
+        except NotApplicable as error:
+            outcomes[member.name] = error
+    return outcomes
 
 
 def random_subset(subject: Subject, replicate: int) -> Subject:
-    """The same on a random share of the rows, another for every number."""
+    """Return the subject on a random subset of the rows, a different one for each replicate."""
     return subject.subsample(SUBSET_SHARE, rng_for(subject.seed, "subset of rows", replicate))

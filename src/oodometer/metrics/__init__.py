@@ -1,8 +1,9 @@
 """Metrics: scores of a model on labelled data.
 
-To add a metric: write one file with a frozen dataclass in this package, and add an instance to `MEMBERS` in
-`registry.py`. `oodometer.testing.check_metric` and `docs/methods.md` say what it needs. Another package adds its
-own by an entry point of the group `oodometer.metrics`.
+To add a metric, write one new file in this package with a frozen dataclass that has the attributes
+of `oodometer.core.protocols.Metric`, and add one line, an instance of it, to `MEMBERS` in
+`registry.py`. Run `oodometer.testing.check_metric` on it, and add a row to `docs/methods.md`. Other
+packages add metrics by an entry point of the group `oodometer.metrics`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
         NegativeLogLikelihood,
         available,
         get,
-        resolve_metrics,
     )
 
 __all__ = [
@@ -43,7 +43,6 @@ __all__ = [
     "evaluate",
     "evaluate_metric",
     "get",
-    "resolve_metrics",
 ]
 
 if not TYPE_CHECKING:
@@ -64,6 +63,5 @@ if not TYPE_CHECKING:
             "evaluate": "_evaluate",
             "evaluate_metric": "_evaluate",
             "get": "registry",
-            "resolve_metrics": "registry",
         },
     )

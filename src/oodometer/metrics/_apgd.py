@@ -1,8 +1,8 @@
-"""APGD in the ℓ₂ ball, an attack that sets its own steps. Croce & Hein, ICML 2020.
+"""APGD: adversarial attack in the ℓ₂ ball with an adaptive step size (Croce & Hein, ICML 2020).
 
-Cross-entropy is log(1 + exp u) with u = log Σ_{j≠y} exp z_j − z_y: both rise together, and their
-gradients have one direction. The attack climbs u, because cross-entropy is flat to rounding where
-the model is sure.
+Cross-entropy is log(1 + exp u) with u = log Σ_{j≠y} exp z_j − z_y, so it increases with u and both
+gradients have the same direction. The attack maximises u, because the cross-entropy of confident
+predictions is constant to rounding.
 """
 
 from __future__ import annotations
@@ -14,46 +14,49 @@ from typing import Any, NamedTuple
 from oodometer.core.errors import NotApplicable
 from oodometer.core.optional_imports import require
 
-# How much of a new point is its step; the rest is the way that it was going.
+# Weight of the gradient step in a new point; the rest is momentum.
 STEP_SHARE = 0.75
-# Where a smaller share of the steps rises, they are too long.
+# The step size is halved if a smaller share of the steps increased the loss.
 MIN_RISING_SHARE = 0.75
-# When the length of steps is looked at, in shares of all steps: at first, and how much sooner each
-# time than the time before, and no sooner than.
-FIRST_CHECKPOINT_SHARE, CHECKPOINT_GAP_DECREMENT, MIN_CHECKPOINT_GAP = 0.22, 0.03, 0.06
+# Checkpoints of the step size, as shares of all steps: the first one, the decrease of the gap from
+# one to the next, and the smallest gap.
+FIRST_CHECKPOINT_SHARE = 0.22
+CHECKPOINT_GAP_DECREMENT = 0.03
+MIN_CHECKPOINT_GAP = 0.06
 
 LogitFunction = Callable[[Any], Any]
 Box = tuple[float, float]
 
 
 class _AttackState(NamedTuple):
-    """The rows that are still right; every part has a row each.
+    """State of the attack on the rows that are still classified correctly; tensors of one row each.
 
-    place    which of the inputs it is; `start` and `label` are those of the input
-    point    where it is, after `before`; `loss` and `slope` are those there
-    best     the point with the largest loss so far
-    step     how long its steps are; `rises` how many of them rose since the last look at that
-    halved   whether that look halved it; `reached` the best loss then
+    index            number of the input; `start` and `label` belong to it
+    point, previous  current and previous point; `loss` and `gradient` are those at `point`
+    best             point with the largest loss so far, with its loss and gradient
+    step             step size; `n_increases` counts the steps since the last checkpoint that
+                     increased the loss
+    halved           whether the last checkpoint halved the step; `checkpoint_loss` is the best loss
+                     at that checkpoint
     """
 
-    place: Any
+    index: Any
     start: Any
     label: Any
-    before: Any
+    previous: Any
     point: Any
     loss: Any
-    slope: Any
+    gradient: Any
     best: Any
     best_loss: Any
-    best_slope: Any
+    best_gradient: Any
     step: Any
-    rises: Any
+    n_increases: Any
     halved: Any
-    reached: Any
+    checkpoint_loss: Any
 
-    def select(self, index: Any) -> _AttackState:
-        """Some of them."""
-        return _AttackState(*(part[index] for part in self))
+    def select(self, rows: Any) -> _AttackState:
+        return _AttackState(*(tensor[rows] for tensor in self))
 
 
 def apgd(
@@ -65,11 +68,12 @@ def apgd(
     steps: int,
     box: Box | None = None,
 ) -> Any:
-    """Points at most `radius` from the inputs that the model errs on, where such are found.
+    """Return points within `radius` of the inputs that the model misclassifies, if it finds them.
 
-    `logits_of` takes a tensor of inputs and gives logits (n, k), which can be differentiated. A row
-    that is wrong from the start stays as it is; one that never goes wrong ends where its loss was
-    largest. No value leaves the `box`, which inputs must be in. Nothing is random.
+    `logits_of` maps a tensor of inputs to differentiable logits (n, k). Rows that are misclassified
+    from the start are returned unchanged; rows on which the attack fails are returned at their
+    largest loss. Values stay within `box`, which must contain the inputs. The attack is
+    deterministic.
 
     >>> import torch
     >>> inputs, labels = torch.tensor([[0.25], [2.0]]), torch.tensor([0, 0])
@@ -77,135 +81,140 @@ def apgd(
     tensor([[-0.2500],
             [ 1.5000]])
     """
-    found = inputs.detach().clone()
-    rows, wrong = _initial_state(logits_of, found, labels, radius)
-    rows, looks, last = rows.select(~wrong), checkpoints(steps), 0
+    results = inputs.detach().clone()
+    state, misclassified = _initial_state(logits_of, results, labels, radius)
+    state = state.select(~misclassified)
+    checkpoint_steps = checkpoints(steps)
+    last_checkpoint = 0
     for number in range(1, steps + 1):
-        if not len(rows.place):
+        if not len(state.index):
             break
-        point = _next_point(rows, radius, box, 1.0 if number == 1 else STEP_SHARE)
-        loss, slope, wrong = _loss_and_gradient(logits_of, point, rows.label)
-        found[rows.place[wrong]] = point[wrong]
-        rows = _advance(rows, point, loss, slope).select(~wrong)
-        if number in looks:
-            rows, last = _adjust_step_size(rows, number - last), number
-    found[rows.place] = rows.best
-    return found
+        point = _next_point(state, radius, box, 1.0 if number == 1 else STEP_SHARE)
+        loss, gradient, misclassified = _loss_and_gradient(logits_of, point, state.label)
+        results[state.index[misclassified]] = point[misclassified]
+        state = _advance(state, point, loss, gradient).select(~misclassified)
+        if number in checkpoint_steps:
+            state = _adjust_step_size(state, number - last_checkpoint)
+            last_checkpoint = number
+    results[state.index] = state.best
+    return results
 
 
 def checkpoints(steps: int) -> tuple[int, ...]:
-    """After which steps their length is looked at.
+    """Return the step numbers after which the step size is adjusted.
 
     >>> checkpoints(100)
     (22, 41, 57, 70, 80, 87, 93, 99)
     """
-    before, share, looks = 0.0, FIRST_CHECKPOINT_SHARE, []
+    share = FIRST_CHECKPOINT_SHARE
+    gap = FIRST_CHECKPOINT_SHARE
+    numbers = []
     while share <= 1.0:
-        # A share such as 0.57 is no binary fraction, and may come out a hair above.
-        looks.append(math.ceil(round(share * steps, 9)))
-        before, share = (
-            share,
-            share + max(share - before - CHECKPOINT_GAP_DECREMENT, MIN_CHECKPOINT_GAP),
-        )
-    return tuple(dict.fromkeys(looks))
+        # Rounding first, because a share such as 0.57 may be slightly larger in binary.
+        numbers.append(math.ceil(round(share * steps, 9)))
+        gap = max(gap - CHECKPOINT_GAP_DECREMENT, MIN_CHECKPOINT_GAP)
+        share += gap
+    return tuple(dict.fromkeys(numbers))
 
 
 def project_onto_ball(points: Any, start: Any, radius: float, box: Box | None) -> Any:
-    """The points drawn in to the box and towards the start, until none is farther than `radius`."""
+    """Project points onto the box, then onto the ball of `radius` around `start`."""
     inside = points if box is None else points.clamp(*box)
-    way = inside - start
-    drawn = start + way * (radius / _row_norms(way).clamp(min=radius))
-    return drawn if box is None else drawn.clamp(*box)
+    difference = inside - start
+    projected = start + difference * (radius / _row_norms(difference).clamp(min=radius))
+    return projected if box is None else projected.clamp(*box)
 
 
 def _row_norms(tensor: Any) -> Any:
-    """The Euclidean norm of every row, of as many dimensions."""
+    """Return the Euclidean norm of each row, with the number of dimensions of the tensor."""
     return tensor.flatten(1).norm(dim=1).view(-1, *(1 for _ in tensor.shape[1:]))
 
 
 def _loss_and_gradient(logits_of: LogitFunction, points: Any, labels: Any) -> tuple[Any, Any, Any]:
-    """The loss u, its gradient, and which rows are wrong."""
+    """Return the loss u, its gradient, and which rows are misclassified."""
     torch = require("torch", extra="torch", purpose="Attacking a model")
-    slope, own = None, labels[:, None]
+    gradient = None
+    label_columns = labels[:, None]
     with torch.enable_grad():
         inputs = points.detach().requires_grad_()
         logits = logits_of(inputs)
-        others = logits.scatter(1, own, -math.inf).logsumexp(dim=1)
-        loss = others - logits.gather(1, own)[:, 0]
+        others = logits.scatter(1, label_columns, -math.inf).logsumexp(dim=1)
+        loss = others - logits.gather(1, label_columns)[:, 0]
         if loss.requires_grad:
-            # By the inputs alone: nothing is left at the weights.
-            (slope,) = torch.autograd.grad(loss.sum(), inputs, allow_unused=True)
-    if slope is None:
-        raise NotApplicable("what the model says can't be differentiated by its inputs")
-    return loss.detach(), slope, logits.detach().argmax(dim=1) != labels
+            # With respect to the inputs only, so that no gradient is accumulated in the weights.
+            (gradient,) = torch.autograd.grad(loss.sum(), inputs, allow_unused=True)
+    if gradient is None:
+        raise NotApplicable("the outputs of the model have no gradient with respect to its inputs")
+    return loss.detach(), gradient, logits.detach().argmax(dim=1) != labels
 
 
 def _initial_state(
     logits_of: LogitFunction, start: Any, labels: Any, radius: float
 ) -> tuple[_AttackState, Any]:
-    """All rows where they start, and which are wrong there."""
+    """Return the state of all rows at their start, and which are misclassified there."""
     torch = require("torch", extra="torch", purpose="Attacking a model")
-    loss, slope, wrong = _loss_and_gradient(logits_of, start, labels)
+    loss, gradient, misclassified = _loss_and_gradient(logits_of, start, labels)
     start = start.clone()
-    rows = _AttackState(
-        place=torch.arange(len(start), device=start.device),
+    state = _AttackState(
+        index=torch.arange(len(start), device=start.device),
         start=start,
         label=labels,
-        before=start,
+        previous=start,
         point=start,
         loss=loss,
-        slope=slope,
+        gradient=gradient,
         best=start,
         best_loss=loss,
-        best_slope=slope,
+        best_gradient=gradient,
         step=torch.full_like(_row_norms(start), 2 * radius),
-        rises=torch.zeros_like(labels),
-        halved=torch.zeros_like(wrong),
-        reached=loss,
+        n_increases=torch.zeros_like(labels),
+        halved=torch.zeros_like(misclassified),
+        checkpoint_loss=loss,
     )
-    return rows, wrong
+    return state, misclassified
 
 
-def _next_point(rows: _AttackState, radius: float, box: Box | None, share: float) -> Any:
-    """A step up the slope, and a part of the way that it came."""
-    # A slope of 0 leads nowhere, and 0 / 1 does so too.
-    norms = _row_norms(rows.slope)
-    up = rows.slope / norms.where(norms > 0, 1)
-    stepped = project_onto_ball(rows.point + rows.step * up, rows.start, radius, box)
-    way = share * (stepped - rows.point) + (1 - share) * (rows.point - rows.before)
-    return project_onto_ball(rows.point + way, rows.start, radius, box)
+def _next_point(state: _AttackState, radius: float, box: Box | None, share: float) -> Any:
+    """Return the point after a normalised gradient step with momentum."""
+    # A zero gradient is divided by 1 and stays 0.
+    norms = _row_norms(state.gradient)
+    direction = state.gradient / norms.where(norms > 0, 1)
+    stepped = project_onto_ball(state.point + state.step * direction, state.start, radius, box)
+    momentum = state.point - state.previous
+    move = share * (stepped - state.point) + (1 - share) * momentum
+    return project_onto_ball(state.point + move, state.start, radius, box)
 
 
-def _advance(rows: _AttackState, point: Any, loss: Any, slope: Any) -> _AttackState:
-    """The rows at their new points."""
-    better = loss > rows.best_loss
-    each = better.view(_row_norms(point).shape)
-    return rows._replace(
-        before=rows.point,
+def _advance(state: _AttackState, point: Any, loss: Any, gradient: Any) -> _AttackState:
+    """Return the state at new points."""
+    is_better = loss > state.best_loss
+    is_better_row = is_better.view(_row_norms(point).shape)
+    return state._replace(
+        previous=state.point,
         point=point,
         loss=loss,
-        slope=slope,
-        best=point.where(each, rows.best),
-        best_loss=loss.where(better, rows.best_loss),
-        best_slope=slope.where(each, rows.best_slope),
-        rises=rows.rises + (loss > rows.loss),
+        gradient=gradient,
+        best=point.where(is_better_row, state.best),
+        best_loss=loss.where(is_better, state.best_loss),
+        best_gradient=gradient.where(is_better_row, state.best_gradient),
+        n_increases=state.n_increases + (loss > state.loss),
     )
 
 
-def _adjust_step_size(rows: _AttackState, steps: int) -> _AttackState:
-    """Half the step, and back at the best point, where too few of the last steps rose.
+def _adjust_step_size(state: _AttackState, steps: int) -> _AttackState:
+    """Halve the step and return to the best point where too few of the last steps increased the loss.
 
-    And where neither the best loss nor the step has changed since the last look.
+    The same applies where neither the best loss nor the step changed since the last checkpoint.
     """
-    stuck = ~rows.halved & (rows.best_loss == rows.reached)
-    halved = (rows.rises < MIN_RISING_SHARE * steps) | stuck
-    each = halved.view(rows.step.shape)
-    return rows._replace(
-        point=rows.best.where(each, rows.point),
-        loss=rows.best_loss.where(halved, rows.loss),
-        slope=rows.best_slope.where(each, rows.slope),
-        step=(rows.step / 2).where(each, rows.step),
-        rises=rows.rises * 0,
+    is_stuck = ~state.halved & (state.best_loss == state.checkpoint_loss)
+    halved = (state.n_increases < MIN_RISING_SHARE * steps) | is_stuck
+    halved_row = halved.view(state.step.shape)
+    return state._replace(
+        point=state.best.where(halved_row, state.point),
+        loss=state.best_loss.where(halved, state.loss),
+        gradient=state.best_gradient.where(halved_row, state.gradient),
+        step=(state.step / 2).where(halved_row, state.step),
+        n_increases=state.n_increases * 0,
         halved=halved,
-        reached=rows.best_loss,
+        checkpoint_loss=state.best_loss,
     )

@@ -1,8 +1,7 @@
-"""evaluate(): how good a model is on labelled data, by every metric that applies.
+"""evaluate(): score a model on labelled data by every applicable metric.
 
-Six metrics of the study of 31,000 networks (Wenzel et al., "Assaying Out-Of-Distribution
-Generalization in Transfer Learning", NeurIPS 2022) on the data as they are and as they are after
-common corruptions; and those that users ask for beside them.
+Six metrics of Wenzel et al., "Assaying Out-Of-Distribution Generalization in Transfer Learning",
+NeurIPS 2022, and further ones, on the data as given and after common corruptions.
 """
 
 from __future__ import annotations
@@ -15,9 +14,10 @@ import numpy as np
 
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.protocols import Metric, ProgressCallback
+from oodometer.core.registry import resolve_members
 from oodometer.core.results import Score
 from oodometer.data.dataset import TransformedDataset
-from oodometer.metrics.registry import resolve_metrics
+from oodometer.metrics.registry import available, get
 from oodometer.models import as_model
 from oodometer.models.model_view import ModelView, ViewFactory
 from oodometer.transforms.corruptions import Corruption
@@ -25,23 +25,44 @@ from oodometer.transforms.corruptions import Corruption
 
 @dataclass(frozen=True)
 class CorruptionScores:
-    """Scores on data after one corruption."""
+    """Scores on the data after one corruption."""
 
     corruption: Corruption
     scores: Mapping[str, Score]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values with stable keys, for JSON."""
         return {
             "corruption": self.corruption.name,
             "severity": self.corruption.severity,
-            "metrics": [{"metric": name, **one.to_dict()} for name, one in self.scores.items()],
+            "metrics": [{"metric": name, **score.to_dict()} for name, score in self.scores.items()],
         }
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores of a model on labelled data, by metric; why others have none."""
+    """Scores of a model on labelled data by metric, and the metrics that were not applicable.
+
+    Indexing by the name of a metric returns its score on the data as given, or raises
+    NotApplicable if the metric was skipped.
+
+    Parameters
+    ----------
+    model : str or None
+        Name of the model; None if there was none.
+    data : str
+        Name of the dataset.
+    n : int
+        Number of rows.
+    scores : mapping from str to Score
+        Score of each metric that applies.
+    skipped : mapping from str to str
+        Reason for each metric that does not apply.
+    by_corruption : tuple of CorruptionScores
+        Scores after each requested corruption.
+    seed : int
+        Random seed.
+    """
 
     model: str | None
     data: str
@@ -52,42 +73,45 @@ class Evaluation:
     seed: int
 
     def __getitem__(self, name: str) -> Score:
-        """The score of one metric on the data as they are."""
         if name in self.skipped:
             raise NotApplicable(f"{name} is not applicable: {self.skipped[name]}")
         return self.scores[name]
 
     @property
     def mean_under_corruption(self) -> dict[str, float]:
-        """The mean of each metric over all corruptions that were asked for."""
+        """Return the mean of each metric over all requested corruptions."""
         names = self.by_corruption[0].scores if self.by_corruption else ()
         return {
-            name: float(np.mean([one.scores[name].value for one in self.by_corruption]))
+            name: float(np.mean([corrupted.scores[name].value for corrupted in self.by_corruption]))
             for name in names
-            if all(name in one.scores for one in self.by_corruption)
+            if all(name in corrupted.scores for corrupted in self.by_corruption)
         }
 
     def __str__(self) -> str:
-        mean = self.mean_under_corruption
-        wide = max(len(name) for name in (*self.scores, *self.skipped))
+        means = self.mean_under_corruption
+        width = max(len(name) for name in (*self.scores, *self.skipped))
         lines = []
-        for name, one in self.scores.items():
-            after = f"  corrupted {mean[name]:.4f}" if name in mean else ""
-            lines.append(f"{name:<{wide}}  {one.value:>8.4f}{after}")
-        lines += [f"{name:<{wide}}  not applicable: {why}" for name, why in self.skipped.items()]
+        for name, score in self.scores.items():
+            corrupted = f"  corrupted {means[name]:.4f}" if name in means else ""
+            lines.append(f"{name:<{width}}  {score.value:>8.4f}{corrupted}")
+        lines += [
+            f"{name:<{width}}  not applicable: {reason}" for name, reason in self.skipped.items()
+        ]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values with stable keys, for JSON."""
+        """Return plain values with stable keys, for JSON."""
         return {
             "model": self.model,
             "data": self.data,
             "n": self.n,
             "seed": self.seed,
-            "metrics": [{"metric": name, **one.to_dict()} for name, one in self.scores.items()],
-            "skipped": [{"metric": name, "reason": why} for name, why in self.skipped.items()],
+            "metrics": [{"metric": name, **score.to_dict()} for name, score in self.scores.items()],
+            "skipped": [
+                {"metric": name, "reason": reason} for name, reason in self.skipped.items()
+            ],
             "under_corruption": self.mean_under_corruption,
-            "corrupted": [one.to_dict() for one in self.by_corruption],
+            "corrupted": [corrupted.to_dict() for corrupted in self.by_corruption],
         }
 
 
@@ -100,43 +124,74 @@ def evaluate(
     seed: int = 0,
     progress: ProgressCallback | None = None,
 ) -> Evaluation:
-    """How good a model is on labelled data, by every metric that applies.
+    """Score a model on labelled data by every applicable metric.
 
-    `model` is anything that `as_model` opens and `data` anything that `as_dataset` opens; without a
-    model (None) the data are labelled Predictions. `metrics` are all unless named. With `corruptions`
-    (all, a group such as noise, or names such as fog and jpeg-3) images are also scored after these
-    corruptions, at five severities unless one is named; the adversarial error is not.
+    Parameters
+    ----------
+    model : object or None
+        Anything that `as_model` accepts. Without a model (None), the data are Predictions.
+    data : object
+        Labelled data: anything that `as_dataset` accepts, or labelled Predictions.
+    metrics : str, Metric or sequence of these, optional
+        Metrics to compute. Default: all.
+    corruptions : str or sequence of str, optional
+        Corruptions after which images are scored as well: "all", a group such as "noise", or names
+        such as "fog" (five severities) and "jpeg-3" (severity 3). The adversarial error is computed
+        on the original images only.
+    seed : int
+        Random seed.
+    progress : callable, optional
+        Called with the number of steps done, their total and a description.
 
+    Returns
+    -------
+    Evaluation
+        Scores by metric name. Of several metrics, those that do not apply are skipped, with the
+        reason.
+
+    Raises
+    ------
+    NotApplicable
+        If a single metric was requested and does not apply.
+    InputError
+        If a name is unknown, or corruptions are requested for data that are not images.
+
+    Examples
+    --------
     >>> from oodometer import Predictions
-    >>> said = Predictions.from_probs([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.3, 0.7]], labels=[0, 1, 1, 1])
-    >>> evaluate(None, said)["error"].value
+    >>> probs = [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.3, 0.7]]
+    >>> evaluate(None, Predictions.from_probs(probs, labels=[0, 1, 1, 1]))["error"].value
     0.25
     """
-    members = resolve_metrics(metrics)
+    members = resolve_members(metrics, Metric, available=available, get=get)  # type: ignore[type-abstract]
     resolved = _resolve_corruptions(corruptions)
-    looking = ViewFactory(None if model is None else as_model(model), seed=seed, progress=progress)
-    view = looking.view(data, "data")
+    factory = ViewFactory(None if model is None else as_model(model), seed=seed, progress=progress)
+    view = factory.view(data, "data")
     if not any("features" in member.needs for member in members):
         view = ModelView(replace(view.view_source, layer=None))
-    if resolved and (view.view_source.dataset is None or view.view_source.dataset.kind != "images"):
+    dataset = view.view_source.dataset
+    if resolved and (dataset is None or dataset.kind != "images"):
         raise InputError(
-            "Corruptions are of images, and these data are "
-            f"{'outputs' if view.view_source.dataset is None else view.view_source.dataset.kind}. "
+            "Corruptions apply to images only; these data are "
+            f"{'model outputs' if dataset is None else dataset.kind}. "
             "Leave out corruptions=… (--corruption)."
         )
-    found, refused = _score_all(members, view)
-    if isinstance(metrics, str | Metric) and refused:
+    scores, skipped = _score_all(members, view)
+    if isinstance(metrics, str | Metric) and skipped:
         raise NotApplicable(
-            "; ".join(f"{name} is not applicable: {why}" for name, why in refused.items())
+            "; ".join(f"{name} is not applicable: {reason}" for name, reason in skipped.items())
         )
-    plain = [one for one in members if one.name in found and "gradients" not in one.needs]
+    # Metrics that need gradients are too slow to repeat for every corruption.
+    repeated = [
+        member for member in members if member.name in scores and "gradients" not in member.needs
+    ]
     return Evaluation(
         model=None if view.view_source.model is None else view.view_source.model.name,
         data=view.name,
         n=view.n,
-        scores=found,
-        skipped=refused,
-        by_corruption=tuple(_score_corruptions(plain, view, resolved)),
+        scores=scores,
+        skipped=skipped,
+        by_corruption=tuple(_score_corruptions(repeated, view, resolved)),
         seed=seed,
     )
 
@@ -146,25 +201,55 @@ def _resolve_corruptions(requested: str | Sequence[str] | None) -> list[Corrupti
 
     if requested is not None and not requested:
         raise InputError("No corruption was named. Name one, such as fog, a group, or all.")
-    texts = [requested] if isinstance(requested, str) else requested or ()
-    return list(dict.fromkeys(one for text in texts for one in parse_corruptions(text)))
+    names = [requested] if isinstance(requested, str) else requested or ()
+    return list(
+        dict.fromkeys(corruption for name in names for corruption in parse_corruptions(name))
+    )
 
 
 def _score_all(
     members: Sequence[Metric], view: ModelView
 ) -> tuple[dict[str, Score], dict[str, str]]:
-    found: dict[str, Score] = {}
-    refused: dict[str, str] = {}
+    """Return the scores, and the reasons of metrics that do not apply."""
+    scores: dict[str, Score] = {}
+    skipped: dict[str, str] = {}
     for member in members:
         try:
-            found[member.name] = evaluate_metric(member, view)
-        except NotApplicable as refusal:
-            refused[member.name] = str(refusal)
-    return found, refused
+            scores[member.name] = evaluate_metric(member, view)
+        except NotApplicable as error:
+            skipped[member.name] = str(error)
+    return scores, skipped
 
 
 def evaluate_metric(metric: Metric, view: ModelView) -> Score:
-    """The score of a metric, or NotApplicable with what it lacks."""
+    """Return the score of one metric.
+
+    Parameters
+    ----------
+    metric : Metric
+        Metric to compute.
+    view : ModelView
+        Outputs of a model on labelled data.
+
+    Returns
+    -------
+    Score
+        Value in the metric's unit, usually with a confidence interval.
+
+    Raises
+    ------
+    NotApplicable
+        If the view lacks what the metric needs.
+
+    Examples
+    --------
+    >>> from oodometer.core.predictions import Predictions
+    >>> from oodometer.metrics import Error
+    >>> from oodometer.models.model_view import ViewSource
+    >>> outputs = Predictions.from_probs([[0.9, 0.1], [0.4, 0.6]], labels=[0, 0])
+    >>> evaluate_metric(Error(), ModelView(ViewSource("toy", outputs=outputs))).value
+    0.5
+    """
     for need in metric.needs:
         reason = view.missing(need)
         if reason is not None:
@@ -175,13 +260,15 @@ def evaluate_metric(metric: Metric, view: ModelView) -> Score:
 def _score_corruptions(
     members: Sequence[Metric], view: ModelView, corruptions: Sequence[Corruption]
 ) -> list[CorruptionScores]:
-    given, found = view.view_source, []
+    source = view.view_source
+    by_corruption = []
     for done, corruption in enumerate(corruptions):
-        assert given.dataset is not None
-        if given.progress:
-            what = f"{corruption.name} {corruption.severity}"
-            given.progress(done, len(corruptions), what)
-        changed = TransformedDataset(given.dataset, corruption, given.seed)
-        scores, _ = _score_all(members, ModelView(replace(given, dataset=changed, progress=None)))
-        found.append(CorruptionScores(corruption, scores))
-    return found
+        assert source.dataset is not None
+        if source.progress:
+            source.progress(done, len(corruptions), f"{corruption.name} {corruption.severity}")
+        corrupted = TransformedDataset(source.dataset, corruption, source.seed)
+        scores, _ = _score_all(
+            members, ModelView(replace(source, dataset=corrupted, progress=None))
+        )
+        by_corruption.append(CorruptionScores(corruption, scores))
+    return by_corruption

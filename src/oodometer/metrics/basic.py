@@ -1,4 +1,4 @@
-"""Error, likelihood and calibration of a model on labelled data, each with a 95 % interval.
+"""Error rate, negative log-likelihood and calibration error, each with a 95 % confidence interval.
 
 As in Wenzel et al., "Assaying Out-Of-Distribution Generalization in Transfer Learning", NeurIPS
 2022.
@@ -14,7 +14,7 @@ import numpy as np
 
 from oodometer.core.array_types import Floats
 from oodometer.core.calibration import calibration_error
-from oodometer.core.errors import InputError
+from oodometer.core.errors import out_of_range
 from oodometer.core.protocols import Need
 from oodometer.core.results import Score
 from oodometer.core.softmax_kernels import MIN_PROBABILITY
@@ -30,58 +30,72 @@ from oodometer.core.stats import (
 from oodometer.models.model_view import ModelView
 
 WENZEL_2022 = "Wenzel et al., NeurIPS 2022"
-# Rows of a bin are counted in so many parts of it: a thousandth of confidence apart.
+# The bootstrap of the calibration error counts rows in this many parts of each bin, with 10 bins a
+# thousandth of confidence wide.
 SUBBINS_PER_BIN = 100
-# Below this many rows, what chance does in each bin adds up to much.
+# With fewer rows, sampling error makes the calibration error clearly too high.
 MIN_RELIABLE_ROWS = 1000
 
 
 @dataclass(frozen=True)
 class Error:
-    """The share of wrong decisions; Wilson's interval.
+    """Error rate, 1 − accuracy, with the Wilson interval.
 
+    Examples
+    --------
     >>> from oodometer.core.predictions import Predictions
     >>> from oodometer.models.model_view import ViewSource
-    >>> said = Predictions.from_probs([[0.9, 0.1], [0.4, 0.6]], labels=[0, 0])
-    >>> Error().evaluate(ModelView(ViewSource("toy", outputs=said))).value
+    >>> outputs = Predictions.from_probs([[0.9, 0.1], [0.4, 0.6]], labels=[0, 0])
+    >>> Error().evaluate(ModelView(ViewSource("toy", outputs=outputs))).value
     0.5
     """
 
     name: ClassVar[str] = "error"
     label: ClassVar[str] = "Error"
     needs: ClassVar[tuple[Need, ...]] = ("outputs", "labels")
-    assumes: ClassVar[str] = "how often the likeliest class is not the label"
+    assumes: ClassVar[str] = "share of rows whose predicted class is not the label"
     paper: ClassVar[str] = WENZEL_2022
 
     def evaluate(self, view: ModelView) -> Score:
-        """1 − accuracy."""
-        wrong = int(np.count_nonzero(view.labels != view.outputs.classes))
-        return Score(wrong / view.n, *wilson_interval(wrong, view.n))
+        n_wrong = int(np.count_nonzero(view.labels != view.outputs.classes))
+        return Score(n_wrong / view.n, *wilson_interval(n_wrong, view.n))
 
 
 @dataclass(frozen=True)
 class NegativeLogLikelihood:
-    """The mean of −log p_y in nats, no p_y below 1e-12; the normal interval of a mean."""
+    """Mean of −log p_y in nats, with p_y at least 1e-12, and the normal interval of a mean.
+
+    The fact `squashed` is `squash_nll` of the mean.
+
+    Examples
+    --------
+    >>> from oodometer.core.predictions import Predictions
+    >>> from oodometer.models.model_view import ViewSource
+    >>> outputs = Predictions.from_probs([[0.5, 0.5], [0.5, 0.5]], labels=[0, 1])
+    >>> nll = NegativeLogLikelihood().evaluate(ModelView(ViewSource("toy", outputs=outputs)))
+    >>> round(nll.value, 4)
+    0.6931
+    """
 
     name: ClassVar[str] = "nll"
     label: ClassVar[str] = "NLL"
     needs: ClassVar[tuple[Need, ...]] = ("outputs", "labels")
-    assumes: ClassVar[str] = "how unlikely the model holds the labels to be"
+    assumes: ClassVar[str] = "mean negative log-probability of the labels"
     paper: ClassVar[str] = WENZEL_2022
 
     def evaluate(self, view: ModelView) -> Score:
-        """The mean; what `squash_nll` makes of it is a fact."""
-        labels, n = view.labels, view.n
-        own = view.outputs.probs[np.arange(n), labels].astype(np.float64)
-        losses = -np.log(np.maximum(own, MIN_PROBABILITY))
-        value, floored = float(losses.mean()), np.count_nonzero(own < MIN_PROBABILITY)
-        half = Z95 * float(losses.std(ddof=1)) / math.sqrt(n) if n > 1 else 0.0
-        note = f"the labels of {floored:,} rows are less likely than {MIN_PROBABILITY:g}, and taken for that"
+        n = view.n
+        label_probs = view.outputs.probs[np.arange(n), view.labels].astype(np.float64)
+        losses = -np.log(np.maximum(label_probs, MIN_PROBABILITY))
+        value = float(losses.mean())
+        half_width = Z95 * float(losses.std(ddof=1)) / math.sqrt(n) if n > 1 else 0.0
+        n_clipped = np.count_nonzero(label_probs < MIN_PROBABILITY)
+        note = f"the label probability of {n_clipped:,} rows was raised to {MIN_PROBABILITY:g}"
         return score_with_interval(
             value,
-            (value - half, value + half),
+            (value - half_width, value + half_width),
             max_value=math.inf,
-            notes=(note,) if floored else (),
+            notes=(note,) if n_clipped else (),
             facts={"squashed": float(squash_nll(value))},
         )
 
@@ -90,7 +104,9 @@ FloatOrArray = TypeVar("FloatOrArray", float, Floats)
 
 
 def squash_nll(nll: FloatOrArray) -> FloatOrArray:
-    """Return 10 · (1 − exp(−x / 10)): nearly x where it is small, at most 10.
+    """Return 10 · (1 − exp(−x / 10)): nearly x for small x, at most 10.
+
+    Factor analysis uses it to limit the influence of extreme values.
 
     >>> squash_nll(np.array([0.0, 0.1, 1.0, 1e9])).round(3).tolist()
     [0.0, 0.1, 0.952, 10.0]
@@ -101,12 +117,19 @@ def squash_nll(nll: FloatOrArray) -> FloatOrArray:
 
 @dataclass(frozen=True)
 class CalibrationError:
-    """The mean gap of confidence and accuracy over equal-width bins: Σ_b |Σ_{i∈b} conf_i − right_i| / n.
+    """Expected calibration error over equal-width bins, Σ_b |Σ_{i∈b} conf_i − correct_i| / n.
 
+    Parameters
+    ----------
+    bins : int
+        Number of bins of the confidence.
+
+    Examples
+    --------
     >>> from oodometer.core.predictions import Predictions
     >>> from oodometer.models.model_view import ViewSource
-    >>> said = Predictions.from_probs([[0.9, 0.1], [0.1, 0.9]], labels=[0, 0])
-    >>> CalibrationError().evaluate(ModelView(ViewSource("toy", outputs=said))).value
+    >>> outputs = Predictions.from_probs([[0.9, 0.1], [0.1, 0.9]], labels=[0, 0])
+    >>> CalibrationError().evaluate(ModelView(ViewSource("toy", outputs=outputs))).value
     0.4
     """
 
@@ -115,38 +138,39 @@ class CalibrationError:
     name: ClassVar[str] = "ece"
     label: ClassVar[str] = "ECE"
     needs: ClassVar[tuple[Need, ...]] = ("outputs", "labels")
-    assumes: ClassVar[str] = "how far the confidence is from the accuracy of the rows that have it"
+    assumes: ClassVar[str] = "mean gap between confidence and accuracy over bins of confidence"
     paper: ClassVar[str] = WENZEL_2022
 
     def __post_init__(self) -> None:
         if self.bins < 1:
-            raise InputError(f"bins must be 1 or more; got {self.bins}. 10 is usual.")
+            raise out_of_range("bins", self.bins, low=1)
 
     def evaluate(self, view: ModelView) -> Score:
-        """The error, and a word on its bias where there are few rows."""
-        ends = self._interval(view)
-        note = f"it comes out too high on few rows, and there are {view.n:,}"
+        note = (
+            f"biased upwards on few rows (fewer than {MIN_RELIABLE_ROWS:,}); there are {view.n:,}"
+        )
         return score_with_interval(
             calibration_error(view.outputs, self.bins),
-            ends,
+            self._interval(view),
             notes=(note,) if view.n < MIN_RELIABLE_ROWS else (),
         )
 
     def _interval(self, view: ModelView) -> tuple[float, float]:
-        """Rows are drawn again by bin, by part of the bin, and by whether they are right."""
-        right = view.labels == view.outputs.classes
+        """Return the bootstrap interval, resampling counts per bin, sub-bin and correctness."""
+        correct = view.labels == view.outputs.classes
         confidence = view.outputs.confidence
         bins = np.minimum((confidence * self.bins).astype(np.int64), self.bins - 1)
-        parts = np.clip(
+        subbins = np.clip(
             (confidence * self.bins - bins) * SUBBINS_PER_BIN, 0, SUBBINS_PER_BIN - 1
         ).astype(np.int64)
-        sorts, size = (bins * SUBBINS_PER_BIN + parts) * 2 + right, self.bins * SUBBINS_PER_BIN * 2
-        counts = np.bincount(sorts, minlength=size)
-        gaps = np.bincount(sorts, confidence - right.astype(np.float64), minlength=size)
+        cells = (bins * SUBBINS_PER_BIN + subbins) * 2 + correct
+        n_cells = self.bins * SUBBINS_PER_BIN * 2
+        counts = np.bincount(cells, minlength=n_cells)
+        gaps = np.bincount(cells, confidence - correct.astype(np.float64), minlength=n_cells)
         drawn = bootstrap_counts(rng_for(view.view_source.seed, self.name), counts, N_REPLICATES)
-        again = drawn * (gaps / np.maximum(counts, 1))
-        found, replicates = (
-            each.reshape(-1, self.bins, SUBBINS_PER_BIN * 2).sum(axis=2) / view.n
-            for each in (gaps, again)
+        drawn_gaps = drawn * (gaps / np.maximum(counts, 1))
+        observed, replicates = (
+            values.reshape(-1, self.bins, SUBBINS_PER_BIN * 2).sum(axis=2) / view.n
+            for values in (gaps, drawn_gaps)
         )
-        return absolute_sum_interval(found[0], replicates)
+        return absolute_sum_interval(observed[0], replicates)

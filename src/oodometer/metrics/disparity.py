@@ -1,7 +1,7 @@
-"""Demographic disparity: how differently a model decides on two groups of rows that it gives away.
+"""Demographic disparity between two inferred environments (EIIL; Creager et al., ICML 2021).
 
-The groups are the environments of EIIL (Creager et al., ICML 2021), which break a fixed model's
-invariance the most. They need not mean anything, and nothing follows from them about fairness.
+The environments are the two groups of rows that most violate the invariance of a fixed model. They
+need not correspond to real groups, so the metric implies nothing about fairness.
 """
 
 from __future__ import annotations
@@ -29,34 +29,37 @@ from oodometer.models.model_view import ModelView
 
 @dataclass(frozen=True)
 class DemographicDisparity:
-    """Half of Σ_c |P(ŷ = c | first environment) − P(ŷ = c | second)|, from 0 to 1.
+    """½ Σ_c |P(ŷ = c | first environment) − P(ŷ = c | second environment)|, from 0 to 1.
 
-    Of two classes that is the difference of the rates of either.
+    With two classes, this is the difference of the rates of either class. The first environment has
+    the rows on which the model is overconfident. The sizes of the environments and the EIIL penalty
+    are facts of the score.
 
+    Examples
+    --------
     >>> from oodometer.models.model_view import ViewSource
-    >>> said = Predictions.from_probs([[0.9, 0.1], [0.1, 0.9], [0.9, 0.1]], labels=[0, 1, 1])
-    >>> DemographicDisparity().evaluate(ModelView(ViewSource("toy", outputs=said))).value
+    >>> outputs = Predictions.from_probs([[0.9, 0.1], [0.1, 0.9], [0.9, 0.1]], labels=[0, 1, 1])
+    >>> DemographicDisparity().evaluate(ModelView(ViewSource("toy", outputs=outputs))).value
     0.5
     """
 
     name: ClassVar[str] = "demographic_disparity"
     label: ClassVar[str] = "Demographic disparity"
     needs: ClassVar[tuple[Need, ...]] = ("outputs", "labels")
-    assumes: ClassVar[str] = "how differently it decides where it is too sure and where it is not"
+    assumes: ClassVar[str] = "difference in predictions between overconfident rows and the others"
     paper: ClassVar[str] = "Creager et al., ICML 2021; Wenzel et al., NeurIPS 2022"
 
     def evaluate(self, view: ModelView) -> Score:
-        """The disparity; how large the environments are and their penalty are facts."""
         slopes = scale_slopes(view.outputs, view.labels)
         first = first_environment(slopes)
-        counts = np.stack([_class_counts(view, side) for side in (first, ~first)])
+        counts = np.stack([_class_counts(view, rows) for rows in (first, ~first)])
         sizes = counts.sum(axis=1)
         if not sizes.all():
             raise NotApplicable(
-                "one of the two environments is empty: the model is too sure of no row, or of all"
+                "one environment is empty: the model is overconfident on no row, or on all rows"
             )
         drawn = bootstrap_counts(rng_for(view.view_source.seed, self.name), counts, N_REPLICATES)
-        drawn = drawn[drawn.sum(axis=2).all(axis=1)]
+        drawn = drawn[drawn.sum(axis=2).all(axis=1)]  # replicates without an empty environment
         gaps = _rate_gaps(counts[None])[0]
         return score_with_interval(
             float(np.abs(gaps).sum()),
@@ -70,9 +73,10 @@ class DemographicDisparity:
 
 
 def scale_slopes(outputs: Predictions, labels: Ints) -> Floats:
-    """The derivative of each row's loss by a factor w = 1 of its logits: Σ_j p_j z_j − z_y.
+    """Return the derivative of each row's loss at w = 1, with w a factor on its logits.
 
-    As Σ_j p_j = 1, logits plus a constant have the same one: logarithms of probabilities will do.
+    The derivative is Σ_j p_j z_j − z_y. It does not change if a constant is added to the logits, so
+    log-probabilities can be used instead. It is positive on rows where the model is overconfident.
 
     >>> scale_slopes(Predictions.from_logits([[0.0, 0.0], [3.0, 3.0]]), np.array([0, 1]))
     array([0., 0.])
@@ -84,17 +88,17 @@ def scale_slopes(outputs: Predictions, labels: Ints) -> Floats:
         z = (np.log(np.maximum(z, MIN_PROBABILITY)) if form == "probs" else z) / outputs.temperature
         z -= z.max(axis=1, keepdims=True)
         weights = np.exp(z)
-        own = z[np.arange(len(z)), labels[rows]]
-        slopes[rows] = (weights * z).sum(axis=1) / weights.sum(axis=1) - own
+        label_logits = z[np.arange(len(z)), labels[rows]]
+        slopes[rows] = (weights * z).sum(axis=1) / weights.sum(axis=1) - label_logits
     return slopes
 
 
 def first_environment(slopes: Floats) -> Bools:
-    """The rows of the first environment: those of which the model is too sure, slope > 0.
+    """Return the rows of the first environment: those with a positive slope.
 
-    With soft shares q in [0, 1] and a = Σ q_i slope_i, EIIL's penalty a² + (Σ slope_i − a)² is
-    convex in a, so that it is largest where a is as large or as small as can be. Those are q = 1
-    where slope > 0, and its complement, which is the same two environments in the other order.
+    With soft assignments q in [0, 1] and a = Σ q_i slope_i, the EIIL penalty a² + (Σ slope_i − a)²
+    is convex in a, so it is largest at the largest or smallest a. These are q = 1 where slope > 0,
+    and its complement, which swaps the environments.
 
     >>> first_environment(np.array([0.5, -2.0, 0.0]))
     array([ True, False, False])
@@ -103,7 +107,7 @@ def first_environment(slopes: Floats) -> Bools:
 
 
 def environment_penalty(slopes: Floats, shares: Floats | Bools) -> float:
-    """How far two environments are from having one best factor: Σ_e (Σ_i q_i(e) slope_i / n)².
+    """Return the EIIL penalty Σ_e (Σ_i q_i(e) slope_i / n)² of two environments e.
 
     >>> environment_penalty(np.array([1.0, -3.0]), np.array([True, False]))
     2.5
@@ -112,12 +116,12 @@ def environment_penalty(slopes: Floats, shares: Floats | Bools) -> float:
     return (first**2 + (float(slopes.sum()) - first) ** 2) / len(slopes) ** 2
 
 
-def _class_counts(view: ModelView, where: Bools) -> Ints:
-    return np.bincount(view.outputs.classes[where], minlength=view.outputs.k)
+def _class_counts(view: ModelView, rows: Bools) -> Ints:
+    return np.bincount(view.outputs.classes[rows], minlength=view.outputs.k)
 
 
 def _rate_gaps(counts: Ints) -> Floats:
-    """Half of the differences of rates, (…, k), of counts by environment and class, (…, 2, k)."""
+    """Return half the differences of class rates, (n, k), from counts of shape (n, 2, k)."""
     rates = counts / counts.sum(axis=2, keepdims=True)
     gaps: Floats = (rates[:, 0] - rates[:, 1]) / 2
     return gaps

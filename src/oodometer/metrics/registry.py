@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from oodometer.core.errors import UnknownName
 from oodometer.core.protocols import Metric
-from oodometer.core.registry import load_entry_points, resolve_members
+from oodometer.core.registry import load_entry_points
 from oodometer.metrics.adversarial import AdversarialError
 from oodometer.metrics.basic import CalibrationError, Error, NegativeLogLikelihood
 from oodometer.metrics.disparity import DemographicDisparity
@@ -24,7 +22,6 @@ __all__ = [
     "NegativeLogLikelihood",
     "available",
     "get",
-    "resolve_metrics",
 ]
 
 MEMBERS: tuple[Metric, ...] = (
@@ -40,28 +37,54 @@ MEMBERS: tuple[Metric, ...] = (
 
 
 def available() -> tuple[Metric, ...]:
-    """All metrics: ours, and those that installed packages add."""
+    """Return all metrics: those of this package, then those of installed packages.
+
+    Returns
+    -------
+    tuple of Metric
+        One instance of each metric with its default settings.
+
+    Raises
+    ------
+    InputError
+        If an entry point of the group `oodometer.metrics` does not return a metric.
+
+    Examples
+    --------
+    >>> available()[0].name
+    'error'
+    """
     needs = "metric: it needs name, label, needs, assumes, paper and evaluate(view)"
     others = load_entry_points("oodometer.metrics", Metric, requirements=needs)  # type: ignore[type-abstract]
     return (*MEMBERS, *others)
 
 
 def get(name: str) -> Metric:
-    """The metric of that name.
+    """Return the metric with a given name.
 
+    Parameters
+    ----------
+    name : str
+        Name; case is ignored, and hyphens and spaces count as underscores.
+
+    Returns
+    -------
+    Metric
+        The metric with its default settings.
+
+    Raises
+    ------
+    UnknownName
+        If no metric has this name.
+
+    Examples
+    --------
     >>> get("NLL")
     NegativeLogLikelihood()
     """
     members = available()
-    plain = name.lower().replace("-", "_").replace(" ", "_")
+    normalized = name.lower().replace("-", "_").replace(" ", "_")
     for member in members:
-        if plain == member.name:
+        if normalized == member.name:
             return member
     raise UnknownName("metric", name, [member.name for member in members])
-
-
-def resolve_metrics(metrics: str | Metric | Sequence[str | Metric] | None) -> list[Metric]:
-    """The metrics asked for, each once."""
-    if metrics is None:
-        return list(available())
-    return resolve_members(metrics, Metric, family="metric", get=get)  # type: ignore[type-abstract]

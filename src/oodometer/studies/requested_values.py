@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -117,30 +117,31 @@ def _check_unique(names: Sequence[str]) -> None:
 
 def select_estimators(names: Any) -> list[Estimator]:
     """Return estimators by name, all for "all", none for "none"."""
-    return _select_members("estimators", names, _resolve_estimators)
+    return _select_members(names, Estimator, estimators)
 
 
 def select_metrics(names: Any) -> list[Metric]:
     """Return metrics by name, all for "all", none for "none"."""
-    return _select_members("metrics", names, metrics.resolve_metrics)
+    return _select_members(names, Metric, metrics)
 
 
 def select_measures(names: Any) -> list[Measure]:
     """Return measures by name, all for "all", none for "none"."""
-    return _select_members("measures", names, measures.resolve_measures)
+    return _select_members(names, Measure, measures)
 
 
-def _select_members(key: str, names: Any, resolve: Callable[[Any], list[Member]]) -> list[Member]:
+def _select_members(names: Any, member_type: Any, family: Any) -> list[Any]:
     if names is None or names == NONE or names == ():
         return []
-    with prefix_errors(key):
-        return resolve(None if names == ALL else names)
-
-
-def _resolve_estimators(names: Any) -> list[Estimator]:
-    if names is None:
-        return list(estimators.available())
-    return resolve_members(names, Estimator, family="estimator", get=estimators.get)  # type: ignore[type-abstract]
+    with prefix_errors(f"{member_type.__name__.lower()}s"):
+        return list(
+            resolve_members(
+                None if names == ALL else names,
+                member_type,
+                available=family.available,
+                get=family.get,
+            )
+        )
 
 
 class TransformKeys(StrictModel):
