@@ -1,4 +1,4 @@
-"""Divergences over several source domains, with the error added, and all of them by name."""
+"""Divergences over several source domains, with the source error, and their names."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ STEMS = ("h", "hplus", "hdh", "hplusdhplus")
 DOMAINS = np.array(["photo", "sketch", "cartoon"])[np.arange(90) % 3]
 
 
-def several(shift: float = 0.5) -> Subject:
-    """Three source domains of 30 rows that differ."""
+def three_domains(shift: float = 0.5) -> Subject:
+    """Return a subject with three different source domains of 30 rows each."""
     source = normal(90, 4, seed=0) + 0.4 * (np.arange(90) % 3)[:, None]
     return with_classes(source, normal(50, 4, seed=1, shift=shift), 3, DOMAINS)
 
 
-def test_there_are_all_32_by_the_names_of_the_paper() -> None:
+def test_all_32_divergences_have_the_names_of_the_paper() -> None:
     names = [
-        f"{stem}-divergence{train}{several}{error}"
+        f"{stem}-divergence{train}{three_domains}{error}"
         for stem in STEMS
         for train in ("", "-train")
-        for several in ("", "-ms")
+        for three_domains in ("", "-ms")
         for error in ("", "+source-error")
     ]
     assert len(names) == 32
@@ -49,7 +49,7 @@ def test_there_are_all_32_by_the_names_of_the_paper() -> None:
     assert labels[full] == "H⁺ΔH⁺-divergence (train) MS + Source-Error"
 
 
-def test_each_is_a_measure_and_says_what_it_needs() -> None:
+def test_divergences_declare_their_needs() -> None:
     for member in DIVERGENCES:
         assert isinstance(member, Measure)
         assert hash(member) == hash(member)
@@ -60,137 +60,139 @@ def test_each_is_a_measure_and_says_what_it_needs() -> None:
 
 
 @pytest.mark.parametrize("base", [HDivergence(), HDeltaHDivergence(half="train", steps=60)])
-def test_of_several_sources_it_is_the_mean_of_each_alone(base: Measure) -> None:
-    one = several()
-    found = measure_one(MultiSource(base), one)
-    alone = {}
+def test_multi_source_is_the_mean_over_domains(base: Measure) -> None:
+    toy = three_domains()
+    score = measure_one(MultiSource(base), toy)
+    by_domain = {}
     for name in ("cartoon", "photo", "sketch"):
         rows = np.array([domain == name for domain in DOMAINS])
-        side = ModelView(ViewSource("source", features=one.source.features[rows]))
-        alone[f"domain_{name}"] = measure_one(base, Subject(side, one.target)).value
-    assert len(set(alone.values())) > 1
-    assert found.value == sum(alone.values()) / 3
-    assert dict(found.facts) == alone
+        side = ModelView(ViewSource("source", features=toy.source.features[rows]))
+        by_domain[f"domain_{name}"] = measure_one(base, Subject(side, toy.target)).value
+    assert len(set(by_domain.values())) > 1
+    assert score.value == sum(by_domain.values()) / 3
+    assert dict(score.facts) == by_domain
 
 
 @pytest.mark.parametrize("base", [HDivergence(), MultiSource(HDeltaHDivergence(steps=30))])
-def test_the_error_on_the_source_is_added(base: Measure) -> None:
-    one = several()
-    found, plain, error = (
-        measure_one(m, one) for m in (PlusSourceError(base), base, SourceError())
+def test_source_error_is_added(base: Measure) -> None:
+    toy = three_domains()
+    score, base_score, error = (
+        measure_one(m, toy) for m in (PlusSourceError(base), base, SourceError())
     )
     assert 0 < error.value < 1
-    assert found.value == plain.value + error.value
-    assert found.notes == plain.notes
-    assert dict(found.facts) == {**plain.facts, "source_error": error.value}
+    assert score.value == base_score.value + error.value
+    assert score.notes == base_score.notes
+    assert dict(score.facts) == {**base_score.facts, "source_error": error.value}
 
 
-def test_it_assumes_what_its_parts_assume() -> None:
+def test_assumptions_combine_those_of_the_parts() -> None:
     base = HDivergence()
-    several, summed = MultiSource(base), PlusSourceError(base)
-    assert several.assumes == f"{base.assumes}; every source domain alike"
-    assert summed.assumes == f"{base.assumes}; {SourceError.assumes}"
+    three_domains, with_error = MultiSource(base), PlusSourceError(base)
+    assert three_domains.assumes == f"{base.assumes}; each source domain counts equally"
+    assert with_error.assumes == f"{base.assumes}; {SourceError.assumes}"
 
 
-class Bare(HDivergence):
-    """One that gives a bare number."""
+class BareNumber(HDivergence):
+    """Divergence that returns a bare number."""
 
     def measure(self, subject: Subject) -> Any:
         return float(subject.reference.n)
 
 
-def test_a_measure_of_ones_own_may_give_a_bare_number() -> None:
-    one = several()
-    assert measure_one(MultiSource(Bare()), one).value == 30
-    error = measure_one(SourceError(), one).value
-    assert measure_one(PlusSourceError(Bare()), one).value == 90 + error
+def test_custom_measures_may_return_bare_numbers() -> None:
+    toy = three_domains()
+    assert measure_one(MultiSource(BareNumber()), toy).value == 30
+    error = measure_one(SourceError(), toy).value
+    assert measure_one(PlusSourceError(BareNumber()), toy).value == 90 + error
 
 
-def test_a_sum_has_not_the_interval_of_one_part() -> None:
-    assert measure_one(MmdRandomFeatures(count=9), several()).low is not None
-    found = measure_one(PlusSourceError(MmdRandomFeatures(count=9)), several())
-    assert (found.low, found.high) == (None, None)
+def test_sum_has_no_interval() -> None:
+    assert measure_one(MmdRandomFeatures(count=9), three_domains()).low is not None
+    score = measure_one(PlusSourceError(MmdRandomFeatures(count=9)), three_domains())
+    assert (score.low, score.high) == (None, None)
 
 
-def test_with_training_data_the_error_is_still_of_the_source() -> None:
+def test_error_is_that_of_the_source_even_with_training_data() -> None:
     source = ModelView(
         ViewSource("source", outputs=outputs(40, 3, seed=0), features=normal(40, 4, seed=5))
     )
     target = ModelView(
         ViewSource("target", outputs=outputs(30, 3, seed=1), features=normal(30, 4, seed=1))
     )
-    training = several().source
-    one = Subject(source, target, training)
-    found = measure_one(PlusSourceError(MultiSource(HDivergence())), one)
-    assert found.facts["source_error"] == measure_one(SourceError(), one).value
-    apart = measure_one(MultiSource(HDivergence()), Subject(training, target))
-    assert found.value == apart.value + found.facts["source_error"]
+    training = three_domains().source
+    toy = Subject(source, target, training)
+    score = measure_one(PlusSourceError(MultiSource(HDivergence())), toy)
+    assert score.facts["source_error"] == measure_one(SourceError(), toy).value
+    separate = measure_one(MultiSource(HDivergence()), Subject(training, target))
+    assert score.value == separate.value + score.facts["source_error"]
 
 
-def test_all_32_share_a_fit_a_head_and_a_domain(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_32_share_one_fit_per_head_and_domain(monkeypatch: pytest.MonkeyPatch) -> None:
     fits: list[str] = []
 
-    def fitted(head: Any, *args: Any, **named: Any) -> _domain_classifiers.FittedHead:
+    def counted_fit(head: Any, *args: Any, **named: Any) -> _domain_classifiers.FittedHead:
         fits.append(head)
         return _domain_classifiers.fit_head(head, *args, **named)
 
-    def taught(*args: Any, **named: Any) -> tuple[int, bool]:
+    def short_training(*args: Any, **named: Any) -> tuple[int, bool]:
         fits.append("pair")
-        return symmetric_teach(*args, **{**named, "max_steps": 5})
+        return train_heads(*args, **{**named, "max_steps": 5})
 
-    symmetric_teach = hdh_divergence.train_heads
-    monkeypatch.setattr(h_divergence, "fit_head", fitted)
-    monkeypatch.setattr(hdh_divergence, "train_heads", taught)
+    train_heads = hdh_divergence.train_heads
+    monkeypatch.setattr(h_divergence, "fit_head", counted_fit)
+    monkeypatch.setattr(hdh_divergence, "train_heads", short_training)
     monkeypatch.setitem(_domain_classifiers.MAX_FIT_STEPS, "larger", 5)
-    one = several()
+    toy = three_domains()
     for member in DIVERGENCES:
-        assert isinstance(measure_one(member, one), Score)
-    # All domains as one, and three alone; two heads each.
+        assert isinstance(measure_one(member, toy), Score)
+    # All domains together and three separately; two heads each.
     assert [fits.count(kind) for kind in ("linear", "larger", "pair")] == [4, 4, 8]
 
 
-def test_the_order_of_rows_does_not_change_it() -> None:
-    one = several()
+def test_row_order_does_not_matter() -> None:
+    toy = three_domains()
     measure = PlusSourceError(MultiSource(HDivergence()))
-    first = measure_one(measure, one)
-    found = measure_one(measure, shuffled(one, 0))
-    assert found.value == pytest.approx(first.value, abs=1e-12)
-    assert found.facts == pytest.approx(first.facts)
+    first = measure_one(measure, toy)
+    score = measure_one(measure, shuffled(toy, 0))
+    assert score.value == pytest.approx(first.value, abs=1e-12)
+    assert score.facts == pytest.approx(first.facts)
 
 
-def test_a_note_says_of_which_domain_it_is() -> None:
-    found = measure_one(MultiSource(HDivergence(rows=20)), several())
-    cut = "only 20 of 30 rows a side were used, drawn at random"
-    assert found.notes == tuple(f"{name}: {cut}" for name in ("cartoon", "photo", "sketch"))
+def test_notes_name_the_domain() -> None:
+    score = measure_one(MultiSource(HDivergence(rows=20)), three_domains())
+    cut = "only 20 of 30 rows per side were used, drawn at random"
+    assert score.notes == tuple(f"{name}: {cut}" for name in ("cartoon", "photo", "sketch"))
 
 
-def test_a_refusal_says_of_which_domain_it_is() -> None:
+def test_errors_name_the_domain() -> None:
     domains = np.array(["big"] * 20 + ["tiny"] * 3)
-    one = subject(normal(23, 2, seed=0), normal(30, 2, seed=1), domains=domains)
-    assert measure_one(HDivergence(), one).value > 0
-    message = "of the source domain 'tiny': it splits both sides in two, and 3 rows a side"
+    toy = subject(normal(23, 2, seed=0), normal(30, 2, seed=1), domains=domains)
+    assert measure_one(HDivergence(), toy).value > 0
+    message = "source domain 'tiny': it needs at least 4 rows per side .* and there are 3"
     with pytest.raises(NotApplicable, match=message):
-        measure_one(MultiSource(HDivergence()), one)
+        measure_one(MultiSource(HDivergence()), toy)
 
 
-def test_one_domain_or_none_is_refused() -> None:
+def test_fewer_than_two_domains_are_not_applicable() -> None:
     source, target = normal(20, 2, seed=0), normal(20, 2, seed=1)
-    one = subject(source, target, domains=np.array(["photo"] * 20))
-    with pytest.raises(NotApplicable, match="it is a mean over source domains, and there is 1"):
-        measure_one(MultiSource(HDivergence()), one)
-    for ask in (measure_one, lambda measure, subject: measure.measure(subject)):
+    toy = subject(source, target, domains=np.array(["photo"] * 20))
+    with pytest.raises(
+        NotApplicable, match="it is a mean over source domains, and only one is known"
+    ):
+        measure_one(MultiSource(HDivergence()), toy)
+    for run in (measure_one, lambda measure, subject: measure.measure(subject)):
         with pytest.raises(NotApplicable, match="it needs source domains"):
-            ask(MultiSource(HDivergence()), subject(source, target))
+            run(MultiSource(HDivergence()), subject(source, target))
 
 
-def test_without_labels_the_error_is_refused() -> None:
+def test_source_error_needs_labels() -> None:
     with pytest.raises(NotApplicable, match="it needs outputs"):
         measure_one(
             PlusSourceError(HDivergence()), subject(normal(9, 2, seed=0), normal(9, 2, seed=1))
         )
 
 
-def test_what_can_not_be_used_at_all_is_an_error() -> None:
-    one = subject(normal(90, 3, seed=0), normal(9, 2, seed=1), domains=DOMAINS)
-    with pytest.raises(InputError, match="'source' are 3 wide, those of 'target' 2"):
-        measure_one(MultiSource(HDivergence()), one)
+def test_unequal_feature_widths_raise() -> None:
+    toy = subject(normal(90, 3, seed=0), normal(9, 2, seed=1), domains=DOMAINS)
+    with pytest.raises(InputError, match="'source' has 3 features per row and 'target' has 2"):
+        measure_one(MultiSource(HDivergence()), toy)

@@ -1,4 +1,4 @@
-"""The forms of a mean on the target beside that on the source."""
+"""Comparison forms of a mean on the target with the mean on the source."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_by_hand() -> None:
 
 
 @given(POSITIVE, POSITIVE)
-def test_forms_are_told_from_one_another(target: float, source: float) -> None:
+def test_forms_obey_their_definitions(target: float, source: float) -> None:
     assert compare(target, source, "plain") == target
     assert compare(target, source, "diff") == -compare(source, target, "diff")
     ratio = compare(target, source, "ratio")
@@ -41,24 +41,24 @@ def test_forms_are_told_from_one_another(target: float, source: float) -> None:
     assert compare(target, source, "log-diff") == pytest.approx(math.log(ratio), abs=1e-9)
 
 
-def test_plain_and_diff_take_what_can_not_be_divided_by() -> None:
+def test_plain_and_diff_accept_a_zero_source() -> None:
     assert compare(2.0, 0.0, "plain") == compare(2.0, 0.0, "diff") == 2.0
     assert compare(0.0, 2.0, "ratio") == 0.0
 
 
 @pytest.mark.parametrize("form", ["ratio", "log-diff"])
-def test_nothing_is_divided_by_zero(form: ComparisonForm) -> None:
-    with pytest.raises(NotApplicable, match="it is 0 on the source"):
+def test_ratio_of_a_zero_source_is_not_applicable(form: ComparisonForm) -> None:
+    with pytest.raises(NotApplicable, match="the value on the source is 0"):
         compare(1.0, 0.0, form)
 
 
 @pytest.mark.parametrize(("target", "source"), [(0.0, 1.0), (-1.0, 1.0), (1.0, -1.0)])
-def test_there_is_no_logarithm_of_zero_or_less(target: float, source: float) -> None:
-    with pytest.raises(NotApplicable, match="no logarithm"):
+def test_log_diff_needs_positive_values(target: float, source: float) -> None:
+    with pytest.raises(NotApplicable, match="the logarithm is undefined"):
         compare(target, source, "log-diff")
 
 
-def test_an_unknown_form_is_named() -> None:
+def test_unknown_form_raises() -> None:
     unknown: Any = "square"
     with pytest.raises(InputError, match=r"one of plain, diff, ratio, log-diff; got 'square'"):
         compare(1.0, 1.0, unknown)
@@ -78,30 +78,35 @@ def first_feature(view: ModelView) -> np.ndarray:
     return np.asarray(view.features[:, 0])
 
 
-def test_a_mean_on_the_target_stands_beside_that_on_the_papers_s() -> None:
+def test_target_mean_is_compared_with_reference_mean() -> None:
     by_form = {
         form: compare_means(SUBJECT, form, first_feature, max_rows=9, purpose="x")
         for form in COMPARISON_FORMS
     }
-    assert [one.value for one in by_form.values()] == [4.0, 2.0, 2.0, pytest.approx(math.log(2))]
+    assert [score.value for score in by_form.values()] == [
+        4.0,
+        2.0,
+        2.0,
+        pytest.approx(math.log(2)),
+    ]
     assert by_form["plain"].facts == {"target": 4.0, "target_rows": 3}
-    both = {"target": 4.0, "target_rows": 3, "source": 2.0, "source_rows": 2}
-    assert by_form["ratio"].facts == both
-    assert all(one.notes == () for one in by_form.values())
+    expected_facts = {"target": 4.0, "target_rows": 3, "source": 2.0, "source_rows": 2}
+    assert by_form["ratio"].facts == expected_facts
+    assert all(score.notes == () for score in by_form.values())
 
 
-def test_of_many_rows_some_are_drawn_for_the_purpose_and_it_is_said() -> None:
+def test_rows_are_subsampled_per_purpose_with_a_note() -> None:
     drawn = {}
     for purpose in ("a", "b", "c", "d"):
-        found = compare_means(SUBJECT, "diff", first_feature, max_rows=1, purpose=purpose)
+        score = compare_means(SUBJECT, "diff", first_feature, max_rows=1, purpose=purpose)
         target, source = (
             view.subsample(1, purpose) for view in (SUBJECT.target, SUBJECT.reference)
         )
-        assert found.value == float(target.features[0, 0] - source.features[0, 0])
-        assert (found.facts["target_rows"], found.facts["source_rows"]) == (1, 1)
-        assert found.notes == (
+        assert score.value == float(target.features[0, 0] - source.features[0, 0])
+        assert (score.facts["target_rows"], score.facts["source_rows"]) == (1, 1)
+        assert score.notes == (
             "only 1 of 3 rows of 'target' were used, drawn at random",
             "only 1 of 2 rows of 'training' were used, drawn at random",
         )
-        drawn[purpose] = found.value
+        drawn[purpose] = score.value
     assert len(set(drawn.values())) > 1

@@ -1,4 +1,4 @@
-"""Heads: scikit-learn's fits, and one step at a time against automatic differentiation."""
+"""Classifier heads: scikit-learn fits, and gradient steps against automatic differentiation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEADS: tuple[HeadName, ...] = ("linear", "larger")
 
 
 class Autograd:
-    """The same head in double precision, by torch's gradients and torch's Adam."""
+    """The same head in float64, with gradients and Adam of torch."""
 
     def __init__(self, twin: SoftmaxHead) -> None:
         parts = [*twin.weights, *twin.biases]
@@ -42,25 +42,25 @@ class Autograd:
 
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("k", [2, 5])
-def test_steps_are_those_of_automatic_differentiation(head: HeadName, k: int) -> None:
+def test_steps_match_automatic_differentiation(head: HeadName, k: int) -> None:
     features = normal(40, 6, seed=0).astype(np.float32)
     labels = np.random.default_rng(1).integers(0, k, 40)
     ours = SoftmaxHead(head, 6, k, rng_for(0, "start"))
     theirs = Autograd(ours)
     before = [part.copy() for part in ours.weights]
     losses = [(ours.step(features, labels), theirs.step(features, labels)) for _ in range(60)]
-    mine, right = np.transpose(losses)
-    np.testing.assert_allclose(mine, right, rtol=1e-4)
-    assert mine[-1] < mine[0] - 0.05
+    our_losses, their_losses = np.transpose(losses)
+    np.testing.assert_allclose(our_losses, their_losses, rtol=1e-4)
+    assert our_losses[-1] < our_losses[0] - 0.05
     for part, twin in zip([*ours.weights, *ours.biases], theirs.parts, strict=True):
         np.testing.assert_allclose(part, twin.detach().numpy(), atol=1e-3)
     assert all((part != was).any() for part, was in zip(ours.weights, before, strict=True))
-    said = theirs.logits(features).argmax(dim=1).numpy()
-    np.testing.assert_array_equal(ours.classes(features), said)
+    expected_classes = theirs.logits(features).argmax(dim=1).numpy()
+    np.testing.assert_array_equal(ours.classes(features), expected_classes)
 
 
-def test_a_step_tells_the_loss_before_it() -> None:
-    """All logits alike: log k. The right logit far below another: how far."""
+def test_step_returns_the_loss_before_it() -> None:
+    """Equal logits: log k. A label logit far below another: the distance."""
     head = SoftmaxHead("linear", 1, 3, rng_for(0))
     head.weights[0][:], head.biases[0][:] = 0.0, 0.0
     features, labels = np.zeros((2, 1), dtype=np.float32), np.array([0, 2])
@@ -69,7 +69,7 @@ def test_a_step_tells_the_loss_before_it() -> None:
     assert head.step(features, labels) == pytest.approx(5000.0)
 
 
-def test_looking_does_not_change_the_features() -> None:
+def test_features_are_not_modified() -> None:
     features = normal(9, 4, seed=0).astype(np.float32)
     before = features.copy()
     head = SoftmaxHead("larger", 4, 2, rng_for(0))
@@ -79,7 +79,7 @@ def test_looking_does_not_change_the_features() -> None:
 
 
 @pytest.mark.parametrize("head", HEADS)
-def test_weights_start_within_one_over_the_root_of_the_inputs(head: HeadName) -> None:
+def test_initial_weights_are_within_their_bound(head: HeadName) -> None:
     made = SoftmaxHead(head, 400, 3, rng_for(0, 1))
     for weights, biases in zip(made.weights, made.biases, strict=True):
         bound = 1 / math.sqrt(len(weights))
@@ -91,7 +91,7 @@ def test_weights_start_within_one_over_the_root_of_the_inputs(head: HeadName) ->
     assert (made.weights[0] != other.weights[0]).any()
 
 
-def test_the_larger_head_is_as_the_paper_has_it_and_never_too_narrow() -> None:
+def test_larger_head_has_the_widths_of_the_paper() -> None:
     assert hidden_sizes("larger", 2048) == (1024, 512, 512)
     assert hidden_sizes("larger", 40) == (20, 16, 16)
     assert hidden_sizes("larger", 1) == (16, 16, 16)
@@ -99,25 +99,25 @@ def test_the_larger_head_is_as_the_paper_has_it_and_never_too_narrow() -> None:
     layers = SoftmaxHead("larger", 64, 3, rng_for(0)).weights
     assert [part.shape for part in layers] == [(64, 32), (32, 16), (16, 16), (16, 3)]
     features, labels = normal(12, 64, seed=0), np.arange(12) % 2
-    learned = fit_head("larger", features, labels, seed=0).model
-    assert [part.shape for part in learned.coefs_] == [(64, 32), (32, 16), (16, 16), (16, 1)]
+    model = fit_head("larger", features, labels, seed=0).model
+    assert [part.shape for part in model.coefs_] == [(64, 32), (32, 16), (16, 16), (16, 1)]
 
 
 @pytest.mark.parametrize("head", HEADS)
-def test_a_fit_that_is_cut_short_says_so_and_warns_nobody(
+def test_truncated_fit_is_flagged_without_a_warning(
     head: HeadName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     features, labels = normal(300, 5, seed=0), np.arange(300) % 2
-    done = fit_head(head, features, labels, seed=0)
-    assert done.converged
+    complete = fit_head(head, features, labels, seed=0)
+    assert complete.converged
     monkeypatch.setitem(_domain_classifiers.MAX_FIT_STEPS, head, 1)
-    cut = fit_head(head, features, labels, seed=0)
-    assert not cut.converged
-    assert cut.steps == (1 if head == "linear" else 2)
-    assert done.steps > cut.steps
+    truncated = fit_head(head, features, labels, seed=0)
+    assert not truncated.converged
+    assert truncated.steps == (1 if head == "linear" else 2)
+    assert complete.steps > truncated.steps
 
 
-def test_only_the_larger_head_can_tell_a_disc_from_its_ring() -> None:
+def test_only_the_larger_head_separates_a_disc_from_its_ring() -> None:
     angles = np.linspace(0, 2 * np.pi, 200, endpoint=False)
     circle = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     features, labels = np.concatenate([0.5 * circle, 1.5 * circle]), np.repeat([0, 1], 200)

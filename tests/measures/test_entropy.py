@@ -1,4 +1,4 @@
-"""Entropies and the error, against sums by hand."""
+"""Entropies and source error against explicit sums."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def entropy(*probs: float) -> float:
     return -sum(p * math.log(p) for p in probs if p)
 
 
-def test_by_hand() -> None:
+def test_values_match_explicit_sums() -> None:
     subject = Subject(SOURCE, TARGET)
     rows = ((0.9, 0.1), (0.5, 0.5), (0.2, 0.8), (0.6, 0.4))
     mean = sum(entropy(*row) for row in rows) / 4
@@ -37,19 +37,19 @@ def test_by_hand() -> None:
     assert measure_one(SourceError(), subject).value == 0.5
 
 
-def test_with_training_data_the_entropy_is_theirs_and_the_error_still_the_sources() -> None:
+def test_training_data_replace_the_source_for_entropy_only() -> None:
     subject = Subject(SOURCE, TARGET, TRAINING)
     assert measure_one(EntropySource(), subject).value == pytest.approx(math.log(2) / 2)
     assert measure_one(EntropyTarget(), subject).value == pytest.approx(entropy(0.7, 0.3))
     assert measure_one(SourceError(), subject).value == 0.5
 
 
-def test_without_labels_there_is_no_error() -> None:
+def test_source_error_needs_labels() -> None:
     with pytest.raises(NotApplicable, match="it needs labels: 'target' has no labels"):
         measure_one(SourceError(), Subject(TARGET, TARGET, TRAINING))
     assert SourceError.needs == ("outputs", "labels")
 
 
 @pytest.mark.parametrize("member", [EntropySource(), EntropyTarget(), SourceError()])
-def test_the_rules_of_measures_are_kept(member: Measure) -> None:
+def test_conformance(member: Measure) -> None:
     check_measure(member)

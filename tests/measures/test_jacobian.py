@@ -1,4 +1,4 @@
-"""Jacobian measures by hand on softmax regression, and their laws."""
+"""Jacobian measures: closed form for softmax regression, and invariances."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ IMAGES = RNG.integers(0, 256, (6, 4, 4), dtype=np.uint8)
 
 
 def subject(source: Any = SOURCE, target: Any = TARGET, model: Any = None) -> Subject:
-    opened = TorchModel(toy_network(), name="net") if model is None else model
-    known, new = (
-        ModelView(ViewSource(name, as_dataset(rows), opened, labelled=False))
+    torch_model = TorchModel(toy_network(), name="net") if model is None else model
+    source_view, target_view = (
+        ModelView(ViewSource(name, as_dataset(rows), torch_model, labelled=False))
         for name, rows in (("source", source), ("target", target))
     )
-    return Subject(known, new)
+    return Subject(source_view, target_view)
 
 
 def by_hand(layer: nn.Linear, rows: Array) -> Floats:
-    """‖(diag p − ppᵀ) W‖ of softmax regression."""
+    """Return ‖(diag p − ppᵀ) W‖ per row of softmax regression."""
     weight, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
     powers = np.exp(rows @ weight.T + bias)
     probs = powers / powers.sum(axis=1, keepdims=True)
@@ -45,20 +45,20 @@ def by_hand(layer: nn.Linear, rows: Array) -> Floats:
 
 
 @pytest.mark.parametrize("form", COMPARISON_FORMS)
-def test_softmax_regression_by_hand(form: ComparisonForm) -> None:
+def test_softmax_regression_matches_closed_form(form: ComparisonForm) -> None:
     torch.manual_seed(0)
     layer = nn.Linear(6, 3).double()
-    one = subject(model=TorchModel(nn.Sequential(layer), name="net"))
+    toy = subject(model=TorchModel(nn.Sequential(layer), name="net"))
     target, source = by_hand(layer, TARGET).mean(), by_hand(layer, SOURCE).mean()
-    found = measure_one(Jacobian(form), one)
-    assert found.value == pytest.approx(compare(target, source, form), rel=1e-9)
-    assert found.facts["target"] == pytest.approx(target, rel=1e-9)
-    assert found.facts["target_rows"] == 9
-    assert found.facts.get("source_rows") == (None if form == "plain" else 14)
-    assert found.notes == ()
+    score = measure_one(Jacobian(form), toy)
+    assert score.value == pytest.approx(compare(target, source, form), rel=1e-9)
+    assert score.facts["target"] == pytest.approx(target, rel=1e-9)
+    assert score.facts["target_rows"] == 9
+    assert score.facts.get("source_rows") == (None if form == "plain" else 14)
+    assert score.notes == ()
 
 
-def test_images_are_differentiated_by_pixels_from_0_to_1() -> None:
+def test_images_enter_as_pixels_in_0_to_1() -> None:
     torch.manual_seed(0)
     layer = nn.Linear(16, 3).double()
     model = TorchModel(nn.Sequential(nn.Flatten(), layer), name="net")
@@ -67,60 +67,60 @@ def test_images_are_differentiated_by_pixels_from_0_to_1() -> None:
 
 
 @pytest.mark.parametrize("form", COMPARISON_FORMS)
-def test_neither_order_nor_batch_nor_memory_changes_the_value(form: ComparisonForm) -> None:
+def test_order_batch_and_memory_do_not_matter(form: ComparisonForm) -> None:
     member = Jacobian(form)
     first = measure_one(member, subject()).value
-    mixed = subject(SOURCE[RNG.permutation(14)], TARGET[RNG.permutation(9)])
-    few = subject(model=TorchModel(toy_network(), name="net", batch_size=4))
-    values = [measure_one(member, other).value for other in (mixed, few)]
+    permuted = subject(SOURCE[RNG.permutation(14)], TARGET[RNG.permutation(9)])
+    small_batches = subject(model=TorchModel(toy_network(), name="net", batch_size=4))
+    values = [measure_one(member, other).value for other in (permuted, small_batches)]
     values.append(measure_one(Jacobian(form, memory=1), subject()).value)
     assert values == pytest.approx([first] * 3, rel=1e-9)
 
 
-def test_identical_sides() -> None:
+def test_identical_sides_have_no_difference() -> None:
     values = [
         measure_one(Jacobian(form), subject(SOURCE, SOURCE)).value for form in COMPARISON_FORMS[1:]
     ]
     assert values == [0.0, 1.0, 0.0]
 
 
-def test_a_row_is_differentiated_once_for_all_forms_and_subsets(
+def test_each_row_is_differentiated_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[int] = []
+    n_rows: list[int] = []
 
     def counted(network: Network, inputs: Inputs, *, memory_bytes: int) -> Floats:
-        asked.append(len(inputs))
+        n_rows.append(len(inputs))
         return jacobian_norms(network, inputs, memory_bytes=memory_bytes)
 
     monkeypatch.setattr("oodometer.measures.jacobian.jacobian_norms", counted)
-    one = subject()
+    toy = subject()
     for form in COMPARISON_FORMS:
-        measure_one(Jacobian(form), one)
-        measure_one(Jacobian(form), one.subsample(0.8, np.random.default_rng(1)))
-    assert asked == [9, 14]
+        measure_one(Jacobian(form), toy)
+        measure_one(Jacobian(form), toy.subsample(0.8, np.random.default_rng(1)))
+    assert n_rows == [9, 14]
 
 
-def test_rows_are_capped_and_told() -> None:
-    found = measure_one(Jacobian("diff", rows=10), subject())
-    assert (found.facts["source_rows"], found.facts["target_rows"]) == (10, 9)
-    assert found.notes == ("only 10 of 14 rows of 'source' were used, drawn at random",)
+def test_row_limit_is_noted() -> None:
+    score = measure_one(Jacobian("diff", rows=10), subject())
+    assert (score.facts["source_rows"], score.facts["target_rows"]) == (10, 9)
+    assert score.notes == ("only 10 of 14 rows of 'source' were used, drawn at random",)
     assert measure_one(Jacobian("plain", rows=5), subject()).notes == (
         "only 5 of 9 rows of 'target' were used, drawn at random",
     )
 
 
-def test_the_network_is_left_as_it_was() -> None:
-    one = subject()
-    one.network.module.requires_grad_(False)
-    before = network_state(one.network.module)
-    assert measure_one(Jacobian(), one).value == pytest.approx(
+def test_network_is_unchanged() -> None:
+    toy = subject()
+    toy.network.module.requires_grad_(False)
+    before = network_state(toy.network.module)
+    assert measure_one(Jacobian(), toy).value == pytest.approx(
         measure_one(Jacobian(), subject()).value
     )
-    assert network_state(one.network.module) == before
+    assert network_state(toy.network.module) == before
 
 
-def test_a_module_may_change_its_inputs_in_place() -> None:
+def test_in_place_modules_are_supported() -> None:
     torch.manual_seed(0)
     head = nn.Linear(6, 3).double()
     values = [
@@ -132,7 +132,7 @@ def test_a_module_may_change_its_inputs_in_place() -> None:
     assert values[0] == values[1] > 0
 
 
-def test_what_has_no_derivative_is_refused() -> None:
+def test_models_without_input_gradients_are_not_applicable() -> None:
     function = FunctionModel(lambda rows: np.full((len(rows), 2), 0.5), name="flat")
     with pytest.raises(NotApplicable, match="it needs gradients: 'flat' is a FunctionModel"):
         measure_one(Jacobian(), subject(model=function))
@@ -146,7 +146,7 @@ def test_what_has_no_derivative_is_refused() -> None:
 
 
 class Constant(nn.Module):
-    """Says the same of all inputs, though by way of them."""
+    """Predict the same for all inputs, with a gradient of 0."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -156,21 +156,21 @@ class Constant(nn.Module):
         return self.said + 0 * x[:, :1]
 
 
-def test_a_model_that_nothing_sways_has_no_ratio() -> None:
+def test_constant_model_has_no_ratio() -> None:
     flat = TorchModel(Constant(), name="flat")
     assert measure_one(Jacobian(), subject(model=flat)).value == 0
     assert measure_one(Jacobian("diff"), subject(model=flat)).value == 0
-    with pytest.raises(NotApplicable, match="it is 0 on the source"):
+    with pytest.raises(NotApplicable, match="the value on the source is 0"):
         measure_one(Jacobian("ratio"), subject(model=flat))
 
 
-def test_bad_settings_are_named() -> None:
+def test_invalid_settings_raise() -> None:
     unknown: Any = "square"
     with pytest.raises(InputError, match="got 'square'"):
         Jacobian(unknown)
-    with pytest.raises(InputError, match="rows must be 1 or more; got 0"):
+    with pytest.raises(InputError, match="rows must be at least 1; got 0"):
         Jacobian(rows=0)
-    with pytest.raises(InputError, match="memory must be 1 byte or more; got -1"):
+    with pytest.raises(InputError, match="memory must be at least 1; got -1"):
         Jacobian(memory=-1)
 
 

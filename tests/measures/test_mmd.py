@@ -1,4 +1,4 @@
-"""Discrepancies as measures: what they read, what they leave out, what they refuse."""
+"""MMD measures: rows and features used, notes and errors."""
 
 from __future__ import annotations
 
@@ -22,54 +22,55 @@ NEAR, FAR = RNG.normal(size=(300, 4)), RNG.normal(size=(250, 4)) + 0.4
 MEMBERS: tuple[Measure, ...] = (MmdGaussian(), MmdRandomFeatures(), MmdMeanCov())
 
 
-def subject(known: Any = NEAR, new: Any = FAR, seed: int = 0) -> Subject:
+def subject(source_rows: Any = NEAR, target_rows: Any = FAR, seed: int = 0) -> Subject:
     source, target = (
         ModelView(ViewSource(name, features=np.asarray(rows), seed=seed))
-        for name, rows in (("source", known), ("target", new))
+        for name, rows in (("source", source_rows), ("target", target_rows))
     )
     return Subject(source, target, seed=seed)
 
 
 @pytest.mark.parametrize("member", MEMBERS, ids=lambda member: member.name)
-def test_it_rises_with_the_shift(member: Measure) -> None:
+def test_value_increases_with_the_shift(member: Measure) -> None:
     values = [
-        measure_one(member, subject(new=FAR - 0.4 + shift)).value for shift in (0.0, 0.5, 1.0)
+        measure_one(member, subject(target_rows=FAR - 0.4 + shift)).value
+        for shift in (0.0, 0.5, 1.0)
     ]
     assert values == sorted(values)
     assert values[0] < 0.5 * values[2]
 
 
-def test_all_rows_are_used_where_they_are_few() -> None:
-    found = measure_one(MmdGaussian(), subject())
-    assert found.value == gaussian_mmd(NEAR, FAR)
-    assert found.facts == {"source_rows": 300, "target_rows": 250}
-    assert found.notes == ()
+def test_all_rows_are_used_below_the_limit() -> None:
+    score = measure_one(MmdGaussian(), subject())
+    assert score.value == gaussian_mmd(NEAR, FAR)
+    assert score.facts == {"source_rows": 300, "target_rows": 250}
+    assert score.notes == ()
 
 
-def test_of_many_rows_some_are_drawn_by_their_content_and_it_is_said() -> None:
-    found = measure_one(MmdGaussian(rows=260), subject())
-    assert found.notes == ("only 260 of 300 rows of 'source' were used, drawn at random",)
-    assert found.facts == {"source_rows": 260, "target_rows": 250}
-    both = measure_one(MmdGaussian(rows=200), subject())
-    assert both.facts == {"source_rows": 200, "target_rows": 200}
-    assert len(both.notes) == 2
-    some = subject().reference.subsample(260, "mmd rows").features
-    assert found.value == gaussian_mmd(some, FAR)
-    assert found.value != gaussian_mmd(NEAR[:260], FAR)
+def test_rows_are_subsampled_by_content_with_a_note() -> None:
+    score = measure_one(MmdGaussian(rows=260), subject())
+    assert score.notes == ("only 260 of 300 rows of 'source' were used, drawn at random",)
+    assert score.facts == {"source_rows": 260, "target_rows": 250}
+    limited = measure_one(MmdGaussian(rows=200), subject())
+    assert limited.facts == {"source_rows": 200, "target_rows": 200}
+    assert len(limited.notes) == 2
+    sample = subject().reference.subsample(260, "mmd rows").features
+    assert score.value == gaussian_mmd(sample, FAR)
+    assert score.value != gaussian_mmd(NEAR[:260], FAR)
     order = rng_for(0, "order").permutation(300)
     assert measure_one(MmdGaussian(rows=260), subject(NEAR[order])).value == pytest.approx(
-        found.value
+        score.value
     )
-    assert measure_one(MmdGaussian(rows=260), subject(seed=1)).value != found.value
+    assert measure_one(MmdGaussian(rows=260), subject(seed=1)).value != score.value
 
 
-def test_rows_drawn_of_equal_data_are_the_same() -> None:
+def test_identical_data_have_identical_subsamples() -> None:
     assert measure_one(MmdGaussian(rows=50), subject(NEAR, NEAR)).value == pytest.approx(
         0, abs=1e-9
     )
 
 
-def test_the_papers_s_is_the_training_data_where_there_are_any() -> None:
+def test_training_data_replace_the_source() -> None:
     whole = toy_subject()
     assert whole.training is not None
     expected = mean_covariance_distance(whole.training.features, whole.target.features)
@@ -80,30 +81,30 @@ def test_the_papers_s_is_the_training_data_where_there_are_any() -> None:
     assert measure_one(MmdMeanCov(), alone).value != expected
 
 
-def test_random_features_come_with_their_error() -> None:
+def test_random_features_report_their_error() -> None:
     exact = gaussian_mmd(NEAR, FAR)
-    found = measure_one(MmdRandomFeatures(count=2000), subject())
-    error = found.facts["standard_error"]
-    assert abs(found.value - exact) < 4 * error
+    score = measure_one(MmdRandomFeatures(count=2000), subject())
+    error = score.facts["standard_error"]
+    assert abs(score.value - exact) < 4 * error
     assert error < 0.1 * exact
-    assert found.low == pytest.approx(found.value - 1.96 * error, rel=1e-4)
-    assert found.high == pytest.approx(found.value + 1.96 * error, rel=1e-4)
-    assert found.facts["directions"] == 2000
-    assert measure_one(MmdRandomFeatures(count=2000), subject()).value == found.value
-    assert measure_one(MmdRandomFeatures(count=2000), subject(seed=1)).value != found.value
+    assert score.low == pytest.approx(score.value - 1.96 * error, rel=1e-4)
+    assert score.high == pytest.approx(score.value + 1.96 * error, rel=1e-4)
+    assert score.facts["directions"] == 2000
+    assert measure_one(MmdRandomFeatures(count=2000), subject()).value == score.value
+    assert measure_one(MmdRandomFeatures(count=2000), subject(seed=1)).value != score.value
 
 
-def test_an_interval_does_not_reach_below_0() -> None:
-    found = measure_one(MmdRandomFeatures(count=2), subject(NEAR, NEAR + 1e-6))
-    assert found.low is not None
-    assert found.low >= 0
+def test_interval_is_not_negative() -> None:
+    score = measure_one(MmdRandomFeatures(count=2), subject(NEAR, NEAR + 1e-6))
+    assert score.low is not None
+    assert score.low >= 0
 
 
 @pytest.mark.parametrize("side", [0, 1])
-def test_a_single_row_has_no_covariance(side: int) -> None:
+def test_covariance_needs_two_rows(side: int) -> None:
     rows = [NEAR, FAR]
     rows[side] = rows[side][:1]
-    with pytest.raises(NotApplicable, match=r"has a single row, which has no covariance"):
+    with pytest.raises(NotApplicable, match=r"has a single row; a covariance needs two"):
         measure_one(MmdMeanCov(), subject(rows[0], rows[1]))
     training = ModelView(ViewSource("training", features=NEAR[:1]))
     with pytest.raises(NotApplicable, match="'training' has a single row"):
@@ -112,29 +113,31 @@ def test_a_single_row_has_no_covariance(side: int) -> None:
 
 
 @pytest.mark.parametrize("member", MEMBERS, ids=lambda member: member.name)
-def test_features_that_can_not_be_squared_are_refused(member: Measure) -> None:
+def test_huge_features_are_not_applicable(member: Measure) -> None:
     huge: Floats = FAR.copy()
     huge[3, 1] = -3e15
-    with pytest.raises(NotApplicable, match=r"features reach 3.0e\+15, and can't be squared"):
-        measure_one(member, subject(new=huge))
+    with pytest.raises(
+        NotApplicable, match=r"features reach 3.0e\+15; their squares are too large"
+    ):
+        measure_one(member, subject(target_rows=huge))
     huge[3, 1] = 2e12
     with pytest.raises(
-        NotApplicable, match=r"features reach 2.0e\+12, and can't be squared beyond 1e\+12"
+        NotApplicable, match=r"features reach 2.0e\+12; their squares are too large above 1e\+12"
     ):
-        measure_one(member, subject(new=huge))
+        measure_one(member, subject(target_rows=huge))
     huge[3, 1] = 9e11
-    assert np.isfinite(measure_one(member, subject(new=huge)).value)
+    assert np.isfinite(measure_one(member, subject(target_rows=huge)).value)
 
 
 @pytest.mark.parametrize("member", MEMBERS, ids=lambda member: member.name)
-def test_sides_must_be_as_wide(member: Measure) -> None:
-    with pytest.raises(InputError, match="'source' are 4 wide, those of 'target' 3"):
-        measure_one(member, subject(new=FAR[:, :3]))
+def test_unequal_widths_raise(member: Measure) -> None:
+    with pytest.raises(InputError, match="'source' has 4 features per row and 'target' has 3"):
+        measure_one(member, subject(target_rows=FAR[:, :3]))
 
 
-def test_settings_are_those_of_the_paper_and_are_checked() -> None:
+def test_defaults_and_invalid_settings() -> None:
     assert (MmdGaussian().rows, MmdRandomFeatures().count) == (5000, 1024)
-    with pytest.raises(InputError, match=r"rows must be 1 or more; got 0\. 5000 is usual\."):
+    with pytest.raises(InputError, match=r"rows must be at least 1; got 0\."):
         MmdGaussian(rows=0)
-    with pytest.raises(InputError, match=r"count must be 2 or more; got 1\. 1024 is usual\."):
+    with pytest.raises(InputError, match=r"count must be at least 2; got 1\."):
         MmdRandomFeatures(count=1)

@@ -1,4 +1,4 @@
-"""The Gaussian discrepancy, against loops in float64, closed forms and laws."""
+"""Gaussian MMD against float64 loops, closed forms and invariances."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from oodometer.measures._mmd_kernels import GAMMAS, gaussian_mmd
 from tests.support.naive_mmd import PAIRS, literal_mmd, wide_mmd
 
 
-def nearly(value: float) -> Any:
-    """What float32 exponentials leave of few pairs."""
+def approx_float32(value: float) -> Any:
+    """Return the tolerance of float32 exponentials on few pairs."""
     return pytest.approx(value, rel=1e-6, abs=2e-6)
 
 
@@ -30,29 +30,27 @@ def nearly(value: float) -> Any:
 
 @given(pair=PAIRS, block=st.integers(1, 8))
 @settings(max_examples=150, deadline=None)
-def test_gaussian_mmd_is_the_literal_one(pair: tuple[Array, Array], block: int) -> None:
+def test_value_matches_naive_loop(pair: tuple[Array, Array], block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_mmd_kernels, "BLOCK_ROWS", block)
-        found = gaussian_mmd(*pair)
-    assert found == nearly(literal_mmd(*pair))
+        mmd = gaussian_mmd(*pair)
+    assert mmd == approx_float32(literal_mmd(*pair))
 
 
 @given(pair=PAIRS, block=st.integers(1, 8))
 @settings(max_examples=100, deadline=None)
-def test_float32_distances_of_few_pairs_are_nearly_right(
-    pair: tuple[Array, Array], block: int
-) -> None:
-    # One far row draws the centre away, and the others lose digits that nothing evens out.
+def test_float32_distances_of_few_pairs_are_close(pair: tuple[Array, Array], block: int) -> None:
+    # One far row shifts the centre; the others lose digits, and too few errors cancel.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_mmd_kernels, "BLOCK_ROWS", block)
         patch.setattr(_mmd_kernels, "MIN_FLOAT32_PAIRS", 0)
-        found = gaussian_mmd(*pair)
-    assert found == pytest.approx(literal_mmd(*pair), rel=1e-3, abs=1e-4)
+        mmd = gaussian_mmd(*pair)
+    assert mmd == pytest.approx(literal_mmd(*pair), rel=1e-3, abs=1e-4)
 
 
 @given(pair=PAIRS)
 @settings(max_examples=20, deadline=None)
-def test_the_wide_twin_is_the_literal_one(pair: tuple[Array, Array]) -> None:
+def test_vectorised_reference_matches_naive_loop(pair: tuple[Array, Array]) -> None:
     assert wide_mmd(*pair) == pytest.approx(literal_mmd(*pair), abs=1e-12)
 
 
@@ -65,13 +63,13 @@ def off_centre(rng: np.random.Generator, n: int, d: int) -> Floats:
 
 
 def rectified(rng: np.random.Generator, n: int, d: int) -> Floats:
-    """Like the last layer of a network: few directions matter, many coordinates are 0."""
+    """Return features like those of a network: low rank, with many zeros."""
     ways = np.random.default_rng(9).normal(size=(16, d)) / 4
     return np.maximum(rng.normal(size=(n, 16)) @ ways, 0)
 
 
 def clustered(rng: np.random.Generator, n: int, d: int) -> Floats:
-    """Classes so tight that distances within them are 0.1 % of those between."""
+    """Return clusters whose inner distances are 0.1 % of those between clusters."""
     centres = np.random.default_rng(9).normal(size=(5, d))
     return np.asarray(centres[rng.integers(5, size=n)] + 0.03 * rng.normal(size=(n, d)))
 
@@ -79,7 +77,7 @@ def clustered(rng: np.random.Generator, n: int, d: int) -> Floats:
 @pytest.mark.parametrize("make", [gaussian, off_centre, rectified, clustered])
 @pytest.mark.parametrize("d", [1, 3, 512])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_it_is_accurate_at_every_scale(
+def test_value_is_accurate_at_every_scale(
     make: Callable[[np.random.Generator, int, int], Floats],
     d: int,
     dtype: npt.DTypeLike,
@@ -89,15 +87,15 @@ def test_it_is_accurate_at_every_scale(
     monkeypatch.setattr(_mmd_kernels, "MIN_FLOAT32_PAIRS", 0)
     rng = np.random.default_rng(d)
     first, second = make(rng, 300, d).astype(dtype), (1.1 * make(rng, 230, d)).astype(dtype)
-    for scale in (2.0**-10, 2.0**-6, 0.25, 1.0, 8.0, 1024.0):  # powers of 2 round nothing
-        found = gaussian_mmd(*((scale * rows).astype(dtype) for rows in (first, second)))
+    for scale in (2.0**-10, 2.0**-6, 0.25, 1.0, 8.0, 1024.0):  # powers of 2 add no rounding
+        mmd = gaussian_mmd(*((scale * rows).astype(dtype) for rows in (first, second)))
         expected = wide_mmd(first, second, scale)
-        assert found == pytest.approx(expected, rel=3e-5, abs=5e-9), scale
+        assert mmd == pytest.approx(expected, rel=3e-5, abs=5e-9), scale
 
 
 @pytest.mark.parametrize("scale", [0.01, 1.0, 100.0, 1e6])
-def test_rows_that_are_on_both_sides_are_at_distance_0(scale: float) -> None:
-    # Products in float32 alone miss this by 1 % at scale 1 and by 10 % at scale 10.
+def test_shared_rows_have_distance_0(scale: float) -> None:
+    # Float32 products alone have an error of 1 % at scale 1 and 10 % at scale 10.
     rng = np.random.default_rng(0)
     first, second = scale * rng.normal(size=(2, 600, 64))
     second[:300] = first[300:]
@@ -105,28 +103,28 @@ def test_rows_that_are_on_both_sides_are_at_distance_0(scale: float) -> None:
     assert gaussian_mmd(first, second) == pytest.approx(wide_mmd(first, second), rel=1e-5)
 
 
-@pytest.mark.parametrize("apart", [1e-4, 1e-3, 1e-2, 0.1])
-def test_rows_that_are_near_are_at_their_distance(apart: float) -> None:
+@pytest.mark.parametrize("distance", [1e-4, 1e-3, 1e-2, 0.1])
+def test_close_rows_have_exact_distances(distance: float) -> None:
     rng = np.random.default_rng(0)
     first = 3 * rng.normal(size=(300, 64))
-    second = first + apart * rng.normal(size=(300, 64))
+    second = first + distance * rng.normal(size=(300, 64))
     expected = wide_mmd(first, second)
     assert gaussian_mmd(first, second) == pytest.approx(expected, rel=1e-5, abs=2e-9)
 
 
-def test_rounding_makes_none_below_0() -> None:
+def test_value_is_never_negative() -> None:
     rng = np.random.default_rng(0)
     for _ in range(20):
         rows = rng.normal(size=(300, 2))
         assert gaussian_mmd(rows, rows[::-1]) >= 0
 
 
-def test_single_rows_and_sides_of_different_size() -> None:
+def test_single_rows_and_unequal_sizes_match_closed_form() -> None:
     one, two = np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [0.0, 0.0]])
-    apart = sum(math.exp(-γ * 25) for γ in GAMMAS)
+    distance = sum(math.exp(-γ * 25) for γ in GAMMAS)
     assert gaussian_mmd(one, one) == 0
-    assert gaussian_mmd(one, two[:1]) == pytest.approx(14 - 2 * apart, rel=1e-6)
-    expected = 7 + (14 + 2 * apart) / 4 - 2 * (apart + 7) / 2
+    assert gaussian_mmd(one, two[:1]) == pytest.approx(14 - 2 * distance, rel=1e-6)
+    expected = 7 + (14 + 2 * distance) / 4 - 2 * (distance + 7) / 2
     assert gaussian_mmd(one, two) == pytest.approx(expected, rel=1e-6)
 
 
@@ -140,7 +138,7 @@ def test_single_rows_and_sides_of_different_size() -> None:
         {"MIN_FLOAT32_PAIRS": 0},
     ],
 )
-def test_no_shortcut_changes_the_value(
+def test_shortcuts_do_not_change_the_value(
     shortcut: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(1)
@@ -155,34 +153,34 @@ def test_no_shortcut_changes_the_value(
 
 
 def test_shortcuts_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    counted = {"exp": 0, "flat": 0, "exact": 0}
+    calls = {"exp": 0, "flat": 0, "exact": 0}
     flat, exact, exp = _mmd_kernels._series_sum, _mmd_kernels._exact_distances, np.exp
 
-    def spy(name: str, work: Any) -> Any:
-        def spying(*given: Any, **more: Any) -> Any:
-            counted[name] += 1
-            return work(*given, **more)
+    def count_calls(name: str, work: Any) -> Any:
+        def counting(*args: Any, **kwargs: Any) -> Any:
+            calls[name] += 1
+            return work(*args, **kwargs)
 
-        return spying
+        return counting
 
-    monkeypatch.setattr(_mmd_kernels, "_series_sum", spy("flat", flat))
-    monkeypatch.setattr(_mmd_kernels, "_exact_distances", spy("exact", exact))
-    monkeypatch.setattr(np, "exp", spy("exp", exp))
+    monkeypatch.setattr(_mmd_kernels, "_series_sum", count_calls("flat", flat))
+    monkeypatch.setattr(_mmd_kernels, "_exact_distances", count_calls("exact", exact))
+    monkeypatch.setattr(np, "exp", count_calls("exp", exp))
     rows = np.random.default_rng(0).normal(size=(2, 300, 512))
     gaussian_mmd(*rows)
-    # Distances are about 1000: a kernel of 0.001 and one of 0.01; a row itself keeps all seven.
-    assert counted == {"exp": 7 + 7 + 2, "flat": 0, "exact": 0}
+    # Distances are about 1000: only γ = 0.001 and 0.01 matter; within a sample, all seven.
+    assert calls == {"exp": 7 + 7 + 2, "flat": 0, "exact": 0}
     gaussian_mmd(*(rows + 100))
-    assert counted["exact"] == 0  # far from 0, and not nearer to one another
-    counted["exp"] = 0
+    assert calls["exact"] == 0  # an offset does not bring rows closer
+    calls["exp"] = 0
     gaussian_mmd(*(1e-4 * rows))
-    # Distances are about 1e-5: nothing but series for γ up to 100.
-    assert (counted["flat"], counted["exp"]) == (3, 3)
+    # Distances are about 1e-5: the series for γ up to 100.
+    assert (calls["flat"], calls["exp"]) == (3, 3)
     gaussian_mmd(rows[0], rows[0])
-    assert counted["exact"] == 1
+    assert calls["exact"] == 1
 
 
-def test_memory_is_bounded_by_blocks_and_one_copy() -> None:
+def test_memory_is_bounded() -> None:
     first, second = np.random.default_rng(0).normal(size=(2, 3000, 64))
     gaussian_mmd(first[:10], second[:10])
     tracemalloc.start()
@@ -190,10 +188,10 @@ def test_memory_is_bounded_by_blocks_and_one_copy() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     copies = first.nbytes // 2 + second.nbytes // 2
-    assert peak < copies + 5 * 2**20  # one matrix of kernels would have 72 MB
+    assert peak < copies + 5 * 2**20  # a whole kernel matrix would have 72 MB
 
 
-def test_other_products_use_as_many_threads_as_before() -> None:
+def test_thread_limit_is_restored() -> None:
     def threads() -> list[int]:
         return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
 
@@ -202,21 +200,21 @@ def test_other_products_use_as_many_threads_as_before() -> None:
     assert threads() == before
 
 
-# Laws -----------------------------------------------------------------------------------------
+# Invariances ----------------------------------------------------------------------------------
 
 
-@given(pair=PAIRS, seed=st.integers(0, 9), move=st.floats(-50, 50))
+@given(pair=PAIRS, seed=st.integers(0, 9), offset=st.floats(-50, 50))
 @settings(max_examples=80, deadline=None)
-def test_laws_of_gaussian_mmd(pair: tuple[Array, Array], seed: int, move: float) -> None:
+def test_invariances_of_gaussian_mmd(pair: tuple[Array, Array], seed: int, offset: float) -> None:
     first, second = pair
-    found = gaussian_mmd(first, second)
-    close = nearly(found)
-    assert found >= 0
+    mmd = gaussian_mmd(first, second)
+    close = approx_float32(mmd)
+    assert mmd >= 0
     assert gaussian_mmd(second, first) == close
     order = np.random.default_rng(seed).permutation(len(first))
     assert gaussian_mmd(first[order], second) == close
-    assert gaussian_mmd(first, first[order]) == nearly(0)
-    assert gaussian_mmd(first + move, second + move) == close
+    assert gaussian_mmd(first, first[order]) == approx_float32(0)
+    assert gaussian_mmd(first + offset, second + offset) == close
     assert gaussian_mmd(np.repeat(first, 3, axis=0), second) == close
     assert gaussian_mmd(-first, -second) == close
 
@@ -225,9 +223,9 @@ def test_laws_of_gaussian_mmd(pair: tuple[Array, Array], seed: int, move: float)
 
 
 def expected_kernel(d: int, variance: float, gap: float) -> float:
-    """E k(a, b) of a ~ N(0, σ²I), b ~ N(m, σ²I): a − b is N(−m, 2σ²I).
+    """Return E k(a, b) for a ~ N(0, σ²I) and b ~ N(m, σ²I), where a − b is N(−m, 2σ²I).
 
-    A coordinate gives E exp(−γz²) = (1 + 4γσ²)^(−1/2) exp(−γm²/(1 + 4γσ²)).
+    Each coordinate contributes E exp(−γz²) = (1 + 4γσ²)^(−1/2) exp(−γm²/(1 + 4γσ²)).
     """
     return math.fsum(
         (1 + 4 * γ * variance) ** (-d / 2) * math.exp(-γ * gap**2 / (1 + 4 * γ * variance))
@@ -236,9 +234,7 @@ def expected_kernel(d: int, variance: float, gap: float) -> float:
 
 
 @pytest.mark.parametrize(("d", "sigma", "gap"), [(1, 1.0, 0.5), (3, 0.2, 0.0), (64, 1.0, 4.0)])
-def test_the_mean_over_gaussian_samples_is_the_closed_form(
-    d: int, sigma: float, gap: float
-) -> None:
+def test_mean_over_gaussian_samples_matches_closed_form(d: int, sigma: float, gap: float) -> None:
     rng, n, m = np.random.default_rng(0), 120, 80
     shift = np.full(d, gap / math.sqrt(d))
     values = [
@@ -246,7 +242,7 @@ def test_the_mean_over_gaussian_samples_is_the_closed_form(
         for _ in range(60)
     ]
     own, cross = expected_kernel(d, sigma**2, 0.0), expected_kernel(d, sigma**2, gap)
-    # A row with itself has k = 7, which the biased estimate keeps: one pair in n.
+    # The biased estimate includes each row with itself, k = 7: one pair in n.
     expected = 2 * (own - cross) + (7 - own) * (1 / n + 1 / m)
     error = np.std(values, ddof=1) / math.sqrt(len(values))
     assert abs(np.mean(values) - expected) < 4 * error

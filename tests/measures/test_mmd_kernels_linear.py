@@ -1,4 +1,4 @@
-"""What is linear in the rows: means with covariances, and random features."""
+"""MMD in time linear in the rows: means with covariances, and random features."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.naive_mmd import PAIRS, literal_mean_covariance, literal_wave
 
 @given(pair=PAIRS, rows=st.integers(1, 9))
 @settings(max_examples=60, deadline=None)
-def test_mean_covariance_distance_is_the_literal_one(pair: tuple[Array, Array], rows: int) -> None:
+def test_mean_covariance_distance_matches_naive_loop(pair: tuple[Array, Array], rows: int) -> None:
     first, second = (np.concatenate([part, part[:1] + 1.5]) for part in pair)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_mmd_kernels, "FLOAT64_BLOCK_ROWS", rows)
@@ -34,7 +34,7 @@ def test_mean_covariance_distance_is_the_literal_one(pair: tuple[Array, Array], 
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_covariances_are_numpys(dtype: npt.DTypeLike) -> None:
+def test_covariances_match_numpy(dtype: npt.DTypeLike) -> None:
     rng = np.random.default_rng(0)
     first, second = (rng.normal(5, 2, size=(n, 40)).astype(dtype) for n in (5000, 300))
     gap = first.mean(axis=0, dtype=float) - second.mean(axis=0, dtype=float)
@@ -43,10 +43,10 @@ def test_covariances_are_numpys(dtype: npt.DTypeLike) -> None:
     assert mean_covariance_distance(first, second) == pytest.approx(expected, rel=1e-9)
 
 
-@given(pair=PAIRS, seed=st.integers(0, 9), move=st.floats(-50, 50))
+@given(pair=PAIRS, seed=st.integers(0, 9), offset=st.floats(-50, 50))
 @settings(max_examples=60, deadline=None)
-def test_laws_of_mean_covariance_distance(
-    pair: tuple[Array, Array], seed: int, move: float
+def test_invariances_of_mean_covariance_distance(
+    pair: tuple[Array, Array], seed: int, offset: float
 ) -> None:
     first, second = (np.concatenate([rows, rows + 1.5]) for rows in pair)
     found = mean_covariance_distance(first, second)
@@ -56,10 +56,10 @@ def test_laws_of_mean_covariance_distance(
     order = np.random.default_rng(seed).permutation(len(first))
     assert mean_covariance_distance(first[order], second) == close
     assert mean_covariance_distance(first, first[order]) == pytest.approx(0, abs=1e-6)
-    assert mean_covariance_distance(first + move, second + move) == close
+    assert mean_covariance_distance(first + offset, second + offset) == close
 
 
-def test_mean_and_covariance_tend_to_those_of_the_population() -> None:
+def test_distance_converges_to_the_population_value() -> None:
     rng, n = np.random.default_rng(0), 200_000
     turn = np.array([[1.0, 0.5], [0.0, 2.0]])
     first = rng.normal(size=(n, 2)) @ turn + [1.0, 0.0]
@@ -73,7 +73,7 @@ def test_mean_and_covariance_tend_to_those_of_the_population() -> None:
 
 @given(pair=PAIRS, seed=st.integers(0, 9))
 @settings(max_examples=40, deadline=None)
-def test_random_features_are_the_literal_ones(pair: tuple[Array, Array], seed: int) -> None:
+def test_random_features_match_naive_loop(pair: tuple[Array, Array], seed: int) -> None:
     first, second = (rows.clip(-3, 3) for rows in pair)
     found, error = random_feature_mmd(first, second, rng=np.random.default_rng(seed), count=5)
     directions = np.random.default_rng(seed).standard_normal((first.shape[1], 5), dtype=np.float32)
@@ -83,7 +83,7 @@ def test_random_features_are_the_literal_ones(pair: tuple[Array, Array], seed: i
 
 
 @pytest.mark.parametrize(("d", "scale"), [(1, 1.0), (3, 0.05), (64, 1.0), (64, 0.1)])
-def test_random_features_are_right_on_average_and_know_their_error(d: int, scale: float) -> None:
+def test_random_features_are_unbiased_with_correct_error(d: int, scale: float) -> None:
     rng = np.random.default_rng(d)
     first = scale * rng.normal(size=(90, d))
     second = scale * (rng.normal(size=(60, d)) + 0.3)
@@ -95,18 +95,18 @@ def test_random_features_are_right_on_average_and_know_their_error(d: int, scale
     assert values.std() < 0.5 * exact
 
 
-def test_more_random_features_come_nearer() -> None:
+def test_error_decreases_with_the_number_of_directions() -> None:
     first, second = np.random.default_rng(0).normal(size=(2, 500, 20))
     second += 0.2
-    few, many = (
+    coarse, fine = (
         random_feature_mmd(first, second, rng=np.random.default_rng(1), count=count)
         for count in (50, 5000)
     )
-    assert many[1] == pytest.approx(few[1] / 10, rel=0.35)
-    assert abs(many[0] - gaussian_mmd(first, second)) < 4 * many[1]
+    assert fine[1] == pytest.approx(coarse[1] / 10, rel=0.35)
+    assert abs(fine[0] - gaussian_mmd(first, second)) < 4 * fine[1]
 
 
-def test_random_features_do_not_hang_on_where_rows_lie_or_in_which_order() -> None:
+def test_random_features_ignore_offset_and_order() -> None:
     first, second = np.random.default_rng(0).normal(size=(2, 400, 6))
     rng = np.random.default_rng
 
@@ -122,7 +122,7 @@ def test_random_features_do_not_hang_on_where_rows_lie_or_in_which_order() -> No
 
 
 @pytest.mark.parametrize(("columns", "cells"), [(1, 1), (3, 20), (7, 10_000)])
-def test_covariances_are_compared_some_columns_at_a_time(columns: int, cells: int) -> None:
+def test_column_blocks_do_not_matter(columns: int, cells: int) -> None:
     rng = np.random.default_rng(0)
     first, second = rng.normal(size=(30, 7)), 2 * rng.normal(size=(20, 7)) + 1
     with pytest.MonkeyPatch.context() as patch:
@@ -132,8 +132,8 @@ def test_covariances_are_compared_some_columns_at_a_time(columns: int, cells: in
     assert found == pytest.approx(literal_mean_covariance(first, second), rel=1e-9)
 
 
-def test_a_covariance_of_wide_features_is_never_whole() -> None:
-    """All of it would be 200 MB a side."""
+def test_covariance_of_wide_features_is_never_held_whole() -> None:
+    """A whole matrix would take 200 MB per side."""
     wide = np.random.default_rng(0).normal(size=(4, 5000)).astype(np.float32)
     tracemalloc.start()
     mean_covariance_distance(wide[:2], wide[2:])

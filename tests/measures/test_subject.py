@@ -1,4 +1,4 @@
-"""Subjects: what measures share, and why some do not apply."""
+"""Subjects: cached intermediate results and reasons why measures do not apply."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from oodometer.testing import toy_subject
 
 
 @dataclass(frozen=True)
-class Plain:
-    """A measure that gives a bare number."""
+class BareNumber:
+    """Measure that returns a bare number."""
 
     name: str = "plain"
     label: str = "Plain"
@@ -33,42 +33,46 @@ class Plain:
         return 3
 
 
-class Whole(Plain):
-    """One that gives a whole score."""
+class FullScore(BareNumber):
+    """Measure that returns a Score."""
 
     def measure(self, subject: Subject) -> Any:
         return Score(1.0, 0.0, 2.0, ("a note",))
 
 
-def test_what_is_shared_is_made_once_and_so_is_a_refusal() -> None:
-    subject, made = toy_subject(), []
+def test_cached_values_and_errors_are_computed_once() -> None:
+    subject, calls = toy_subject(), []
 
-    def make() -> int:
-        made.append(1)
-        return len(made)
+    def count_calls() -> int:
+        calls.append(1)
+        return len(calls)
 
-    def refuse() -> int:
-        made.append(1)
+    def fail() -> int:
+        calls.append(1)
         raise NotApplicable("no")
 
-    assert [subject.cached("a", make), subject.cached("a", make), subject.cached("b", make)] == [
+    assert [
+        subject.cached("a", count_calls),
+        subject.cached("a", count_calls),
+        subject.cached("b", count_calls),
+    ] == [
         1,
         1,
         2,
     ]
-    refusals = set()
+    errors = set()
     for _ in range(2):
         with pytest.raises(NotApplicable, match=r"^no$") as caught:
-            subject.cached("c", refuse)
-        refusals.add(caught.value)
-    assert len(made) == 3
-    # One that is raised again and again would hold more and more frames.
-    assert len(refusals) == 2
+            subject.cached("c", fail)
+        errors.add(caught.value)
+    assert len(calls) == 3
+    # A fresh exception each time: raising one object again would accumulate traceback frames.
+    assert len(errors) == 2
     assert subject.features is subject.features
     assert subject.network is subject.target.network
 
 
-def test_the_papers_s_is_the_training_data_where_there_are_any() -> None:
+def test_reference_is_the_training_data_if_given() -> None:
     subject = toy_subject()
     assert subject.reference is subject.training
     alone = Subject(subject.source, subject.target)
@@ -80,13 +84,13 @@ def test_the_papers_s_is_the_training_data_where_there_are_any() -> None:
     assert by_training == pytest.approx(expected, rel=1e-6)
 
 
-def test_source_error_is_of_the_held_out_source() -> None:
+def test_source_error_uses_the_held_out_source() -> None:
     subject = toy_subject()
     wrong = np.mean(subject.source.outputs.classes != subject.source.labels)
     assert measure_one(SourceError(), subject).value == pytest.approx(wrong)
 
 
-def test_a_domain_is_a_subject_of_its_own_and_is_kept() -> None:
+def test_domain_is_a_cached_subject() -> None:
     subject = toy_subject()
     assert subject.training is not None
     one = subject.select_domain("one")
@@ -100,16 +104,16 @@ def test_a_domain_is_a_subject_of_its_own_and_is_kept() -> None:
     assert (alone.source.n, alone.training) == (52, None)
 
 
-def test_a_sample_has_a_share_of_every_side_and_asks_the_model_nothing() -> None:
+def test_subsample_takes_a_share_of_every_view() -> None:
     subject = toy_subject()
-    some = subject.subsample(0.8, rng_for(0, "x"))
-    assert (some.source.n, some.target.n, some.reference.n) == (90, 48, 96)
-    rows = some.target.keys
+    sample = subject.subsample(0.8, rng_for(0, "x"))
+    assert (sample.source.n, sample.target.n, sample.reference.n) == (90, 48, 96)
+    rows = sample.target.keys
     assert len(set(rows.tolist())) == 48
     assert set(rows.tolist()) <= set(subject.target.keys.tolist())
-    assert some.target.parent is subject.target
-    assert some.target.index is not None
-    assert (np.diff(some.target.index) > 0).all()
+    assert sample.target.parent is subject.target
+    assert sample.target.index is not None
+    assert (np.diff(sample.target.index) > 0).all()
     assert set(subject.subsample(0.8, rng_for(0, "y")).target.keys.tolist()) != set(rows.tolist())
     assert toy_subject(3).subsample(0.8, rng_for(0, "x")).seed == 3
     assert (
@@ -117,11 +121,11 @@ def test_a_sample_has_a_share_of_every_side_and_asks_the_model_nothing() -> None
         == 1
     )
     for share in (0.0, 1.0, 2.0):
-        with pytest.raises(InputError, match="share must be between 0 and 1"):
+        with pytest.raises(InputError, match="share must be above 0 and below 1"):
             subject.subsample(share, rng_for(0, "x"))
 
 
-def test_what_is_lacking_is_said_in_words() -> None:
+def test_missing_returns_the_reason() -> None:
     subject = toy_subject()
     needs: tuple[Need, ...] = (
         "outputs", "labels", "features", "gradients", "weights", "training data", "mixable inputs",
@@ -129,32 +133,37 @@ def test_what_is_lacking_is_said_in_words() -> None:
     )  # fmt: skip
     assert all(subject.missing(need) is None for need in needs)
     bare: Any = np.ones((3, 2))
-    poor = Subject(
+    incomplete = Subject(
         ModelView(ViewSource("s", features=bare)), ModelView(ViewSource("t", features=bare))
     )
-    assert poor.k == 2
-    assert poor.missing("features") is None
-    assert poor.missing("training data") == "no training data were given"
-    assert "there is no word of any; give the source as several datasets by name" in str(
-        poor.missing("source domains")
+    assert incomplete.k == 2
+    assert incomplete.missing("features") is None
+    assert incomplete.missing("training data") == "no training data were given"
+    assert "none are known; pass the source as a mapping from domain names to datasets" in str(
+        incomplete.missing("source domains")
     )
     single = Subject(
-        ModelView(ViewSource("s", features=bare, domains=np.array(["a"] * 3))), poor.target
+        ModelView(ViewSource("s", features=bare, domains=np.array(["a"] * 3))), incomplete.target
     )
-    assert "there is 1;" in str(single.missing("source domains"))
+    assert "only one is known;" in str(single.missing("source domains"))
     with pytest.raises(NotApplicable, match=r"it needs outputs: .* has neither outputs"):
-        measure_one(Plain(), poor)
+        measure_one(BareNumber(), incomplete)
 
 
-def test_what_is_lacking_is_looked_for_on_the_side_that_a_measure_reads() -> None:
-    rows, said = np.ones((3, 2)), Predictions.from_probs(np.full((3, 2), 0.5))
-    wide, bare = ModelView(ViewSource("z", features=rows)), ModelView(ViewSource("p", outputs=said))
-    labelled = ModelView(ViewSource("y", outputs=replace(said, labels=np.zeros(3, dtype=np.int64))))
+def test_missing_checks_the_view_that_measures_read() -> None:
+    rows, outputs = np.ones((3, 2)), Predictions.from_probs(np.full((3, 2), 0.5))
+    wide, bare = (
+        ModelView(ViewSource("z", features=rows)),
+        ModelView(ViewSource("p", outputs=outputs)),
+    )
+    labelled = ModelView(
+        ViewSource("y", outputs=replace(outputs, labels=np.zeros(3, dtype=np.int64)))
+    )
     domains = ModelView(ViewSource("d", features=rows, domains=np.array(["a", "b", "b"])))
     assert Subject(wide, wide, wide).missing("features") is None
     assert Subject(bare, wide, wide).missing("features") is None
-    for poor in (Subject(wide, bare), Subject(bare, wide), Subject(wide, wide, bare)):
-        assert poor.missing("features") == "'p' has no features and no model"
+    for incomplete in (Subject(wide, bare), Subject(bare, wide), Subject(wide, wide, bare)):
+        assert incomplete.missing("features") == "'p' has no features and no model"
     assert Subject(labelled, bare, bare).missing("labels") is None
     assert Subject(bare, bare, labelled).missing("labels") == "'p' has no labels"
     assert Subject(wide, wide, domains).missing("source domains") is None
@@ -163,7 +172,7 @@ def test_what_is_lacking_is_looked_for_on_the_side_that_a_measure_reads() -> Non
         measure_one(SourceError(), Subject(bare, bare))
 
 
-def test_gradients_are_those_of_the_model_whatever_is_known_of_the_source() -> None:
+def test_gradients_depend_on_the_target_model_only() -> None:
     subject = toy_subject()
     closed = ModelView(ViewSource("z", features=subject.source.features))
     assert Subject(closed, subject.target).missing("gradients") is None
@@ -173,51 +182,51 @@ def test_gradients_are_those_of_the_model_whatever_is_known_of_the_source() -> N
 # Features ---------------------------------------------------------------------------------------
 
 
-def features_only(known: Any, new: Any) -> Subject:
+def features_only(reference: Any, target: Any) -> Subject:
     return Subject(
-        ModelView(ViewSource("s", features=known)), ModelView(ViewSource("t", features=new))
+        ModelView(ViewSource("s", features=reference)), ModelView(ViewSource("t", features=target))
     )
 
 
-def test_features_are_those_of_s_and_of_the_target() -> None:
+def test_features_are_those_of_reference_and_target() -> None:
     subject = toy_subject()
-    known, new = subject.features
-    assert known is subject.reference.features
-    assert new is subject.target.features
+    reference, target = subject.features
+    assert reference is subject.reference.features
+    assert target is subject.target.features
 
 
 @pytest.mark.parametrize("side", [0, 1])
-@pytest.mark.parametrize("odd", [np.nan, -np.inf])
-def test_features_that_are_not_finite_are_named(side: int, odd: float) -> None:
+@pytest.mark.parametrize("invalid", [np.nan, -np.inf])
+def test_non_finite_features_are_located(side: int, invalid: float) -> None:
     sides = np.random.default_rng(0).normal(size=(2, 4, 3))
-    sides[side, 2, 1] = odd
-    with pytest.raises(InputError, match=f"row 2 of '{'st'[side]}' has {odd} in column 1"):
+    sides[side, 2, 1] = invalid
+    with pytest.raises(InputError, match=f"row 2 of '{'st'[side]}' has {invalid} in column 1"):
         _ = features_only(*sides).features
 
 
-def test_features_must_be_as_wide_and_vary() -> None:
+def test_features_need_equal_width_and_variation() -> None:
     ones = np.ones((3, 2))
-    with pytest.raises(InputError, match="'s' are 2 wide, those of 't' 1; both must come from one"):
+    with pytest.raises(InputError, match="'s' has 2 features per row and 't' has 1"):
         _ = features_only(ones, ones[:, :1]).features
-    with pytest.raises(NotApplicable, match="no feature varies over both sides"):
+    with pytest.raises(NotApplicable, match="all features are constant over source and target"):
         _ = features_only(ones, ones[:1]).features
-    for known, new in ((ones, 2 * ones), (np.eye(2), ones), (ones, np.eye(2))):
-        assert features_only(known, new).features[1] is new
+    for reference, target in ((ones, 2 * ones), (np.eye(2), ones), (ones, np.eye(2))):
+        assert features_only(reference, target).features[1] is target
 
 
-def test_a_bare_number_is_a_score_and_one_that_is_not_finite_is_none() -> None:
-    assert measure_one(Plain(), toy_subject()) == Score(3.0)
-    assert measure_one(Whole(), toy_subject()) == Score(1.0, 0.0, 2.0, ("a note",))
+def test_bare_numbers_become_scores_and_must_be_finite() -> None:
+    assert measure_one(BareNumber(), toy_subject()) == Score(3.0)
+    assert measure_one(FullScore(), toy_subject()) == Score(1.0, 0.0, 2.0, ("a note",))
     for value in (float("nan"), float("inf")):
         with pytest.raises(NotApplicable, match="the value is"):
             Score(value)
 
 
-def test_the_number_of_classes_is_the_models() -> None:
-    said = Predictions.from_probs(np.full((4, 5), 0.2))
+def test_k_is_the_number_of_model_classes() -> None:
+    outputs = Predictions.from_probs(np.full((4, 5), 0.2))
     assert (
         Subject(
-            ModelView(ViewSource("s", outputs=said)), ModelView(ViewSource("t", outputs=said))
+            ModelView(ViewSource("s", outputs=outputs)), ModelView(ViewSource("t", outputs=outputs))
         ).k
         == 5
     )

@@ -1,4 +1,4 @@
-"""Adversarial error: a closed form, laws, what is told of it, and a model left as it was."""
+"""Adversarial error: closed form, invariances, notes, and an unchanged model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SIZES = (0.02, 0.1)
 
 
 def convolutions() -> nn.Sequential:
-    """Small, with statistics and dropout that matter, left in training mode."""
+    """Return a small network with batch norm and dropout, in training mode."""
     torch.manual_seed(0)
     made = nn.Sequential(
         nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.Dropout(0.5),
@@ -45,20 +45,20 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (40, 8, 8, 3), dtype=np.uint8
 VECTORS = np.random.default_rng(1).normal(size=(60, 5)).astype(np.float32)
 
 
-def told(module: nn.Module, inputs: Array) -> Ints:
-    """What a module says of inputs, with every fifth label turned into another class."""
+def noisy_labels(module: nn.Module, inputs: Array) -> Ints:
+    """Return the predicted classes as labels, with every fifth label changed."""
     labels = as_model(module).classify(inputs).classes.copy()
     labels[::5] = (labels[::5] + 1) % 3
     return labels
 
 
-def seen(model: Any, inputs: Any, labels: Any, **settings: Any) -> ModelView:
+def view_of(model: Any, inputs: Any, labels: Any, **settings: Any) -> ModelView:
     return ModelView(ViewSource("toy", as_dataset(inputs, labels=labels), model, **settings))
 
 
-def of_images(**settings: Any) -> ModelView:
+def image_view(**settings: Any) -> ModelView:
     net = convolutions()
-    return seen(as_model(net, name="net"), IMAGES, told(net, IMAGES), **settings)
+    return view_of(as_model(net, name="net"), IMAGES, noisy_labels(net, IMAGES), **settings)
 
 
 def linear() -> nn.Linear:
@@ -66,27 +66,27 @@ def linear() -> nn.Linear:
     return nn.Linear(5, 3)
 
 
-# What it is ----------------------------------------------------------------------------------
+# Values --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [0.05, 0.3, 1.0])
-def test_a_linear_model_by_its_margins(size: float) -> None:
-    """Two classes: a row flips where its distance to the boundary is less than size · √d."""
+def test_linear_model_matches_its_margins(size: float) -> None:
+    """Two classes: a row flips if its distance to the boundary is below size · √d."""
     torch.manual_seed(3)
     net = nn.Linear(5, 2)
-    view = seen(as_model(net), VECTORS, told(net, VECTORS) % 2)
+    view = view_of(as_model(net), VECTORS, noisy_labels(net, VECTORS) % 2)
     weights, offsets = net.weight.detach().numpy(), net.bias.detach().numpy()
     logits = VECTORS @ weights.T + offsets
     signs = np.where(view.labels == 1, 1, -1)
     margins = signs * (logits[:, 1] - logits[:, 0]) / np.linalg.norm(weights[1] - weights[0])
     assert np.abs(margins - size * math.sqrt(5)).min() > 1e-4
-    found = AdversarialError(sizes=(size,)).evaluate(view)
-    assert found.value == pytest.approx(np.mean(margins < size * math.sqrt(5)))
-    assert found.facts["error"] == pytest.approx(np.mean(margins < 0))
+    score = AdversarialError(sizes=(size,)).evaluate(view)
+    assert score.value == pytest.approx(np.mean(margins < size * math.sqrt(5)))
+    assert score.facts["error"] == pytest.approx(np.mean(margins < 0))
 
 
-def test_it_is_what_a_loop_over_rows_finds() -> None:
-    view = of_images()
+def test_value_matches_a_loop_over_rows() -> None:
+    view = image_view()
     module = convolutions().eval()
     wrong = []
     for image, label in zip(IMAGES, view.labels, strict=True):
@@ -97,64 +97,66 @@ def test_it_is_what_a_loop_over_rows_finds() -> None:
             end = apgd(module, point, known, radius=radius, steps=20, box=(0.0, 1.0))
             fooled.append(int(module(end).argmax()) != int(label))
         wrong.append(fooled)
-    found = AdversarialError(sizes=SIZES).evaluate(view)
-    assert [found.facts["error_at_0.02"], found.facts["error_at_0.1"]] == pytest.approx(
+    score = AdversarialError(sizes=SIZES).evaluate(view)
+    assert [score.facts["error_at_0.02"], score.facts["error_at_0.1"]] == pytest.approx(
         np.mean(wrong, axis=0)
     )
-    assert found.value == pytest.approx(np.mean(wrong))
-    assert (found.low, found.high) == pytest.approx(wilson_interval(40 * found.value, 40))
-    assert found.notes == ()
+    assert score.value == pytest.approx(np.mean(wrong))
+    assert (score.low, score.high) == pytest.approx(wilson_interval(40 * score.value, 40))
+    assert score.notes == ()
 
 
-def test_length_and_root_mean_square_are_one_attack() -> None:
-    view, d = of_images(), 8 * 8 * 3
-    one = AdversarialError(sizes=SIZES).evaluate(view)
+def test_both_units_describe_the_same_attack() -> None:
+    view, d = image_view(), 8 * 8 * 3
+    first = AdversarialError(sizes=SIZES).evaluate(view)
     lengths = tuple(size * math.sqrt(d) for size in SIZES)
-    other = AdversarialError(sizes=lengths, unit="l2").evaluate(view)
-    assert (one.value, one.low, one.high) == (other.value, other.low, other.high)
+    second = AdversarialError(sizes=lengths, unit="l2").evaluate(view)
+    assert (first.value, first.low, first.high) == (second.value, second.low, second.high)
 
 
-# Laws ----------------------------------------------------------------------------------------
+# Invariances ---------------------------------------------------------------------------------
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(0.001, 0.5), st.floats(0.001, 0.5))
 @settings(max_examples=20)
-def test_never_below_the_error_and_no_smaller_at_a_larger_size(
-    seed: int, one: float, other: float
-) -> None:
+def test_error_increases_with_the_size(seed: int, first: float, second: float) -> None:
     torch.manual_seed(seed)
     net = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
     labels = np.random.default_rng(seed).integers(0, 3, 60)
-    view = seen(as_model(net), VECTORS, labels)
-    found = AdversarialError(sizes=(one, other), steps=5).evaluate(view)
-    low, high = (found.facts[f"error_at_{size:g}"] for size in sorted((one, other)))
-    assert Error().evaluate(view).value == found.facts["error"] <= low <= high
-    assert found.value == pytest.approx((low + high) / 2)
+    view = view_of(as_model(net), VECTORS, labels)
+    score = AdversarialError(sizes=(first, second), steps=5).evaluate(view)
+    low, high = (score.facts[f"error_at_{size:g}"] for size in sorted((first, second)))
+    assert Error().evaluate(view).value == score.facts["error"] <= low <= high
+    assert score.value == pytest.approx((low + high) / 2)
 
 
-def test_the_order_of_sizes_and_rows_and_the_batch_change_nothing() -> None:
+def test_order_and_batch_size_do_not_matter() -> None:
     net = convolutions()
-    labels = told(net, IMAGES)
+    labels = noisy_labels(net, IMAGES)
     order = np.random.default_rng(0).permutation(40)
-    whole = AdversarialError(sizes=SIZES).evaluate(seen(as_model(net), IMAGES, labels))
+    whole = AdversarialError(sizes=SIZES).evaluate(view_of(as_model(net), IMAGES, labels))
     others = (
-        AdversarialError(sizes=SIZES).evaluate(seen(as_model(net), IMAGES, labels)),
-        AdversarialError(sizes=SIZES[::-1]).evaluate(seen(as_model(net), IMAGES, labels)),
-        AdversarialError(sizes=SIZES).evaluate(seen(as_model(net), IMAGES[order], labels[order])),
-        AdversarialError(sizes=SIZES).evaluate(seen(as_model(net, batch_size=7), IMAGES, labels)),
+        AdversarialError(sizes=SIZES).evaluate(view_of(as_model(net), IMAGES, labels)),
+        AdversarialError(sizes=SIZES[::-1]).evaluate(view_of(as_model(net), IMAGES, labels)),
+        AdversarialError(sizes=SIZES).evaluate(
+            view_of(as_model(net), IMAGES[order], labels[order])
+        ),
+        AdversarialError(sizes=SIZES).evaluate(
+            view_of(as_model(net, batch_size=7), IMAGES, labels)
+        ),
     )
     assert 0 < whole.facts["error"] < whole.value < 1
-    assert all(one == whole for one in others)
+    assert all(first == whole for first in others)
 
 
-def test_many_rows_are_read_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = AdversarialError(sizes=SIZES).evaluate(of_images())
+def test_reading_in_batches_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = AdversarialError(sizes=SIZES).evaluate(image_view())
     monkeypatch.setattr(adversarial, "DEFAULT_BATCH_ROWS", 9)
-    assert AdversarialError(sizes=SIZES).evaluate(of_images()) == whole
+    assert AdversarialError(sizes=SIZES).evaluate(image_view()) == whole
 
 
-def test_a_model_and_its_scaling_are_attacked_as_one() -> None:
-    """Pixels less a mean and divided by a deviation: the same model, attacked the same."""
+def test_normalisation_is_part_of_the_attacked_model() -> None:
+    """Normalisation inside the network or in the adapter gives the same attack."""
 
     class Scaled(nn.Module):
         def __init__(self) -> None:
@@ -162,79 +164,86 @@ def test_a_model_and_its_scaling_are_attacked_as_one() -> None:
             self.inner = convolutions().eval()
 
         def forward(self, x: Tensor) -> Tensor:
-            found: Tensor = self.inner((x - 0.4) / 0.2)
-            return found
+            score: Tensor = self.inner((x - 0.4) / 0.2)
+            return score
 
     settings: dict[str, Any] = {"mean": [0.4] * 3, "std": [0.2] * 3}
-    labels = told(Scaled(), IMAGES)
-    inside = seen(as_model(Scaled()), IMAGES, labels)
-    outside = seen(TorchModel(convolutions(), **settings), IMAGES, labels)
-    one, other = (AdversarialError(sizes=(0.01,)).evaluate(view) for view in (inside, outside))
-    assert one.value == other.value > one.facts["error"]
+    labels = noisy_labels(Scaled(), IMAGES)
+    inside = view_of(as_model(Scaled()), IMAGES, labels)
+    outside = view_of(TorchModel(convolutions(), **settings), IMAGES, labels)
+    first, second = (AdversarialError(sizes=(0.01,)).evaluate(view) for view in (inside, outside))
+    assert first.value == second.value > first.facts["error"]
 
 
-def test_probabilities_are_attacked_as_logits_are() -> None:
+def test_probability_outputs_are_attacked_like_logits() -> None:
     net = nn.Sequential(linear(), nn.Softmax(dim=1))
-    labels = told(linear(), VECTORS)
-    probs = seen(as_model(net, outputs="probs"), VECTORS, labels)
-    logits = seen(as_model(linear()), VECTORS, labels)
-    one, other = (AdversarialError(sizes=SIZES).evaluate(view) for view in (probs, logits))
-    assert one == other
+    labels = noisy_labels(linear(), VECTORS)
+    probs = view_of(as_model(net, outputs="probs"), VECTORS, labels)
+    logits = view_of(as_model(linear()), VECTORS, labels)
+    first, second = (AdversarialError(sizes=SIZES).evaluate(view) for view in (probs, logits))
+    assert first == second
 
 
 @dataclass
-class Turned:
-    """A network whose classes the user has in another order."""
+class ReorderedModel:
+    """Model with another class order than its network."""
 
     inner: TorchModel
     order: tuple[str, ...]
-    name: str = "turned"
+    name: str = "reordered"
 
-    def turned(self, said: Predictions) -> Predictions:
-        return replace(said, class_names=("ant", "bee", "cat")).reorder_classes(self.order)
+    def reorder(self, outputs: Predictions) -> Predictions:
+        return replace(outputs, class_names=("ant", "bee", "cat")).reorder_classes(self.order)
 
     def classify(self, inputs: Any) -> Predictions:
-        return self.turned(self.inner.classify(inputs))
+        return self.reorder(self.inner.classify(inputs))
 
     def torch_network(self) -> Network:
         network = self.inner.torch_network()
-        return replace(network, to_predictions=lambda v: self.turned(network.to_predictions(v)))
+        return replace(network, to_predictions=lambda v: self.reorder(network.to_predictions(v)))
 
 
 @pytest.mark.parametrize("order", [("cat", "ant", "bee"), ("bee", "ant", "cat")])
-def test_classes_in_another_order_are_attacked_by_name(order: tuple[str, ...]) -> None:
+def test_class_order_does_not_matter(order: tuple[str, ...]) -> None:
     inner = as_model(linear())
     assert isinstance(inner, TorchModel)
-    labels = told(linear(), VECTORS)
-    plain = AdversarialError(sizes=SIZES).evaluate(seen(inner, VECTORS, labels))
+    labels = noisy_labels(linear(), VECTORS)
+    plain = AdversarialError(sizes=SIZES).evaluate(view_of(inner, VECTORS, labels))
     names = np.array(["ant", "bee", "cat"])[labels]
     assert (
-        AdversarialError(sizes=SIZES).evaluate(seen(Turned(inner, order), VECTORS, names)) == plain
+        AdversarialError(sizes=SIZES).evaluate(
+            view_of(ReorderedModel(inner, order), VECTORS, names)
+        )
+        == plain
     )
 
 
-# What is told --------------------------------------------------------------------------------
+# Notes ---------------------------------------------------------------------------------------
 
 
-def test_more_rows_than_asked_for_are_drawn_from_by_content() -> None:
+def test_rows_are_subsampled_by_content() -> None:
     net = convolutions()
-    labels = told(net, IMAGES)
+    labels = noisy_labels(net, IMAGES)
     order = np.random.default_rng(0).permutation(40)
     metric = AdversarialError(sizes=SIZES, rows=15)
-    one = metric.evaluate(seen(as_model(net), IMAGES, labels))
-    other = metric.evaluate(seen(as_model(net), IMAGES[order], labels[order]))
-    assert one == other
-    assert one.facts["rows"] == 15
-    assert one.notes == ("only 15 of 40 rows were attacked, drawn at random",)
+    first = metric.evaluate(view_of(as_model(net), IMAGES, labels))
+    second = metric.evaluate(view_of(as_model(net), IMAGES[order], labels[order]))
+    assert first == second
+    assert first.facts["rows"] == 15
+    assert first.notes == ("only 15 of 40 rows were attacked, drawn at random",)
 
 
-def test_what_is_no_pixel_is_told_of() -> None:
-    found = AdversarialError().evaluate(seen(as_model(linear()), VECTORS, told(linear(), VECTORS)))
-    assert found.notes == ("inputs are not pixels from 0 to 1, so sizes are in their own unit",)
+def test_inputs_other_than_pixels_are_noted() -> None:
+    score = AdversarialError().evaluate(
+        view_of(as_model(linear()), VECTORS, noisy_labels(linear(), VECTORS))
+    )
+    assert score.notes == (
+        "inputs are not pixels in [0, 1], so sizes are in the unit of the inputs",
+    )
 
 
-def test_rows_without_a_slope_are_told_of() -> None:
-    """Rounded inputs hide every slope: that the error does not grow says nothing of the model."""
+def test_rows_without_gradient_are_noted() -> None:
+    """Rounded inputs have no gradient, so an unchanged error says nothing about robustness."""
 
     class Rounded(nn.Module):
         def __init__(self) -> None:
@@ -242,27 +251,29 @@ def test_rows_without_a_slope_are_told_of() -> None:
             self.inner = linear()
 
         def forward(self, x: Tensor) -> Tensor:
-            found: Tensor = self.inner(x.round())
-            return found
+            score: Tensor = self.inner(x.round())
+            return score
 
-    found = AdversarialError(sizes=SIZES).evaluate(
-        seen(as_model(Rounded()), VECTORS, told(Rounded(), VECTORS))
+    score = AdversarialError(sizes=SIZES).evaluate(
+        view_of(as_model(Rounded()), VECTORS, noisy_labels(Rounded(), VECTORS))
     )
-    assert found.value == found.facts["error"] == pytest.approx(12 / 60)
-    assert found.notes[-1] == "48 rows could not be moved, for their slope is 0 or misleads"
+    assert score.value == score.facts["error"] == pytest.approx(12 / 60)
+    assert score.notes[-1] == "48 rows were not moved: their gradient is 0 or misleading"
 
 
-def test_progress_is_told() -> None:
-    heard: list[tuple[int, int, str]] = []
-    view = of_images()
+def test_progress_is_reported() -> None:
+    reports: list[tuple[int, int, str]] = []
+    view = image_view()
     _ = view.outputs
-    telling = ModelView(replace(view.view_source, progress=lambda *told: heard.append(told)))
-    AdversarialError(sizes=(0.01,), steps=1).evaluate(telling)
-    assert heard[-1] == (40, 40, "attacking toy")
+    reporting_view = ModelView(
+        replace(view.view_source, progress=lambda *noisy_labels: reports.append(noisy_labels))
+    )
+    AdversarialError(sizes=(0.01,), steps=1).evaluate(reporting_view)
+    assert reports[-1] == (40, 40, "attacking toy")
 
 
-def test_the_network_is_left_as_it_was() -> None:
-    view = of_images()
+def test_network_is_unchanged() -> None:
+    view = image_view()
     network = view.network.module
     before = {name: part.clone() for name, part in network.state_dict().items()}
     AdversarialError(sizes=SIZES).evaluate(view)
@@ -271,44 +282,47 @@ def test_the_network_is_left_as_it_was() -> None:
     assert not any(part.training for part in network.modules())
 
 
-# Refusals ------------------------------------------------------------------------------------
+# Errors --------------------------------------------------------------------------------------
 
 
-def test_no_answer_of_a_function() -> None:
+def test_function_models_are_not_applicable() -> None:
     model = as_model(lambda inputs: np.full((len(inputs), 2), 0.5), name="half")
     with pytest.raises(NotApplicable, match="only torch modules and Hugging Face folders"):
-        AdversarialError().evaluate(seen(model, VECTORS, np.zeros(60, dtype=int)))
+        AdversarialError().evaluate(view_of(model, VECTORS, np.zeros(60, dtype=int)))
 
 
-def test_no_answer_of_text() -> None:
+def test_text_models_are_not_applicable() -> None:
     def ids(texts: list[str]) -> Array:
         return np.array([[len(text) % 7, 1] for text in texts])
 
     net = nn.Sequential(nn.Embedding(7, 4), nn.Flatten(), nn.Linear(8, 2))
     model = as_model(net, prepare=ids)
     with pytest.raises(NotApplicable, match="takes tokens or several tensors"):
-        AdversarialError().evaluate(seen(model, ["one", "two", "three"], [0, 1, 0]))
+        AdversarialError().evaluate(view_of(model, ["one", "two", "three"], [0, 1, 0]))
 
 
-def test_no_answer_of_outputs_alone_or_without_labels() -> None:
-    said = Predictions.from_probs([[0.9, 0.1]], labels=[0])
+def test_model_and_labels_are_required() -> None:
+    outputs = Predictions.from_probs([[0.9, 0.1]], labels=[0])
     with pytest.raises(NotApplicable, match="it needs gradients: no model was given"):
-        AdversarialError().evaluate(ModelView(ViewSource("toy", outputs=said)))
+        AdversarialError().evaluate(ModelView(ViewSource("toy", outputs=outputs)))
     with pytest.raises(NotApplicable, match="it needs labels"):
-        AdversarialError().evaluate(of_images(labelled=False))
+        AdversarialError().evaluate(image_view(labelled=False))
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"sizes": ()}, r"sizes must be numbers above 0, one or more; got \(\)\. 0\.001 and"),
-        ({"sizes": (0.1, 0.0)}, r"sizes must be numbers above 0, one or more; got \(0\.1, 0\.0\)"),
+        ({"sizes": ()}, r"sizes must be one or more finite numbers above 0; got \(\)\."),
+        (
+            {"sizes": (0.1, 0.0)},
+            r"sizes must be one or more finite numbers above 0; got \(0\.1, 0\.0\)",
+        ),
         ({"sizes": (math.nan,)}, r"got \(nan,\)"),
-        ({"steps": 0}, r"steps must be 1 or more; got 0\. 20 is usual\."),
-        ({"rows": 0}, r"rows must be 1 or more; got 0\. 1000 is usual\."),
-        ({"unit": "linf"}, r"unit must be 'rms' or 'l2'; got 'linf'\."),
+        ({"steps": 0}, r"steps must be at least 1; got 0\."),
+        ({"rows": 0}, r"rows must be at least 1; got 0\."),
+        ({"unit": "linf"}, r"unit must be rms or l2; got 'linf'\."),
     ],
 )
-def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
+def test_invalid_settings_raise(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         AdversarialError(**settings)

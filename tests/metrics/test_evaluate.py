@@ -1,4 +1,4 @@
-"""evaluate(): metrics on data as they are and as they are after corruption."""
+"""evaluate(): metrics on the original data and after corruptions."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ DATA = oodometer.as_dataset(IMAGES, labels=LABELS, name="tiles")
 
 
 @dataclass(frozen=True)
-class Fickle:
-    """Has no answer at one severity; 0 is the data as they are."""
+class BySeverity:
+    """Severity of the corruption (0 for none); NotApplicable at one severity."""
 
     name: str
-    refuses: int = -1
+    fails_at: int = -1
     needs: tuple[Need, ...] = ("outputs", "labels")
-    label: str = "Fickle"
+    label: str = "By-severity"
     assumes: str = "nothing"
     paper: str = "none"
 
     def evaluate(self, view: ModelView) -> Score:
         change: Any = getattr(view.view_source.dataset, "transform", None)
         severity = 0 if change is None else change.severity
-        if severity == self.refuses:
+        if severity == self.fails_at:
             raise NotApplicable("not at this severity")
         return Score(severity)
 
@@ -59,87 +59,92 @@ def model() -> TorchModel:
 
 
 def test_all_metrics_of_a_network() -> None:
-    found = evaluate(model(), DATA)
-    assert list(found.scores) == [member.name for member in metrics.available()]
-    assert not found.skipped
-    said = model().classify(IMAGES)
-    assert found["error"].value == pytest.approx(np.mean(said.classes != LABELS))
-    assert found["adversarial_error"].value >= found["error"].value
-    assert (found.model, found.data, found.n) == ("net", "tiles", 40)
+    result = evaluate(model(), DATA)
+    assert list(result.scores) == [member.name for member in metrics.available()]
+    assert not result.skipped
+    outputs = model().classify(IMAGES)
+    assert result["error"].value == pytest.approx(np.mean(outputs.classes != LABELS))
+    assert result["adversarial_error"].value >= result["error"].value
+    assert (result.model, result.data, result.n) == ("net", "tiles", 40)
 
 
-def test_a_model_that_can_not_be_attacked_has_all_but_that() -> None:
-    closed = oodometer.as_model(lambda rows: model().classify(rows).probs, name="closed")
-    found = evaluate(closed, DATA)
-    assert list(found.skipped) == ["adversarial_error"]
-    assert "'closed' is a FunctionModel" in found.skipped["adversarial_error"]
+def test_function_models_lack_only_the_adversarial_error() -> None:
+    function_model = oodometer.as_model(lambda rows: model().classify(rows).probs, name="closed")
+    result = evaluate(function_model, DATA)
+    assert list(result.skipped) == ["adversarial_error"]
+    assert "'closed' is a FunctionModel" in result.skipped["adversarial_error"]
     with pytest.raises(NotApplicable, match="adversarial_error is not applicable"):
-        _ = found["adversarial_error"]
+        _ = result["adversarial_error"]
     with pytest.raises(NotApplicable, match="adversarial_error is not applicable"):
-        evaluate(closed, DATA, metrics="adversarial_error")
+        evaluate(function_model, DATA, metrics="adversarial_error")
 
 
-def test_outputs_alone() -> None:
-    said = Predictions.from_logits(np.eye(3)[LABELS] * 2, labels=LABELS)
-    found = evaluate(None, said)
-    assert found["error"].value == 0
-    assert found.model is None
-    assert set(found.skipped) == {"adversarial_error", "demographic_disparity"}
+def test_outputs_need_no_model() -> None:
+    outputs = Predictions.from_logits(np.eye(3)[LABELS] * 2, labels=LABELS)
+    result = evaluate(None, outputs)
+    assert result["error"].value == 0
+    assert result.model is None
+    assert set(result.skipped) == {"adversarial_error", "demographic_disparity"}
 
 
-def test_hard_classes_have_error_and_f1_and_say_why_not_more() -> None:
+def test_hard_classes_skip_metrics_that_need_probabilities() -> None:
     hard = Predictions.from_classes(LABELS, k=3, labels=LABELS[::-1])
-    found = evaluate(None, hard)
-    assert {"error", "f1", "balanced_accuracy"} <= set(found.scores)
-    assert {"nll", "ece", "auroc"} <= set(found.skipped)
+    result = evaluate(None, hard)
+    assert {"error", "f1", "balanced_accuracy"} <= set(result.scores)
+    assert {"nll", "ece", "auroc"} <= set(result.skipped)
 
 
-def test_after_a_corruption_as_a_loop_over_changed_images_says() -> None:
-    found = evaluate(model(), DATA, corruptions=["fog-2", "gaussian_noise-5"], seed=7)
-    assert [one.corruption for one in found.by_corruption] == [
+def test_corrupted_scores_match_a_loop_over_corrupted_images() -> None:
+    result = evaluate(model(), DATA, corruptions=["fog-2", "gaussian_noise-5"], seed=7)
+    assert [entry.corruption for entry in result.by_corruption] == [
         Corruption("fog", 2), Corruption("gaussian_noise", 5),
     ]  # fmt: skip
     errors = []
-    for one in found.by_corruption:
+    for entry in result.by_corruption:
         draws = RowStreams(7, DATA.keys, np.ones(40, dtype=np.int64))
-        said = model().classify(one.corruption.apply(IMAGES, draws))
-        errors.append(float(np.mean(said.classes != LABELS)))
-        assert one.scores["error"].value == pytest.approx(errors[-1])
-        assert "adversarial_error" not in one.scores
-    assert found.mean_under_corruption["error"] == pytest.approx(np.mean(errors))
-    assert found["error"].value == evaluate(model(), DATA)["error"].value
+        outputs = model().classify(entry.corruption.apply(IMAGES, draws))
+        errors.append(float(np.mean(outputs.classes != LABELS)))
+        assert entry.scores["error"].value == pytest.approx(errors[-1])
+        assert "adversarial_error" not in entry.scores
+    assert result.mean_under_corruption["error"] == pytest.approx(np.mean(errors))
+    assert result["error"].value == evaluate(model(), DATA)["error"].value
 
 
-def test_a_group_is_all_its_members_at_five_severities() -> None:
-    found = evaluate(model(), DATA, metrics=["error"], corruptions="blur")
-    assert len(found.by_corruption) == 20
-    assert {one.corruption.group for one in found.by_corruption} == {"blur"}
+def test_corruption_group_has_all_members_at_five_severities() -> None:
+    result = evaluate(model(), DATA, metrics=["error"], corruptions="blur")
+    assert len(result.by_corruption) == 20
+    assert {entry.corruption.group for entry in result.by_corruption} == {"blur"}
 
 
-def test_a_metric_without_an_answer_has_no_mean_and_one_without_a_score_is_not_corrupted() -> None:
-    asked: list[Any] = ["error", Fickle("often"), Fickle("early", 2), Fickle("late", 0)]
-    found = evaluate(model(), DATA, metrics=asked, corruptions=["fog-1", "fog-2", "fog-1"])
-    assert list(found.scores) == ["error", "often", "early"]
-    assert found.skipped == {"late": "not at this severity"}
-    assert [list(one.scores) for one in found.by_corruption] == [
+def test_means_need_scores_at_every_corruption() -> None:
+    requested: list[Any] = [
+        "error",
+        BySeverity("often"),
+        BySeverity("early", 2),
+        BySeverity("late", 0),
+    ]
+    result = evaluate(model(), DATA, metrics=requested, corruptions=["fog-1", "fog-2", "fog-1"])
+    assert list(result.scores) == ["error", "often", "early"]
+    assert result.skipped == {"late": "not at this severity"}
+    assert [list(entry.scores) for entry in result.by_corruption] == [
         ["error", "often", "early"], ["error", "often"],
     ]  # fmt: skip
-    assert list(found.mean_under_corruption) == ["error", "often"]
-    assert found.mean_under_corruption["often"] == 1.5
-    lines = str(found).splitlines()
+    assert list(result.mean_under_corruption) == ["error", "often"]
+    assert result.mean_under_corruption["often"] == 1.5
+    lines = str(result).splitlines()
     assert lines[1:] == [
         "often    0.0000  corrupted 1.5000", "early    0.0000", "late   not applicable: not at this severity",
     ]  # fmt: skip
 
 
-def test_every_need_is_looked_for() -> None:
-    found = evaluate(model(), IMAGES, metrics=[Fickle("fickle")])
-    assert found.skipped == {"fickle": "it needs labels: 'data' has no labels"}
-    assert str(found) == "fickle  not applicable: it needs labels: 'data' has no labels"
+def test_missing_needs_are_reported() -> None:
+    result = evaluate(model(), IMAGES, metrics=[BySeverity("custom")])
+    assert result.skipped == {"custom": "it needs labels: 'data' has no labels"}
+    assert str(result) == "custom  not applicable: it needs labels: 'data' has no labels"
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "message"),
     [
         ({"metrics": []}, "No metric was named"),
         ({"metrics": "errors"}, "No metric is called 'errors'. Did you mean 'error'"),
@@ -147,77 +152,77 @@ def test_every_need_is_looked_for() -> None:
         ({"corruptions": "fog-9"}, "severity of fog must be a whole number from 1 to 5"),
     ],
 )
-def test_what_can_not_be_used_is_refused(settings: Any, words: str) -> None:
-    with pytest.raises(InputError, match=words):
+def test_invalid_arguments_raise(settings: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         evaluate(model(), DATA, **settings)
 
 
-def test_corruptions_are_of_images() -> None:
-    said = Predictions.from_probs([[0.4, 0.6]], labels=[0])
-    with pytest.raises(InputError, match="these data are outputs"):
-        evaluate(None, said, corruptions="fog")
+def test_corruptions_need_images() -> None:
+    outputs = Predictions.from_probs([[0.4, 0.6]], labels=[0])
+    with pytest.raises(InputError, match="these data are model outputs"):
+        evaluate(None, outputs, corruptions="fog")
     vectors = oodometer.as_dataset(np.ones((3, 2)), labels=[0, 1, 1])
     with pytest.raises(InputError, match="these data are vectors"):
         evaluate(lambda rows: np.full((len(rows), 2), 0.5), vectors, corruptions="fog")
 
 
-def test_data_without_labels_have_no_metric() -> None:
-    found = evaluate(model(), IMAGES)
-    assert not found.scores
-    assert set(found.skipped.values()) == {"it needs labels: 'data' has no labels"}
+def test_data_without_labels_have_no_scores() -> None:
+    result = evaluate(model(), IMAGES)
+    assert not result.scores
+    assert set(result.skipped.values()) == {"it needs labels: 'data' has no labels"}
 
 
-def test_it_prints_and_goes_into_json() -> None:
-    asked: list[Any] = ["error", "f1", Fickle("late", 0)]
-    found = evaluate(model(), DATA, metrics=asked, corruptions="jpeg-2", seed=4)
-    plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert plain["metrics"][0]["metric"] == "error"
-    assert plain["metrics"][1]["by_class"].keys() == {"0", "1", "2"}
-    assert plain["corrupted"][0]["corruption"] == "jpeg"
-    assert plain["corrupted"][0]["severity"] == 2
-    after = found.by_corruption[0].scores
-    assert [row["metric"] for row in plain["corrupted"][0]["metrics"]] == ["error", "f1"]
-    assert plain["corrupted"][0]["metrics"][0]["value"] == after["error"].value
-    assert plain["under_corruption"] == {name: one.value for name, one in after.items()}
-    assert plain["skipped"] == [{"metric": "late", "reason": "not at this severity"}]
-    assert [plain[key] for key in ("model", "data", "n", "seed")] == ["net", "tiles", 40, 4]
-    assert str(found).startswith("error  ")
-    assert "corrupted" in str(found)
+def test_result_prints_and_converts_to_json() -> None:
+    requested: list[Any] = ["error", "f1", BySeverity("late", 0)]
+    result = evaluate(model(), DATA, metrics=requested, corruptions="jpeg-2", seed=4)
+    data = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert data["metrics"][0]["metric"] == "error"
+    assert data["metrics"][1]["by_class"].keys() == {"0", "1", "2"}
+    assert data["corrupted"][0]["corruption"] == "jpeg"
+    assert data["corrupted"][0]["severity"] == 2
+    corrupted = result.by_corruption[0].scores
+    assert [row["metric"] for row in data["corrupted"][0]["metrics"]] == ["error", "f1"]
+    assert data["corrupted"][0]["metrics"][0]["value"] == corrupted["error"].value
+    assert data["under_corruption"] == {name: entry.value for name, entry in corrupted.items()}
+    assert data["skipped"] == [{"metric": "late", "reason": "not at this severity"}]
+    assert [data[key] for key in ("model", "data", "n", "seed")] == ["net", "tiles", 40, 4]
+    assert str(result).startswith("error  ")
+    assert "corrupted" in str(result)
 
 
-def test_a_metric_is_taken_once_and_by_any_spelling() -> None:
+def test_metric_names_are_normalised_and_deduplicated() -> None:
     outputs = Predictions.from_logits(np.eye(3), labels=[0, 1, 2])
     result = evaluate(None, outputs, metrics=["NLL", "nll", "Balanced-Accuracy"])
     assert list(result.scores) == ["nll", "balanced_accuracy"]
 
 
-def test_progress_is_told_corruption_by_corruption() -> None:
-    told: list[tuple[int, int, str]] = []
+def test_progress_is_reported_per_corruption() -> None:
+    reports: list[tuple[int, int, str]] = []
     evaluate(
         model(), DATA, metrics=["error"], corruptions=["fog-1", "fog-2"],
-        progress=lambda done, total, what: told.append((done, total, what)),
+        progress=lambda done, total, what: reports.append((done, total, what)),
     )  # fmt: skip
-    assert told[-2:] == [(0, 2, "fog 1"), (1, 2, "fog 2")]
+    assert reports[-2:] == [(0, 2, "fog 1"), (1, 2, "fog 2")]
 
 
-def test_a_metric_of_ones_own_may_be_given_alone() -> None:
-    assert set(evaluate(network(), DATA, metrics=Fickle("own")).scores) == {"own"}
+def test_custom_metrics_are_accepted() -> None:
+    assert set(evaluate(network(), DATA, metrics=BySeverity("own")).scores) == {"own"}
     with pytest.raises(NotApplicable, match="own is not applicable: not at this severity"):
-        evaluate(network(), DATA, metrics=Fickle("own", refuses=0))
+        evaluate(network(), DATA, metrics=BySeverity("own", fails_at=0))
 
 
-def test_features_are_taken_for_a_metric_that_needs_them() -> None:
+def test_features_are_extracted_if_needed() -> None:
     @dataclass(frozen=True)
-    class Wide(Fickle):
+    class FeatureWidth(BySeverity):
         needs: tuple[Need, ...] = ("features",)
 
         def evaluate(self, view: ModelView) -> Score:
             return Score(view.features.shape[1])
 
     model = TorchModel(nn.Sequential(nn.Flatten(), nn.Linear(432, 3)))
-    assert evaluate(model, DATA, metrics=[Wide("wide"), "error"])["wide"].value == 432
+    assert evaluate(model, DATA, metrics=[FeatureWidth("wide"), "error"])["wide"].value == 432
 
 
-def test_no_corruption_is_not_the_same_as_none() -> None:
+def test_empty_list_of_corruptions_raises() -> None:
     with pytest.raises(InputError, match=r"No corruption was named\. Name one, such as fog"):
         evaluate(network(), DATA, corruptions=[])

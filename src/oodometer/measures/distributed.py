@@ -134,5 +134,7 @@ class MeasureTask:
         return {
             **label_payload("measure", self.members),
             **label_payload("model", {} if model is None else {model.name: model}),
-            **label_payload("data", {source.name: replace(source, model=None) for source in sources}),
+            **label_payload(
+                "data", {source.name: replace(source, model=None) for source in sources}
+            ),
         }

@@ -146,12 +146,13 @@ class CalibrationError:
             raise out_of_range("bins", self.bins, low=1)
 
     def evaluate(self, view: ModelView) -> Score:
+        interval = self._interval(view)
         note = (
             f"biased upwards on few rows (fewer than {MIN_RELIABLE_ROWS:,}); there are {view.n:,}"
         )
         return score_with_interval(
             calibration_error(view.outputs, self.bins),
-            self._interval(view),
+            interval,
             notes=(note,) if view.n < MIN_RELIABLE_ROWS else (),
         )
 
