@@ -201,7 +201,7 @@ def test_measures_are_found_by_label_and_computed_once() -> None:
             {"features": (SOURCE, TARGET), "training_data": SOURCE},
             "cannot be combined with training_data",
         ),
-        (None, {"features": (SOURCE, TARGET[:4])}, "60 rows"),
+        (None, {"features": (SOURCE, TARGET[:4])}, r"shape \(60, d\); got .*\(4, 6\)"),
     ],
 )
 def test_invalid_arguments_raise(names: Any, settings: Any, message: str) -> None:

@@ -182,7 +182,7 @@ def test_a_measure_that_keeps_the_rules_passes() -> None:
         (Thawed(), "must be a frozen dataclass"),
         (Plain(), "must be a frozen dataclass"),
         (object(), "lacks name, label, needs, assumes or measure"),
-        (Speaks(), "gave 'much'. A measure gives a Score or a number"),
+        (Speaks(), "returned 'much'. A measure must return a Score or a number"),
         (Silent(), "refuses without a reason"),
     ],
     ids=lambda one: one if isinstance(one, str) else type(one).__name__,
