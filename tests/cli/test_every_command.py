@@ -1,4 +1,4 @@
-"""Whatever holds for every command of the app, those not written yet too."""
+"""Rules that hold for every command of the app, future ones included."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ import oodometer
 from oodometer import cli
 from oodometer.cli._runtime import UsageError
 from oodometer.studies import demo
-from tests.support.command_line import Done, run
+from tests.support.command_line import CommandResult, assert_one_line_error, run
 
 
-def walk(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+def iter_commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
     if not hasattr(command, "commands"):
         yield " ".join(path), command
     for name, inner in getattr(command, "commands", {}).items():
-        yield from walk(inner, (*path, name))
+        yield from iter_commands(inner, (*path, name))
 
 
 ROOT: Any = typer.main.get_command(cli.app)
-EVERY = dict(walk(ROOT))
+COMMANDS = dict(iter_commands(ROOT))
 
 POOL = """
 name = "little"
@@ -52,16 +52,17 @@ name = "classes_only"
 path = "tests.support.study_tasks:classes_only"
 trained_on = "0"
 """
+# A class name wider than a table of 80 columns has room for.
 LONG = "a_class_whose_name_is_so_long_that_it_would_destroy_a_table_of_eighty_columns"
-BALL = "tests.support.study_tasks:classes_only"
+MODEL = "tests.support.study_tasks:classes_only"
 
-# How each is given in the folder made below, a result being what it gives.
-GIVEN = {
+# Arguments with which each command succeeds in the folder of the fixture.
+ARGUMENTS = {
     "estimate": "source.csv target.csv --replicates 20",
     "report": "source.csv target.csv --replicates 20",
     "plan": "target.csv --half-width 0.1",
-    "invariance": f"{BALL} points.npy -n 2",
-    "rank": f"{BALL} {BALL} points.npy -n 2",
+    "invariance": f"{MODEL} points.npy -n 2",
+    "rank": f"{MODEL} {MODEL} points.npy -n 2",
     "transforms": "",
     "measure": "none --source-data points.npy --target-data moved.npy -m mmd-mean-cov,h-divergence,jacobian",
     "evaluate": "none source.csv",
@@ -83,139 +84,142 @@ GIVEN = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("world")
+    folder = tmp_path_factory.mktemp("commands")
     rng = np.random.default_rng(0)
     for name, n in (("source", 120), ("target", 90)):
         probs, labels = rng.dirichlet((2, 1, 1), n).round(4), rng.choice([LONG, "b", "c"], n)
         lines = [
             f"{p[0]},{p[1]},{1 - p[0] - p[1]:.4f},{y}" for p, y in zip(probs, labels, strict=True)
         ]
-        (made / f"{name}.csv").write_text(f"prob_{LONG},prob_b,prob_c,label\n" + "\n".join(lines))
-    np.save(made / "points.npy", rng.normal(size=(40, 3)))
-    np.save(made / "moved.npy", rng.normal(size=(30, 3)) + 1)
-    (made / "little.toml").write_text(POOL)
-    (made / "points.toml").write_text(STUDY)
+        header = f"prob_{LONG},prob_b,prob_c,label\n"
+        (folder / f"{name}.csv").write_text(header + "\n".join(lines))
+    np.save(folder / "points.npy", rng.normal(size=(40, 3)))
+    np.save(folder / "moved.npy", rng.normal(size=(30, 3)) + 1)
+    (folder / "little.toml").write_text(POOL)
+    (folder / "points.toml").write_text(STUDY)
     rows = [
         f"{LONG}_{i},d{i % 2},d{j},{0.5 + 0.02 * i + 0.1 * j},{i * j}"
         for i in range(6)
         for j in range(3)
     ]
-    (made / "evaluations.csv").write_text(
-        "model,trained_on,tested_on,accuracy,mine\n" + "\n".join(rows)
-    )
-    # Tests may come in any order, and some ask of a study that was run.
-    assert run(made, "study", "run", "points.toml", "--quiet").returncode == 0
-    return made
+    header = "model,trained_on,tested_on,accuracy,mine\n"
+    (folder / "evaluations.csv").write_text(header + "\n".join(rows))
+    # Some commands need the results of a study, and tests may run in any order.
+    assert run(folder, "study", "run", "points.toml", "--quiet").returncode == 0
+    return folder
 
 
 @pytest.fixture(autouse=True)
 def _small_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A demo of two shifts takes no time."""
+    """Reduce the demo to two shifts."""
     shifts = dict(list(demo.SHIFTS.items())[:2])
     monkeypatch.setattr("oodometer.studies.demo.SHIFTS", shifts)
 
 
-def given(folder: Path, name: str, *words: str) -> Done:
-    return run(folder, *name.split(), *shlex.split(GIVEN[name]), *words)
+def run_with_arguments(folder: Path, name: str, *words: str) -> CommandResult:
+    return run(folder, *name.split(), *shlex.split(ARGUMENTS[name]), *words)
 
 
-def strict(text: str) -> Any:
-    def refused(word: str) -> None:
-        raise AssertionError(f"{word} is no JSON")
+def parse_strict_json(text: str) -> Any:
+    def reject(word: str) -> None:
+        raise AssertionError(f"{word} is not JSON")
 
-    return json.loads(text, parse_constant=refused)
+    return json.loads(text, parse_constant=reject)
 
 
 def examples(command: Any) -> list[list[str]]:
-    told = re.findall(r"Example:\n  (oodometer .*)", inspect.cleandoc(command.help))
-    return [shlex.split(line) for line in told]
+    lines = re.findall(r"Example:\n  (oodometer .*)", inspect.cleandoc(command.help))
+    return [shlex.split(line) for line in lines]
 
 
-def leaf(words: list[str]) -> tuple[Any, list[str]]:
-    """The command that the words begin with, and the words after it."""
-    command, rest = ROOT, words
+def find_command(words: list[str]) -> tuple[Any, list[str]]:
+    """Return the command that the words start with, and the remaining words."""
+    command = ROOT
     while hasattr(command, "commands"):
-        command, rest = command.commands[rest[0]], rest[1:]
-    return command, rest
+        command, words = command.commands[words[0]], words[1:]
+    return command, words
 
 
-def test_every_command_is_tried_here() -> None:
-    assert set(GIVEN) == set(EVERY)
+def test_every_command_has_arguments_here() -> None:
+    assert set(ARGUMENTS) == set(COMMANDS)
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_help_has_an_example_that_parses_and_fits_and_a_word_for_every_option(name: str) -> None:
-    command = EVERY[name]
-    found = examples(command)
-    assert found, "its docstring ends with: Example: oodometer …"
-    for words in found:
-        assert len(shlex.join(words)) <= 76
-        meant, rest = leaf(words[1:])
-        assert meant is command
-        meant.make_context(name, rest)
-    assert [one.name for one in command.params if not one.help] == []
+def test_every_command_has_examples_of_76_columns_that_parse() -> None:
+    for name, command in COMMANDS.items():
+        lines = examples(command)
+        assert lines, f"{name}: the docstring must end with an example"
+        for words in lines:
+            assert len(shlex.join(words)) <= 76, name
+            found, rest = find_command(words[1:])
+            assert found is command, name
+            found.make_context(name, rest)
 
 
-def test_an_example_with_an_unknown_option_would_be_found() -> None:
-    command, rest = leaf(["methods", "--familly", "measure"])
+def test_example_with_an_unknown_option_would_be_found() -> None:
+    command, rest = find_command(["methods", "--familly", "measure"])
     with pytest.raises(UsageError):
         command.make_context("methods", rest)
 
 
+def test_every_option_and_argument_has_a_help_text() -> None:
+    missing = [
+        (name, parameter.name)
+        for name, command in COMMANDS.items()
+        for parameter in command.params
+        if not parameter.help
+    ]
+    assert missing == []
+
+
 @pytest.mark.parametrize("width", [40, 80])
-@pytest.mark.parametrize("name", EVERY)
-def test_no_word_of_help_is_cut(
-    name: str, width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_help_is_complete_in_a_narrow_terminal(
+    width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
-    done = run(tmp_path, *name.split(), "--help")
-    assert (done.returncode, done.stderr) == (0, "")
-    said, params = done.stdout, EVERY[name].params
-    assert "--quiet" in said
-    assert {opt for one in params for opt in one.opts if "--" in opt} <= set(
-        re.split(r"[\s,]", said)
-    )
-    whole = "".join(said.split())  # at a hyphen a line may end
-    assert [word for one in params for word in one.help.split() if word not in whole] == []
-    # An example is one line, to be copied; below 80 columns the longest words stick out.
-    lines = [line for line in said.splitlines() if not line.startswith("    oodometer ")]
-    assert width < 80 or max(map(len, lines)) <= width
+    for name, command in COMMANDS.items():
+        result = run(tmp_path, *name.split(), "--help")
+        assert (result.returncode, result.stderr) == (0, ""), name
+        shown, params = result.stdout, command.params
+        options = {option for param in params for option in param.opts if "--" in option}
+        assert {"--quiet", "--json", *options} <= set(re.split(r"[\s,]", shown)), name
+        joined = "".join(shown.split())  # a line may break at a hyphen
+        words = [word for param in params for word in param.help.split()]
+        assert [word for word in words if word not in joined] == [], name
+        # An example is one line, to be copied; in 40 columns the longest words stick out.
+        lines = [line for line in shown.splitlines() if not line.startswith("    oodometer ")]
+        assert width < 80 or max(map(len, lines)) <= width, name
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_a_wrong_option_is_one_line_with_what_was_meant(name: str, tmp_path: Path) -> None:
-    done = run(tmp_path, *name.split(), "--quite")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        f"oodometer: No such option: --quite. Did you mean --quiet? See oodometer {name} --help\n"
-    )
+def test_unknown_option_is_a_one_line_error_with_a_suggestion(tmp_path: Path) -> None:
+    for name in COMMANDS:
+        result = run(tmp_path, *name.split(), "--quite")
+        message = f"No such option: --quite. Did you mean --quiet? See oodometer {name} --help\n"
+        assert_one_line_error(result, message)
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_json_is_valid_and_all_that_is_said(name: str, folder: Path) -> None:
-    options = {opt for one in EVERY[name].params for opt in one.opts}
-    assert "--json" in options
-    done = given(folder, name, "--json", "--quiet")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert strict(done.stdout)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_json_is_valid_and_the_only_output(name: str, folder: Path) -> None:
+    result = run_with_arguments(folder, name, "--json", "--quiet")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert parse_strict_json(result.stdout)
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_what_is_shown_fits_a_narrow_terminal(
+@pytest.mark.parametrize("name", COMMANDS)
+def test_output_fits_a_narrow_terminal(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    done = given(folder, name, "--quiet")
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
+    result = run_with_arguments(folder, name, "--quiet")
+    assert (result.returncode, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
     assert lines
     assert max(map(cell_len, lines)) <= 40
-    assert "\x1b" not in done.stdout
-    assert "…" not in done.stdout.replace("… and", "")
+    assert "\x1b" not in result.stdout
+    assert "…" not in result.stdout.replace("… and", "")
 
 
 def options_of(command: Any) -> dict[str, Any]:
-    """The options of a command by their names, long and short."""
+    """Return the options of a command by name, long and short."""
     return {
         name: option
         for option in command.params
@@ -224,40 +228,40 @@ def options_of(command: Any) -> dict[str, Any]:
     }
 
 
-def test_an_option_has_one_meaning_and_one_help_text_in_all_commands() -> None:
+def test_option_has_one_meaning_and_one_help_text_in_all_commands() -> None:
     meanings: dict[str, dict[tuple[str, str, bool, bool], list[str]]] = {}
-    for name, command in EVERY.items():
-        for option, made in options_of(command).items():
-            meaning = (made.name, made.help, made.is_flag, made.multiple)
+    for name, command in COMMANDS.items():
+        for option, parameter in options_of(command).items():
+            meaning = (parameter.name, parameter.help, parameter.is_flag, parameter.multiple)
             meanings.setdefault(option, {}).setdefault(meaning, []).append(name)
     assert len(meanings) > 50
-    assert {option: found for option, found in meanings.items() if len(found) > 1} == {}
+    assert {option: uses for option, uses in meanings.items() if len(uses) > 1} == {}
 
 
 def test_help_texts_are_phrases() -> None:
-    for name, command in EVERY.items():
-        for option, made in options_of(command).items():
-            assert made.help[0].isupper() or made.help[0] in "'.$", (name, option)
-            end = re.sub(r" \[(default|env).*", "", made.help)
-            assert end.endswith((".", "…", "?", ")")), (name, option, made.help)
+    for name, command in COMMANDS.items():
+        for option, parameter in options_of(command).items():
+            text = re.sub(r" \[(default|env).*", "", parameter.help)
+            assert text[0].isupper() or text[0] in "'.$", (name, option)
+            assert text.endswith((".", "…", "?", ")")), (name, option, text)
 
 
-def test_an_option_is_its_parameter_with_dashes() -> None:
+def test_option_is_its_parameter_with_dashes() -> None:
     renamed = {"--json": "as_json", "--format": "form", "--sd": "spreads"}
-    for command in EVERY.values():
-        for option, made in options_of(command).items():
+    for command in COMMANDS.values():
+        for option, parameter in options_of(command).items():
             if option.startswith("--") and option != "--help":
                 expected = renamed.get(option, option.removeprefix("--").replace("-", "_"))
-                assert made.name == expected
+                assert parameter.name == expected
 
 
-# Options that a command has and its Python function has not: files, columns, models and output.
-OF_THE_COMMAND_LINE = {
+# Options without a counterpart in the Python function: files, columns, models and output.
+COMMAND_LINE_ONLY = {
     "json", "quiet", "html", "help", "output", "fail-below", "stream", "workers", "scheduler",
     "label-column", "prob-columns", "logit-columns", "class-names", "text", "inputs", "size",
     "skip-bad", "outputs", "mean", "std", "timeout", "trust-pickle", "magnitude", "wordnet",
     "filler", "translator", "save-examples", "examples-of", "no-identity",
-    "metric", "bound", "margin",  # of estimate: analyses of their own
+    "metric", "bound", "margin",  # of estimate: additional analyses
 }  # fmt: skip
 
 
@@ -273,11 +277,11 @@ OF_THE_COMMAND_LINE = {
     ],
 )
 def test_options_are_named_like_python_parameters(name: str, function: Any) -> None:
-    """An option that repeats is the singular of its parameter; datasets end in -data."""
+    """A repeatable option is the singular of its parameter; options of datasets end in -data."""
     parameters = set(inspect.signature(function).parameters)
-    for option in options_of(EVERY[name]):
+    for option in options_of(COMMANDS[name]):
         plain = option.removeprefix("--")
-        if not option.startswith("--") or plain in OF_THE_COMMAND_LINE:
+        if not option.startswith("--") or plain in COMMAND_LINE_ONLY:
             continue
         word = plain.replace("-", "_")
         spellings = {

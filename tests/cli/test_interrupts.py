@@ -1,4 +1,4 @@
-"""Ctrl-C in the middle, in a real process: one line that says how to go on, and nothing half done."""
+"""Ctrl-C in a real process: one line that says how to continue, and no partial files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MINE = """
 import time
 from pathlib import Path
 def slow(inputs):
-    Path("began").touch()
+    Path("started").touch()
     time.sleep(60)
 def slow_demo(seed):
     slow(None)
@@ -50,38 +50,38 @@ if "demo" in sys.argv:
     oodometer.studies.demo.make_digits_suite = mine.slow_demo
 main()
 """
-# What shows that work has begun, and what is said of it.
-BEGUN = {
+# Command -> (file that shows that the work has started, start of the message).
+MESSAGES = {
     "pool run long.toml": ("pools/long/.lock", "Trained models are saved. Resume with: "),
     "pool run long.toml --workers 1": (
         "pools/long/.lock",
         "Trained models are saved. Resume with: ",
     ),
-    "study run long.toml": ("began", "Evaluations are saved. Resume with: "),
-    "invariance mine:slow data.npy": ("began", "No results were saved. Start again with: "),
+    "study run long.toml": ("started", "Evaluations are saved. Resume with: "),
+    "invariance mine:slow data.npy": ("started", "No results were saved. Start again with: "),
     "measure mine:slow --source-data data.npy --target-data data.npy": (
-        "began",
+        "started",
         "No results were saved. Start again with: ",
     ),
     "demo --html page.html --save 'a folder'": (
-        "began",
+        "started",
         "No results were saved. Start again with: ",
     ),
 }
 
 
 def wait_for(file: Path, process: subprocess.Popen[str]) -> None:
-    until = time.monotonic() + 60
+    deadline = time.monotonic() + 60
     while not file.exists():
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < until, f"no {file}"
+        assert time.monotonic() < deadline, f"no {file}"
         time.sleep(0.05)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there Ctrl-C is no signal to a group")
-@pytest.mark.parametrize("words", BEGUN)
-def test_an_interrupt_says_how_to_go_on(words: str, tmp_path: Path) -> None:
-    began, kept = BEGUN[words]
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals to process groups")
+@pytest.mark.parametrize("words", MESSAGES)
+def test_interrupt_says_how_to_continue(words: str, tmp_path: Path) -> None:
+    started, message = MESSAGES[words]
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "start.py").write_text(START)
     (tmp_path / "long.toml").write_text(POOL if words.startswith("pool") else STUDY)
@@ -91,11 +91,11 @@ def test_an_interrupt_says_how_to_go_on(words: str, tmp_path: Path) -> None:
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=-1, stderr=-1, text=True, start_new_session=True
     ) as process:
-        wait_for(tmp_path / began, process)
+        wait_for(tmp_path / started, process)
         os.killpg(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
-    assert err == f"oodometer: Interrupted. {kept}oodometer {words}\n"
+    assert err == f"oodometer: Interrupted. {message}oodometer {words}\n"
     left = {file.name for file in tmp_path.iterdir()} - before - {"__pycache__"}
-    assert left <= {"began", "pools", "studies"}
+    assert left <= {"started", "pools", "studies"}
     assert [file.name for file in tmp_path.glob("pools/long/*") if file.name != ".lock"] == []

@@ -1,8 +1,7 @@
-"""measure and metrics as users run them."""
+"""The `oodometer measure` command."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -10,172 +9,109 @@ import pytest
 
 from oodometer.core.predictions import Predictions
 from oodometer.testing.measures import toy_data
-from tests.support.command_line import run
+from tests.support.command_line import assert_one_line_error, run, run_json
 from tests.support.stub_models import forget_modules
 
-NETS = """
-import torch
-from oodometer.testing.measures import toy_network
-network = toy_network()
-images = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 3))
-"""
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("measuring")
-    (made / "toy_nets.py").write_text(NETS)
-    for name, seed, shift in (("one", 1, 0.0), ("other", 2, 0.5), ("new", 3, 1.0)):
-        rows, labels = toy_data(seed, shift)
-        np.savez(made / f"{name}.npz", inputs=rows, labels=labels)
-        np.save(made / f"{name}.npy", rows)
-        np.savez(made / f"{name}_features.npz", features=rows)
-        said = Predictions.from_logits(rows[:, :3])
-        np.savez(made / f"{name}_outputs.npz", probs=said.probs, labels=labels, features=rows)
-    rng = np.random.default_rng(0)
-    pictures = rng.integers(0, 256, (20, 8, 8, 3), dtype=np.uint8)
-    np.savez(made / "pictures.npz", images=pictures, labels=rng.integers(0, 3, 20))
-    return made
-
-
-@pytest.fixture(autouse=True)
-def own_modules(folder: Path) -> None:
-    forget_modules(folder)
+# Source and target of most tests.
+PAIR = ("--source-data", "one.npz", "--target-data", "new.npz")
+ARRAYS = ("none", "--source-data", "one.npy", "--target-data", "new.npy")
 
 
 def measured(folder: Path, *words: str) -> dict[str, float]:
-    done = run(folder, "measure", *words, "--json")
-    assert done.returncode == 0, done.stderr
-    return {row["measure"]: row["value"] for row in json.loads(done.stdout)["measures"]}
+    """Return the values of the measures by name."""
+    return {row["measure"]: row["value"] for row in run_json(folder, "measure", *words)["measures"]}
 
 
-def test_a_network_with_its_source_and_target(folder: Path) -> None:
-    done = run(
-        folder, "measure", "toy_nets:network", "--source-data", "one.npz", "--target-data", "new.npz",
-        "-m", "entropy-target,jacobian,sharpness", "-m", "h-divergence",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "source one (60 rows), target new (60 rows without labels)" in done.stdout
+def test_measures_of_a_network_are_shown_with_its_data(network_folder: Path) -> None:
+    words = ("-m", "entropy-target,jacobian,sharpness", "-m", "h-divergence")
+    result = run(network_folder, "measure", "toy_nets:network", *PAIR, *words)
+    assert result.returncode == 0, result.stderr
+    assert "source one (60 rows), target new (60 rows without labels)" in result.stdout
     for word in ("Entropy-Target", "Jacobian", "H-divergence", "Not measured", "sharpness"):
-        assert word in done.stdout
+        assert word in result.stdout
 
 
-def test_several_sources_are_domains_and_training_data_are_known(folder: Path) -> None:
-    found = measured(
-        folder, "toy_nets:network", "--source-data", "one.npz", "--source-data", "other.npz", "--target-data",
-        "new.npz", "--training-data", "one.npz", "--training-data", "other.npz", "-m",
-        "h-divergence-ms,sharpness,source-error",
+def test_several_sources_are_domains_and_training_data_is_used(network_folder: Path) -> None:
+    values = measured(
+        network_folder, "toy_nets:network", *PAIR, "--source-data", "other.npz",
+        "--training-data", "one.npz", "--training-data", "other.npz",
+        "-m", "h-divergence-ms,sharpness,source-error",
     )  # fmt: skip
-    assert set(found) == {"h-divergence-ms", "sharpness", "source-error"}
+    assert set(values) == {"h-divergence-ms", "sharpness", "source-error"}
 
 
-def test_the_noise_is_shown(folder: Path) -> None:
-    done = run(
-        folder, "measure", "toy_nets:network", "--source-data", "one.npz", "--target-data", "new.npz",
-        "-m", "h-divergence,spectral-norm", "--subsamples", "3",
-    )  # fmt: skip
-    assert "signal/noise" in done.stdout
-    assert "constant" in done.stdout
+def test_subsamples_show_the_noise_of_a_measure(network_folder: Path) -> None:
+    words = ("-m", "h-divergence,spectral-norm", "--subsamples", "3")
+    result = run(network_folder, "measure", "toy_nets:network", *PAIR, *words)
+    assert "signal/noise" in result.stdout
+    assert "constant" in result.stdout
 
 
-def test_outputs_and_features_need_no_model(folder: Path) -> None:
-    by_array = measured(
-        folder, "none", "--source-data", "one.npy", "--target-data", "new.npy", "-m", "mmd-gaussian"
-    )
-    by_name = measured(
-        folder, "none", "--source-data", "one_features.npz", "--target-data", "new_features.npz", "-m", "mmd-gaussian"
-    )  # fmt: skip
-    both = measured(folder, "none", "--source-data", "one_outputs.npz", "--target-data", "new_outputs.npz", "-m",
-                    "mmd-gaussian,source-error,entropy-source")  # fmt: skip
-    assert by_array == by_name
-    assert both["mmd-gaussian"] == by_name["mmd-gaussian"]
-    assert set(both) == {"mmd-gaussian", "source-error", "entropy-source"}
+def test_files_of_outputs_or_features_need_no_model(network_folder: Path) -> None:
+    values = [
+        measured(
+            network_folder, "none", "--source-data", f"one{ending}", "--target-data",
+            f"new{ending}", "-m", names,
+        )
+        for ending, names in (
+            (".npy", "mmd-gaussian"),
+            ("_features.npz", "mmd-gaussian"),
+            ("_outputs.npz", "mmd-gaussian,source-error,entropy-source"),
+        )
+    ]  # fmt: skip
+    assert values[0] == values[1]
+    assert values[2]["mmd-gaussian"] == values[1]["mmd-gaussian"]
+    assert set(values[2]) == {"mmd-gaussian", "source-error", "entropy-source"}
 
 
-def test_the_targets_labels_are_not_looked_at(folder: Path) -> None:
+def test_target_labels_are_ignored(network_folder: Path) -> None:
     rows, _ = toy_data(3, 1.0)
-    said = Predictions.from_logits(rows[:, :3]).probs
-    np.savez(folder / "wrong.npz", probs=said, labels=np.full(60, 99), features=rows)
+    probs = Predictions.from_logits(rows[:, :3]).probs
+    np.savez(network_folder / "wrong.npz", probs=probs, labels=np.full(60, 99), features=rows)
     words = ("none", "--source-data", "one_outputs.npz", "-m", "entropy-target,source-error")
     wrong, right = (
-        measured(folder, *words, "--target-data", f"{name}.npz")
+        measured(network_folder, *words, "--target-data", f"{name}.npz")
         for name in ("wrong", "new_outputs")
     )
     assert wrong == right
 
 
-def test_outputs_may_be_logits_and_labels_names_of_their_own(folder: Path) -> None:
-    rows, labels = toy_data(1)
-    names = np.array(["cat", "dog", "owl"])[labels]
-    np.savez(folder / "named.npz", logits=rows[:, :3], truth=names)
-    words = (
-        "named.npz",
-        "--label-column",
-        "truth",
-        "--class-names",
-        "cat,dog,owl",
-        "--metric",
-        " error, nll,",
-    )
-    found = json.loads(run(folder, "evaluate", "none", *words, "--json", "--seed", "5").stdout)
-    wrong = np.mean(rows[:, :3].argmax(1) != labels)
-    assert [row["metric"] for row in found["metrics"]] == ["error", "nll"]
-    assert found["metrics"][0]["value"] == pytest.approx(wrong)
-    assert (found["data"], found["seed"]) == ("named", 5)
-
-
-def test_files_that_end_in_capitals_are_arrays_too(folder: Path) -> None:
-    (folder / "ONE.NPY").write_bytes((folder / "one.npy").read_bytes())
+def test_extensions_are_not_case_sensitive(network_folder: Path) -> None:
+    (network_folder / "ONE.NPY").write_bytes((network_folder / "one.npy").read_bytes())
     words = ("--target-data", "new.npy", "-m", "mmd-mean-cov,mmd-gaussian")
-    small, large = (
-        measured(folder, "none", "--source-data", n, *words) for n in ("one.npy", "ONE.NPY")
+    lower, upper = (
+        measured(network_folder, "none", "--source-data", name, *words)
+        for name in ("one.npy", "ONE.NPY")
     )
-    assert small == large
+    assert lower == upper
 
 
-def test_the_seed_is_passed_on(folder: Path) -> None:
-    words = (
-        "none",
-        "--source-data",
-        "one.npy",
-        "--target-data",
-        "new.npy",
-        "-m",
-        "mmd-random-features",
-    )
-    assert measured(folder, *words) != measured(folder, *words, "--seed", "1")
+def test_seed_is_applied(network_folder: Path) -> None:
+    words = (*ARRAYS, "-m", "mmd-random-features")
+    assert measured(network_folder, *words) != measured(network_folder, *words, "--seed", "1")
 
 
-def test_domains_are_called_as_their_files_or_by_their_paths(folder: Path) -> None:
-    (folder / "more").mkdir()
-    (folder / "more" / "one.npy").write_bytes((folder / "other.npy").read_bytes())
+def test_domains_are_named_by_file_or_by_path_if_names_repeat(network_folder: Path) -> None:
+    (network_folder / "more").mkdir()
+    (network_folder / "more" / "one.npy").write_bytes((network_folder / "other.npy").read_bytes())
     for other, names in (("other.npy", {"domain_one", "domain_other"}),
                          ("more/one.npy", {"domain_one.npy", "domain_more/one.npy"})):  # fmt: skip
-        done = run(
-            folder, "measure", "none", "--source-data", "one.npy", "--source-data", other, "--target-data",
-            "new.npy", "-m", "h-divergence-ms", "--json",
-        )  # fmt: skip
-        assert set(json.loads(done.stdout)["measures"][0]["facts"]) == names
+        words = (*ARRAYS, "--source-data", other, "-m", "h-divergence-ms")
+        result = run_json(network_folder, "measure", *words)
+        assert set(result["measures"][0]["facts"]) == names
 
 
-def test_a_layer_is_named(folder: Path) -> None:
-    words = (
-        "toy_nets:network",
-        "--source-data",
-        "one.npz",
-        "--target-data",
-        "new.npz",
-        "-m",
-        "mmd-mean-cov",
+def test_layer_is_selected_by_name(network_folder: Path) -> None:
+    words = ("toy_nets:network", *PAIR, "-m", "mmd-mean-cov")
+    assert measured(network_folder, *words) != measured(network_folder, *words, "--layer", "0")
+    assert_one_line_error(
+        run(network_folder, "measure", *words, "--layer", "head"),
+        "No layer of 'network' is called 'head'. There are: 0, 1, 2",
     )
-    assert measured(folder, *words) != measured(folder, *words, "--layer", "0")
-    done = run(folder, "measure", *words, "--layer", "head")
-    assert done.returncode == 2
-    assert "No layer of 'network' is called 'head'. There are: 0, 1, 2" in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("-m", "fisher"), "No measure is called 'fisher'. Did you mean 'fisher-align'"),
         (("-m", "h-divergence-ms"), "h-divergence-ms is not applicable"),
@@ -189,135 +125,57 @@ def test_a_layer_is_named(folder: Path) -> None:
         (("--source-data", "pictures.npz"), "can't be of several kinds"),
     ],
 )
-def test_what_can_not_be_measured_is_one_line_and_exit_code_2(
-    folder: Path, words: tuple[str, ...], said: str
+def test_invalid_input_is_a_one_line_error(
+    network_folder: Path, words: tuple[str, ...], message: str
 ) -> None:
-    done = run(
-        folder, "measure", "toy_nets:network", "--source-data", "one.npz", "--target-data", "new.npz", *words
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert done.stderr.count("\n") == 1
+    result = run(network_folder, "measure", "toy_nets:network", *PAIR, *words)
+    assert_one_line_error(result, message)
 
 
-def test_a_file_without_outputs_or_features_says_what_it_has(folder: Path) -> None:
-    done = run(folder, "measure", "none", "--source-data", "one.npz", "--target-data", "new.npz")
-    assert done.returncode == 2
-    assert "There is no array 'features'. Arrays: inputs, labels." in done.stderr
+def test_file_without_outputs_or_features_lists_its_arrays(network_folder: Path) -> None:
+    result = run(network_folder, "measure", "none", *PAIR)
+    assert_one_line_error(result, "There is no array 'features'. Arrays: inputs, labels.")
 
 
-def test_metrics_of_a_network(folder: Path) -> None:
-    done = run(folder, "evaluate", "toy_nets:network", "one.npz")
-    assert done.returncode == 0, done.stderr
-    for word in (
-        "Error",
-        "NLL",
-        "ECE",
-        "Adversarial error",
-        "Demographic disparity",
-        "F1",
-        "By class",
-    ):
-        assert word in done.stdout
-    plain = json.loads(run(folder, "evaluate", "toy_nets:network", "one.npz", "--json").stdout)
-    assert [row["metric"] for row in plain["metrics"]][:2] == ["error", "nll"]
+def test_exit_code_is_2_if_no_measure_applies(network_folder: Path) -> None:
+    for option in ((), ("--json",)):
+        result = run(network_folder, "measure", *ARRAYS, "-m", "jacobian,mixup", *option)
+        assert result.returncode == 2
+        assert "no model was given" in result.stdout
+        assert "value" not in result.stdout
 
 
-def test_metrics_after_corruption(folder: Path) -> None:
-    done = run(
-        folder, "evaluate", "toy_nets:images", "pictures.npz", "--corruption", "fog,jpeg-3", "--metric",
-        "error,nll", "--class-names", "cat,dog,[red]owl[/red]",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "Error after corruption, by severity" in done.stdout
-    assert "corrupted" in done.stdout
-    assert "jpeg" in done.stdout
+def test_arrays_are_named_by_their_files(network_folder: Path) -> None:
+    words = (*ARRAYS, "--source-data", "other.npy", "-m", "mmd-mean-cov")
+    result = run_json(network_folder, "measure", *words)
+    assert (result["source"], result["target"]) == ("one + other", "new")
 
 
-def test_metrics_of_outputs_alone(folder: Path) -> None:
-    done = run(folder, "evaluate", "none", "one_outputs.npz", "--metric", "error")
-    assert done.returncode == 0, done.stderr
-    assert "outputs alone on one_outputs: 60 labelled rows" in done.stdout
-    assert run(folder, "evaluate", "none", "one_outputs.npz", "--corruption", "fog").returncode == 2
-
-
-def test_markup_in_class_names_is_shown_as_text(folder: Path) -> None:
-    done = run(
-        folder, "evaluate", "toy_nets:images", "pictures.npz", "--metric", "f1,error", "--class-names",
-        "cat,dog,[red]owl[/red]",
-    )  # fmt: skip
-    assert "[red]owl[/red]" in done.stdout
-
-
-def test_methods_lists_all_families_and_one(folder: Path) -> None:
-    rows = json.loads(run(folder, "methods", "--json").stdout)
-    assert {row["family"] for row in rows} == {"estimator", "measure", "metric"}
-    needs = {row["name"]: row["needs"] for row in rows}
-    assert needs["fisher-align"] == ["gradients"]
-    assert needs["h-divergence-ms"] == ["features", "source domains"]
-    some = json.loads(run(folder, "methods", "--json", "--family", "measures").stdout)
-    assert {row["family"] for row in some} == {"measure"}
-    done = run(folder, "methods", "--family", "measur")
-    assert done.returncode == 2
-    assert "Did you mean 'measure'" in done.stderr
-    shown = run(folder, "methods").stdout
-    assert "Metrics on labelled data" in shown
-
-
-def test_nothing_but_refusals_is_a_failure(folder: Path) -> None:
-    words = ("none", "--source-data", "one.npy", "--target-data", "new.npy", "-m", "jacobian,mixup")
-    for more in ((), ("--json",)):
-        done = run(folder, "measure", *words, *more)
-        assert done.returncode == 2
-        assert "no model was given" in done.stdout
-        assert "value" not in done.stdout
-    done = run(folder, "evaluate", "none", "one_features.npz")
-    assert done.returncode == 2
-    assert "labelled" not in done.stdout
-
-
-def test_files_of_outputs_have_names(folder: Path) -> None:
-    done = run(
-        folder, "measure", "none", "--source-data", "one.npy", "--source-data", "other.npy", "--target-data",
-        "new.npy", "-m", "mmd-mean-cov", "--json",
-    )  # fmt: skip
-    found = json.loads(done.stdout)
-    assert (found["source"], found["target"]) == ("one + other", "new")
-
-
-def test_the_column_of_labels_is_no_input_of_the_target(folder: Path) -> None:
-    (folder / "tables.py").write_text(
+def test_label_column_is_not_an_input_of_the_target(network_folder: Path) -> None:
+    (network_folder / "tables.py").write_text(
         "import numpy as np\n"
         "def two(frame):\n"
         "    assert list(frame) == ['a', 'b'], list(frame)\n"
         "    return np.stack([np.full(len(frame), 0.25), np.full(len(frame), 0.75)], axis=1)\n"
     )
-    (folder / "known.csv").write_text("a,b,y\n1,2,0\n3,4,1\n")
-    (folder / "bare.csv").write_text("a,b\n1,2\n3,4\n")
+    (network_folder / "known.csv").write_text("a,b,y\n1,2,0\n3,4,1\n")
+    (network_folder / "bare.csv").write_text("a,b\n1,2\n3,4\n")
+    words = ("tables:two", "--label-column", "y")
     for target in ("known.csv", "bare.csv"):
-        found = measured(
-            folder, "tables:two", "--source-data", "known.csv", "--target-data", target, "--label-column", "y",
+        values = measured(
+            network_folder, *words, "--source-data", "known.csv", "--target-data", target,
             "-m", "source-error,entropy-target",
         )  # fmt: skip
-        assert found["source-error"] == 0.5
-    done = run(
-        folder, "measure", "tables:two", "--source-data", "bare.csv", "--target-data", "known.csv",
-        "--label-column", "y",
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert "There is no column 'y'" in done.stderr
+        assert values["source-error"] == 0.5
+    files = ("--source-data", "bare.csv", "--target-data", "known.csv")
+    result = run(network_folder, "measure", *words, *files)
+    assert_one_line_error(result, "There is no column 'y'")
 
 
-def test_corruptions_between_nothing_are_refused(folder: Path) -> None:
-    done = run(folder, "evaluate", "toy_nets:images", "pictures.npz", "--corruption", ",")
-    assert done.returncode == 2
-    assert "No corruption was named" in done.stderr
-
-
-def test_by_workers_the_numbers_are_the_same(folder: Path) -> None:
-    words = ("toy_nets:network", "--source-data", "one.npz", "--source-data", "other.npz", "--target-data", "new.npz",
+def test_workers_do_not_change_the_numbers(network_folder: Path) -> None:
+    words = ("toy_nets:network", *PAIR, "--source-data", "other.npz",
              "-m", "entropy-target,jacobian,mmd-mean-cov,h-divergence-ms")  # fmt: skip
-    expected = measured(folder, *words)
+    expected = measured(network_folder, *words)
     assert len(expected) == 4
-    forget_modules(folder)
-    assert measured(folder, *words, "--workers", "2") == expected
+    forget_modules(network_folder)
+    assert measured(network_folder, *words, "--workers", "2") == expected

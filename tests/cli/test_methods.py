@@ -1,8 +1,7 @@
-"""The list of methods."""
+"""The `oodometer methods` command."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from oodometer import estimators, measures, metrics
 from oodometer.measures import EntropySource
-from tests.support.command_line import run
+from tests.support.command_line import assert_one_line_error, run, run_json
 
 FAMILIES: dict[str, tuple[Any, ...]] = {
     "estimator": estimators.available(),
@@ -20,33 +19,50 @@ FAMILIES: dict[str, tuple[Any, ...]] = {
 
 
 def test_every_member_of_every_family_is_described(tmp_path: Path) -> None:
-    rows = json.loads(run(tmp_path, "methods", "--json").stdout)
-    members = [(family, one) for family, every in FAMILIES.items() for one in every]
+    rows = run_json(tmp_path, "methods")
+    members = [(family, member) for family in FAMILIES for member in FAMILIES[family]]
     assert [(row["family"], row["name"]) for row in rows] == [
-        (family, one.name) for family, one in members
+        (family, member.name) for family, member in members
     ]
-    for row, (_, one) in zip(rows, members, strict=True):
-        assert (row["assumes"], row["paper"]) == (one.assumes, one.paper)
-        assert row["label"] == getattr(one, "label", one.name)
-        assert row["needs"] == list(one.needs)
-        assert row["is_mergeable"] == getattr(one, "is_mergeable", False)
+    for row, (_, member) in zip(rows, members, strict=True):
+        assert (row["assumes"], row["paper"]) == (member.assumes, member.paper)
+        assert row["label"] == getattr(member, "label", member.name)
+        assert row["needs"] == list(member.needs)
+        assert row["is_mergeable"] == getattr(member, "is_mergeable", False)
+    assert all(row["needs"] and row["assumes"] and row["paper"] for row in rows)
+    needs = {row["name"]: row["needs"] for row in rows}
+    assert needs["fisher-align"] == ["gradients"]
+    assert needs["h-divergence-ms"] == ["features", "source domains"]
+
+
+def test_all_families_are_shown_by_default(tmp_path: Path) -> None:
+    shown = run(tmp_path, "methods").stdout
+    assert "Garg et al." in shown
+    assert "Metrics on labelled data" in shown
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_one_family_is_a_table_of_its_members_alone(
+def test_family_option_selects_one_table(
     tmp_path: Path, family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "500")
     shown = run(tmp_path, "methods", "--family", f"{family}s").stdout
-    lines = [line.split()[0] for line in shown.splitlines() if line.strip()]
-    assert lines[2:] == [one.name for one in FAMILIES[family]]
-    assert lines[1] == family
+    first_words = [line.split()[0] for line in shown.splitlines() if line.strip()]
+    assert first_words[2:] == [member.name for member in FAMILIES[family]]
+    assert first_words[1] == family
     assert ("description" in shown.splitlines()[1]) == (family == "metric")
+    rows = run_json(tmp_path, "methods", "--family", f"{family}s")
+    assert {row["family"] for row in rows} == {family}
 
 
-def test_members_that_other_packages_add_are_listed(
+def test_unknown_family_is_a_one_line_error(tmp_path: Path) -> None:
+    result = run(tmp_path, "methods", "--family", "measur")
+    assert_one_line_error(result, "Did you mean 'measure'")
+
+
+def test_members_from_other_packages_are_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measures, "available", lambda: (EntropySource(),))
-    rows = json.loads(run(tmp_path, "methods", "--json", "--family", "measure").stdout)
+    rows = run_json(tmp_path, "methods", "--family", "measure")
     assert [row["name"] for row in rows] == ["entropy-source"]

@@ -1,18 +1,15 @@
-"""Pools by commands: listed, trained, resumed, and how far they are."""
+"""The `oodometer pool` commands."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from oodometer import cli
-from oodometer.cli import pool as pools
 from oodometer.data.atomic import lock_folder
 from oodometer.studies.training import checkpoint
 from oodometer.studies.training.spec import built_in_names
-from tests.support.command_line import Done, run
+from tests.support.command_line import CommandResult, assert_one_line_error, run, run_json
 
 SPEC = """
 name = "little"
@@ -28,13 +25,6 @@ stop_at = [5.0, 1e-9]
 """
 
 
-@pytest.fixture(autouse=True)
-def _registered() -> None:
-    """The commands are there, as they are for users."""
-    if all(group.name != "pool" for group in cli.app.registered_groups):
-        cli.app.add_typer(pools.app, name="pool")
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("COLUMNS", "160")
@@ -42,19 +32,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def pool(folder: Path, *words: str) -> Done:
+def pool(folder: Path, *words: str) -> CommandResult:
     return run(folder, "pool", *words)
 
 
-def test_every_pool_of_the_package_is_listed(folder: Path) -> None:
-    rows = json.loads(pool(folder, "list", "--json").stdout)
+def test_every_built_in_pool_is_listed(folder: Path) -> None:
+    rows = run_json(folder, "pool", "list")
     assert [row["name"] for row in rows] == list(built_in_names())
     assert {row["name"]: row["models"] for row in rows}["text-cnn-sa"] == 2430
     shown = pool(folder, "list").stdout
     assert all(name in shown for name in built_in_names())
 
 
-def test_a_pool_is_trained_in_parts_and_its_status_is_a_table(folder: Path) -> None:
+def test_training_resumes_and_status_is_a_table(folder: Path) -> None:
     first = pool(folder, "run", "little.toml", "--limit", "3")
     assert (first.returncode, first.stderr) == (0, "")
     assert first.stdout.startswith("3 models trained in ")
@@ -67,15 +57,14 @@ def test_a_pool_is_trained_in_parts_and_its_status_is_a_table(folder: Path) -> N
         ["all", "3", "2", "0", "5"],
     ]
     assert " left with one worker." in table
-    second = pool(folder, "run", "little.toml", "--json")
-    told = json.loads(second.stdout)
-    assert (told["before"], len(told["trained"]), told["left"]) == (3, 5, 0)
+    second = run_json(folder, "pool", "run", "little.toml")
+    assert (second["before"], len(second["trained"]), second["left"]) == (3, 5, 0)
     assert len(checkpoint.finished_models(folder / "pools" / "little")) == 8
-    done = json.loads(pool(folder, "status", "little.toml", "--json").stdout)
-    assert (done["done"], done["converged"], done["pending"]) == (8, 4, 0)
+    status = run_json(folder, "pool", "status", "little.toml")
+    assert (status["done"], status["converged"], status["pending"]) == (8, 4, 0)
 
 
-def test_by_workers_into_a_folder_of_ones_own(folder: Path) -> None:
+def test_workers_train_into_the_folder_of_models_dir(folder: Path) -> None:
     words = ("run", "little.toml", "--models-dir", "mine", "--workers", "1", "--limit", "1")
     assert "1 of 8 are there" in pool(folder, *words).stdout
     assert len(checkpoint.finished_models(folder / "mine")) == 1
@@ -91,16 +80,16 @@ def test_failures_are_shown_with_their_reasons(folder: Path) -> None:
         '[groups.sentences.domains.only]\nreader = "table"\npath = "texts.csv"\n'
         'text = "text"\nlabel = "label"\n'
     )
-    done = pool(folder, "run", "bad.toml")
-    assert done.returncode == 1
-    assert "1 failed; 0 of 1 are there, 1 is left." in done.stdout
-    assert "nowhere" in done.stdout
+    result = pool(folder, "run", "bad.toml")
+    assert result.returncode == 1
+    assert "1 failed; 0 of 1 are there, 1 is left." in result.stdout
+    assert "nowhere" in result.stdout
     table = pool(folder, "status", "bad.toml").stdout
     assert "Failed; the next run tries again" in table
     assert "nowhere" in table
 
 
-BAD: dict[str, tuple[tuple[str, ...], str]] = {
+INVALID: dict[str, tuple[tuple[str, ...], str]] = {
     "name": (("run", "toy-mpl"), "No pool is called 'toy-mpl'. Did you mean 'toy-mlp'?"),
     "file": (("status", "mine.toml"), "There is no file 'mine.toml'; expected a TOML file."),
     "both": (("run", "little.toml", "--workers", "2", "--scheduler", "tcp://a:1"), "not both"),
@@ -114,17 +103,13 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_what_is_wrong_is_one_line(case: str, folder: Path) -> None:
-    words, message = BAD[case]
-    done = pool(folder, *words)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+@pytest.mark.parametrize("case", INVALID)
+def test_invalid_input_is_a_one_line_error(case: str, folder: Path) -> None:
+    words, message = INVALID[case]
+    assert_one_line_error(pool(folder, *words), message)
 
 
-def test_who_has_the_pool_is_named(folder: Path) -> None:
+def test_process_that_holds_the_lock_is_named(folder: Path) -> None:
     with lock_folder(folder / "pools" / "little"):
-        done = pool(folder, "run", "little.toml")
-    assert done.returncode == 2
-    assert "is being trained by process" in done.stderr
+        result = pool(folder, "run", "little.toml")
+    assert_one_line_error(result, "is being trained by process")

@@ -1,8 +1,7 @@
-"""`report` writes the page that `estimate --html` writes, or the page of a study."""
+"""The `oodometer report` command, and the rules for replacing files by reports."""
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 from oodometer.testing import toy_pair
 from tests.cli.test_estimate import columns
 from tests.cli.test_study import MODEL, SPEC
-from tests.support.command_line import run
+from tests.support.command_line import assert_one_line_error, run, run_json
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def evaluations() -> dict[str, Any]:
-    """Four models, each tested on two domains."""
+    """Return columns of evaluations: four models, each tested on two domains."""
     rng = np.random.default_rng(0)
     accuracy = rng.uniform(0.5, 0.9, 8)
     return {
@@ -44,47 +43,45 @@ def evaluations() -> dict[str, Any]:
 
 
 def without_command(page: str) -> str:
-    """All but the line that says which command made it."""
+    """Return a page without the command that made it."""
     return re.sub(r"<dt>Command</dt><dd>.*?</dd>", "", page)
 
 
-def test_two_files_give_the_page_of_estimate(folder: Path) -> None:
+def test_two_files_give_the_report_of_estimate(folder: Path) -> None:
     words = ("source.parquet", "target.parquet", "--segment-by", "site", "--seed", "3")
     assert run(folder, "estimate", *words, "--html", "estimate.html").returncode == 0
-    done = run(folder, "report", *words)
-    assert done.returncode == 0
+    result = run(folder, "report", *words)
+    assert result.returncode == 0
     assert re.fullmatch(
-        r"Report on the assessment written to report.html \(\d\.\d MB\)\n", done.stdout
+        r"Report on the assessment written to report.html \(\d\.\d MB\)\n", result.stdout
     )
     pages = [(folder / name).read_text() for name in ("report.html", "estimate.html")]
     assert without_command(pages[0]) == without_command(pages[1])
     assert f"<code>oodometer report {' '.join(words)}</code>" in pages[0]
 
 
-def test_a_page_says_how_to_get_its_numbers_again(folder: Path) -> None:
+def test_report_has_command_versions_seed_and_hashes(folder: Path) -> None:
     (folder / "new").mkdir()
     (folder / "target.parquet").rename(folder / "new" / "source.parquet")
     assert run(folder, "report", "source.parquet", "new/source.parquet").returncode == 0
     page = (folder / "report.html").read_text()
     for fact in ("Command", "Versions", "Seed"):
         assert f"<dt>{fact}</dt>" in page
-    # Two files of one name are still two.
-    found = re.findall(r"<dt>SHA-256 of ([^<]*)</dt><dd><code>([0-9a-f]{64})</code>", page)
-    assert [name for name, _ in found] == ["source.parquet", "new/source.parquet"]
-    assert found[0][1] != found[1][1]
+    # Two files with the same name are told apart by their paths.
+    hashes = re.findall(r"<dt>SHA-256 of ([^<]*)</dt><dd><code>([0-9a-f]{64})</code>", page)
+    assert [name for name, _ in hashes] == ["source.parquet", "new/source.parquet"]
+    assert hashes[0][1] != hashes[1][1]
 
 
-def test_a_table_of_evaluations_gives_the_page_of_a_study(folder: Path) -> None:
-    done = run(folder, "report", "rows.parquet", "--html", "study.html", "--json")
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["kind"] == "study"
-    assert told["report"] == "study.html"
-    assert told["bytes"] == (folder / "study.html").stat().st_size
+def test_table_of_evaluations_gives_a_study_report(folder: Path) -> None:
+    result = run_json(folder, "report", "rows.parquet", "--html", "study.html")
+    assert result["kind"] == "study"
+    assert result["report"] == "study.html"
+    assert result["bytes"] == (folder / "study.html").stat().st_size
     assert "steady" in (folder / "study.html").read_text()
 
 
-def test_a_study_is_reported_by_its_file_or_its_folder(folder: Path) -> None:
+def test_study_is_given_by_its_toml_file_or_its_store(folder: Path) -> None:
     (folder / "points.toml").write_text(SPEC + MODEL.format(name="classes_only"))
     assert run(folder, "study", "run", "points.toml", "--store-dir", "mine").returncode == 0
     by_file = run(folder, "report", "points.toml", "--store-dir", "mine", "--html", "a.html")
@@ -97,19 +94,19 @@ def test_a_study_is_reported_by_its_file_or_its_folder(folder: Path) -> None:
     assert all("<dt>Versions</dt>" in page for page in pages)
 
 
-def test_a_table_of_accuracies_is_held_against_a_reference(folder: Path) -> None:
-    done = run(folder, "report", "accuracies.parquet", "--reference-domain", "val")
-    assert done.returncode == 0, done.stderr
+def test_table_of_accuracies_needs_a_reference_domain(folder: Path) -> None:
+    result = run(folder, "report", "accuracies.parquet", "--reference-domain", "val")
+    assert result.returncode == 0, result.stderr
     assert "accuracy on val" in (folder / "report.html").read_text()
 
 
-def test_quiet_still_says_what_was_asked_for(folder: Path) -> None:
-    done = run(folder, "report", "source.parquet", "target.parquet", "--quiet")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "report.html" in done.stdout
+def test_quiet_prints_the_path_of_the_report(folder: Path) -> None:
+    result = run(folder, "report", "source.parquet", "target.parquet", "--quiet")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "report.html" in result.stdout
 
 
-BAD = {
+INVALID = {
     "one file of outputs": (("source.parquet",), "has no column 'model'"),
     "no file": (("nowhere.parquet",), "There is no file 'nowhere.parquet'"),
     "by without a target": (("rows.parquet", "--segment-by", "site"), "Give a TARGET too"),
@@ -128,36 +125,31 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_what_is_wrong_is_one_line_and_nothing_is_written(folder: Path, case: str) -> None:
-    words, says = BAD[case]
+@pytest.mark.parametrize("case", INVALID)
+def test_invalid_input_is_a_one_line_error_and_writes_nothing(folder: Path, case: str) -> None:
+    words, message = INVALID[case]
     before = sorted(folder.rglob("*"))
-    done = run(folder, "report", *words)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert says in done.stderr
-    assert done.stderr.startswith("oodometer: ")
-    assert done.stderr.count("\n") == 1
+    assert_one_line_error(run(folder, "report", *words), message)
     assert sorted(folder.rglob("*")) == before
 
 
 PAGES = {
     "report": ("report", "source.parquet", "target.parquet", "--html"),
     "estimate": ("estimate", "source.parquet", "target.parquet", "--html"),
-    "judge": ("study", "compare", "rows.parquet", "--html"),
+    "study compare": ("study", "compare", "rows.parquet", "--html"),
 }
 
 
 @pytest.mark.parametrize("words", PAGES.values(), ids=PAGES)
-def test_a_page_never_takes_the_place_of_data(words: tuple[str, ...], folder: Path) -> None:
+def test_report_never_replaces_other_files(words: tuple[str, ...], folder: Path) -> None:
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     for name in before:
-        done = run(folder, *words, name)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert f"{name} exists and is not an HTML report. Choose another name" in done.stderr
+        message = f"{name} exists and is not an HTML report. Choose another name"
+        assert_one_line_error(run(folder, *words, name), message)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_a_page_takes_the_place_of_a_page_and_of_an_empty_file(folder: Path) -> None:
+def test_report_replaces_reports_and_empty_files(folder: Path) -> None:
     (folder / "report.html").touch()
     for _ in range(2):
         assert run(folder, "report", "rows.parquet").returncode == 0

@@ -1,9 +1,10 @@
-"""Commands as users run them, and what they answer."""
+"""Commands run in this process, as users run them, and their results."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +15,13 @@ from oodometer.cli import main
 
 
 @dataclass(frozen=True)
-class Done:
+class CommandResult:
     returncode: int
     stdout: str
     stderr: str
 
 
-def run(folder: Path, *words: str) -> Done:
+def run(folder: Path, *words: str) -> CommandResult:
     """Run a command in this process, which saves the seconds that imports take."""
     out, err = io.StringIO(), io.StringIO()
     with (
@@ -34,4 +35,20 @@ def run(folder: Path, *words: str) -> Done:
             code: Any = 0
         except SystemExit as stop:
             code = stop.code or 0
-    return Done(int(code), out.getvalue(), err.getvalue())
+    return CommandResult(int(code), out.getvalue(), err.getvalue())
+
+
+def run_json(folder: Path, *words: str) -> Any:
+    """Run a command with --json that must succeed; return the parsed output."""
+    result = run(folder, *words, "--json")
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def assert_one_line_error(result: CommandResult, *messages: str) -> None:
+    """Assert that a command failed with code 2, no output, and one line with all messages."""
+    assert (result.returncode, result.stdout) == (2, ""), result
+    assert result.stderr.startswith("oodometer: "), result.stderr
+    assert result.stderr.count("\n") == 1, result.stderr
+    for message in messages:
+        assert message in result.stderr, result.stderr
