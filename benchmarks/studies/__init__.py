@@ -1,1 +1,1 @@
-"""The papers' experiments, rebuilt on data that fits a small machine: one command each."""
+"""The papers' experiments, reproduced at a scale that fits a small machine; one command each."""

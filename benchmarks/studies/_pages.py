@@ -1,7 +1,7 @@
-"""What a rebuilt experiment leaves in docs/results/studies/: a page, its numbers, a picture.
+"""Pages of reproduced experiments in docs/results/studies/.
 
-<name>.md        what was done, our figures beside the paper's, and why they differ
-<name>.parquet   every number that the page rests on, with commit and seed in its metadata
+<name>.md        what was done, our figures next to the paper's, and why they differ
+<name>.parquet   all numbers behind the page, with commit and seed in the metadata
 <name>.png       the picture
 """
 
@@ -22,20 +22,20 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says, whether it holds here (None: luck may be all), and the figures to say so."""
+    """Claim of a paper, whether it holds here (None: undecided), and the figures."""
 
     words: str
     holds: bool | None
     figures: str
 
-    def told(self) -> str:
-        verdict = {True: "Holds", False: "DOES NOT HOLD", None: "Can't be told here"}[self.holds]
+    def describe(self) -> str:
+        verdict = {True: "Holds", False: "DOES NOT HOLD", None: "Undecided"}[self.holds]
         return f"- {verdict}: {self.words}. {self.figures}"
 
 
 @dataclass(frozen=True)
 class Page:
-    """A rebuilt experiment: what was done, tables, claims, and why it is not the paper's."""
+    """Reproduced experiment: what was done, tables, claims, and why it differs from the paper."""
 
     name: str
     title: str
@@ -47,19 +47,22 @@ class Page:
     notes: Sequence[str] = field(default_factory=tuple)
 
     def text(self) -> str:
-        parts = [f"# {self.title}", f"`python -m benchmarks.studies.{self.name}` makes this page.",
+        parts = [f"# {self.title}", f"Written by `python -m benchmarks.studies.{self.name}`.",
                  self.done, f"![{self.title}]({self.name}.png)"]  # fmt: skip
         for caption, (head, rows) in self.tables.items():
             parts += [f"## {caption}", markdown_table(head, rows)]
         if self.claims:
-            parts += ["## Claims of the paper", "\n".join(claim.told() for claim in self.claims)]
+            parts += [
+                "## Claims of the paper",
+                "\n".join(claim.describe() for claim in self.claims),
+            ]
         parts += ["## Why the figures differ from the paper's", self.differs, *self.notes]
         parts.append(f"Commit {commit()}, seed {self.seed}. {machine_facts()}")
         return "\n\n".join(parts) + "\n"
 
 
 def write(page: Page, rows: Any, picture: Any) -> None:
-    """Page, Parquet (a pyarrow table) and picture (an Altair chart), and the page on the screen."""
+    """Write the page, the Parquet file and the picture; print the page."""
     import pyarrow.parquet as pq
 
     PAGES.mkdir(parents=True, exist_ok=True)
@@ -81,7 +84,7 @@ def write(page: Page, rows: Any, picture: Any) -> None:
 
 
 def commit() -> str:
-    """The commit that the code is at; a plus sign where it was changed since."""
+    """Return the commit of the code, with a plus sign if it was changed since."""
     head = _git("rev-parse", "--short=12", "HEAD")
     changed = _git("status", "--porcelain", "--", "src", "benchmarks")
     return f"{head}+" if changed else head
@@ -93,7 +96,7 @@ def _git(*words: str) -> str:
 
 
 def points(share: float | None, *, signed: bool = False) -> str:
-    """A fraction in points, or a dash where there is none.
+    """Format a fraction in points, or a dash for None.
 
     >>> points(0.0311), points(-0.02, signed=True), points(None)
     ('3.11', '-2.00', '–')

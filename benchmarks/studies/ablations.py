@@ -1,7 +1,7 @@
-"""What does neighborhood invariance hang on? The ablations of Ng et al., TMLR 2023, §5.4.
+"""Ablations of neighborhood invariance (Ng et al., TMLR 2023, §5.4).
 
 Run one of them: python -m benchmarks.studies.ablations size|draws|magnitude|transforms|augmented
-Without a name all of them are run, and the page of results is written. No bounds are promised.
+Without a name all of them run, and the page of results is written. There are no bounds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks._pool_ranking import standard_error
 from benchmarks._results import data_folder, markdown_table
 from benchmarks.quality_invariance_digits import GOOD, RECIPES, taus
 from benchmarks.quality_invariance_sentiment import SOURCES
-from benchmarks.studies._ablations import (
+from benchmarks.studies._ablation_runs import (
     DRAWS,
     IMAGES,
     MARGIN,
@@ -53,7 +53,7 @@ STRENGTHS: tuple[Transform, ...] = (
     *(Translate(magnitude=m) for m in (0.02, 0.05, 0.10, 0.20, 0.30, 0.40)),
 )
 TRAINED_ALIKE = ("randaugment", "translate", "rotate")
-# Where the mean NI is above this, a transform moves next to no decision.
+# If the mean NI is above this, a transform changes almost no decision.
 STILL = 0.95
 
 
@@ -63,14 +63,14 @@ def spread(values: Floats) -> str:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of a section."""
+    """Table of a section."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
 
 
 Pieces = tuple[str | Grid, ...]
-# A τ that is this much lower is nearly the same.
+# Largest difference of τ that counts as nearly equal.
 NEAR = 0.1
 
 
@@ -79,17 +79,18 @@ def size(folder: Path) -> Pieces:
     found = by_size(judged(pool(digits), usps(digits), "randaugment"), SIZES, SAMPLES)
     names = ("ni", "pa", "labels")
     rows = [(str(n), *(spread(one[name]) for name in names)) for n, one in found.items()]
-    head = ("images", "NI-RandAug", "PA-RandAug", "accuracy, had they labels")
+    head = ("images", "NI-RandAug", "PA-RandAug", "accuracy on the sample")
     most, least = found[SIZES[0]]["ni"].mean(), found[SIZES[-1]]["ni"].mean()
     return (
-        f"τ on samples of the {IMAGES} images with the accuracy on all of them; mean and standard "
-        f"deviation over {SAMPLES} samples. The last column is what the labels of a sample would "
-        "tell, which is also a part of the truth it is compared with.",
+        f"τ between a measure on samples of the {IMAGES} images and the accuracy on all of them; mean "
+        f"and standard deviation over {SAMPLES} samples. The last column uses the labels of the sample, "
+        "which are part of the reference.",
         Grid(head, rows),
-        f"{_claim(most > least)}: small sets are noisy and rank worse, from {most:.2f} down to {least:.2f}, with no sudden end. PA does as NI does. "
-        f"{_enough(found)} Who can label the sample should: as many labels rank better than the "
-        "invariance does, at every size. And what NI lacks of 1 on all images is no luck of the "
-        "sample, so more images do not mend it.",
+        f"{_claim(most > least)}: small samples are noisy and rank worse, from {most:.2f} down to "
+        f"{least:.2f}, without a sharp limit. PA behaves like NI. {_enough(found)} If the sample can be "
+        "labelled, it should be: the same number of labels ranks better than invariance at every size. "
+        "The difference between 1 and τ of NI on all images is not sampling error, so more images do "
+        "not reduce it.",
     )
 
 
@@ -100,7 +101,7 @@ def _claim(holds: bool) -> str:
 def _enough(found: dict[int, Taus]) -> str:
     whole = found[SIZES[0]]["ni"].mean()
     near = min(n for n, one in found.items() if one["ni"].mean() > whole - 0.05)
-    return f"{near} images are within 0.05 of all."
+    return f"With {near} images τ is within 0.05 of that with all images."
 
 
 def draws(folder: Path) -> Pieces:
@@ -121,19 +122,18 @@ def draws(folder: Path) -> Pieces:
     near = found[2]["ni"].mean() > found[100]["ni"].mean() - NEAR
     fall = {name: values[2][name].mean() - values[100][name].mean() for name in names}
     return (
-        "The number of draws beside the image itself. One run of 100 draws is cut into blocks of "
-        "so many: mean and standard deviation of τ over the blocks (of 100 there is one), and the "
-        f"mean value of `{RECIPES[GOOD].name}`.",
+        "Number of draws in addition to the image itself. One run of 100 draws is split into blocks: "
+        "mean and standard deviation of τ over the blocks (there is one block of 100), and the mean "
+        f"value of `{RECIPES[GOOD].name}`.",
         Grid(head, rows),
-        f"{_claim(near)}: even 2 draws rank nearly as 100 do ({found[2]['ni'].mean():.2f} and "
-        f"{found[100]['ni'].mean():.2f}), and what more draws bring is mostly less luck. Values "
-        f"are another thing: from 2 to 100 draws NI falls by {fall['ni']:.3f}, so it can be "
-        f"compared only at one number of draws. So does PA, by {fall['pa']:.3f}, as long as the "
-        "image itself is a member: PA has no bias, but what it estimates hangs on N, for the image "
-        "agrees with a draw more often than two draws do, and with more draws it weighs less. PA "
-        "of the draws alone (`identity=False`) moves by "
-        f"{abs(fall['pa, draws alone']):.4f} only: this is the one to compare across numbers of "
-        "draws.",
+        f"{_claim(near)}: even 2 draws rank nearly as well as 100 ({found[2]['ni'].mean():.2f} and "
+        f"{found[100]['ni'].mean():.2f}); more draws mainly reduce the noise. The values themselves "
+        f"change: from 2 to 100 draws NI falls by {fall['ni']:.3f}, so NI can be compared only at an "
+        f"equal number of draws. PA falls by {fall['pa']:.3f} if the image itself is a member: PA is "
+        "unbiased, but its expectation depends on N, because the image agrees with a draw more often "
+        "than two draws agree, and its weight decreases with N. PA of the draws only "
+        f"(`identity=False`) changes by only {abs(fall['pa, draws alone']):.4f}; use it to compare "
+        "different numbers of draws.",
     )
 
 
@@ -155,18 +155,18 @@ def magnitude(folder: Path) -> Pieces:
     return (
         Grid(names, rows),
         f"Reviews: the pools of {', '.join(SOURCES)} on "
-        f"{TEXTS} texts each of {', '.join(TARGETS)}; the mean over {len(texts[0][1])} pairs.",
+        f"{TEXTS} texts each of {', '.join(TARGETS)}; mean over {len(texts[0][1])} pairs.",
         Grid(head, of_texts),
         "τ is highest at "
-        f"{', '.join(f'{label} {where}' for label, where in best.items())}. The paper's claim "
-        "(τ rises to a top and then falls, slowly) holds for translations; under RandAugment τ "
-        "rises nearly to the end of the scale, and what it loses there is within its error. The "
-        "usual magnitudes (15, 10 %) are at the top or near it, and a change far too small "
-        "(RandAug 1) costs as a far too large one does. For reviews random replacement ranks worst at 5 %; beyond "
-        "that τ of both changes moves by little more than its standard error, and is well above 0 "
-        f"even at 85 %: perhaps as these classifiers count words, and there are many in a review. The limit of "
-        f"{ENTROPY_LIMIT} does not find the top: translations beyond it rank best, and no change "
-        "of words comes near it.",
+        f"{', '.join(f'{label} {where}' for label, where in best.items())}. The paper's claim (τ rises "
+        "to a maximum and then falls slowly) holds for translations; for RandAugment τ rises nearly to "
+        "the end of the scale, and its decrease there is within its standard error. The default "
+        "magnitudes (15, 10 %) are at or near the maximum, and a far too small magnitude (RandAug 1) "
+        "costs as much as a far too large one. For reviews, random replacement ranks worst at 5 %; "
+        "beyond that, τ of both transforms changes by little more than its standard error and is well "
+        "above 0 even at 85 %, perhaps because these classifiers count words and reviews have many. The "
+        f"entropy limit of {ENTROPY_LIMIT} does not identify the maximum: translations above it rank "
+        "best, and no text transform comes near it.",
     )
 
 
@@ -199,21 +199,20 @@ def transforms(folder: Path) -> Pieces:
     ]
     head = [f"{what}, {name}" for name in found for what in ("τ", "NI", "rise")]
     return (
-        "τ of NI, mean NI, and the mean rise of entropy over the models, of every transform of "
-        "images but `color`, which changes no grey image (NI is 1 for all models, and there is "
-        "no τ).",
+        "τ of NI, mean NI and mean entropy rise over the models, for every image transform except "
+        "`color`, which does not change grey images (NI is 1 for all models, and τ is not defined).",
         Grid(("transform", *head), rows),
         "\n".join(f"- {_limit_in_words(name, each)}" for name, each in found.items()),
-        f"The paper's rule (τ is alike up to a rise of {ENTROPY_LIMIT}, and fails above it) "
-        "does not hold for these models: mean τ is about the same on either side. Brightness and "
-        "contrast pass, and are among the worst three out of domain: they move next to no decision, "
-        "so that there is little to tell models apart by. Translations are above the limit and "
-        "rank among the best. Erase is rightly suspected of handwriting, but on street digits, "
-        "where all models are unsure already, nothing is, and it ranks them the wrong way round. "
-        f"Among transforms that do move decisions (mean NI below {STILL}, a bound chosen when the "
-        "results were known) a larger rise goes with a smaller τ on handwriting, not on street "
-        "digits; of six or seven transforms that is a hint and no more. So a small rise is no "
-        "promise and a large one no verdict; a mean NI near 1 is a warning of its own.",
+        f"The paper's rule (τ is similar up to an entropy rise of {ENTROPY_LIMIT} and drops above it) "
+        "does not hold for these models: mean τ is about equal on both sides. Brightness and contrast "
+        "pass, but are among the worst three out of distribution: they change almost no decision, so "
+        "they hardly distinguish models. Translations are above the limit and rank among the best. "
+        "Erase is correctly flagged on handwriting; on street digits, where all models are already "
+        "uncertain, nothing is flagged, and erase reverses the order. Among transforms that do change "
+        f"decisions (mean NI below {STILL}, a bound chosen after the results were known), a larger rise "
+        "goes with a smaller τ on handwriting but not on street digits; six or seven transforms are "
+        "weak evidence. A small rise is therefore no guarantee and a large one no proof; a mean NI near "
+        "1 is a warning sign of its own.",
     )
 
 
@@ -261,28 +260,28 @@ def augmented(folder: Path) -> Pieces:
         for one in found
     ]
     return (
-        f"The {m} networks, and the same {m} trained as long on images under RandAugment "
-        "(magnitude 15), with the same wrong labels; s.e. by leaving out a model at a time.",
+        f"The {m} networks, and the same {m} trained for the same number of steps on images under "
+        "RandAugment (magnitude 15) with the same wrong labels; jackknife standard errors.",
         Grid(head, rows),
-        f"{_claim(unspoilt)}: having been trained with the very transform of the measure does not spoil the ranking, neither over the augmented "
-        "models alone nor over both kinds together. What it moves is the level: a line from NI to "
-        "accuracy, fitted on the models without augmentation, puts the mean accuracy of those with "
-        f"it too high by, in points: {', '.join(excess)}. So rank models of both kinds together, "
-        "but fit no line across them with the transform that one kind was trained on.",
+        f"{_claim(unspoilt)}: training with the transform of the measure does not harm the ranking, "
+        "neither among the augmented models nor among all models. It changes the level: a line from NI "
+        "to accuracy, fitted on the models without augmentation, overestimates the mean accuracy of "
+        f"those with augmentation by, in points: {', '.join(excess)}. Rank models of both kinds "
+        "together, but do not fit one line to them with the transform that some were trained on.",
     )
 
 
 ABLATIONS: dict[str, tuple[str, Callable[[Path], Pieces]]] = {
-    "size": ("How many images", size),
-    "draws": ("How many draws", draws),
-    "magnitude": ("How strong a change", magnitude),
-    "transforms": ("Which transform, and the rise of entropy", transforms),
+    "size": ("Number of images", size),
+    "draws": ("Number of draws", draws),
+    "magnitude": ("Magnitude of the transform", magnitude),
+    "transforms": ("Choice of the transform, and the entropy rise", transforms),
     "augmented": ("Models trained with the same augmentation", augmented),
 }
 
 
 def told(pieces: Pieces) -> str:
-    """A section as text."""
+    """Return a section as text."""
     return "\n\n".join(
         piece if isinstance(piece, str) else markdown_table(piece.head, piece.rows)
         for piece in pieces
@@ -290,7 +289,7 @@ def told(pieces: Pieces) -> str:
 
 
 def long_rows(found: Mapping[str, Pieces]) -> list[dict[str, Any]]:
-    """Every cell of every table: where it stands, what it says, and its number."""
+    """Return every cell of every table with its position, text and number."""
     cells = []
     for section, pieces in found.items():
         grids = [piece for piece in pieces if isinstance(piece, Grid)]
@@ -305,7 +304,7 @@ def long_rows(found: Mapping[str, Pieces]) -> list[dict[str, Any]]:
 
 
 def _number(cell: str) -> float | None:
-    """The first number of a cell; a percentage as a fraction.
+    """Return the first number of a cell; a percentage as a fraction.
 
     >>> _number("0.67 ± 0.05"), _number("5%"), _number("RandAug")
     (0.67, 0.05, None)
@@ -318,29 +317,29 @@ def _number(cell: str) -> float | None:
 
 def page(found: Mapping[str, Pieces], seconds: float) -> Page:
     opening = (
-        f"{len(RECIPES)} classifiers of {TRAINED_ON:,} MNIST digits, judged on {IMAGES} images of USPS "
-        f"unless said otherwise; {DRAWS} draws. τ is Kendall's, between a measure and true accuracy "
-        "over the models; had other models been drawn, it would differ by about 0.07 (the standard "
-        "errors of the last section), so small differences between rows are luck. One of the "
-        "sections alone: `python -m benchmarks.studies.ablations size` (or "
+        f"{len(RECIPES)} classifiers trained on {TRAINED_ON:,} MNIST digits and tested on {IMAGES} images "
+        f"of USPS unless stated otherwise; {DRAWS} draws. τ is Kendall's τ between a measure and true "
+        "accuracy over the models; its standard error over models is about 0.07 (last section), so small "
+        "differences between rows are not significant. A single section: "
+        "`python -m benchmarks.studies.ablations size` (or "
         f"{', '.join(list(ABLATIONS)[1:])})."
     )
     sections = [f"## {ABLATIONS[name][0]}\n\n{told(pieces)}" for name, pieces in found.items()]
     return Page(
         name="ablations",
-        title="What neighborhood invariance hangs on",
+        title="Ablations of neighborhood invariance",
         done="\n\n".join([opening, *sections]),
         tables={},
         differs=(
             "The paper's ablations (NI §5.4) are figures on CIFAR-10 and Amazon reviews with large "
-            "networks; here the claims are looked at on digits and reviews with small ones."
+            "networks; here the claims are tested on digits and reviews with small ones."
         ),
-        notes=(f"All of it took {seconds:.0f} s of one core.",),
+        notes=(f"Total CPU time: {seconds:.0f} s.",),
     )
 
 
 def picture(rows: Any) -> Any:
-    """τ of NI by the number of images, of draws, and by the magnitude."""
+    """Plot τ of NI by number of images, number of draws and magnitude."""
     import altair as alt
 
     frame = rows.to_pandas()
@@ -365,9 +364,9 @@ def picture(rows: Any) -> Any:
         )
 
     return alt.hconcat(
-        chart("size", 0, "NI-RandAug", "how many images"),
-        chart("draws", 0, "τ, NI", "how many draws"),
-        chart("magnitude", 0, "τ, NI", "how strong a change"),
+        chart("size", 0, "NI-RandAug", "number of images"),
+        chart("draws", 0, "τ, NI", "number of draws"),
+        chart("magnitude", 0, "τ, NI", "magnitude"),
     )
 
 
@@ -375,11 +374,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     import pyarrow as pa
 
     parser = argparse.ArgumentParser(description="Ablations of neighborhood invariance.")
-    parser.add_argument("name", nargs="?", choices=list(ABLATIONS), help="by default all")
+    parser.add_argument(
+        "name", nargs="?", choices=list(ABLATIONS), help="section to run; default: all"
+    )
     name = parser.parse_args(arguments).name
     folder = data_folder()
     if folder is None:
-        print("The digits and reviews are not on this machine; nothing was measured.")
+        print("The digits and reviews are not available on this machine; nothing was measured.")
         return 0
     with one_thread():
         if name is not None:

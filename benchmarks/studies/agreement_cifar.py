@@ -1,8 +1,8 @@
-"""CIFAR-10 to CIFAR-10.1: what thirty published models' agreement says of their accuracy.
+"""CIFAR-10 to CIFAR-10.1: accuracy from the agreement of thirty published models.
 
-Disagreement equals error for models that were trained alike (Jiang et al., ICLR 2022: GDE). The
-models here were not: thirty architectures, whose classes alone are known. Agreement may still lie on
-the line that accuracy lies on (Baek et al., NeurIPS 2022); that is looked at beside it.
+Disagreement equals error for models that differ only in their seed (GDE; Jiang et al., ICLR 2022).
+These models are thirty architectures of which only the predicted classes are known. Agreement may
+still lie on the line of accuracies (ALine; Baek et al., NeurIPS 2022); both are tested.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ import numpy as np
 
 from benchmarks._results import data_folder
 from benchmarks.studies._pages import Claim, Page, points, write
-from benchmarks.studies._reported import ATC
+from benchmarks.studies._published_figures import ATC
 from oodometer.core.array_types import Floats, Ints
 from oodometer.core.predictions import Predictions
 from oodometer.estimators.aline import agreements, fit_agreement_line
 from oodometer.estimators.gde import GDE
 
 SETS = ("v4", "v6")
-# What the paper has for GDE, in points.
+# Published error of GDE, in points.
 GDE_ERROR = ATC["CIFAR-10 natural"]["gde"]
 METHODS = {
     "source": "accuracy on CIFAR-10",
-    "gde": "GDE, each with the model next to it in accuracy",
-    "gde, all": "GDE, agreement with all others",
+    "gde": "GDE with the model next in accuracy",
+    "gde, all": "GDE with all other models",
     "aline-s": "agreement on the line, ALine-S",
     "aline-d": "agreement on the line, ALine-D",
 }
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
-    """Classes (models, rows) on a set, and the right ones."""
+class ModelClasses:
+    """Predicted classes of shape (models, rows) on a dataset, and its labels."""
 
     classes: Ints
     labels: Ints
@@ -50,36 +50,42 @@ class Said:
         return np.asarray((self.classes == self.labels).mean(axis=1))
 
 
-def read(path: Path) -> tuple[list[str], Said, dict[str, Said]]:
+def read(path: Path) -> tuple[list[str], ModelClasses, dict[str, ModelClasses]]:
     with np.load(path, allow_pickle=False) as archive:
 
-        def said(name: str) -> Said:
-            return Said(
+        def outputs(name: str) -> ModelClasses:
+            return ModelClasses(
                 archive[f"pred_{name}"].astype(np.int64), archive[f"y_{name}"].astype(np.int64)
             )
 
-        return archive["models"].tolist(), said("cifar10"), {name: said(name) for name in SETS}
+        return (
+            archive["models"].tolist(),
+            outputs("cifar10"),
+            {name: outputs(name) for name in SETS},
+        )
 
 
-def gde(said: Said, one: int, others: list[int]) -> float:
-    """By the estimator, as users have it: the mean over its pairs with others."""
+def gde(outputs: ModelClasses, one: int, others: list[int]) -> float:
+    """Return the GDE estimate of one model, the mean over its pairs with others."""
     found = []
     for other in others:
-        mine, peer = (Predictions.from_classes(said.classes[at], k=said.k) for at in (one, other))
+        mine, peer = (
+            Predictions.from_classes(outputs.classes[at], k=outputs.k) for at in (one, other)
+        )
         found.append(GDE().estimate(mine, mine.with_other_models(peer)).value)
     return float(np.mean(found))
 
 
-def on_the_line(source: Said, target: Said) -> tuple[Floats, Floats]:
-    """Accuracies by ALine-S and ALine-D, as the estimators have them."""
+def on_the_line(source: ModelClasses, target: ModelClasses) -> tuple[Floats, Floats]:
+    """Return the accuracies by ALine-S and ALine-D."""
     line = fit_agreement_line(
         source.accuracy, agreements(source.classes), agreements(target.classes)
     )
     return line.aline_s, line.aline_d
 
 
-def predicted(source: Said, target: Said) -> dict[str, Floats]:
-    """What each method says of every model's accuracy on the target."""
+def predicted(source: ModelClasses, target: ModelClasses) -> dict[str, Floats]:
+    """Return each method's estimate of every model's accuracy on the target."""
     models = range(len(source.classes))
     ranked = np.argsort(source.accuracy).tolist()
     beside = {one: ranked[place - 1 if place else 1] for place, one in enumerate(ranked)}
@@ -93,7 +99,7 @@ def predicted(source: Said, target: Said) -> dict[str, Floats]:
     }
 
 
-def long_table(names: list[str], source: Said, targets: dict[str, Said]) -> Any:
+def long_table(names: list[str], source: ModelClasses, targets: dict[str, ModelClasses]) -> Any:
     import pyarrow as pa
 
     rows = []
@@ -107,7 +113,7 @@ def long_table(names: list[str], source: Said, targets: dict[str, Said]) -> Any:
 
 
 def figures(rows: Any) -> dict[tuple[str, str], dict[str, float]]:
-    """By set and method: mean absolute error, mean error, Kendall's τ with the truth."""
+    """Return mean absolute error, mean error and Kendall's τ by dataset and method."""
     from scipy.stats import kendalltau
 
     frame = rows.to_pandas()
@@ -122,7 +128,9 @@ def figures(rows: Any) -> dict[tuple[str, str], dict[str, float]]:
 
 
 def page(
-    found: dict[tuple[str, str], dict[str, float]], source: Said, targets: dict[str, Said]
+    found: dict[tuple[str, str], dict[str, float]],
+    source: ModelClasses,
+    targets: dict[str, ModelClasses],
 ) -> Page:
     rows = [
         (
@@ -141,14 +149,14 @@ def page(
 
     claims = [
         *(
-            Claim(f"{METHODS[name]}, tells accuracy without labels",
+            Claim(f"{METHODS[name]} predicts accuracy without labels",
                   abs(mean(name, "bias")) < 0.02,
-                  f"Its mean error is {points(mean(name, 'bias'), signed=True)} points (under 2 "
-                  f"would hold), its mean absolute error {points(mean(name, 'mae'))}; ATC's Table "
+                  f"The mean error is {points(mean(name, 'bias'), signed=True)} points (bound: 2), "
+                  f"the mean absolute error {points(mean(name, 'mae'))}; ATC's Table "
                   f"1 has {GDE_ERROR:.2f}.")
             for name in ("gde", "gde, all")
         ),
-        Claim("agreement on the line tells it better than the source's accuracy does",
+        Claim("agreement on the line predicts accuracy better than the source accuracy",
               mean("aline-s", "mae") < mean("source", "mae"),
               f"Mean absolute error {points(mean('aline-s', 'mae'))} against "
               f"{points(mean('source', 'mae'))} points."),
@@ -160,18 +168,18 @@ def page(
             "Hard predictions of thirty published classifiers on CIFAR-10's test set and on "
             "CIFAR-10.1 (v4, v6), which lose "
             + " and ".join(f"{points(one)} points on {name}" for name, one in drop.items())
-            + " on the average. The target's labels are used for judging alone."
+            + " on average. The target's labels are used only for the evaluation."
         ),
         tables={
-            "How far off, in points": (
-                ("set", "method", "mean absolute error", "mean error", "τ with the truth"), rows
+            "Errors in points": (
+                ("set", "method", "mean absolute error", "mean error", "τ with accuracy"), rows
             )
         },
         differs=(
-            f"ATC's Table 1 has {GDE_ERROR:.2f} for GDE on this shift, of DenseNets and ResNets trained twice "
-            "with other seeds. These are thirty different "
-            "architectures of very different accuracy, one published copy of each, so that pairs are "
-            "not trained alike, which GDE assumes; and classes alone are known, so no calibration."
+            f"ATC's Table 1 has {GDE_ERROR:.2f} for GDE on this shift, with DenseNets and ResNets trained "
+            "twice with different seeds. These are thirty architectures of very different accuracy, one "
+            "published copy of each, so pairs do not differ only in the seed, as GDE assumes; and only "
+            "classes are known, so there is no calibration."
         ),
         claims=claims,
     )  # fmt: skip
@@ -207,7 +215,7 @@ def picture(rows: Any) -> Any:
 def main() -> int:
     folder = data_folder()
     if folder is None:
-        print("The research data are not on this machine; nothing was measured.")
+        print("The research data are not available on this machine; nothing was measured.")
         return 0
     names, source, targets = read(folder / "cifar" / "cifar10_and_10.1_predictions.npz")
     rows = long_table(names, source, targets)

@@ -1,6 +1,6 @@
-"""Which in-domain metric tells out-of-domain error? The matrices of Wenzel et al. 2022 (AO), rebuilt.
+"""Prediction of out-of-distribution error by in-distribution metrics (Wenzel et al. 2022, AO).
 
-On the two reference pools: PACS (with attacks, and corrupted in sixteen ways) and reviews.
+On the two reference pools: PACS (with attacks and sixteen corruptions) and reviews.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._results import data_folder
-from benchmarks.studies._judged import study_rows
+from benchmarks.studies._comparison_page import study_rows
 from benchmarks.studies._pages import Claim, Page, write
-from benchmarks.studies._reported import AO, AO_ADJUSTED, AO_FACTORS
+from benchmarks.studies._published_figures import AO, AO_ADJUSTED, AO_FACTORS
 from oodometer.cli._runtime import error_console
 from oodometer.metrics.adversarial import AdversarialError
 from oodometer.report.terminal import progress_bar
@@ -37,13 +37,13 @@ from oodometer.studies.domains.corrupted_groups import get_group
 POOLS = Path(__file__).parent.parent / "pools"
 METRICS = ("nll", "ece", "demographic_disparity", "adversarial_error")
 OOD = "OOD error"
-# Attacks are most of the time; the paper's take twenty steps.
+# Attacks take most of the time; the paper uses twenty steps.
 ATTACK = AdversarialError(steps=10, rows=40)
 SEVERITY = 3
 
 
 def studies(data: Path) -> dict[str, Study]:
-    """By name; what comes before the dash is the task."""
+    """Open the studies by name; the part before the dash is the task."""
     corrupted = [
         name for name in get_group("pacs-c", root=data).domains if name.endswith(f"-{SEVERITY}")
     ]
@@ -62,7 +62,7 @@ def studies(data: Path) -> dict[str, Study]:
 
 
 def joined(parts: dict[str, Any]) -> Any:
-    """The rows of all studies, each with its task."""
+    """Concatenate the rows of all studies, with their task."""
     import pyarrow as pa
 
     wanted = (
@@ -85,7 +85,7 @@ def joined(parts: dict[str, Any]) -> Any:
 
 
 def first_lines(found: AveragedCorrelations, beyond: AveragedCorrelations) -> list[tuple[str, ...]]:
-    """Every ID metric with OOD error, ours and the paper's, overall and by task."""
+    """Return the correlations of every ID metric with OOD error, ours and the paper's, by task."""
     rows = []
     for name in found.overall.first:
         if not name.startswith("ID"):
@@ -116,7 +116,7 @@ def claims(
     found: AveragedCorrelations, beyond: AveragedCorrelations, factors: FactorAnalysis
 ) -> list[Claim]:
     scores = {name: found.overall.score(name, OOD)["value"] for name in found.overall.first}
-    known = {name: one for name, one in scores.items() if one is not None}  # no answer is no 0
+    known = {name: value for name, value in scores.items() if value is not None}
     others = {name for name in known if name.startswith("ID") and name != "ID error"}
     own, best = known["ID error"], max(others, key=lambda name: known[name])
     adversarial, corrupted = known["ID adversarial_error"], "ID corrupted error"
@@ -125,17 +125,17 @@ def claims(
     return [
         Claim("ID error is the best single predictor of OOD error", own >= known[best],
               f"{own:+.2f}; the best other is {best} with {known[best]:+.2f}."),
-        Claim("ID error and OOD error go together", own > 0.2,
+        Claim("ID error and OOD error are correlated", own > 0.2,
               f"{own:+.2f} here, {AO['ID error']:+.2f} in the paper."),
-        Claim("beyond ID error, the corrupted error tells nothing",
-              left is not None and abs(left) < 0.1, "No answer." if left is None else f"{left:+.2f}."),
-        Claim("adversarial error tells less than ID error", adversarial < own, f"{adversarial:+.2f}."),
+        Claim("given ID error, the corrupted error adds nothing",
+              left is not None and abs(left) < 0.1, "Not defined." if left is None else f"{left:+.2f}."),
+        Claim("adversarial error predicts less than ID error", adversarial < own, f"{adversarial:+.2f}."),
         Claim("four factors have an eigenvalue of 1 or more", kept == AO_FACTORS, f"{kept} here."),
     ]  # fmt: skip
 
 
 def patterns(found: Sequence[IdOodScatter]) -> list[tuple[str, ...]]:
-    """How often each pattern occurs, by task."""
+    """Return the frequency of each pattern by task."""
     tasks = sorted({one.task for one in found})
     kinds = sorted({one.pattern.name or "none" for one in found})
     counts = {
@@ -161,20 +161,20 @@ def page(table: EvaluationTable) -> Page:
         (one.task, _plain(one.gap.value), _plain(one.gap.value_se))
         for one in task_difficulties(dots)
     ]
-    tasks = [f"{name} alone" for name in found.tasks]
+    tasks = [f"{name} only" for name in found.tasks]
     pairs = Counter(one.task for one in dots)
     return Page(
         name="ao",
-        title="Which in-domain metric tells out-of-domain error",
+        title="Prediction of out-of-distribution error by in-distribution metrics",
         done=(
-            f"The converged models of the reference pools: PACS ({pairs['pacs']} pairs; 150 rows a "
+            f"The converged models of the reference pools: PACS ({pairs['pacs']} pairs; 150 rows per "
             f"domain, and 100 of each of sixteen corruptions at severity {SEVERITY}) and reviews "
-            f"({pairs['sentiment']} pairs, 200 rows a domain). Spearman's correlation over the models of a pair, averaged so that each task "
-            f"counts the same; attacks ({ATTACK.steps} steps, {ATTACK.rows} rows) and corruptions are of "
-            "images alone."
+            f"({pairs['sentiment']} pairs, 200 rows per domain). Spearman's correlation over the models "
+            "of a pair, averaged so that every task has the same weight; attacks "
+            f"({ATTACK.steps} steps, {ATTACK.rows} rows) and corruptions apply to images only."
         ),
         tables={
-            "With OOD error, and with what ID error leaves of it": (
+            "Correlation with OOD error, and with its residual given ID error": (
                 ("metric", "ours", "the paper's", *tasks, "adjusted", "the paper's, adjusted"),
                 first_lines(found, beyond),
             ),
@@ -186,12 +186,12 @@ def page(table: EvaluationTable) -> Page:
         },
         claims=claims(found, beyond, factors),
         differs=(
-            "The paper fine-tunes nine large pretrained networks, 31,000 times, on 36 datasets of six "
-            "tasks and more; here some two hundred small networks learn from scratch. What they know "
-            "of another domain is little, and models of one pair differ mostly in how much data they "
-            "had and how noisy it was."
+            "The paper fine-tunes nine large pretrained networks, 31,000 times, on 36 datasets of more "
+            "than six tasks; ours are about two hundred small networks trained from scratch. They "
+            "generalize little to other domains, and the models of one pair differ mostly in the amount "
+            "and the noise of their training data."
         ),
-        notes=("A pattern is none where no rule for one applies, as with eight models a pair.",),
+        notes=("The pattern is none if no rule applies, as with eight models per pair.",),
     )  # fmt: skip
 
 
@@ -204,7 +204,7 @@ def _eigenvalues(factors: FactorAnalysis) -> str:
 
 
 def picture(table: EvaluationTable) -> Any:
-    """The whole averaged matrix."""
+    """Plot the averaged correlation matrix."""
     import altair as alt
 
     cells = average_correlations(table, metrics=METRICS).overall.rows()
@@ -223,7 +223,7 @@ def picture(table: EvaluationTable) -> Any:
 def main() -> int:
     data = data_folder()
     if data is None:
-        print("The research data are not on this machine; nothing was measured.")
+        print("The research data are not available on this machine; nothing was measured.")
         return 0
     with progress_bar(error_console()) as progress:
         parts = {name: study_rows(one, progress=progress) for name, one in studies(data).items()}

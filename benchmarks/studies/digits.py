@@ -1,4 +1,4 @@
-"""Digits: networks that learned MNIST, on USPS, street numbers, painted and turned digits.
+"""Digits: networks trained on MNIST, tested on USPS, street numbers, coloured and rotated digits.
 
 Ng et al. 2023 (NI), Numbers; Garg et al. 2022 (ATC), MNIST's natural shifts.
 """
@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks.studies._judged import OUTPUTS, Words, made, study_of
+from benchmarks.studies._comparison_page import OUTPUTS, Words, made, study_of
 
 WORDS = Words(
     name="digits",
-    title="Digits: networks that learned MNIST, elsewhere",
+    title="MNIST networks under shift",
     done=(
-        "VGGs and small CNNs that learned 30, 100 or 300 digits a class of MNIST (label noise, weight "
+        "VGGs and small CNNs trained on 30, 100 or 300 digits per class of MNIST (label noise, weight "
         "decay, RandAugment), tested on 300 digits each of MNIST, USPS, photographed street numbers, "
-        "MNIST painted, and MNIST turned by 15 to 60 degrees."
+        "coloured MNIST, and MNIST rotated by 15 to 60 degrees."
     ),
     differs=(
-        "The paper trains on MNIST, SVHN and Colored MNIST, some hundred networks each; here MNIST "
-        "alone is learned, so that lines are fitted to the other architecture, and street numbers "
-        "are 446 photographs in place of SVHN. ATC's Table 1 (MNIST, natural: ATC-MC 2.40, ATC-NE "
-        "3.50, AC 14.81, DOC 14.56, IM 15.99 points after calibration) is the one for the raw MAE."
+        "The paper trains about a hundred networks each on MNIST, SVHN and Colored MNIST; ours are "
+        "trained on MNIST only, so the lines are fitted on the other architecture, and the street "
+        "numbers are 446 photographs instead of SVHN. For the raw MAE compare with ATC's Table 1 "
+        "(MNIST, natural: ATC-MC 2.40, ATC-NE 3.50, AC 14.81, DOC 14.56, IM 15.99 points after "
+        "calibration)."
     ),
     task="Numbers",
 )

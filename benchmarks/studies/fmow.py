@@ -1,7 +1,7 @@
-"""What every estimator gets on real FMoW-WILDS outputs: five models, natural folds out of domain.
+"""Error of every estimator on real FMoW-WILDS outputs: five models, natural folds.
 
-Garg et al. (ICLR 2022), Table 1. The file holds signals (confidence, entropy, correctness), so
-methods that need whole rows of probabilities, and temperatures, can't be had there.
+Garg et al. (ICLR 2022), Table 1. The file has confidence, entropy and correctness of each row, so
+methods that need full probability vectors, and temperature scaling, do not apply.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def models_of(archive: dict[str, Floats]) -> list[str]:
 
 
 def evaluations(archive: dict[str, Floats], splits: Sequence[str]) -> list[dict[str, Any]]:
-    """Every method's estimate, its interval and the truth, for every model and fold."""
+    """Return every method's estimate, interval and true accuracy for every model and fold."""
     found = []
     for model in models_of(archive):
         source = read(archive, model, "id_val", None)
@@ -72,7 +72,7 @@ def load(path: Path) -> dict[str, Floats]:
 
 
 def errors_by_method(path: Path, splits: Sequence[str]) -> dict[str, Floats]:
-    """Estimate minus truth of every model and fold, by method."""
+    """Return estimate minus true accuracy of every model and fold, by method."""
     gaps: dict[str, list[float]] = {}
     for row in evaluations(load(path), splits):
         gaps.setdefault(row["measure"], []).append(row["value"] - row["accuracy"])
@@ -80,7 +80,7 @@ def errors_by_method(path: Path, splits: Sequence[str]) -> dict[str, Floats]:
 
 
 def figures(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """By method: mean absolute errors by split and out of domain, bias, how often it is covered."""
+    """Return, by method, mean absolute errors by split and out of distribution, bias and coverage."""
     found = {}
     for method in dict.fromkeys(row["measure"] for row in rows):
         mine = [row for row in rows if row["measure"] == method]
@@ -105,35 +105,35 @@ def page(found: dict[str, dict[str, float]], folds: int) -> Page:
          points(one["bias"], signed=True), f"{one['covered']:.0%}", *PUBLISHED[method])
         for method, one in found.items()
     ]  # fmt: skip
-    head = ("method", *SPLITS, "val + test", "mean error", "95 % interval holds the truth",
+    head = ("method", *SPLITS, "val + test", "mean error", "coverage of the 95% interval",
             "published, before T", "published, after T")  # fmt: skip
     best = min(found, key=lambda name: found[name]["outside"])
     rivals = min(found[name]["outside"] for name in found if not name.startswith("atc"))
     return Page(
         name="fmow",
-        title="FMoW-WILDS: accuracy by every estimator that signals allow",
+        title="FMoW-WILDS: estimators on published model outputs",
         done=(
-            f"Five published satellite-image classifiers on {folds} natural folds out of domain "
-            "(regions and years); the source is `id_val`. Mean absolute errors in points. No answer "
-            "from gde, bbse, mlls and iw: the file holds confidence, entropy and correctness alone."
+            f"Five published classifiers of satellite images on {folds} natural out-of-distribution "
+            "folds (regions and years); the source is `id_val`. Mean absolute errors in points. gde, "
+            "bbse, mlls and iw do not apply: the file has only confidence, entropy and correctness."
         ),
-        tables={"How far off": (head, rows)},
+        tables={"Errors": (head, rows)},
         claims=[
             Claim("ATC has the lowest error of all", best.startswith("atc"),
                   f"The best here is {best} with {points(found[best]['outside'])}; the best of the "
                   f"others has {points(rivals)}."),
-            Claim("ATC's two scores do alike",
+            Claim("ATC's two scores perform alike",
                   abs(found["atc-mc"]["outside"] - found["atc-ne"]["outside"]) < 0.005,
                   f"{points(found['atc-mc']['outside'])} and {points(found['atc-ne']['outside'])}."),
         ],
         differs=(
-            "The paper trains DenseNet-121 and ResNet-50 three times and tests on the whole sets; "
-            "these are five other published models on folds of the sets, without temperatures, so "
-            "the column before T is the one to compare."
+            "The paper trains DenseNet-121 and ResNet-50 three times each and tests on the whole sets; "
+            "these are five other published models on folds of the sets, without temperature scaling, "
+            "so compare with the column before T."
         ),
         notes=(
-            "The intervals are of the sampling error; how seldom they hold the truth shows how much "
-            "of the error is shift.",
+            "The intervals cover sampling error only; their low coverage shows how much of the error "
+            "is caused by shift.",
         ),
     )  # fmt: skip
 
@@ -164,7 +164,7 @@ def main() -> int:
 
     folder = data_folder()
     if folder is None:
-        print("FMoW signals are not on this machine; nothing was measured.")
+        print("The FMoW outputs are not available on this machine; nothing was measured.")
         return 0
     rows = evaluations(load(folder / "outputs" / "wilds_fmow_signals.npz"), SPLITS)
     folds = len({row["tested_on"] for row in rows if row["split"] != "id_test"})

@@ -1,7 +1,7 @@
-"""Inference by genre, with real back-translations as neighbors. Ng et al. 2023 (NI), NLI with CNNs.
+"""Natural language inference by genre with real back-translations. Ng et al. 2023 (NI), NLI, CNN.
 
-XNLI's test pairs were translated by machines to Burmese, Swahili and Urdu and back: three other
-wordings of every pair, which no translator is needed for here.
+XNLI's test pairs were machine-translated to Burmese, Swahili and Urdu and back: three other wordings
+of every pair, so no translator is needed here.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ import sys
 from pathlib import Path
 
 from benchmarks._results import data_folder
-from benchmarks.studies._aligned import Aligned, Pair
-from benchmarks.studies._judged import OUTPUTS, Words, made, study_of
+from benchmarks.studies._aligned_translations import Aligned, Pair
+from benchmarks.studies._comparison_page import OUTPUTS, Words, made, study_of
 
 LANGUAGES = ("my", "sw", "ur")
 WORDS = Words(
     name="nli",
-    title="Inference by genre: text CNNs, and real back-translations as neighbors",
+    title="Natural language inference by genre, with back-translations as neighborhoods",
     done=(
-        "Text CNNs that learned pairs of MNLI or of revised SNLI (2,000 or 500 a class; batch, "
-        "label noise), tested on 250 pairs of each of XNLI's ten genres. Neighbors are the three "
-        "back-translations of each pair, and ten draws of EDA and of random replacement."
+        "Text CNNs trained on pairs of MNLI or of revised SNLI (2,000 or 500 per class; batch size, "
+        "label noise), tested on 250 pairs of each of XNLI's ten genres. The neighborhoods are the "
+        "three back-translations of each pair, and ten draws of EDA and of random replacement."
     ),
     differs=(
-        "The paper trains on 77,000 pairs of each of five genres, and its CNNs are right on about 60 % "
-        "of pairs; here 6,000 pairs at most are learned: see the accuracies above, of which a "
-        "third is chance, and which 250 pairs tell to about 3 points (standard error)."
+        "The paper trains on 77,000 pairs of each of five genres, and its CNNs have an accuracy of about "
+        "60 %; ours are trained on at most 6,000 pairs. Of the accuracies above, a third is chance, and "
+        "with 250 pairs their standard error is about 3 points."
     ),
     task="NLI, CNN",
 )
@@ -33,7 +33,7 @@ SHOWN = ("ni-backtranslate-aligned draws=3", "ni-eda", "ni-random_replace", *OUT
 
 
 def wordings(path: Path) -> dict[Pair, tuple[Pair, ...]]:
-    """The three other wordings of every pair of XNLI's test part."""
+    """Return the three other wordings of every pair of XNLI's test split."""
     import pyarrow.parquet as pq
 
     frame = pq.read_table(path).to_pandas()
@@ -49,7 +49,7 @@ def wordings(path: Path) -> dict[Pair, tuple[Pair, ...]]:
 def main() -> int:
     data = data_folder()
     if data is None:
-        print("The research data are not on this machine; nothing was measured.")
+        print("The research data are not available on this machine; nothing was measured.")
         return 0
     aligned = Aligned(
         "XNLI by Burmese, Swahili and Urdu", wordings(data / "text" / "nli_multi.parquet")

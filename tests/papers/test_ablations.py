@@ -22,7 +22,7 @@ from benchmarks._digit_classifiers import (
 )
 from benchmarks.quality_invariance_digits import RECIPES, taus
 from benchmarks.studies import ablations
-from benchmarks.studies._ablations import (
+from benchmarks.studies._ablation_runs import (
     MARGIN,
     Judged,
     block_values,
@@ -115,7 +115,9 @@ def test_every_copy_is_changed_anew_and_wrong_labels_stay(monkeypatch: pytest.Mo
     copies = changed_copies(images, 3)
     assert not np.array_equal(copies[0], copies[1])
     seen: list[tuple[Recipe, np.ndarray, np.ndarray]] = []
-    monkeypatch.setattr("benchmarks.studies._ablations.trained", lambda *given: seen.append(given))
+    monkeypatch.setattr(
+        "benchmarks.studies._ablation_runs.trained", lambda *given: seen.append(given)
+    )
     trained_on_copies(recipe, copies, labels)
     ((short, shown, wanted),) = seen
     assert (short.noise, short.epochs) == (0.0, 1)

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.studies import _judged, _pages, ablations, ao
-from benchmarks.studies._aligned import Aligned
+from benchmarks.studies import _comparison_page, _pages, ablations, ao
+from benchmarks.studies._aligned_translations import Aligned
 from benchmarks.studies._pages import Claim, Page
-from benchmarks.studies._reported import NI, NI_COLUMNS
-from benchmarks.studies.agreement_cifar import Said, on_the_line, predicted
+from benchmarks.studies._published_figures import NI, NI_COLUMNS
+from benchmarks.studies.agreement_cifar import ModelClasses, on_the_line, predicted
 from oodometer.core.errors import InputError
 from oodometer.core.random_streams import RowStreams
 from oodometer.studies.analysis._compare_measures import compare_measures
@@ -64,7 +64,7 @@ def test_neighbors_are_the_wordings_by_number() -> None:
     draws = RowStreams(0, np.arange(3, dtype=np.uint64), np.array([1, 2, 2]))
     found = aligned.apply([("a", "b"), ("a", "b"), ("c", "d")], draws)
     assert found == [("a1", "b1"), ("a2", "b2"), ("c2", "d2")]
-    with pytest.raises(InputError, match="'a' has 2 other wordings, and number 3 was asked for"):
+    with pytest.raises(InputError, match="'a' has 2 other wordings, but draw 3 was requested"):
         aligned.apply([("a", "b")], RowStreams(0, np.zeros(1, dtype=np.uint64), np.array([3])))
     assert repr(aligned) == "Aligned('made', 2 pairs)"
     assert len({aligned, Aligned("made", dict(others))}) == 1  # a study asks whether it has met it
@@ -83,7 +83,7 @@ def judged() -> Any:
 
 def test_the_papers_figures_stand_in_brackets() -> None:
     found = judged()
-    head, rows = _judged.printed(found, "CI10")
+    head, rows = _comparison_page.printed(found, "CI10")
     cell = dict(zip(head, rows[0], strict=True))
     assert rows[0][0] == "ni-randaugment"
     assert cell["Macro τ"] == "1.000 ± 0.000 (0.768)"
@@ -95,10 +95,10 @@ def test_the_papers_figures_stand_in_brackets() -> None:
 def test_a_duel_is_won_by_more_or_by_less() -> None:
     found = judged()
     for statistic in ("macro_tau", "mae", "r2_pearson"):
-        assert _judged.better(found, statistic, "ni-randaugment", "atc-mc").holds
-        assert _judged.better(found, statistic, "atc-mc", "ni-randaugment").holds is False
-    itself = _judged.better(found, "macro_tau", "atc-mc", "atc-mc")
-    assert itself.told().startswith("- DOES NOT HOLD")
+        assert _comparison_page.better(found, statistic, "ni-randaugment", "atc-mc").holds
+        assert _comparison_page.better(found, statistic, "atc-mc", "ni-randaugment").holds is False
+    itself = _comparison_page.better(found, "macro_tau", "atc-mc", "atc-mc")
+    assert itself.describe().startswith("- DOES NOT HOLD")
 
 
 def test_a_duel_that_luck_may_have_won_is_not_called_won() -> None:
@@ -109,11 +109,11 @@ def test_a_duel_that_luck_may_have_won_is_not_called_won() -> None:
         "tested_on": ["cdefgh"[j % 6] for j in range(n)], "accuracy": rng.random(n),
         "first": rng.random(n), "second": rng.random(n),
     }  # fmt: skip
-    found = _judged.better(
+    found = _comparison_page.better(
         compare_measures(EvaluationTable.read(rows)), "macro_tau", "first", "second"
     )
     assert found.holds is None
-    assert found.told().startswith("- Can't be told here: first has a better Macro τ than second")
+    assert found.describe().startswith("- Undecided: first has a better Macro τ than second")
 
 
 def test_a_duel_is_told_group_by_group() -> None:
@@ -121,17 +121,17 @@ def test_a_duel_is_told_group_by_group() -> None:
     scores = next(one for one in found.scores if one.statistic == "macro_tau")
     off = scores.values[scores.measures.index("ni-randaugment")]
     off = off - scores.values[scores.measures.index("atc-mc")]
-    claim = _judged.better(found, "macro_tau", "ni-randaugment", "atc-mc")
+    claim = _comparison_page.better(found, "macro_tau", "ni-randaugment", "atc-mc")
     assert f"better in 4 of 4 groups, by {off.mean():+.3f} ± " in claim.figures
-    assert "within its error" not in claim.figures
+    assert "within two standard errors" not in claim.figures
     even = compare_measures(EvaluationTable.read({
         "model": [*"klmn"] * 2, "trained_on": ["a"] * 8, "tested_on": [*"bbbbcccc"],
         "accuracy": [0.1, 0.2, 0.3, 0.4] * 2, "x": [1, 2, 3, 4, 4, 3, 2, 1],
         "y": [4, 3, 2, 1, 1, 2, 3, 5],
     }))  # fmt: skip
-    told = _judged.better(even, "macro_tau", "x", "y").figures
+    told = _comparison_page.better(even, "macro_tau", "x", "y").figures
     assert told.startswith("0.000 against 0.000; better in 1 of 2 groups, by +0.000 ± 2.000")
-    assert told.endswith("within its error.")
+    assert told.endswith("within two standard errors.")
 
 
 def test_accuracies_are_told_at_home_and_elsewhere() -> None:
@@ -139,9 +139,9 @@ def test_accuracies_are_told_at_home_and_elsewhere() -> None:
         "model": ["m", "m", "n", "n"], "trained_on": ["a"] * 4, "tested_on": [*"abab"],
         "accuracy": [0.9, 0.3, 0.9, 0.3],
     }, measures=())  # fmt: skip
-    told = _judged.accuracies(table)
+    told = _comparison_page.accuracies(table)
     assert told == (
-        "Accuracies (the middle nine tenths): 90 to 90 % where they learned, 30 to 30 % elsewhere."
+        "Accuracies (central 90 %): 90 to 90 % in distribution, 30 to 30 % out of distribution."
     )
 
 
@@ -158,10 +158,10 @@ def test_agreement_on_the_line_is_right_where_the_same_rows_are_hard_for_all() -
     rng = np.random.default_rng(0)
     labels, strength = rng.integers(0, 1000, 20_000), np.linspace(0.8, 1.8, 8)
 
-    def said(harder: float) -> Said:
+    def said(harder: float) -> ModelClasses:
         hard = rng.normal(size=len(labels)) + harder
         guesses = (labels + rng.integers(1, 1000, (8, len(labels)))) % 1000
-        return Said(np.where(hard < strength[:, None], labels, guesses), labels)
+        return ModelClasses(np.where(hard < strength[:, None], labels, guesses), labels)
 
     source, target = said(0.0), said(0.5)
     for found in on_the_line(source, target):
@@ -203,8 +203,8 @@ def test_the_page_of_matrices_counts_its_pairs_and_takes_no_answer_for_none() ->
     lone = {"ID error": 0.1, "ID nll": 0.2, "ID adversarial_error": 0.0}
     found = replace_scores(average_correlations(table, metrics=ao.METRICS), lone)
     claims = {one.words: one for one in ao.claims(found, beyond, table_factor_analysis(table))}
-    unknown = claims["beyond ID error, the corrupted error tells nothing"]
-    assert (unknown.holds, unknown.figures) == (False, "No answer.")
+    unknown = claims["given ID error, the corrupted error adds nothing"]
+    assert (unknown.holds, unknown.figures) == (False, "Not defined.")
     assert not claims["ID error is the best single predictor of OOD error"].holds
 
 

@@ -1,7 +1,7 @@
-"""The ablations of neighborhood invariance, computed; ablations.py puts them in words.
+"""Computations for the ablations of neighborhood invariance; ablations.py writes the page.
 
-Ng, Hulkund, Cho & Ghassemi, TMLR 2023, §5.4. Small networks of MNIST digits are judged on USPS,
-and classifiers of reviews on those of other goods.
+Ng, Hulkund, Cho & Ghassemi, TMLR 2023, §5.4. Small networks trained on MNIST are tested on USPS, and
+classifiers of reviews on reviews of other product categories.
 """
 
 from __future__ import annotations
@@ -35,37 +35,37 @@ WORD_CHANGES: tuple[Transform, ...] = (
     *(SSMBA(magnitude=share) for share in SHARES),
 )
 TARGETS, TEXTS = ("toys_games", "apparel", "dvd", "kitchen_housewares"), 120
-# The τ of a measure, by its name: one a sample, or one a block of draws.
+# τ by measure: one value per sample, or per block of draws.
 Taus = dict[str, Floats]
 
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Models in the neighborhoods of labelled data; `right` is (models, n)."""
+    """Invariance of several models on labelled data; `right` has shape (models, n)."""
 
     found: InvarianceResult
     right: Bools
 
     @property
     def truth(self) -> Floats:
-        """Every model's accuracy."""
+        """Return the accuracy of every model."""
         return np.asarray(self.right.mean(axis=1))
 
     @property
     def rises(self) -> Floats:
-        """How much the transform raises the entropy of every model's predictions."""
+        """Return how much the transform raises the entropy of every model's predictions."""
         return np.array([one.entropy_difference for one in self.found])
 
     def values(self, measure: str) -> Floats:
-        """Every model's value."""
+        """Return the value of every model."""
         return np.array([one.mean_with_interval(measure).value for one in self.found])
 
     def tau(self, measure: str, rows: slice = slice(None)) -> float:
-        """Kendall's τ between a measure and accuracy over (some of) the models."""
+        """Return Kendall's τ between a measure and accuracy over the selected models."""
         return taus({measure: self.values(measure)[rows]}, self.truth[rows])[measure]
 
     def tau_error(self, measure: str, rows: slice = slice(None)) -> float:
-        """The standard error of that τ had other models been drawn: each left out once."""
+        """Return the jackknife standard error of that τ over models."""
         scores, truth = self.values(measure)[rows], self.truth[rows]
         m = len(truth)
         left = [np.delete(np.arange(m), out) for out in range(m)]
@@ -73,7 +73,7 @@ class Judged:
         return float(np.sqrt((m - 1) * found.var()))
 
     def excess(self, measure: str, known: slice, asked: slice) -> float:
-        """How much too high a line through the known models puts the mean accuracy of others."""
+        """Return the mean overestimate of other models' accuracy by a line through known models."""
         scores, truth = self.values(measure), self.truth
         slope, start = np.polyfit(scores[known], truth[known], 1)
         return float((start + slope * scores[asked] - truth[asked]).mean())
@@ -87,7 +87,7 @@ def judged(
     draws: int = DRAWS,
     reference: Dataset | None = None,
 ) -> Judged:
-    """Transformed inputs are drawn once, and shown to all models."""
+    """Compute the invariance of all models on the same transformed inputs."""
     found = invariance(models, data, transform=transform, draws=draws, transform_data=reference)
     labels = np.asarray(data.labels)
     return Judged(found, np.stack([one.counts.classes[:, 0] == labels for one in found]))
@@ -100,21 +100,21 @@ def usps(digits: Path) -> Dataset:
 
 @cache
 def pool(digits: Path) -> tuple[Model, ...]:
-    """The networks of the digits benchmark, trained on images as they are."""
+    """Train the networks of the digits benchmark on unmodified images."""
     images, labels = training_digits(digits / "mnist.npz", margin=MARGIN)
     return tuple(trained(recipe, images, labels) for recipe in RECIPES)
 
 
 @cache
 def augmented_pool(digits: Path) -> tuple[Model, ...]:
-    """The same networks, with the same wrong labels, trained on images under RandAugment."""
+    """Train the same networks, with the same wrong labels, on images under RandAugment."""
     images, labels = training_digits(digits / "mnist.npz", margin=MARGIN)
     copies = changed_copies(images, max(recipe.epochs for recipe in RECIPES))
     return tuple(trained_on_copies(recipe, copies, labels) for recipe in RECIPES)
 
 
 def changed_copies(images: Image, count: int) -> list[Image]:
-    """All images, each with a RandAugment of its own in every copy."""
+    """Return copies of all images, each under its own RandAugment draw."""
     keys = np.arange(len(images), dtype=np.uint64)
     return [
         np.asarray(RandAugment().apply(images, RowStreams(0, keys, np.full(len(images), number))))
@@ -123,9 +123,9 @@ def changed_copies(images: Image, count: int) -> list[Image]:
 
 
 def trained_on_copies(recipe: Recipe, copies: Sequence[Image], labels: Ints) -> Model:
-    """As many steps as on plain images: one pass over a copy an epoch, instead of the epochs."""
+    """Train with as many steps as on plain images: one epoch per augmented copy."""
     rng = np.random.default_rng([recipe.seed, recipe.width, recipe.epochs])
-    # Labels are set wrong here, as `trained` does it, or they would be so in each copy anew.
+    # Label noise is drawn here, as in `trained`, so that all copies have the same wrong labels.
     wanted = np.tile(noisy(labels, recipe.noise, rng), recipe.epochs)
     images = np.concatenate(copies[: recipe.epochs])
     return trained(replace(recipe, noise=0.0, epochs=1), images, wanted)
@@ -136,9 +136,9 @@ def _columns(rows: Sequence[Mapping[str, float]]) -> Taus:
 
 
 def by_size(one: Judged, sizes: Sequence[int], samples: int) -> dict[int, Taus]:
-    """τ of measures on random parts of the data, and of accuracy on these parts, by size.
+    """Return τ of measures, and of accuracy, on random subsets of the data, by size.
 
-    What is told is always the accuracy on all of the data.
+    The reference is always the accuracy on all of the data.
     """
     every: dict[str, Array] = {
         name: np.stack([model.by_example(name) for model in one.found]) for name in ("ni", "pa")
@@ -157,7 +157,7 @@ def by_size(one: Judged, sizes: Sequence[int], samples: int) -> dict[int, Taus]:
 
 
 def block_values(one: Judged, columns: Sequence[int]) -> dict[str, Floats]:
-    """Every model's measures when its neighborhoods have just these members; 0 is the identity."""
+    """Return every model's measures for neighborhoods of the given members; 0 is the identity."""
     tables = [model.counts.classes[:, list(columns)] for model in one.found]
     return {
         "ni": np.array([results.neighborhood_invariance(table).mean() for table in tables]),
@@ -173,7 +173,7 @@ def block_values(one: Judged, columns: Sequence[int]) -> dict[str, Floats]:
 def by_draws(
     one: Judged, counts: Sequence[int], model: int
 ) -> tuple[dict[int, Taus], dict[int, Taus]]:
-    """τ of every block of so many draws, and the values of one model, by number of draws."""
+    """Return τ of every block of draws, and the values of one model, by number of draws."""
     found, values = {}, {}
     for count in counts:
         starts = range(1, one.found.draws - count + 2, count)
@@ -185,7 +185,7 @@ def by_draws(
 
 
 def texts_by_share(folder: Path) -> list[tuple[Transform, Floats, str, str]]:
-    """Of every change of words: the τ of all pairs, mean NI, mean rise of entropy."""
+    """Return, for each text transform, τ of all pairs, mean NI and mean entropy rise."""
     domains = sentiment.read(folder / sentiment.FILE, (*sentiment.SOURCES, *TARGETS))
     pools = [sentiment.trained(domains[name]) for name in sentiment.SOURCES]
     models = {name: model for one in pools for name, model in one.named().items()}
@@ -206,13 +206,13 @@ def sample(data: Dataset) -> Dataset:
 
 
 def levels(found: Sequence[Judged]) -> tuple[str, str]:
-    """The mean NI and the mean rise of entropy, over models and data."""
+    """Return the mean NI and the mean entropy rise over models and data."""
     level = np.mean([one.values("ni").mean() for one in found])
     return f"{level:.3f}", f"{np.mean([one.rises.mean() for one in found]):+.3f}"
 
 
 def by_pool(one: Judged, pools: Sequence[Pool]) -> Floats:
-    """τ of NI over the models of each pool, which stand one after the other."""
+    """Return τ of NI over the models of each pool, in order."""
     ends = np.cumsum([len(each.models) for each in pools])
     parts = (slice(end - len(each.models), end) for each, end in zip(pools, ends, strict=True))
     return np.array([one.tau("ni", part) for part in parts])

@@ -1,4 +1,4 @@
-"""Studies that train a pool, evaluate it everywhere and judge measures: what these pages share."""
+"""Pages of studies that train a pool, evaluate it on all domains and compare measures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks._results import data_folder
 from benchmarks.studies._pages import Claim, Page, write
-from benchmarks.studies._reported import NI, NI_COLUMNS
+from benchmarks.studies._published_figures import NI, NI_COLUMNS
 from oodometer.cli._runtime import error_console
 from oodometer.core.protocols import ProgressCallback
 from oodometer.parallel.runners import processes
@@ -39,7 +39,7 @@ COLUMNS = ("r2", "r2_pearson", "mae", "raw_mae", "macro_tau", "micro_tau", "id_t
 
 
 def study_rows(study: Study, *, progress: ProgressCallback | None = None) -> Any:
-    """The rows of a study whose pools are trained, and that is run, as far as they are not."""
+    """Train the missing models, run the study, and return its rows."""
     for pool in study.pools:
         train(pool.spec, pool.folder, runner=processes(WORKERS), progress=progress)
     folder = Path("studies") / study.name
@@ -51,7 +51,7 @@ def study_rows(study: Study, *, progress: ProgressCallback | None = None) -> Any
 
 
 def made(words: Words, study: Study, *, shown: Sequence[str], duel: tuple[str, str]) -> int:
-    """Train, evaluate, judge and write; the duel is held by every statistic."""
+    """Train, evaluate, compare measures and write the page; `duel` names two measures to compare."""
     with progress_bar(error_console()) as progress:
         rows = study_rows(study, progress=progress)
     judged_page(words, rows, shown=shown, duel=duel)
@@ -59,10 +59,10 @@ def made(words: Words, study: Study, *, shown: Sequence[str], duel: tuple[str, s
 
 
 def study_of(file: str, **changes: Any) -> Study | None:
-    """The study whose TOML lies beside a script, some keys of it changed; None without data."""
+    """Open the study whose TOML file is next to a script; return None if the data are missing."""
     data = data_folder()
     if data is None:
-        print("The research data are not on this machine; nothing was measured.")
+        print("The research data are not available on this machine; nothing was measured.")
         return None
     path = Path(file).with_suffix(".toml")
     if not changes:
@@ -74,7 +74,7 @@ def study_of(file: str, **changes: Any) -> Study | None:
 
 @dataclass(frozen=True)
 class Words:
-    """What a page says that no figure does."""
+    """Texts of a page."""
 
     name: str
     title: str
@@ -84,7 +84,7 @@ class Words:
 
 
 def printed(judged: MeasureComparison, task: str) -> tuple[Sequence[str], list[tuple[str, ...]]]:
-    """A row a measure: ours, and the paper's behind it in brackets."""
+    """Return the table: one row per measure, our value and the paper's in brackets."""
     published = NI.get(task, {})
     shown = [one for one in COLUMNS if any(key[1] == one for key in judged.summaries)]
     rows = []
@@ -103,7 +103,7 @@ def _cell(judged: MeasureComparison, measure: str, statistic: str, theirs: float
 
 
 def counts(judged: MeasureComparison) -> str:
-    """How many models, evaluations and groups, and what was left out."""
+    """Describe the numbers of models, evaluations and groups, and what was left out."""
     told = judged.to_dict()
     groups = {
         STATISTIC_LABELS[statistic]: one.groups
@@ -114,38 +114,40 @@ def counts(judged: MeasureComparison) -> str:
         one.rule for (_, name, kind), one in judged.summaries.items() if name == "r2" and not kind
     }
     lost = {name: count for name, count in told["without_answer"].items() if count}
-    left = f" No answer: {', '.join(f'{n} {c}' for n, c in lost.items())}." if lost else ""
+    left = f" Not defined: {', '.join(f'{n} {c}' for n, c in lost.items())}." if lost else ""
     return (
         f"{told['models']} models, {told['evaluations']} evaluations. {accuracies(judged.table)} "
         f"Groups: {', '.join(f'{name} {count}' for name, count in groups.items())}; ± is the "
-        "standard deviation over them. The rule for the lines of R2 and MAE: "
+        "standard deviation over groups. The lines of R2 and MAE are fitted on: "
         f"{' or '.join(sorted(rules))}.{left}"
     )
 
 
 def accuracies(table: EvaluationTable) -> str:
-    """Between which bounds the middle nine tenths of the accuracies lie, at home and elsewhere."""
+    """Describe the central 90 % of the accuracies, in distribution and out of distribution."""
     known = ~np.isnan(table.accuracy)
     parts = {
         place: np.quantile(table.accuracy[rows & known], [0.05, 0.95])
         for place, rows in (
-            ("where they learned", table.in_distribution),
-            ("elsewhere", ~table.in_distribution),
+            ("in distribution", table.in_distribution),
+            ("out of distribution", ~table.in_distribution),
         )
         if (rows & known).any()
     }
     told = [
         f"{100 * low:.0f} to {100 * high:.0f} % {where}" for where, (low, high) in parts.items()
     ]
-    return f"Accuracies (the middle nine tenths): {', '.join(told)}."
+    return f"Accuracies (central 90 %): {', '.join(told)}."
 
 
 def better(judged: MeasureComparison, statistic: str, first: str, second: str) -> Claim:
-    """Whether one measure does better than another by a statistic."""
+    """Compare two measures by a statistic."""
     one, other = (judged.summary(name, statistic).mean for name in (first, second))
     if one is None or other is None:
         return Claim(
-            f"{first} has a better {STATISTIC_LABELS[statistic]} than {second}", None, "No answer."
+            f"{first} has a better {STATISTIC_LABELS[statistic]} than {second}",
+            None,
+            "Not defined.",
         )
     less = "mae" in statistic
     groups, by_luck = _by_group(judged, statistic, first, second)
@@ -159,7 +161,7 @@ def better(judged: MeasureComparison, statistic: str, first: str, second: str) -
 def _by_group(
     judged: MeasureComparison, statistic: str, first: str, second: str
 ) -> tuple[str, bool]:
-    """In how many groups, by how much in the mean over those, and whether luck may do that."""
+    """Describe in how many groups and by how much; return whether chance could explain it."""
     scores = next(one for one in judged.scores if one.statistic == statistic)
     one, other = (scores.values[scores.measures.index(name)] for name in (first, second))
     off = (other - one) if "mae" in statistic else (one - other)
@@ -169,14 +171,14 @@ def _by_group(
         return f"{told}.", False
     error = off.std(ddof=1) / np.sqrt(len(off))
     by_luck = bool(abs(off.mean()) < 2 * error)
-    luck = ", within its error" if by_luck else ""
+    luck = ", within two standard errors" if by_luck else ""
     return f"{told}, by {off.mean():+.3f} ± {error:.3f} (standard error){luck}.", by_luck
 
 
 def judged_page(
     words: Words, rows: Any, *, shown: Sequence[str], duel: tuple[str, str]
 ) -> MeasureComparison:
-    """Judge the rows, and write page, Parquet and picture."""
+    """Compare the measures, and write page, Parquet file and picture."""
     judged = compare_measures(EvaluationTable.read(rows, measures=shown))
     held = [one for one in DUELS if not judged.summary(duel[0], one).rule.startswith("the same as")]
     claims = [better(judged, statistic, *duel) for statistic in held]
@@ -185,15 +187,15 @@ def judged_page(
         title=words.title,
         done=f"{words.done} {counts(judged)}",
         tables={
-            f"Ours, and the paper's in brackets (NI Table 2, {words.task})": printed(
+            f"Our values, and the paper's in brackets (NI Table 2, {words.task})": printed(
                 judged, words.task
             )
         },
         differs=words.differs,
         claims=claims,
         notes=(
-            "The paper's R2 stands beside our squared correlation (r2_pearson), with which its "
-            "figures agree; R2 itself, of a line from other models, can be negative.",
+            "The paper's R2 is shown next to our squared correlation (r2_pearson), with which its "
+            "figures agree; R2 itself, of a line fitted on other models, can be negative.",
         ),
     )
     write(page, rows, picture(rows, duel))
@@ -201,7 +203,7 @@ def judged_page(
 
 
 def picture(rows: Any, measures: Sequence[str]) -> Any:
-    """Accuracy against two measures, by test domain."""
+    """Plot accuracy against two measures, by test domain."""
     import altair as alt
 
     frame = rows.to_pandas()

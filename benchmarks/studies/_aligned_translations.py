@@ -1,4 +1,4 @@
-"""Neighbors that are already there: texts, and other wordings of each."""
+"""Neighborhoods of existing back-translations: pairs of texts with other wordings of each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Aligned(Transform):
-    """The draw of number j is a pair's j-th other wording; `source` says whence they come."""
+    """Transform whose j-th draw is the j-th other wording of a pair; `source` names their origin."""
 
     source: str
     others: Mapping[Pair, tuple[Pair, ...]] = field(compare=False)
@@ -25,21 +25,21 @@ class Aligned(Transform):
     name: ClassVar[str] = "backtranslate-aligned"
     label: ClassVar[str] = "BT"
     kinds: ClassVar[tuple[InputKind, ...]] = ("pairs",)
-    assumes: ClassVar[str] = "the translators kept what decides the class"
+    assumes: ClassVar[str] = "the translation preserves the class"
 
     def __repr__(self) -> str:
-        """Without all its texts: it is written beside every value."""
+        """Return a short form without the texts; it is stored with every value."""
         return f"Aligned({self.source!r}, {len(self.others)} pairs)"
 
     def apply(self, inputs: Any, draws: RowStreams) -> Any:
-        """Another wording of every pair."""
+        """Return another wording of every pair."""
         found = []
         for pair, number in zip(inputs, draws.draw_index.tolist(), strict=True):
             known = self.others.get(tuple(pair), ())
             if number > len(known):
                 raise InputError(
-                    f"{pair[0]!r} has {len(known)} other wordings, and number {number} was asked "
-                    "for. Set draws to what there is."
+                    f"{pair[0]!r} has {len(known)} other wordings, but draw {number} was requested. "
+                    f"Set draws to at most {len(known)}."
                 )
             found.append(known[number - 1])
         return found

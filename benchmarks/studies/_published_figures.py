@@ -1,8 +1,8 @@
-"""Published figures that ours stand beside. NI: Ng et al. 2023, Table 2; ATC: Garg et al. 2022."""
+"""Published figures for comparison. NI: Ng et al. 2023, Table 2; ATC: Garg et al. 2022."""
 
 from __future__ import annotations
 
-# By task and measure: R2, MAE in points, Macro, Micro, ID and Arch τ; None where none is printed.
+# By task and measure: R2, MAE in points, Macro, Micro, ID and Arch τ; None if not published.
 NI_COLUMNS = ("r2_pearson", "mae", "macro_tau", "micro_tau", "id_tau", "arch_tau")
 Row = tuple[float | None, ...]
 NI: dict[str, dict[str, Row]] = {
