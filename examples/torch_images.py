@@ -1,4 +1,4 @@
-"""A small torch network on digits that get noisier: estimated accuracy, invariance, and the truth."""
+"""Estimated accuracy, invariance and true accuracy of a torch network on increasingly noisy digits."""
 
 import numpy as np
 import torch
@@ -9,8 +9,8 @@ from oodometer.data import TransformedDataset
 from oodometer.transforms.corruptions import Corruption
 
 
-def network():
-    """Two convolutions and a head, for images of 8 × 8."""
+def make_network():
+    """Return two convolutions and a linear head for images of 8 × 8 pixels."""
     return torch.nn.Sequential(
         torch.nn.Conv2d(1, 16, 3, padding=1),
         torch.nn.ReLU(),
@@ -22,52 +22,49 @@ def network():
     )
 
 
-def prepared(images):
-    """A batch of grey images, as uint8 arrays, as the network takes them."""
+def prepare(images):
+    """Convert a batch of grey uint8 images to the network's input."""
     return torch.from_numpy(images.astype(np.float32) / 255)[:, None]
 
 
-def taught(images, labels, epochs=25):
+def train(images, labels, epochs=25):
     torch.manual_seed(0)
-    net = network()
-    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
-    inputs, truth = prepared(images), torch.from_numpy(labels)
+    network = make_network()
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
+    inputs, targets = prepare(images), torch.from_numpy(labels)
     for _ in range(epochs):
         for rows in torch.randperm(len(inputs)).split(128):
             optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(net(inputs[rows]), truth[rows]).backward()
+            torch.nn.functional.cross_entropy(network(inputs[rows]), targets[rows]).backward()
             optimizer.step()
-    return net.eval()
+    return network.eval()
+
+
+def add_noise(dataset):
+    """Yield the dataset with noise of three severities."""
+    for severity in (1, 3, 5):
+        noise = Corruption("gaussian_noise", severity)
+        yield f"noise {severity} of 5", TransformedDataset(dataset, noise)
 
 
 def main():
     digits = load_digits()
     images, labels = (digits.images * 15).astype(np.uint8), digits.target
-    net = taught(images[:800], labels[:800])
-    model = oodometer.as_model(net, name="cnn", prepare=prepared, outputs="logits")
+    network = train(images[:800], labels[:800])
+    model = oodometer.as_model(network, name="cnn", prepare=prepare, outputs="logits")
 
-    said = model.classify(images[800:1300])
-    source = oodometer.Predictions.from_logits(said.scores, labels=labels[800:1300])
+    logits = model.classify(images[800:1300]).scores
+    source = oodometer.Predictions.from_logits(logits, labels=labels[800:1300])
     clean, truth = oodometer.as_dataset(images[1300:]), labels[1300:]
-    print("data             estimate  (95 %)           NI    truth")
-    for name, new in [("clean", clean), *noisy(clean)]:
-        said = model.classify(new.take(slice(None)))
-        found = oodometer.estimate(source, said, methods="atc-mc")["atc-mc"]
-        inner = oodometer.invariance(model, new, transform="translate", draws=5)[
-            "cnn"
-        ].mean_with_interval("ni")
+    print("data             estimate  (95 %)           NI     true")
+    for name, dataset in [("clean", clean), *add_noise(clean)]:
+        target = model.classify(dataset.take(slice(None)))
+        estimate = oodometer.estimate(source, target, methods="atc-mc")["atc-mc"]
+        invariance = oodometer.invariance(model, dataset, transform="translate", draws=5)
+        ni = invariance["cnn"].mean_with_interval("ni").value
         print(
-            f"{name:15}  {found.value:8.1%}  ({found.low:.1%}–{found.high:.1%})"
-            f"  {inner.value:.3f}  {(said.classes == truth).mean():.1%}"
-        )
-
-
-def noisy(clean):
-    """The same images with noise of three severities."""
-    for severity in (1, 3, 5):
-        yield (
-            f"noise {severity} of 5",
-            TransformedDataset(clean, Corruption("gaussian_noise", severity)),
+            f"{name:15}  {estimate.value:8.1%}  ({estimate.low:.1%}–{estimate.high:.1%})"
+            f"  {ni:.3f}  {np.mean(target.classes == truth):.1%}"
         )
 
 

@@ -1,4 +1,4 @@
-"""An estimator from another package: ATC with the margin between the two likeliest classes."""
+"""An estimator in a package of its own: ATC on the margin between the two most likely classes."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,27 +10,25 @@ from oodometer import Estimate, Predictions
 
 @dataclass(frozen=True)
 class AverageThresholdedMargin:
-    """The share of the target whose margin p₁ − p₂ reaches the source's threshold.
+    """Share of target rows whose margin p₁ − p₂ reaches a threshold fitted on the source.
 
-    As many source rows lie below the threshold as the source has errors.
+    The number of source rows below the threshold equals the number of source errors.
     """
 
     name: ClassVar[str] = "atc-margin"
-    assumes: ClassVar[str] = "rows above the threshold are right as often as on the source"
+    assumes: ClassVar[str] = "rows above the threshold are correct as often as on the source"
     needs: ClassVar[tuple[str, ...]] = ("probabilities", "source labels")
     paper: ClassVar[str] = "after Garg et al., ICLR 2022"
 
     def estimate(self, source: Predictions, target: Predictions) -> Estimate:
-        """The accuracy on the target."""
         margins = np.sort(_margins(source))
-        errors = int(source.n - np.count_nonzero(source.correct))
-        threshold = margins[errors] if errors < source.n else np.inf
-        return Estimate(
-            float(np.mean(_margins(target) >= threshold)), facts={"source_errors": errors}
-        )
+        n_errors = int(source.n - np.count_nonzero(source.correct))
+        threshold = margins[n_errors] if n_errors < source.n else np.inf
+        share = float(np.mean(_margins(target) >= threshold))
+        return Estimate(share, facts={"source_errors": n_errors})
 
 
-def _margins(rows: Predictions) -> np.ndarray:
-    """How far the likeliest class is before the next."""
-    ordered = np.sort(rows.probs, axis=1)
+def _margins(predictions: Predictions) -> np.ndarray:
+    """Return the difference between the two highest probabilities of each row."""
+    ordered = np.sort(predictions.probs, axis=1)
     return ordered[:, -1] - ordered[:, -2]

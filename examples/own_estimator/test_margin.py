@@ -1,9 +1,9 @@
-"""The rules that every estimator keeps."""
+"""The conformance check that every estimator must pass."""
 
 from oodometer_margin import AverageThresholdedMargin
 
 from oodometer.testing import check_estimator
 
 
-def test_it_keeps_the_rules() -> None:
+def test_estimator_passes_the_conformance_check() -> None:
     check_estimator(AverageThresholdedMargin())
