@@ -89,7 +89,7 @@ def cluster() -> Iterator[str]:
 def test_the_page_on_clusters_runs_on_one(cluster: str, tmp_path: Path) -> None:
     said = run_page(CLUSTER, tmp_path, {"tcp://head:8786": cluster})
     assert len(list(tmp_path.glob("on_cluster/[!.]*/weights.safetensors"))) == 4
-    assert "4 of 4 are there" in said[-1]
+    assert "4 of 4 are stored" in said[-1]
     assert "left" in said[-2]
 
 

@@ -48,7 +48,7 @@ def test_training_resumes_and_status_is_a_table(folder: Path) -> None:
     first = pool(folder, "run", "little.toml", "--limit", "3")
     assert (first.returncode, first.stderr) == (0, "")
     assert first.stdout.startswith("3 models trained in ")
-    assert "3 of 8 are there, 5 are left." in first.stdout
+    assert "3 of 8 are stored, 5 remain." in first.stdout
     table = pool(folder, "status", "little.toml").stdout
     assert [line.split() for line in table.splitlines()[1:5]] == [
         ["domains", "architecture", "done", "converged", "failed", "pending"],
@@ -66,7 +66,7 @@ def test_training_resumes_and_status_is_a_table(folder: Path) -> None:
 
 def test_workers_train_into_the_folder_of_models_dir(folder: Path) -> None:
     words = ("run", "little.toml", "--models-dir", "mine", "--workers", "1", "--limit", "1")
-    assert "1 of 8 are there" in pool(folder, *words).stdout
+    assert "1 of 8 are stored" in pool(folder, *words).stdout
     assert len(checkpoint.finished_models(folder / "mine")) == 1
 
 
@@ -82,7 +82,7 @@ def test_failures_are_shown_with_their_reasons(folder: Path) -> None:
     )
     result = pool(folder, "run", "bad.toml")
     assert result.returncode == 1
-    assert "1 failed; 0 of 1 are there, 1 is left." in result.stdout
+    assert "1 failed; 0 of 1 are stored, 1 remains." in result.stdout
     assert "nowhere" in result.stdout
     table = pool(folder, "status", "bad.toml").stdout
     assert "Failed; the next run tries again" in table
@@ -94,7 +94,7 @@ INVALID: dict[str, tuple[tuple[str, ...], str]] = {
     "file": (("status", "mine.toml"), "There is no file 'mine.toml'; expected a TOML file."),
     "both": (("run", "little.toml", "--workers", "2", "--scheduler", "tcp://a:1"), "not both"),
     "workers": (("run", "little.toml", "--workers", "-1"), "--workers must be at least 0; got -1"),
-    "limit": (("run", "little.toml", "--limit", "0"), "limit must be 1 or more; got 0."),
+    "limit": (("run", "little.toml", "--limit", "0"), "limit must be at least 1; got 0."),
     "data": (("run", "dg-pacs", "--data-dir", "nowhere"), "pacs/pacs32.npz"),
     "scheduler": (
         ("run", "little.toml", "--scheduler", "tcp://127.0.0.1:9"),

@@ -50,8 +50,8 @@ def test_study_resumes_and_status_is_a_table(folder: Path) -> None:
     assert before.stdout.splitlines()[-1].split() == ["all", "1", "0", "0", "2"]
     first = study(folder, "run", "points.toml", "--limit", "1")
     assert (first.returncode, first.stderr) == (0, "")
-    assert first.stdout.startswith("1 evaluations done in ")
-    assert "1 of 2 are there, 1 are left." in first.stdout
+    assert first.stdout.startswith("1 evaluations computed in ")
+    assert "1 of 2 are stored, 1 remain." in first.stdout
     second = run_json(folder, "study", "run", "points.toml")
     assert (second["before"], second["done"], second["left"]) == (1, 1, 0)
     table = study(folder, "status", "points.toml").stdout
@@ -97,8 +97,8 @@ def test_report_of_a_study_with_one_model(folder: Path) -> None:
 def test_failures_are_shown_with_reasons_and_exit_code_1(folder: Path) -> None:
     result = study(folder, "run", "bad.toml", "--store-dir", "s")
     assert result.returncode == 1
-    assert "2 evaluations done in " in result.stdout
-    assert "2 failed; 2 of 4 are there, 2 are left." in result.stdout
+    assert "2 evaluations computed in " in result.stdout
+    assert "2 failed; 2 of 4 are stored, 2 remain." in result.stdout
     assert "out of order" in result.stdout
     again = study(folder, "run", "bad.toml", "--store-dir", "s", "--json")
     assert set(json.loads(again.stdout)["failed"]) == {"broken on 0", "broken on 30"}
@@ -108,7 +108,7 @@ def test_failures_are_shown_with_reasons_and_exit_code_1(folder: Path) -> None:
 
 
 def test_workers_run_a_study(folder: Path) -> None:
-    assert "2 of 2 are there." in study(folder, "run", "points.toml", "--workers", "1").stdout
+    assert "2 of 2 are stored." in study(folder, "run", "points.toml", "--workers", "1").stdout
 
 
 @pytest.mark.parametrize("command", [("study", "points.toml"), ("pool", "toy-mlp")])
@@ -126,7 +126,7 @@ def test_interrupt_says_how_to_resume(command: tuple[str, str], folder: Path) ->
 INVALID: dict[str, tuple[tuple[str, ...], str]] = {
     "file": (("run", "mine.toml"), "There is no file 'mine.toml'; expected a TOML file."),
     "both": (("run", "points.toml", "--workers", "2", "--scheduler", "tcp://a:1"), "not both"),
-    "limit": (("run", "points.toml", "--limit", "0"), "limit must be 1 or more; got 0."),
+    "limit": (("run", "points.toml", "--limit", "0"), "limit must be at least 1; got 0."),
     "no rows": (("rows", "points.toml"), "There is no store in 'studies/points'. Run the study"),
     "no store": (("rows", "."), "There is no store in '.'."),
     "key": (

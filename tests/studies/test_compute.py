@@ -1,4 +1,4 @@
-"""Values are what the library's own functions give, one at a time."""
+"""Values equal those of the library's own functions."""
 
 from __future__ import annotations
 
@@ -76,32 +76,32 @@ def balls(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return Ran(study_tasks.study(), tmp_path_factory.mktemp("balls"))
 
 
-def said(model: Model, dataset: Dataset) -> Predictions:
+def predictions_of(model: Model, dataset: Dataset) -> Predictions:
     return predict_dataset(model, dataset)
 
 
-def test_accuracy_is_the_share_of_right_answers(networks: Ran) -> None:
+def test_accuracy_is_the_share_of_correct_rows(networks: Ran) -> None:
     for each in networks.plan.evaluations:
         model, _, target = networks.sides(each)
-        right = said(model, target).correct.mean()
+        right = predictions_of(model, target).correct.mean()
         row = networks.rows[each.name, "doc"]
         assert row["accuracy"] == right
         assert row["n"] == 80
     assert len(networks.plan.evaluations) == 8
 
 
-def test_estimates_are_those_of_estimate(networks: Ran) -> None:
+def test_estimates_equal_those_of_estimate(networks: Ran) -> None:
     for each in networks.plan.evaluations:
         model, source, target = networks.sides(each)
-        known = said(model, ConcatDataset("source", tuple(source.values())))
+        known = predictions_of(model, ConcatDataset("source", tuple(source.values())))
         assert each.other_model is not None
-        second = said(each.other_model.model.load(), target)
+        second = predictions_of(each.other_model.model.load(), target)
         for temperature, end in (("fit", ""), (None, " (pre-T)")):
             for name in SPEC["estimators"]:
                 wanted: Any = temperature
                 found = oodometer.estimate(
                     known,
-                    said(model, target),
+                    predictions_of(model, target),
                     other_models=second,
                     methods=[name],
                     temperature=wanted,
@@ -112,7 +112,7 @@ def test_estimates_are_those_of_estimate(networks: Ran) -> None:
                 assert facts.get("temperature") == found.temperature
 
 
-def test_metrics_are_those_of_evaluate(networks: Ran) -> None:
+def test_metrics_equal_those_of_evaluate(networks: Ran) -> None:
     for each in networks.plan.evaluations[:3]:
         model, _, target = networks.sides(each)
         found = oodometer.evaluate(model, target, metrics=SPEC["metrics"], seed=5)
@@ -120,7 +120,7 @@ def test_metrics_are_those_of_evaluate(networks: Ran) -> None:
             networks.check(each, name, found[name])
 
 
-def test_measures_are_those_of_measure(networks: Ran) -> None:
+def test_measures_equal_those_of_measure(networks: Ran) -> None:
     for each in (networks.plan.evaluations[0], networks.plan.evaluations[-1]):
         model, source, target = networks.sides(each)
         found = oodometer.measure(model, source, target, measures=[*OUTER, *INNER[:-1]], seed=5)
@@ -135,7 +135,9 @@ def test_measures_are_those_of_measure(networks: Ran) -> None:
 
 
 @pytest.mark.parametrize("kind", ["networks", "balls"])
-def test_readings_are_those_of_invariance(kind: str, request: pytest.FixtureRequest) -> None:
+def test_invariance_values_equal_those_of_invariance(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
     ran: Ran = request.getfixturevalue(kind)
     seed, transform = 5 if kind == "networks" else 0, "gaussian"
     for each in ran.plan.evaluations[::3]:
@@ -147,14 +149,14 @@ def test_readings_are_those_of_invariance(kind: str, request: pytest.FixtureRequ
         assert facts["entropy_difference"] == found.entropy_difference
 
 
-def test_without_a_second_model_there_is_a_reason(balls: Ran) -> None:
+def test_missing_second_model_is_a_reason(balls: Ran) -> None:
     for each in balls.plan.evaluations:
         row = balls.rows[each.name, "gde (pre-T)"]
         reason = "no model of the study differs from it in the seed alone"
         assert (row["value"], row["reason"]) == (None, reason)
 
 
-def test_models_that_give_classes_alone_have_reasons_for_the_rest(tmp_path: Path) -> None:
+def test_models_without_probabilities_have_reasons(tmp_path: Path) -> None:
     models = [study_tasks.model("m", "tests.support.study_tasks:classes_only")]
     ran = Ran(study_tasks.study(models=models), tmp_path)
     each = ran.plan.evaluations[1]

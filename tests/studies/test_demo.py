@@ -1,3 +1,5 @@
+"""The demo on handwritten digits."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -22,37 +24,37 @@ def suite() -> DigitsSuite:
     return make_digits_suite(0)
 
 
-def test_there_are_a_dozen_shifts_and_a_label_shift(suite: DigitsSuite) -> None:
+def test_suite_has_all_shifts_and_a_label_shift(suite: DigitsSuite) -> None:
     names = [target.name for target in suite.targets]
     assert names == [*SHIFTS, "label shift"]
     assert len(names) >= 13
 
 
-def test_shifts_cost_accuracy_but_leave_some(suite: DigitsSuite) -> None:
+def test_shifts_reduce_accuracy_above_chance(suite: DigitsSuite) -> None:
     truths = {t.name: float(t.predictions.correct.mean()) for t in suite.targets}
     assert truths["no shift"] == pytest.approx(suite.source.correct.mean(), abs=0.03)
     assert truths["rotated 25°"] < truths["rotated 10°"] < truths["no shift"]
     assert min(truths.values()) > 0.3
 
 
-def test_every_shift_changes_what_the_model_says(suite: DigitsSuite) -> None:
+def test_every_shift_changes_the_predictions(suite: DigitsSuite) -> None:
     plain = suite.targets[0].predictions.probs
     for target in suite.targets[1:]:
         assert np.abs(target.predictions.probs - plain).mean() > 0.005, target.name
 
 
-def test_the_label_shift_favours_8_and_9(suite: DigitsSuite) -> None:
+def test_label_shift_favours_8_and_9(suite: DigitsSuite) -> None:
     labels = suite.targets[-1].predictions.labels
     assert labels is not None
     assert (labels >= 8).mean() > 0.6
 
 
-def test_the_suite_is_the_same_for_the_same_seed(suite: DigitsSuite) -> None:
+def test_suite_is_deterministic(suite: DigitsSuite) -> None:
     again = make_digits_suite(0)
     assert np.array_equal(again.targets[3].predictions.probs, suite.targets[3].predictions.probs)
 
 
-def test_every_method_is_compared_with_the_truth(suite: DigitsSuite) -> None:
+def test_every_method_is_compared_with_the_accuracy(suite: DigitsSuite) -> None:
     rows = compare_methods(DigitsSuite(suite.source, suite.targets[:2]))
     lacking = {"atc-near", "aline-s", "aline-d"}  # features, and more models than two
     for row in rows:
@@ -60,7 +62,7 @@ def test_every_method_is_compared_with_the_truth(suite: DigitsSuite) -> None:
     assert rows[0].truth == suite.targets[0].predictions.correct.mean()
 
 
-def test_saved_files_are_read_back_without_the_truth(suite: DigitsSuite, tmp_path: Path) -> None:
+def test_saved_targets_have_no_labels(suite: DigitsSuite, tmp_path: Path) -> None:
     written = save_suite(suite, tmp_path / "deep" / "folder")
     source = oodometer.read_predictions(written[0])
     assert np.allclose(source.probs, suite.source.probs)
@@ -68,7 +70,7 @@ def test_saved_files_are_read_back_without_the_truth(suite: DigitsSuite, tmp_pat
     assert not any(oodometer.read_predictions(path).is_labelled for path in written[1:])
 
 
-def test_a_folder_that_cannot_be_made_is_said(suite: DigitsSuite, tmp_path: Path) -> None:
+def test_folder_that_cannot_be_created_is_reported(suite: DigitsSuite, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="can't be made"):
         save_suite(suite, tmp_path / "file" / "below")

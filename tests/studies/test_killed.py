@@ -1,4 +1,4 @@
-"""Studies that are killed, and workers of theirs: nothing twice, nothing half, nothing lost."""
+"""Killed studies and workers: nothing is computed twice, half-written or lost."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def started(folder: Path, log: Path, workers: int) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_killed_at_random_moments_it_goes_on_and_does_nothing_twice(
+def test_run_killed_at_random_times_resumes_without_repeating(
     workers: int, undisturbed: bytes, tmp_path: Path
 ) -> None:
     folder, log, moments = tmp_path / "study", tmp_path / "log", random.Random(workers)
@@ -81,7 +81,7 @@ def test_killed_at_random_moments_it_goes_on_and_does_nothing_twice(
         assert named <= store.array_store.names()
 
 
-def test_a_cluster_gives_the_same(undisturbed: bytes, tmp_path: Path) -> None:
+def test_cluster_gives_the_same_results(undisturbed: bytes, tmp_path: Path) -> None:
     cluster: Any = importlib.import_module("distributed").LocalCluster
     with cluster(
         n_workers=2,

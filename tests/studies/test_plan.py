@@ -1,4 +1,4 @@
-"""What a study has to do, and tasks of it."""
+"""Plan of a study and its tasks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def references(
     return {unit.key_pair: REFERENCE for unit in units if unit.model.name not in but}
 
 
-def test_every_model_is_tested_on_every_domain(plan: StudyPlan) -> None:
+def test_every_model_is_evaluated_on_every_domain(plan: StudyPlan) -> None:
     found = {each.name for each in plan.evaluations}
     assert found == {
         f"{one} on {domain}"
@@ -39,7 +39,7 @@ def test_every_model_is_tested_on_every_domain(plan: StudyPlan) -> None:
     assert len(plan.evaluations) == 12
 
 
-def test_sources_are_the_domains_that_were_trained_on(plan: StudyPlan) -> None:
+def test_sources_are_the_training_domains(plan: StudyPlan) -> None:
     for each in plan.evaluations:
         trained = each.unit.model.trained_on
         assert [unit.rows.domain.name for unit in each.sources] == list(trained)
@@ -48,7 +48,7 @@ def test_sources_are_the_domains_that_were_trained_on(plan: StudyPlan) -> None:
         assert bool(each.unit.rows.excluded) == own
 
 
-def test_keys_are_those_of_all_values(plan: StudyPlan) -> None:
+def test_result_keys_cover_all_values(plan: StudyPlan) -> None:
     keys = plan.result_keys()
     assert len(keys) == 12 * (1 + 2 + 2 * 4 + 2 * 4 + 3)
     sourced = {key.measure for key in keys if key.source}
@@ -61,7 +61,7 @@ def test_keys_are_those_of_all_values(plan: StudyPlan) -> None:
     }
 
 
-def test_what_is_known_is_not_pending(plan: StudyPlan) -> None:
+def test_stored_results_are_not_pending(plan: StudyPlan) -> None:
     keys = sorted(plan.result_keys())
     assert plan.pending(keys) == []
     gone = keys[5]
@@ -72,7 +72,7 @@ def test_what_is_known_is_not_pending(plan: StudyPlan) -> None:
     assert len(plan.pending(set[ResultKey]())) == 12
 
 
-def test_models_of_one_training_share_tasks(plan: StudyPlan) -> None:
+def test_models_with_the_same_training_domains_share_tasks(plan: StudyPlan) -> None:
     tasks = value_tasks(plan.evaluations, references(plan), Path("s"), 0)
     assert sum(len(task.jobs) for task in tasks) == 12
     for task in tasks:
@@ -85,7 +85,7 @@ def test_models_of_one_training_share_tasks(plan: StudyPlan) -> None:
     assert sizes == {"0": 3, "30": 4, "90": 2}
 
 
-def test_a_task_has_eight_models_at_most() -> None:
+def test_task_has_at_most_eight_models() -> None:
     many = study(models=[model(f"m{j:02}", Ball(1 + j / 99)) for j in range(19)], domains=["30"])
     plan = plan_study(many)
     tasks = value_tasks(plan.evaluations, references(plan), Path("s"), 0)
@@ -98,7 +98,7 @@ def test_a_task_has_eight_models_at_most() -> None:
     assert not any(job.evaluation.requests for task in asked for job in task.jobs)
 
 
-def test_blocks_come_one_after_the_other_so_that_models_stay_open() -> None:
+def test_models_of_a_block_are_adjacent() -> None:
     many = study(models=[model(f"m{j:02}", Ball(1 + j / 99)) for j in range(16)])
     found = plan_study(many).evaluations
     names = [each.unit.model.name for each in found]
@@ -106,13 +106,13 @@ def test_blocks_come_one_after_the_other_so_that_models_stay_open() -> None:
     assert names == [*first * 3, *second * 3]
 
 
-def test_evaluations_without_predictions_wait(plan: StudyPlan) -> None:
+def test_evaluations_without_predictions_are_deferred(plan: StudyPlan) -> None:
     tasks = value_tasks(plan.evaluations, references(plan, but=("right",)), Path("s"), 0)
     done = {job.unit.model.name for task in tasks for job in task.jobs}
     assert done == {"small", "vague", "both"}
 
 
-def test_without_the_second_model_all_else_is_done(plan: StudyPlan) -> None:
+def test_missing_second_model_defers_only_its_requests(plan: StudyPlan) -> None:
     each = plan.evaluations[0]
     other = next(one.unit.model for one in plan.evaluations if one.unit.model != each.unit.model)
     compared = replace(each, other_model=replace(each.unit, model=other))
@@ -128,7 +128,7 @@ def test_without_the_second_model_all_else_is_done(plan: StudyPlan) -> None:
     assert compared.computable(set()).requests == ()
 
 
-def test_files_that_are_missing_are_named_before_the_work(tmp_path: Path) -> None:
+def test_missing_files_are_reported_before_the_run(tmp_path: Path) -> None:
     table: dict[str, Any] = {"group": "pacs", "models": [model("m", Ball(), "photo")]}
     with pytest.raises(InputError, match=r"there is no .pacs/pacs32\.npz"):
         plan_study(Study.open(table, data=tmp_path))

@@ -1,4 +1,4 @@
-"""Running a study: nothing twice, nothing lost, and what fails or disturbs."""
+"""Runs of a study: resuming, failures and interruptions."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # Nothing twice ----------------------------------------------------------------------------------
 
 
-def test_a_study_is_done_once(done: Path) -> None:
+def test_study_is_computed_once(done: Path) -> None:
     again = run(study(), done, work=raising)
     assert (again.total, again.before, again.done, again.remaining) == (12, 12, 0, 0)
     assert len(columns(done, "value")) == 12 * (2 + 8 + 8 + 3)
 
 
-def test_a_limit_is_kept_and_the_rest_is_done_later(done: Path, tmp_path: Path) -> None:
+def test_limit_defers_the_rest_to_the_next_run(done: Path, tmp_path: Path) -> None:
     first = run(study(), tmp_path, limit=5)
     assert (first.before, first.done, first.remaining) == (0, 5, 7)
     with Store.open(tmp_path) as store:
@@ -64,7 +64,7 @@ def test_a_limit_is_kept_and_the_rest_is_done_later(done: Path, tmp_path: Path) 
     assert exported(tmp_path) == exported(done)
 
 
-def test_what_is_stored_costs_no_pass(tmp_path: Path) -> None:
+def test_stored_results_need_no_inference(tmp_path: Path) -> None:
     few: dict[str, Any] = {"models": COUNTED, "invariance": [], "measures": [], "metrics": []}
     Counting.rows = 0
     run(study(**few, estimators=["ac"]), tmp_path)
@@ -86,7 +86,7 @@ def test_what_is_stored_costs_no_pass(tmp_path: Path) -> None:
     assert Counting.rows - (3 * 60 + 70) == shown
 
 
-def test_a_wider_spec_asks_for_the_rest_alone(done: Path, tmp_path: Path) -> None:
+def test_extended_spec_computes_only_what_is_new(done: Path, tmp_path: Path) -> None:
     narrow = study(
         domains=["0"], models=study_tasks.BALLS[:2], invariance=["gaussian"], metrics=["nll"]
     )
@@ -106,7 +106,7 @@ def test_a_wider_spec_asks_for_the_rest_alone(done: Path, tmp_path: Path) -> Non
     assert exported(tmp_path) == exported(done)
 
 
-def test_changed_settings_are_done_anew_and_the_spec_tells_which(tmp_path: Path) -> None:
+def test_changed_settings_are_computed_again(tmp_path: Path) -> None:
     few = {"models": study_tasks.BALLS[:1], "estimators": "none", "measures": [], "metrics": []}
     ten, twenty = (study(**few, invariance=["gaussian"], draws=draws) for draws in (2, 4))
     run(ten, tmp_path)
@@ -119,7 +119,7 @@ def test_changed_settings_are_done_anew_and_the_spec_tells_which(tmp_path: Path)
     assert [(row["tested_on"], row["measure"], row["value"]) for row in rows] == before
 
 
-def test_two_studies_may_share_a_store(tmp_path: Path, done: Path) -> None:
+def test_two_studies_can_share_a_store(tmp_path: Path, done: Path) -> None:
     run(study(models=study_tasks.BALLS[2:]), tmp_path)
     run(study(models=study_tasks.BALLS[:2]), tmp_path)
     assert exported(tmp_path) == exported(done)
@@ -128,13 +128,13 @@ def test_two_studies_may_share_a_store(tmp_path: Path, done: Path) -> None:
 # The same by anyone -----------------------------------------------------------------------------
 
 
-def test_workers_give_what_one_process_does(done: Path, tmp_path: Path) -> None:
+def test_workers_give_the_same_results_as_one_process(done: Path, tmp_path: Path) -> None:
     ran = run(study(), tmp_path, runner=processes(2))
     assert (ran.done, ran.failed) == (12, {})
     assert exported(tmp_path) == exported(done)
 
 
-def test_neither_order_nor_company_changes_a_value(done: Path, tmp_path: Path) -> None:
+def test_values_do_not_depend_on_order_or_other_models(done: Path, tmp_path: Path) -> None:
     def backwards(work: Any, tasks: Any, /) -> Any:
         yield from serial(work, list(tasks)[::-1])
 
@@ -147,7 +147,7 @@ def test_neither_order_nor_company_changes_a_value(done: Path, tmp_path: Path) -
     assert exported(tmp_path / "alone") == exported(done)
 
 
-def test_batches_do_not_change_a_value(done: Path, tmp_path: Path) -> None:
+def test_values_do_not_depend_on_the_batch_size(done: Path, tmp_path: Path) -> None:
     with (
         mock.patch("oodometer.studies.worker.DEFAULT_BATCH_ROWS", 7),
         mock.patch("oodometer.neighborhood.sampling.MAX_BATCH_ROWS", 50),
@@ -156,7 +156,7 @@ def test_batches_do_not_change_a_value(done: Path, tmp_path: Path) -> None:
     assert exported(tmp_path) == exported(done)
 
 
-def test_networks_of_a_pool_and_their_broken_one(tmp_path: Path) -> None:
+def test_pool_with_a_broken_model(tmp_path: Path) -> None:
     spec = tiny_pool.trained(tmp_path / "pool")
     given = {"pools": [{"spec": spec, "folder": tmp_path / "pool"}], "domains": ["0", "30"]}
     few = {"rows": 50, "source_rows": 50, "estimators": ["doc", "gde"], "measures": ["jacobian"]}
@@ -189,7 +189,7 @@ def test_networks_of_a_pool_and_their_broken_one(tmp_path: Path) -> None:
 # What fails -------------------------------------------------------------------------------------
 
 
-def test_a_broken_model_among_good_ones_stops_nobody(done: Path, tmp_path: Path) -> None:
+def test_broken_model_does_not_affect_others(done: Path, tmp_path: Path) -> None:
     bad = [model(name, f"tests.support.study_tasks:{name}") for name in ("broken", "three_classes")]
     bad += [
         model("gone", "tests.studies.nothing:there"),
@@ -219,7 +219,7 @@ def test_a_broken_model_among_good_ones_stops_nobody(done: Path, tmp_path: Path)
     assert good == columns(done, "model", "tested_on", "measure", "value")
 
 
-def test_a_value_that_breaks_is_tried_again_and_the_others_are_there(tmp_path: Path) -> None:
+def test_failed_value_is_tried_again_and_others_are_stored(tmp_path: Path) -> None:
     few = study(models=study_tasks.BALLS[:2])
     with mock.patch("oodometer.measures.mixup.Mixup.measure", side_effect=ZeroDivisionError("no")):
         ran = run(few, tmp_path)
@@ -235,7 +235,7 @@ def test_a_value_that_breaks_is_tried_again_and_the_others_are_there(tmp_path: P
         assert store.failures() == {}
 
 
-def test_an_estimator_that_breaks_leaves_the_others(tmp_path: Path) -> None:
+def test_failing_estimator_does_not_affect_others(tmp_path: Path) -> None:
     lone = study(models=study_tasks.BALLS[:1], domains=["30"])
     place = "oodometer.estimators.difference_of_confidences.DifferenceOfConfidences.learn"
     with mock.patch(place, side_effect=ZeroDivisionError("no")):
@@ -245,14 +245,14 @@ def test_an_estimator_that_breaks_leaves_the_others(tmp_path: Path) -> None:
     assert not {"doc", "doc (pre-T)"} & found
 
 
-def test_a_task_that_raises_has_failed_and_the_reason_is_one_line(tmp_path: Path) -> None:
+def test_task_that_raises_is_a_failure_with_a_one_line_reason(tmp_path: Path) -> None:
     ran = run(study(), tmp_path, work=raising)
     assert (ran.done, len(ran.failed)) == (0, 12)
     assert set(ran.failed.values()) == {"ValueError: all of it"}
     assert run(study(), tmp_path).done == 12
 
 
-def test_a_missing_package_ends_it_at_once(tmp_path: Path) -> None:
+def test_missing_package_ends_the_run(tmp_path: Path) -> None:
     def without(task: StudyTask) -> list[EvaluationOutcome]:
         raise MissingExtra("It needs torch.")
 
@@ -267,31 +267,33 @@ def test_a_missing_package_ends_it_at_once(tmp_path: Path) -> None:
         run(study(), tmp_path)
 
 
-def test_models_that_cannot_be_sent_are_named_before_the_work(tmp_path: Path) -> None:
+def test_models_that_cannot_be_pickled_are_named_before_the_run(tmp_path: Path) -> None:
     local = study(models=[model("mine", lambda points: Ball()(points))])
-    with pytest.raises(InputError, match=r"The model 'mine' can't be sent to workers \("):
+    with pytest.raises(InputError, match=r"The model 'mine' cannot be sent to workers \("):
         run(local, tmp_path, runner=processes(1))
     assert run(local, tmp_path).failed == {}
 
 
-def test_rows_that_differ_where_the_work_is_done_are_told_of(tmp_path: Path) -> None:
+def test_rows_that_differ_on_the_worker_are_reported(tmp_path: Path) -> None:
     def elsewhere(task: StudyTask) -> list[EvaluationOutcome]:
         return run_task(replace(task, dataset_key="another"))
 
     ran = run(study(), tmp_path, work=elsewhere)
-    assert all("are not the same here as where the study is run" in w for w in ran.failed.values())
+    assert all(
+        "differ from those of the process that runs the study" in w for w in ran.failed.values()
+    )
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-def test_a_limit_that_makes_no_sense_is_refused(limit: int, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=f"limit must be 1 or more; got {limit}"):
+def test_limit_below_one_is_rejected(limit: int, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"limit must be at least 1; got {limit}"):
         run(study(), tmp_path, limit=limit)
 
 
-# What disturbs ----------------------------------------------------------------------------------
+# Interruptions ----------------------------------------------------------------------------------
 
 
-def test_a_full_disk_ends_it_and_it_goes_on_after_room_is_made(done: Path, tmp_path: Path) -> None:
+def test_run_continues_after_a_full_disk(done: Path, tmp_path: Path) -> None:
     written, real = [0], os.fsync
 
     def full(file: int) -> None:
@@ -306,15 +308,15 @@ def test_a_full_disk_ends_it_and_it_goes_on_after_room_is_made(done: Path, tmp_p
     ):
         run(study(), tmp_path)
     with Store.open(tmp_path) as store:
-        said = set(store.prediction_references())
-    assert said
+        stored = set(store.prediction_references())
+    assert stored
     assert not list((tmp_path / "arrays").glob("*.partial"))
     ran = run(study(), tmp_path)
     assert (ran.done, ran.remaining) == (12, 0)
     assert exported(tmp_path) == exported(done)
 
 
-def test_ctrl_c_while_a_task_is_written_does_not_lose_it(tmp_path: Path) -> None:
+def test_interrupt_while_writing_does_not_lose_the_task(tmp_path: Path) -> None:
     calls, real = [0], ArrayStore.put
 
     def impatient(shelf: ArrayStore, arrays: Any) -> list[str]:
@@ -330,7 +332,7 @@ def test_ctrl_c_while_a_task_is_written_does_not_lose_it(tmp_path: Path) -> None
     assert run(study(), tmp_path).remaining == 0
 
 
-def test_the_runner_is_closed_when_the_disk_is_full(tmp_path: Path) -> None:
+def test_runner_is_closed_when_writing_fails(tmp_path: Path) -> None:
     closed = []
 
     def runner(work: Any, given: Any, /) -> Any:
@@ -347,29 +349,29 @@ def test_the_runner_is_closed_when_the_disk_is_full(tmp_path: Path) -> None:
     assert closed == [True]
 
 
-def test_a_study_has_one_writer_and_the_second_is_told_who(tmp_path: Path) -> None:
-    with Store.open(tmp_path, "write"), pytest.raises(InputError) as refused:
+def test_second_writer_is_rejected_with_the_name_of_the_first(tmp_path: Path) -> None:
+    with Store.open(tmp_path, "write"), pytest.raises(InputError) as caught:
         run(study(), tmp_path)
-    assert f"is being written by process {os.getpid()} on " in str(refused.value)
+    assert f"is being written by process {os.getpid()} on " in str(caught.value)
 
 
-# What is told -----------------------------------------------------------------------------------
+# Reports -----------------------------------------------------------------------------------
 
 
-def test_progress_counts_and_tells_the_time_left(tmp_path: Path) -> None:
+def test_progress_reports_counts_and_remaining_time(tmp_path: Path) -> None:
     seen: list[tuple[int, int, str]] = []
     run(study(), tmp_path, limit=3)
-    run(study(), tmp_path, progress=lambda *told: seen.append(told))
-    assert seen[0][2].startswith("3 of 12 evaluations, asking models, 0 of ")
+    run(study(), tmp_path, progress=lambda *report: seen.append(report))
+    assert seen[0][2].startswith("3 of 12 evaluations, predictions: 0 of ")
     assert seen[-1] == (9, 9, "12 of 12 evaluations")
     assert any(words.endswith(" left") for _, _, words in seen)
     assert all(0 <= worked <= jobs for worked, jobs, _ in seen)
 
 
-def test_what_was_done_is_told_in_a_sentence() -> None:
+def test_summary_is_one_sentence_per_fact() -> None:
     ran = StudyRunResult(5, 1, 1, {"b on 0": "no"}, 2, 3, 100.0)
     assert ran.summary() == (
-        "1 evaluations done in 2 min, 1 failed; 2 of 5 are there, 3 are left. 2 models did not "
-        "converge and are left out. 3 models are not trained yet: oodometer pool run."
+        "1 evaluations computed in 2 min, 1 failed; 2 of 5 are stored, 3 remain. 2 models did not "
+        "converge and are skipped. 3 models are not trained yet: oodometer pool run."
     )
     assert json.loads(json.dumps(ran.to_dict()))["left"] == 3

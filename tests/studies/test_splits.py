@@ -1,4 +1,4 @@
-"""Which rows are shown to whom: never those whose labels are known."""
+"""Source and test rows are disjoint by content."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def sizes_of(some: DomainRows) -> int:
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=1))
-def test_halves_are_cut_by_content(numbers: list[int]) -> None:
+def test_halves_are_split_by_content(numbers: list[int]) -> None:
     keys = np.array([*numbers, *numbers], dtype=np.uint64)
     half = set(first_half(keys).tolist())
     assert all((j in half) == (j + len(numbers) in half) for j in range(len(numbers)))
 
 
-def test_a_domain_that_was_trained_on_is_tested_on_the_other_half() -> None:
+def test_training_domain_is_tested_on_the_other_half() -> None:
     whole = DomainRows(POLE, "test", "0")
     source = DomainRows(POLE, "source", "0, source")
     own = whole.excluding_sources_of((POLE,))
@@ -58,21 +58,21 @@ def test_a_domain_that_was_trained_on_is_tested_on_the_other_half() -> None:
     assert own.key != whole.key
 
 
-def test_other_domains_are_tested_on_all_rows() -> None:
+def test_other_domains_are_tested_on_all_test_rows() -> None:
     whole = DomainRows(SIDE, "test", "90")
     assert whole.excluding_sources_of((POLE,)) == whole
     assert whole.excluding_sources_of((POLE, SIDE)).excluded == (SIDE,)
     assert len(whole.dataset()) == 1000
 
 
-def test_all_rows_are_those_for_training_too_but_for_what_was_learned() -> None:
+def test_part_all_includes_training_rows_except_the_models_own() -> None:
     whole = DomainRows(SIDE, "all", "90")
     assert len(whole.excluding_sources_of((POLE,)).dataset()) == 2000
     own = whole.excluding_sources_of((SIDE,))
     assert contents(own) == contents(DomainRows(SIDE, "test", "90").excluding_sources_of((SIDE,)))
 
 
-def test_a_domain_may_be_for_testing_alone(tmp_path: Path) -> None:
+def test_domain_without_training_rows_is_accepted(tmp_path: Path) -> None:
     image_group(tmp_path)
     table = {"groups": {"new": {"kind": "images", "classes": ["a", "b"], "domains": {
         "one": {"reader": "npz", "path": "base.npz", "share": 1.0}}}}}  # fmt: skip
@@ -80,7 +80,7 @@ def test_a_domain_may_be_for_testing_alone(tmp_path: Path) -> None:
     assert len(DomainRows(domain, "all", "one").dataset()) == 120
 
 
-def test_rows_are_chosen_by_content_and_not_more_than_asked_for() -> None:
+def test_max_rows_are_chosen_by_content() -> None:
     whole = DomainRows(SIDE, "test", "90")
     few, more = replace(whole, max_rows=50), replace(whole, max_rows=80)
     assert len(few.dataset()) == 50
@@ -108,7 +108,7 @@ def image_group(folder: Path) -> DomainGroup:
 
 
 @pytest.mark.parametrize("part", ["test", "all"])
-def test_a_domain_made_of_the_same_rows_is_kept_apart_too(part: Any, tmp_path: Path) -> None:
+def test_derived_domain_excludes_the_same_rows(part: Any, tmp_path: Path) -> None:
     from oodometer.studies.domains.corrupted_groups import corrupt_group
 
     plain = image_group(tmp_path)
@@ -128,7 +128,7 @@ def test_a_domain_made_of_the_same_rows_is_kept_apart_too(part: Any, tmp_path: P
     )
 
 
-def test_keys_hang_on_content_name_and_labels(tmp_path: Path) -> None:
+def test_key_depends_on_content_name_and_labels(tmp_path: Path) -> None:
     first = DomainRows(Domain(image_group(tmp_path), "base"), "test", "base")
     key = first.key
     assert replace(first, name="another").key != key
@@ -143,7 +143,7 @@ def test_keys_hang_on_content_name_and_labels(tmp_path: Path) -> None:
     assert first.key != key
 
 
-def test_a_domain_without_rows_in_a_half_is_named(tmp_path: Path) -> None:
+def test_domain_with_an_empty_half_is_named(tmp_path: Path) -> None:
     image_group(tmp_path)
     images = np.load(tmp_path / "base.npz")["x"][:1]
     np.savez(tmp_path / "test.npz", x=images, y=np.zeros(1, dtype=np.int64))
@@ -159,13 +159,13 @@ def test_a_domain_without_rows_in_a_half_is_named(tmp_path: Path) -> None:
         empty.dataset()
 
 
-def test_several_sources_have_a_key_of_their_own() -> None:
+def test_several_sources_have_a_combined_key() -> None:
     first, second = (DomainRows(domain, "source", "s") for domain in (POLE, SIDE))
     assert combined_key((first,)) == first.key
     assert len({combined_key((first, second)), combined_key((second, first)), first.key}) == 3
 
 
-def test_training_rows_are_some_of_those_that_were_learned() -> None:
+def test_training_rows_are_a_subset_of_the_training_split() -> None:
     some = training_rows((POLE, SIDE), 300, 0)
     assert len(some) == 300
     known = {key for name in ("0", "90") for key in SPHERE.domain(name, "train").keys.tolist()}

@@ -1,4 +1,4 @@
-"""How far a study is, beside what lies in its store."""
+"""Status of a study against the content of its store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support import study_tasks
 from tests.support.study_tasks import model, study
 
 
-def test_status_counts_by_training_and_architecture(tmp_path: Path) -> None:
+def test_status_counts_by_training_domains_and_architecture(tmp_path: Path) -> None:
     bad = model("bad", "tests.support.study_tasks:broken", architecture="stone")
     every = study(models=[*study_tasks.BALLS, bad])
     nothing = status(every, tmp_path / "none")
@@ -36,7 +36,7 @@ def test_status_counts_by_training_and_architecture(tmp_path: Path) -> None:
     assert (told["done"], told["models"], set(told["reasons"])) == (12, 5, set(last.failed))
 
 
-def test_values_without_an_answer_are_counted(tmp_path: Path) -> None:
+def test_not_applicable_values_are_counted(tmp_path: Path) -> None:
     run(study(), tmp_path)
     found = status(study(), tmp_path)
     assert found.not_applicable["gde"] == found.not_applicable["gde (pre-T)"] == 12
@@ -45,7 +45,7 @@ def test_values_without_an_answer_are_counted(tmp_path: Path) -> None:
     assert "gde" not in status(study(estimators=["ac"]), tmp_path).not_applicable
 
 
-def test_a_study_that_runs_can_be_looked_at(tmp_path: Path) -> None:
+def test_status_can_be_read_during_a_run(tmp_path: Path) -> None:
     run(study(), tmp_path, limit=4)
     with Store.open(tmp_path, "write"):
         assert status(study(), tmp_path).total("done") == 4

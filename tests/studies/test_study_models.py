@@ -1,4 +1,4 @@
-"""The models of a study: those of pools that converged, and the user's own."""
+"""Models of a study: those of pools and the user's own."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def members(pool: Pool, *, converged: bool = True) -> StudyModels:
     return Study.open(table).available_models()
 
 
-def test_models_that_did_not_converge_are_left_out_and_counted(pool: Pool) -> None:
+def test_models_that_did_not_converge_are_counted_and_skipped(pool: Pool) -> None:
     found = members(pool)
     done = pool.spec.recipes()[10:]
     assert [one.name for one in found.models] == [one.id for one in done if one.batch == 8]
@@ -47,7 +47,7 @@ def test_models_that_did_not_converge_are_left_out_and_counted(pool: Pool) -> No
     assert first.facts["seconds"] == 2.0
 
 
-def test_if_none_converged_it_says_so(pool: Pool) -> None:
+def test_pool_without_converged_models_is_reported(pool: Pool) -> None:
     for folder in checkpoint.finished_models(pool.folder).values():
         told = json.loads((folder / "result.json").read_text())
         (folder / "result.json").write_text(json.dumps({**told, "converged": False}))
@@ -57,7 +57,7 @@ def test_if_none_converged_it_says_so(pool: Pool) -> None:
         members(pool)
 
 
-def test_a_model_that_was_trained_anew_is_another(pool: Pool) -> None:
+def test_retrained_model_has_another_key(pool: Pool) -> None:
     before = {one.name: one.key for one in members(pool).models}
     assert len(set(before.values())) == len(before)
     name = next(iter(before))
@@ -68,7 +68,7 @@ def test_a_model_that_was_trained_anew_is_another(pool: Pool) -> None:
     assert {one for one in before if before[one] != after[one]} == {name}
 
 
-def test_a_result_that_cannot_be_read_stops_nobody(pool: Pool) -> None:
+def test_unreadable_result_does_not_affect_other_models(pool: Pool) -> None:
     name = members(pool).models[0].name
     (pool.folder / name / "result.json").write_text("{")
     found = members(pool)
@@ -77,7 +77,7 @@ def test_a_result_that_cannot_be_read_stops_nobody(pool: Pool) -> None:
         found.models[0].load()
 
 
-def test_a_recipe_of_two_pools_is_taken_once(pool: Pool) -> None:
+def test_configuration_in_two_pools_is_evaluated_once(pool: Pool) -> None:
     twice = collect_models([pool, pool], [], only_converged=True, domain_labels=_shown(pool))
     assert twice.models == members(pool).models
 
@@ -87,7 +87,7 @@ def _shown(pool: Pool) -> dict[tuple[str, str], str]:
     return {(group.name, name): name for name in group.domains}
 
 
-def test_the_second_model_differs_in_the_seed_alone(tmp_path: Path) -> None:
+def test_second_model_differs_only_in_the_seed(tmp_path: Path) -> None:
     first: TrainingConfig = PoolSpec.open(SPEC).recipes()[0]
     recipes = [
         *(replace(first, seed=seed) for seed in (5, 2, 9)),
@@ -108,7 +108,7 @@ def test_the_second_model_differs_in_the_seed_alone(tmp_path: Path) -> None:
     assert peers == {5: 2, 2: 5, 9: 2}
 
 
-def test_own_models_are_known_by_their_files(tmp_path: Path) -> None:
+def test_key_of_a_user_model_depends_on_its_files(tmp_path: Path) -> None:
     file, folder = tmp_path / "a.onnx", tmp_path / "folder"
     folder.mkdir()
 
@@ -127,7 +127,7 @@ def test_own_models_are_known_by_their_files(tmp_path: Path) -> None:
     assert key(folder) != before[1]
 
 
-def test_own_models_open_whatever_they_are() -> None:
+def test_user_models_are_opened_by_as_model() -> None:
     found = study(
         models=[model("ball", Ball()), model("fn", "tests.support.study_tasks:classes_only")]
     )
@@ -137,13 +137,13 @@ def test_own_models_open_whatever_they_are() -> None:
         assert one.load() is one.load()
 
 
-def test_two_models_of_one_name_are_refused() -> None:
+def test_duplicate_model_names_are_rejected() -> None:
     twice = study(models=[model("m", Ball()), model("m", Ball(2.0))])
     with pytest.raises(InputError, match="Two models are called 'm'"):
         twice.available_models()
 
 
-def test_pickles_are_opened_only_for_who_trusts_them(tmp_path: Path) -> None:
+def test_pickles_are_opened_only_if_trusted(tmp_path: Path) -> None:
     place = tmp_path / "ball.pkl"
     place.write_bytes(pickle.dumps(Ball()))
     table = {"group": "hypersphere", "models": [model("pickled", place)]}

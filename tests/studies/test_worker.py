@@ -1,4 +1,4 @@
-"""What a worker does: threads, company that fails, and classes in another order."""
+"""Execution of a task in a worker: failures, threads, and classes in another order."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Company:
             self.noted_of.append(item)
 
 
-def test_items_are_worked_on_at_once_or_else_alone() -> None:
+def test_items_are_processed_together_or_one_by_one() -> None:
     good, bad = Company(), Company(2)
     for one in (good, bad):
         _run_together(one.work, [1, 2, 3], one.noted)
@@ -54,14 +54,14 @@ def test_items_are_worked_on_at_once_or_else_alone() -> None:
     assert (bad.calls, bad.noted_of) == ([[1, 2, 3], [1], [2], [3]], [2])
 
 
-def test_a_missing_package_is_nobodys_fault() -> None:
+def test_missing_package_is_raised() -> None:
     lacking = Company(2, MissingExtra)
     with pytest.raises(MissingExtra):
         _run_together(lacking.work, [1, 2], lacking.noted)
     assert lacking.calls == [[1, 2]]
 
 
-def test_a_task_can_be_sent_and_gives_the_same_there(tmp_path: Path) -> None:
+def test_pickled_task_gives_the_same_results(tmp_path: Path) -> None:
     task, *_ = prediction_tasks(plan_study(study()).evaluations, {}, tmp_path, 0)
     here, there = run_task(task), run_task(pickle.loads(pickle.dumps(task)))
     for one, other in zip(here, there, strict=True):
@@ -71,7 +71,7 @@ def test_a_task_can_be_sent_and_gives_the_same_there(tmp_path: Path) -> None:
         assert one.predictions.labels is None, "labels are the dataset's"
 
 
-def test_classes_in_another_order_are_known_by_their_names(tmp_path: Path) -> None:
+def test_classes_in_another_order_are_matched_by_name(tmp_path: Path) -> None:
     names = ["inside", "outside"]
     both = [
         model("plain", Ball()),
@@ -99,7 +99,7 @@ def test_classes_in_another_order_are_known_by_their_names(tmp_path: Path) -> No
         assert value == pytest.approx(other, abs=1e-12), place
 
 
-def test_rows_of_another_kind_of_worker_are_refused(tmp_path: Path) -> None:
+def test_differing_rows_are_rejected(tmp_path: Path) -> None:
     task, *_ = prediction_tasks(plan_study(study()).evaluations, {}, tmp_path, 0)
-    with pytest.raises(InputError, match="Give every worker the same files"):
+    with pytest.raises(InputError, match="Make the same files available to every worker"):
         run_task(replace(task, dataset_key="another"))

@@ -1,26 +1,19 @@
-"""Running a study: what is not known yet, by any runner, every task written down as it comes.
-
-Only this process writes. Models are asked first, and what they say is kept; then values are made of
-it, and of what the models must be asked besides. What is stored is never done again; what failed is
-written down with the reason, and is tried again in the next run.
-"""
+"""Run a study: predictions first, then all values computed from predictions and models."""
 
 from __future__ import annotations
 
 import pickle
-import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from oodometer.core.errors import InputError, MissingExtra, format_error
+from oodometer.core.errors import InputError, format_error
 from oodometer.core.format import format_duration
+from oodometer.core.jsonable import fields_to_jsonable
 from oodometer.core.protocols import ProgressCallback
 from oodometer.parallel.runners import Runner, serial
-from oodometer.studies import compute as values
-from oodometer.studies import splits, study_models
+from oodometer.studies import compute, splits, study_models
 from oodometer.studies.plan import (
     StudyEvaluation,
     StudyPlan,
@@ -29,6 +22,12 @@ from oodometer.studies.plan import (
     prediction_tasks,
     value_tasks,
 )
+from oodometer.studies.resumable_run import (
+    RunLog,
+    check_limit,
+    run_tasks,
+    write_despite_interrupt,
+)
 from oodometer.studies.spec import Study
 from oodometer.studies.store import EvaluationOutcome, FailureRecord, Store
 from oodometer.studies.worker import run_task
@@ -36,10 +35,29 @@ from oodometer.studies.worker import run_task
 
 @dataclass(frozen=True)
 class StudyRunResult:
-    """What a run has done: evaluations that were there before, new ones, and those that failed.
+    """Counts of a run; an evaluation is one model on one test domain.
 
-    An evaluation is one model on one test domain. `left_out` are models that did not converge,
-    `untrained` those that their pool lacks.
+    Parameters
+    ----------
+    total : int
+        Evaluations of the study.
+    before : int
+        Evaluations that were stored before the run.
+    done : int
+        Evaluations that the run has added.
+    failed : mapping of str to str
+        Reasons of failed evaluations by name.
+    left_out : int
+        Models that did not converge.
+    untrained : int
+        Models that their pool has not trained yet.
+    seconds : float
+        Duration of the run.
+
+    Examples
+    --------
+    >>> StudyRunResult(total=9, before=4, done=2, seconds=30.0, left_out=3).summary()
+    '2 evaluations computed in 30 s; 6 of 9 are stored, 3 remain. 3 models did not converge and are skipped.'
     """
 
     total: int
@@ -52,36 +70,50 @@ class StudyRunResult:
 
     @property
     def remaining(self) -> int:
-        """Evaluations that are not there yet."""
+        """Number of evaluations that are not stored yet."""
         return self.total - self.before - self.done
 
     def summary(self) -> str:
-        """What was done, in a few sentences.
-
-        >>> StudyRunResult(total=9, before=4, done=2, seconds=30.0, left_out=3).summary()
-        '2 evaluations done in 30 s; 6 of 9 are there, 3 are left. 3 models did not converge and are left out.'
-        """
+        """Return the counts in a few sentences."""
         failed = f", {len(self.failed)} failed" if self.failed else ""
-        rest = f", {self.remaining} are left" if self.remaining else ""
+        remaining = f", {self.remaining} remain" if self.remaining else ""
         return (
-            f"{self.done} evaluations done in {format_duration(self.seconds)}{failed}; "
-            f"{self.before + self.done} of {self.total} are there{rest}."
+            f"{self.done} evaluations computed in {format_duration(self.seconds)}{failed}; "
+            f"{self.before + self.done} of {self.total} are stored{remaining}."
             f"{format_missing_models(self.left_out, self.untrained)}"
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values with stable keys, for JSON."""
-        return {**asdict(self), "left": self.remaining}
+        """Return plain values for JSON."""
+        return {**fields_to_jsonable(self), "left": self.remaining}
 
 
 def format_missing_models(left_out: int, untrained: int) -> str:
-    """How many models are not looked at, and why."""
-    told = ""
+    """Return sentences on the models that are not evaluated; empty if there are none.
+
+    Parameters
+    ----------
+    left_out : int
+        Number of models that did not converge.
+    untrained : int
+        Number of models that are not trained yet.
+
+    Returns
+    -------
+    str
+        Sentences with a leading space.
+
+    Examples
+    --------
+    >>> format_missing_models(2, 0)
+    ' 2 models did not converge and are skipped.'
+    """
+    text = ""
     if left_out:
-        told += f" {left_out} models did not converge and are left out."
+        text += f" {left_out} models did not converge and are skipped."
     if untrained:
-        told += f" {untrained} models are not trained yet: oodometer pool run."
-    return told
+        text += f" {untrained} models are not trained yet: oodometer pool run."
+    return text
 
 
 def run(
@@ -93,161 +125,138 @@ def run(
     work: Callable[[StudyTask], list[EvaluationOutcome]] = run_task,
     progress: ProgressCallback | None = None,
 ) -> StudyRunResult:
-    """Do the evaluations of a study that the store in a folder lacks, at most `limit` of them.
+    """Compute the evaluations of a study that are not stored yet.
 
-    It may be killed at any moment: the next run goes on where it stopped. `work` does a task.
+    The run may be killed at any time: the next one continues where it stopped.
+
+    Parameters
+    ----------
+    study : Study
+        Models, test domains and requested values.
+    folder : str or path
+        Folder of the store.
+    runner : Runner
+        Where tasks run: in this process, in worker processes, or on a cluster.
+    limit : int, optional
+        Maximum number of evaluations. Default: all.
+    work : callable
+        Function that executes a task.
+    progress : callable, optional
+        Called with the finished jobs, all jobs of the stage, and a description.
+
+    Returns
+    -------
+    StudyRunResult
+        Counts and failures.
+
+    Raises
+    ------
+    InputError
+        If `limit` is below 1, a model cannot be sent to workers, or the store cannot be written.
+    MissingExtra
+        If a package that a task needs is not installed.
     """
-    if limit is not None and limit < 1:
-        raise InputError(f"limit must be 1 or more; got {limit}. Leave it out to do all.")
+    check_limit(limit)
     plan = plan_study(study)
     if runner is not serial:
         _check_sendable(plan)
     try:
         with Store.open(folder, "write") as store:
-            log = _StudyRunState.start(plan, store, limit, progress)
-            _record_inputs(store, log.pending)
-            for stage in (prediction_tasks, value_tasks):
-                tasks = stage(
-                    log.pending, store.prediction_references(), store.folder.absolute(), study.seed
-                )
-                log.start_stage(tasks, values=stage is value_tasks)
-                _run_tasks(runner, work, tasks, log)
-            return log.result()
+            state = _StudyRun.start(plan, store, limit, progress)
+            _record_inputs(store, state.pending)
+            for make_tasks in (prediction_tasks, value_tasks):
+                references = store.prediction_references()
+                tasks = make_tasks(state.pending, references, store.folder.absolute(), study.seed)
+                state.start_stage(tasks, values=make_tasks is value_tasks)
+                run_tasks(runner, work, tasks, failed=_failed_outcomes, record=state.record)
+            return state.result()
     finally:
-        for kept in (study_models, splits, values):
-            kept.clear_cache()
+        for module in (study_models, splits, compute):
+            module.clear_cache()
 
 
 def _check_sendable(plan: StudyPlan) -> None:
-    """Models that are objects must be such that workers can be sent them."""
-    for member in dict.fromkeys(each.unit.model for each in plan.evaluations):
+    """Raise if a model object cannot be pickled for the workers."""
+    for model in dict.fromkeys(evaluation.unit.model for evaluation in plan.evaluations):
         try:
-            pickle.dumps(member.path_or_object)
+            pickle.dumps(model.path_or_object)
         except Exception as error:
             raise InputError(
-                f"The model {member.name!r} can't be sent to workers ({format_error(error)}). Give a "
-                "function of a module, or a file; or run without workers."
+                f"The model {model.name!r} cannot be sent to workers ({format_error(error)}). Use "
+                "a function of a module or a file, or run without workers."
             ) from error
 
 
 def _record_inputs(store: Store, evaluations: Sequence[StudyEvaluation]) -> None:
-    units = [unit for each in evaluations for unit in (each.unit, *each.sources)]
+    units = [unit for evaluation in evaluations for unit in (evaluation.unit, *evaluation.sources)]
     store.add_models_and_datasets(
-        [member.record() for member in dict.fromkeys(unit.model for unit in units)],
+        [model.record() for model in dict.fromkeys(unit.model for unit in units)],
         [unit.rows.record() for unit in {unit.dataset_key: unit for unit in units}.values()],
     )
 
 
-def _run_tasks(
-    runner: Runner,
-    work: Callable[[StudyTask], list[EvaluationOutcome]],
-    tasks: Sequence[StudyTask],
-    log: _StudyRunState,
-) -> None:
-    if not tasks:
-        return
-    with closing(runner(work, tasks)) as outcomes:
-        for task, found in outcomes:
-            log.record(_task_outcomes(task, found))
-
-
-def _task_outcomes(
-    task: StudyTask, found: list[EvaluationOutcome] | Exception
-) -> list[EvaluationOutcome]:
-    if isinstance(found, MissingExtra):
-        raise found  # no other model would fare better
-    if isinstance(found, Exception):
-        failure = FailureRecord(format_error(found))
-        return [EvaluationOutcome(*job.unit.key_pair, failure=failure) for job in task.jobs]
-    return found
+def _failed_outcomes(task: StudyTask, reason: str) -> list[EvaluationOutcome]:
+    failure = FailureRecord(reason)
+    return [EvaluationOutcome(*job.unit.key_pair, failure=failure) for job in task.jobs]
 
 
 @dataclass
-class _StudyRunState:
-    """What has been done, in the store and in numbers."""
+class _StudyRun:
+    """Store, counts and failed predictions of a run."""
 
     plan: StudyPlan
     store: Store
     pending: list[StudyEvaluation]
-    before: int
-    progress: ProgressCallback | None
-    started: float = field(default_factory=time.monotonic)
-    done: int = 0
-    failed: dict[str, str] = field(default_factory=dict)
+    log: RunLog
     failed_predictions: dict[tuple[str, str], str] = field(default_factory=dict)
-    n_jobs: int = 0
-    n_jobs_done: int = 0
+    # Evaluations by their keys in the stage of values; empty in the stage of predictions.
     evaluations: dict[tuple[str, str], StudyEvaluation] = field(default_factory=dict)
-    stage_started: float = 0.0
 
     @classmethod
     def start(
         cls, plan: StudyPlan, store: Store, limit: int | None, progress: ProgressCallback | None
-    ) -> _StudyRunState:
+    ) -> _StudyRun:
         pending = plan.pending(store.result_keys())
-        return cls(plan, store, pending[:limit], len(plan.evaluations) - len(pending), progress)
+        total = len(plan.evaluations)
+        log = RunLog("evaluations", total, total - len(pending), progress)
+        return cls(plan, store, pending[:limit], log)
 
     def start_stage(self, tasks: Sequence[StudyTask], *, values: bool) -> None:
-        """The next stage, in which models are asked, or values are made."""
-        self.n_jobs, self.n_jobs_done = sum(len(task.jobs) for task in tasks), 0
-        self.evaluations = {each.unit.key_pair: each for each in self.pending} if values else {}
-        for each in self.evaluations.values():
-            why = next(
-                (
-                    self.failed_predictions[u.key_pair]
-                    for u in each.required_predictions()
-                    if u.key_pair in self.failed_predictions
-                ),
-                None,
-            )
-            if why is not None:
-                self.failed[each.name] = why
-        self.stage_started = time.monotonic()
-        self.report_progress()
+        """Start the stage of predictions or of values."""
+        if values:
+            self.evaluations = {each.unit.key_pair: each for each in self.pending}
+        for evaluation in self.evaluations.values():
+            reason = evaluation.failure_reason(self.failed_predictions)
+            if reason is not None:
+                self.log.failed[evaluation.name] = reason
+        n_jobs = sum(len(task.jobs) for task in tasks)
+        self.log.start_stage(n_jobs, "" if self.evaluations else "predictions")
 
-    def record(self, outcomes: Sequence[EvaluationOutcome]) -> None:
-        """Write down what came of a task."""
-        try:
-            self.store.add_outcomes(outcomes)
-        except KeyboardInterrupt:
-            # It has been done: it is not lost for an impatient user.
-            self.store.add_outcomes(outcomes)
-            raise
-        for one in outcomes:
-            self._count(one)
-        self.n_jobs_done += len(outcomes)
-        self.report_progress()
+    def record(self, outcomes: list[EvaluationOutcome]) -> None:
+        """Store the outcomes of a task and count them."""
+        write_despite_interrupt(lambda: self.store.add_outcomes(outcomes))
+        for outcome in outcomes:
+            self._count(outcome)
+        self.log.advance(len(outcomes))
 
-    def _count(self, one: EvaluationOutcome) -> None:
-        pair = one.model, one.dataset
-        each = self.evaluations.get(pair)
-        if each is None:
-            if one.failure is not None:
-                self.failed_predictions[pair] = one.failure.reason
-        elif one.failure is not None:
-            self.failed.setdefault(each.name, one.failure.reason)
-        elif each.name not in self.failed:
-            self.done += 1
-
-    def report_progress(self) -> None:
-        if self.progress is None:
-            return
-        there = self.before + self.done
-        words = [f"{there} of {len(self.plan.evaluations)} evaluations"]
-        words += [f"{len(self.failed)} failed"] if self.failed else []
-        words += [] if self.evaluations else [f"asking models, {self.n_jobs_done} of {self.n_jobs}"]
-        if 0 < self.n_jobs_done < self.n_jobs:
-            each = (time.monotonic() - self.stage_started) / self.n_jobs_done
-            words.append(f"about {format_duration((self.n_jobs - self.n_jobs_done) * each)} left")
-        self.progress(self.n_jobs_done, self.n_jobs, ", ".join(words))
+    def _count(self, outcome: EvaluationOutcome) -> None:
+        pair = (outcome.model, outcome.dataset)
+        evaluation = self.evaluations.get(pair)
+        if evaluation is None:
+            if outcome.failure is not None:
+                self.failed_predictions[pair] = outcome.failure.reason
+        elif outcome.failure is not None:
+            self.log.failed.setdefault(evaluation.name, outcome.failure.reason)
+        elif evaluation.name not in self.log.failed:
+            self.log.done += 1
 
     def result(self) -> StudyRunResult:
         return StudyRunResult(
-            total=len(self.plan.evaluations),
-            before=self.before,
-            done=self.done,
-            failed=self.failed,
+            total=self.log.total,
+            before=self.log.before,
+            done=self.log.done,
+            failed=self.log.failed,
             left_out=self.plan.left_out,
             untrained=self.plan.untrained,
-            seconds=time.monotonic() - self.started,
+            seconds=self.log.seconds,
         )

@@ -1,14 +1,15 @@
-"""How far a study is: what is there, what failed, what is to be done, by training and network."""
+"""Status of a study: stored, failed and pending evaluations by training domains and architecture."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from oodometer.studies.plan import StudyEvaluation, plan_study
+from oodometer.core.jsonable import to_jsonable
+from oodometer.studies.plan import plan_study
 from oodometer.studies.spec import Study
 from oodometer.studies.store import Store
 from oodometer.studies.store.sqlite import STORE_FILE
@@ -18,7 +19,7 @@ STATE_COLUMNS = ("done", "failed", "pending")
 
 @dataclass(frozen=True)
 class StudyStatusRow:
-    """The evaluations of the models of one training and one architecture."""
+    """Evaluations of the models with the same training domains and architecture."""
 
     trained_on: tuple[str, ...]
     architecture: str
@@ -30,11 +31,25 @@ class StudyStatusRow:
 
 @dataclass(frozen=True)
 class StudyStatus:
-    """How far a study is.
+    """Status of a study.
 
-    failed           the reasons of what is not there, by model and domain
-    not_applicable   how many values there are not for a reason of their own, by measure
-    left_out         models that did not converge; `untrained`: those that their pool lacks
+    Parameters
+    ----------
+    rows : tuple of StudyStatusRow
+        Counts by training domains and architecture.
+    failed : mapping of str to str
+        Reasons of failed evaluations, by model and domain.
+    not_applicable : mapping of str to int
+        Number of values that do not exist because the method is not applicable, by measure.
+    left_out : int
+        Models that did not converge.
+    untrained : int
+        Models that their pool has not trained yet.
+
+    Examples
+    --------
+    >>> StudyStatus((StudyStatusRow(("a",), "mlp", 2, 3, 0, 1),)).total("done")
+    3
     """
 
     rows: tuple[StudyStatusRow, ...]
@@ -44,58 +59,69 @@ class StudyStatus:
     untrained: int = 0
 
     def total(self, column: str) -> int:
-        """The sum of a column."""
+        """Return the sum of a column."""
         return sum(getattr(row, column) for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values with stable keys, for JSON."""
+        """Return plain values for JSON."""
         return {
             **{column: self.total(column) for column in ("models", *STATE_COLUMNS)},
             "left_out": self.left_out,
             "untrained": self.untrained,
-            "rows": [asdict(row) for row in self.rows],
+            "rows": to_jsonable(self.rows),
             "reasons": dict(self.failed),
             "no_answers": dict(self.not_applicable),
         }
 
 
 def status(study: Study, folder: str | Path) -> StudyStatus:
-    """How far a study is, in its folder; nothing is changed, and a run may go on."""
+    """Return the status of a study; read-only, also while a run is active.
+
+    Parameters
+    ----------
+    study : Study
+        Models, test domains and requested values.
+    folder : str or path
+        Folder of the store; it need not exist.
+
+    Returns
+    -------
+    StudyStatus
+        Counts, and the reasons of failures.
+    """
     plan = plan_study(study)
     pending = plan.evaluations
     failures: Mapping[tuple[str, str], str] = {}
-    refused: Counter[str] = Counter()
+    not_applicable: Counter[str] = Counter()
     if (Path(folder) / STORE_FILE).is_file():
         with Store.open(folder) as store:
-            pending, failures = tuple(plan.pending(store.result_keys())), store.failures()
-            wanted = plan.result_keys()
-            refused.update(key.measure for key in store.missing_reasons() if key in wanted)
-    left = {each.unit.key_pair: each for each in pending}
-    failed = {pair: why for pair, each in left.items() if (why := _failure_reason(each, failures))}
+            pending = tuple(plan.pending(store.result_keys()))
+            failures = store.failures()
+            requested = plan.result_keys()
+            not_applicable.update(
+                key.measure for key in store.missing_reasons() if key in requested
+            )
+    states = {evaluation.unit.key_pair: "pending" for evaluation in pending}
+    reasons = {}
+    for evaluation in pending:
+        reason = evaluation.failure_reason(failures)
+        if reason is not None:
+            states[evaluation.unit.key_pair] = "failed"
+            reasons[evaluation.name] = reason
     counts: dict[tuple[tuple[str, ...], str], Counter[str]] = {}
     models: dict[tuple[tuple[str, ...], str], set[str]] = {}
-    for each in plan.evaluations:
-        place = each.unit.model.trained_on, each.unit.model.architecture
-        state = "failed" if each.unit.key_pair in failed else "pending"
-        state = state if each.unit.key_pair in left else "done"
-        counts.setdefault(place, Counter())[state] += 1
-        models.setdefault(place, set()).add(each.unit.model.key)
-    found = [
-        StudyStatusRow(*place, len(models[place]), *(some[name] for name in STATE_COLUMNS))
-        for place, some in counts.items()
-    ]
-    reasons = {left[pair].name: why for pair, why in failed.items()}
+    for evaluation in plan.evaluations:
+        model = evaluation.unit.model
+        row = (model.trained_on, model.architecture)
+        counts.setdefault(row, Counter())[states.get(evaluation.unit.key_pair, "done")] += 1
+        models.setdefault(row, set()).add(model.key)
     return StudyStatus(
-        tuple(found), reasons, dict(sorted(refused.items())), plan.left_out, plan.untrained
-    )
-
-
-def _failure_reason(each: StudyEvaluation, failures: Mapping[tuple[str, str], str]) -> str | None:
-    return next(
-        (
-            failures[unit.key_pair]
-            for unit in each.required_predictions()
-            if unit.key_pair in failures
+        rows=tuple(
+            StudyStatusRow(*row, len(models[row]), *(count[name] for name in STATE_COLUMNS))
+            for row, count in counts.items()
         ),
-        None,
+        failed=reasons,
+        not_applicable=dict(sorted(not_applicable.items())),
+        left_out=plan.left_out,
+        untrained=plan.untrained,
     )

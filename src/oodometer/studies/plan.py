@@ -1,4 +1,4 @@
-"""What a study has to do: evaluations, what of each is not known yet, and tasks of that."""
+"""Plan of a study: evaluations, the values of each that are not stored yet, and tasks."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from oodometer.studies.splits import Domain, DomainRows, combined_key
 from oodometer.studies.store import PredictionReference, ResultKey
 from oodometer.studies.study_models import MAX_OPEN_MODELS, StudyModel
 
-# Where predictions are, by the keys of model and dataset.
+# References to stored predictions by the keys of model and dataset.
 PredictionReferences = Mapping[tuple[str, str], PredictionReference]
 
 
 @dataclass(frozen=True)
 class ModelOnRows:
-    """A model and rows that it is shown; both also by their keys."""
+    """Model and the rows that it classifies, both also identified by keys."""
 
     model: StudyModel
     rows: DomainRows
@@ -29,13 +29,12 @@ class ModelOnRows:
 
     @property
     def key_pair(self) -> tuple[str, str]:
-        """The keys."""
         return self.model.key, self.dataset_key
 
 
 @dataclass(frozen=True)
 class StudyEvaluation:
-    """A model on a test domain: what is wanted, its source, and a second model if there is one."""
+    """Model on a test domain, with its source, the requested values, and a second model if any."""
 
     unit: ModelOnRows
     sources: tuple[ModelOnRows, ...]
@@ -45,11 +44,10 @@ class StudyEvaluation:
 
     @property
     def name(self) -> str:
-        """What it is called where it is told of."""
         return f"{self.unit.model.name} on {self.unit.rows.name}"
 
     def result_keys(self, request: RequestedValue) -> list[ResultKey]:
-        """Those of the results that a wanted thing gives."""
+        """Return the keys of the results of a request."""
         model, dataset = self.unit.key_pair
         source = self.source_key if request.needs_source else ""
         return [
@@ -58,103 +56,112 @@ class StudyEvaluation:
         ]
 
     def settings_key(self, request: RequestedValue) -> str:
-        """All that its values hang on beside model, rows and source."""
+        """Return all that the values depend on except model, rows and source."""
         if not request.needs_other_model:
             return request.settings
         return f"{request.settings}, second {self.other_model.model.key if self.other_model else 'none'}"
 
     def without_known(self, known_keys: Collection[ResultKey]) -> StudyEvaluation:
-        """The same with what is not known yet."""
-        return replace(
-            self,
-            requests=tuple(
-                one
-                for one in self.requests
-                if any(key not in known_keys for key in self.result_keys(one))
-            ),
-        )
+        """Return the evaluation with the requests whose results are not stored yet."""
+        requests = [
+            request
+            for request in self.requests
+            if any(key not in known_keys for key in self.result_keys(request))
+        ]
+        return replace(self, requests=tuple(requests))
 
     def computable(self, prediction_keys: Collection[tuple[str, str]]) -> StudyEvaluation:
-        """The same with what there are predictions for; without a second model, all but that."""
-        alone = replace(
-            self, requests=tuple(one for one in self.requests if not one.needs_other_model)
-        )
-        for some in (self, alone):
-            if all(unit.key_pair in prediction_keys for unit in some.required_predictions()):
-                return some
+        """Return the evaluation with the requests whose predictions exist.
+
+        Without predictions of the second model, requests that need it are dropped.
+        """
+        single = [request for request in self.requests if not request.needs_other_model]
+        for evaluation in (self, replace(self, requests=tuple(single))):
+            required = evaluation.required_predictions()
+            if all(unit.key_pair in prediction_keys for unit in required):
+                return evaluation
         return replace(self, requests=())
 
     def required_predictions(self) -> Iterator[ModelOnRows]:
-        """All predictions that it needs, its own first."""
+        """Yield all required predictions, those of the test rows first."""
         yield self.unit
-        if any(one.needs_source for one in self.requests):
+        if any(request.needs_source for request in self.requests):
             yield from self.sources
-        if self.other_model is not None and any(one.needs_other_model for one in self.requests):
+        if self.other_model is not None and any(
+            request.needs_other_model for request in self.requests
+        ):
             yield self.other_model
+
+    def failure_reason(self, failures: Mapping[tuple[str, str], str]) -> str | None:
+        """Return the reason of the first required prediction that failed."""
+        for unit in self.required_predictions():
+            if unit.key_pair in failures:
+                return failures[unit.key_pair]
+        return None
 
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """All evaluations of a study, and how many models are not among them."""
+    """All evaluations of a study, and the number of models that are skipped or not trained."""
 
     evaluations: tuple[StudyEvaluation, ...]
     left_out: int
     untrained: int
 
     def result_keys(self) -> set[ResultKey]:
-        """Those of all results."""
+        """Return the keys of all results."""
         return {
             key
-            for each in self.evaluations
-            for one in each.requests
-            for key in each.result_keys(one)
+            for evaluation in self.evaluations
+            for request in evaluation.requests
+            for key in evaluation.result_keys(request)
         }
 
     def pending(self, known_keys: Collection[ResultKey]) -> list[StudyEvaluation]:
-        """Evaluations of which something is not known yet, with that alone."""
-        rest = (each.without_known(known_keys) for each in self.evaluations)
-        return [each for each in rest if each.requests]
+        """Return the evaluations with results that are not stored, reduced to these."""
+        reduced = (evaluation.without_known(known_keys) for evaluation in self.evaluations)
+        return [evaluation for evaluation in reduced if evaluation.requests]
 
 
 def plan_study(study: Study) -> StudyPlan:
-    """The evaluations of a study with the models and the files that are there now."""
+    """Return the evaluations of a study with the models and files that exist now."""
     rows.clear_cache()
     study_models.clear_cache()
-    found = study.available_models()
-    # Models of one training side by side: they share their rows.
-    ordered = sorted(found.models, key=lambda one: one.trained_on)
-    _check_files(
-        [*study.domains.values(), *(domain for one in ordered for domain in one.training_domains)]
-    )
-    units, peers = _EvaluationRows(study), found.other_models()
-    evaluations = []
-    for block in _model_blocks(ordered):
-        for name in study.domains:
-            evaluations += [
-                _build_evaluation(units, one, name, peers.get(one.key)) for one in block
-            ]
-    return StudyPlan(tuple(evaluations), found.left_out, found.untrained)
+    available = study.available_models()
+    # Models with the same training domains are adjacent, because they share their rows.
+    models = sorted(available.models, key=lambda model: model.trained_on)
+    trained_on = (domain for model in models for domain in model.training_domains)
+    _check_files([*study.domains.values(), *trained_on])
+    units = _EvaluationRows(study)
+    other_models = available.other_models()
+    evaluations = [
+        _build_evaluation(units, model, name, other_models.get(model.key))
+        for block in _model_blocks(models)
+        for name in study.domains
+        for model in block
+    ]
+    return StudyPlan(tuple(evaluations), available.left_out, available.untrained)
 
 
 def _check_files(domains: Iterable[Domain]) -> None:
     for domain in dict.fromkeys(domains):
-        why = domain.group.missing_reason(domain.name)
-        if why is not None:
-            raise InputError(why)
+        reason = domain.group.missing_reason(domain.name)
+        if reason is not None:
+            raise InputError(reason)
 
 
 def _model_blocks(models: Sequence[StudyModel]) -> Iterator[list[StudyModel]]:
-    """Models of one training, as many as are kept open."""
-    alike: dict[tuple[str, ...], list[StudyModel]] = {}
-    for one in models:
-        alike.setdefault(one.trained_on, []).append(one)
-    for some in alike.values():
-        for start in range(0, len(some), MAX_OPEN_MODELS):
-            yield some[start : start + MAX_OPEN_MODELS]
+    """Yield models with the same training domains, as many as are kept open at a time."""
+    groups: dict[tuple[str, ...], list[StudyModel]] = {}
+    for model in models:
+        groups.setdefault(model.trained_on, []).append(model)
+    for group in groups.values():
+        for start in range(0, len(group), MAX_OPEN_MODELS):
+            yield group[start : start + MAX_OPEN_MODELS]
 
 
 class _EvaluationRows:
-    """Rows by model and test domain; those of models of one training are worked out once."""
+    """Rows by model and test domain, computed once for models with the same training domains."""
 
     def __init__(self, study: Study) -> None:
         self.study = study
@@ -162,8 +169,8 @@ class _EvaluationRows:
         self._sources: dict[tuple[str, ...], tuple[tuple[tuple[DomainRows, str], ...], str]] = {}
 
     def test_rows(self, member: StudyModel, name: str) -> ModelOnRows:
-        """The rows of a test domain that a model is shown."""
-        place = member.trained_on, name
+        """Return the rows of a test domain that a model is evaluated on."""
+        place = (member.trained_on, name)
         if place not in self._tested:
             study = self.study
             whole = DomainRows(study.domains[name], study.split, name, study.rows, study.seed)
@@ -172,7 +179,7 @@ class _EvaluationRows:
         return ModelOnRows(member, *self._tested[place])
 
     def source_rows(self, member: StudyModel) -> tuple[tuple[ModelOnRows, ...], str]:
-        """The labelled rows of the domains that a model was trained on, and the key of all."""
+        """Return the source rows of each training domain of a model, and their combined key."""
         place = member.trained_on
         if place not in self._sources:
             study = self.study
@@ -180,19 +187,24 @@ class _EvaluationRows:
                 DomainRows(domain, "source", f"{name}, source", study.source_rows, study.seed)
                 for domain, name in zip(member.training_domains, member.trained_on, strict=True)
             )
-            self._sources[place] = tuple((one, one.key) for one in parts), combined_key(parts)
-        found, key = self._sources[place]
-        return tuple(ModelOnRows(member, *one) for one in found), key
+            self._sources[place] = tuple((rows, rows.key) for rows in parts), combined_key(parts)
+        sources, key = self._sources[place]
+        return tuple(ModelOnRows(member, *source) for source in sources), key
 
 
 def _build_evaluation(
-    units: _EvaluationRows, member: StudyModel, name: str, peer: StudyModel | None
+    units: _EvaluationRows, model: StudyModel, name: str, other_model: StudyModel | None
 ) -> StudyEvaluation:
-    own = units.test_rows(member, name)
-    sources, source = units.source_rows(member)
-    # A model that differs in the seed alone was trained on the same domains, and shown the same.
-    second = None if peer is None else replace(own, model=peer)
-    return StudyEvaluation(own, sources, source, second, units.study.requests)
+    unit = units.test_rows(model, name)
+    sources, source_key = units.source_rows(model)
+    return StudyEvaluation(
+        unit=unit,
+        sources=sources,
+        source_key=source_key,
+        # A model that differs only in its seed has the same training domains and test rows.
+        other_model=None if other_model is None else replace(unit, model=other_model),
+        requests=units.study.requests,
+    )
 
 
 # Tasks ------------------------------------------------------------------------------------------
@@ -200,9 +212,9 @@ def _build_evaluation(
 
 @dataclass(frozen=True)
 class EvaluationJob:
-    """What one model has to do in a task, and where predictions that it needs are.
+    """Work of one model in a task, with references to the predictions that it needs.
 
-    Without anything wanted, it is to say what it makes of the rows.
+    An evaluation without requests stands for the predictions themselves.
     """
 
     evaluation: StudyEvaluation
@@ -210,13 +222,12 @@ class EvaluationJob:
 
     @property
     def unit(self) -> ModelOnRows:
-        """The model and the rows."""
         return self.evaluation.unit
 
 
 @dataclass(frozen=True)
 class StudyTask:
-    """Some models on the same rows; `store_folder` is that of the store."""
+    """Jobs of a few models on the same rows."""
 
     rows: DomainRows
     dataset_key: str
@@ -231,11 +242,11 @@ def prediction_tasks(
     folder: Path,
     seed: int,
 ) -> list[StudyTask]:
-    """Tasks of all predictions that evaluations need and that are not there."""
-    lacking = {unit.key_pair: unit for each in evaluations for unit in each.required_predictions()}
+    """Return tasks for all predictions that evaluations need and the store lacks."""
+    required = {unit.key_pair: unit for each in evaluations for unit in each.required_predictions()}
     jobs = [
         EvaluationJob(StudyEvaluation(unit, (), "", None, ()), {})
-        for pair, unit in lacking.items()
+        for pair, unit in required.items()
         if pair not in prediction_keys
     ]
     return _group_by_rows(jobs, folder, seed)
@@ -247,29 +258,26 @@ def value_tasks(
     folder: Path,
     seed: int,
 ) -> list[StudyTask]:
-    """Tasks of all evaluations whose predictions are there."""
-    can = [each.computable(references) for each in evaluations]
-    jobs = [
-        EvaluationJob(
-            each, {unit.key_pair: references[unit.key_pair] for unit in each.required_predictions()}
-        )
-        for each in can
-        if each.requests
-    ]
+    """Return tasks for all evaluations whose predictions are stored."""
+    jobs = []
+    for evaluation in (each.computable(references) for each in evaluations):
+        if evaluation.requests:
+            pairs = [unit.key_pair for unit in evaluation.required_predictions()]
+            jobs.append(EvaluationJob(evaluation, {pair: references[pair] for pair in pairs}))
     return _group_by_rows(jobs, folder, seed)
 
 
 def _group_by_rows(jobs: Iterable[EvaluationJob], folder: Path, seed: int) -> list[StudyTask]:
-    """Jobs of the same rows side by side, as they come, a few models each."""
+    """Return tasks of at most MAX_OPEN_MODELS jobs on the same rows, in the order of the jobs."""
     open_tasks: dict[str, list[EvaluationJob]] = {}
-    found: list[list[EvaluationJob]] = []
+    groups: list[list[EvaluationJob]] = []
     for job in jobs:
-        some = open_tasks.get(job.unit.dataset_key)
-        if some is None or len(some) == MAX_OPEN_MODELS:
-            some = open_tasks[job.unit.dataset_key] = []
-            found.append(some)
-        some.append(job)
+        group = open_tasks.get(job.unit.dataset_key)
+        if group is None or len(group) == MAX_OPEN_MODELS:
+            group = open_tasks[job.unit.dataset_key] = []
+            groups.append(group)
+        group.append(job)
     return [
-        StudyTask(some[0].unit.rows, some[0].unit.dataset_key, tuple(some), folder, seed)
-        for some in found
+        StudyTask(group[0].unit.rows, group[0].unit.dataset_key, tuple(group), folder, seed)
+        for group in groups
     ]

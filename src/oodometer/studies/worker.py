@@ -59,8 +59,8 @@ def _load_rows(task: StudyTask) -> Dataset:
         kept_rows.clear_cache()  # this process may have seen others before
     if task.rows.key != task.dataset_key:
         raise InputError(
-            f"The rows of {task.rows.name!r} are not the same here as where the study is run. Give "
-            "every worker the same files."
+            f"The rows of {task.rows.name!r} differ from those of the process that runs the study. "
+            "Make the same files available to every worker."
         )
     return task.rows.dataset()
 

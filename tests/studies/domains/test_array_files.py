@@ -1,4 +1,4 @@
-"""Domains in arrays: chosen by a column or its names, mapped, or in a MATLAB file."""
+"""Domains in npz, npy and MATLAB files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def archive(folder: Path) -> None:
     )
 
 
-def test_rows_are_chosen_by_the_names_of_numbers(tmp_path: Path) -> None:
+def test_rows_are_selected_by_category_names(tmp_path: Path) -> None:
     archive(tmp_path)
     data = NpzReader("a.npz", where=(("domain", "photo"),)).read(tmp_path, None)
     assert np.array_equal(data.take(slice(None)), pictures(4)[[1, 3]])
@@ -38,7 +38,7 @@ def test_rows_are_chosen_by_the_names_of_numbers(tmp_path: Path) -> None:
     assert data.labels.tolist() == [1, 0]
 
 
-def test_rows_are_chosen_by_one_of_several_values_and_by_several_arrays(tmp_path: Path) -> None:
+def test_rows_are_selected_by_several_values_and_arrays(tmp_path: Path) -> None:
     archive(tmp_path)
     where = (("year", (2016, 2017)), ("domain", "photo"))
     assert len(NpzReader("a.npz", where=where).read(tmp_path, None)) == 2
@@ -56,19 +56,19 @@ def test_rows_are_chosen_by_one_of_several_values_and_by_several_arrays(tmp_path
         (NpzReader("a.npz", where=(("year", 2015), ("domain", "photo"))), "has no rows"),
     ],
 )  # fmt: skip
-def test_what_is_not_there_is_named(tmp_path: Path, reader: NpzReader, why: str) -> None:
+def test_missing_arrays_and_values_are_named(tmp_path: Path, reader: NpzReader, why: str) -> None:
     archive(tmp_path)
     with pytest.raises(InputError, match=why):
         reader.read(tmp_path, None)
 
 
-def test_a_number_without_a_name_is_refused(tmp_path: Path) -> None:
+def test_category_number_without_name_is_rejected(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=pictures(1), y=[0], domain=[2], domains=["art", "photo"])
     with pytest.raises(InputError, match="domain has numbers from 2 to 2, and domains has 2 names"):
         NpzReader("a.npz", where=(("domain", "art"),)).read(tmp_path, None)
 
 
-def test_npy_files_are_mapped(tmp_path: Path) -> None:
+def test_npy_files_are_memory_mapped(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", pictures(4))
     np.save(tmp_path / "y.npy", np.array([3, 2, 1, 0]))
     data = NpyReader("x.npy", "y.npy", rows=(1, 3)).read(tmp_path, None)
@@ -79,7 +79,7 @@ def test_npy_files_are_mapped(tmp_path: Path) -> None:
     assert data.labels.tolist() == [2, 1]
 
 
-def test_npy_files_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
+def test_npy_files_of_different_lengths_are_rejected(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", pictures(4))
     np.save(tmp_path / "y.npy", np.array([3, 2]))
     (tmp_path / "z.npy").write_bytes(b"nothing of the kind")
@@ -89,7 +89,7 @@ def test_npy_files_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
         NpyReader("x.npy", "z.npy").read(tmp_path, None)
 
 
-def test_a_matlab_file_has_its_rows_last(tmp_path: Path) -> None:
+def test_rows_are_the_last_axis_of_a_matlab_file(tmp_path: Path) -> None:
     images = np.moveaxis(pictures(3), 0, -1)
     savemat(tmp_path / "a.mat", {"X": images, "y": np.array([[10], [1], [2]], dtype=np.uint8)})
     data = MatReader("a.mat").read(tmp_path, None)
@@ -98,7 +98,7 @@ def test_a_matlab_file_has_its_rows_last(tmp_path: Path) -> None:
     assert data.labels.tolist() == [10, 1, 2]
 
 
-def test_broken_matlab_files_are_refused(tmp_path: Path) -> None:
+def test_broken_matlab_files_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "a.mat").write_bytes(b"cut")
     with pytest.raises(InputError, match=r"a\.mat can't be read as a MATLAB file"):
         MatReader("a.mat").read(tmp_path, None)

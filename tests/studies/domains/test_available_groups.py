@@ -1,4 +1,4 @@
-"""The built-in groups on the mirrored research data: counts, classes and shapes."""
+"""Built-in groups on the mirrored research data: counts, classes and shapes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def root_of(file: str) -> Path:
 
 @pytest.mark.realdata
 @pytest.mark.parametrize(("group", "file", "domain", "train", "test"), FOUND)
-def test_files_that_have_their_own_split(
+def test_groups_with_published_test_files(
     group: str, file: str, domain: str, train: int, test: int
 ) -> None:
     found = get(group, root=root_of(file))
@@ -49,7 +49,7 @@ def test_files_that_have_their_own_split(
 
 @pytest.mark.realdata
 @pytest.mark.parametrize(("group", "file", "domain", "n"), SHARED)
-def test_files_of_which_a_fifth_is_held_out(group: str, file: str, domain: str, n: int) -> None:
+def test_groups_with_a_held_out_fifth(group: str, file: str, domain: str, n: int) -> None:
     found = get(group, root=root_of(file))
     train, test = (found.domain(domain, split) for split in ("train", "test"))
     assert len(train) + len(test) == n
@@ -59,7 +59,7 @@ def test_files_of_which_a_fifth_is_held_out(group: str, file: str, domain: str, 
 
 
 @pytest.mark.realdata
-def test_all_images_of_a_group_have_one_shape() -> None:
+def test_images_of_a_group_have_one_shape() -> None:
     for name, file in (("numbers", "digits/mnist.npz"), ("ci10", "cifar/cifar10_jpeg.npz")):
         group = get(name, root=root_of(file))
         shapes = {
@@ -69,7 +69,7 @@ def test_all_images_of_a_group_have_one_shape() -> None:
 
 
 @pytest.mark.realdata
-def test_the_parts_of_made_groups_hold_all_digits() -> None:
+def test_parts_of_derived_groups_cover_all_digits() -> None:
     root = root_of("digits/mnist.npz")
     for name in ("rotated-mnist", "colored-mnist"):
         group = get(name, root=root)

@@ -1,4 +1,4 @@
-"""CIFAR's binary batches, and the pickled ones that are refused."""
+"""Binary batches of CIFAR, and rejected pickles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def batch(images: Array, labels: list[list[int]]) -> bytes:
     return rows
 
 
-def test_batches_are_read_one_after_the_other(tmp_path: Path) -> None:
+def test_batches_are_concatenated(tmp_path: Path) -> None:
     (tmp_path / "1.bin").write_bytes(batch(pictures(1), [[3], [9]]))
     (tmp_path / "2.bin").write_bytes(batch(pictures(2), [[0], [1]]))
     data = CifarReader(("1.bin", "2.bin")).read(tmp_path, None)
@@ -35,7 +35,7 @@ def test_batches_are_read_one_after_the_other(tmp_path: Path) -> None:
     assert data.labels.tolist() == [3, 9, 0, 1]
 
 
-def test_the_file_is_mapped_and_not_read(tmp_path: Path) -> None:
+def test_file_is_memory_mapped(tmp_path: Path) -> None:
     (tmp_path / "1.bin").write_bytes(batch(pictures(1), [[3], [9]]))
     data = CifarReader("1.bin").read(tmp_path, None)
     assert isinstance(data, InMemoryDataset)
@@ -43,7 +43,7 @@ def test_the_file_is_mapped_and_not_read(tmp_path: Path) -> None:
     assert np.array_equal(data.keys, InMemoryDataset("plain", pictures(1)).keys)
 
 
-def test_the_second_label_byte_is_the_class_of_cifar_100(tmp_path: Path) -> None:
+def test_second_label_byte_is_the_class_of_cifar_100(tmp_path: Path) -> None:
     (tmp_path / "train.bin").write_bytes(batch(pictures(1), [[3, 99], [9, 42]]))
     labels = CifarReader("train.bin", label_bytes=2).read(tmp_path, None).labels
     assert labels is not None
@@ -51,13 +51,13 @@ def test_the_second_label_byte_is_the_class_of_cifar_100(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("content", [b"", batch(pictures(1), [[3], [9]])[:-1]])
-def test_a_cut_batch_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_truncated_batch_is_rejected(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "1.bin").write_bytes(content)
     with pytest.raises(InputError, match=rf"has {len(content)} bytes, which is no whole number"):
         CifarReader("1.bin").read(tmp_path, None)
 
 
-def test_pickles_are_refused_unless_trusted(tmp_path: Path) -> None:
+def test_pickles_are_rejected_unless_trusted(tmp_path: Path) -> None:
     images = pictures(1)
     rows = images.transpose(0, 3, 1, 2).reshape(2, -1)
     (tmp_path / "data_batch_1").write_bytes(pickle.dumps({"data": rows, "labels": [3, 9]}))

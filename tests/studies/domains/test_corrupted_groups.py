@@ -28,7 +28,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_corrupted_domain_is_the_domain_corrupted(root: Path) -> None:
+def test_corrupted_domain_equals_the_corruption_of_the_domain(root: Path) -> None:
     clean = get("pacs", root=root).domain("photo", "train")
     group = corrupted_groups.get_group("pacs-c", root=root)
     data = group.domain("photo/fog-3", "train")
@@ -42,7 +42,7 @@ def test_a_corrupted_domain_is_the_domain_corrupted(root: Path) -> None:
     assert len(group.domains) == 4 * 16 * 5
 
 
-def test_some_corruptions_may_be_asked_for(root: Path) -> None:
+def test_corruptions_can_be_selected(root: Path) -> None:
     group = corrupted_groups.corrupt_group(get("pacs", root=root), "fog-3", seed=7)
     assert (group.name, len(group.domains), group.classes) == ("pacs-c", 4, get("pacs").classes)
     other = corrupted_groups.corrupt_group(get("pacs", root=root), "fog-3")
@@ -50,13 +50,13 @@ def test_some_corruptions_may_be_asked_for(root: Path) -> None:
     assert not np.array_equal(first.take(slice(None)), second.take(slice(None)))
 
 
-def test_what_is_missing_is_that_of_the_clean_group(tmp_path: Path) -> None:
+def test_missing_files_are_those_of_the_clean_group(tmp_path: Path) -> None:
     why = corrupted_groups.get_group("pacs-c", root=tmp_path).missing_reason("photo/fog-3")
     assert why is not None
     assert "pacs-c/photo/fog-3 is made of another: pacs/photo: there is no 'pacs/pacs32.npz'" in why
 
 
-def test_names_that_nothing_has(tmp_path: Path) -> None:
+def test_unknown_names_are_rejected(tmp_path: Path) -> None:
     assert corrupted_groups.get_group("pacs", root=tmp_path) == get("pacs", root=tmp_path)
     for name in ("pac", "pac-c"):
         with pytest.raises(UnknownName, match=f"No domain group is called '{name}'. Did you mean"):

@@ -1,4 +1,4 @@
-"""Groups of domains: opened, split, brought to one shape, and what is missing."""
+"""Domain groups: opening, splitting, resizing, and missing files."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def labels_of(data: Dataset) -> list[int]:
     return list(data.labels.tolist())
 
 
-def test_a_share_by_content_is_held_out(sites: DomainGroup) -> None:
+def test_held_out_rows_are_chosen_by_content(sites: DomainGroup) -> None:
     train, test = (sites.domain("north", split) for split in ("train", "test"))
     assert (sites.name, sites.kind, sites.domains) == ("sites", "images", ("north", "south"))
     assert train.name == test.name == "sites/north"
@@ -70,21 +70,21 @@ def test_a_share_by_content_is_held_out(sites: DomainGroup) -> None:
     assert set(labels_of(train)) == {0, 1}
 
 
-def test_files_for_testing_are_read_whole(sites: DomainGroup) -> None:
+def test_files_for_testing_are_used_completely(sites: DomainGroup) -> None:
     assert labels_of(sites.domain("south", "train")) == [0, 0, 0, 1, 1, 1]
     assert labels_of(sites.domain("south", "test")) == [0, 0, 1, 1]
     found = sites.domain("south", "test").take(slice(None))
     assert np.array_equal(found, [picture(200 + row) for row in (0, 2, 1, 3)])
 
 
-def test_groups_are_plain_data(sites: DomainGroup) -> None:
+def test_groups_can_be_pickled_and_compared(sites: DomainGroup) -> None:
     sites.domain("north", "train")
     again = pickle.loads(pickle.dumps(sites))
     assert again == sites
     assert again.domain("north", "test").fingerprint == sites.domain("north", "test").fingerprint
 
 
-def test_a_dict_and_a_root_of_its_own(sites: DomainGroup, tmp_path: Path) -> None:
+def test_group_from_a_dict_with_its_own_root(sites: DomainGroup, tmp_path: Path) -> None:
     table = tomllib.loads(SITES)
     assert open_group(table, root=tmp_path) == sites
     table["groups"]["sites"]["root"] = str(tmp_path)
@@ -99,7 +99,7 @@ def test_a_dict_and_a_root_of_its_own(sites: DomainGroup, tmp_path: Path) -> Non
         open_group(table, name="othr")
 
 
-def test_unknown_names_are_answered_with_those_there_are(sites: DomainGroup) -> None:
+def test_unknown_names_list_the_known_ones(sites: DomainGroup) -> None:
     with pytest.raises(UnknownName, match=r"No domain of sites is called 'nort'. Did you mean 'north'\?"):  # fmt: skip
         sites.domain("nort", "train")
     with pytest.raises(UnknownName, match="No split is called 'dev'"):
@@ -110,7 +110,7 @@ def test_unknown_names_are_answered_with_those_there_are(sites: DomainGroup) -> 
         get("pac")
 
 
-def test_what_is_missing_is_named(tmp_path: Path) -> None:
+def test_missing_files_are_named(tmp_path: Path) -> None:
     group = open_group(tomllib.loads(SITES), root=tmp_path)
     folder(tmp_path / "north", 0, 60)
     assert (group.available_domains, group.missing_reason("north")) == (("north",), None)
@@ -120,7 +120,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
         group.domain("south", "train")
 
 
-def test_built_in_groups_say_which_files_they_look_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_built_in_groups_name_their_missing_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(DATA_FOLDER_VARIABLE, raising=False)
     why = (
         "pacs/photo: set OODOMETER_DATA to the folder that has 'pacs/pacs32.npz', or 'PACS/photo'."
@@ -148,7 +148,7 @@ def test_built_in_groups_say_which_files_they_look_for(monkeypatch: pytest.Monke
         ({"domains": {"north": {"reader": "folder", "path": "sites.toml"}}}, "is a file; a folder"),
     ],
 )  # fmt: skip
-def test_bad_data_is_refused_with_its_place(
+def test_invalid_data_is_reported_with_the_domain(
     sites: DomainGroup, tmp_path: Path, break_it: dict[str, Any], why: str
 ) -> None:
     (tmp_path / "empty").mkdir()
@@ -159,7 +159,7 @@ def test_bad_data_is_refused_with_its_place(
     assert why in str(caught.value)
 
 
-def test_images_are_brought_to_the_shape_of_the_group(tmp_path: Path) -> None:
+def test_images_are_resized_to_the_shape_of_the_group(tmp_path: Path) -> None:
     folder(tmp_path / "large", 0, 4, side=9)
     np.savez(tmp_path / "grey.npz", x=np.full((9, 4, 4), 50, dtype=np.uint8), y=np.arange(9) % 2)
     share = {"share": 1.0}
@@ -178,7 +178,7 @@ def test_images_are_brought_to_the_shape_of_the_group(tmp_path: Path) -> None:
     assert group.domain("turned", "test").take(slice(None)).shape == (9, 6, 6, 3)
 
 
-def test_the_first_source_that_is_there_is_read(tmp_path: Path) -> None:
+def test_first_available_source_is_read(tmp_path: Path) -> None:
     table = {"classes": ["cat", "dog"], "domains": ["a"], "each": [
         {"reader": "npz", "path": "a.npz"}, {"reader": "folder", "path": "{domain}"}]}  # fmt: skip
     group = open_group({"groups": {"two": table}}, root=tmp_path)
@@ -190,7 +190,7 @@ def test_the_first_source_that_is_there_is_read(tmp_path: Path) -> None:
     assert len(group.domain("a", side)) == 9  # type: ignore[arg-type]
 
 
-def test_classes_may_be_the_folders_of_a_domain(tmp_path: Path) -> None:
+def test_classes_can_be_the_folders_of_a_domain(tmp_path: Path) -> None:
     table = {"classes_of": "b", "each": {"reader": "folder", "path": "{domain}"}, "domains": ["a", "b"]}  # fmt: skip
     folder(tmp_path / "a", 0, 20, names=("dog",))
     alone = open_group({"groups": {"two": table}}, root=tmp_path)
@@ -212,7 +212,7 @@ def digits(root: Path) -> Array:
     return images
 
 
-def test_rotated_digits_are_each_in_one_domain(tmp_path: Path) -> None:
+def test_each_rotated_digit_is_in_one_domain(tmp_path: Path) -> None:
     digits(tmp_path)
     group = get("rotated-mnist", root=tmp_path)
     found = [group.domain(name, "train") for name in group.domains]
@@ -226,7 +226,7 @@ def test_rotated_digits_are_each_in_one_domain(tmp_path: Path) -> None:
     assert found[1].name == "rotated-mnist/15"
 
 
-def test_colored_digits_have_two_classes_and_ten(tmp_path: Path) -> None:
+def test_colored_digits_have_two_or_ten_classes(tmp_path: Path) -> None:
     digits(tmp_path)
     two, ten = get("colored-mnist", root=tmp_path), get("numbers", root=tmp_path)
     assert set(labels_of(two.domain("plus-90", "train"))) == {0, 1}
@@ -237,7 +237,7 @@ def test_colored_digits_have_two_classes_and_ten(tmp_path: Path) -> None:
     assert set(ten.available_domains) == {"mnist", "colored-mnist"}
 
 
-def test_svhn_calls_zero_ten(tmp_path: Path) -> None:
+def test_label_ten_of_svhn_is_zero(tmp_path: Path) -> None:
     from scipy.io import savemat
 
     (tmp_path / "svhn").mkdir()
@@ -247,7 +247,7 @@ def test_svhn_calls_zero_ten(tmp_path: Path) -> None:
     assert labels_of(get("numbers", root=tmp_path).domain("svhn", "train")) == [0, 1, 9]
 
 
-def test_published_corruptions_are_only_for_testing(tmp_path: Path) -> None:
+def test_published_corruptions_have_no_training_rows(tmp_path: Path) -> None:
     folder = tmp_path / "CIFAR-10-C"
     folder.mkdir()
     images = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), dtype=np.uint8)
@@ -262,7 +262,7 @@ def test_published_corruptions_are_only_for_testing(tmp_path: Path) -> None:
         group.domain("fog", "train")
 
 
-def test_genres_and_clinical_sentences_stand_in_one_group(tmp_path: Path) -> None:
+def test_nli_genres_and_clinical_sentences_form_one_group(tmp_path: Path) -> None:
     (tmp_path / "multinli_1.0").mkdir()
     (tmp_path / "mednli").mkdir()
     rows = [
@@ -282,7 +282,7 @@ def test_genres_and_clinical_sentences_stand_in_one_group(tmp_path: Path) -> Non
     assert labels_of(group.domain("mednli", "train")) == [1, 0, 1]
 
 
-def test_marks_of_drugs_are_stars_by_two(tmp_path: Path) -> None:
+def test_ratings_of_drugs_are_halved_to_stars(tmp_path: Path) -> None:
     (tmp_path / "drugs").mkdir()
     for name in ("Train", "Test"):
         path = tmp_path / "drugs" / f"drugsCom{name}_raw.csv"

@@ -1,4 +1,4 @@
-"""IDX files: every type of value, compressed or not, and files that are broken."""
+"""IDX files: all value types, compression, and broken files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_images_and_labels(tmp_path: Path, ending: str) -> None:
     assert data.labels.tolist() == [7, 0, 9]
 
 
-def test_labels_of_several_columns_are_read_from_the_first(tmp_path: Path) -> None:
+def test_first_column_of_labels_is_read(tmp_path: Path) -> None:
     (tmp_path / "images").write_bytes(idx(pictures(2)))
     (tmp_path / "labels").write_bytes(idx(np.array([[5, 1000], [2, 70000]], dtype=np.int32)))
     labels = IdxReader("images", "labels").read(tmp_path, None).labels
@@ -55,7 +55,7 @@ def test_labels_of_several_columns_are_read_from_the_first(tmp_path: Path) -> No
     assert labels.tolist() == [5, 2]
 
 
-def test_other_numbers_of_labels_are_refused(tmp_path: Path) -> None:
+def test_different_numbers_of_images_and_labels_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "images").write_bytes(idx(pictures(3)))
     (tmp_path / "labels").write_bytes(idx(np.array([7, 0], dtype=np.uint8)))
     with pytest.raises(InputError, match="images: there are 3 inputs and 2 labels"):
@@ -63,7 +63,7 @@ def test_other_numbers_of_labels_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [-1, -20])
-def test_a_cut_file_is_refused(tmp_path: Path, cut: int) -> None:
+def test_truncated_file_is_rejected(tmp_path: Path, cut: int) -> None:
     (tmp_path / "images").write_bytes(idx(pictures())[:cut])
     with pytest.raises(
         InputError, match=r"says that it has 3 × 4 × 5 values, 60 bytes; \d+ follow"
@@ -71,7 +71,7 @@ def test_a_cut_file_is_refused(tmp_path: Path, cut: int) -> None:
         read_idx(tmp_path / "images")
 
 
-def test_a_file_with_more_than_it_says_is_refused(tmp_path: Path) -> None:
+def test_file_with_trailing_bytes_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "images").write_bytes(idx(pictures()) + b"more")
     with pytest.raises(InputError, match="60 bytes; 64 follow"):
         read_idx(tmp_path / "images")
@@ -80,7 +80,7 @@ def test_a_file_with_more_than_it_says_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"\0\0", b"\x89PNG....", b"\0\0\x08\x03\0\0", b"\0\0\x07\x01\0\0\0\0"]
 )
-def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
+def test_other_files_are_rejected(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "images").write_bytes(content)
     with pytest.raises(InputError, match=r"begins with .* is no IDX file"):
         read_idx(tmp_path / "images")
@@ -89,7 +89,7 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
 @pytest.mark.parametrize(
     "content", [gzip.compress(idx(pictures()), mtime=0)[:-12], b"no gzip"], ids=["cut", "other"]
 )
-def test_broken_compression_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_broken_compression_is_rejected(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "images.gz").write_bytes(content)
     with pytest.raises(InputError, match="can't be decompressed"):
         read_idx(tmp_path / "images.gz")

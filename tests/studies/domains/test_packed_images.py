@@ -1,4 +1,4 @@
-"""Packed images: decoded as their files would be, and packs that are broken."""
+"""Packed images: decoding, resizing, and broken packs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def opened(folder: Path, prefix: str = "", **given: Any) -> Dataset:
     return PackedImagesReader("pack.npz", prefix).read(folder, None)
 
 
-def test_images_are_those_of_their_files(tmp_path: Path) -> None:
+def test_images_equal_their_decoded_files(tmp_path: Path) -> None:
     files = [png(image) for image in pictures()]
     data = opened(tmp_path, "test_", **arrays(files[:1], "train_"), **arrays(files, "test_"))
     assert isinstance(data, Dataset)
@@ -56,7 +56,7 @@ def test_images_are_those_of_their_files(tmp_path: Path) -> None:
     assert len({data.fingerprint, some.fingerprint}) == 2
 
 
-def test_images_are_brought_to_the_size_asked_for(tmp_path: Path) -> None:
+def test_images_are_resized(tmp_path: Path) -> None:
     files = [png(pictures(side=6)[0]), png(pictures(side=9)[0][:, :, 0])]
     np.savez(tmp_path / "pack.npz", **arrays(files))
     assert PackedImagesReader("pack.npz").read(tmp_path, None).take(slice(None)).shape == (
@@ -73,7 +73,7 @@ def test_images_are_brought_to_the_size_asked_for(tmp_path: Path) -> None:
     )
 
 
-def test_a_broken_image_is_named_by_its_row(tmp_path: Path) -> None:
+def test_broken_image_is_named_by_its_row(tmp_path: Path) -> None:
     data = opened(tmp_path, **arrays([png(pictures()[0]), b"no image"]))
     with pytest.raises(InputError, match="Row 1 can't be decoded: its 8 bytes are no image"):
         data.take(slice(None))
@@ -89,19 +89,17 @@ def test_a_broken_image_is_named_by_its_row(tmp_path: Path) -> None:
         ({"bytes": np.zeros(900)}, "must be uint8"),
     ],
 )
-def test_packs_that_do_not_fit_together_are_refused(
-    tmp_path: Path, other: dict[str, Any], why: str
-) -> None:
+def test_inconsistent_packs_are_rejected(tmp_path: Path, other: dict[str, Any], why: str) -> None:
     with pytest.raises(InputError, match=why):
         opened(tmp_path, **arrays([png(image) for image in pictures()], **other))
 
 
-def test_a_wrong_prefix_lists_what_there_is(tmp_path: Path) -> None:
+def test_wrong_prefix_lists_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no array is called 'bytes'.*train_bytes.*prefix"):
         opened(tmp_path, **arrays([png(pictures()[0])], "train_"))
 
 
-def test_a_pack_without_images_is_refused(tmp_path: Path) -> None:
+def test_pack_without_images_is_rejected(tmp_path: Path) -> None:
     empty: dict[str, Any] = {
         "bytes": np.zeros(0, np.uint8),
         "off": np.zeros(1, np.int64),

@@ -1,4 +1,4 @@
-"""How files are found and rows are chosen."""
+"""Finding files and selecting rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oodometer.studies.domains._reader import (
 )
 
 
-def test_a_file_may_be_compressed(tmp_path: Path) -> None:
+def test_compressed_file_is_found(tmp_path: Path) -> None:
     assert find_file(tmp_path, "a") is None
     (tmp_path / "a.gz").touch()
     assert find_file(tmp_path, "a") == tmp_path / "a.gz"
@@ -24,24 +24,24 @@ def test_a_file_may_be_compressed(tmp_path: Path) -> None:
     assert find_file(tmp_path, "a") == require_file(tmp_path, "a") == tmp_path / "a"
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"There is no file or folder 'deep/a\.npz' in .*Put it"):
         require_file(tmp_path, "deep/a.npz")
 
 
-def test_values_are_compared_as_they_are_written() -> None:
+def test_values_are_compared_as_text() -> None:
     years = np.array([2015, 2016, 2015])
     assert matching_rows(years, "2015", "year").tolist() == [True, False, True]
     assert matching_rows(years, (2015, 2016), "year").all()
     assert matching_rows(np.array(["a", None], dtype=object), "a", "x").tolist() == [True, False]
 
 
-def test_many_values_are_not_all_listed() -> None:
+def test_long_lists_of_values_are_truncated() -> None:
     with pytest.raises(InputError, match=r"No row has x = '99' or '100'\. There are: 0, 1, 10.*…"):
         matching_rows(np.arange(50), (99, 100), "x")
 
 
-def test_numbers_of_rows_must_agree() -> None:
+def test_inputs_and_labels_must_have_equal_lengths() -> None:
     check_row_counts(np.zeros(2), np.zeros(2), "a")
     with pytest.raises(InputError, match="a: there are 2 inputs and 1 labels"):
         check_row_counts(np.zeros(2), np.zeros(1), "a")

@@ -1,4 +1,4 @@
-"""Every reader by its name, and the one of image folders."""
+"""Registry of readers, and the reader of image folders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oodometer.studies.domains.reader_registry import READERS, ImageFolderReader
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_every_reader_is_hashable_settings_that_say_what_they_read(name: str) -> None:
+def test_readers_are_hashable_and_list_their_files(name: str) -> None:
     member = READERS[name]
     assert is_dataclass(member)
     needed = {"path": "a", "labels": "b"}
@@ -34,7 +34,7 @@ def pictures(folder: Path) -> None:
         Image.fromarray(np.full((6, 7, 3), 9, dtype=np.uint8)).save(folder / name / "0.png")
 
 
-def test_folders_are_read_at_the_size_of_the_group_or_their_own(tmp_path: Path) -> None:
+def test_own_size_overrides_that_of_the_group(tmp_path: Path) -> None:
     pictures(tmp_path / "a")
     data = ImageFolderReader("a").read(tmp_path, None)
     assert data.take(slice(None)).shape == (2, 6, 7, 3)
@@ -49,7 +49,7 @@ def test_folders_are_read_at_the_size_of_the_group_or_their_own(tmp_path: Path) 
     )
 
 
-def test_broken_images_are_an_error_unless_they_may_be_skipped(tmp_path: Path) -> None:
+def test_broken_images_are_errors_unless_skipped(tmp_path: Path) -> None:
     pictures(tmp_path / "a")
     (tmp_path / "a" / "dog" / "1.png").write_bytes(b"no image")
     with pytest.raises(InputError, match=r"dog/1\.png can't be read"):
@@ -57,7 +57,7 @@ def test_broken_images_are_an_error_unless_they_may_be_skipped(tmp_path: Path) -
     assert len(ImageFolderReader("a", skip_bad=True).read(tmp_path, None)) == 2
 
 
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
+def test_file_in_place_of_a_folder_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("")
     with pytest.raises(InputError, match="a is a file; a folder of folders of images"):
         ImageFolderReader("a").read(tmp_path, None)

@@ -1,4 +1,4 @@
-"""Splits by content, rows that are chosen and not copied, and labels as numbers of classes."""
+"""Splits by content, subsets without copies, and class labels."""
 
 from __future__ import annotations
 
@@ -27,22 +27,20 @@ from oodometer.studies.domains.row_sources import (
 
 
 @given(st.lists(st.text(max_size=3), min_size=1, max_size=40), st.floats(0.01, 1), st.randoms())
-def test_a_row_is_held_out_by_its_content_alone(
-    texts: list[str], share: float, random: Any
-) -> None:
+def test_held_out_rows_depend_on_content_only(texts: list[str], share: float, random: Any) -> None:
     by_text = dict(zip(texts, held_out_mask(hash_rows(texts), share).tolist(), strict=True))
     random.shuffle(texts)
     assert held_out_mask(hash_rows(texts), share).tolist() == [by_text[text] for text in texts]
 
 
 @given(st.floats(0.01, 0.99))
-def test_a_larger_share_holds_out_the_same_rows_and_more(share: float) -> None:
+def test_larger_share_extends_the_held_out_rows(share: float) -> None:
     some = hash_rows([str(row) for row in range(300)])
     assert held_out_mask(some, 1.0).all()
     assert not (held_out_mask(some, share / 2) & ~held_out_mask(some, share)).any()
 
 
-def test_parts_hold_every_row_once_and_do_not_hang_on_the_split() -> None:
+def test_parts_are_a_partition_independent_of_the_split() -> None:
     some = hash_rows([str(row) for row in range(6000)])
     parts = np.array([part_mask(some, (i, 3)) for i in range(3)])
     assert (parts.sum(axis=0) == 1).all()
@@ -51,7 +49,7 @@ def test_parts_hold_every_row_once_and_do_not_hang_on_the_split() -> None:
     assert [held[part].mean() for part in parts] == pytest.approx([0.2] * 3, abs=0.03)
 
 
-def test_chosen_rows_are_those_of_the_dataset() -> None:
+def test_subset_has_the_rows_of_the_dataset() -> None:
     whole = InMemoryDataset("all", ["a", "b", "c", "d"], np.array([0, 1, 2, 3]))
     some = SubsetDataset("some", whole, np.array([3, 1, 0]), np.array([1, 0, 1]))
     assert isinstance(some, Dataset)
@@ -67,7 +65,7 @@ def saved(folder: Path, images: Array) -> None:
     np.savez(folder / "a.npz", x=images, y=np.zeros(len(images), dtype=np.int64))
 
 
-def test_files_are_read_once_and_again_when_they_change(tmp_path: Path) -> None:
+def test_files_are_cached_until_they_change(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     saved(tmp_path, random.integers(0, 256, (40, 2, 2), dtype=np.uint8))
     source = DomainFiles(NpzReader("a.npz"))
@@ -81,7 +79,7 @@ def test_files_are_read_once_and_again_when_they_change(tmp_path: Path) -> None:
     assert len(again) == 30
 
 
-def test_absent_files_are_each_named_once(tmp_path: Path) -> None:
+def test_missing_files_are_listed_once(tmp_path: Path) -> None:
     source = DomainFiles(NpzReader("a.npz"), test=NpzReader("a.npz", inputs="x_test"))
     assert source.missing_files(tmp_path) == source.missing_files(None) == ("a.npz",)
     saved(tmp_path, np.zeros((1, 2, 2), dtype=np.uint8))
@@ -100,7 +98,7 @@ def test_absent_files_are_each_named_once(tmp_path: Path) -> None:
         ([2, 1], (("1", "cat"), ("2", "dog")), [1, 0]),
     ],
 )
-def test_labels_are_names_or_numbers_of_classes(
+def test_labels_are_class_names_or_numbers(
     labels: list[Any], rename: tuple[tuple[str, str], ...], numbers: list[int]
 ) -> None:
     found = encode_class_labels(np.array(labels), ["cat", "dog"], rename)
@@ -108,18 +106,18 @@ def test_labels_are_names_or_numbers_of_classes(
     assert found.dtype == np.int64
 
 
-def test_a_name_that_is_a_number_is_a_name() -> None:
+def test_class_name_that_is_a_number_takes_precedence() -> None:
     assert encode_class_labels(np.array(["1", "0"]), ["1", "0"]).tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(
     ("labels", "shown"), [(["cat", "cow"], "'cow'"), ([0, 2], "2"), ([0, -1], "-1"), ([0, 0.5], "0.5")]
 )  # fmt: skip
-def test_a_label_outside_the_classes_is_named_with_its_row(labels: list[Any], shown: str) -> None:
+def test_label_outside_the_classes_is_named_with_its_row(labels: list[Any], shown: str) -> None:
     with pytest.raises(InputError, match=rf"({shown} in row 1|row 1 is {shown}).*use rename"):
         encode_class_labels(np.array(labels), ["cat", "dog"])
 
 
-def test_labels_must_be_there() -> None:
+def test_missing_labels_are_rejected() -> None:
     with pytest.raises(InputError, match="There are no labels"):
         encode_class_labels(None, ["cat", "dog"])

@@ -1,4 +1,4 @@
-"""Domains made of others: colours, angles, shapes, and what they hang on."""
+"""Derived domains: colours, rotations and shapes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def labels_of(data: Dataset) -> Array:
     return data.labels
 
 
-def test_painted_images_are_the_grey_ones_in_one_colour() -> None:
+def test_tinted_images_are_grey_times_colour() -> None:
     data, painted = digits(50), RandomColors().derive(digits(50))
     found = painted.take(slice(None))
     assert (found.shape, found.dtype) == ((50, 4, 4, 3), np.uint8)
@@ -51,7 +51,7 @@ def test_painted_images_are_the_grey_ones_in_one_colour() -> None:
         assert min(np.abs(image.astype(int) - twin).max() for twin in twins) <= 1
 
 
-def test_colours_are_of_the_row_and_the_seed_and_tell_nothing_of_the_class() -> None:
+def test_colours_depend_on_row_and_seed_not_on_the_class() -> None:
     data = digits()
     painted, other = RandomColors().derive(data), RandomColors(seed=1).derive(data)
     assert np.array_equal(painted.take(np.array([7])), RandomColors().derive(data.rows(np.array([7]))).take(slice(None)))  # fmt: skip
@@ -63,7 +63,7 @@ def test_colours_are_of_the_row_and_the_seed_and_tell_nothing_of_the_class() -> 
     assert max(shares) < 0.14
 
 
-def test_rows_of_painted_images_keep_their_colours_and_labels() -> None:
+def test_subsets_keep_colours_and_labels() -> None:
     painted = RandomColors().derive(digits(20))
     some = painted.rows(np.array([5, 3]))
     assert np.array_equal(some.take(slice(None)), painted.take(np.array([5, 3])))
@@ -72,7 +72,7 @@ def test_rows_of_painted_images_keep_their_colours_and_labels() -> None:
 
 
 @pytest.mark.parametrize("flipped", [0.1, 0.9])
-def test_the_colour_tells_the_class_as_often_as_it_should(flipped: float) -> None:
+def test_colour_agrees_with_the_class_at_the_given_rate(flipped: float) -> None:
     data = digits(8000)
     biased = ColoredMnist(flipped).derive(data)
     classes, red = labels_of(biased), biased.take(slice(None))[..., 0].any(axis=(1, 2))
@@ -82,7 +82,7 @@ def test_the_colour_tells_the_class_as_often_as_it_should(flipped: float) -> Non
     assert np.array_equal(green, ~red)
 
 
-def test_without_noise_and_flips_green_is_below_five() -> None:
+def test_without_noise_and_flips_green_means_below_five() -> None:
     biased = ColoredMnist(0.0, noise=0.0).derive(digits(100))
     below = labels_of(digits(100)) < 5
     assert np.array_equal(labels_of(biased), below)
@@ -90,14 +90,14 @@ def test_without_noise_and_flips_green_is_below_five() -> None:
 
 
 @pytest.mark.parametrize("channels", [(), (1,), (3,)])
-def test_quarter_turns_move_pixels_and_change_none(channels: tuple[int, ...]) -> None:
+def test_quarter_turns_permute_pixels(channels: tuple[int, ...]) -> None:
     images = np.random.default_rng(0).integers(0, 256, (3, 6, 6, *channels), dtype=np.uint8)
     for quarters in range(4):
         turned = Rotated(90 * quarters).apply(images, NONE)
         assert np.array_equal(turned, np.rot90(images, quarters, axes=(1, 2)))
 
 
-def test_turned_images_are_turned_when_they_are_taken() -> None:
+def test_images_are_rotated_lazily() -> None:
     data = digits(5)
     turned = Rotated(15).derive(data)
     assert np.array_equal(turned.take(np.array([2])), Rotated(15).apply(data.take(np.array([2])), NONE))  # fmt: skip
@@ -106,7 +106,7 @@ def test_turned_images_are_turned_when_they_are_taken() -> None:
 
 
 @given(st.sampled_from([(), (1,), (3,)]), st.integers(2, 9), st.sampled_from([(5, 4), (5, 4, 3)]))
-def test_images_are_brought_to_a_shape(
+def test_images_are_resized_and_cropped(
     channels: tuple[int, ...], side: int, shape: tuple[int, ...]
 ) -> None:
     images = np.full((2, side, side, *channels), 77, dtype=np.uint8)
@@ -114,7 +114,7 @@ def test_images_are_brought_to_a_shape(
     assert ResizeAndCrop(shape).apply(images, NONE).shape == (2, *shape)
 
 
-def test_images_that_fit_are_left_alone() -> None:
+def test_images_of_the_right_shape_are_unchanged() -> None:
     images = digits(3).inputs
     assert np.array_equal(ResizeAndCrop((4, 4)).apply(images, NONE), images)
     assert np.array_equal(
@@ -131,7 +131,7 @@ class Darker:
         return inputs // 2
 
 
-def test_any_change_makes_a_domain() -> None:
+def test_any_transform_derives_a_domain() -> None:
     data = digits(5)
     made = TransformedDomain(Darker()).derive(data)
     assert np.array_equal(made.take(slice(None)), data.inputs // 2)
@@ -139,11 +139,11 @@ def test_any_change_makes_a_domain() -> None:
 
 
 @pytest.mark.parametrize("maker", [RandomColors(), Rotated(15), ColoredMnist(0.1)])
-def test_texts_are_refused(maker: RandomColors | Rotated | ColoredMnist) -> None:
+def test_texts_are_rejected(maker: RandomColors | Rotated | ColoredMnist) -> None:
     with pytest.raises(InputError, match=r"Only images can be (painted|turned); got text"):
         maker.derive(InMemoryDataset("texts", ["a"], np.array([0])))
 
 
-def test_digits_without_labels_are_refused() -> None:
+def test_digits_without_labels_are_rejected() -> None:
     with pytest.raises(InputError, match="without labels"):
         ColoredMnist(0.1).derive(InMemoryDataset("digits", digits(2).inputs))

@@ -1,4 +1,4 @@
-"""Domains in columns: texts, pairs and tables, chosen by the values of other columns."""
+"""Domains in table files: texts, pairs, vectors and tables."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def labels_of(data: Dataset) -> list[Any]:
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl", "json", "json.gz"])
-def test_the_texts_of_a_domain(tmp_path: Path, ending: str) -> None:
+def test_texts_of_a_domain(tmp_path: Path, ending: str) -> None:
     written(tmp_path, ending)
     where = (("domain", "books"), ("split", "train"))
     data = TableReader(f"t.{ending}", text="text", where=where).read(tmp_path, None)
@@ -53,7 +53,7 @@ def test_the_texts_of_a_domain(tmp_path: Path, ending: str) -> None:
     )
 
 
-def test_pairs_and_one_of_several_values(tmp_path: Path) -> None:
+def test_pairs_selected_by_several_values(tmp_path: Path) -> None:
     written(tmp_path, "parquet")
     reader = TableReader("t.parquet", text=("text", "other"), where=(("split", ("train", "dev")),))
     assert reader.kind == "pairs"
@@ -61,7 +61,7 @@ def test_pairs_and_one_of_several_values(tmp_path: Path) -> None:
     assert data.take(slice(None)) == [("good", "b"), ("bad", "a"), ("fine", "d")]
 
 
-def test_a_table_has_all_columns_but_the_label_and_the_domain(tmp_path: Path) -> None:
+def test_table_has_all_columns_except_label_and_domain(tmp_path: Path) -> None:
     written(tmp_path, "parquet", {**ROWS, "age": [1, 2, 3, 4]} | {"text": [5, 6, 7, 8]})
     data = TableReader("t.parquet", where=(("domain", "books"),)).read(tmp_path, None)
     assert data.kind == "table"
@@ -73,7 +73,7 @@ def test_a_table_has_all_columns_but_the_label_and_the_domain(tmp_path: Path) ->
     }
 
 
-def test_columns_of_numbers_are_vectors(tmp_path: Path) -> None:
+def test_numeric_columns_form_vectors(tmp_path: Path) -> None:
     numbers: dict[str, list[Any]] = {
         "age": [1, 2, None, 4],
         "tall": [True, False, True, False],
@@ -102,7 +102,7 @@ def test_columns_of_numbers_are_vectors(tmp_path: Path) -> None:
             reader.read(tmp_path, None)
 
 
-def test_blank_texts_are_an_error_unless_they_may_be_skipped(tmp_path: Path) -> None:
+def test_blank_texts_are_errors_unless_skipped(tmp_path: Path) -> None:
     written(tmp_path, "csv", {"text": ["good", " "], "label": [1, 0]})
     with pytest.raises(InputError, match="row 1 has an empty text"):
         TableReader("t.csv", text="text").read(tmp_path, None)
@@ -121,7 +121,9 @@ def test_blank_texts_are_an_error_unless_they_may_be_skipped(tmp_path: Path) -> 
         (TableReader("broken.jsonl"), "broken.jsonl can't be read as JSON"),
     ],
 )  # fmt: skip
-def test_what_is_not_there_is_named(tmp_path: Path, reader: TableReader, why: str) -> None:
+def test_missing_columns_and_values_are_named(
+    tmp_path: Path, reader: TableReader, why: str
+) -> None:
     written(tmp_path, "csv")
     (tmp_path / "broken.jsonl").write_text('{"text": 1')
     with pytest.raises(InputError, match=why):

@@ -1,4 +1,4 @@
-"""AugMix against a literal twin, and its draws against the distributions of the paper."""
+"""AugMix against a naive_augmix implementation and the distributions of the paper."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def draws(n: int, seed: int = 0) -> RowStreams:
     return row_streams(seed, np.arange(n, dtype=np.uint64), "augment")
 
 
-def literal(member: AugMix, images: Array, drawn: RowStreams) -> Array:
+def naive_augmix(member: AugMix, images: Array, drawn: RowStreams) -> Array:
     """(1 − m) x + m Σ wᵢ chainᵢ(x), one image after the other, in doubles."""
     plan, rows = member.draw_plan(drawn), []
     for row, image in enumerate(images):
@@ -35,27 +35,27 @@ def literal(member: AugMix, images: Array, drawn: RowStreams) -> Array:
     return np.stack(rows)
 
 
-def test_it_keeps_the_rules_of_transforms() -> None:
+def test_augmix_passes_the_conformance_check() -> None:
     check_transform(AugMix())
 
 
 @pytest.mark.parametrize("magnitude", [1.0, 3.0, 10.0])
-def test_it_is_the_formula(magnitude: float) -> None:
+def test_augmix_matches_the_formula(magnitude: float) -> None:
     images, member = toy_inputs("images", n=30), AugMix(magnitude)
     found = member.apply(images, draws(30))
     # Single precision may round a half the other way.
-    assert np.abs(found - literal(member, images, draws(30))).max() < 0.501
+    assert np.abs(found - naive_augmix(member, images, draws(30))).max() < 0.501
 
 
-def test_grey_images_are_changed_alike_with_and_without_a_channel() -> None:
+def test_grey_images_do_not_need_a_channel_axis() -> None:
     grey = toy_inputs("images", n=10)[..., 0]
     found = AugMix().apply(grey, draws(10))
     assert found.shape == grey.shape
     assert np.array_equal(AugMix().apply(grey[..., None], draws(10))[..., 0], found)
-    assert np.abs(found - literal(AugMix(), grey, draws(10))).max() < 0.501
+    assert np.abs(found - naive_augmix(AugMix(), grey, draws(10))).max() < 0.501
 
 
-def test_draws_have_the_papers_distributions() -> None:
+def test_draws_have_the_distributions_of_the_paper() -> None:
     plan = AugMix(3.0).draw_plan(draws(20_000))
     assert plan.mix_share.mean() == pytest.approx(1 / 2, abs=0.01)
     assert plan.mix_share.var() == pytest.approx(1 / 12, abs=0.005)
@@ -67,7 +67,7 @@ def test_draws_have_the_papers_distributions() -> None:
     assert np.allclose(np.bincount(plan.operation_index.ravel()) / 180_000, 1 / 9, atol=0.01)
 
 
-def test_amounts_are_within_the_magnitude_and_go_both_ways() -> None:
+def test_amounts_are_within_the_magnitude_and_signed() -> None:
     plan = AugMix(3.0).draw_plan(draws(5_000))
     for place, operation in enumerate(AUGMIX_OPERATIONS):
         own = plan.amounts[plan.operation_index == place]
@@ -90,7 +90,7 @@ def test_augmentations_by_name() -> None:
     assert augmentation("augmix") == AugMix()
 
 
-def test_bad_wishes() -> None:
+def test_unknown_augmentation_is_rejected() -> None:
     with pytest.raises(
         InputError, match="magnitude of augmix must be a number from 0 to 10; got 11"
     ):

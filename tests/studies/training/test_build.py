@@ -1,4 +1,4 @@
-"""Torch is as it was before, and the seed settles the weights."""
+"""Seeded torch state and network construction."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_threads_and_random_state_are_restored() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 7, -1, 2**80])
-def test_draws_are_those_of_the_seed(seed: int) -> None:
+def test_draws_depend_on_the_seed(seed: int) -> None:
     with seeded_torch(seed):
         found = torch.rand(3)
     torch.rand(1)
@@ -39,7 +39,7 @@ def test_draws_are_those_of_the_seed(seed: int) -> None:
         assert not torch.equal(torch.rand(3), found)
 
 
-def test_a_seed_draws_as_torch_does() -> None:
+def test_seed_draws_as_torch_does() -> None:
     with seeded_torch(11):
         found = torch.rand(3)
     with torch.random.fork_rng():
@@ -47,14 +47,14 @@ def test_a_seed_draws_as_torch_does() -> None:
         assert torch.equal(torch.rand(3), found)
 
 
-def test_the_head_alone_learns() -> None:
+def test_only_the_head_is_trainable() -> None:
     module = build_network(recipe(part="head"), SHAPE)
     learns = [name for name, weight in module.named_parameters() if weight.requires_grad]
     assert learns == ["4.weight", "4.bias"]
     assert all(weight.requires_grad for weight in build_network(recipe(), SHAPE).parameters())
 
 
-def test_unfit_architectures() -> None:
+def test_unsuitable_architectures_are_rejected() -> None:
     with pytest.raises(
         InputError, match="'small-cnn' takes images, and the group 'toy' holds vectors"
     ):

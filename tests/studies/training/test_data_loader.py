@@ -1,4 +1,4 @@
-"""Batches: the right rows, made ahead, in the right form."""
+"""Training batches: rows, order, prefetching and tensors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from oodometer.transforms import RandAugment
 from tests.support.training_problems import TINY_TEXT, group, images, recipe, texts, vectors
 
 
-def test_batches_are_rows_and_labels_in_the_recipes_order() -> None:
+def test_batches_follow_the_order_of_the_configuration() -> None:
     one = recipe(epochs=2, batch=32, label_noise=0.3, few_shot=40, seed=5)
     material = load_training_set(one, group(*vectors()))
     sample = draw_sample(material, one)
@@ -37,7 +37,7 @@ def test_batches_are_rows_and_labels_in_the_recipes_order() -> None:
         assert np.array_equal(labels, sample.labels[index])
 
 
-def test_augmented_rows_are_the_transforms_and_change_with_the_epoch() -> None:
+def test_augmented_rows_change_with_the_epoch() -> None:
     one = recipe("small-cnn", epochs=2, batch=40, augment="randaugment", seed=3)
     inputs, labels = images()
     material = load_training_set(one, group(inputs, labels))
@@ -54,12 +54,12 @@ def test_only_images_are_augmented() -> None:
     one = recipe("text-cnn", settings=TINY_TEXT, augment="augmix")
     material = load_training_set(one, group(*texts()))
     with pytest.raises(
-        InputError, match=r"augmix changes images, and 'toy' holds text\. Set augment"
+        InputError, match=r"augmix applies to images, and 'toy' holds text\. Set augment"
     ):
         list(training_batches(material, draw_sample(material, one), one))
 
 
-def test_waiting_is_timed() -> None:
+def test_waiting_time_is_measured() -> None:
     def made() -> Iterator[int]:
         for number in range(3):
             time.sleep(0.01)
@@ -70,7 +70,7 @@ def test_waiting_is_timed() -> None:
     assert timed.seconds_waiting >= 0.03
 
 
-def test_tensors() -> None:
+def test_inputs_become_tensors() -> None:
     colour = np.random.default_rng(0).integers(0, 256, (3, 5, 4, 3), dtype=np.uint8)
     found = as_tensor(colour, "images", "cpu")
     assert found.dtype == torch.float32

@@ -1,4 +1,4 @@
-"""Pools that are killed, and workers of theirs: nothing twice, nothing half, nothing lost."""
+"""Killed pools and workers: nothing is trained twice, half-written or lost."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ def started(pool: Path, log: Path, workers: int) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_killed_at_random_moments_it_goes_on_and_trains_nothing_twice(
-    workers: int, tmp_path: Path
-) -> None:
+def test_run_killed_at_random_times_resumes_without_repeating(workers: int, tmp_path: Path) -> None:
     pool, log, moments = tmp_path / "pool", tmp_path / "log", random.Random(workers)
     kills, saved = 2 if workers else 10, set[str]()
     for _ in range(kills):
@@ -73,15 +71,13 @@ def check_deaths(runner: Runner, pool: Path, log: Path) -> None:
     assert all(lines(log).count(name) >= 2 for name in fatal)
 
 
-def test_workers_that_are_killed_lose_no_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_workers_lose_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "log").touch()
     monkeypatch.setenv(training_tasks.LOG, str(tmp_path / "log"))
     check_deaths(processes(2), tmp_path / "pool", tmp_path / "log")
 
 
-def test_workers_of_a_cluster_that_are_killed_lose_no_model(
+def test_killed_cluster_workers_lose_no_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "log").touch()

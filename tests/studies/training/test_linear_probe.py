@@ -1,4 +1,4 @@
-"""Learning the head alone: as the plain loop does it on the whole network."""
+"""Training the head alone against a plain loop over the whole network."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CASES = {
 }
 
 
-def literal(one: TrainingConfig, where: Any) -> dict[str, Any]:
+def naive_loop(one: TrainingConfig, where: Any) -> dict[str, Any]:
     """All of the network at every step, in evaluation mode, for there is no dropout."""
     material = load_training_set(one, where)
     sample = draw_sample(material, one)
@@ -48,18 +48,18 @@ def literal(one: TrainingConfig, where: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_it_is_the_plain_loop(name: str) -> None:
+def test_head_training_matches_the_plain_loop(name: str) -> None:
     one, where = CASES[name]
     found, wanted = (
         train(replace(one, few_shot=10), where),
-        literal(replace(one, few_shot=10), where),
+        naive_loop(replace(one, few_shot=10), where),
     )
     assert found.weights.keys() == wanted.keys()
     for part, weight in wanted.items():
         assert np.allclose(found.weights[part], weight, atol=1e-5), part
 
 
-def test_images_that_change_are_shown_to_the_body_as_they_come() -> None:
+def test_augmented_images_pass_through_the_body_each_time() -> None:
     plain, changed = (train(replace(CNN, augment=kind), IMAGES) for kind in ("none", "augmix"))
     moved = [
         name
@@ -71,7 +71,7 @@ def test_images_that_change_are_shown_to_the_body_as_they_come() -> None:
     assert all(np.array_equal(again.weights[name], changed.weights[name]) for name in moved)
 
 
-def test_dropout_is_that_before_the_head() -> None:
+def test_dropout_applies_before_the_head_only() -> None:
     settings = {**CNN.settings, "dropout": 0.5}
     dropped, plain = (train(replace(CNN, settings=one), IMAGES) for one in (settings, CNN.settings))
     moved = [
@@ -82,7 +82,7 @@ def test_dropout_is_that_before_the_head() -> None:
     assert len(moved) == 2
 
 
-def test_features_are_what_goes_into_the_head() -> None:
+def test_features_are_the_inputs_of_the_head() -> None:
     material = load_training_set(CNN, IMAGES)
     with seeded_torch(0):
         module = build_network(CNN, material.shape)

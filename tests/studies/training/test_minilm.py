@@ -1,4 +1,4 @@
-"""A real encoder, MiniLM, fine-tuned as the papers did RoBERTa; `make standins` installs it."""
+"""MiniLM fine-tuned as the papers fine-tuned RoBERTa; `make standins` installs it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def rows(good: tuple[str, ...], bad: tuple[str, ...]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("part", ["head", "whole"])
-def test_it_knows_words_that_it_was_not_trained_on(
+def test_encoder_generalizes_to_unseen_words(
     folder: Path, part: TrainedPart, tmp_path: Path
 ) -> None:
     lines = [f'"{text}",{label}' for text, label in rows(GOOD, BAD)]

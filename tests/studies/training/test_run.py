@@ -1,4 +1,4 @@
-"""Running a pool: nothing twice, nothing half, and what fails or disturbs."""
+"""Runs of a pool: resuming, failures and interruptions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ IDS = [recipe.id for recipe in SPEC.recipes()]
 # Stand-ins for training -------------------------------------------------------------------------
 
 
-def test_a_pool_is_trained_once(tmp_path: Path) -> None:
+def test_pool_is_trained_once(tmp_path: Path) -> None:
     ran = run(SPEC, tmp_path, work=training_tasks.quick)
     assert (ran.total, ran.before, ran.remaining, ran.failed) == (40, 0, 0, {})
     assert set(ran.trained) == set(IDS)
@@ -48,7 +48,7 @@ def test_a_pool_is_trained_once(tmp_path: Path) -> None:
     assert (again.before, again.trained, again.failed) == (40, (), {})
 
 
-def test_a_limit_is_kept_and_what_is_there_stays(tmp_path: Path) -> None:
+def test_limit_defers_the_rest_and_keeps_finished_models(tmp_path: Path) -> None:
     first = run(SPEC, tmp_path, work=training_tasks.quick, limit=7)
     before = {
         name: path.stat().st_mtime_ns for name, path in checkpoint.finished_models(tmp_path).items()
@@ -61,12 +61,12 @@ def test_a_limit_is_kept_and_what_is_there_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-def test_a_limit_that_makes_no_sense_is_refused(limit: int, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=f"limit must be 1 or more; got {limit}"):
+def test_limit_below_one_is_rejected(limit: int, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"limit must be at least 1; got {limit}"):
         run(SPEC, tmp_path, limit=limit)
 
 
-def test_a_group_of_the_same_name_with_other_classes_is_refused(tmp_path: Path) -> None:
+def test_group_with_other_classes_is_rejected(tmp_path: Path) -> None:
     run(SPEC, tmp_path, work=training_tasks.quick, limit=1)
     other = replace(SPEC, group=replace(SPEC.group, classes=("far", "near")))
     with pytest.raises(
@@ -75,35 +75,35 @@ def test_a_group_of_the_same_name_with_other_classes_is_refused(tmp_path: Path) 
         run(other, tmp_path, work=training_tasks.quick)
 
 
-def test_specs_may_share_a_folder(tmp_path: Path) -> None:
+def test_specs_can_share_a_folder(tmp_path: Path) -> None:
     smaller = PoolSpec.open({**training_tasks.SPEC, "domains": ["0"]})
     run(smaller, tmp_path, work=training_tasks.quick)
     ran = run(SPEC, tmp_path, work=training_tasks.quick)
     assert (ran.before, len(ran.trained)) == (20, 20)
 
 
-def test_failures_are_written_down_and_tried_again(tmp_path: Path) -> None:
+def test_failures_are_stored_and_tried_again(tmp_path: Path) -> None:
     ran = run(SPEC, tmp_path, work=training_tasks.half_bad)
     assert (len(ran.trained), len(ran.failed), ran.remaining) == (20, 20, 20)
     assert set(ran.failed.values()) == {"ValueError: no\x1b[2J luck"}
     name = next(iter(ran.failed))
-    told = json.loads((tmp_path / ".failed" / f"{name}.json").read_text())
-    assert (TrainingConfig.from_dict(told["recipe"]).id, told["trace"]) == (name, "a trace")
-    # What a shell makes of pool/* are the models alone.
-    assert {Path(one).name for one in glob(str(tmp_path / "*"))} == set(ran.trained)
+    content = json.loads((tmp_path / ".failed" / f"{name}.json").read_text())
+    assert (TrainingConfig.from_dict(content["recipe"]).id, content["trace"]) == (name, "a trace")
+    # The shell pattern pool/* matches the models only.
+    assert {Path(path).name for path in glob(str(tmp_path / "*"))} == set(ran.trained)
     again = run(SPEC, tmp_path, work=training_tasks.quick)
     assert (again.before, len(again.trained), again.failed) == (20, 20, {})
     assert checkpoint.read_reasons(tmp_path) == {}
     training_tasks.check_whole(tmp_path, SPEC)
 
 
-def test_a_task_that_raises_has_failed_and_the_reason_is_one_line(tmp_path: Path) -> None:
+def test_task_that_raises_is_a_failure_with_a_one_line_reason(tmp_path: Path) -> None:
     ran = run(SPEC, tmp_path, work=training_tasks.raising)
     assert ran.failed == dict.fromkeys(IDS, "ValueError: all of it")
     assert checkpoint.read_reasons(tmp_path) == ran.failed
 
 
-def test_a_failure_that_cannot_be_read_is_one_still(tmp_path: Path) -> None:
+def test_unreadable_failure_file_counts_as_a_failure(tmp_path: Path) -> None:
     run(SPEC, tmp_path, work=training_tasks.half_bad, limit=2)
     for path in (tmp_path / ".failed").iterdir():
         path.write_text("{")
@@ -112,7 +112,7 @@ def test_a_failure_that_cannot_be_read_is_one_still(tmp_path: Path) -> None:
     }
 
 
-def test_a_missing_package_ends_it_at_once(tmp_path: Path) -> None:
+def test_missing_package_ends_the_run(tmp_path: Path) -> None:
     def without(task: TrainingTask) -> list[TrainedModel | FailedTraining]:
         raise MissingExtra("Training needs torch.")
 
@@ -121,24 +121,24 @@ def test_a_missing_package_ends_it_at_once(tmp_path: Path) -> None:
     assert not checkpoint.read_reasons(tmp_path)
 
 
-def test_progress_counts_and_tells_the_time_left(tmp_path: Path) -> None:
+def test_progress_reports_counts_and_remaining_time(tmp_path: Path) -> None:
     seen: list[tuple[int, int, str]] = []
     run(SPEC, tmp_path, work=training_tasks.quick, limit=4)
-    run(SPEC, tmp_path, work=training_tasks.half_bad, progress=lambda *told: seen.append(told))
+    run(SPEC, tmp_path, work=training_tasks.half_bad, progress=lambda *report: seen.append(report))
     assert seen[0] == (0, 36, "4 of 40 models")
     assert [done for done, _, _ in seen] == list(range(37))
     assert seen[-1] == (36, 36, "24 of 40 models, 16 failed")
     assert seen[-2][2].endswith(" s left")
 
 
-def test_a_group_whose_files_are_missing_is_refused_before_the_work(tmp_path: Path) -> None:
+def test_missing_files_are_reported_before_the_run(tmp_path: Path) -> None:
     spec = PoolSpec.open("dg-pacs", data=tmp_path / "nowhere")
     with pytest.raises(InputError, match=r"there is no .pacs/pacs32\.npz.* in .*nowhere"):
         run(spec, tmp_path / "pool")
     assert not (tmp_path / "pool").exists()
 
 
-def test_only_the_domains_that_are_trained_on_must_be_there(tmp_path: Path) -> None:
+def test_only_training_domains_must_exist(tmp_path: Path) -> None:
     group = {"groups": {"rows": {"kind": "vectors", "classes": ["a", "b"], "domains": {
         "here": {"reader": "npz", "path": "here.npz"}, "gone": {"reader": "npz", "path": "gone.npz"},
     }}}}  # fmt: skip
@@ -148,19 +148,19 @@ def test_only_the_domains_that_are_trained_on_must_be_there(tmp_path: Path) -> N
     assert len(ran.trained) == 1
 
 
-def test_what_was_done_is_told_in_a_sentence() -> None:
+def test_summary_is_one_sentence() -> None:
     ran = PoolRunResult(5, 1, ("a",), 1, {"b": "no"}, 100.0)
     assert ran.summary() == (
-        "1 model trained in 2 min, 1 of them converged, 1 failed; 2 of 5 are there, 3 are left."
+        "1 model trained in 2 min, 1 of them converged, 1 failed; 2 of 5 are stored, 3 remain."
     )
     assert json.loads(json.dumps(ran.to_dict()))["left"] == 3
-    assert PoolRunResult(2, 1).summary().endswith("1 of 2 are there, 1 is left.")
+    assert PoolRunResult(2, 1).summary().endswith("1 of 2 are stored, 1 remains.")
 
 
-# What disturbs ----------------------------------------------------------------------------------
+# Interruptions ----------------------------------------------------------------------------------
 
 
-def test_a_full_disk_ends_it_and_it_goes_on_after_room_is_made(tmp_path: Path) -> None:
+def test_run_continues_after_a_full_disk(tmp_path: Path) -> None:
     written, real = [0], os.fsync
 
     def full(file: int) -> None:
@@ -171,29 +171,29 @@ def test_a_full_disk_ends_it_and_it_goes_on_after_room_is_made(tmp_path: Path) -
 
     with (
         mock.patch("oodometer.studies.training.checkpoint.os.fsync", full),
-        pytest.raises(InputError, match=r"No space left on device\. Make room") as refused,
+        pytest.raises(InputError, match=r"No space left on device\. Free space") as caught,
     ):
         run(SPEC, tmp_path, work=training_tasks.quick)
-    assert "finished models are kept" in str(refused.value)
-    there = checkpoint.finished_models(tmp_path)
-    assert 0 < len(there) < 40
+    assert "finished models are kept" in str(caught.value)
+    finished = checkpoint.finished_models(tmp_path)
+    assert 0 < len(finished) < 40
     assert not list(tmp_path.glob("*.partial"))
     ran = run(SPEC, tmp_path, work=training_tasks.quick)
-    assert (ran.before, ran.remaining) == (len(there), 0)
+    assert (ran.before, ran.remaining) == (len(finished), 0)
     training_tasks.check_whole(tmp_path, SPEC)
 
 
-def test_a_full_disk_is_told_of_when_a_failure_is_written(tmp_path: Path) -> None:
+def test_full_disk_while_writing_a_failure_is_reported(tmp_path: Path) -> None:
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with (
         mock.patch("oodometer.data.atomic.os.replace", side_effect=full),
-        pytest.raises(InputError, match=r"No space left on device\. Make room"),
+        pytest.raises(InputError, match=r"No space left on device\. Free space"),
     ):
         run(SPEC, tmp_path, work=training_tasks.raising)
     assert list((tmp_path / ".failed").iterdir()) == []
 
 
-def test_ctrl_c_while_a_model_is_saved_does_not_lose_it(tmp_path: Path) -> None:
+def test_interrupt_while_saving_does_not_lose_the_model(tmp_path: Path) -> None:
     calls, real = [0], os.fsync
 
     def impatient(file: int) -> None:
@@ -210,7 +210,7 @@ def test_ctrl_c_while_a_model_is_saved_does_not_lose_it(tmp_path: Path) -> None:
     assert len(checkpoint.finished_models(tmp_path)) == 2
 
 
-def test_the_runner_is_closed_when_the_disk_is_full(tmp_path: Path) -> None:
+def test_runner_is_closed_when_writing_fails(tmp_path: Path) -> None:
     closed = []
 
     def runner(work: Any, given: Any, /) -> Any:
@@ -245,7 +245,7 @@ def weights_in(pool: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_networks_are_trained_alike_by_one_and_by_many(tmp_path: Path) -> None:
+def test_workers_train_the_same_weights_as_one_process(tmp_path: Path) -> None:
     spec = PoolSpec.open(TOY)
     one = run(spec, tmp_path / "one")
     many = run(spec, tmp_path / "many", runner=processes(1))
@@ -270,7 +270,7 @@ def test_models_of_a_pool_classify(tmp_path: Path) -> None:
     assert (found.classes == data.labels).mean() > 0.7
 
 
-def test_a_stack_that_fails_is_trained_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_stack_is_trained_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def bad(recipe: TrainingConfig, group: Any) -> TrainedModel:
         if recipe.seed == 1:
             raise ValueError("not this one")
@@ -288,7 +288,7 @@ def test_a_stack_that_fails_is_trained_one_by_one(monkeypatch: pytest.MonkeyPatc
     assert "in bad" in failed.trace
 
 
-def test_a_perceptron_that_is_left_alone_is_as_it_would_be_in_its_stack() -> None:
+def test_stack_of_one_gives_the_weights_of_a_larger_stack() -> None:
     recipes = tuple(replace(SPEC.recipes()[0], seed=seed) for seed in range(3))
     together = train_task(TrainingTask(recipes, SPEC.group))
     for one, found in zip(recipes, together, strict=True):
@@ -301,14 +301,14 @@ def test_a_perceptron_that_is_left_alone_is_as_it_would_be_in_its_stack() -> Non
         )
 
 
-def test_alike_perceptrons_are_stacked_and_other_networks_are_not() -> None:
+def test_only_mlps_of_one_shape_are_stacked() -> None:
     first = SPEC.recipes()[0]
     alike = [replace(first, seed=seed) for seed in range(120)]
     other = [replace(first, batch=99), *(replace(one, architecture="nin") for one in alike[:2])]
     found = make_tasks([*alike, *other], SPEC.group)
     assert [len(task.recipes) for task in found] == [50, 50, 20, 1, 1, 1]
     assert [one for task in found for one in task.recipes] == [*alike, *other]
-    # What is trained one by one is saved one by one.
+    # Models that are trained one by one are also saved one by one.
     changes: list[dict[str, Any]] = [
         {"settings": {"dropout": 0.1}},
         {"settings": {"width": 20}},

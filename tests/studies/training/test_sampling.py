@@ -1,4 +1,4 @@
-"""Which rows are kept, which labels are wrong, in what order rows come."""
+"""Few-shot selection, label noise and the order of batches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def rows(n: int, classes: int, seed: int) -> tuple[Ints, RowHashes]:
     return rng.integers(0, classes, n), rng.integers(0, 2**64, n, dtype=np.uint64)
 
 
-def looped_few(labels: Ints, keys: RowHashes, count: int, seed: int) -> list[int]:
+def naive_few_shot(labels: Ints, keys: RowHashes, count: int, seed: int) -> list[int]:
     """The luckiest rows of every class, one class after the other."""
     luck = row_streams(seed, keys, "few-shot").uniforms(1)[:, 0]
     kept: list[int] = []
@@ -36,16 +36,16 @@ def looped_few(labels: Ints, keys: RowHashes, count: int, seed: int) -> list[int
 
 
 @given(st.integers(1, 60), st.integers(1, 5), st.integers(1, 12), SEEDS)
-def test_few_shot_is_the_loop(n: int, classes: int, count: int, seed: int) -> None:
+def test_few_shot_matches_the_loop(n: int, classes: int, count: int, seed: int) -> None:
     labels, keys = rows(n, classes, seed)
     found = sample_per_class(labels, keys, count=count, seed=seed)
-    assert found.tolist() == looped_few(labels, keys, count, seed)
+    assert found.tolist() == naive_few_shot(labels, keys, count, seed)
     sizes = np.minimum(np.bincount(labels, minlength=classes), count)
     assert np.array_equal(np.bincount(labels[found], minlength=classes), sizes)
 
 
 @given(st.integers(2, 60), SEEDS)
-def test_what_is_drawn_of_a_row_does_not_hang_on_its_place(n: int, seed: int) -> None:
+def test_draws_do_not_depend_on_the_position_of_a_row(n: int, seed: int) -> None:
     labels, keys = rows(n, 3, seed)
     order = rng_for(seed, "order").permutation(n)
     few = sample_per_class(labels, keys, count=4, seed=seed)
@@ -56,7 +56,7 @@ def test_what_is_drawn_of_a_row_does_not_hang_on_its_place(n: int, seed: int) ->
     assert np.array_equal(noisy[order], again)
 
 
-def test_another_seed_draws_others() -> None:
+def test_another_seed_gives_other_draws() -> None:
     labels, keys = rows(400, 4, 0)
     one, other = (sample_per_class(labels, keys, count=10, seed=seed) for seed in (1, 2))
     assert not np.array_equal(one, other)
@@ -64,7 +64,7 @@ def test_another_seed_draws_others() -> None:
     assert not np.array_equal(one, other)
 
 
-def test_noise_is_the_loop() -> None:
+def test_label_noise_matches_the_loop() -> None:
     labels, keys = rows(200, 5, 3)
     drawn = row_streams(7, keys, "label noise").uniforms(2)
     expected = [
@@ -73,7 +73,7 @@ def test_noise_is_the_loop() -> None:
     assert add_label_noise(labels, keys, classes=5, share=0.3, seed=7).tolist() == expected
 
 
-def test_noise_draws_from_all_classes_so_that_some_stay_right() -> None:
+def test_label_noise_draws_from_all_classes() -> None:
     n, share = 20_000, 0.4
     labels, keys = np.zeros(n, dtype=np.int64), rows(n, 4, 1)[1]
     noisy = add_label_noise(labels, keys, classes=4, share=share, seed=0)
@@ -84,13 +84,13 @@ def test_noise_draws_from_all_classes_so_that_some_stay_right() -> None:
     assert np.abs(np.bincount(everywhere) / n - 0.25).max() < 0.01
 
 
-def test_no_noise_keeps_all_labels() -> None:
+def test_zero_noise_keeps_all_labels() -> None:
     labels, keys = rows(300, 3, 2)
     assert np.array_equal(add_label_noise(labels, keys, classes=3, share=0.0, seed=0), labels)
 
 
 @given(st.integers(1, 80), st.integers(1, 20), st.integers(0, 9), st.integers(1, 4))
-def test_an_epoch_shows_every_row_once_but_for_a_lone_last_one(
+def test_epoch_has_every_row_once_except_a_single_last_row(
     n: int, batch: int, seed: int, epoch: int
 ) -> None:
     found = list(batches(n, batch_size=batch, seed=seed, epoch=epoch))
@@ -102,7 +102,7 @@ def test_an_epoch_shows_every_row_once_but_for_a_lone_last_one(
     assert len(found[-1]) > 1 or batch == 1 or n == 1
 
 
-def test_orders_differ_by_epoch_and_by_seed_and_are_kept() -> None:
+def test_order_depends_on_epoch_and_seed() -> None:
     def order(seed: int, epoch: int) -> list[int]:
         return [
             int(row) for one in batches(50, batch_size=8, seed=seed, epoch=epoch) for row in one

@@ -1,4 +1,4 @@
-"""Learning rates, step by step."""
+"""Learning rate schedules, step by step."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def test_constant_is_one() -> None:
     assert rates("constant", 3, 2) == [1.0] * 6
 
 
-def test_warm_up_is_one_epoch_and_then_the_root_falls() -> None:
+def test_inverse_square_root_warms_up_for_one_epoch() -> None:
     found = rates("inverse-square-root", 5, 4)
     assert found[:5] == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])
     assert found[9] == pytest.approx(1 / math.sqrt(2))
     assert found[19] == pytest.approx(0.5)
 
 
-def test_cosine_goes_from_one_to_nearly_nothing() -> None:
+def test_cosine_falls_from_one_to_nearly_zero() -> None:
     found = rates("cosine", 10, 10)
     assert found[0] == 1.0
     assert found[50] == pytest.approx(0.5)
@@ -38,7 +38,7 @@ def test_cosine_goes_from_one_to_nearly_nothing() -> None:
 
 
 @given(st.sampled_from(["cosine", "inverse-square-root"]), st.integers(1, 20), st.integers(1, 20))
-def test_rates_are_shares_and_fall_after_the_warm_up(
+def test_factors_are_in_the_unit_interval_and_fall_after_warm_up(
     schedule: Schedule, per_epoch: int, epochs: int
 ) -> None:
     found = rates(schedule, per_epoch, epochs)

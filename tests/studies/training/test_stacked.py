@@ -1,4 +1,4 @@
-"""Stacks of models against the loop."""
+"""Stacked training against training one by one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def recipes(count: int = 4, **shared: Any) -> list[TrainingConfig]:
     ]
 
 
-def furthest(one: TrainedModel, other: TrainedModel) -> float:
+def max_difference(one: TrainedModel, other: TrainedModel) -> float:
     assert one.weights.keys() == other.weights.keys()
     return max(float(np.abs(one.weights[name] - other.weights[name]).max()) for name in one.weights)
 
@@ -41,12 +41,12 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_stack_is_the_loop(name: str) -> None:
+def test_stack_matches_training_one_by_one(name: str) -> None:
     given = recipes(**CASES[name])
     for one, found in zip(given, train_stacked(given, TOY), strict=True):
         alone = train(one, TOY)
         assert found.recipe == one
-        assert furthest(found, alone) < 1e-5
+        assert max_difference(found, alone) < 1e-5
         assert found.converged == alone.converged
         shared = ("epochs", "rows", "labels_changed", "accuracy")
         assert [found.facts[fact] for fact in shared] == [alone.facts[fact] for fact in shared]
@@ -55,10 +55,10 @@ def test_a_stack_is_the_loop(name: str) -> None:
         assert (found.shape, found.classes, found.files) == (alone.shape, alone.classes, {})
 
 
-def test_images_too() -> None:
+def test_stack_of_image_models_matches() -> None:
     given = recipes(2, architecture="small-cnn", settings={"width": 16, "depth": 2}, stop_at=None)
     for one, found in zip(given, train_stacked(given, IMAGE_TOY), strict=True):
-        assert furthest(found, train(one, IMAGE_TOY)) < 1e-5
+        assert max_difference(found, train(one, IMAGE_TOY)) < 1e-5
 
 
 def test_each_model_stops_when_it_has_converged() -> None:
@@ -72,27 +72,27 @@ def test_each_model_stops_when_it_has_converged() -> None:
     assert epochs == [one.facts["epochs"] for one in alone]
     assert epochs[0] < epochs[1] < epochs[2] == 40
     assert [one.converged for one in found] == [True, True, False]
-    assert max(map(furthest, found, alone)) < 1e-4
+    assert max(map(max_difference, found, alone)) < 1e-4
 
 
-def test_a_model_does_not_hang_on_those_beside_it() -> None:
+def test_model_does_not_depend_on_others_in_the_stack() -> None:
     given = recipes(5, epochs=5)
     whole = train_stacked(given, TOY)
     some = train_stacked([given[3], given[1]], TOY)
-    assert furthest(whole[3], some[0]) == furthest(whole[1], some[1]) == 0
+    assert max_difference(whole[3], some[0]) == max_difference(whole[1], some[1]) == 0
 
 
-def test_one_that_diverges_leaves_the_others_alone() -> None:
+def test_diverging_model_does_not_affect_others() -> None:
     given = [recipe(optimizer="sgd", lr=rate, epochs=6) for rate in (0.1, 1e30, 0.2)]
     found = train_stacked(given, TOY)
     assert [one.facts.get("diverged", 0) for one in found] == [0, 1, 0]
     assert not found[1].converged
     assert "loss" not in found[1].facts
     for at in (0, 2):
-        assert furthest(found[at], train(given[at], TOY)) < 1e-5
+        assert max_difference(found[at], train(given[at], TOY)) < 1e-5
 
 
-def test_torch_is_as_it_was() -> None:
+def test_torch_state_is_restored() -> None:
     state, threads = torch.get_rng_state(), torch.get_num_threads()
     train_stacked(recipes(2), TOY)
     assert torch.equal(torch.get_rng_state(), state)
@@ -107,28 +107,35 @@ def test_torch_is_as_it_was() -> None:
             {"architecture": "small-cnn", "settings": {"batch_norm": True}},
             "small-cnn has batch norm",
         ),
-        ({"architecture": "small-cnn", "augment": "augmix"}, "augmix is not made for stacks"),
+        (
+            {"architecture": "small-cnn", "augment": "augmix"},
+            "augmix is not available for stacked models",
+        ),
     ],
 )
-def test_what_ties_models_together_is_left_to_the_loop(shared: dict[str, Any], reason: str) -> None:
+def test_dropout_batch_norm_and_augmentation_cannot_be_stacked(
+    shared: dict[str, Any], reason: str
+) -> None:
     with pytest.raises(NotApplicable, match=reason):
         train_stacked(recipes(2, **shared), IMAGE_TOY)
 
 
-def test_only_recipes_of_one_family_are_stacked() -> None:
+def test_configurations_of_different_shape_are_rejected() -> None:
     one = recipe()
     assert stack_key(one) == stack_key(
         replace(one, seed=3, lr=1.0, weight_decay=0.5, label_noise=0.2)
     )
     assert stack_key(one) != stack_key(replace(one, batch=8))
-    with pytest.raises(InputError, match=f"{one.id} and .* differ in more than seed, lr"):
+    with pytest.raises(
+        InputError, match=f"{one.id} and .* cannot be stacked: they differ in more than seed, lr"
+    ):
         train_stacked([one, replace(one, batch=8)], TOY)
-    with pytest.raises(InputError, match="one recipe or more; got none"):
+    with pytest.raises(InputError, match="at least one training configuration; got none"):
         train_stacked([], TOY)
 
 
 @pytest.mark.parametrize("stop_at", [None, 1.0])
-def test_neither_place_nor_neighbors_change_a_bit(stop_at: float | None) -> None:
+def test_weights_are_bit_identical_in_any_stack(stop_at: float | None) -> None:
     # Odd numbers of rows, of features and of classes: each model's would begin elsewhere in memory.
     rng = np.random.default_rng(0)
     toy = group(rng.normal(size=(101, 10)), rng.integers(0, 3, 101), classes=3)
@@ -138,11 +145,11 @@ def test_neither_place_nor_neighbors_change_a_bit(stop_at: float | None) -> None
     turned = train_stacked(given[::-1], toy)[::-1]
     apart = [one for start in range(9) for one in train_stacked(given[start : start + 1], toy)]
     for others in (turned, apart):
-        assert max(map(furthest, found, others)) == 0.0
+        assert max(map(max_difference, found, others)) == 0.0
         assert [one.facts["loss"] for one in found] == [one.facts["loss"] for one in others]
 
 
-def test_weights_that_would_begin_anywhere_in_memory_can_not_be_stacked() -> None:
+def test_unaligned_weights_cannot_be_stacked() -> None:
     given = recipes(2, settings={"width": 33, "depth": 2})
-    with pytest.raises(NotApplicable, match="mlp has 330 weights in a layer, no multiple of 16"):
+    with pytest.raises(NotApplicable, match="mlp has a layer of 330 weights, not a multiple of 16"):
         train_stacked(given, TOY)

@@ -1,4 +1,4 @@
-"""Optimizers of stacks against torch's own, one model at a time."""
+"""Stacked optimizers against torch.optim, one model at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RECIPES = {
 }
 
 
-def torchs(one: TrainingConfig, weights: list[Any], kind: InputKind) -> Any:
+def torch_steps(one: TrainingConfig, weights: list[Any], kind: InputKind) -> Any:
     shared: dict[str, Any] = {"lr": one.lr, "weight_decay": one.weight_decay}
     if one.optimizer == "sgd":
         return torch.optim.SGD(weights, momentum=one.momentum, **shared)
@@ -32,13 +32,13 @@ def torchs(one: TrainingConfig, weights: list[Any], kind: InputKind) -> Any:
 
 @pytest.mark.parametrize("kind", ["vectors", "text"])
 @pytest.mark.parametrize("name", RECIPES)
-def test_steps_are_torchs(name: str, kind: InputKind) -> None:
+def test_steps_match_torch(name: str, kind: InputKind) -> None:
     recipes, drawn = RECIPES[name], torch.Generator().manual_seed(0)
     stacked = {part: torch.randn(shape, generator=drawn) for part, shape in SHAPES.items()}
     alone = [{part: value[at].clone() for part, value in stacked.items()} for at in range(3)]
     ours = make_stacked_optimizer(recipes, kind, stacked)
     theirs = [
-        torchs(one, list(weights.values()), kind)
+        torch_steps(one, list(weights.values()), kind)
         for one, weights in zip(recipes, alone, strict=True)
     ]
     for share in (1.0, 0.5, 0.25, 0.25):
@@ -54,7 +54,7 @@ def test_steps_are_torchs(name: str, kind: InputKind) -> None:
 
 
 @pytest.mark.parametrize("name", ["adam", "sgd"])
-def test_some_of_the_models_go_on_as_before(name: str) -> None:
+def test_subset_continues_unchanged(name: str) -> None:
     recipes, drawn, at = RECIPES[name], torch.Generator().manual_seed(1), torch.tensor([0, 2])
     whole = {part: torch.randn(shape, generator=drawn) for part, shape in SHAPES.items()}
     optimizer = make_stacked_optimizer(recipes, "vectors", whole)

@@ -1,4 +1,4 @@
-"""How far a pool is, beside what lies in its folder."""
+"""Status of a pool against the content of its folder."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def test_status_counts_by_domain_and_architecture(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
     run(SPEC, tmp_path, work=some, limit=30)
     found = status(SPEC, tmp_path)
-    assert found.rows == literal_rows(tmp_path, SPEC.recipes())
+    assert found.rows == naive_rows(tmp_path, SPEC.recipes())
     assert [found.total(name) for name in ("done", "converged", "failed", "pending")] == [
-        sum(getattr(row, name) for row in literal_rows(tmp_path, SPEC.recipes()))
+        sum(getattr(row, name) for row in naive_rows(tmp_path, SPEC.recipes()))
         for name in ("done", "converged", "failed", "pending")
     ]
     assert found.total("done") + found.total("failed") == 30
@@ -44,7 +44,7 @@ def test_status_counts_by_domain_and_architecture(tmp_path: Path) -> None:
     assert json.loads(json.dumps(found.to_dict()))["pending"] == 10
 
 
-def literal_rows(pool: Path, recipes: Sequence[TrainingConfig]) -> tuple[PoolStatusRow, ...]:
+def naive_rows(pool: Path, recipes: Sequence[TrainingConfig]) -> tuple[PoolStatusRow, ...]:
     """One question at a time, for each of the domains."""
     rows = []
     for domains in (("0",), ("90",)):

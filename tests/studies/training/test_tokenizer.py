@@ -1,4 +1,4 @@
-"""Texts as numbers and back."""
+"""Texts to token ids and back."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def text_of(tokens: Tokenizer, numbers: Ints) -> str:
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=15))
-def test_any_text_comes_back(text: str) -> None:
+def test_any_text_is_decoded_exactly(text: str) -> None:
     # A character has four bytes at most, so that 15 of them fit into 64 tokens.
     assert text_of(LEARNED, LEARNED.encode([text])[0]) == text
 
 
-def test_words_that_occur_often_become_tokens() -> None:
+def test_frequent_words_become_tokens() -> None:
     spelled, learned = (Tokenizer.learn(TEXTS, size=size, length=512) for size in (257, 300))
     assert (spelled.size, learned.size) == (257, 300)
     used = [(tokens.encode(TEXTS) != 0).sum() for tokens in (spelled, learned)]
@@ -49,7 +49,7 @@ def test_words_that_occur_often_become_tokens() -> None:
     assert used[1] < used[0]
 
 
-def test_texts_are_cut_and_padded_to_the_length() -> None:
+def test_texts_are_truncated_and_padded() -> None:
     short = Tokenizer.learn(TEXTS, size=300, length=5)
     assert short.length == 5
     cut, whole = short.encode([TEXTS[0], "", "a"]), LEARNED.encode([TEXTS[0], "", "a"])
@@ -60,32 +60,32 @@ def test_texts_are_cut_and_padded_to_the_length() -> None:
     assert not whole[2, 1:].any()
 
 
-def test_sides_of_a_pair_are_read_apart() -> None:
+def test_texts_of_a_pair_are_encoded_separately() -> None:
     found = LEARNED.encode(PAIRS)
     assert found.shape == (len(PAIRS), 2, 64)
     assert np.array_equal(found[:, 0], LEARNED.encode(TEXTS))
     assert np.array_equal(found[:, 1], LEARNED.encode(TEXTS[::-1]))
 
 
-def test_both_sides_of_pairs_are_learned_of() -> None:
+def test_both_texts_of_pairs_are_learned() -> None:
     assert (
         Tokenizer.learn(PAIRS, 300, 8).to_bytes() == Tokenizer.learn(TEXTS * 2, 300, 8).to_bytes()
     )
 
 
 @pytest.mark.parametrize("rows", [TEXTS, PAIRS])
-def test_bytes_keep_it_all(rows: list[str]) -> None:
+def test_bytes_round_trip(rows: list[str]) -> None:
     back = Tokenizer.from_bytes(LEARNED.to_bytes())
     assert back.to_bytes() == LEARNED.to_bytes()
     assert (back.size, back.length, back.pad) == (300, 64, 0)
     assert np.array_equal(back.encode(rows), LEARNED.encode(rows))
 
 
-def test_the_same_texts_give_the_same_bytes() -> None:
+def test_bytes_are_deterministic() -> None:
     assert Tokenizer.learn(iter(TEXTS), 300, 64).to_bytes() == LEARNED.to_bytes()
 
 
-def test_the_name_of_what_pads_is_a_text_like_others() -> None:
+def test_name_of_the_padding_token_is_ordinary_text() -> None:
     tokens = Tokenizer.learn([PAD_NAME] * 50, 300, 64)
     for kept in (tokens, Tokenizer.from_bytes(tokens.to_bytes())):
         numbers = kept.encode([f"a {PAD_NAME} b"])[0]
@@ -93,23 +93,23 @@ def test_the_name_of_what_pads_is_a_text_like_others() -> None:
     assert tokens.backend.get_vocab()[PAD_NAME] == 0
 
 
-def test_half_a_surrogate_pair_is_a_question_mark() -> None:
+def test_lone_surrogate_becomes_a_question_mark() -> None:
     assert text_of(LEARNED, LEARNED.encode(["a\ud800b"])[0]) == "a?b"
 
 
-def test_many_rows_are_encoded_in_parts() -> None:
+def test_many_rows_are_encoded_in_blocks() -> None:
     rows = (TEXTS * (ENCODE_BATCH_ROWS // len(TEXTS) + 1))[: ENCODE_BATCH_ROWS + 3]
     found = LEARNED.encode(rows)
     assert len(found) == ENCODE_BATCH_ROWS + 3
     assert np.array_equal(found[-5:], LEARNED.encode(rows[-5:]))
 
 
-def test_no_rows_are_no_numbers() -> None:
+def test_no_rows_give_an_empty_array() -> None:
     assert LEARNED.encode([]).shape == (0, 64)
 
 
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=4))
-def test_trimming_takes_nothing_but_padding(texts: list[str]) -> None:
+def test_trimming_removes_only_padding(texts: list[str]) -> None:
     for rows in (texts, [(text, texts[0]) for text in texts]):
         numbers = LEARNED.encode(rows)
         fewer = LEARNED.trim_padding(numbers)
@@ -119,18 +119,18 @@ def test_trimming_takes_nothing_but_padding(texts: list[str]) -> None:
         assert length == 1 or fewer[..., -1].any()
 
 
-def test_too_small_a_vocabulary_is_refused() -> None:
+def test_too_small_vocabulary_is_rejected() -> None:
     with pytest.raises(InputError, match=r"257 tokens or more.*got 256"):
         Tokenizer.learn(TEXTS, size=256, length=8)
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"\xff", LEARNED.to_bytes()[:-9]])
-def test_bytes_that_are_none_of_ours_are_refused(data: bytes) -> None:
+def test_invalid_bytes_are_rejected(data: bytes) -> None:
     with pytest.raises(InputError, match="are no tokens"):
         Tokenizer.from_bytes(data)
 
 
-def test_a_folder_gives_what_its_tokenizer_gives(folder: Path) -> None:
+def test_folder_tokenizer_matches_transformers(folder: Path) -> None:
     tokens, reader = (
         HuggingFaceTokenizer(folder, 12),
         transformers.AutoTokenizer.from_pretrained(folder),
@@ -150,7 +150,7 @@ def test_a_folder_gives_what_its_tokenizer_gives(folder: Path) -> None:
     )
 
 
-def test_a_folders_tokens_need_the_folder_once(folder: Path) -> None:
+def test_folder_tokenizer_reads_the_folder_once(folder: Path) -> None:
     tokens = HuggingFaceTokenizer(str(folder), 12)
     back = HuggingFaceTokenizer.from_bytes(tokens.to_bytes())
     assert isinstance(back, HuggingFaceTokenizer)
@@ -158,24 +158,24 @@ def test_a_folders_tokens_need_the_folder_once(folder: Path) -> None:
     assert (back.size, back.length, back.pad) == (tokens.size, 12, encoder_folders.PAD)
 
 
-def test_a_folders_tokens_are_trimmed_by_what_pads_there(folder: Path) -> None:
+def test_folder_tokenizer_trims_its_own_padding_token(folder: Path) -> None:
     tokens = HuggingFaceTokenizer(folder, 24)
     assert tokens.trim_padding(tokens.encode(["good", "good good"])).shape == (2, 4)
     assert tokens.trim_padding(tokens.encode([("good", "good good")])).shape == (1, 2, 6)
 
 
-def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
+def test_folder_without_tokenizer_is_rejected(tmp_path: Path) -> None:
     for missing in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(InputError, match=r"has no tokenizer.*save_pretrained"):
             HuggingFaceTokenizer(missing, 12)
 
 
-def test_a_length_with_no_room_for_a_word_is_refused(folder: Path) -> None:
+def test_too_small_length_is_rejected(folder: Path) -> None:
     with pytest.raises(InputError, match=r"length must be 4 or more.*got 3"):
         HuggingFaceTokenizer(folder, 3)
 
 
-def test_a_tokenizer_that_can_not_pad_is_refused(tmp_path: Path) -> None:
+def test_tokenizer_without_padding_is_rejected(tmp_path: Path) -> None:
     vocabulary = {"a": 0, "b": 1, "<|endoftext|>": 2}
     transformers.GPT2Tokenizer(vocab=vocabulary, merges=[]).save_pretrained(tmp_path)
     with pytest.raises(InputError, match="lacks a token that pads"):

@@ -1,4 +1,4 @@
-"""Training: what stops it, what it learns, and that a recipe settles it."""
+"""Training: stopping, learning and determinism."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from tests.support.training_problems import TINY_TEXT, group, images, recipe, te
 TOY = group(*vectors())
 
 
-def lesson_of(one: TrainingConfig, where: Any = TOY) -> TrainingRun:
+def training_run(one: TrainingConfig, where: Any = TOY) -> TrainingRun:
     material = load_training_set(one, where)
     with seeded_torch(one.seed):
         module = build_network(one, material.shape)
     return TrainingRun(one, material, draw_sample(material, one), module, "cpu")
 
 
-def literal(one: TrainingConfig) -> dict[str, Array]:
+def naive_loop(one: TrainingConfig) -> dict[str, Array]:
     """The weights after all epochs, by a plain loop."""
-    lesson = lesson_of(one)
+    lesson = training_run(one)
     module, sample, n = lesson.module, lesson.sample, len(lesson.sample.rows)
     optimizer: Any = (
         torch.optim.SGD(
@@ -84,8 +84,8 @@ def same(one: TrainedModel | dict[str, Array], other: TrainedModel | dict[str, A
     ],
     ids=["adam", "sgd", "few and noisy"],
 )
-def test_it_is_the_plain_loop(one: TrainingConfig) -> None:
-    assert same(train(one, TOY), literal(one))
+def test_training_matches_the_plain_loop(one: TrainingConfig) -> None:
+    assert same(train(one, TOY), naive_loop(one))
 
 
 IMAGE_TOY = group(*images())
@@ -103,7 +103,7 @@ SAME = {
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_a_recipe_settles_the_weights_and_nothing_else_is_touched(name: str) -> None:
+def test_configuration_determines_the_weights(name: str) -> None:
     one, where = SAME[name]
     state, threads = torch.get_rng_state(), torch.get_num_threads()
     first = train(one, where)
@@ -118,7 +118,7 @@ def test_a_recipe_settles_the_weights_and_nothing_else_is_touched(name: str) -> 
     assert not same(first, train(replace(one, seed=1), where))
 
 
-def test_it_stops_at_the_first_epoch_that_reaches_the_target() -> None:
+def test_training_stops_at_the_first_epoch_below_the_target() -> None:
     one = recipe(epochs=60, stop_at=0.2)
     found = train(one, TOY)
     epochs = int(found.facts["epochs"])
@@ -133,16 +133,16 @@ def test_it_stops_at_the_first_epoch_that_reaches_the_target() -> None:
     assert same(found, train(replace(one, epochs=epochs, stop_at=None), TOY))
 
 
-def test_without_a_target_all_epochs_are_taken() -> None:
+def test_without_target_all_epochs_are_trained() -> None:
     found = train(recipe(epochs=4, stop_at=None), TOY)
     assert found.converged
     assert found.facts["epochs"] == 4
 
 
-def test_loss_and_accuracy_are_those_on_the_labels_learned_in_evaluation_mode() -> None:
+def test_fit_is_measured_in_evaluation_mode_on_noisy_labels() -> None:
     one = recipe(settings={"dropout": 0.5}, label_noise=0.5)
     found = train(one, TOY)
-    lesson = lesson_of(one)
+    lesson = training_run(one)
     lesson.module.load_state_dict({name: torch.tensor(w) for name, w in found.weights.items()})
     logits = lesson.module.eval()(torch.tensor(lesson.training_set.inputs, dtype=torch.float32))
     labels = torch.tensor(lesson.sample.labels)
@@ -151,9 +151,9 @@ def test_loss_and_accuracy_are_those_on_the_labels_learned_in_evaluation_mode() 
     assert found.facts["labels_changed"] > 0.1
 
 
-def test_a_fit_is_given_if_and_only_if_it_is_within_the_bound(monkeypatch: Any) -> None:
+def test_fit_is_returned_only_below_the_bound(monkeypatch: Any) -> None:
     monkeypatch.setitem(evaluate_fit.__globals__["EVALUATION_BATCH_ROWS"], "vectors", 7)
-    lesson = lesson_of(recipe())
+    lesson = training_run(recipe())
     whole = evaluate_fit(lesson, max_loss=math.inf)
     assert whole is not None
     assert evaluate_fit(lesson, max_loss=whole.loss * 1.0001) == whole
@@ -161,7 +161,7 @@ def test_a_fit_is_given_if_and_only_if_it_is_within_the_bound(monkeypatch: Any) 
     assert evaluate_fit(lesson, max_loss=-math.inf) is None
 
 
-def test_a_training_that_diverges_is_a_result() -> None:
+def test_diverged_training_is_a_result() -> None:
     found = train(recipe(optimizer="sgd", lr=1e30, epochs=20), TOY)
     assert not found.converged
     assert found.facts["diverged"] == 1
@@ -169,15 +169,15 @@ def test_a_training_that_diverges_is_a_result() -> None:
     assert not train(recipe(optimizer="sgd", lr=1e30, epochs=20, stop_at=None), TOY).converged
 
 
-def test_few_shot_trains_on_so_many_rows() -> None:
+def test_few_shot_limits_the_rows() -> None:
     found = train(recipe(few_shot=5), TOY)
     assert found.facts["rows"] == 10
 
 
-def test_with_the_head_alone_the_body_stays() -> None:
+def test_head_training_keeps_the_body() -> None:
     settings = {"width": 4, "batch_norm": True}
     one = recipe("small-cnn", settings=settings, part="head", stop_at=None)
-    fresh = lesson_of(one, IMAGE_TOY).module.state_dict()
+    fresh = training_run(one, IMAGE_TOY).module.state_dict()
     found = train(one, IMAGE_TOY).weights
     moved = [name for name in fresh if not np.array_equal(found[name], fresh[name].numpy())]
     assert len(moved) == 2
@@ -185,16 +185,16 @@ def test_with_the_head_alone_the_body_stays() -> None:
     assert all(not np.array_equal(whole[name], fresh[name].numpy()) for name in fresh)
 
 
-def test_constants_of_adam() -> None:
+def test_adam_constants_by_kind() -> None:
     assert adam_constants("text") == adam_constants("pairs") == ((0.9, 0.98), 1e-6)
     assert adam_constants("images") == ((0.9, 0.999), 1e-8)
     one = recipe("text-cnn", settings=TINY_TEXT, weight_decay=0.1)
-    defaults = make_optimizer(lesson_of(one, group(*texts())), "text").defaults
+    defaults = make_optimizer(training_run(one, group(*texts())), "text").defaults
     assert (defaults["betas"], defaults["eps"]) == ((0.9, 0.98), 1e-6)
     assert defaults["weight_decay"] == 0.1
 
 
-def test_progress_is_told_and_waiting_is_a_share() -> None:
+def test_progress_is_reported_and_waiting_is_a_fraction() -> None:
     told: list[tuple[int, int, str]] = []
     one = recipe("small-cnn", settings={"width": 4}, augment="randaugment", stop_at=None)
     found = train(one, IMAGE_TOY, progress=lambda *words: told.append(words))
@@ -203,7 +203,7 @@ def test_progress_is_told_and_waiting_is_a_share() -> None:
     assert found.facts["seconds"] > 0
 
 
-def test_what_comes_out() -> None:
+def test_facts_and_weights_of_a_trained_model() -> None:
     found = train(recipe(), TOY)
     assert found.classes == ("class 0", "class 1")
     assert found.shape == load_training_set(recipe(), TOY).shape

@@ -1,4 +1,4 @@
-"""What a recipe learns from, and what it can't."""
+"""Training sets and samples, and invalid domains."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_shapes_of_every_kind() -> None:
     assert both.shape.size == (24,)
 
 
-def test_tokens_are_those_of_the_texts_and_lie_beside_the_weights() -> None:
+def test_tokenizer_is_learned_and_saved_with_the_weights() -> None:
     inputs, labels = texts()
     found = load_training_set(recipe("text-cnn", settings=TINY_TEXT), group(inputs, labels))
     expected = Tokenizer.learn(inputs, 280, 24)
@@ -42,7 +42,7 @@ def test_tokens_are_those_of_the_texts_and_lie_beside_the_weights() -> None:
     assert load_training_set(recipe(), group(*vectors())).files == {}
 
 
-def test_short_texts_are_shown_short() -> None:
+def test_short_texts_are_trimmed() -> None:
     inputs = ["a", "a cup of tea and more of it"]
     settings = {**TINY_TEXT, "length": 60}
     found = load_training_set(
@@ -52,7 +52,7 @@ def test_short_texts_are_shown_short() -> None:
     assert found.take(np.array([0])).shape == (1, 1)
 
 
-def test_domains_are_joined_in_order() -> None:
+def test_domains_are_concatenated_in_order() -> None:
     (first, labels), (second, others) = vectors(7, seed=1), vectors(5, seed=2)
     both = group(first, labels, two=InMemoryDataset("two", second, others))
     found = load_training_set(TrainingConfig("toy", ("two", "one"), "mlp"), both)
@@ -60,7 +60,7 @@ def test_domains_are_joined_in_order() -> None:
     assert np.array_equal(found.labels, np.concatenate([others, labels]))
 
 
-def test_few_shot_keeps_so_many_a_class_and_says_where_there_are_fewer() -> None:
+def test_few_shot_keeps_n_rows_per_class_and_counts_short_classes() -> None:
     inputs, _ = vectors(20)
     labels = np.array([0] * 15 + [1] * 5)
     one = recipe(few_shot=8)
@@ -70,7 +70,7 @@ def test_few_shot_keeps_so_many_a_class_and_says_where_there_are_fewer() -> None
     assert np.array_equal(found.labels, labels[found.rows])
 
 
-def test_noise_is_in_the_labels_that_are_learned_and_in_the_facts() -> None:
+def test_label_noise_is_in_the_sample_and_in_the_facts() -> None:
     one = recipe(label_noise=0.5)
     material = load_training_set(one, group(*vectors(400)))
     found = draw_sample(material, one)
@@ -80,7 +80,7 @@ def test_noise_is_in_the_labels_that_are_learned_and_in_the_facts() -> None:
     assert 0.18 < changed < 0.32
 
 
-def test_rows_of_two_shapes_are_refused() -> None:
+def test_rows_of_two_shapes_are_rejected() -> None:
     inputs, labels = images(4)
     two = InMemoryDataset("two", inputs[:, :20], labels)
     with pytest.raises(InputError, match=r"'two' have the shape \(20, 24, 3\), those of 'one'"):
@@ -89,7 +89,7 @@ def test_rows_of_two_shapes_are_refused() -> None:
         )
 
 
-def test_bad_domains_are_refused() -> None:
+def test_invalid_domains_are_rejected() -> None:
     inputs, labels = vectors(6)
     with pytest.raises(InputError, match="'one' of 'toy' has no rows to train on"):
         load_training_set(recipe(), group(inputs[:0], labels[:0]))
@@ -105,7 +105,7 @@ def test_bad_domains_are_refused() -> None:
         load_training_set(recipe(), group(toy_inputs("table", n=6), labels))
 
 
-def test_an_architecture_for_another_kind_is_refused() -> None:
+def test_architecture_for_another_kind_is_rejected() -> None:
     with pytest.raises(
         InputError, match="'mlp' takes vectors or images, and the group 'toy' holds text"
     ):

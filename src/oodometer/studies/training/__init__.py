@@ -1,4 +1,4 @@
-"""Pools: many models trained in many ways on many domains."""
+"""Pools: models trained with varied settings on varied domains."""
 
 from __future__ import annotations
 

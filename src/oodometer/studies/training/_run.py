@@ -1,38 +1,41 @@
-"""Training a pool: what is not there yet, by any runner, every model saved as it comes.
-
-Only this process writes. What was saved is never trained again; what failed is written down with
-the reason, in .failed/<id>.json, and is tried again in the next run.
-"""
+"""Train the models of a pool that its folder lacks."""
 
 from __future__ import annotations
 
-import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from oodometer.core.errors import InputError, MissingExtra, format_error
 from oodometer.core.format import format_duration
+from oodometer.core.jsonable import fields_to_jsonable
 from oodometer.core.protocols import ProgressCallback
 from oodometer.data.atomic import lock_folder
 from oodometer.parallel.runners import Runner, serial
 from oodometer.studies.domains.group import DomainGroup
+from oodometer.studies.resumable_run import (
+    RunLog,
+    check_limit,
+    run_tasks,
+    write_despite_interrupt,
+)
 from oodometer.studies.training import checkpoint
 from oodometer.studies.training._train import TrainedModel, train
 from oodometer.studies.training.config import TrainingConfig
 from oodometer.studies.training.spec import PoolSpec
 from oodometer.studies.training.stacked import is_stackable, stack_key, train_stacked
 
-# Networks that are quicker side by side, and how many: what is killed loses so many at most.
-STACKED_ARCHITECTURES, MAX_STACK_MODELS = ("mlp",), 50
+# Architectures whose models train faster as a stack.
+STACKED_ARCHITECTURES = ("mlp",)
+# Models per stack; a killed run loses at most this many.
+MAX_STACK_MODELS = 50
 
 
 @dataclass(frozen=True)
 class TrainingTask:
-    """Models that one worker trains at once: one, or a stack of one shape."""
+    """Models that one worker trains together: a single one, or a stack."""
 
     recipes: tuple[TrainingConfig, ...]
     group: DomainGroup
@@ -40,7 +43,7 @@ class TrainingTask:
 
 @dataclass(frozen=True)
 class FailedTraining:
-    """A recipe that gave no model, why, and where in the code."""
+    """Training configuration whose training raised, with the reason and the traceback."""
 
     recipe: TrainingConfig
     reason: str
@@ -49,7 +52,28 @@ class FailedTraining:
 
 @dataclass(frozen=True)
 class PoolRunResult:
-    """What a run has done: models that were there before, new ones, and those that failed."""
+    """Counts of a run.
+
+    Parameters
+    ----------
+    total : int
+        Models of the spec.
+    before : int
+        Models that existed before the run.
+    trained : tuple of str
+        Ids of the models that the run has trained.
+    converged : int
+        Number of trained models that reached the target cross-entropy.
+    failed : mapping of str to str
+        Reasons of failed trainings by id.
+    seconds : float
+        Duration of the run.
+
+    Examples
+    --------
+    >>> PoolRunResult(total=9, before=4, trained=("a", "b"), converged=1, seconds=30.0).summary()
+    '2 models trained in 30 s, 1 of them converged; 6 of 9 are stored, 3 remain.'
+    """
 
     total: int
     before: int
@@ -60,45 +84,39 @@ class PoolRunResult:
 
     @property
     def remaining(self) -> int:
-        """Models of the spec that are not there yet."""
+        """Number of models of the spec that are not trained yet."""
         return self.total - self.before - len(self.trained)
 
     def summary(self) -> str:
-        """What was done, in a sentence.
-
-        >>> PoolRunResult(total=9, before=4, trained=("a", "b"), converged=1, seconds=30.0).summary()
-        '2 models trained in 30 s, 1 of them converged; 6 of 9 are there, 3 are left.'
-        """
-        new = len(self.trained)
-        done = f"{new} model{'' if new == 1 else 's'} trained in {format_duration(self.seconds)}"
+        """Return the counts in one sentence."""
+        n_trained = len(self.trained)
+        models = "1 model" if n_trained == 1 else f"{n_trained} models"
         failed = f", {len(self.failed)} failed" if self.failed else ""
-        there = self.before + len(self.trained)
-        rest = (
-            f", {self.remaining} {'is' if self.remaining == 1 else 'are'} left"
-            if self.remaining
-            else ""
-        )
+        remaining = ""
+        if self.remaining:
+            remaining = f", {self.remaining} {'remains' if self.remaining == 1 else 'remain'}"
         return (
-            f"{done}, {self.converged} of them converged{failed}; {there} of {self.total} are "
-            f"there{rest}."
+            f"{models} trained in {format_duration(self.seconds)}, {self.converged} of them "
+            f"converged{failed}; {self.before + n_trained} of {self.total} are stored{remaining}."
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values with stable keys, for JSON."""
-        return {**asdict(self), "trained": list(self.trained), "left": self.remaining}
+        """Return plain values for JSON."""
+        return {**fields_to_jsonable(self), "left": self.remaining}
 
 
 def train_task(task: TrainingTask) -> list[TrainedModel | FailedTraining]:
-    """The models of a task; a stack that can't be trained as one is trained one by one.
+    """Train the models of a task; one by one if they cannot be stacked.
 
-    Also one that is left alone is a stack, as its weights would be others by a few bits.
+    A single model of a stackable architecture is trained as a stack of one, because its weights
+    would otherwise differ in the last bits.
     """
     if task.recipes[0].architecture in STACKED_ARCHITECTURES:
         try:
             return list(train_stacked(task.recipes, task.group))
-        except Exception:  # whose fault it is, the loop will tell
+        except Exception:  # the loop below finds the model that failed
             pass
-    return [_train_or_fail(recipe, task.group) for recipe in task.recipes]
+    return [_train_or_fail(config, task.group) for config in task.recipes]
 
 
 def _train_or_fail(config: TrainingConfig, group: DomainGroup) -> TrainedModel | FailedTraining:
@@ -107,9 +125,8 @@ def _train_or_fail(config: TrainingConfig, group: DomainGroup) -> TrainedModel |
     except MissingExtra:
         raise
     except Exception as error:
-        return FailedTraining(
-            config, format_error(error), "".join(traceback.format_exception(error))
-        )
+        trace = "".join(traceback.format_exception(error))
+        return FailedTraining(config, format_error(error), trace)
 
 
 def run(
@@ -121,49 +138,76 @@ def run(
     work: Callable[[TrainingTask], list[TrainedModel | FailedTraining]] = train_task,
     progress: ProgressCallback | None = None,
 ) -> PoolRunResult:
-    """Train the models of a spec that its folder lacks, at most `limit` of them.
+    """Train the models of a spec that its folder lacks.
 
-    It may be killed at any moment: the next run goes on where it stopped. `work` trains a task.
+    The run may be killed at any time: the next one continues where it stopped.
+
+    Parameters
+    ----------
+    spec : PoolSpec
+        Models to train.
+    folder : str or path
+        Folder of the pool.
+    runner : Runner
+        Where tasks run: in this process, in worker processes, or on a cluster.
+    limit : int, optional
+        Maximum number of models. Default: all.
+    work : callable
+        Function that trains the models of a task.
+    progress : callable, optional
+        Called with the finished models, all models of the run, and a description.
+
+    Returns
+    -------
+    PoolRunResult
+        Counts and failures.
+
+    Raises
+    ------
+    InputError
+        If `limit` is below 1, files of a domain are missing, the folder holds models with other
+        classes, or it cannot be written.
+    MissingExtra
+        If a package that a task needs is not installed.
     """
-    if limit is not None and limit < 1:
-        raise InputError(f"limit must be 1 or more; got {limit}. Leave it out to train all.")
-    recipes, pool = spec.recipes(), Path(folder)
-    missing = spec.group.missing_reason(
-        *{name: None for recipe in recipes for name in recipe.domains}
-    )
-    if missing is not None:
-        raise InputError(missing)
+    check_limit(limit)
+    configs = spec.recipes()
+    pool = Path(folder)
+    domains = dict.fromkeys(name for config in configs for name in config.domains)
+    reason = spec.group.missing_reason(*domains)
+    if reason is not None:
+        raise InputError(reason)
     with lock_folder(pool):
         checkpoint.remove_partial_writes(pool)
-        _check_classes(pool, recipes, spec.group)
-        log = _PoolRunState.start(pool, recipes, limit, progress)
-        with closing(runner(work, make_tasks(log.pending, spec.group))) as outcomes:
-            for task, found in outcomes:
-                for one in _task_outcomes(task, found):
-                    log.record(one)
-        return log.result()
+        finished = checkpoint.finished_models(pool)
+        _check_classes(pool, [finished[each.id] for each in configs if each.id in finished], spec)
+        pending = [config for config in configs if config.id not in finished]
+        log = RunLog("models", len(configs), len(configs) - len(pending), progress)
+        state = _PoolRun(pool, log)
+        log.start_stage(len(pending[:limit]))
+        tasks = make_tasks(pending[:limit], spec.group)
+        run_tasks(runner, work, tasks, failed=_failed_outcomes, record=state.record)
+        return state.result()
 
 
-def _check_classes(pool: Path, configs: Sequence[TrainingConfig], group: DomainGroup) -> None:
-    """Refuse a folder whose models were taught by another group of the same name."""
-    there = checkpoint.finished_models(pool)
-    for name in (recipe.id for recipe in configs if recipe.id in there):
-        classes = checkpoint.load_classes(there[name])
-        if classes != group.classes:
+def _check_classes(pool: Path, models: Sequence[Path], spec: PoolSpec) -> None:
+    """Raise if existing models were trained on another group of the same name."""
+    for folder in models:
+        classes = checkpoint.load_classes(folder)
+        if classes != spec.group.classes:
             raise InputError(
-                f"The model {name} in {str(pool)!r} has the classes {', '.join(classes):.200}, and "
-                f"the group {group.name!r} has {', '.join(group.classes):.200}. Give the group "
-                "another name, or the pool another folder."
+                f"The model {folder.name} in {str(pool)!r} has the classes "
+                f"{', '.join(classes):.200}, and the group {spec.group.name!r} has "
+                f"{', '.join(spec.group.classes):.200}. Rename the group, or use another folder."
             )
 
 
 def make_tasks(configs: Sequence[TrainingConfig], group: DomainGroup) -> list[TrainingTask]:
-    """Recipes as tasks: those that are quicker side by side in stacks, the others alone."""
+    """Return the tasks of training configurations: stacks where possible, else single models."""
     stacks: dict[str, list[TrainingConfig]] = {}
-    for recipe in configs:
-        quicker = recipe.architecture in STACKED_ARCHITECTURES and is_stackable(recipe)
-        alike = stack_key(recipe) if quicker else recipe.id
-        stacks.setdefault(alike, []).append(recipe)
+    for config in configs:
+        stackable = config.architecture in STACKED_ARCHITECTURES and is_stackable(config)
+        stacks.setdefault(stack_key(config) if stackable else config.id, []).append(config)
     return [
         TrainingTask(tuple(stack[start : start + MAX_STACK_MODELS]), group)
         for stack in stacks.values()
@@ -171,79 +215,44 @@ def make_tasks(configs: Sequence[TrainingConfig], group: DomainGroup) -> list[Tr
     ]
 
 
-def _task_outcomes(
-    task: TrainingTask, found: list[TrainedModel | FailedTraining] | Exception
-) -> list[TrainedModel | FailedTraining]:
-    if isinstance(found, MissingExtra):
-        raise found  # no other recipe would fare better
-    if isinstance(found, Exception):
-        return [FailedTraining(recipe, format_error(found)) for recipe in task.recipes]
-    return found
+def _failed_outcomes(task: TrainingTask, reason: str) -> list[TrainedModel | FailedTraining]:
+    return [FailedTraining(config, reason) for config in task.recipes]
 
 
 @dataclass
-class _PoolRunState:
-    """What has been done, on disk and in numbers."""
+class _PoolRun:
+    """Folder and counts of a run."""
 
     pool: Path
-    total: int
-    before: int
-    pending: list[TrainingConfig]
-    progress: ProgressCallback | None
-    started: float = field(default_factory=time.monotonic)
+    log: RunLog
     trained: list[str] = field(default_factory=list)
     converged: int = 0
-    failed: dict[str, str] = field(default_factory=dict)
 
-    @classmethod
-    def start(
-        cls,
-        pool: Path,
-        configs: Sequence[TrainingConfig],
-        limit: int | None,
-        progress: ProgressCallback | None,
-    ) -> _PoolRunState:
-        there = checkpoint.finished_models(pool)
-        pending = [recipe for recipe in configs if recipe.id not in there]
-        log = cls(pool, len(configs), len(configs) - len(pending), pending[:limit], progress)
-        log.report_progress()
-        return log
+    def record(self, outcomes: list[TrainedModel | FailedTraining]) -> None:
+        """Save the models and failures of a task and count them."""
+        for outcome in outcomes:
+            name = outcome.recipe.id
+            if isinstance(outcome, FailedTraining):
+                config = outcome.recipe.to_dict()
+                checkpoint.write_failure(self.pool, name, config, outcome.reason, outcome.trace)
+                self.log.failed[name] = outcome.reason
+            else:
+                self._save(outcome)
+                self.trained.append(name)
+                self.converged += outcome.converged
+                self.log.done += 1
+            self.log.advance(1)
 
-    def record(self, one: TrainedModel | FailedTraining) -> None:
-        name = one.recipe.id
-        if isinstance(one, FailedTraining):
-            checkpoint.write_failure(self.pool, name, one.recipe.to_dict(), one.reason, one.trace)
-            self.failed[name] = one.reason
-        else:
-            _save_model(self.pool, one)
-            checkpoint.remove_failure(self.pool, name)
-            self.trained.append(name)
-            self.converged += one.converged
-        self.report_progress()
-
-    def report_progress(self) -> None:
-        if self.progress is None:
-            return
-        tried = len(self.trained) + len(self.failed)
-        rest = len(self.pending) - tried
-        words = [f"{self.before + len(self.trained)} of {self.total} models"]
-        words += [f"{len(self.failed)} failed"] if self.failed else []
-        if tried and rest:
-            each = (time.monotonic() - self.started) / tried
-            words.append(f"about {format_duration(rest * each)} left")
-        self.progress(tried, len(self.pending), ", ".join(words))
+    def _save(self, model: TrainedModel) -> None:
+        write_despite_interrupt(lambda: checkpoint.save(self.pool, model))
+        checkpoint.remove_failure(self.pool, model.recipe.id)
 
     def result(self) -> PoolRunResult:
-        seconds = time.monotonic() - self.started
         return PoolRunResult(
-            self.total, self.before, tuple(self.trained), self.converged, self.failed, seconds
+            total=self.log.total,
+            before=self.log.before,
+            trained=tuple(self.trained),
+            converged=self.converged,
+            failed=self.log.failed,
+            seconds=self.log.seconds,
         )
-
-
-def _save_model(pool: Path, trained: TrainedModel) -> None:
-    try:
-        checkpoint.save(pool, trained)
-    except KeyboardInterrupt:
-        # It has been trained: it is not lost for an impatient user.
-        checkpoint.save(pool, trained)
-        raise

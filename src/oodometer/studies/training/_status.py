@@ -1,20 +1,23 @@
-"""How far a pool is: what is there, what failed, what is to be trained, by domain and network."""
+"""Status of a pool: trained, failed and pending models by training domains and architecture."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from oodometer.core.jsonable import to_jsonable
 from oodometer.studies.training import checkpoint
 from oodometer.studies.training.spec import PoolSpec
+
+COUNT_COLUMNS = ("done", "converged", "failed", "pending")
 
 
 @dataclass(frozen=True)
 class PoolStatusRow:
-    """The models of one set of training domains and one architecture."""
+    """Models with the same training domains and architecture."""
 
     domains: tuple[str, ...]
     architecture: str
@@ -26,9 +29,22 @@ class PoolStatusRow:
 
 @dataclass(frozen=True)
 class PoolStatus:
-    """How far a pool is; `seconds` is what its models took, all together.
+    """Status of a pool.
 
-    `failed` has the reasons of those that are not there, by id.
+    Parameters
+    ----------
+    rows : tuple of PoolStatusRow
+        Counts by training domains and architecture.
+    seconds : float
+        Total training time of all finished models.
+    failed : mapping of str to str
+        Reasons of failed trainings by id.
+
+    Examples
+    --------
+    >>> status = PoolStatus((PoolStatusRow(("a",), "mlp", 2, 1, 0, 3),), 20.0, {})
+    >>> status.total("pending"), status.seconds_left
+    (3, 30.0)
     """
 
     rows: tuple[PoolStatusRow, ...]
@@ -36,50 +52,60 @@ class PoolStatus:
     failed: Mapping[str, str]
 
     def total(self, column: str) -> int:
-        """The sum of a column."""
+        """Return the sum of a column."""
         return sum(getattr(row, column) for row in self.rows)
 
     @property
     def seconds_left(self) -> float | None:
-        """What one worker needs for the rest; None before the first model is there."""
-        done, rest = self.total("done"), self.total("pending") + self.total("failed")
-        return rest * self.seconds / done if done else None
+        """Estimated time of one worker for the rest; None before the first model is finished."""
+        n_done = self.total("done")
+        n_left = self.total("pending") + self.total("failed")
+        return n_left * self.seconds / n_done if n_done else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values with stable keys, for JSON."""
-        columns = ("done", "converged", "failed", "pending")
+        """Return plain values for JSON."""
         return {
-            **{column: self.total(column) for column in columns},
+            **{column: self.total(column) for column in COUNT_COLUMNS},
             "seconds": self.seconds,
             "seconds_left": self.seconds_left,
-            "rows": [asdict(row) for row in self.rows],
+            "rows": to_jsonable(self.rows),
             "reasons": dict(self.failed),
         }
 
 
 def status(spec: PoolSpec, folder: str | Path) -> PoolStatus:
-    """How far the pool of a spec is, in its folder; nothing is changed, and a run may go on."""
+    """Return the status of a pool; read-only, also while a run is active.
+
+    Parameters
+    ----------
+    spec : PoolSpec
+        Models of the pool.
+    folder : str or path
+        Folder of the pool; it need not exist.
+
+    Returns
+    -------
+    PoolStatus
+        Counts, training time, and the reasons of failures.
+    """
     pool = Path(folder)
-    there, reasons = checkpoint.finished_models(pool), checkpoint.read_reasons(pool)
-    rows: dict[tuple[tuple[str, ...], str], Counter[str]] = {}
-    seconds, failed = 0.0, {}
-    for recipe in spec.recipes():
-        counts = rows.setdefault((recipe.domains, recipe.architecture), Counter())
-        name = recipe.id
-        if name in there:
-            facts = checkpoint.load_facts(there[name])
-            counts.update(done=1, converged=int(facts["converged"]))
+    finished = checkpoint.finished_models(pool)
+    reasons = checkpoint.read_reasons(pool)
+    counts: dict[tuple[tuple[str, ...], str], Counter[str]] = {}
+    seconds = 0.0
+    failed = {}
+    for config in spec.recipes():
+        row = counts.setdefault((config.domains, config.architecture), Counter())
+        if config.id in finished:
+            facts = checkpoint.load_facts(finished[config.id])
+            row.update(done=1, converged=int(facts["converged"]))
             seconds += facts.get("seconds", 0.0)
-        elif name in reasons:
-            failed[name] = reasons[name]
-            counts["failed"] += 1
+        elif config.id in reasons:
+            failed[config.id] = reasons[config.id]
+            row["failed"] += 1
         else:
-            counts["pending"] += 1
-    return PoolStatus(
-        tuple(_status_row(*key, counts) for key, counts in rows.items()), seconds, failed
-    )
-
-
-def _status_row(domains: tuple[str, ...], architecture: str, counts: Counter[str]) -> PoolStatusRow:
-    names = ("done", "converged", "failed", "pending")
-    return PoolStatusRow(domains, architecture, *(counts[name] for name in names))
+            row["pending"] += 1
+    rows = [
+        PoolStatusRow(*key, *(row[name] for name in COUNT_COLUMNS)) for key, row in counts.items()
+    ]
+    return PoolStatus(tuple(rows), seconds, failed)

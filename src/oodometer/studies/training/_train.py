@@ -1,15 +1,15 @@
-"""Training one model by its recipe.
+"""Training of one network.
 
-The recipe and its seed settle all of it: the same recipe gives the same weights, bit for bit, on
-one machine. Adam has β = (0.9, 0.98) and ε = 1e-6 for texts, as is usual there, and its usual
-constants otherwise; weight decay is added to the gradient (L2), for Adam as for SGD.
+The configuration and its seed determine the weights bit for bit on one machine. Adam uses
+β = (0.9, 0.98) and ε = 1e-6 for texts, as is usual there, and torch's defaults otherwise; weight
+decay is added to the gradient (L2) for both Adam and SGD.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -36,34 +36,25 @@ from oodometer.studies.training.training_data import (
     load_training_set,
 )
 
-
-def schedule_factor(step: int, *, schedule: Schedule, steps_per_epoch: int, epochs: int) -> float:
-    """The share of the learning rate that a step takes, counted from 1.
-
-    constant              1
-    inverse-square-root   a line up to 1 over the first epoch, then 1 / √epochs (Vaswani et al. 2017)
-    cosine                (1 + cos π t) / 2, where t goes from 0 to 1 over all epochs (Loshchilov &
-                          Hutter 2017)
-
-    >>> [schedule_factor(s, schedule="inverse-square-root", steps_per_epoch=4, epochs=9) for s in (1, 4, 16, 36)]
-    [0.25, 1.0, 0.5, 0.3333333333333333]
-    """
-    if schedule == "inverse-square-root":
-        passed = step / steps_per_epoch
-        return min(passed, 1 / math.sqrt(passed))
-    if schedule == "cosine":
-        return (1 + math.cos(math.pi * (step - 1) / (steps_per_epoch * epochs))) / 2
-    return 1.0
+# File with the fingerprint of the frozen body that a head was trained on.
+BODY_FILE = "body.txt"
+# Rows per batch in evaluation mode.
+EVALUATION_BATCH_ROWS: dict[InputKind, int] = {
+    "images": 64,
+    "text": 64,
+    "pairs": 64,
+    "vectors": 4096,
+}
 
 
 @dataclass(frozen=True, eq=False)
 class TrainedModel:
-    """A trained model as plain data, which a worker can send.
+    """Trained model as plain data that a worker can send.
 
-    converged   whether the target cross-entropy was reached; without a target, always
-    classes     the names of the classes, in order
+    converged   whether the target cross-entropy was reached; always true without a target
+    classes     class names, in order
     facts       epochs, loss and accuracy on the training data, seconds
-    files       what must lie beside the weights, such as a tokenizer, by name
+    files       files to save with the weights, such as a tokenizer, by name
     """
 
     recipe: TrainingConfig
@@ -75,43 +66,16 @@ class TrainedModel:
     files: Mapping[str, bytes] = field(default_factory=dict)
 
 
-# Beside a head's weights: the fingerprint of the body that it was learned on.
-BODY_FILE = "body.txt"
-# So many rows are shown at once where nothing is learned.
-EVALUATION_BATCH_ROWS: dict[InputKind, int] = {
-    "images": 64,
-    "text": 64,
-    "pairs": 64,
-    "vectors": 4096,
-}
-
-
 class TrainingFit(NamedTuple):
-    """How well a network fits the labels that it learns."""
+    """Mean cross-entropy and accuracy on the training labels."""
 
     loss: float
     accuracy: float
 
 
-class AdamConstants(NamedTuple):
-    """Adam's."""
-
-    betas: tuple[float, float]
-    eps: float
-
-
-def adam_constants(kind: InputKind) -> AdamConstants:
-    """β and ε of Adam, by the kind of the inputs."""
-    return (
-        AdamConstants((0.9, 0.98), 1e-6)
-        if kind in TEXT_KINDS
-        else AdamConstants((0.9, 0.999), 1e-8)
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class TrainingRun:
-    """A network, what it is to learn, and what inputs go through before, if it is only a head."""
+    """Network with its training data; `preprocess` is the frozen body if only a head is trained."""
 
     recipe: TrainingConfig
     training_set: TrainingSet
@@ -122,194 +86,221 @@ class TrainingRun:
 
     @property
     def steps_per_epoch(self) -> int:
-        """How many steps an epoch has."""
         return count_steps(len(self.sample.rows), self.recipe.batch)
 
     def to_network_input(self, inputs: Array) -> Any:
-        """Inputs as the network takes them."""
-        given = as_tensor(inputs, self.training_set.shape.kind, self.device)
-        return given if self.preprocess is None else self.preprocess(given)
-
-    def for_head(self) -> TrainingRun:
-        """The same for the head alone: on features of all rows, or as they come if they change."""
-        through = replace(self, preprocess=feature_extractor(self.module))
-        head = build_head(self.module, float(self.recipe.settings.get("dropout", 0.0)))
-        if self.recipe.augment != "none":
-            return replace(through, module=head)
-        material, sample = extract_features(
-            self.training_set, self.sample, through.to_network_input
-        )
-        return replace(self, training_set=material, sample=sample, module=head)
+        """Return inputs as a tensor, passed through the frozen body if there is one."""
+        tensor = as_tensor(inputs, self.training_set.shape.kind, self.device)
+        return tensor if self.preprocess is None else self.preprocess(tensor)
 
     def to_label_tensor(self, labels: Array) -> Any:
-        """Labels as the loss takes them."""
+        """Return labels as a tensor on the device."""
         return torch_package().from_numpy(labels).to(self.device)
 
+    def for_head(self) -> TrainingRun:
+        """Return the run that trains the head alone.
 
-class TrainingResult(NamedTuple):
-    """What is left of a training: the weights, how well they fit, and other facts."""
-
-    weights: dict[str, Array]
-    fit: TrainingFit | None
-    facts: dict[str, float]
-
-
-class TrainingHistory(NamedTuple):
-    """How a training went; a loss that was not finite leaves no fit."""
-
-    epochs: int
-    fit: TrainingFit | None
-    seconds_waiting: float
-    seconds_stepping: float
+        Features of all rows are computed once; augmented rows pass through the body each time.
+        """
+        with_body = replace(self, preprocess=feature_extractor(self.module))
+        head = build_head(self.module, float(self.recipe.settings.get("dropout", 0.0)))
+        if self.recipe.augment != "none":
+            return replace(with_body, module=head)
+        features, sample = extract_features(
+            self.training_set, self.sample, with_body.to_network_input
+        )
+        return replace(self, training_set=features, sample=sample, module=head)
 
 
 def train(
     config: TrainingConfig, group: DomainGroup, *, progress: ProgressCallback | None = None
 ) -> TrainedModel:
-    """The model of a recipe, on the training rows of its domains.
+    """Train a network on the training rows of its domains.
 
-    After every epoch the mean cross-entropy over all training rows, as they are (not augmented)
-    and with the labels that are learned (noise included), is found in evaluation mode. Training
-    ends, converged, when it is at `stop_at` or below; else after all epochs, not converged.
-    A loss that is not finite ends it too, with the fact `diverged`. `data_wait` is the share of the
-    steps' time that was spent waiting for batches.
+    After every epoch the mean cross-entropy over all training rows is computed in evaluation mode,
+    without augmentation and with the noisy labels. Training stops as converged when it is at most
+    `stop_at`, else after all epochs, not converged. A loss that is not finite also stops the
+    training, with the fact `diverged`. `data_wait` is the fraction of the training time spent
+    waiting for batches.
     """
-    began = time.perf_counter()
-    material, device = load_training_set(config, group), best_device()
+    started = time.perf_counter()
+    training_set = load_training_set(config, group)
+    device = best_device()
     with seeded_torch(config.seed):
-        module = build_network(config, material.shape).to(device)
-        lesson = TrainingRun(config, material, draw_sample(material, config), module, device)
-        taught = lesson.for_head() if config.part == "head" else lesson
-        course = train_epochs(taught, material.shape.kind, progress)
-    facts = {
-        **lesson.sample.facts,
-        "epochs": float(course.epochs),
-        "data_wait": course.seconds_waiting / max(course.seconds_stepping, 1e-9),
-        "seconds": time.perf_counter() - began,
-    }
+        module = build_network(config, training_set.shape).to(device)
+        run = TrainingRun(config, training_set, draw_sample(training_set, config), module, device)
+        trained_run = run.for_head() if config.part == "head" else run
+        fit, facts = train_epochs(trained_run, training_set.shape.kind, progress)
+    seconds = time.perf_counter() - started
     return build_trained_model(
-        config, material, group.classes, TrainingResult(_weights_to_save(lesson), course.fit, facts)
+        config,
+        training_set,
+        group.classes,
+        weights=_weights_to_save(run),
+        fit=fit,
+        facts={**run.sample.facts, **facts, "seconds": seconds},
     )
 
 
-def _weights_to_save(lesson: TrainingRun) -> dict[str, Array]:
-    """The weights to keep: not those of a body that lies in a folder, unchanged."""
-    weights = get_weights(lesson.module)
-    if frozen_body_fingerprint(lesson.recipe, lesson.training_set.shape.kind) is None:
+def _weights_to_save(run: TrainingRun) -> dict[str, Array]:
+    """Return all weights, or those of the head if the frozen body is stored elsewhere."""
+    weights = {name: value.cpu().numpy().copy() for name, value in run.module.state_dict().items()}
+    if frozen_body_fingerprint(run.recipe, run.training_set.shape.kind) is None:
         return weights
-    return {name: weights[name] for name in sorted(head_parameters(lesson.module))}
+    return {name: weights[name] for name in sorted(head_parameters(run.module))}
 
 
 def build_trained_model(
     config: TrainingConfig,
-    training_data: TrainingSet,
+    training_set: TrainingSet,
     classes: tuple[str, ...],
-    outcome: TrainingResult,
+    *,
+    weights: Mapping[str, Array],
+    fit: TrainingFit | None,
+    facts: Mapping[str, float],
 ) -> TrainedModel:
-    """A model that is trained, converged if its fit is as close as was asked for."""
-    fit = outcome.fit if outcome.fit is not None and math.isfinite(outcome.fit.loss) else None
-    close = fit is not None and (config.stop_at is None or fit.loss <= config.stop_at)
-    found = {"diverged": 1.0} if fit is None else fit._asdict()
-    body = frozen_body_fingerprint(config, training_data.shape.kind)
-    files = {**training_data.files, **({} if body is None else {BODY_FILE: body.encode()})}
+    """Return the trained model; it has converged if its loss is at most `stop_at`."""
+    if fit is not None and not math.isfinite(fit.loss):
+        fit = None
+    body = frozen_body_fingerprint(config, training_set.shape.kind)
     return TrainedModel(
-        config, training_data.shape, tuple(classes), outcome.weights, close, {**outcome.facts, **found}, files
-    )  # fmt: skip
+        recipe=config,
+        shape=training_set.shape,
+        classes=tuple(classes),
+        weights=weights,
+        converged=fit is not None and (config.stop_at is None or fit.loss <= config.stop_at),
+        facts={**facts, **({"diverged": 1.0} if fit is None else fit._asdict())},
+        files={**training_set.files, **({} if body is None else {BODY_FILE: body.encode()})},
+    )
+
+
+# Epochs and steps -------------------------------------------------------------------------------
 
 
 def train_epochs(
-    setup: TrainingRun, kind: InputKind, progress: ProgressCallback | None
-) -> TrainingHistory:
-    """All epochs, or as many as it takes; `kind` is that of the inputs themselves."""
-    recipe, stepping, fit = setup.recipe, 0.0, None
-    step = make_train_step(setup, kind)
-    with closing(training_batches(setup.training_set, setup.sample, recipe)) as made:
-        batches = TimedIterator(made)
-        for epoch in range(1, recipe.epochs + 1):
-            began = time.perf_counter()
-            setup.module.train()
-            going = all(step(*batch) for batch in islice(batches, setup.steps_per_epoch))
-            stepping += time.perf_counter() - began
+    run: TrainingRun, kind: InputKind, progress: ProgressCallback | None
+) -> tuple[TrainingFit | None, dict[str, float]]:
+    """Train until the target loss or the last epoch; return the fit and facts of the training.
+
+    The fit is None if a loss was not finite. `kind` is the kind of the original inputs.
+    """
+    config = run.recipe
+    optimizer = make_optimizer(run, kind)
+    seconds_stepping = 0.0
+    fit = None
+    with closing(training_batches(run.training_set, run.sample, config)) as iterator:
+        batches = TimedIterator(iterator)
+        for epoch in range(1, config.epochs + 1):
+            started = time.perf_counter()
+            steps_done = (epoch - 1) * run.steps_per_epoch
+            finite = _train_epoch(run, optimizer, islice(batches, run.steps_per_epoch), steps_done)
+            seconds_stepping += time.perf_counter() - started
             if progress is not None:
-                progress(epoch, recipe.epochs, f"training {recipe.id}")
-            fit = evaluate_fit(setup, max_loss=stopping_loss(recipe, epoch)) if going else None
-            if fit is not None or not going:
+                progress(epoch, config.epochs, f"training {config.id}")
+            if not finite:
+                fit = None
                 break
-    return TrainingHistory(epoch, fit, batches.seconds_waiting, stepping)
+            fit = evaluate_fit(run, max_loss=stopping_loss(config, epoch))
+            if fit is not None:
+                break
+    data_wait = batches.seconds_waiting / max(seconds_stepping, 1e-9)
+    return fit, {"epochs": float(epoch), "data_wait": data_wait}
+
+
+def _train_epoch(
+    run: TrainingRun, optimizer: Any, batches: Iterable[tuple[Array, Array]], steps_done: int
+) -> bool:
+    """Take one step per batch; stop and return False at a loss that is not finite."""
+    cross_entropy = torch_package().nn.functional.cross_entropy
+    run.module.train()
+    for step, (inputs, labels) in enumerate(batches, start=steps_done + 1):
+        logits = run.module(run.to_network_input(inputs))
+        loss = cross_entropy(logits, run.to_label_tensor(labels))
+        if not math.isfinite(loss.item()):
+            return False
+        factor = learning_rate_factor(run.recipe, step, run.steps_per_epoch)
+        for group in optimizer.param_groups:
+            group["lr"] = run.recipe.lr * factor
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return True
 
 
 def stopping_loss(config: TrainingConfig, epoch: int) -> float:
-    """The loss that ends the training; after the last epoch any does, before it none may."""
+    """Return the loss that stops the training: any after the last epoch, none without a target."""
     if epoch == config.epochs:
         return math.inf
     return -math.inf if config.stop_at is None else config.stop_at
 
 
-def make_train_step(setup: TrainingRun, kind: InputKind) -> Callable[[Array, Array], bool]:
-    """A function that learns a batch; it tells whether the loss is finite, and else leaves be."""
-    optimizer = make_optimizer(setup, kind)
-    cross_entropy, done = torch_package().nn.functional.cross_entropy, 0
+def evaluate_fit(run: TrainingRun, *, max_loss: float) -> TrainingFit | None:
+    """Return the fit to all training rows in evaluation mode; None if the loss exceeds a bound.
 
-    def step(inputs: Array, labels: Array) -> bool:
-        nonlocal done
-        done += 1
-        loss = cross_entropy(
-            setup.module(setup.to_network_input(inputs)), setup.to_label_tensor(labels)
-        )
-        if not math.isfinite(loss.item()):
-            return False
-        for group in optimizer.param_groups:
-            group["lr"] = setup.recipe.lr * learning_rate_factor(
-                setup.recipe, done, setup.steps_per_epoch
-            )
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return True
+    Cross-entropies are nonnegative, so the evaluation stops when their sum exceeds n times the
+    bound.
+    """
+    rows = run.sample.rows
+    n = len(rows)
+    batch_rows = EVALUATION_BATCH_ROWS[run.training_set.shape.kind]
+    total_loss = 0.0
+    n_correct = 0
+    torch = torch_package()
+    run.module.eval()
+    # Not inference_mode: tensors that a network caches here must be usable in the next step.
+    with torch.no_grad():
+        for start in range(0, n, batch_rows):
+            batch = slice(start, start + batch_rows)
+            logits = run.module(run.to_network_input(run.training_set.take(rows[batch])))
+            labels = run.to_label_tensor(run.sample.labels[batch])
+            total_loss += torch.nn.functional.cross_entropy(logits, labels, reduction="sum").item()
+            if total_loss > max_loss * n:
+                return None
+            n_correct += int((logits.argmax(dim=1) == labels).sum())
+    return TrainingFit(total_loss / n, n_correct / n)
 
-    return step
+
+# Optimizer and schedule -------------------------------------------------------------------------
+
+
+def make_optimizer(run: TrainingRun, kind: InputKind) -> Any:
+    """Return Adam, or SGD with momentum, on the trainable weights."""
+    config = run.recipe
+    optim = torch_package().optim
+    weights = [weight for weight in run.module.parameters() if weight.requires_grad]
+    decay = config.weight_decay
+    if config.optimizer == "sgd":
+        return optim.SGD(weights, lr=config.lr, momentum=config.momentum, weight_decay=decay)
+    betas, eps = adam_constants(kind)
+    return optim.Adam(weights, lr=config.lr, betas=betas, eps=eps, weight_decay=decay)
+
+
+def adam_constants(kind: InputKind) -> tuple[tuple[float, float], float]:
+    """Return β and ε of Adam for a kind of input."""
+    return ((0.9, 0.98), 1e-6) if kind in TEXT_KINDS else ((0.9, 0.999), 1e-8)
 
 
 def learning_rate_factor(config: TrainingConfig, step: int, steps_per_epoch: int) -> float:
-    """The share of the learning rate that a step takes, counted from 1."""
+    """Return the factor of the learning rate at a step, counted from 1."""
     return schedule_factor(
         step, schedule=config.schedule, steps_per_epoch=steps_per_epoch, epochs=config.epochs
     )
 
 
-def make_optimizer(setup: TrainingRun, kind: InputKind) -> Any:
-    """Adam, or SGD with momentum, on the weights that learn."""
-    recipe, optim = setup.recipe, torch_package().optim
-    weights = [weight for weight in setup.module.parameters() if weight.requires_grad]
-    decay = recipe.weight_decay
-    if recipe.optimizer == "sgd":
-        return optim.SGD(weights, lr=recipe.lr, momentum=recipe.momentum, weight_decay=decay)
-    betas, eps = adam_constants(kind)
-    return optim.Adam(weights, lr=recipe.lr, betas=betas, eps=eps, weight_decay=decay)
+def schedule_factor(step: int, *, schedule: Schedule, steps_per_epoch: int, epochs: int) -> float:
+    """Return the factor of the learning rate at a step, counted from 1.
 
+    constant              1
+    inverse-square-root   linear up to 1 in the first epoch, then 1 / √epochs (Vaswani et al. 2017)
+    cosine                (1 + cos π t) / 2 with t from 0 to 1 over all epochs (Loshchilov &
+                          Hutter 2017)
 
-def evaluate_fit(setup: TrainingRun, *, max_loss: float) -> TrainingFit | None:
-    """The fit to all training rows, in evaluation mode; None as soon as its loss is above a bound.
-
-    No row's cross-entropy is below 0, so that a sum that is above n times the bound stays so.
+    >>> [schedule_factor(s, schedule="inverse-square-root", steps_per_epoch=4, epochs=9) for s in (1, 4, 16, 36)]
+    [0.25, 1.0, 0.5, 0.3333333333333333]
     """
-    rows, labels = setup.sample.rows, setup.sample.labels
-    n, size, total, right = len(rows), EVALUATION_BATCH_ROWS[setup.training_set.shape.kind], 0.0, 0
-    torch = torch_package()
-    setup.module.eval()
-    # Not inference_mode: what a network keeps from here must serve the next step too.
-    with torch.no_grad():
-        for start in range(0, n, size):
-            some = slice(start, start + size)
-            logits = setup.module(setup.to_network_input(setup.training_set.take(rows[some])))
-            wanted = setup.to_label_tensor(labels[some])
-            total += torch.nn.functional.cross_entropy(logits, wanted, reduction="sum").item()
-            if total > max_loss * n:
-                return None
-            right += int((logits.argmax(dim=1) == wanted).sum())
-    return TrainingFit(total / n, right / n)
-
-
-def get_weights(module: Any) -> dict[str, Array]:
-    """All weights and statistics of a network, as arrays of their own."""
-    return {name: value.cpu().numpy().copy() for name, value in module.state_dict().items()}
+    if schedule == "inverse-square-root":
+        epochs_passed = step / steps_per_epoch
+        return min(epochs_passed, 1 / math.sqrt(epochs_passed))
+    if schedule == "cosine":
+        return (1 + math.cos(math.pi * (step - 1) / (steps_per_epoch * epochs))) / 2
+    return 1.0

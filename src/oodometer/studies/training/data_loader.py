@@ -1,4 +1,4 @@
-"""The batches of a training, made ahead of the step that learns them."""
+"""Training batches, prefetched ahead of the training step."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from oodometer.studies.training.training_data import TrainingSample, TrainingSet
 
 Item = TypeVar("Item")
 LabelledBatch = tuple[Array, Ints]
-# So many batches are made ahead: enough to bridge a slow one.
+# Number of prefetched batches; enough to hide a slow one.
 PREFETCH_BATCHES = 4
 
 
 def training_batches(
     training_data: TrainingSet, sample: TrainingSample, config: TrainingConfig
 ) -> Generator[LabelledBatch]:
-    """Inputs and labels of every step of all epochs, in the recipe's order."""
+    """Yield the inputs and labels of every step of all epochs."""
     load = row_loader(training_data, config)
 
     def load_batch(task: tuple[int, Ints]) -> LabelledBatch:
@@ -42,32 +42,32 @@ def training_batches(
             len(sample.rows), batch_size=config.batch, seed=config.seed, epoch=epoch
         )
     )
-    # A thread costs more than selecting rows does.
+    # A thread costs more than selecting rows.
     workers = 0 if config.augment == "none" else 1
     return prefetch(load_batch, order, workers, depth=PREFETCH_BATCHES)
 
 
 def row_loader(training_data: TrainingSet, config: TrainingConfig) -> Callable[[Ints, int], Array]:
-    """A function of row numbers and the epoch, to the rows as they are shown in it."""
+    """Return a function from row numbers and epoch to inputs, augmented if configured."""
     change = augmentation(config.augment)
     if change is None:
         return lambda rows, _: training_data.take(rows)
     if training_data.shape.kind not in change.kinds:
         raise InputError(
-            f"{config.augment} changes images, and {config.group!r} holds {training_data.shape.kind}. "
-            'Set augment = "none".'
+            f"{config.augment} applies to images, and {config.group!r} holds "
+            f'{training_data.shape.kind}. Set augment = "none".'
         )
 
-    def applied(rows: Ints, epoch: int) -> Array:
+    def load_augmented(rows: Ints, epoch: int) -> Array:
         draws = row_streams(config.seed, training_data.keys[rows], "augment", epoch)
         return np.asarray(change.apply(training_data.take(rows), draws))
 
-    return applied
+    return load_augmented
 
 
 @dataclass
 class TimedIterator(Generic[Item]):
-    """Items, and the seconds that were spent waiting for them."""
+    """Iterator that measures the time spent waiting for items."""
 
     items: Iterator[Item]
     seconds_waiting: float = field(default=0.0, init=False)
@@ -76,15 +76,15 @@ class TimedIterator(Generic[Item]):
         return self
 
     def __next__(self) -> Item:
-        began = time.perf_counter()
+        started = time.perf_counter()
         try:
             return next(self.items)
         finally:
-            self.seconds_waiting += time.perf_counter() - began
+            self.seconds_waiting += time.perf_counter() - started
 
 
 def as_tensor(inputs: Array, kind: InputKind, device: str) -> Any:
-    """What a network takes: images as floats 0…1, channels first; vectors as floats; tokens.
+    """Return network inputs: images as floats in [0, 1], channels first; vectors; token ids.
 
     >>> as_tensor(np.full((1, 2, 2), 255, dtype=np.uint8), "images", "cpu").shape
     torch.Size([1, 1, 2, 2])
@@ -92,6 +92,6 @@ def as_tensor(inputs: Array, kind: InputKind, device: str) -> Any:
     values = torch_package().from_numpy(np.ascontiguousarray(inputs)).to(device)
     if kind == "images":
         images = values.unsqueeze(-1) if values.ndim == 3 else values
-        # The permuted view lies in memory as channels_last does.
+        # The permuted view has the memory format channels_last.
         return images.permute(0, 3, 1, 2).float().div_(255)
     return values.float() if kind == "vectors" else values.long()

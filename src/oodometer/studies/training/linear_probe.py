@@ -1,4 +1,4 @@
-"""Learning the head alone: all before it stays as it is, so what goes into it is found once."""
+"""Linear probe: train the head on features that the frozen body computes once."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from oodometer.studies.training.architectures import head_name
 from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.training_data import TrainingSample, TrainingSet
 
-# So many rows are shown to the frozen part at once.
+# Rows per batch of the frozen body.
 FEATURE_BATCH_ROWS = 64
 
 
 class _HeadReached(Exception):
-    """The head was reached: what comes after it is not needed."""
+    """Raised at the head to stop the forward pass."""
 
 
 def feature_extractor(module: Any) -> Callable[[Any], Any]:
-    """A function of shown inputs to what goes into the head, in evaluation mode."""
+    """Return a function from network inputs to the inputs of the head, in evaluation mode."""
     head = module.get_submodule(head_name(module))
 
-    def found(shown: Any) -> Any:
-        kept: list[Any] = []
+    def extract(inputs: Any) -> Any:
+        features: list[Any] = []
 
-        def stop(_: Any, given: tuple[Any, ...]) -> None:
-            kept.append(given[0])
+        def stop(_: Any, arguments: tuple[Any, ...]) -> None:
+            features.append(arguments[0])
             raise _HeadReached
 
         hook = head.register_forward_pre_hook(stop)
         try:
             with torch_package().no_grad():
-                module.eval()(shown)
+                module.eval()(inputs)
         except _HeadReached:
             pass
         finally:
             hook.remove()
-        return kept[0]
+        return features[0]
 
-    return found
+    return extract
 
 
 def build_head(module: Any, dropout: float) -> Any:
-    """The head itself, with the dropout that comes before it."""
+    """Return the head with dropout before it."""
     nn = torch_package().nn
     return nn.Sequential(nn.Dropout(dropout), module.get_submodule(head_name(module)))
 
@@ -54,18 +54,18 @@ def build_head(module: Any, dropout: float) -> Any:
 def extract_features(
     training_data: TrainingSet, sample: TrainingSample, features: Callable[[Array], Any]
 ) -> tuple[TrainingSet, TrainingSample]:
-    """The rows of a sample as what goes into the head, and the sample as all of them."""
+    """Return a training set of features of the sampled rows, and the sample of all its rows."""
     n = len(sample.rows)
-    found: Array = np.concatenate(
-        [
-            features(training_data.take(sample.rows[start : start + FEATURE_BATCH_ROWS]))
-            .cpu()
-            .numpy()
-            for start in range(0, n, FEATURE_BATCH_ROWS)
-        ]
+    batches = (
+        sample.rows[start : start + FEATURE_BATCH_ROWS] for start in range(0, n, FEATURE_BATCH_ROWS)
     )
-    shape = InputShape("vectors", training_data.shape.classes, found.shape[1:])
-    rows = TrainingSet(
-        found, training_data.labels[sample.rows], training_data.keys[sample.rows], shape
+    values: Array = np.concatenate(
+        [features(training_data.take(batch)).cpu().numpy() for batch in batches]
     )
-    return rows, TrainingSample(np.arange(n), sample.labels, sample.facts)
+    feature_set = TrainingSet(
+        inputs=values,
+        labels=training_data.labels[sample.rows],
+        keys=training_data.keys[sample.rows],
+        shape=InputShape("vectors", training_data.shape.classes, values.shape[1:]),
+    )
+    return feature_set, TrainingSample(np.arange(n), sample.labels, sample.facts)

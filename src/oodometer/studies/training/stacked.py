@@ -1,15 +1,14 @@
-"""Small models of one shape, trained side by side as one.
+"""Stacked training: small networks of one shape trained together by torch.func.
 
-Their weights are stacked along a first axis, and torch.func maps the gradient of one over it. Each
-model has its own batches, label noise, learning rate and weight decay, as in the loop, and leaves
-the stack when it has converged; what it becomes is what the loop makes of it, but for the order of
-sums. What would tie a model to its neighbors can't be stacked: dropout, whose draws come from one
-stream, and batch norm, which keeps statistics.
+The weights are stacked along a first axis, and torch.func maps the gradient over it. Each model has
+its own batches, label noise, learning rate and weight decay and leaves the stack when it has
+converged; the result equals training one by one up to the order of sums. Networks whose training
+depends on the other models cannot be stacked: dropout draws from one stream, and batch norm updates
+statistics.
 
-A sum may differ in its last bit with the place in memory where its numbers begin. So that neither
-a model's place nor its neighbors change a bit of it, all matrices of a stack are of so many numbers
-that each begins like the first: weights that are not can't be stacked, batches are filled up with
-rows that count for nothing.
+The last bit of a sum can depend on the memory alignment of its terms. So that neither the position
+in the stack nor the other models change a bit, every matrix of a stack starts at the same
+alignment: weights of other sizes cannot be stacked, and batches are padded with rows of weight 0.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ from oodometer.studies.training._train import (
     EVALUATION_BATCH_ROWS,
     TrainedModel,
     TrainingFit,
-    TrainingResult,
     build_trained_model,
     learning_rate_factor,
     stopping_loss,
@@ -43,22 +41,22 @@ from oodometer.studies.training.stacked_optimizers import StackedOptimizer, make
 from oodometer.studies.training.training_data import TrainingSet, draw_sample, load_training_set
 
 Weights = dict[str, Any]
-# So many rows are shown to every model at once where nothing is learned.
+# Maximum number of rows per model and batch in evaluation mode.
 MAX_EVALUATION_ROWS = 512
-# Numbers of four bytes that fill a line of 64: where lines begin, all are alike.
+# Number of 4-byte floats in a cache line of 64 bytes, the alignment of every matrix.
 CACHE_LINE_FLOATS = 16
-# What recipes of one stack may differ in.
+# Keys in which the configurations of a stack may differ.
 PER_MODEL_KEYS = ("seed", "lr", "weight_decay", "label_noise")
 
 
 def stack_key(config: TrainingConfig) -> str:
-    """The same text for recipes that can be stacked, if their network can."""
+    """Return a key that is equal for configurations that can be stacked, if their network can."""
     shared = {name: value for name, value in config.to_dict().items() if name not in PER_MODEL_KEYS}
     return json.dumps(shared, sort_keys=True)
 
 
 def is_stackable(config: TrainingConfig) -> bool:
-    """Whether a recipe's settings allow a stack; what its network is like is seen when it is built."""
+    """Return whether the settings allow stacking; the network itself is checked when built."""
     settings = config.settings
     plain = config.augment == "none" and not settings.get("batch_norm", False)
     return (
@@ -69,55 +67,68 @@ def is_stackable(config: TrainingConfig) -> bool:
 
 
 def train_stacked(configs: Sequence[TrainingConfig], group: DomainGroup) -> list[TrainedModel]:
-    """The models of recipes that differ in seed, rate, decay and label noise alone, in order.
+    """Train configurations that differ only in seed, learning rate, weight decay and label noise.
 
-    They equal those of `train` within float tolerance. NotApplicable where they can't be stacked, by
-    their augmentation, dropout, batch norm or sizes: then take `train`.
+    The models equal those of `train` within float tolerance and are returned in the same order.
+    Raises NotApplicable if augmentation, dropout, batch norm or sizes prevent stacking.
     """
-    _check_recipes(configs)
-    began = time.perf_counter()
-    material = load_training_set(configs[0], group)
-    stack = _build_stack(configs, material)
-    samples = [draw_sample(material, recipe) for recipe in configs]
-    rows, labels = (
-        np.stack(part) for part in zip(*((s.rows, s.labels) for s in samples), strict=True)
+    _check_configs(configs)
+    started = time.perf_counter()
+    training_set = load_training_set(configs[0], group)
+    stack = _build_stack(configs, training_set)
+    samples = [draw_sample(training_set, config) for config in configs]
+    gradients, fit_sums = _vectorize(stack.network)
+    data = StackTrainingData(
+        recipes=configs,
+        training_set=training_set,
+        rows=np.stack([sample.rows for sample in samples]),
+        labels=np.stack([sample.labels for sample in samples]),
+        gradients=gradients,
+        fit_sums=fit_sums,
     )
-    lessons = StackTrainingData(configs, material, rows, labels, *_vectorize(stack.network))
     with seeded_torch(configs[0].seed):
-        ended = dict(_run_epochs(stack, lessons))
-    facts = {"stacked": len(configs), "seconds": (time.perf_counter() - began) / len(configs)}
-    return [
-        build_trained_model(
-            recipe,
-            material,
-            group.classes,
-            one._replace(facts={**sample.facts, **one.facts, **facts}),
+        results = {
+            index: (weights, fit, epochs)
+            for index, weights, fit, epochs in _run_epochs(stack, data)
+        }
+    facts = {"stacked": len(configs), "seconds": (time.perf_counter() - started) / len(configs)}
+    models = []
+    for index, (config, sample) in enumerate(zip(configs, samples, strict=True)):
+        weights, fit, epochs = results[index]
+        models.append(
+            build_trained_model(
+                config,
+                training_set,
+                group.classes,
+                weights=weights,
+                fit=fit,
+                facts={**sample.facts, "epochs": float(epochs), **facts},
+            )
         )
-        for recipe, sample, (_, one) in zip(configs, samples, sorted(ended.items()), strict=True)
-    ]
+    return models
 
 
-def _check_recipes(configs: Sequence[TrainingConfig]) -> None:
+def _check_configs(configs: Sequence[TrainingConfig]) -> None:
     if not configs:
-        raise InputError("A stack has one recipe or more; got none.")
-    for recipe in configs:
-        if stack_key(recipe) != stack_key(configs[0]):
+        raise InputError("A stack needs at least one training configuration; got none.")
+    for config in configs:
+        if stack_key(config) != stack_key(configs[0]):
             raise InputError(
-                f"The recipes {configs[0].id} and {recipe.id} can't be stacked: they differ in more "
-                f"than {', '.join(PER_MODEL_KEYS)}. Group them by family first."
+                f"The configurations {configs[0].id} and {config.id} cannot be stacked: they differ "
+                f"in more than {', '.join(PER_MODEL_KEYS)}. Group them by stack_key first."
             )
     if configs[0].augment != "none":
-        raise NotApplicable(f"{configs[0].augment} is not made for stacks of models")
+        raise NotApplicable(f"{configs[0].augment} is not available for stacked models")
 
 
 @dataclass(frozen=True, eq=False)
 class ModelStack:
-    """Models that are still trained.
+    """Models that are still being trained.
 
-    recipe_index   where each stands among the recipes
-    network        one of the networks, which runs any weights
-    trainable      the stacked weights that learn, moved in place
-    frozen         those that stay, such as a frozen body
+    recipe_index   index of each model among the configurations
+    network        one of the networks; it is called with the weights of any model
+    trainable      stacked trainable weights, updated in place
+    frozen         stacked weights that are not trained
     """
 
     recipe_index: Ints
@@ -127,7 +138,7 @@ class ModelStack:
     optimizer: StackedOptimizer
 
     def subset(self, index: Ints) -> ModelStack:
-        """Some of the models."""
+        """Return the stack of some models."""
         at = torch_package().from_numpy(index)
         return ModelStack(
             recipe_index=self.recipe_index[index],
@@ -138,52 +149,50 @@ class ModelStack:
         )
 
     def weights(self, position: int) -> dict[str, Array]:
-        """Those of one model, in the network's own order."""
+        """Return the weights of one model in the order of the network."""
         both = {**self.frozen, **self.trainable}
         return {name: both[name][position].numpy().copy() for name in self.network.state_dict()}
 
 
-def _build_stack(configs: Sequence[TrainingConfig], material: TrainingSet) -> ModelStack:
+def _build_stack(configs: Sequence[TrainingConfig], training_set: TrainingSet) -> ModelStack:
     networks = []
-    for recipe in configs:
-        with seeded_torch(recipe.seed):
-            networks.append(build_network(recipe, material.shape))
+    for config in configs:
+        with seeded_torch(config.seed):
+            networks.append(build_network(config, training_set.shape))
     _check_network(networks[0], configs[0].architecture)
-    learns = {name for name, one in networks[0].named_parameters() if one.requires_grad}
+    names = {name for name, weight in networks[0].named_parameters() if weight.requires_grad}
     parameters, buffers = torch_package().func.stack_module_state(networks)
     both = {name: weight.detach() for name, weight in (parameters | buffers).items()}
-    learning = {name: weight for name, weight in both.items() if name in learns}
+    trainable = {name: weight for name, weight in both.items() if name in names}
     return ModelStack(
         recipe_index=np.arange(len(configs)),
-        # Without dropout and batch norm both modes are one, and torch.func maps this one.
+        # Without dropout and batch norm both modes are equal, and torch.func can map this one.
         network=networks[0].eval(),
-        trainable=learning,
-        frozen={name: weight for name, weight in both.items() if name not in learns},
-        optimizer=make_stacked_optimizer(configs, material.shape.kind, learning),
+        trainable=trainable,
+        frozen={name: weight for name, weight in both.items() if name not in names},
+        optimizer=make_stacked_optimizer(configs, training_set.shape.kind, trainable),
     )
 
 
 def _check_network(network: Any, name: str) -> None:
     for part in network.modules():
         if "Dropout" in type(part).__name__ and part.p > 0:
-            raise NotApplicable(
-                f"{name} has dropout, whose draws would hang on the models beside it"
-            )
+            raise NotApplicable(f"{name} has dropout, whose draws would depend on the other models")
         if getattr(part, "running_mean", None) is not None:
-            raise NotApplicable(f"{name} has batch norm, whose statistics can't be stacked")
+            raise NotApplicable(f"{name} has batch norm, whose statistics cannot be stacked")
     for part in network.parameters():
         if part.ndim > 1 and part.numel() % CACHE_LINE_FLOATS:
             raise NotApplicable(
-                f"{name} has {part.numel()} weights in a layer, no multiple of {CACHE_LINE_FLOATS}"
+                f"{name} has a layer of {part.numel()} weights, not a multiple of {CACHE_LINE_FLOATS}"
             )
 
 
 @dataclass(frozen=True, eq=False)
 class StackTrainingData:
-    """What is to be learned: by each recipe its own rows and labels, both (recipes, rows).
+    """Training data of all configurations; `rows` and `labels` have shape (configurations, rows).
 
-    gradients   of stacked weights, inputs, labels and what rows count: the gradients of all
-    fit_sums    of the same: the summed losses, and how many rows are right
+    gradients   gradients of all models, from stacked weights, inputs, labels and row weights
+    fit_sums    summed losses and numbers of correct rows, from the same arguments
     """
 
     recipes: Sequence[TrainingConfig]
@@ -194,84 +203,87 @@ class StackTrainingData:
     fit_sums: Callable[..., tuple[Any, Any]]
 
     def batch_tensors(self, recipe_index: Ints, index: Ints) -> tuple[Any, Any, Any]:
-        """Inputs and labels of some models, and what each counts; which rows, (models, some)."""
+        """Return inputs, labels and row weights; `index` selects rows, shape (models, batch)."""
         n = index.shape[1]
-        counts = (np.arange(n + -n % CACHE_LINE_FLOATS) < n).astype(np.float32)
+        row_weights = (np.arange(n + -n % CACHE_LINE_FLOATS) < n).astype(np.float32)
         index = np.pad(index, ((0, 0), (0, -n % CACHE_LINE_FLOATS)), mode="edge")
         rows, labels = (part[recipe_index[:, None], index] for part in (self.rows, self.labels))
         inputs = as_tensor(
             self.training_set.take(rows.ravel()), self.training_set.shape.kind, "cpu"
         )
         torch = torch_package()
-        every = torch.from_numpy(counts).expand(rows.shape)
-        return inputs.unflatten(0, rows.shape), torch.from_numpy(labels), every
+        weights = torch.from_numpy(row_weights).expand(rows.shape)
+        return inputs.unflatten(0, rows.shape), torch.from_numpy(labels), weights
 
 
 def _vectorize(network: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The functions of one model, mapped over all."""
+    """Return the functions `gradients` and `fit_sums`, mapped over all models."""
     torch = torch_package()
     call, cross_entropy = torch.func.functional_call, torch.nn.functional.cross_entropy
 
-    def loss(learning: Weights, fixed: Weights, inputs: Any, labels: Any, counts: Any) -> Any:
-        logits = call(network, (learning, fixed), (inputs,))
-        return (cross_entropy(logits, labels, reduction="none") * counts).sum() / counts.sum()
+    def loss(trainable: Weights, frozen: Weights, inputs: Any, labels: Any, weights: Any) -> Any:
+        logits = call(network, (trainable, frozen), (inputs,))
+        return (cross_entropy(logits, labels, reduction="none") * weights).sum() / weights.sum()
 
-    def measured(learning: Weights, fixed: Weights, inputs: Any, labels: Any, counts: Any) -> Any:
-        logits = call(network, (learning, fixed), (inputs,))
-        right = ((logits.argmax(dim=1) == labels) * counts).sum()
-        return (cross_entropy(logits, labels, reduction="none") * counts).sum(), right
+    def sums(trainable: Weights, frozen: Weights, inputs: Any, labels: Any, weights: Any) -> Any:
+        logits = call(network, (trainable, frozen), (inputs,))
+        n_correct = ((logits.argmax(dim=1) == labels) * weights).sum()
+        return (cross_entropy(logits, labels, reduction="none") * weights).sum(), n_correct
 
-    return torch.func.vmap(torch.func.grad(loss)), torch.func.vmap(measured)
+    return torch.func.vmap(torch.func.grad(loss)), torch.func.vmap(sums)
 
 
 def _run_epochs(
-    stack: ModelStack, lessons: StackTrainingData
-) -> Iterator[tuple[int, TrainingResult]]:
-    """All epochs; every model, with its place, as it ends."""
-    recipe = lessons.recipes[0]
-    for epoch in range(1, recipe.epochs + 1):
-        _train_epoch(stack, lessons, epoch)
-        fits = _evaluate_fits(stack, lessons, max_loss=stopping_loss(recipe, epoch))
-        # A loss that is not a number is above no bound: what diverged is gone as well.
-        gone = np.array([fit is not None for fit in fits])
-        for at in np.flatnonzero(gone).tolist():
-            ended = TrainingResult(stack.weights(at), fits[at], {"epochs": float(epoch)})
-            yield int(stack.recipe_index[at]), ended
-        if gone.all():
+    stack: ModelStack, data: StackTrainingData
+) -> Iterator[tuple[int, dict[str, Array], TrainingFit | None, int]]:
+    """Yield the index, weights, fit and number of epochs of each model as it stops."""
+    config = data.recipes[0]
+    for epoch in range(1, config.epochs + 1):
+        _train_epoch(stack, data, epoch)
+        fits = _evaluate_fits(stack, data, max_loss=stopping_loss(config, epoch))
+        # NaN exceeds no bound, so diverged models stop as well.
+        stopped = np.array([fit is not None for fit in fits])
+        for position in np.flatnonzero(stopped).tolist():
+            index = int(stack.recipe_index[position])
+            yield index, stack.weights(position), fits[position], epoch
+        if stopped.all():
             return
-        stack = stack.subset(np.flatnonzero(~gone)) if gone.any() else stack
+        if stopped.any():
+            stack = stack.subset(np.flatnonzero(~stopped))
 
 
-def _train_epoch(stack: ModelStack, lessons: StackTrainingData, epoch: int) -> None:
-    """Take the steps of an epoch."""
-    recipe, n = lessons.recipes[0], lessons.rows.shape[1]
-    per_epoch = count_steps(n, recipe.batch)
-    seeds = [lessons.recipes[place].seed for place in stack.recipe_index]
-    orders = [batches(n, batch_size=recipe.batch, seed=seed, epoch=epoch) for seed in seeds]
-    for step, index in enumerate(zip(*orders, strict=True), start=1 + (epoch - 1) * per_epoch):
-        shown = lessons.batch_tensors(stack.recipe_index, np.stack(index))
-        found = lessons.gradients(stack.trainable, stack.frozen, *shown)
-        stack.optimizer.step(stack.trainable, found, learning_rate_factor(recipe, step, per_epoch))
+def _train_epoch(stack: ModelStack, data: StackTrainingData, epoch: int) -> None:
+    config = data.recipes[0]
+    n = data.rows.shape[1]
+    n_steps = count_steps(n, config.batch)
+    seeds = [data.recipes[index].seed for index in stack.recipe_index]
+    orders = [batches(n, batch_size=config.batch, seed=seed, epoch=epoch) for seed in seeds]
+    for step, index in enumerate(zip(*orders, strict=True), start=1 + (epoch - 1) * n_steps):
+        tensors = data.batch_tensors(stack.recipe_index, np.stack(index))
+        gradients = data.gradients(stack.trainable, stack.frozen, *tensors)
+        factor = learning_rate_factor(config, step, n_steps)
+        stack.optimizer.step(stack.trainable, gradients, factor)
 
 
 def _evaluate_fits(
-    stack: ModelStack, lessons: StackTrainingData, *, max_loss: float
+    stack: ModelStack, data: StackTrainingData, *, max_loss: float
 ) -> list[TrainingFit | None]:
-    """How well each model fits its rows; None where the loss is above the bound, as in the loop."""
-    n, models = lessons.rows.shape[1], len(stack.recipe_index)
-    size = min(EVALUATION_BATCH_ROWS[lessons.training_set.shape.kind], MAX_EVALUATION_ROWS)
-    total, right = np.zeros(models), np.zeros(models)
+    """Return the fit of each model; None if its loss exceeds the bound."""
+    n = data.rows.shape[1]
+    n_models = len(stack.recipe_index)
+    size = min(EVALUATION_BATCH_ROWS[data.training_set.shape.kind], MAX_EVALUATION_ROWS)
+    total_losses = np.zeros(n_models)
+    n_correct = np.zeros(n_models)
     for start in range(0, n, size):
         rows = np.arange(start, min(start + size, n))
-        shown = lessons.batch_tensors(
-            stack.recipe_index, np.broadcast_to(rows, (models, len(rows)))
-        )
-        losses, hits = lessons.fit_sums(stack.trainable, stack.frozen, *shown)
-        total += losses.numpy()
-        right += hits.numpy()
-        if (total > max_loss * n).all():
+        index = np.broadcast_to(rows, (n_models, len(rows)))
+        tensors = data.batch_tensors(stack.recipe_index, index)
+        losses, correct = data.fit_sums(stack.trainable, stack.frozen, *tensors)
+        total_losses += losses.numpy()
+        n_correct += correct.numpy()
+        if (total_losses > max_loss * n).all():
             break
     return [
-        None if one > max_loss * n else TrainingFit(float(one / n), float(hits / n))
-        for one, hits in zip(total, right, strict=True)
+        None if loss > max_loss * n else TrainingFit(float(loss / n), float(correct / n))
+        for loss, correct in zip(total_losses, n_correct, strict=True)
     ]

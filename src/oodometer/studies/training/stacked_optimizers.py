@@ -1,7 +1,7 @@
-"""Adam (Kingma & Ba 2015) and SGD with momentum, on the stacked weights of many models.
+"""Adam (Kingma & Ba 2015) and SGD with momentum on the stacked weights of many models.
 
-Each model has a learning rate and a weight decay of its own. Both do number by number what
-torch.optim does for one model; weight decay is added to the gradient.
+Each model has its own learning rate and weight decay. Both optimizers compute exactly what
+torch.optim computes for one model; weight decay is added to the gradient.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ Weights = dict[str, Any]
 
 
 class StackedOptimizer(Protocol):
-    """Moves the weights of all models of a stack."""
+    """Optimizer of all models of a stack."""
 
     def step(self, weights: Weights, gradients: Weights, rate_factor: float) -> None:
-        """Move weights, in place; the rate of every model is the share of its learning rate."""
+        """Update weights in place; `rate_factor` multiplies the learning rate of every model."""
 
     def subset(self, index: Any) -> StackedOptimizer:
-        """The optimizer of some of the models."""
+        """Return the optimizer of some models."""
 
 
 @dataclass(eq=False)
 class StackedSgd:
-    """v ← μ v + g, w ← w − rate · v."""
+    """SGD with momentum: v ← μ v + g, w ← w − rate · v."""
 
     rates: Any
     decays: Any
@@ -38,21 +38,23 @@ class StackedSgd:
     velocities: Weights
 
     def step(self, weights: Weights, gradients: Weights, rate_factor: float) -> None:
-        """Move weights, in place."""
         for name, weight in weights.items():
             gradient = _add_weight_decay(gradients[name], weight, self.decays)
-            speed = self.velocities[name].mul_(self.momentum).add_(gradient)
-            weight.sub_(_per_model(self.rates * rate_factor, weight) * speed)
+            velocity = self.velocities[name].mul_(self.momentum).add_(gradient)
+            weight.sub_(_per_model(self.rates * rate_factor, weight) * velocity)
 
     def subset(self, index: Any) -> StackedSgd:
-        """The optimizer of some of the models."""
-        some = _take_models(self.velocities, index)
-        return replace(self, rates=self.rates[index], decays=self.decays[index], velocities=some)
+        return replace(
+            self,
+            rates=self.rates[index],
+            decays=self.decays[index],
+            velocities=_take_models(self.velocities, index),
+        )
 
 
 @dataclass(eq=False)
 class StackedAdam:
-    """m and v, the running means of g and g²: w ← w − rate · m̂ / (√v̂ + ε)."""
+    """Adam: w ← w − rate · m̂ / (√v̂ + ε), where m and v are running means of g and g²."""
 
     rates: Any
     decays: Any
@@ -63,7 +65,6 @@ class StackedAdam:
     n_steps: int = 0
 
     def step(self, weights: Weights, gradients: Weights, rate_factor: float) -> None:
-        """Move weights, in place."""
         self.n_steps += 1
         first, second = (1 - beta**self.n_steps for beta in self.betas)
         rates = self.rates * (rate_factor / first)
@@ -72,27 +73,37 @@ class StackedAdam:
             mean = self.means[name].lerp_(gradient, 1 - self.betas[0])
             square = self.squares[name].mul_(self.betas[1])
             square.addcmul_(gradient, gradient, value=1 - self.betas[1])
-            below = square.sqrt().div_(second**0.5).add_(self.eps)
-            weight.sub_(_per_model(rates, weight) * mean / below)
+            denominator = square.sqrt().div_(second**0.5).add_(self.eps)
+            weight.sub_(_per_model(rates, weight) * mean / denominator)
 
     def subset(self, index: Any) -> StackedAdam:
-        """The optimizer of some of the models."""
-        means, squares = _take_models(self.means, index), _take_models(self.squares, index)
         return replace(
-            self, rates=self.rates[index], decays=self.decays[index], means=means, squares=squares
+            self,
+            rates=self.rates[index],
+            decays=self.decays[index],
+            means=_take_models(self.means, index),
+            squares=_take_models(self.squares, index),
         )
 
 
 def make_stacked_optimizer(
     configs: Sequence[TrainingConfig], kind: InputKind, weights: Weights
 ) -> StackedOptimizer:
-    """The optimizer of recipes that differ in learning rate and weight decay at most."""
-    torch, recipe = torch_package(), configs[0]
-    rates = torch.tensor([one.lr for one in configs], dtype=torch.float64)
-    decays = torch.tensor([one.weight_decay for one in configs], dtype=torch.float64)
-    if recipe.optimizer == "sgd":
-        return StackedSgd(rates, decays, recipe.momentum, _zeros(weights))
-    return StackedAdam(rates, decays, *adam_constants(kind), _zeros(weights), _zeros(weights))
+    """Return the optimizer of configurations that differ only in learning rate and weight decay."""
+    torch = torch_package()
+    rates = torch.tensor([config.lr for config in configs], dtype=torch.float64)
+    decays = torch.tensor([config.weight_decay for config in configs], dtype=torch.float64)
+    if configs[0].optimizer == "sgd":
+        return StackedSgd(rates, decays, configs[0].momentum, _zeros(weights))
+    betas, eps = adam_constants(kind)
+    return StackedAdam(
+        rates=rates,
+        decays=decays,
+        betas=betas,
+        eps=eps,
+        means=_zeros(weights),
+        squares=_zeros(weights),
+    )
 
 
 def _add_weight_decay(gradient: Any, weight: Any, decays: Any) -> Any:
@@ -100,7 +111,7 @@ def _add_weight_decay(gradient: Any, weight: Any, decays: Any) -> Any:
 
 
 def _per_model(values: Any, weight: Any) -> Any:
-    """A number a model, in the form and type of stacked weights."""
+    """Return one value per model, with the dimensions and type of stacked weights."""
     return values.to(weight.dtype).reshape(-1, *[1] * (weight.ndim - 1))
 
 
@@ -108,5 +119,5 @@ def _zeros(weights: Weights) -> Weights:
     return {name: torch_package().zeros_like(weight) for name, weight in weights.items()}
 
 
-def _take_models(weights: Weights, at: Any) -> Weights:
-    return {name: weight[at] for name, weight in weights.items()}
+def _take_models(weights: Weights, index: Any) -> Weights:
+    return {name: weight[index] for name, weight in weights.items()}

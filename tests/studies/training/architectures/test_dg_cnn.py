@@ -1,4 +1,4 @@
-"""DomainBed's network, layer by layer."""
+"""The CNN of DomainBed, layer by layer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oodometer.studies.training.architectures.dg_cnn import DGCNN
 DIGITS = InputShape("images", classes=10, size=(2, 28, 28))
 
 
-def test_its_layers_are_those_of_the_paper() -> None:
+def test_layers_are_those_of_the_paper() -> None:
     module = DGCNN().build(DIGITS)
     convolutions = [part for part in module if isinstance(part, torch.nn.Conv2d)]
     assert [(part.in_channels, part.out_channels, part.stride[0]) for part in convolutions] == [
@@ -35,18 +35,18 @@ def test_its_layers_are_those_of_the_paper() -> None:
     assert (module[-1].in_features, module[-1].out_features, module[-2].p) == (128, 10, 0.0)
 
 
-def test_parameters_are_as_counted_by_hand() -> None:
+def test_parameter_count() -> None:
     module = DGCNN().build(DIGITS)
     convolutions = 9 * (2 * 64 + 64 * 128 + 2 * 128 * 128) + 64 + 3 * 128
     norms, linear = 2 * (64 + 3 * 128), 128 * 10 + 10
     assert sum(part.numel() for part in module.parameters()) == convolutions + norms + linear
 
 
-def test_width_scales_all_of_it() -> None:
+def test_width_scales_all_layers() -> None:
     small = DGCNN(width=8).build(DIGITS)
     assert small[-1].in_features == 16
 
 
-def test_a_width_that_groups_do_not_divide_is_refused() -> None:
+def test_width_not_divisible_by_groups_is_rejected() -> None:
     with pytest.raises(InputError, match=r"must be a multiple of 8.*got 12"):
         DGCNN(width=12)

@@ -1,4 +1,4 @@
-"""The perceptron against its formula."""
+"""The multilayer perceptron against its formula."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from oodometer.studies.training.architectures.mlp import MLP
 from tests.support.tiny_architectures import IMAGES, VECTORS
 
 
-def test_it_is_one_hidden_layer_of_sixteen() -> None:
+def test_default_is_one_hidden_layer_of_sixteen() -> None:
     module = MLP().build(VECTORS)
     first, second = (part for part in module if isinstance(part, torch.nn.Linear))
     rows = np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32)
@@ -21,12 +21,12 @@ def test_it_is_one_hidden_layer_of_sixteen() -> None:
     assert np.allclose(found, hidden @ weights[2].T + weights[3], atol=1e-6)
 
 
-def test_parameters_are_as_counted_by_hand() -> None:
+def test_parameter_count() -> None:
     module = MLP(width=7, depth=3).build(IMAGES)
     counted = (768 + 1) * 7 + 2 * (7 + 1) * 7 + (7 + 1) * 3
     assert sum(part.numel() for part in module.parameters()) == counted
 
 
-def test_vectors_of_any_shape_are_laid_flat() -> None:
+def test_inputs_are_flattened() -> None:
     module = MLP().build(InputShape("vectors", classes=2, size=(2, 3)))
     assert module(torch.rand(4, 2, 3)).shape == (4, 2)

@@ -13,7 +13,7 @@ from tests.support.tiny_architectures import IMAGES
 
 
 @pytest.mark.parametrize("batch_norm", [False, True])
-def test_parameters_are_as_counted_by_hand(batch_norm: bool) -> None:
+def test_parameter_count(batch_norm: bool) -> None:
     module = ResNet(4, depth=2, batch_norm=batch_norm).build(IMAGES)
     first, second, third = 4 * (4 * 4), 4 * 8 + 3 * 8 * 8, 8 * 16 + 3 * 16 * 16
     weights = 9 * (3 * 4 + first + second + third) + 4 * 8 + 8 * 16
@@ -24,7 +24,7 @@ def test_parameters_are_as_counted_by_hand(batch_norm: bool) -> None:
     assert found == weights + (2 if batch_norm else 1) * channels + linear
 
 
-def test_a_depth_of_n_has_the_layers_of_the_paper() -> None:
+def test_depth_n_has_the_layers_of_the_paper() -> None:
     module = ResNet(4, depth=3).build(IMAGES)
     kinds = (torch.nn.Conv2d, torch.nn.Linear)
     layers = [part for part in module.modules() if isinstance(part, kinds)]
@@ -33,7 +33,7 @@ def test_a_depth_of_n_has_the_layers_of_the_paper() -> None:
     assert len(shortcuts) == 2
 
 
-def test_shortcuts_of_later_stages_are_convolutions_at_a_stride_of_two() -> None:
+def test_shortcuts_of_later_stages_have_stride_two() -> None:
     module = ResNet(4, batch_norm=False).build(IMAGES)
     blocks = [part for part in module if len(getattr(part, "kept", ()))]
     assert len(blocks) == 2
@@ -47,7 +47,7 @@ def test_shortcuts_of_later_stages_are_convolutions_at_a_stride_of_two() -> None
         assert torch.allclose(block(inputs), wanted, atol=1e-6)
 
 
-def test_narrow_networks_learn_of_images_as_they_lie_in_memory() -> None:
+def test_narrow_networks_train_on_channels_last_images() -> None:
     module = ResNet(4).build(IMAGES)
     for _ in range(5):
         inputs = torch.rand(10, 16, 16, 3).permute(0, 3, 1, 2)
@@ -60,7 +60,7 @@ def test_narrow_networks_learn_of_images_as_they_lie_in_memory() -> None:
         assert torch.allclose(one.grad.double(), other.grad, rtol=1e-2, atol=1e-3)
 
 
-def test_a_block_adds_its_input() -> None:
+def test_block_adds_its_input() -> None:
     module = ResNet(4, depth=2).build(IMAGES).eval()
     block = next(part for part in module if hasattr(part, "change"))
     inputs = torch.randn(2, 4, 8, 8)
@@ -71,7 +71,7 @@ def test_a_block_adds_its_input() -> None:
     assert torch.equal(block(inputs), inputs.relu())
 
 
-def test_its_norms_are_folded_when_it_is_scored() -> None:
+def test_batch_norms_are_folded_for_inference() -> None:
     module = ResNet(4).build(IMAGES)
     for _ in range(3):  # so that the norms have seen something
         module(torch.rand(8, 3, 16, 16))

@@ -8,14 +8,14 @@ from oodometer.studies.training.architectures.small_cnn import SmallCNN
 from tests.support.tiny_architectures import IMAGES
 
 
-def test_parameters_are_as_counted_by_hand() -> None:
+def test_parameter_count() -> None:
     plain, normed = (SmallCNN(8, depth=3, batch_norm=norm).build(IMAGES) for norm in (False, True))
     weights, linear = 3 * 8 * 9 + 2 * 8 * 8 * 9, 8 * 3 + 3
     assert sum(part.numel() for part in plain.parameters()) == weights + 3 * 8 + linear
     assert sum(part.numel() for part in normed.parameters()) == weights + 3 * 2 * 8 + linear
 
 
-def test_all_but_the_first_convolution_halve_the_sides() -> None:
+def test_all_convolutions_but_the_first_halve_the_sides() -> None:
     module, image, sides = SmallCNN(8, depth=4).build(IMAGES), torch.rand(1, 3, 16, 16), []
     for layer in module:
         image = layer(image)
@@ -29,7 +29,7 @@ def test_images_are_centred_first() -> None:
     assert torch.allclose(module[0](torch.tensor([0.0, 0.5, 1.0])), torch.tensor([-2.0, 0.0, 2.0]))
 
 
-def test_weights_keep_the_signal_without_a_norm() -> None:
+def test_initialization_keeps_the_signal_without_norm_layers() -> None:
     torch.manual_seed(0)
     deep = SmallCNN(64, depth=5).build(IMAGES)
     features = deep[:-4](torch.rand(16, 3, 16, 16))

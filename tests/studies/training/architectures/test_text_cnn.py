@@ -1,4 +1,4 @@
-"""The network of texts against a literal twin in numpy."""
+"""The text CNN against a literal implementation in numpy."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def classified(weights: dict[str, Array], features: Array) -> Array:
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
-def test_texts_as_a_loop_would(depth: int) -> None:
+def test_texts_match_the_loop(depth: int) -> None:
     tiny = WORDS[0]._replace(settings={**WORDS[0].settings, "depth": depth})
     module, tokens = tiny.build().eval(), tiny.inputs()
     weights = arrays(module)
@@ -61,7 +61,7 @@ def test_texts_as_a_loop_would(depth: int) -> None:
     assert np.allclose(module(tokens).detach().numpy(), wanted, atol=1e-5)
 
 
-def test_pairs_as_a_loop_would() -> None:
+def test_pairs_match_the_loop() -> None:
     module, tokens = WORDS[1].build().eval(), WORDS[1].inputs()
     weights, wanted = arrays(module), []
     for first, second in tokens.numpy():
@@ -70,13 +70,13 @@ def test_pairs_as_a_loop_would() -> None:
     assert np.allclose(module(tokens).detach().numpy(), wanted, atol=1e-5)
 
 
-def test_sides_are_compared_by_difference_and_product() -> None:
+def test_pair_features_are_difference_and_product() -> None:
     a, b = torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 5.0]])
     assert pair_features(a, b).tolist() == [[1, 2, 3, 5, -2, -3, 3, 10]]
 
 
 @pytest.mark.parametrize(("shape", "seen"), [(TEXT, 3 * 256), (PAIRS, 4 * 3 * 256)])
-def test_parameters_are_as_counted_by_hand(shape: Any, seen: int) -> None:
+def test_parameter_count(shape: Any, seen: int) -> None:
     module = TextCNN(depth=2).build(shape)
     convolutions = (3 + 4 + 5) * (512 * 256 + 256 * 256) + 3 * 2 * 256
     classifier = (seen + 1) * 512 + (512 + 1) * 3
@@ -85,7 +85,7 @@ def test_parameters_are_as_counted_by_hand(shape: Any, seen: int) -> None:
 
 
 @given(st.lists(st.integers(1, 299), max_size=7), st.integers(0, 5))
-def test_padding_says_nothing(text: list[int], more: int) -> None:
+def test_padding_does_not_change_the_output(text: list[int], more: int) -> None:
     module = MODULES[0]
     few, many = ([text + [0] * pads] for pads in (max(1 - len(text), 0), more + 1))
     assert torch.allclose(module(torch.tensor(few)), module(torch.tensor(many)), atol=1e-6)
@@ -94,7 +94,7 @@ def test_padding_says_nothing(text: list[int], more: int) -> None:
 MODULES = [tiny._replace(settings={**tiny.settings, "depth": 3}).build().eval() for tiny in WORDS]
 
 
-def test_padding_is_not_learned() -> None:
+def test_padding_embedding_stays_zero() -> None:
     module = WORDS[0].build()
     module(torch.tensor([[5, 6, 0, 0]])).sum().backward()
     assert not module.embedding.weight[0].any()
@@ -102,19 +102,19 @@ def test_padding_is_not_learned() -> None:
     assert changed.tolist() == [5, 6]
 
 
-def test_a_share_of_the_embeddings_is_dropped_in_training() -> None:
+def test_embeddings_have_dropout_in_training() -> None:
     module, tokens = WORDS[0].build(), WORDS[0].inputs()
     dropped = module.dropout(torch.ones(10_000))
     assert abs(float((dropped == 0).float().mean()) - INPUT_DROPOUT) < 0.02
     assert not torch.equal(module(tokens), module(tokens))
 
 
-def test_dropout_comes_before_both_layers_of_the_classifier() -> None:
+def test_dropout_precedes_both_layers_of_the_classifier() -> None:
     module = TextCNN(4, dropout=0.25, embedding=4).build(TEXT)
     drops = [part.p for part in module.modules() if isinstance(part, torch.nn.Dropout)]
     assert drops == [0.2, 0.25, 0.25]
 
 
-def test_its_tokens_are_learned_by_its_settings() -> None:
+def test_tokenizer_uses_the_settings() -> None:
     tokens = TextCNN(vocabulary=290, length=10).tokens(toy_inputs("text", n=20))
     assert (tokens.size, tokens.length) == (290, 10)

@@ -1,4 +1,4 @@
-"""The subgroups of a table as domains."""
+"""Subgroups of a table as domains."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks._table_subgroups import group_by_column
 from oodometer.core.errors import InputError
-from oodometer.studies.domains.table_subgroups import group_by_column
 
 
 def people(folder: Path, labels: list[Any]) -> Path:
@@ -38,16 +38,16 @@ def test_every_value_of_a_column_is_a_domain(
     assert set(train.labels.tolist()) == {names.index(str(labels[0]))}
 
 
-def test_rare_values_are_left_out(tmp_path: Path) -> None:
+def test_rare_values_are_excluded(tmp_path: Path) -> None:
     path = people(tmp_path, ["no", "yes", "no"])
     assert group_by_column(path, "sex", label="rich", min_rows=2).domains == ("f", "m")
     group = group_by_column(path, "rich", label="rich", inputs=["age", "sex"])
     assert group.domain("yes", "train").take(slice(0, 1)).column_names == ["age", "sex"]
 
 
-def test_a_column_of_measurements_is_refused(tmp_path: Path) -> None:
+def test_continuous_column_is_rejected(tmp_path: Path) -> None:
     path = people(tmp_path, ["no", "yes", "no"])
-    with pytest.raises(InputError, match="The column 'age' has 0 values with 2 rows or more"):
+    with pytest.raises(InputError, match="The column 'age' has 0 values with at least 2 rows"):
         group_by_column(path, "age", label="rich", min_rows=2)
     with pytest.raises(InputError, match="There is no column 'race'"):
         group_by_column(path, "race", label="rich")

@@ -1,4 +1,4 @@
-"""The subgroups of a table as domains: the rows of every value of a column."""
+"""Subgroups of a table as domains: one domain per value of a column."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oodometer.core.errors import InputError
 from oodometer.studies.domains.group import DomainGroup, open_group
 from oodometer.studies.domains.table_files import read_table_file
 
-# More values than this are a measurement, not a group.
+# A column with more values is taken for a continuous one.
 MAX_SUBGROUPS = 200
 
 
@@ -25,9 +25,9 @@ def group_by_column(
     inputs: Sequence[str] | None = None,
     min_rows: int = 1,
 ) -> DomainGroup:
-    """A group with a domain of every value of a column that at least so many rows have.
+    """Return a group with one domain per value of a column that has at least `min_rows` rows.
 
-    The classes are the values of `label`, in order; the inputs are all other columns, or `inputs`.
+    The classes are the sorted values of `label`; the inputs are all other columns, or `inputs`.
     """
     path = Path(path).absolute()
     table = frames.as_table(read_table_file(path))
@@ -42,12 +42,12 @@ def group_by_column(
     return open_group({"groups": {f"{path.stem}-{column}": group}})
 
 
-def _frequent_values(values: Any, column: str, least: int) -> list[str]:
-    found, counts = np.unique(values.astype(np.str_), return_counts=True)
-    names = [str(name) for name in found[counts >= least]]
+def _frequent_values(values: Any, column: str, min_rows: int) -> list[str]:
+    distinct, counts = np.unique(values.astype(np.str_), return_counts=True)
+    names = [str(name) for name in distinct[counts >= min_rows]]
     if not 1 <= len(names) <= MAX_SUBGROUPS:
         raise InputError(
-            f"The column {column!r} has {len(names)} values with {least} rows or more; 1 to {MAX_SUBGROUPS} "
-            "were expected. Name a column of categories, or ask for more or fewer rows."
+            f"The column {column!r} has {len(names)} values with at least {min_rows} rows; expected "
+            f"1 to {MAX_SUBGROUPS}. Choose a categorical column, or change min_rows."
         )
     return names
