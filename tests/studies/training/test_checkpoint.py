@@ -73,7 +73,7 @@ def test_as_model_opens_a_model_folder(tmp_path: Path) -> None:
     assert (plain.name, named.name) == (folder.name, "mine")
     rows = TOY.domain("one", "train").take(slice(0, 5))
     assert np.array_equal(named.classify(rows).probs, load_model(str(folder)).classify(rows).probs)
-    with pytest.raises(InputError, match="is a model already, so outputs= can't be set"):
+    with pytest.raises(InputError, match="is already a model, so outputs= cannot be set"):
         as_model(folder, outputs="logits")
 
 
