@@ -1,4 +1,4 @@
-"""How accurate is a classifier on data that has no labels?
+"""Estimate the accuracy of a classifier on unlabelled data under distribution shift.
 
 >>> import oodometer
 >>> source = oodometer.Predictions.from_probs([[0.9, 0.1], [0.6, 0.4]], labels=[0, 1])

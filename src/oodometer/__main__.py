@@ -1,4 +1,4 @@
-"""`python -m oodometer` is the command line."""
+"""Command line interface for `python -m oodometer`."""
 
 from oodometer.cli import main
 

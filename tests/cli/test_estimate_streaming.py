@@ -120,7 +120,7 @@ def test_additional_analyses_use_the_sample_and_mention_it(
         (("scores", "--target-labels", "labels.csv"), "--target-labels cannot be used if"),
         (("scores", "--workers", "1", "--scheduler", "tcp://a:1"), "not both"),
         (("scores", "--workers", "-1"), "--workers must be at least 0; got -1"),
-        (("scores", "--scheduler", "tcp://127.0.0.1:9"), "No Dask scheduler answers at"),
+        (("scores", "--scheduler", "tcp://127.0.0.1:9"), "There is no Dask scheduler at"),
         (("scores", "--segment-by", "region"), "part-000.parquet: There is no column 'region'"),
         (("scores", "--method", "acc"), "Did you mean 'ac'?"),
         (("scores", "--temperature", "hot"), "got 'hot'"),

@@ -178,7 +178,7 @@ INVALID: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "no scheduler at the address": (
         ("scorers:calm", "digits.npz", "--scheduler", "tcp://127.0.0.1:9"),
-        "No Dask scheduler answers at",
+        "There is no Dask scheduler at",
     ),
 }  # fmt: skip
 

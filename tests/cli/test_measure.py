@@ -122,7 +122,7 @@ def test_layer_is_selected_by_name(network_folder: Path) -> None:
             ("--source-data", "other.npz", "--source-data", "other.npz"),
             "'other.npz' is given more than once",
         ),
-        (("--source-data", "pictures.npz"), "can't be of several kinds"),
+        (("--source-data", "pictures.npz"), "must have inputs of one kind"),
     ],
 )
 def test_invalid_input_is_a_one_line_error(

@@ -98,7 +98,7 @@ INVALID: dict[str, tuple[tuple[str, ...], str]] = {
     "data": (("run", "dg-pacs", "--data-dir", "nowhere"), "pacs/pacs32.npz"),
     "scheduler": (
         ("run", "little.toml", "--scheduler", "tcp://127.0.0.1:9"),
-        "No Dask scheduler answers at 'tcp://127.0.0.1:9'",
+        "There is no Dask scheduler at 'tcp://127.0.0.1:9'",
     ),
 }
 

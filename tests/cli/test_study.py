@@ -135,7 +135,7 @@ INVALID: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "scheduler": (
         ("run", "points.toml", "--scheduler", "tcp://127.0.0.1:9"),
-        "No Dask scheduler answers at 'tcp://127.0.0.1:9'",
+        "There is no Dask scheduler at 'tcp://127.0.0.1:9'",
     ),
 }
 

@@ -108,5 +108,5 @@ def test_the_ceiling_spares_most_rows_where_the_number_of_rows_is_known() -> Non
 
 def test_nothing_offered_is_no_sample() -> None:
     assert BottomKSampler(3).sample() is None
-    with pytest.raises(InputError, match="at least one part"):
+    with pytest.raises(InputError, match="no samples to merge"):
         merge_samples([], 3)

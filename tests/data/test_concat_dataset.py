@@ -61,7 +61,7 @@ def test_some_rows_are_a_dataset_again() -> None:
     assert (part.name, len(part.parts)) == ("all", 2)
     for index in (slice(3, 9), np.array([4, 1, -1, 7]), np.arange(12) % 2 == 0):
         assert np.array_equal(joined().rows(index).take(slice(None)), ROWS[index])
-    with pytest.raises(InputError, match="must come part by part"):
+    with pytest.raises(InputError, match="must be in the order of its parts"):
         joined().rows(np.array([7, 1]))
 
 
@@ -93,7 +93,7 @@ def test_labels_are_known_where_all_parts_have_them() -> None:
 def test_several_kinds_can_not_be_one() -> None:
     with pytest.raises(InputError, match="got text and vectors"):
         ConcatDataset("x", (as_dataset(["a"]), as_dataset(ROWS)))
-    with pytest.raises(InputError, match="got nothing"):
+    with pytest.raises(InputError, match="got none"):
         ConcatDataset("x", ())
 
 
@@ -114,7 +114,7 @@ class Same:
 
 def test_rows_that_do_not_fit_together_are_refused_in_one_line() -> None:
     both = ConcatDataset("a + b", (as_dataset(ROWS), as_dataset(ROWS[:, :2])))
-    with pytest.raises(InputError, match=r"Rows of a \+ b can't be put side by side") as caught:
+    with pytest.raises(InputError, match=r"Rows of a \+ b can't be combined") as caught:
         both.take(slice(None))
     assert "vectors of one width" in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -54,12 +54,12 @@ def test_marks_choose_the_rows_they_mark(inputs: Inputs) -> None:
 
 
 def test_marks_of_another_length_are_refused() -> None:
-    with pytest.raises(InputError, match=r"one a row; got \(2,\) for 5 rows"):
+    with pytest.raises(InputError, match=r"must have shape \(5,\); got \(2,\)"):
         InMemoryDataset("data", BATCHES[1]).take(np.array([True, False]))
 
 
 def test_a_batch_has_a_row_at_least() -> None:
-    with pytest.raises(InputError, match="size must be 1 or more; got 0"):
+    with pytest.raises(InputError, match="size must be at least 1; got 0"):
         list(InMemoryDataset("data", BATCHES[1]).batches(0))
 
 

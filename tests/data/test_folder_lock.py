@@ -1,4 +1,4 @@
-"""A pool has one writer at a time."""
+"""A pool has Only one process may write to it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_pool_has_one_writer_and_the_second_is_told_who(tmp_path: Path) -> Non
         with pytest.raises(InputError) as refused:
             run(SPEC, tmp_path, work=training_tasks.quick)
         assert f"is being trained by process {os.getpid()} on " in str(refused.value)
-        assert "one writer at a time" in str(refused.value)
+        assert "Only one process may write to it" in str(refused.value)
         assert status(SPEC, tmp_path).total("pending") == 40
     assert len(run(SPEC, tmp_path, work=training_tasks.quick).trained) == 40
 
@@ -36,5 +36,5 @@ def test_the_lock_of_a_longer_name_leaves_nothing_behind(tmp_path: Path) -> None
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"can.t be written: .* Give another one"):
+    with pytest.raises(InputError, match=r"can.t be written: .* Use another folder"):
         run(SPEC, tmp_path / "file", work=training_tasks.quick)

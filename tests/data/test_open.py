@@ -43,9 +43,7 @@ def test_datasets_are_returned_as_they_are() -> None:
 
 @pytest.mark.parametrize("thing", [3, None, {"a": 1}, object(), b"text", iter([1])])
 def test_other_things_are_refused_with_a_list_of_what_is_not(thing: Any) -> None:
-    with pytest.raises(
-        InputError, match=r"is no dataset\. What can be opened: a folder of images;"
-    ):
+    with pytest.raises(InputError, match=r"is not a dataset\. Supported data: a folder of images;"):
         as_dataset(thing)
 
 
@@ -55,10 +53,12 @@ def test_paths_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="There is no file or folder 'a text and no path"):
         as_dataset("a text and no path" * 1000)
     (tmp_path / "table.xlsx").write_bytes(b"")
-    with pytest.raises(InputError, match=r"table\.xlsx has an ending that is not known\. What can"):
+    with pytest.raises(InputError, match=r"table\.xlsx has an unknown extension\. Supported"):
         as_dataset(str(tmp_path / "table.xlsx"))
     (tmp_path / "cat.PNG").write_bytes(b"")
-    with pytest.raises(InputError, match=r"cat\.PNG is one image; give its folder\. What can"):
+    with pytest.raises(
+        InputError, match=r"cat\.PNG is a single image; pass its folder\. Supported"
+    ):
         as_dataset(tmp_path / "cat.PNG")
 
 

@@ -133,7 +133,7 @@ def test_invalid_data_without_a_model_raise(data: Any, words: str) -> None:
 def test_empty_datasets_and_mixed_kinds_raise() -> None:
     with pytest.raises(InputError, match="The source has no rows"):
         ViewFactory(model()).view(as_dataset(ROWS).rows(np.arange(0)), "source")
-    with pytest.raises(InputError, match=r"a \+ b can't be of several kinds"):
+    with pytest.raises(InputError, match=r"a \+ b must have inputs of one kind"):
         ViewFactory(model()).view({"a": ROWS, "b": ["x"]}, "source")
 
 

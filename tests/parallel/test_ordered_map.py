@@ -96,12 +96,12 @@ class Holding(Adding):
 
 
 @pytest.mark.parametrize(
-    ("told", "who"), [(True, "The model 'mine'"), (False, "What workers need")]
+    ("told", "who"), [(True, "The model 'mine'"), (False, "The data of this task")]
 )
 def test_what_can_not_be_sent_is_named_before_the_work(told: bool, who: str) -> None:
     held = lambda inputs: inputs  # noqa: E731
     with pytest.raises(
-        InputError, match=rf"^{who} can't be sent to workers \(.*pickle.*\)\. Give a f"
+        InputError, match=rf"^{who} can't be sent to workers \(.*pickle.*\)\. Pass a f"
     ) as no:
         list(ordered_map(mailed(0), Holding(held, told), [1]))
     assert "\n" not in str(no.value)
@@ -125,7 +125,7 @@ def _gone(error: Exception) -> None:
 def test_what_a_worker_can_not_open_is_told_in_a_line() -> None:
     work = Holding(Absent(ModuleNotFoundError("No module named 'mine'")))
     with pytest.raises(
-        InputError, match=r"A worker can't open what it was sent: ModuleNotFoundErr"
+        InputError, match=r"A worker can't open the data that it received: Mod"
     ) as no:
         list(ordered_map(mailed(0), work, [1]))
     assert str(no.value).endswith("Give every worker the same files and the same packages.")

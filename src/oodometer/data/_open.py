@@ -1,4 +1,4 @@
-"""`as_dataset`: the one door to datasets."""
+"""`as_dataset`: open files, folders, arrays, lists and tables as datasets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SUPPORTED_DATA = (
     "images or vectors; a list of texts or pairs of texts; a pandas, polars or pyarrow table"
 )
 
-# By which door a worker opens a file that was opened here.
+# Function with which a worker opens a dataset again.
 DATASET_OPENER = "oodometer.data:as_dataset"
 
 
@@ -38,89 +38,113 @@ def as_dataset(
     size: int | tuple[int, int] | None = None,
     skip_bad: bool = False,
 ) -> Dataset:
-    """A dataset of almost anything that holds inputs.
+    """Open data as a dataset.
 
-    `labels` is a label a row, or the name of a column or array; `text` the column of texts, or
-    the two of pairs; `inputs` the array of an `.npz`, or the columns of a table; `size` what a
-    folder's images are brought to. Bad rows are an error; with `skip_bad` they are left out, and
-    the dataset's `skipped` says which. Texts and tables are held in memory; `.npy` files are
-    mapped and images decoded when they are asked for.
+    Texts and tables are held in memory; `.npy` files are memory-mapped, and images are decoded when
+    needed.
 
+    Parameters
+    ----------
+    data : path, array, list, table or Dataset
+        A folder of images, optionally one subfolder per class; a `.npz`, `.npy`, `.csv`,
+        `.parquet`, `.arrow` or `.feather` file; an array of images or vectors; a list of texts or
+        pairs of texts; a pandas, polars or pyarrow table. A dataset is returned unchanged.
+    name : str, optional
+        Name in tables; by default that of the file or folder.
+    labels : array-like of shape (n,) or str, optional
+        True class of each row, or the name of a column or array. By default the column `label`,
+        the arrays `y`, `labels` or `label`, or the subfolders of images.
+    text : str or sequence of str, optional
+        Column of texts, or the two columns of pairs of texts.
+    inputs : str or sequence of str, optional
+        Array of an `.npz` file, or columns of a table.
+    size : int or (int, int), optional
+        Size to which the images of a folder are scaled and cropped, in pixels.
+    skip_bad : bool
+        Leave invalid rows out and list them in the dataset's `skipped`, instead of raising.
+
+    Returns
+    -------
+    Dataset
+        The rows.
+
+    Raises
+    ------
+    InputError
+        If the data can't be opened, has invalid rows, or an option does not apply to it.
+
+    Examples
+    --------
     >>> as_dataset([[1, 2], [3, 4]], labels=["a", "b"])
     InMemoryDataset('vectors', 2 rows of vectors, labelled)
     >>> as_dataset(["fine", " "], skip_bad=True).skipped
     ('row 1',)
     """
-    asked = DatasetOptions(name, labels, text, inputs, size, skip_bad)
+    options = DatasetOptions(name, labels, text, inputs, size, skip_bad)
     if isinstance(data, InMemoryDataset | ImageFolder):
         return data
     if isinstance(data, str | os.PathLike):
-        return _open_path(Path(data), asked)
+        return _open_path(Path(data), options)
     if isinstance(data, Dataset):
         return data
-    return _build_dataset(_read_object(data, asked), asked)
+    dataset = _read_object(data, options).to_dataset(name or "The data", skip_bad)
+    return dataset if name else replace(dataset, name=dataset.kind)
 
 
-def _read_object(thing: Any, options: DatasetOptions) -> RawRows:
-    if _is_frame(thing):
+def _read_object(data: Any, options: DatasetOptions) -> RawRows:
+    if _is_frame(data):
         options.reject_options("a table", "size")
-        return read_frame(thing, options)
-    options.reject_options(f"a {type(thing).__name__}", "text", "inputs", "size")
-    if isinstance(thing, list | tuple):
-        return read_list(list(thing), options.labels)
-    if hasattr(thing, "__array__"):
-        return read_array(np.asarray(thing), options.labels)
-    raise InputError(
-        f"A {type(thing).__name__} is no dataset. What can be opened: {SUPPORTED_DATA}."
-    )
+        return read_frame(data, options)
+    options.reject_options(f"a {type(data).__name__}", "text", "inputs", "size")
+    if isinstance(data, list | tuple):
+        return read_list(list(data), options.labels)
+    if hasattr(data, "__array__"):
+        return read_array(np.asarray(data), options.labels)
+    raise InputError(f"A {type(data).__name__} is not a dataset. Supported data: {SUPPORTED_DATA}.")
 
 
-def _is_frame(thing: Any) -> bool:
-    """Whether it is a table; one column of it speaks the Arrow interface too, but has no columns."""
-    speaks = hasattr(thing, "__arrow_c_stream__") or hasattr(thing, "__arrow_c_array__")
-    return speaks and (hasattr(thing, "columns") or hasattr(thing, "column_names"))
-
-
-def _build_dataset(raw: RawRows, options: DatasetOptions) -> InMemoryDataset:
-    whole = raw.to_dataset(options.name or "The data", options.skip_bad)
-    return whole if options.name else replace(whole, name=whole.kind)
+def _is_frame(data: Any) -> bool:
+    """Return whether data is a table; a single Arrow column has no columns."""
+    is_arrow = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+    return is_arrow and (hasattr(data, "columns") or hasattr(data, "column_names"))
 
 
 def _open_path(path: Path, options: DatasetOptions) -> Dataset:
-    # Not Path's own tests, which raise where a name is too long to be one.
+    # Not the methods of Path, which raise if a name is too long for the file system.
     if os.path.isdir(path):
         options.reject_options("a folder", "text", "inputs")
         return read_image_folder(path, options)
-    reader = FILE_READERS.get(path.suffix.lower())
     if not os.path.exists(path):
         raise InputError(
-            f"There is no file or folder {str(path)!r:.300}. What can be opened: {SUPPORTED_DATA}."
+            f"There is no file or folder {str(path)!r:.300}. Supported data: {SUPPORTED_DATA}."
         )
+    extension = path.suffix.lower()
+    reader = FILE_READERS.get(extension)
     if reader is None:
-        alone = path.suffix.lower() in IMAGE_EXTENSIONS
-        what = "is one image; give its folder" if alone else "has an ending that is not known"
-        raise InputError(f"{path.name} {what}. What can be opened: {SUPPORTED_DATA}.")
-    arrays = path.suffix.lower() in (".npy", ".npz")
-    options.reject_options(f"a {path.suffix} file", "size", *(["text"] if arrays else []))
+        is_image = extension in IMAGE_EXTENSIONS
+        problem = "is a single image; pass its folder" if is_image else "has an unknown extension"
+        raise InputError(f"{path.name} {problem}. Supported data: {SUPPORTED_DATA}.")
+    has_arrays = extension in (".npy", ".npz")
+    options.reject_options(f"a {path.suffix} file", "size", *(["text"] if has_arrays else []))
     try:
-        read = reader(path, options)
+        rows = reader(path, options)
     except InputError as error:
         if str(error).startswith(path.name):
             raise
         raise InputError(f"{path.name}: {error}") from error
-    whole = read.to_dataset(options.name or path.stem, options.skip_bad)
-    return with_reopen_spec(whole, ReopenSpec.create(DATASET_OPENER, path, vars(options)))
+    dataset = rows.to_dataset(options.name or path.stem, options.skip_bad)
+    return with_reopen_spec(dataset, ReopenSpec.create(DATASET_OPENER, path, vars(options)))
 
 
 def _read_table_file(path: Path, options: DatasetOptions) -> RawRows:
-    frame = ScoreFile.open(path).content
-    only = frame.column_names[0] if frame.num_columns == 1 else ""
-    if path.suffix.lower() == ".csv" and any(mark in only for mark in ";\t|"):
+    table = ScoreFile.open(path).content
+    only_column = table.column_names[0] if table.num_columns == 1 else ""
+    if path.suffix.lower() == ".csv" and any(mark in only_column for mark in ";\t|"):
         raise InputError(
-            f"It has one column, called {only!r:.80}; commas were expected between columns. Save "
+            f"It has one column, called {only_column!r:.80}; expected commas between columns. Save "
             "it again with commas."
         )
-    return read_frame(frame, options)
+    return read_frame(table, options)
 
 
 FILE_READERS: dict[str, Callable[[Path, DatasetOptions], RawRows]] = {

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all: written aside, under another name, and then moved."""
+"""Atomic file writes (write to a temporary file, then rename) and folder locks."""
 
 from __future__ import annotations
 
@@ -11,60 +11,58 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from oodometer.core.errors import InputError
+from oodometer.core.errors import InputError, format_error
 
-# What killed writers left ends so.
+# Suffix of temporary files, which a killed process may leave behind.
 PARTIAL_SUFFIX = ".partial"
+# A hidden name, so that the pattern pool/* matches only models.
+LOCK_FILE_NAME = ".lock"
+# Windows locks bytes, which can't be read then: lock one far behind the text.
+_LOCK_BYTE_OFFSET = 2**30
 
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """A name beside a file, to write to; it becomes the file's if all goes well, or is gone.
+    """Yield a temporary path to write to, which replaces `path` unless the block raises.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with atomic_write(Path(folder) / "told.txt") as partial:
-    ...         _ = partial.write_text("all of it")
+    ...     with atomic_write(Path(folder) / "report.txt") as partial:
+    ...         _ = partial.write_text("complete")
     ...     [file.name for file in Path(folder).iterdir()]
-    ['told.txt']
+    ['report.txt']
     """
-    # Not tempfile: its files are for their owner's eyes only, and a report is to be shared.
+    # Not tempfile, whose files only their owner may read: reports are shared.
     partial = path.with_name(f".oodometer-{secrets.token_hex(8)}{PARTIAL_SUFFIX}")
     try:
         yield partial
         os.replace(partial, path)
     finally:
-        # What went wrong before is to be told, not that there is nothing to remove.
+        # After a success or an early failure there is nothing to remove.
         with suppress(OSError):
             partial.unlink()
 
 
 def fsync_folder(folder: Path) -> None:
-    """What names a folder has is on the disk, where the system can be asked for it."""
+    """Flush the names of a folder's files to disk, on systems that support it."""
     if os.name == "posix":
-        opened = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(opened)
+            os.fsync(descriptor)
         finally:
-            os.close(opened)
-
-
-# Out of the way of pool/*, which names its models.
-LOCK_FILE_NAME = ".lock"
-# Windows locks bytes, which nobody can read then: one far behind the words.
-_LOCK_BYTE_OFFSET = 2**30
+            os.close(descriptor)
 
 
 @contextmanager
 def lock_folder(folder: Path, noun: str = "pool", activity: str = "trained") -> Iterator[None]:
-    """A folder for this process alone; another one is told who has it, and what is done there."""
+    """Create and lock a folder; raise, naming the holder, if another process has locked it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / LOCK_FILE_NAME).open("a+", encoding="utf-8")
     except OSError as error:
         raise InputError(
-            f"The {noun}'s folder {str(folder)!r} can't be written: {error.strerror}. Give another "
-            "one."
+            f"The {noun}'s folder {str(folder)!r} can't be written: "
+            f"{format_error(error, first_line=True)}. Use another folder."
         ) from error
     with file:
         try:
@@ -73,12 +71,12 @@ def lock_folder(folder: Path, noun: str = "pool", activity: str = "trained") -> 
             file.seek(0)
             raise InputError(
                 f"The {noun} {str(folder)!r} is being {activity} by {file.read() or 'another process'}."
-                " It has one writer at a time: wait for that one, or give another folder."
+                " Only one process may write to it: wait until it ends, or use another folder."
             ) from error
         file.truncate(0)
         file.write(f"process {os.getpid()} on {platform.node()}")
         file.flush()
-        # The file stays: one that is removed may be locked by two, by its old and its new self.
+        # The file is not removed: then one process could lock the old file and another a new one.
         yield
 
 

@@ -1,8 +1,8 @@
-"""A random sample that adds up: the rows of the lowest priorities.
+"""Mergeable uniform sample of rows (bottom-k sketch; Cohen & Kaplan, 2007).
 
-Every row has a priority, drawn by the seed and the row's place among all rows, and the rows of the
-lowest ones are the sample (Cohen & Kaplan, 2007). The sample of two parts is made of theirs, so it
-does not hang on how rows were parted, who read them, or who was first.
+Each row gets a pseudo-random priority derived from the seed and the row's position; the sample is
+the k rows with the lowest priorities. Samples of disjoint parts can be merged, so the result does
+not depend on how the rows were partitioned, on the number of workers, or on the reading order.
 """
 
 from __future__ import annotations
@@ -17,24 +17,32 @@ from oodometer.core.array_types import Array, Ints
 from oodometer.core.errors import InputError
 from oodometer.core.stats import rng_for
 
+# Priorities are below this number.
+PRIORITY_LIMIT = 2**32
+
 
 def row_priorities(seed: int, first_row: int, n_rows: int) -> Ints:
-    """The priorities of n rows, the first of which has that place: 32 random bits a row.
+    """Return 32-bit priorities of `n_rows` consecutive rows.
 
-    >>> whole = row_priorities(0, 0, 10)
-    >>> bool((row_priorities(0, 3, 4) == whole[3:7]).all())
+    The generator is advanced to the position of the first row, so each row has the same priority
+    whichever partition it is read from.
+
+    Examples
+    --------
+    >>> whole = row_priorities(seed=0, first_row=0, n_rows=10)
+    >>> bool((row_priorities(seed=0, first_row=3, n_rows=4) == whole[3:7]).all())
     True
     """
     bits: Any = rng_for(seed, "sample").bit_generator
-    # One draw of 64 bits serves two rows; a generator can be moved to any of its draws at once.
+    # One draw of 64 bits gives the priorities of two rows.
     bits.advance(first_row // 2)
-    drawn: Ints = bits.random_raw(n_rows // 2 + 1).astype(np.uint64, copy=False).view(np.uint32)
-    return drawn[first_row % 2 : first_row % 2 + n_rows]
+    draws: Ints = bits.random_raw(n_rows // 2 + 1).astype(np.uint64, copy=False).view(np.uint32)
+    return draws[first_row % 2 : first_row % 2 + n_rows]
 
 
 @dataclass(frozen=True, eq=False)
 class BottomKSample:
-    """Sampled rows in the order of their places, with their priorities and what is kept of them."""
+    """Sampled rows in their original order, with their priorities and columns."""
 
     positions: Ints
     priorities: Ints
@@ -44,77 +52,83 @@ class BottomKSample:
         return len(self.positions)
 
     def truncate(self, size: int) -> BottomKSample:
-        """The rows of the lowest priorities, `size` of them; of like ones those that come first."""
+        """Return the `size` rows with the lowest priorities; earlier rows win ties."""
         if len(self) <= size:
             return self
-        kept = np.sort(np.lexsort((self.positions, self.priorities))[:size])
-        return self.take(kept)
+        return self.take(np.sort(np.lexsort((self.positions, self.priorities))[:size]))
 
     def take(self, index: Array) -> BottomKSample:
-        """Some of the rows."""
-        some = {name: values[index] for name, values in self.columns.items()}
-        return BottomKSample(self.positions[index], self.priorities[index], some)
+        columns = {name: values[index] for name, values in self.columns.items()}
+        return BottomKSample(self.positions[index], self.priorities[index], columns)
 
 
 def merge_samples(samples: Sequence[BottomKSample], size: int) -> BottomKSample:
-    """The sample of all parts together.
+    """Merge samples of disjoint partitions into one sample of at most `size` rows.
 
-    >>> draws = row_priorities(0, 0, 6)
-    >>> def part(some):
-    ...     return BottomKSample(np.arange(6)[some], draws[some], {"x": np.arange(6)[some]})
+    Examples
+    --------
+    >>> priorities = row_priorities(0, 0, 6)
+    >>> def part(rows):
+    ...     return BottomKSample(np.arange(6)[rows], priorities[rows], {"x": np.arange(6)[rows]})
     >>> both = merge_samples([part(slice(4, 6)), part(slice(0, 4))], 3)
     >>> both.positions.tolist() == part(slice(0, 6)).truncate(3).positions.tolist()
     True
     """
-    some = [part for part in samples if len(part)] or list(samples[:1])
-    if not some:
-        raise InputError("A sample is made of at least one part; got none.")
-    places = np.concatenate([part.positions for part in some])
-    order = np.argsort(places, kind="stable")
-    rows = {
-        name: np.concatenate([part.columns[name] for part in some])[order]
-        for name in some[0].columns
+    parts = [sample for sample in samples if len(sample)] or list(samples[:1])
+    if not parts:
+        raise InputError("There are no samples to merge; expected at least one.")
+    positions = np.concatenate([part.positions for part in parts])
+    priorities = np.concatenate([part.priorities for part in parts])
+    order = np.argsort(positions, kind="stable")
+    columns = {
+        name: np.concatenate([part.columns[name] for part in parts])[order]
+        for name in parts[0].columns
     }
-    draws = np.concatenate([part.priorities for part in some])
-    return BottomKSample(places[order], draws[order], rows).truncate(size)
+    return BottomKSample(positions[order], priorities[order], columns).truncate(size)
 
 
 def priority_bound(size: int, n_rows: int | None) -> int:
-    """A priority that no row of the sample of n rows has, but once in far more than all trials.
+    """Return a priority above those of a sample of `size` out of `n_rows` rows.
 
-    Where n is not known it is above all of them. Eight deviations above what is expected.
+    Eight standard deviations above the expected highest priority, so that it is practically never
+    exceeded; the limit of all priorities if `n_rows` is not known.
     """
     if n_rows is None or n_rows <= size:
-        return 2**32
+        return PRIORITY_LIMIT
     share = (size + 8 * np.sqrt(size) + 64) / n_rows
-    return min(2**32, int(share * 2**32) + 1)
+    return min(PRIORITY_LIMIT, int(share * PRIORITY_LIMIT) + 1)
 
 
 class BottomKSampler:
-    """Keeps the sample of rows that are offered batch by batch."""
+    """Collector of a bottom-k sample from batches of rows, in bounded memory.
 
-    def __init__(self, size: int, limit: int = 2**32) -> None:
-        self._size, self._limit = size, limit
+    At most two times `size` rows are held; then the collected samples are merged.
+    """
+
+    def __init__(self, size: int, limit: int = PRIORITY_LIMIT) -> None:
+        self._size = size
+        self._limit = limit
         self._parts: list[BottomKSample] = []
-        self._held = 0
+        self._n_held = 0
 
     def update(self, batch_priorities: Ints, take: Callable[[Ints], BottomKSample]) -> None:
-        """Rows with their priorities; those that may be of the sample are taken."""
-        chosen = np.flatnonzero(batch_priorities < self._limit)
-        if not len(chosen) and self._parts:
+        """Add a batch; `take` is called with the rows that may belong to the sample."""
+        candidates = np.flatnonzero(batch_priorities < self._limit)
+        if not len(candidates) and self._parts:
             return
-        self._parts.append(take(chosen))
-        self._held += len(chosen)
-        if self._held > 2 * self._size:
-            whole = merge_samples(self._parts, self._size)
-            self._parts, self._held = [whole], len(whole)
-            # Of like priorities the first row is kept, and rows may come in any order.
-            self._limit = min(self._limit, int(whole.priorities.max()) + 1)
+        self._parts.append(take(candidates))
+        self._n_held += len(candidates)
+        if self._n_held > 2 * self._size:
+            merged = merge_samples(self._parts, self._size)
+            self._parts = [merged]
+            self._n_held = len(merged)
+            # Plus one, because an earlier row of equal priority may still come and wins the tie.
+            self._limit = min(self._limit, int(merged.priorities.max()) + 1)
 
     def merge(self, other: BottomKSample) -> None:
-        """The sample of another part."""
+        """Add the sample of another partition."""
         self.update(other.priorities, other.take)
 
     def sample(self) -> BottomKSample | None:
-        """The sample of all that was offered; None if nothing was."""
+        """Return the sample of all rows so far; None if there were none."""
         return merge_samples(self._parts, self._size) if self._parts else None

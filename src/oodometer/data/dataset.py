@@ -1,4 +1,4 @@
-"""What datasets have in common, and the one that is held in memory."""
+"""Datasets: base class, in memory, concatenated, transformed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,17 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from oodometer.core import inputs as batches_of
 from oodometer.core.array_types import Array, Bools, Ints
-from oodometer.core.errors import InputError
-from oodometer.core.inputs import InputKind, Inputs, RowHashes
+from oodometer.core.errors import InputError, format_error, out_of_range, wrong_shape
+from oodometer.core.inputs import (
+    InputKind,
+    Inputs,
+    RowHashes,
+    concat_batches,
+    hash_rows,
+    infer_kind,
+    take,
+)
 from oodometer.core.keys import settings_key
 from oodometer.core.protocols import Dataset
 from oodometer.core.random_streams import RowStreams
@@ -24,47 +31,45 @@ RowSelection = Ints | Bools | slice
 
 
 class BaseDataset(ReopenOnUnpickle, ABC):
-    """Rows that can be taken some at a time."""
+    """Base class of datasets, which can be sent to workers by how they were opened."""
 
     @abstractmethod
     def __len__(self) -> int: ...
 
     @abstractmethod
     def take(self, index: RowSelection) -> Inputs:
-        """Some rows, in that order."""
+        """Return some rows as a batch, in the order of the index."""
 
     @abstractmethod
     def rows(self, index: RowSelection) -> Self:
-        """The dataset of some rows, which keep their keys and labels."""
+        """Return the dataset of some rows, which keep their keys and labels."""
 
     def batches(self, size: int) -> Iterator[Inputs]:
-        """All rows, in order, `size` at a time."""
+        """Yield all rows in order, `size` at a time."""
         if size < 1:
-            raise InputError(f"size must be 1 or more; got {size}. Give how many rows a batch has.")
+            raise out_of_range("size", size, low=1)
         for start in range(0, len(self), size):
             yield self.take(slice(start, start + size))
 
 
 def to_row_numbers(index: RowSelection, n: int) -> Ints | slice:
-    """Row numbers of marks (True and False); row numbers and slices as they are.
+    """Return the row numbers of a boolean mask; row numbers and slices unchanged.
 
     >>> to_row_numbers(np.array([True, False, True]), 3)
     array([0, 2])
     """
     if isinstance(index, slice):
         return index
-    given = np.asarray(index)
-    if given.dtype != np.bool_:
-        return given.astype(np.int64)
-    if given.shape != (n,):
-        raise InputError(
-            f"Marks of rows must be one a row; got {given.shape} for {n} rows. Or give row numbers."
-        )
-    return np.flatnonzero(given)
+    array = np.asarray(index)
+    if array.dtype != np.bool_:
+        return array.astype(np.int64)
+    if array.shape != (n,):
+        raise wrong_shape("A mask of rows", f"({n},)", array.shape)
+    return np.flatnonzero(array)
 
 
 def fingerprint_rows(header: str, keys: RowHashes) -> str:
-    """A fingerprint of rows: of what they are, and of every row's content, in order."""
+    """Return a hash of a header, which describes the rows, and of each row's content, in order."""
     digest = hashlib.blake2b(header.encode("utf-8", "surrogatepass"), digest_size=16)
     digest.update(b"\0" + keys.tobytes())
     return digest.hexdigest()
@@ -72,10 +77,21 @@ def fingerprint_rows(header: str, keys: RowHashes) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class InMemoryDataset(BaseDataset):
-    """A dataset whose rows are held in memory, or mapped from one `.npy` file.
+    """Dataset whose rows are in memory or mapped from an `.npy` file.
 
-    `skipped` names the bad rows that were left out because `skip_bad` was asked for.
+    Parameters
+    ----------
+    name : str
+        Name in tables.
+    inputs : array, list or pyarrow.Table
+        Batch of all rows (see `oodometer.core.inputs` for the kinds).
+    labels : array of shape (n,), optional
+        True class of each row, as a number or a name.
+    skipped : tuple of str
+        Invalid rows that were left out.
 
+    Examples
+    --------
     >>> reviews = InMemoryDataset("reviews", ["good", "bad"], labels=np.array([1, 0]))
     >>> reviews, reviews.take(slice(1, 2))
     (InMemoryDataset('reviews', 2 rows of text, labelled), ['bad'])
@@ -95,42 +111,45 @@ class InMemoryDataset(BaseDataset):
 
     @cached_property
     def kind(self) -> InputKind:
-        """Images, text, pairs, vectors or a table."""
-        return batches_of.infer_kind(self.inputs)
+        return infer_kind(self.inputs)
 
     @cached_property
     def keys(self) -> RowHashes:
-        """A number a row, made of the row's content."""
-        return batches_of.hash_rows(self.inputs)
+        return hash_rows(self.inputs)
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the content of all rows, in order; neither of the name nor of the labels."""
-        return fingerprint_rows(self._fingerprint_header(), self.keys)
-
-    def _fingerprint_header(self) -> str:
-        """What the bytes of a row do not say: the type and shape, or the columns."""
+        """Hash of the content of all rows, in order, without the name and the labels."""
+        # The bytes of a row do not contain its type and shape, or its columns.
+        header: str = self.kind
         if isinstance(self.inputs, np.ndarray):
-            return f"{self.kind} {self.inputs.dtype.str} {self.inputs.shape[1:]}"
-        if self.kind == "table":
-            return f"table {[(column.name, str(column.type)) for column in self.inputs.schema]}"
-        return self.kind
+            header = f"{self.kind} {self.inputs.dtype.str} {self.inputs.shape[1:]}"
+        elif self.kind == "table":
+            header = f"table {[(column.name, str(column.type)) for column in self.inputs.schema]}"
+        return fingerprint_rows(header, self.keys)
 
     def take(self, index: RowSelection) -> Inputs:
-        """Some rows, in that order."""
-        return batches_of.take(self.inputs, to_row_numbers(index, len(self)))
+        return take(self.inputs, to_row_numbers(index, len(self)))
 
     def rows(self, index: RowSelection) -> InMemoryDataset:
-        """The dataset of some rows, which keep their keys and labels."""
-        chosen = to_row_numbers(index, len(self))
-        labels = None if self.labels is None else self.labels[chosen]
-        return replace(self, inputs=batches_of.take(self.inputs, chosen), labels=labels)
+        numbers = to_row_numbers(index, len(self))
+        labels = None if self.labels is None else self.labels[numbers]
+        return replace(self, inputs=take(self.inputs, numbers), labels=labels)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ConcatDataset(BaseDataset):
-    """The rows of several datasets of one kind, one after the other.
+    """Rows of several datasets of one kind, one dataset after the other.
 
+    Parameters
+    ----------
+    name : str
+        Name in tables.
+    parts : tuple of Dataset
+        The datasets.
+
+    Examples
+    --------
     >>> from oodometer.data import as_dataset
     >>> both = ConcatDataset("both", (as_dataset(["a", "b"]), as_dataset(["c"])))
     >>> both, both.take(np.array([2, 0]))
@@ -144,8 +163,8 @@ class ConcatDataset(BaseDataset):
         kinds = sorted({part.kind for part in self.parts})
         if len(kinds) != 1:
             raise InputError(
-                f"{self.name} can't be of several kinds; got {' and '.join(kinds) or 'nothing'}. "
-                "Give datasets of one kind."
+                f"{self.name} must have inputs of one kind; got {' and '.join(kinds) or 'none'}. "
+                "Pass datasets of one kind."
             )
 
     def __len__(self) -> int:
@@ -157,91 +176,105 @@ class ConcatDataset(BaseDataset):
 
     @property
     def kind(self) -> InputKind:
-        """Images, text, pairs, vectors or a table."""
         return self.parts[0].kind
 
     @cached_property
     def labels(self) -> Array | None:
-        """Those of all parts, where all have some."""
-        found = [part.labels for part in self.parts]
-        known = [labels for labels in found if labels is not None]
-        if len(known) < len(found):
+        """Labels of all parts; None if a part has none."""
+        known = [part.labels for part in self.parts if part.labels is not None]
+        if len(known) < len(self.parts):
             return None
         if len({labels.dtype.kind in "US" for labels in known}) > 1:
             raise InputError(
-                f"{self.name}: some labels are names and some are numbers. Give one or the other."
+                f"{self.name}: some labels are names and some are numbers. Use one or the other."
             )
         return np.concatenate(known)
 
     @cached_property
     def keys(self) -> RowHashes:
-        """A number a row, made of the row's content."""
         return np.concatenate([part.keys for part in self.parts])
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the content of all rows, in order."""
-        return fingerprint_rows(
-            "joined " + " ".join(part.fingerprint for part in self.parts), self.keys
-        )
+        fingerprints = " ".join(part.fingerprint for part in self.parts)
+        return fingerprint_rows(f"joined {fingerprints}", self.keys)
 
     @cached_property
     def skipped(self) -> tuple[str, ...]:
-        """The bad rows that were left out, of all parts."""
+        """Invalid rows of all parts that were left out."""
         return tuple(row for part in self.parts for row in getattr(part, "skipped", ()))
 
     def take(self, index: RowSelection) -> Inputs:
-        """Some rows, in that order."""
-        rows = np.arange(len(self))[to_row_numbers(index, len(self))]
-        which, within = self._locate_rows(rows)
-        order = np.argsort(which, kind="stable")
-        taken = [
-            part.take(within[which == number])
-            for number, part in enumerate(self.parts)
-            if (which == number).any()
+        part_numbers, rows = self._locate_rows(index)
+        batches = [
+            self.parts[number].take(rows[part_numbers == number])
+            for number in np.unique(part_numbers)
         ]
-        if not taken:
+        if not batches:
             return self.parts[0].take(slice(0, 0))
-        back = np.argsort(order, kind="stable")
+        order = np.argsort(part_numbers, kind="stable")
         try:
-            return batches_of.take(batches_of.concat_batches(taken), back)
+            return take(concat_batches(batches), np.argsort(order, kind="stable"))
         except ValueError as error:
             raise InputError(
-                f"Rows of {self.name} can't be put side by side: {str(error).splitlines()[0]}. "
-                "Give images of one size (size=…), vectors of one width, tables of one schema."
+                f"Rows of {self.name} can't be combined: {format_error(error, first_line=True)}. "
+                "Pass images of one size (size=…), vectors of one width, tables of one schema."
             ) from error
 
     def rows(self, index: RowSelection) -> Self:
-        """The dataset of some rows, part by part; the order within each part is kept."""
-        rows = np.arange(len(self))[to_row_numbers(index, len(self))]
-        which, within = self._locate_rows(rows)
-        if (np.diff(which) < 0).any():
-            raise InputError(f"{self.name}: rows of a joined dataset must come part by part.")
-        numbers = np.unique(which)
-        some = tuple(self.parts[number].rows(within[which == number]) for number in numbers)
-        return type(self)(self.name, some)
+        """Return the dataset of some rows, which must be in the order of the parts."""
+        part_numbers, rows = self._locate_rows(index)
+        if (np.diff(part_numbers) < 0).any():
+            raise InputError(
+                f"{self.name}: rows of a concatenated dataset must be in the order of its parts."
+            )
+        parts = tuple(
+            self.parts[number].rows(rows[part_numbers == number])
+            for number in np.unique(part_numbers)
+        )
+        return type(self)(self.name, parts)
 
-    def _locate_rows(self, rows: Ints) -> tuple[Ints, Ints]:
-        """Which part each row is of, and its place there."""
+    def _locate_rows(self, index: RowSelection) -> tuple[Ints, Ints]:
+        """Return the part of each selected row and its row number in the part."""
+        rows = np.arange(len(self))[to_row_numbers(index, len(self))]
         starts = np.cumsum([0, *(len(part) for part in self.parts)])
-        which = np.searchsorted(starts, rows, side="right") - 1
-        return which, rows - starts[which]
+        part_numbers = np.searchsorted(starts, rows, side="right") - 1
+        return part_numbers, rows - starts[part_numbers]
 
 
 class DatasetTransform(Protocol):
-    """A transform or a corruption."""
+    """Transform or corruption."""
 
     @property
     def name(self) -> str:
-        """Its public name, a part of the key under which results are stored."""
+        """Public name, a part of the key under which results are stored."""
 
     def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
-        """One changed copy of every row, by that row's own draw."""
+        """Return one changed copy of each row, by its own random stream."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TransformedDataset(BaseDataset):
-    """The rows of a dataset, each changed by a draw of its own, which hangs on its content."""
+    """Rows of a dataset, each changed by a transform with a draw that depends on its content.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The original rows.
+    transform : object with `name` and `apply`
+        Transform or corruption.
+    seed : int
+        Random seed.
+
+    Examples
+    --------
+    >>> class Repeat:
+    ...     name = "repeat"
+    ...     def apply(self, inputs, draws):
+    ...         return [text + text for text in inputs]
+    >>> TransformedDataset(InMemoryDataset("letters", ["a", "b"]), Repeat()).take(slice(0, 1))
+    ['aa']
+    """
 
     dataset: Dataset
     transform: DatasetTransform
@@ -255,37 +288,31 @@ class TransformedDataset(BaseDataset):
 
     @property
     def name(self) -> str:
-        """The dataset's."""
         return self.dataset.name
 
     @property
     def kind(self) -> InputKind:
-        """The dataset's."""
         return self.dataset.kind
 
     @property
     def labels(self) -> Array | None:
-        """The dataset's: a change keeps the class."""
         return self.dataset.labels
 
     @property
     def keys(self) -> RowHashes:
-        """Those of the rows before the change."""
+        """Keys of the original rows."""
         return self.dataset.keys
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the content of all rows, of the change and of the seed."""
-        return fingerprint_rows(
-            f"{self.dataset.fingerprint} {settings_key(self.transform)} {self.seed}", self.keys
-        )
+        """Hash of the content of all rows, the transform and the seed."""
+        header = f"{self.dataset.fingerprint} {settings_key(self.transform)} {self.seed}"
+        return fingerprint_rows(header, self.keys)
 
     def take(self, index: RowSelection) -> Inputs:
-        """Some rows, in that order, changed."""
         rows = np.arange(len(self))[to_row_numbers(index, len(self))]
         draws = RowStreams(self.seed, self.keys[rows], np.ones(len(rows), dtype=np.int64))
         return self.transform.apply(self.dataset.take(rows), draws)
 
     def rows(self, index: RowSelection) -> Self:
-        """The dataset of some rows, changed alike."""
         return replace(self, dataset=self.dataset.rows(to_row_numbers(index, len(self))))

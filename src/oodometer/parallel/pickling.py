@@ -1,7 +1,7 @@
-"""Places: where a model or a dataset was opened, which is all that a worker is sent of it.
+"""Pickling of models and datasets by reference: how they were opened instead of their content.
 
-A worker opens the file or the address itself. Nothing large goes through a pipe or a scheduler, and
-what can't be sent at all, such as an open session, need not be.
+A worker opens the file or address itself. Nothing large goes through a pipe or a scheduler, and
+objects that can't be pickled, such as open sessions, need not be.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Any, TypeVar
 from oodometer.core.errors import InputError
 
 Instance = TypeVar("Instance")
-# Names the folder of research data.
+# Environment variable with the folder of research data.
 DATA_FOLDER_VARIABLE = "OODOMETER_DATA"
 
 
 @dataclass(frozen=True)
 class ReopenSpec:
-    """A door, as package.module:function, what was opened through it, and with which settings.
+    """Function that opened an object (as package.module:function), its target and its settings.
 
-    `import_folder` is where modules were looked for first.
+    `import_folder` is the folder that was searched first for modules.
     """
 
     opener: str
@@ -38,30 +38,29 @@ class ReopenSpec:
     def create(
         cls, opener: str, target: str | Path, settings: Mapping[str, Any]
     ) -> ReopenSpec | None:
-        """Where a thing is found from any folder; None where its settings are no plain values."""
+        """Return a spec that is valid in any working directory; None if a setting is unhashable."""
         path = os.path.abspath(target) if os.path.exists(target) else str(target)
-        plain = tuple((name, _to_hashable(value)) for name, value in settings.items())
-        place = cls(opener, path, plain, os.getcwd())
+        hashable = tuple(
+            (name, tuple(value) if isinstance(value, list) else value)
+            for name, value in settings.items()
+        )
+        spec = cls(opener, path, hashable, os.getcwd())
         try:
-            hash(place)
-        except TypeError:  # arrays of labels, and the like
+            hash(spec)
+        except TypeError:  # such as arrays of labels
             return None
-        return place
+        return spec
 
     def load(self) -> Any:
-        """What is there now."""
+        """Open the object again."""
         module, _, name = self.opener.partition(":")
-        with _import_folder_first(self.import_folder):
+        with _search_first(self.import_folder):
             return getattr(import_module(module), name)(self.target, **dict(self.settings))
 
 
-def _to_hashable(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
 @contextmanager
-def _import_folder_first(folder: str) -> Iterator[None]:
-    """Modules are looked for in a folder first: a worker's own may be another."""
+def _search_first(folder: str) -> Iterator[None]:
+    """Import modules from a folder first; a worker may have another working directory."""
     sys.path.insert(0, folder)
     try:
         yield
@@ -70,29 +69,29 @@ def _import_folder_first(folder: str) -> Iterator[None]:
 
 
 class ReopenOnUnpickle:
-    """What is sent to another process as the place where it was opened, if it knows one."""
+    """Base class of objects that are pickled as a `ReopenSpec` if they have one."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        place = vars(self).get("_place")
-        if place is None:
+        spec = vars(self).get("_reopen_spec")
+        if spec is None:
             return super().__reduce_ex__(protocol)
-        return reopen, (place, getattr(self, "fingerprint", None))
+        return reopen, (spec, getattr(self, "fingerprint", None))
 
 
 def with_reopen_spec(instance: Instance, reopen_spec: ReopenSpec | None) -> Instance:
-    """The same, which knows from now on where it was opened."""
+    """Return the instance after storing in it how it was opened."""
     if isinstance(instance, ReopenOnUnpickle):
-        # It may be frozen; this is no setting of it, and a changed copy does not have it.
-        vars(instance)["_place"] = reopen_spec
+        # Not a field: the instance may be frozen, and a changed copy must not have it.
+        vars(instance)["_reopen_spec"] = reopen_spec
     return instance
 
 
 def reopen(reopen_spec: ReopenSpec, fingerprint: str | None) -> Any:
-    """What is at a place, if it is what was there; of a model that can't be told."""
-    found = reopen_spec.load()
-    if fingerprint is not None and found.fingerprint != fingerprint:
+    """Return the reopened object; raise if the fingerprint of a dataset has changed."""
+    instance = reopen_spec.load()
+    if fingerprint is not None and instance.fingerprint != fingerprint:
         raise InputError(
-            f"The rows of {reopen_spec.target!r} are not the same here as where the work was begun. Give "
-            "every worker the same files."
+            f"The rows of {reopen_spec.target!r} differ from those in the process that sent them. "
+            "Give every worker the same files."
         )
-    return found
+    return instance

@@ -1,7 +1,7 @@
-"""Runners: how many tasks are worked off. One after another, by processes, by a Dask cluster.
+"""Runners of tasks: serial, threads, processes, Dask cluster; ordered results; thread limits.
 
-A runner takes a function and tasks, and yields every task with its result as it comes, or with the
-exception that it ended in. Functions, tasks and results must be such that pickle can send them.
+A runner takes a function and tasks, and yields each task with its result, or with the exception it
+raised, as soon as it is finished. Functions, tasks and results must be picklable.
 """
 
 from __future__ import annotations
@@ -22,21 +22,49 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-from oodometer.core.errors import InputError, MissingExtra, OodometerError, format_error
+from oodometer.core.errors import (
+    InputError,
+    MissingExtra,
+    OodometerError,
+    format_error,
+    out_of_range,
+)
 from oodometer.core.optional_imports import require
 from oodometer.parallel.worker_pool import Result, Task, WorkerPool, capture_outcome
+
+Outcomes = Generator[tuple[Task, Result | Exception], None, None]
+ContraTask = TypeVar("ContraTask", contravariant=True)
+CoResult = TypeVar("CoResult", covariant=True)
+
+# Time limit for connecting to a scheduler, and for it to have a worker.
+CONNECT_TIMEOUT_SECONDS = 20.0
+# Maximum number of rows of a task, and minimum number of tasks if there are enough batches.
+MAX_TASK_ROWS = 8192
+MIN_TASKS = 32
+# One task at a time per process, because torch has one random state per process.
+_TASK_LOCK = threading.Lock()
+
+
+class Runner(Protocol):
+    """Function that runs tasks and yields each with its outcome, in any order."""
+
+    def __call__(
+        self, work: Callable[[Task], Result], tasks: Sequence[Task], /
+    ) -> Outcomes[Task, Result]:
+        """Run every task once."""
 
 
 @contextmanager
 def limit_to_one_thread() -> Iterator[None]:
-    """Sums by several threads differ in their last bits; and workers have a core each anyway.
+    """Limit linear algebra to one thread.
 
-    On small matrices several threads wait for each other more than they work: tenfold the time.
+    Sums by several threads differ in their last bits. On small matrices, threads wait for each other
+    more than they compute (ten times slower), and workers have one core each anyway.
     """
     from threadpoolctl import threadpool_limits
 
     torch: Any = sys.modules.get("torch")
-    threads = 1 if torch is None else torch.get_num_threads()
+    n_threads = 1 if torch is None else torch.get_num_threads()
     with threadpool_limits(1):
         if torch is not None:
             torch.set_num_threads(1)
@@ -44,27 +72,11 @@ def limit_to_one_thread() -> Iterator[None]:
             yield
         finally:
             if torch is not None:
-                torch.set_num_threads(threads)
-
-
-Outcomes = Generator[tuple[Task, Result | Exception], None, None]
-# Seconds that a cluster may take to answer, and to have a worker.
-CONNECT_TIMEOUT_SECONDS = 20.0
-# One task at a time in a process: torch's random state is the process's own.
-_TASK_LOCK = threading.Lock()
-
-
-class Runner(Protocol):
-    """Works off tasks in its own way, and yields each with what came of it, in any order."""
-
-    def __call__(
-        self, work: Callable[[Task], Result], tasks: Sequence[Task], /
-    ) -> Outcomes[Task, Result]:
-        """Every task once."""
+                torch.set_num_threads(n_threads)
 
 
 def serial(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Outcomes[Task, Result]:
-    """One after another, here.
+    """Run tasks one after another in this process.
 
     >>> dict(serial(abs, [-1, 2]))
     {-1: 1, 2: 2}
@@ -74,106 +86,108 @@ def serial(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Outcomes[Ta
 
 
 def threads(count: int) -> Runner:
-    """By so many threads of this process: for work that is done in numpy and Arrow.
+    """Return a runner with `count` threads of this process, for work inside numpy and Arrow.
 
     >>> sorted(threads(2)(abs, [-1, 2]))
     [(-1, 1), (2, 2)]
     """
 
     def run(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Outcomes[Task, Result]:
-        hands = ThreadPoolExecutor(count)
+        executor = ThreadPoolExecutor(count)
         try:
-            futures = {hands.submit(capture_outcome, work, task): task for task in tasks}
-            for done in as_completed(list(futures)):
-                yield futures.pop(done), done.result()
+            futures = {executor.submit(capture_outcome, work, task): task for task in tasks}
+            for future in as_completed(list(futures)):
+                yield futures.pop(future), future.result()
         finally:
-            hands.shutdown(wait=False, cancel_futures=True)
+            executor.shutdown(wait=False, cancel_futures=True)
 
     return run
 
 
 def processes(workers: int) -> Runner:
-    """By so many processes, each with one thread and one task at a time.
+    """Return a runner with worker processes, each with one thread and one task at a time.
 
-    A task whose process dies (killed, out of memory) is given to another; after three deaths it
-    has failed. The processes end with this one, however it ends.
+    If a process dies (killed, out of memory), its task is given to another; after three deaths the
+    task has failed. The processes end with this one, however it ends.
     """
     if workers < 1:
-        raise InputError(f"workers must be 1 or more; got {workers}. Each takes one core.")
+        raise out_of_range("workers", workers, low=1)
 
     def run(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Outcomes[Task, Result]:
-        with closing(WorkerPool(work, min(workers, len(tasks)))) as crew:
-            yield from crew.outcomes(tasks)
+        with closing(WorkerPool(work, min(workers, len(tasks)))) as pool:
+            yield from pool.outcomes(tasks)
 
     return run
 
 
 def distributed(address: str) -> Runner:
-    """By the workers of a Dask cluster, whose scheduler is at an address such as tcp://host:8786.
+    """Return a runner with the workers of a Dask cluster.
 
-    A task whose worker dies runs elsewhere. Every worker must have this package, of this version.
+    `address` is that of the scheduler, such as tcp://host:8786. If a worker dies, its task runs on
+    another. Every worker must have this version of this package.
     """
     dask = require("distributed", extra="scale", purpose="A Dask cluster")
 
     def run(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Outcomes[Task, Result]:
         with _silence_dask_log(), _connect(dask, address) as client:
-            sent = _submit_work(client, work)
+            remote_work = _submit_work(client, work)
             futures = {
-                client.submit(_run_exclusively, sent, task, pure=False): task for task in tasks
+                client.submit(_run_exclusively, remote_work, task, pure=False): task
+                for task in tasks
             }
             for future in dask.as_completed(list(futures), loop=client.loop):
                 task = futures.pop(future)
                 if future.cancelled():
                     raise OodometerError(
-                        f"The Dask scheduler at {address!r} has gone, and what it had not sent. "
-                        "Start it again, and run again."
+                        f"Lost the connection to the Dask scheduler at {address!r}. Start it and "
+                        "this command again."
                     )
                 error = future.exception()
-                found = future.result() if error is None else error
-                future.release()  # or the cluster would keep it, and make it anew where it is lost
-                yield task, found
+                outcome = future.result() if error is None else error
+                future.release()  # otherwise the cluster keeps it, and recomputes it if it is lost
+                yield task, outcome
 
     return run
 
 
 def _submit_work(client: Any, work: Callable[[Task], Result]) -> Any:
-    """A function as it is; what carries data is sent once, and not with every task.
+    """Return a plain function unchanged; send a callable with data once, as a task of its own.
 
-    It is the result of a task of its own, which the cluster makes anew where it is lost.
+    As the result of a task, it is sent again if the worker that has it dies.
     """
     if isinstance(work, FunctionType | BuiltinFunctionType):
         return work
     with warnings.catch_warnings():
-        # Dask would have users change what they have no hand in.
+        # Users can't act on this warning.
         warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
         return client.submit(_identity, work, pure=False)
 
 
 @contextmanager
 def _silence_dask_log() -> Iterator[None]:
-    """Dask writes nothing on the screen of a scheduler that has gone: we say it ourselves."""
-    log = logging.getLogger("distributed.client")
-    before = log.level
-    log.setLevel(logging.CRITICAL)
+    """Disable Dask's log of a lost scheduler, which is reported as an error."""
+    logger = logging.getLogger("distributed.client")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
-        log.setLevel(before)
+        logger.setLevel(level)
 
 
 def _connect(dask: Any, address: str) -> Any:
-    """A client of a cluster that has a worker, and this package everywhere."""
+    """Return a client of a cluster that has a worker, and this package on all workers."""
     try:
-        place = urlsplit(address)
-        # Dask itself asks again and again, and a client that has found nobody is slow to go.
+        parts = urlsplit(address)
+        # Checked first because Dask's client retries for long, and is slow to close.
         socket.create_connection(
-            (place.hostname, place.port or 0), timeout=CONNECT_TIMEOUT_SECONDS
+            (parts.hostname, parts.port or 0), timeout=CONNECT_TIMEOUT_SECONDS
         ).close()
-        kind = _server_type(dask, address)
+        server_type = _server_type(dask, address)
     except (OSError, ValueError) as error:
         raise _no_scheduler_error(address, str(error)) from error
-    if kind != "Scheduler":
-        raise _no_scheduler_error(address, f"what is there is {kind}")
+    if server_type != "Scheduler":
+        raise _no_scheduler_error(address, f"the server there is {server_type}")
     client = dask.Client(address, timeout=CONNECT_TIMEOUT_SECONDS, set_as_default=False)
     try:
         _check_workers(client, address)
@@ -184,27 +198,27 @@ def _connect(dask: Any, address: str) -> Any:
 
 
 def _server_type(dask: Any, address: str) -> str:
-    """What answers at an address: Scheduler, Worker, or nothing of Dask's, such as a page's server.
+    """Return the type of the server at an address: Scheduler, Worker, or not a Dask server.
 
-    A client that is given such an address waits for ever, or fails in words of its own.
+    With another type than Scheduler, Dask's client would wait forever or fail without explanation.
     """
 
-    async def asked() -> Any:
+    async def identify() -> Any:
         async with dask.rpc(address) as server:
             return await asyncio.wait_for(server.identity(), CONNECT_TIMEOUT_SECONDS)
 
-    # In a thread, for the caller's may run a loop of its own, as notebooks do.
-    with ThreadPoolExecutor(1) as thread:
+    # In a thread, because the caller's may run an event loop, as notebooks do.
+    with ThreadPoolExecutor(1) as executor:
         try:
-            return str(thread.submit(lambda: asyncio.run(asked())).result()["type"])
-        except Exception:  # whatever Dask makes of what another server says
-            return "no server of Dask's; is this the port of a page?"
+            return str(executor.submit(lambda: asyncio.run(identify())).result()["type"])
+        except Exception:  # Dask raises various types for the responses of other servers
+            return "not a Dask server; is this the port of a web page?"
 
 
 def _no_scheduler_error(address: str, reason: str) -> InputError:
     return InputError(
-        f"No Dask scheduler answers at {address!r} ({reason}). Give the address that `dask scheduler` "
-        "says, such as tcp://host:8786."
+        f"There is no Dask scheduler at {address!r} ({reason}). Pass the address that "
+        "`dask scheduler` prints, such as tcp://host:8786."
     )
 
 
@@ -216,14 +230,14 @@ def _check_workers(client: Any, address: str) -> None:
             f"The Dask scheduler at {address!r} has no worker. Start one or more: "
             f"dask worker {address}"
         ) from error
-    found = client.get_versions(packages=["oodometer"])
-    ours = found["client"]["packages"]["oodometer"]
-    for worker, facts in found["workers"].items():
-        theirs = facts["packages"].get("oodometer")
-        if theirs != ours:
+    versions = client.get_versions(packages=["oodometer"])
+    own_version = versions["client"]["packages"]["oodometer"]
+    for worker, info in versions["workers"].items():
+        version = info["packages"].get("oodometer")
+        if version != own_version:
             raise InputError(
-                f"The worker {worker} has oodometer {theirs}, and this is {ours}. Install the "
-                "same version everywhere."
+                f"The worker {worker} has oodometer {version}, this process has {own_version}. "
+                "Install the same version everywhere."
             )
 
 
@@ -232,66 +246,65 @@ def _identity(work: Callable[[Task], Result]) -> Callable[[Task], Result]:
 
 
 def _run_exclusively(work: Callable[[Task], Result], task: Task) -> Result:
-    """Workers of a cluster may have many threads; one works at a time."""
+    """Run one task at a time in a Dask worker, which may have several threads."""
     with _TASK_LOCK:
         return work(task)
 
 
-# A task has so many rows at most; but there are so many tasks at least, if there are the batches.
-MAX_TASK_ROWS, MIN_TASKS = 8192, 32
-
-Task_ = TypeVar("Task_", contravariant=True)
-Result_ = TypeVar("Result_", covariant=True)
+# Work with data, results in order ---------------------------------------------------------------
 
 
-class RemoteTask(Protocol[Task_, Result_]):
-    """What is done with a task, and what it needs for that, by what messages call it."""
+class RemoteTask(Protocol[ContraTask, CoResult]):
+    """Callable with data, which is sent to the workers once, before the tasks."""
 
-    def __call__(self, task: Task_, /) -> Result_:
-        """What comes of a task."""
+    def __call__(self, task: ContraTask, /) -> CoResult: ...
 
     def payload(self) -> Mapping[str, Any]:
-        """What workers are sent besides tasks: `the model 'a'`, …"""
+        """Return the objects to send, by the names that error messages call them."""
 
 
 def label_payload(kind: str, objects: Mapping[str, Any]) -> dict[str, Any]:
-    """Things by what messages call them.
+    """Return objects by the names that error messages call them.
 
     >>> label_payload("model", {"a": abs})
     {"The model 'a'": <built-in function abs>}
     """
-    return {f"The {kind} {name!r}": thing for name, thing in objects.items()}
+    return {f"The {kind} {name!r}": value for name, value in objects.items()}
 
 
 def group_batches(batches: Sequence[Task], batch_size: int) -> list[Sequence[Task]]:
-    """Batches of so many rows that lie side by side, as tasks.
+    """Group consecutive batches of `batch_size` rows into tasks.
 
-    >>> [len(block) for block in group_batches(range(66), batch_size=500)][-2:], len(group_batches(range(4), batch_size=500))
-    ([2, 2], 4)
+    >>> [len(block) for block in group_batches(range(66), batch_size=500)][-2:]
+    [2, 2]
+    >>> len(group_batches(range(4), batch_size=500))
+    4
     """
-    few = max(min(MAX_TASK_ROWS // max(batch_size, 1), len(batches) // MIN_TASKS), 1)
-    return [batches[start : start + few] for start in range(0, len(batches), few)]
+    per_task = max(min(MAX_TASK_ROWS // max(batch_size, 1), len(batches) // MIN_TASKS), 1)
+    return [batches[start : start + per_task] for start in range(0, len(batches), per_task)]
 
 
 def ordered_map(
     runner: Runner, work: RemoteTask[Task, Result], tasks: Sequence[Task]
 ) -> Generator[Result, None, None]:
-    """The results of all tasks, in order; a task that failed raises when it is its turn.
+    """Yield the results of all tasks in order; raise the exception of a failed task in its turn.
 
-    Close it where not all are asked for: that ends the workers.
+    Close the generator to end the workers early.
     """
     if not tasks:
         return
-    do: Callable[[tuple[int, Task]], Result]
-    do = _LocalTask(work) if runner is serial else _PickledTask.from_task(work)
-    early: dict[int, Result | Exception] = {}
-    due = 0
-    with closing(runner(do, list(enumerate(tasks)))) as outcomes:
-        for (number, _), found in outcomes:
-            early[number] = found
-            while due in early:
-                yield _raise_if_error(early.pop(due))
-                due += 1
+    if runner is serial:
+        for task in tasks:
+            yield work(task)
+        return
+    finished: dict[int, Result | Exception] = {}
+    next_number = 0
+    with closing(runner(_PickledTask.from_task(work), list(enumerate(tasks)))) as outcomes:
+        for (number, _), outcome in outcomes:
+            finished[number] = outcome
+            while next_number in finished:
+                yield _raise_if_error(finished.pop(next_number))
+                next_number += 1
 
 
 def _raise_if_error(outcome: Result | Exception) -> Result:
@@ -301,18 +314,11 @@ def _raise_if_error(outcome: Result | Exception) -> Result:
 
 
 @dataclass(frozen=True)
-class _LocalTask:
-    """Work in this process, on tasks that have a number."""
-
-    work: Any
-
-    def __call__(self, task: tuple[int, Any]) -> Any:
-        return self.work(task[1])
-
-
-@dataclass(frozen=True)
 class _PickledTask:
-    """Work as bytes, made once, and read once in every process: models stay open between tasks."""
+    """Pickled work on numbered tasks.
+
+    It is pickled once, and unpickled once per process, so that models stay open between tasks.
+    """
 
     data: bytes
 
@@ -325,7 +331,7 @@ class _PickledTask:
 
     @cached_property
     def work(self) -> Any:
-        """What was packed; here it is opened."""
+        """Unpickle the work."""
         try:
             return pickle.loads(self.data)
         except MissingExtra:
@@ -333,28 +339,30 @@ class _PickledTask:
         except Exception as error:
             reason = format_error(error).rstrip(". ")
             raise InputError(
-                f"A worker can't open what it was sent: {reason}. Give every worker the same files "
-                "and the same packages."
+                f"A worker can't open the data that it received: {reason}. Give every worker the "
+                "same files and the same packages."
             ) from error
 
-    def __call__(self, task: tuple[int, Any]) -> Any:
-        return self.work(task[1])
+    def __call__(self, numbered_task: tuple[int, Any]) -> Any:
+        _, task = numbered_task
+        return self.work(task)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Workers of a cluster pass it on to one another: as it came, not what they opened.
+        # Dask workers send it to each other: as bytes, not what they have opened.
         return _PickledTask, (self.data,)
 
 
 def _pickling_error(work: RemoteTask[Any, Any], error: Exception) -> InputError:
-    """Who is at fault, in one line."""
-    culprit = "What workers need"
-    for what, thing in work.payload().items():
+    """Return the error that names the object that can't be pickled."""
+    culprit = "The data of this task"
+    for name, value in work.payload().items():
         try:
-            pickle.dumps(thing)
-        except Exception as own:
-            culprit, error = what, own
+            pickle.dumps(value)
+        except Exception as value_error:
+            culprit = name
+            error = value_error
             break
     return InputError(
-        f"{culprit} can't be sent to workers ({format_error(error)}). Give a function of a module, or "
-        "a file; or work without workers."
+        f"{culprit} can't be sent to workers ({format_error(error)}). Pass a function of a module, "
+        "or a file; or run without workers."
     )

@@ -1,4 +1,8 @@
-"""A crew: processes that work off tasks, one at a time each, and are replaced where they die."""
+"""Worker pool: processes that run one task at a time and are replaced if they die.
+
+`concurrent.futures` was tried instead: if one task kills its worker, 9 of 12 tasks fail, and if the
+parent is killed, a worker stays behind.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +24,13 @@ from oodometer.core.errors import OodometerError
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-# A task whose worker dies is given to another, until so many have died of it.
+# A task has failed when this many workers have died while running it.
 MAX_ATTEMPTS = 3
 _THREAD_COUNT_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def capture_outcome(work: Callable[[Task], Result], task: Task) -> Result | Exception:
-    """The result of a task, or the exception that it ended in.
+    """Return the result of a task, or the exception that it raised.
 
     >>> capture_outcome(abs, -1), capture_outcome(int, "one")
     (1, ValueError("invalid literal for int() with base 10: 'one'"))
@@ -38,7 +42,7 @@ def capture_outcome(work: Callable[[Task], Result], task: Task) -> Result | Exce
 
 
 class WorkerPool:
-    """So many processes, which do one kind of work until they are closed."""
+    """Worker processes that all run the same function until the pool is closed."""
 
     def __init__(self, work: Callable[[Any], Any], size: int) -> None:
         self._work = work
@@ -48,79 +52,84 @@ class WorkerPool:
             self._spawn_worker()
 
     def close(self) -> None:
-        """End every process, at once: what they have not sent is lost."""
+        """Kill all processes; results that they have not sent are lost."""
         for worker in self._workers:
             worker.process.kill()
             worker.join_and_close()
 
     def outcomes(self, tasks: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-        """Every task with what came of it, as it comes."""
-        jobs = [_Job(task) for task in tasks]
-        waiting, left = deque(jobs), len(jobs)
-        while left:
+        """Yield each task with its outcome as soon as it is finished."""
+        waiting = deque(_Job(task) for task in tasks)
+        n_unfinished = len(waiting)
+        while n_unfinished:
             for worker in self._workers:
                 if worker.is_idle and waiting:
                     worker.assign(waiting.popleft())
             for worker in self._ready_workers():
-                job, said = self._collect(worker)
+                job, outcome = self._collect(worker)
                 if job is None:
                     continue
-                if said is _RETRY:
+                if outcome is _RETRY:
                     waiting.appendleft(job)
                     continue
-                left -= 1
-                yield job.task, said
+                n_unfinished -= 1
+                yield job.task, outcome
 
     def _spawn_worker(self) -> None:
         context = get_context("spawn")
-        here, there = context.Pipe()
-        process = context.Process(target=_worker_main, args=(self._work, there), daemon=True)
+        own_end, worker_end = context.Pipe()
+        process = context.Process(target=_worker_main, args=(self._work, worker_end), daemon=True)
         with _limit_child_threads(), _block_interrupts():
             process.start()
-        there.close()
-        self._workers.append(_Worker(process, here))
+        worker_end.close()
+        self._workers.append(_Worker(process, own_end))
 
     def _ready_workers(self) -> list[_Worker]:
-        """Those that have sent something or have died: a dead one's line is at its end."""
-        lines = connection.wait([worker.connection for worker in self._workers])
-        return [worker for worker in self._workers if worker.connection in lines]
+        """Wait for workers that have sent a message or have died, which closes their pipe."""
+        ready = connection.wait([worker.connection for worker in self._workers])
+        return [worker for worker in self._workers if worker.connection in ready]
 
     def _collect(self, worker: _Worker) -> tuple[_Job | None, Any]:
-        """The job that a worker had, if it had one, and what came of it."""
-        job, worker.job = worker.job, None
+        """Return the job that a worker had, if any, and its outcome."""
+        job = worker.job
+        worker.job = None
         try:
-            said = worker.connection.recv()
+            outcome = worker.connection.recv()
         except (EOFError, OSError):
             return job, self._respawn(worker, job)
-        worker.ready, self._failed_starts = True, 0
-        return job, said
+        worker.ready = True
+        self._failed_starts = 0
+        return job, outcome
 
     def _respawn(self, worker: _Worker, job: _Job | None) -> Any:
-        """Another worker for a dead one, whose job is done again, or has failed."""
+        """Replace a dead worker; return `_RETRY`, or the error of its job after too many deaths."""
         self._workers.remove(worker)
         code = worker.join_and_close()
         self._failed_starts += not worker.ready
         if self._failed_starts >= MAX_ATTEMPTS:
             raise OodometerError(
-                f"Workers die before they have a task (exit code {code}). A script that starts "
-                'workers does so under: if __name__ == "__main__".'
+                f"Workers die before they receive a task (exit code {code}). A script must start "
+                'workers under: if __name__ == "__main__".'
             )
         self._spawn_worker()
         if job is None:
             return None
         job.attempts += 1
-        return (
-            _RETRY if job.attempts < MAX_ATTEMPTS else OodometerError(_worker_death_message(code))
+        if job.attempts < MAX_ATTEMPTS:
+            return _RETRY
+        return OodometerError(
+            f"Its worker died {MAX_ATTEMPTS} times, last with exit code {code} (-9: killed, for "
+            "example because memory ran out). Use fewer workers or a smaller batch."
         )
 
 
-# What a worker that died leaves of its job.
+# Outcome of a job whose worker died and that must run again.
 _RETRY = object()
 
 
 @dataclass
 class _Job:
-    """A task, and how many workers have died of it."""
+    """Task with the number of workers that died while running it."""
 
     task: Any
     attempts: int = 0
@@ -128,7 +137,7 @@ class _Job:
 
 @dataclass
 class _Worker:
-    """A process, the line to it, and the job that it has."""
+    """Worker process, the pipe to it, and its current job."""
 
     process: Any
     connection: Connection
@@ -141,27 +150,20 @@ class _Worker:
 
     def assign(self, job: _Job) -> None:
         self.job = job
-        with suppress(OSError):  # it has died, which is seen when it is heard
+        with suppress(OSError):  # a dead worker is found when its outcome is collected
             self.connection.send(job.task)
 
     def join_and_close(self) -> int | None:
-        """The exit code of a process that has ended, or is about to."""
+        """Wait for the end of the process and return its exit code."""
         self.process.join()
         self.connection.close()
         code: int | None = self.process.exitcode
         return code
 
 
-def _worker_death_message(exit_code: int | None) -> str:
-    return (
-        f"Its worker died {MAX_ATTEMPTS} times, at last with exit code {exit_code} (-9 is killed, as for want "
-        "of memory). Use fewer workers, or a smaller batch."
-    )
-
-
 @contextmanager
 def _limit_child_threads() -> Iterator[None]:
-    """Processes started meanwhile have one thread each for linear algebra."""
+    """Limit linear algebra to one thread in the processes that the block starts."""
     before = {name: os.environ.get(name) for name in _THREAD_COUNT_VARIABLES}
     os.environ.update(dict.fromkeys(_THREAD_COUNT_VARIABLES, "1"))
     try:
@@ -176,15 +178,15 @@ def _limit_child_threads() -> Iterator[None]:
 
 @contextmanager
 def _block_interrupts() -> Iterator[None]:
-    """Start processes that never see Ctrl-C, not even while they import; raise it here afterwards.
+    """Start processes that never receive Ctrl-C, not even while importing; raise it here afterwards.
 
-    The mask is inherited by the new process. It is not enough for this one: another thread may
-    receive the signal, and Python would raise it in the main thread, in the middle of a start.
+    The new process inherits the signal mask. In this process the mask is not enough: another thread
+    may receive the signal, and Python would raise it in the main thread during the start.
     """
     if sys.platform == "win32":
         yield
         return
-    # Started with the first process, it would have the signal through again.
+    # If it were started along with the first process, it would unblock the signal.
     resource_tracker.ensure_running()
     with _defer_interrupts():
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -196,7 +198,7 @@ def _block_interrupts() -> Iterator[None]:
 
 @contextmanager
 def _defer_interrupts() -> Iterator[None]:
-    """Raise an interrupt that arrives in the block after it."""
+    """Postpone an interrupt that arrives in the block until its end."""
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or handler is None:
         yield
@@ -211,12 +213,12 @@ def _defer_interrupts() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
-# In the process ---------------------------------------------------------------------------------
+# In the worker process --------------------------------------------------------------------------
 
 
 def _worker_main(work: Callable[[Any], Any], pipe: Connection) -> None:
-    """Say that it is there, then answer tasks until the line is cut."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, who ends us
+    """Report readiness, then run tasks until the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends its workers
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     with suppress(EOFError, OSError):
         pipe.send(None)
@@ -232,12 +234,12 @@ def _exit_with_parent() -> None:
 
 
 def _pickle_outcome(message: Any) -> bytes:
-    """An outcome as bytes; one that can't be sent, or not be read again, is told in words."""
+    """Return an outcome as bytes; an error with its text if it can't be pickled or unpickled."""
     try:
         data = pickle.dumps(message)
         if isinstance(message, Exception):
             pickle.loads(data)
     except Exception as error:
-        told = message if isinstance(message, Exception) else error
-        return pickle.dumps(OodometerError(f"{type(told).__name__}: {told}"))
+        reported = message if isinstance(message, Exception) else error
+        return pickle.dumps(OodometerError(f"{type(reported).__name__}: {reported}"))
     return data

@@ -72,7 +72,7 @@ def test_a_second_writer_is_told_who_has_it(tmp_path: Path) -> None:
         with pytest.raises(InputError) as refused:
             Store.open(tmp_path, "write")
         assert f"is being written by process {os.getpid()} on " in str(refused.value)
-        assert "one writer at a time" in str(refused.value)
+        assert "Only one process may write to it" in str(refused.value)
     with Store.open(tmp_path, "write") as again:
         assert again.result_keys() == set()
 
