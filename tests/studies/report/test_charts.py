@@ -1,4 +1,4 @@
-"""Charts of a study draw, and hold the numbers that they are given."""
+"""Vega-Lite charts of a study: rendering and embedded data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SPECS = {
 
 
 def svg(spec: ChartSpec) -> str:
-    """The chart as it is drawn, 300 wide and high."""
+    """Return the chart rendered with a width and height of 300."""
     text: str = vl_convert.vegalite_to_svg(
         json.loads(json.dumps(spec).replace('"container"', "300"))
     )
@@ -37,14 +37,14 @@ def svg(spec: ChartSpec) -> str:
 
 
 @pytest.mark.parametrize("kind", list(SPECS))
-def test_it_draws(kind: str) -> None:
+def test_every_chart_renders(kind: str) -> None:
     drawn = svg(SPECS[kind])
     assert drawn.startswith("<svg")
     assert "NaN" not in drawn
     assert "currentColor" in drawn
 
 
-def test_a_heat_map_has_known_cells_alone_and_signs_by_colour() -> None:
+def test_heat_map_skips_missing_cells_and_colors_by_sign() -> None:
     assert [cell["text"] for cell in SPECS["heat"]["datasets"]["cells"]] == [
         "1.00",
         "−0.50",
@@ -57,7 +57,7 @@ def test_a_heat_map_has_known_cells_alone_and_signs_by_colour() -> None:
     assert '"text"' not in json.dumps(wide["layer"])
 
 
-def test_panels_share_their_drawing_but_not_their_rows() -> None:
+def test_panels_share_layers_but_not_data() -> None:
     other = charts.panel_chart(POINTS[:1], [], AXES)
     assert other["datasets"]["points"] == POINTS[:1]
     assert SPECS["panel"]["datasets"]["points"] == POINTS
@@ -65,14 +65,14 @@ def test_panels_share_their_drawing_but_not_their_rows() -> None:
     assert "50" in json.dumps(other["layer"])
 
 
-def test_axes_without_ends_have_those_of_the_points() -> None:
+def test_axes_without_range_fit_the_points() -> None:
     drawn = svg(SPECS["panel"])
     assert "ni" in drawn
     assert "0.25" in drawn
     assert ">0.0<" not in drawn
 
 
-def test_a_number_stands_under_its_tick_at_the_ends_of_an_axis_too() -> None:
+def test_axis_labels_are_centered_under_their_ticks() -> None:
     points = [{"name": str(x), "x": x, "y": 50.0} for x in (0.4, 0.9)]
     drawn = svg(charts.panel_chart(points, [], AXES))
     (labels,) = re.findall(r'(?s)aria-label="X-axis.*?role-axis-label.*?</g>', drawn)

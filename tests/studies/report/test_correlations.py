@@ -1,4 +1,4 @@
-"""The map of correlations: Spearman's, turned to rise with accuracy, in the order of the groups."""
+"""Heat map of correlations among measures."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from oodometer.studies.report.correlations import TRUE_ACCURACY, build_correlati
 from tests.support.study_tables import made, table_of
 
 
-def test_every_cell_is_a_rank_correlation_over_evaluations_elsewhere() -> None:
+def test_cells_are_spearman_correlations_over_ood_evaluations() -> None:
     table = table_of(made())
     found = build_correlation_section(compare_measures(table))
-    elsewhere = ~table.in_distribution
+    outside = ~table.in_distribution
     columns = {TRUE_ACCURACY: table.accuracy, "near": table.measures["near"], "far": table.measures["far"],
                "− wrong": -table.measures["wrong"]}  # fmt: skip
     cells = found.figure.spec["datasets"]["cells"]
@@ -23,7 +23,7 @@ def test_every_cell_is_a_rank_correlation_over_evaluations_elsewhere() -> None:
     names = {cell["y"].split(" · ")[0]: cell["y"].split(" · ")[1] for cell in cells}
     for cell in cells:
         first, second = names[cell["y"].split(" · ")[0]], names[cell["x"]]
-        rho = spearmanr(columns[first][elsewhere], columns[second][elsewhere]).statistic
+        rho = spearmanr(columns[first][outside], columns[second][outside]).statistic
         assert cell["value"] == pytest.approx(rho, abs=0.0051)
         assert cell["strength"] == abs(cell["value"])
     assert found.figure.table is not None
@@ -32,7 +32,7 @@ def test_every_cell_is_a_rank_correlation_over_evaluations_elsewhere() -> None:
     assert np.array(shown, dtype=float).ravel().tolist() == pytest.approx(flat)
 
 
-def test_groups_stand_together_and_have_boxes() -> None:
+def test_groups_are_contiguous_and_have_boxes() -> None:
     columns = made(noise={"near": 0.01, "noise": 30.0, "wrong": -0.01})
     found = build_correlation_section(compare_measures(table_of(columns)))
     groups = [{name.split(" · ")[1] for name in group} for group in found.groups]
@@ -44,13 +44,13 @@ def test_groups_stand_together_and_have_boxes() -> None:
     assert box["y"].startswith(f"{numbers[0]} · ")
 
 
-def test_what_is_left_out_is_told() -> None:
+def test_measures_left_out_are_named() -> None:
     columns = made()
     columns["far"] = [1.0] * len(columns["far"])
     (remark,) = build_correlation_section(compare_measures(table_of(columns))).remarks
     assert remark.startswith("far is left out: ")
 
 
-def test_one_measure_has_none_to_be_compared_with() -> None:
-    with pytest.raises(NotApplicable, match="just one measure"):
+def test_single_measure_is_not_applicable() -> None:
+    with pytest.raises(NotApplicable, match="only one measure"):
         build_correlation_section(compare_measures(table_of(made(noise={"ni": 0.1}))))

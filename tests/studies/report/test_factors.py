@@ -1,4 +1,4 @@
-"""Factors on the page: those of the protocol, where models are more than columns."""
+"""Factor analysis on the page of a study."""
 
 from __future__ import annotations
 
@@ -14,39 +14,41 @@ from oodometer.studies.report.factors import MAX_MEASURES, build_factor_section,
 from tests.support.study_tables import made, table_of
 
 
-def test_they_are_the_protocols_own() -> None:
+def test_charts_show_the_values_of_the_analysis() -> None:
     noise = {"near": 0.02, "half": 0.2, "wrong": -0.1, "x": 5.0, "y": 1.0}
     table = table_of(made(models=20, noise=noise))
     expected = table_factor_analysis(table)
-    # Or else any rotation would do.
+    # Otherwise the test could not tell the rotations apart.
     assert not np.allclose(
         expected.rotations["varimax"], expected.rotations["quartimax"], atol=0.02
     )
     scree, loadings = build_factor_section(compare_measures(table)).figures
     drawn = [row["eigenvalue"] for row in scree.spec["datasets"]["factors"]]
     assert drawn == pytest.approx(expected.eigenvalues.tolist(), abs=1e-3)
-    turned = expected.rotations["varimax"]
+    rotated = expected.rotations["varimax"]
     cells = loadings.spec["datasets"]["cells"]
-    assert len(cells) == turned.size
+    assert len(cells) == rotated.size
     for cell in cells:
-        value = turned[expected.names.index(cell["y"]), int(cell["x"]) - 1]
+        value = rotated[expected.names.index(cell["y"]), int(cell["x"]) - 1]
         assert cell["value"] == pytest.approx(value, abs=0.0051)
     assert loadings.table is not None
     assert loadings.table.rows[-1][0] == "explained, %"
 
 
-def test_constant_columns_and_those_with_many_gaps_are_left_out() -> None:
-    made_up = made(models=20)
-    made_up["flat"] = [1.0] * len(made_up["model"])
-    made_up["rare"] = [math.nan if j % 2 else float(j) for j in range(len(made_up["model"]))]
-    values, names = factor_columns(compare_measures(table_of(made_up)))
+def test_constant_and_sparse_columns_are_left_out() -> None:
+    columns = made(models=20)
+    columns["flat"] = [1.0] * len(columns["model"])
+    columns["rare"] = [math.nan if j % 2 else float(j) for j in range(len(columns["model"]))]
+    values, names = factor_columns(compare_measures(table_of(columns)))
     assert [name for name in names if "flat" in name or "rare" in name] == []
     assert {"ID error", "OOD error", "OOD near"} <= set(names)
     assert np.isfinite(values).all()
 
 
-def test_too_few_measures_or_models_are_told() -> None:
-    with pytest.raises(NotApplicable, match="factors need 3 measures or more; there are 2"):
+def test_too_few_measures_or_models_are_not_applicable() -> None:
+    with pytest.raises(
+        NotApplicable, match="factor analysis needs at least 3 measures; the table has 2"
+    ):
         build_factor_section(compare_measures(table_of(made(noise={"a": 0.1, "b": 0.2}))))
     with pytest.raises(
         NotApplicable, match="6 models with all values are fewer than the 8 columns"
@@ -54,7 +56,9 @@ def test_too_few_measures_or_models_are_told() -> None:
         build_factor_section(compare_measures(table_of(made(models=3))))
 
 
-def test_of_many_measures_the_most_telling_are_taken() -> None:
+def test_most_informative_of_many_measures_are_used() -> None:
     noise = {f"m{j:02}": 0.01 * (j + 1) for j in range(MAX_MEASURES + 4)}
     found = build_factor_section(compare_measures(table_of(made(models=30, noise=noise))))
-    assert found.remark == "Of 60 models and 34 columns; of the measures the 16 most telling."
+    assert found.remark == (
+        "Computed from 60 models and 34 columns of the 16 most informative measures."
+    )

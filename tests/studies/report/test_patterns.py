@@ -1,4 +1,4 @@
-"""ID against OOD accuracy on the page: patterns, gaps and points are the protocol's."""
+"""ID against OOD accuracy on the page of a study."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from oodometer.studies.report.patterns import PAIR_TABLE_HEADS, build_pattern_se
 from tests.support.study_tables import made, table_of
 
 
-def test_every_pair_is_in_the_table_with_its_pattern_and_gap() -> None:
+def test_table_lists_every_pair_with_pattern_and_gap() -> None:
     table = table_of(made())
     found, expected = build_pattern_section(table), id_ood_scatters(table)
     assert [row[0] for row in found.pairs.rows] == [f"{s.training} → {s.target}" for s in expected]
-    for row, one in zip(found.pairs.rows, expected, strict=True):
+    for row, scatter in zip(found.pairs.rows, expected, strict=True):
         cells = dict(zip(PAIR_TABLE_HEADS, row, strict=True))
-        assert one.gap.value is not None
-        assert one.gap.value_se is not None
-        gap = f"{100 * one.gap.value:.1f} ± {100 * one.gap.value_se:.1f}".replace("-", "−")
-        assert cells["normalised gap, %"] == gap
-        assert cells["pattern"] == (one.pattern.name or "none")
-    assert found.counts == (("functional relationship: who is better at home is better there", 4),)
+        gap = scatter.gap
+        assert gap.value is not None
+        assert gap.value_se is not None
+        text = f"{100 * gap.value:.1f} ± {100 * gap.value_se:.1f}".replace("-", "−")
+        assert cells["normalized gap, %"] == text
+        assert cells["pattern"] == (scatter.pattern.name or "none")
+    assert found.counts == (
+        ("functional relationship: models with higher ID accuracy have higher OOD accuracy", 4),
+    )
 
 
-def test_points_are_the_models_and_axes_are_shared() -> None:
+def test_points_are_models_on_shared_axes() -> None:
     table = table_of(made())
     found, expected = build_pattern_section(table), id_ood_scatters(table)
     figure, one = found.figures[0], expected[0]
@@ -45,7 +48,7 @@ def test_points_are_the_models_and_axes_are_shared() -> None:
     assert all(end["x"] == end["y"] for end in lines[0])
 
 
-def test_tasks_are_compared_where_there_are_several() -> None:
+def test_several_tasks_are_compared() -> None:
     columns = made()
     columns["task"] = ["words" if name == "art" else "views" for name in columns["tested_on"]]
     found = build_pattern_section(table_of(columns))
@@ -55,7 +58,7 @@ def test_tasks_are_compared_where_there_are_several() -> None:
     assert build_pattern_section(table_of(made())).tasks is None
 
 
-def test_many_pairs_are_cut_and_that_is_said() -> None:
+def test_many_pairs_are_truncated_with_a_remark() -> None:
     rng = np.random.default_rng(0)
     domains = [f"d{j:03}" for j in range(320)]
     columns: dict[str, list[Any]] = {
@@ -66,11 +69,11 @@ def test_many_pairs_are_cut_and_that_is_said() -> None:
     assert len(found.figures) == 8
     assert len(found.pairs.rows) == 300
     assert found.remarks == (
-        "Of 319 pairs 8 are drawn, those with the most models.", "The table has 300 of them.",
+        "8 of 319 pairs are drawn, those with the most models.", "The table lists 300 of them.",
     )  # fmt: skip
 
 
-def test_without_an_accuracy_at_home_there_is_no_pattern() -> None:
+def test_table_without_id_accuracies_is_not_applicable() -> None:
     columns = made()
     rows = [j for j, name in enumerate(columns["tested_on"]) if name == "art"]
     with pytest.raises(NotApplicable, match="no model has an accuracy both on a domain"):

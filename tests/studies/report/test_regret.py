@@ -1,4 +1,4 @@
-"""What choosing by a measure costs: by a loop over domains, and in a sentence."""
+"""Regret of model selection against a naive loop over domains."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.support.study_tables import made, table_of
 
 
 def loop_regret(table: EvaluationTable, measure: str, sense: int) -> float:
-    """The mean over domains, in points, of how far the first by the measure is below the best."""
-    lost = []
+    """Return the mean regret over domains, in percentage points."""
+    regrets = []
     for domain in range(len(table.domains)):
         rows = [
             r
@@ -23,11 +23,11 @@ def loop_regret(table: EvaluationTable, measure: str, sense: int) -> float:
             if table.tested_on[r] == domain and not table.in_distribution[r]
         ]
         first = max(rows, key=lambda r: sense * table.measures[measure][r])
-        lost.append(max(table.accuracy[r] for r in rows) - table.accuracy[first])
-    return float(100 * sum(lost) / len(lost))
+        regrets.append(max(table.accuracy[r] for r in rows) - table.accuracy[first])
+    return float(100 * sum(regrets) / len(regrets))
 
 
-def test_regrets_are_those_of_a_loop() -> None:
+def test_regrets_match_naive_loop() -> None:
     table = table_of(made())
     found = build_regret_section(compare_measures(table))
     drawn = {row["name"]: row["value"] for row in found.figure.spec["datasets"]["spans"]}
@@ -42,26 +42,28 @@ def test_regrets_are_those_of_a_loop() -> None:
     assert rules == {name: drawn[name] for name in ("at random", "by source accuracy")}
 
 
-def test_the_sentence_has_the_best_beside_chance() -> None:
+def test_summary_has_best_measure_and_baselines() -> None:
     found = build_regret_section(
         compare_measures(table_of(made(noise={"wrong": -0.0001, "far": 5.0})))
     )
-    assert found.summary.startswith("Choosing the model of lowest wrong costs 0.0 points against")
-    assert "mean over 3 test domains; choosing otherwise, " in found.summary
+    assert found.summary.startswith("Selecting the model with the lowest wrong loses 0.0 points")
+    assert "mean over 3 test domains; selecting otherwise loses " in found.summary
     assert " at random" in found.summary
 
 
-def test_who_chooses_on_few_domains_is_not_the_best() -> None:
-    columns = made(noise={"near": 0.2, "lucky": 0.0})
-    columns["lucky"] = [
+def test_measure_with_few_domains_is_not_the_best() -> None:
+    columns = made(noise={"near": 0.2, "sparse": 0.0})
+    columns["sparse"] = [
         value if tested == "art" else math.nan
-        for value, tested in zip(columns["lucky"], columns["tested_on"], strict=True)
+        for value, tested in zip(columns["sparse"], columns["tested_on"], strict=True)
     ]
     assert "highest near" in build_regret_section(compare_measures(table_of(columns))).summary
 
 
-def test_measures_without_an_answer_choose_nothing() -> None:
+def test_measures_without_values_are_not_applicable() -> None:
     columns = made(noise={"ni": 0.1})
     columns["ni"] = [math.nan] * len(columns["ni"])
-    with pytest.raises(NotApplicable, match="on no domain has a measure an answer for two models"):
+    with pytest.raises(
+        NotApplicable, match="no measure has values for two models on the same domain"
+    ):
         build_regret_section(compare_measures(table_of(columns)))

@@ -1,4 +1,4 @@
-"""Scatters of a study: the largest groups, thinned fairly, with the line of all their models."""
+"""Scatter plots of a study: selection of groups and points, and the fitted line."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from tests.support.study_tables import made, table_of
 
 
 @given(st.lists(st.integers(0, 6), max_size=40), st.integers(1, 8), st.integers(1, 4))
-def test_the_largest_groups_are_taken(sizes: list[int], most: int, fewest: int) -> None:
+def test_largest_groups_are_selected(sizes: list[int], most: int, fewest: int) -> None:
     array = np.array(sizes, dtype=np.int64)
-    taken = select_largest_groups(array, most, fewest).tolist()
-    there = [j for j, size in enumerate(sizes) if size >= fewest]
-    assert taken == sorted(set(taken))
-    assert len(taken) == min(most, len(there))
-    left = [sizes[j] for j in there if j not in taken]
-    assert not left or max(left) <= min(sizes[j] for j in taken)
+    selected = select_largest_groups(array, most, fewest).tolist()
+    eligible = [j for j, size in enumerate(sizes) if size >= fewest]
+    assert selected == sorted(set(selected))
+    assert len(selected) == min(most, len(eligible))
+    rest = [sizes[j] for j in eligible if j not in selected]
+    assert not rest or max(rest) <= min(sizes[j] for j in selected)
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=50), st.integers(2, 20))
-def test_points_are_thinned_from_end_to_end(values: list[float], most: int) -> None:
+def test_thinning_keeps_both_ends(values: list[float], most: int) -> None:
     array = np.array(values)
     kept = thin_rows(np.arange(len(values)), array, most)
     assert len(kept) == len(set(kept.tolist())) == min(most, len(values))
@@ -42,7 +42,7 @@ def test_points_are_thinned_from_end_to_end(values: list[float], most: int) -> N
     assert (array[kept[0]], array[kept[-1]]) == (array.min(), array.max())
 
 
-def test_the_line_is_that_of_least_squares() -> None:
+def test_line_matches_numpy_polyfit() -> None:
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=30), rng.normal(size=30)
     slope, intercept = np.polyfit(x, y, 1)
@@ -51,7 +51,7 @@ def test_the_line_is_that_of_least_squares() -> None:
     assert fit_line_ends(np.ones(3), np.arange(3.0)) == []
 
 
-def test_a_panel_has_its_models_their_tau_and_their_numbers() -> None:
+def test_panel_shows_models_tau_and_numbers() -> None:
     table = table_of(made(kinds=("cnn", "vit")))
     drawn = build_scatter_section(compare_measures(table))
     assert [one.measure for one in drawn.measures] == ["near", "far"]
@@ -74,12 +74,12 @@ def test_a_panel_has_its_models_their_tau_and_their_numbers() -> None:
     assert [row[0] for row in numbers.rows] == [point["name"] for point in points]
 
 
-def test_of_many_groups_and_models_some_are_drawn_and_that_is_said() -> None:
+def test_many_groups_and_models_are_truncated_with_a_remark() -> None:
     domains = [f"d{j:02}" for j in range(10)]
     table = table_of(made(models=MAX_POINTS + 20, domains=domains, noise={"ni": 0.1}))
     drawn = build_scatter_section(compare_measures(table))
     assert len(drawn.measures[0].figures) == len(drawn.groups) == MAX_PANELS
-    assert drawn.remark == " Of 18 such groups 8 are shown, those with the most models."
+    assert drawn.remark == " 8 of 18 groups are shown, those with the most models."
     assert drawn.measures[0].figures[0].caption.endswith("80 models, 60 of them drawn.")
     assert len(drawn.groups[0][1].rows) == MAX_POINTS
     figure = drawn.measures[0].figures[0]
@@ -92,14 +92,14 @@ def test_of_many_groups_and_models_some_are_drawn_and_that_is_said() -> None:
         assert end["y"] == pytest.approx(slope * end["x"] + intercept, rel=1e-3)
 
 
-def test_architectures_of_one_model_each_are_drawn_together() -> None:
+def test_architectures_with_one_model_are_pooled() -> None:
     kinds = [f"k{j}" for j in range(6)]
     drawn = build_scatter_section(compare_measures(table_of(made(models=1, kinds=kinds))))
     assert drawn.statistic == "Arch τ"
     assert [name for name, _ in drawn.groups] == ["art", "photo", "sketch"]
 
 
-def test_a_measure_without_answers_in_a_group_has_no_panel_there() -> None:
+def test_measure_without_values_in_a_group_has_no_panel() -> None:
     columns = made(noise={"near": 0.02, "far": 0.3})
     columns["far"] = [
         np.nan if tested == "art" else value
@@ -108,10 +108,10 @@ def test_a_measure_without_answers_in_a_group_has_no_panel_there() -> None:
     drawn = build_scatter_section(compare_measures(table_of(columns)))
     assert [len(one.figures) for one in drawn.measures] == [4, 2]
     assert {row[3] for name, table in drawn.groups if "art" in name for row in table.rows} == {
-        "no answer"
+        "missing"
     }
 
 
-def test_pairs_of_models_are_too_few() -> None:
-    with pytest.raises(NotApplicable, match="no measure has answers for 3 models on one domain"):
+def test_groups_of_two_models_are_not_applicable() -> None:
+    with pytest.raises(NotApplicable, match="no measure has values for 3 models on one domain"):
         build_scatter_section(compare_measures(table_of(made(models=2, domains=("a", "b")))))

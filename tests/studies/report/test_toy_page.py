@@ -1,4 +1,4 @@
-"""The page of the toy holds what was found, and nothing that a browser would fetch."""
+"""Page of the hypersphere toy."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class Found:
 ROWS = [Found(0.0, 0.7312, 0.8), Found(1.0, None, 0.2), Found(3.14, -0.8, -0.75)]
 
 
-def test_the_page_has_the_numbers_and_the_reading() -> None:
+def test_page_has_numbers_and_summary() -> None:
     page = sphere_page(ROWS, title="</script><b>toy")
     assert "<title>&lt;/script&gt;&lt;b&gt;toy</title>" in page
-    assert "NI-Sphere ranks the models with τ 0.73 at 0.00 rad, with none at 1.50" in page
-    assert "ATC-MC ranks the models with τ 0.80 at 0.00 rad, with none at 1.45" in page
-    assert '<td class="number">not defined</td>' in page
+    assert "NI-Sphere: τ is 0.73 at 0.00 rad, 0 at 1.50 rad" in page
+    assert "ATC-MC: τ is 0.80 at 0.00 rad, 0 at 1.45 rad" in page
+    assert '<td class="number">undefined</td>' in page
     assert '<td class="number">−0.75</td>' in page
 
 
-def test_the_chart_holds_every_point_that_is_defined() -> None:
+def test_chart_has_every_defined_point() -> None:
     spec = sphere_chart(ROWS)
     text = json.dumps(spec)
     for value in ("0.7312", "0.2", "-0.75"):
@@ -48,20 +48,20 @@ def test_the_chart_holds_every_point_that_is_defined() -> None:
     assert vl_convert.vegalite_to_svg(plain).startswith("<svg")
 
 
-def test_no_rows_make_no_page() -> None:
+def test_no_rows_raise() -> None:
     with pytest.raises(InputError, match="no rows to show"):
         sphere_page([], title="toy")
 
 
-def test_where_nothing_is_defined_it_is_said() -> None:
+def test_undefined_tau_is_stated() -> None:
     page = sphere_page([Found(0.0, None, None)], title="toy")
-    assert "NI-Sphere ranks the models nowhere: all are alike to it." in page
+    assert "NI-Sphere: τ is undefined at every distance" in page
 
 
-def test_a_line_that_never_comes_down_has_no_zero() -> None:
+def test_line_without_zero_crossing() -> None:
     assert first_zero_crossing([(0.0, 0.3), (1.0, 0.1)]) is None
     assert first_zero_crossing([(0.0, -0.3), (1.0, -0.1)]) is None
     assert first_zero_crossing([(0.0, 0.3), (1.0, 0.0)]) == 1.0
     assert tau_summary("NI", [(0.0, 0.3), (1.0, 0.1)]) == (
-        "NI ranks the models with τ 0.30 at 0.00 rad, and with 0.10 at 1.00."
+        "NI: τ is 0.30 at 0.00 rad, and 0.10 at 1.00 rad."
     )

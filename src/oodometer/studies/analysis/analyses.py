@@ -18,7 +18,11 @@ from oodometer.studies.analysis.comparison_with_truth import compare_with_truth
 from oodometer.studies.analysis.estimation_error import estimation_errors, select_estimates
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.factors import table_factor_analysis
-from oodometer.studies.analysis.joint_regression import BEST_ONE, fit_joint_regressions
+from oodometer.studies.analysis.joint_regression import (
+    ALL_MEASURES,
+    BEST_ONE,
+    fit_joint_regressions,
+)
 from oodometer.studies.analysis.measure_noise import signal_to_noise
 from oodometer.studies.analysis.rank_correlation import correlate_with_error
 from oodometer.studies.analysis.text_tables import TextTable, format_cell
@@ -101,7 +105,7 @@ def _joint(table: EvaluationTable) -> AnalysisResult:
                 format_cell(gain, None, 2),
                 format_cell(regression.pooled.r2, None, 3),
                 format_cell(regression.pooled.spearman, None, 3),
-                ", ".join(regression.pooled.weights),
+                "all" if subset == ALL_MEASURES else ", ".join(regression.pooled.weights),
             )
         )
     header = ("regression on", "R2", "Spearman", "MAE", "gain in MAE", "R2, pooled",

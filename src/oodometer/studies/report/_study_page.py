@@ -1,16 +1,23 @@
-"""The page of a study: which measure tells accuracy, how, and what else the table shows."""
+"""HTML page of a study: which measures predict accuracy, and further analyses of the table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.format import pluralize
-from oodometer.report.assessment_figures import Figure
-from oodometer.report.histograms import unique_labels
+from oodometer.report.assessment_figures import Figure, FigureTable
+from oodometer.report.histograms import truncate_name, unique_labels
 from oodometer.report.page import render
-from oodometer.studies.analysis import STATISTIC_LABELS, MeasureComparison, compare_measures
+from oodometer.studies.analysis import (
+    STATISTIC_LABELS,
+    AnalysisResult,
+    MeasureComparison,
+    compare_measures,
+    run_analysis,
+)
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.report import charts
 from oodometer.studies.report.correlations import build_correlation_section
@@ -27,76 +34,132 @@ from oodometer.studies.report.tables import (
     study_tables,
 )
 
-# Statistics that lie around 0, where a measure tells nothing.
+# Part of the names of statistics that are 0 for an uninformative measure.
 ZERO_CENTERED_STATISTIC = "tau"
+# Analyses shown as tables. Factors have charts of their own; averaged correlations take too long
+# on large tables (10 s for 112,118 evaluations × 10 measures).
+PAGE_ANALYSES = ("joint", "rank", "noise", "truth", "errors")
+# Rows of an analysis on the page; longer tables are available by the command.
+MAX_ANALYSIS_ROWS = 60
+ArgumentT = TypeVar("ArgumentT")
 
 
 def study_page(table: EvaluationTable, *, title: str, reproduce: Mapping[str, str]) -> str:
-    """What a table of evaluations says of its measures, as a whole HTML page.
+    """Return the HTML page of a table of evaluations.
 
-    `reproduce` has what is needed to get the same numbers again, under the names it is shown with.
-    A part that the table is too small for is a sentence that says why.
+    A section that the table is too small for is replaced by a sentence with the reason.
+
+    Parameters
+    ----------
+    table : EvaluationTable
+        Evaluations of models on domains.
+    title : str
+        Title of the page.
+    reproduce : mapping of str to str
+        What is needed to get the same numbers again, such as command and versions, by label.
+
+    Returns
+    -------
+    str
+        A complete HTML document that needs no network.
+
+    Raises
+    ------
+    InputError
+        If the table has no measure.
     """
-    judged = compare_measures(table)
-    parts: dict[str, Callable[[], Any]] = {
-        "drawn": lambda: build_scatter_section(judged),
-        "related": lambda: build_correlation_section(judged),
-        "factored": lambda: build_factor_section(judged),
-        "patterned": lambda: build_pattern_section(table),
-        "regrets": lambda: build_regret_section(judged),
+    comparison = compare_measures(table)
+    sections = {
+        "drawn": _try_build(build_scatter_section, comparison),
+        "related": _try_build(build_correlation_section, comparison),
+        "factored": _try_build(build_factor_section, comparison),
+        "patterned": _try_build(build_pattern_section, table),
+        "regrets": _try_build(build_regret_section, comparison),
     }
-    found = {name: _try_build(make) for name, make in parts.items()}
+    label_free = label_free_measures(table.measures)
+    analyses, skipped_analyses = _run_page_analyses(comparison)
     return render(
         "study_page.html",
         {
             "title": title,
-            "subject": study_description(judged),
-            "verdict": verdict(judged),
-            "overview": _overview_figure(judged),
-            "tables": study_tables(judged),
-            "labelled": [
-                name for name in table.measures if name not in label_free_measures(table.measures)
-            ],
+            "subject": study_description(comparison),
+            "verdict": verdict(comparison),
+            "overview": _overview_figure(comparison),
+            "tables": study_tables(comparison),
+            "labelled": [name for name in table.measures if name not in label_free],
             "kinds": len(table.architectures),
-            "remarks": computation_remarks(judged),
+            "remarks": computation_remarks(comparison),
             "reproduce": reproduce,
             "counted": pluralize,
-            **{name: part for name, (part, _) in found.items()},
-            "lacking": {name: reason for name, (_, reason) in found.items()},
+            **{name: section for name, (section, _) in sections.items()},
+            "lacking": {name: reason for name, (_, reason) in sections.items()},
+            "analyses": analyses,
+            "skipped_analyses": skipped_analyses,
         },
     )
 
 
-def _try_build(make: Callable[[], Any]) -> tuple[Any, str]:
-    """A part of the page, or why there is none."""
+def _try_build(build: Callable[[ArgumentT], Any], argument: ArgumentT) -> tuple[Any, str]:
+    """Return a section of the page, or None and the reason."""
     try:
-        return make(), ""
+        return build(argument), ""
     except (NotApplicable, InputError) as reason:
         return None, str(reason).rstrip(".")
 
 
+def _run_page_analyses(
+    comparison: MeasureComparison,
+) -> tuple[list[tuple[AnalysisResult, FigureTable]], dict[str, str]]:
+    """Return the analyses of the most informative measures as tables, and reasons for the others."""
+    names = most_informative_measures(comparison)
+    measures = {
+        label: comparison.table.measures[name]
+        for label, name in zip(unique_labels(names), names, strict=True)
+    }
+    table = replace(comparison.table, measures=measures)
+    results = []
+    reasons = {}
+    for name in PAGE_ANALYSES:
+        try:
+            result = run_analysis(table, name)
+        except (NotApplicable, InputError) as error:
+            reasons[name] = str(error).rstrip(".")
+            continue
+        hidden = len(result.table.rows) - MAX_ANALYSIS_ROWS
+        if hidden > 0:
+            result = replace(result, notes=(*result.notes, f"{hidden:,} more rows are not shown."))
+        rows = tuple(
+            tuple(map(truncate_name, row)) for row in result.table.rows[:MAX_ANALYSIS_ROWS]
+        )
+        results.append((result, FigureTable(result.table.header, rows)))
+    return results, reasons
+
+
 def _overview_figure(comparison: MeasureComparison) -> Figure | None:
-    """The first statistic of the most telling measures, with deviations over groups."""
+    """Chart the first statistic of the most informative measures, with deviations over groups."""
     order = sort_statistic(comparison)
     if order is None:
         return None
-    found = defined_summaries(comparison, order)
-    names = [name for name in most_informative_measures(comparison) if name in found]
+    summaries = defined_summaries(comparison, order)
+    names = [name for name in most_informative_measures(comparison) if name in summaries]
     spans = []
     for label, name in zip(unique_labels(names), names, strict=True):
-        mean, sd = found[name].mean or 0.0, found[name].sd or 0.0
+        mean = summaries[name].mean or 0.0
+        sd = summaries[name].sd or 0.0
         spans.append(
             charts.ValueSpan(label, round(mean, 3), round(mean - sd, 3), round(mean + sd, 3))
         )
-    some = f" Of {len(found)} measures the {len(names)} are shown that are farthest from 0."
-    rules = [("0: the measure tells nothing", 0.0)] if ZERO_CENTERED_STATISTIC in order else []
+    statistic = STATISTIC_LABELS[order]
+    all_shown = len(names) == len(summaries)
+    selection = f" The {len(names)} of {len(summaries)} measures farthest from 0 are shown."
+    rules = [("0: the measure is uninformative", 0.0)] if ZERO_CENTERED_STATISTIC in order else []
     return Figure(
         key="overview",
-        title=f"{STATISTIC_LABELS[order]} of {'every measure' if len(names) == len(found) else 'measures'}",
-        caption=f"The mean over groups, and one standard deviation over them to each side; the "
-        f"numbers are in the table below.{some if len(names) < len(found) else ''}",
-        alt=f"{STATISTIC_LABELS[order]} of {pluralize(len(names), 'measure')}, from {spans[0].value} of "
+        title=f"{statistic} of {'every measure' if all_shown else 'measures'}",
+        caption="Mean over groups ± one standard deviation; the numbers are in the table below."
+        f"{'' if all_shown else selection}",
+        alt=f"{statistic} of {pluralize(len(names), 'measure')}, from {spans[0].value} of "
         f"{spans[0].name} to {spans[-1].value} of {spans[-1].name}.",
-        spec=charts.span_chart(spans, title=STATISTIC_LABELS[order], rules=rules),
+        spec=charts.span_chart(spans, title=statistic, rules=rules),
         wide=True,
     )

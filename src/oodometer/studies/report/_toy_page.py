@@ -1,4 +1,4 @@
-"""The page of the hypersphere toy: how far from home measures still rank models (NI §5.1)."""
+"""HTML page of the hypersphere toy: rank correlation by distance (Ng et al. 2023, §5.1)."""
 
 from __future__ import annotations
 
@@ -16,27 +16,43 @@ MEASURE_COLORS = {"NI-Sphere": TARGET_COLOR, "ATC-MC": SOURCE_COLOR}
 
 
 class TauByDistance(Protocol):
-    """Kendall's τ of both measures at one distance, None where it is not defined."""
+    """Kendall's τ of both measures at one distance, None where undefined."""
 
     @property
     def distance(self) -> float:
-        """Along the sphere, in radians."""
+        """Distance along the sphere, in radians."""
 
     @property
     def ni(self) -> float | None:
-        """Of neighborhood invariance."""
+        """τ of neighborhood invariance."""
 
     @property
     def atc(self) -> float | None:
-        """Of average thresholded confidence."""
+        """τ of average thresholded confidence."""
 
 
 def sphere_page(rows: Sequence[TauByDistance], *, title: str) -> str:
-    """What was found at every distance, as a whole HTML page."""
+    """Return the HTML page of the hypersphere toy.
+
+    Parameters
+    ----------
+    rows : sequence of TauByDistance
+        Kendall's τ of both measures, one row per distance.
+    title : str
+        Title of the page.
+
+    Returns
+    -------
+    str
+        A complete HTML document that needs no network.
+
+    Raises
+    ------
+    InputError
+        If there are no rows.
+    """
     if not rows:
-        raise InputError(
-            "There are no rows to show; one a distance was expected. Run the toy first."
-        )
+        raise InputError("There are no rows to show; expected one per distance. Run the toy first.")
     sentences = [tau_summary(name, line) for name, line in _tau_lines(rows).items()]
     table = FigureTable(
         ("Distance, rad", *MEASURE_COLORS),
@@ -45,7 +61,7 @@ def sphere_page(rows: Sequence[TauByDistance], *, title: str) -> str:
     figure = Figure(
         key="tau",
         title="τ at every distance",
-        caption=f"Distances from 0 to {rows[-1].distance:.2f} rad from where the models were trained.",
+        caption=f"Distances from 0 to {rows[-1].distance:.2f} rad from the training domain.",
         alt=" ".join(sentences),
         spec=sphere_chart(rows),
         table=table,
@@ -57,7 +73,7 @@ def sphere_page(rows: Sequence[TauByDistance], *, title: str) -> str:
 
 
 def sphere_chart(rows: Sequence[TauByDistance]) -> ChartSpec:
-    """τ of both measures against the distance, beside the line where it is 0."""
+    """Chart τ of both measures against the distance, with a line at 0."""
     alt = require("altair", extra="report", purpose="The HTML report")
     points = [
         {"distance": round(at, 4), "tau": round(tau, 4), "measure": name}
@@ -84,24 +100,24 @@ def sphere_chart(rows: Sequence[TauByDistance]) -> ChartSpec:
 
 
 def tau_summary(name: str, line: Sequence[tuple[float, float]]) -> str:
-    """One sentence of where a measure ranks models, and where it no longer does.
+    """Return a sentence with τ at the first and last distance, and where it crosses 0.
 
     >>> tau_summary("NI", [(0.0, 0.8), (1.0, 0.4), (2.0, -0.4)])
-    'NI ranks the models with τ 0.80 at 0.00 rad, with none at 1.50, and with −0.40 at 2.00.'
+    'NI: τ is 0.80 at 0.00 rad, 0 at 1.50 rad, and −0.40 at 2.00 rad.'
     """
     if not line:
-        return f"{name} ranks the models nowhere: all are alike to it."
+        return f"{name}: τ is undefined at every distance, because all models have the same value."
     (start, first), (end, last) = line[0], line[-1]
     crossing = first_zero_crossing(line)
-    lost = "" if crossing is None else f" with none at {crossing:.2f},"
+    zero = "" if crossing is None else f" 0 at {crossing:.2f} rad,"
     return (
-        f"{name} ranks the models with τ {_format_tau(first)} at {start:.2f} rad,{lost} and with "
-        f"{_format_tau(last)} at {end:.2f}."
+        f"{name}: τ is {_format_tau(first)} at {start:.2f} rad,{zero} and {_format_tau(last)} at "
+        f"{end:.2f} rad."
     )
 
 
 def first_zero_crossing(line: Sequence[tuple[float, float]]) -> float | None:
-    """Where a line first comes down to 0; None if it does not.
+    """Return where a line first decreases to 0; None if it does not.
 
     >>> first_zero_crossing([(0.0, 0.5), (1.0, -0.5)])
     0.5
@@ -113,11 +129,11 @@ def first_zero_crossing(line: Sequence[tuple[float, float]]) -> float | None:
 
 
 def _tau_lines(rows: Sequence[TauByDistance]) -> dict[str, list[tuple[float, float]]]:
-    """Of each measure the distances and its τ, where it is defined."""
+    """Return the points (distance, τ) of each measure where τ is defined."""
     ni = [(row.distance, row.ni) for row in rows if row.ni is not None]
     atc = [(row.distance, row.atc) for row in rows if row.atc is not None]
     return dict(zip(MEASURE_COLORS, (ni, atc), strict=True))
 
 
 def _format_tau(tau: float | None) -> str:
-    return "not defined" if tau is None else f"{tau:z.2f}".replace("-", "−")
+    return "undefined" if tau is None else f"{tau:z.2f}".replace("-", "−")

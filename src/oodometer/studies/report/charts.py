@@ -1,7 +1,7 @@
-"""Charts of a study as Vega-Lite dictionaries: spans, small panels, heat maps, the scree.
+"""Vega-Lite charts of a study: intervals, scatter panels, heat maps and the scree plot.
 
-Drawn in the colours of `charts`. A panel is made once by Altair and given its rows afterwards, as
-a page has dozens.
+The colors are those of `oodometer.report.charts`. Altair builds a panel once per pair of axes; the
+data are added afterwards, because a page has dozens of panels.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from oodometer.report.charts import (
     ChartSpec,
 )
 
-# So many columns of a heat map still have room for their numbers.
+# Heat maps with more columns have no room for numbers in their cells.
 MAX_NUMBERED_COLUMNS = 8
 DASH_PATTERN: list[float] = [5, 4]
 
 
 @dataclass(frozen=True)
 class ValueSpan:
-    """A number under a name, with the ends of its span."""
+    """Named value with the ends of its interval."""
 
     name: str
     value: float
@@ -41,7 +41,7 @@ class ValueSpan:
 
 @dataclass(frozen=True)
 class PanelAxes:
-    """What a panel's axes are called, and where they begin and end; None for wherever points do."""
+    """Titles and ranges of a panel's axes; None fits the range to the points."""
 
     x_title: str
     y_title: str
@@ -52,7 +52,7 @@ class PanelAxes:
 def span_chart(
     rows: Sequence[ValueSpan], *, title: str, rules: Sequence[tuple[str, float]] = ()
 ) -> ChartSpec:
-    """Names down the side, each with a point and its span; dashed rules at named numbers."""
+    """Chart one point and interval per name, with dashed rules at named values."""
     alt = _altair()
     names = alt.Y("name:N", sort=None, title=None, axis=alt.Axis(grid=True, ticks=False))
     base = alt.Chart(alt.NamedData("spans")).encode(y=names)
@@ -72,21 +72,21 @@ def span_chart(
 
 
 def panel_chart(points: Sequence[ChartRow], line: Sequence[ChartRow], axes: PanelAxes) -> ChartSpec:
-    """A small scatter of points (name, x, y), and a line through the ends given."""
+    """Chart a small scatter plot of points (name, x, y) with a line between two ends."""
     return {**_panel_template(axes), "datasets": {"points": list(points), "line": list(line)}}
 
 
 def heatmap_chart(
     values: Floats, rows: Sequence[str], columns: Sequence[str], boxes: Sequence[ChartRow]
 ) -> ChartSpec:
-    """Numbers from −1 to 1 as tinted cells; boxes (x, x2, y, y2) are drawn around some of them."""
+    """Chart values from −1 to 1 as colored cells, with boxes (x, x2, y, y2) around some of them."""
     alt = _altair()
     top = alt.Axis(labelAngle=0, ticks=False, orient="top", labelOverlap=True, labelSeparation=2)
     x = alt.X("x:N", sort=None, title=None, axis=top)
     y = alt.Y("y:N", sort=None, title=None, axis=alt.Axis(ticks=False))
     base = alt.Chart(alt.NamedData("cells")).encode(x=x, y=y)
     shade = base.mark_rect(stroke=TEXT_COLOR, strokeOpacity=0.15).encode(
-        # By opacity: the page's own colours, which differ by day and by night, can't be mixed here.
+        # By opacity, because the colors of the light and dark page can't be interpolated here.
         color=alt.condition("datum.value < 0", alt.value(SOURCE_COLOR), alt.value(TARGET_COLOR)),
         fillOpacity=alt.Opacity(
             "strength:Q", legend=None, scale=alt.Scale(domain=[0, 1], range=[0, 0.65])
@@ -111,7 +111,7 @@ def heatmap_chart(
 
 
 def scree_chart(eigenvalues: Sequence[float], min_eigenvalue: float) -> ChartSpec:
-    """Falling eigenvalues, and the rule above which factors are kept."""
+    """Chart the eigenvalues with a rule at the smallest eigenvalue of a retained factor."""
     alt = _altair()
     base = alt.Chart(alt.NamedData("factors")).encode(
         x=alt.X("factor:O", title="factor", axis=alt.Axis(labelAngle=0, labelOverlap=True)),
@@ -136,15 +136,14 @@ def scree_chart(eigenvalues: Sequence[float], min_eigenvalue: float) -> ChartSpe
 @cache
 def _panel_template(axes: PanelAxes) -> ChartSpec:
     alt = _altair()
-    # A panel on a phone is not wider.
-    few = alt.Axis(tickCount=4, titleLimit=130)
-    free = alt.Scale(zero=False)
+    # Titles must fit the width of a panel on a phone.
+    axis = alt.Axis(tickCount=4, titleLimit=130)
     x_scale, y_scale = (
-        alt.Scale(domain=list(ends), nice=False, zero=False) if ends else free
+        alt.Scale(domain=list(ends), nice=False, zero=False) if ends else alt.Scale(zero=False)
         for ends in (axes.x_range, axes.y_range)
     )
-    x = alt.X("x:Q", title=axes.x_title, axis=few, scale=x_scale)
-    y = alt.Y("y:Q", title=axes.y_title, axis=few, scale=y_scale)
+    x = alt.X("x:Q", title=axes.x_title, axis=axis, scale=x_scale)
+    y = alt.Y("y:Q", title=axes.y_title, axis=axis, scale=y_scale)
     dots = alt.Chart(alt.NamedData("points")).mark_point(
         color=TARGET_COLOR, fill=TARGET_COLOR, opacity=0.75, size=25, shape="circle"
     )
@@ -162,7 +161,7 @@ def _panel_template(axes: PanelAxes) -> ChartSpec:
 
 
 def _heatmap_cells(values: Floats, rows: Sequence[str], columns: Sequence[str]) -> list[ChartRow]:
-    """All known cells, row by row."""
+    """Return all cells with a value, row by row."""
     return [
         {
             "y": row, "x": column, "first": row, "second": column,
@@ -180,12 +179,11 @@ def _rule_rows(rules: Sequence[tuple[str, float]]) -> list[ChartRow]:
 
 
 def _altair() -> Any:
-    """The chart library, which is an extra."""
     return require("altair", extra="report", purpose="The HTML report")
 
 
 def _to_spec(chart: Any, height: int | str, data: dict[str, list[ChartRow]]) -> ChartSpec:
-    """The chart as a dictionary, as wide as its box, with its rows."""
+    """Return the chart with its data as a dictionary, as wide as its container."""
     fit = {"type": "fit" if height == "container" else "fit-x", "contains": "padding"}
     return {**chart.to_dict(), "datasets": data, "width": "container", "height": height,
             "autosize": fit, "config": VEGA_CONFIG}  # fmt: skip

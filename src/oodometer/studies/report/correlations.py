@@ -1,4 +1,4 @@
-"""Which measures say the same: the map of their rank correlations, in the order of a clustering."""
+"""Heat map of rank correlations among measures, in the order of a hierarchical clustering."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from oodometer.studies.report import charts
 from oodometer.studies.report.tables import most_informative_measures
 
 TRUE_ACCURACY = "true accuracy"
-# What a name begins with whose values were turned round.
+# Prefix of measures whose sign is flipped.
 NEGATED_PREFIX = "− "
 
 
 @dataclass(frozen=True)
 class CorrelationSection:
-    """The map, groups of several that were found in it, the others, and who is not in it."""
+    """Heat map, groups of several measures, single measures, and remarks on measures left out."""
 
     figure: Figure
     groups: tuple[tuple[str, ...], ...]
@@ -37,36 +37,42 @@ class CorrelationSection:
 
 
 def build_correlation_section(comparison: MeasureComparison) -> CorrelationSection:
-    """Spearman's ρ of measures and accuracy over all evaluations outside of training."""
+    """Correlate measures and accuracy (Spearman's ρ) over all out-of-distribution evaluations."""
     names = most_informative_measures(comparison)
     if len(names) == 1:
-        raise NotApplicable("there is just one measure, and none to compare it with")
+        raise NotApplicable("there is only one measure")
     table, reasons = orient_measures(comparison.table, names)
-    found = cluster_measures(table)
-    numbered = _numbered_labels(found)
-    left_out = {**found.distances.left_out, **reasons}
-    remarks = [f"{name} is left out: {why}." for name, why in left_out.items()]
-    if len(names) < len(comparison.table.measures):
-        remarks.append(f"Of {len(comparison.table.measures)} measures {len(names)} are shown: those whose "
-                       "order goes most with accuracy, or most against it.")  # fmt: skip
-    every = [tuple(numbered[name] for name in group) for group in found.groups()]
-    groups = tuple(group for group in every if len(group) > 1)
-    alone = tuple(group[0] for group in every if len(group) == 1)
+    clustering = cluster_measures(table)
+    labels = _numbered_labels(clustering)
+    left_out = {**clustering.distances.left_out, **reasons}
+    remarks = [f"{name} is left out: {reason}." for name, reason in left_out.items()]
+    n_measures = len(comparison.table.measures)
+    if len(names) < n_measures:
+        remarks.append(
+            f"{len(names)} of {n_measures} measures are shown: those with the strongest rank "
+            "correlation with accuracy, positive or negative."
+        )
+    labelled = [tuple(labels[name] for name in group) for group in clustering.groups()]
+    groups = tuple(group for group in labelled if len(group) > 1)
     return CorrelationSection(
-        _correlation_figure(found, numbered, groups), groups, alone, tuple(remarks)
+        figure=_correlation_figure(clustering, labels, groups),
+        groups=groups,
+        ungrouped=tuple(group[0] for group in labelled if len(group) == 1),
+        remarks=tuple(remarks),
     )
 
 
 def orient_measures(
     table: EvaluationTable, names: Sequence[str]
 ) -> tuple[EvaluationTable, dict[str, str]]:
-    """The measures and accuracy itself, each turned so that it rises with accuracy.
+    """Return accuracy and the measures, with signs flipped so that all increase with accuracy.
 
-    Also why a measure has no direction; such are left out.
+    Also return the reason why a measure has no direction; such measures are left out.
 
-    >>> table = EvaluationTable.read({"model": ["m", "n"], "trained_on": ["a", "a"], "tested_on": ["b", "b"],
-    ...                     "accuracy": [0.9, 0.7], "ni": [0.8, 0.6], "ece": [0.1, 0.2]})
-    >>> {name: values.tolist() for name, values in orient_measures(table, ["ni", "ece"])[0].measures.items()}
+    >>> table = EvaluationTable.read({"model": ["m", "n"], "trained_on": ["a", "a"],
+    ...     "tested_on": ["b", "b"], "accuracy": [0.9, 0.7], "ni": [0.8, 0.6], "ece": [0.1, 0.2]})
+    >>> oriented, _ = orient_measures(table, ["ni", "ece"])
+    >>> {name: values.tolist() for name, values in oriented.measures.items()}
     {'true accuracy': [0.9, 0.7], 'ni': [0.8, 0.6], '− ece': [-0.1, -0.2]}
     """
     table = replace(table, measures={name: table.measures[name] for name in names})
@@ -80,29 +86,30 @@ def orient_measures(
 
 
 def _numbered_labels(clustering: Clustering) -> dict[str, str]:
-    """Names in the order of the leaves, each with its number."""
-    shown = unique_labels(clustering.order)
+    """Return numbered labels of the measures, in the order of the leaves."""
+    labels = unique_labels(clustering.order)
     return {
         name: f"{j} · {label}"
-        for j, (name, label) in enumerate(zip(clustering.order, shown, strict=True), 1)
+        for j, (name, label) in enumerate(zip(clustering.order, labels, strict=True), 1)
     }
 
 
 def _correlation_figure(
-    clustering: Clustering, numbered: dict[str, str], groups: Sequence[tuple[str, ...]]
+    clustering: Clustering, labels: dict[str, str], groups: Sequence[tuple[str, ...]]
 ) -> Figure:
-    place = [clustering.distances.names.index(name) for name in clustering.order]
-    values = 1.0 - clustering.distances.values[np.ix_(place, place)]
-    rows, columns = list(numbered.values()), [str(j) for j in range(1, len(place) + 1)]
+    leaves = [clustering.distances.names.index(name) for name in clustering.order]
+    values = 1.0 - clustering.distances.values[np.ix_(leaves, leaves)]
+    rows = list(labels.values())
+    columns = [str(j) for j in range(1, len(leaves) + 1)]
     return Figure(
         key="related",
         title="Rank correlations among measures",
         caption="Spearman's ρ over all evaluations on domains that the model was not trained on. "
-        "Vermilion: the two order evaluations alike; blue: in opposite ways; the fuller, the more "
-        f"so. A measure with a − was turned round, so that all rise with accuracy. Boxes are groups "
-        f"whose measures are joined at ρ ≥ {1 - DEFAULT_CUT_DISTANCE:g} in the mean.",
+        "Vermilion: positive; blue: negative; stronger color, stronger correlation. The sign of a "
+        "measure with − is flipped, so that all increase with accuracy. Boxes are groups joined at "
+        f"a mean ρ ≥ {1 - DEFAULT_CUT_DISTANCE:g}.",
         alt=f"Correlations of {pluralize(len(rows) - 1, 'measure')} and accuracy; "
-        f"{pluralize(len(groups), 'group')} of several that say much the same.",
+        f"{pluralize(len(groups), 'group')} of several similar measures.",
         spec=charts.heatmap_chart(values, rows, columns, _group_boxes(groups, rows, columns)),
         table=_correlation_table(values, rows, columns),
         wide=True,
@@ -112,16 +119,16 @@ def _correlation_figure(
 def _group_boxes(
     groups: Sequence[tuple[str, ...]], rows: list[str], columns: list[str]
 ) -> list[ChartRow]:
-    found = []
+    boxes = []
     for group in groups:
         first, last = rows.index(group[0]), rows.index(group[-1])
-        found.append({"x": columns[first], "x2": columns[last], "y": rows[first], "y2": rows[last]})
-    return found
+        boxes.append({"x": columns[first], "x2": columns[last], "y": rows[first], "y2": rows[last]})
+    return boxes
 
 
 def _correlation_table(values: Floats, rows: Sequence[str], columns: Sequence[str]) -> Numbers:
     cells = (
-        (name, *(format_number(float(one), 2) for one in line))
-        for name, line in zip(rows, values, strict=True)
+        (name, *(format_number(float(value), 2) for value in row))
+        for name, row in zip(rows, values, strict=True)
     )
     return Numbers(("measure", *columns), tuple(cells))

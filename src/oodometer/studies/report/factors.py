@@ -1,4 +1,4 @@
-"""What the measures have in common: the scree, and loadings after varimax."""
+"""Factor analysis on the page of a study: scree plot and loadings after varimax."""
 
 from __future__ import annotations
 
@@ -25,49 +25,51 @@ from oodometer.studies.analysis.id_ood_pairs import model_means_by_role, select_
 from oodometer.studies.report import charts
 from oodometer.studies.report.tables import most_informative_measures
 
-# Of fewer measures there is nothing to summarise; of more columns than models, nothing to trust.
+# Fewer measures leave nothing to summarize.
 MIN_MEASURES = 3
-# A column that fewer than this share of the models have is left out, and not the models.
+# Columns that fewer than this share of the models have are left out, instead of the models.
 MIN_MODEL_SHARE = 0.8
-# So many measures are taken, and so many eigenvalues shown.
-MAX_MEASURES, MAX_EIGENVALUES = 16, 30
+MAX_MEASURES = 16
+# Eigenvalues shown in the scree plot.
+MAX_EIGENVALUES = 30
 ROTATION = "varimax"
 
 
 @dataclass(frozen=True)
 class FactorSection:
-    """The two charts and a sentence of what was used."""
+    """Scree plot, loadings, and a sentence on the models and columns used."""
 
     figures: tuple[Figure, ...]
     remark: str
 
 
 def build_factor_section(comparison: MeasureComparison) -> FactorSection:
-    """Factors of error and the most telling measures, each on own domains and on others."""
-    if len(comparison.table.measures) < MIN_MEASURES:
+    """Analyze the factors of error and the most informative measures, ID and OOD."""
+    n_measures = len(comparison.table.measures)
+    if n_measures < MIN_MEASURES:
         raise NotApplicable(
-            f"factors need {MIN_MEASURES} measures or more; there "
-            f"{'is 1' if len(comparison.table.measures) == 1 else f'are {len(comparison.table.measures)}'}"
+            f"factor analysis needs at least {MIN_MEASURES} measures; the table has {n_measures}"
         )
     values, names = factor_columns(comparison)
-    found = factor_analysis(values, names)
-    if found.n_rows < len(found.names):
+    analysis = factor_analysis(values, names)
+    if analysis.n_rows < len(analysis.names):
         raise NotApplicable(
-            f"{pluralize(found.n_rows, 'model')} with all values are fewer than the "
-            f"{len(found.names)} columns of factors"
+            f"{pluralize(analysis.n_rows, 'model')} with all values are fewer than the "
+            f"{len(analysis.names)} columns"
         )
-    lost = f" ({found.left_out} more lack some value)" if found.left_out else ""
-    most = (
-        f"; of the measures the {MAX_MEASURES} most telling"
-        if len(comparison.table.measures) > MAX_MEASURES
-        else ""
+    incomplete = f" ({analysis.left_out} more lack a value)" if analysis.left_out else ""
+    selection = (
+        f" of the {MAX_MEASURES} most informative measures" if n_measures > MAX_MEASURES else ""
     )
-    remark = f"Of {pluralize(found.n_rows, 'model')}{lost} and {len(found.names)} columns{most}."
-    return FactorSection((_scree_figure(found), _loadings_figure(found)), remark)
+    remark = (
+        f"Computed from {pluralize(analysis.n_rows, 'model')}{incomplete} and "
+        f"{len(analysis.names)} columns{selection}."
+    )
+    return FactorSection((_scree_figure(analysis), _loadings_figure(analysis)), remark)
 
 
 def factor_columns(comparison: MeasureComparison) -> tuple[Floats, list[str]]:
-    """Models × (error and measures in every role), without columns that are constant or lack many."""
+    """Return models × (error and measures per role), without constant and sparse columns."""
     metrics = select_metrics(comparison.table, most_informative_measures(comparison, MAX_MEASURES))
     if NLL_MEASURE in metrics:
         metrics[NLL_MEASURE] = squash_nll(metrics[NLL_MEASURE])
@@ -75,27 +77,29 @@ def factor_columns(comparison: MeasureComparison) -> tuple[Floats, list[str]]:
     values = np.concatenate(list(roles.values()), axis=1)
     names = unique_labels([f"{role} {name}" for role in roles for name in metrics])
     known = ~np.isnan(values)
-    there = known.mean(axis=0) >= MIN_MODEL_SHARE
-    whole = known[:, there].all(axis=1)
-    low = np.min(values, axis=0, where=known & whole[:, None], initial=np.inf)
-    high = np.max(values, axis=0, where=known & whole[:, None], initial=-np.inf)
-    kept = there & (high > low)
-    return values[:, kept], [name for name, has in zip(names, kept, strict=True) if has]
+    frequent = known.mean(axis=0) >= MIN_MODEL_SHARE
+    complete = known[:, frequent].all(axis=1)
+    low = np.min(values, axis=0, where=known & complete[:, None], initial=np.inf)
+    high = np.max(values, axis=0, where=known & complete[:, None], initial=-np.inf)
+    kept = frequent & (high > low)
+    return values[:, kept], [name for name, is_kept in zip(names, kept, strict=True) if is_kept]
 
 
 def _scree_figure(analysis: FactorAnalysis) -> Figure:
     values = analysis.eigenvalues[:MAX_EIGENVALUES]
     shares = analysis.eigenvalues / analysis.eigenvalues.sum()
-    kept = analysis.loadings.shape[1]
-    told = f"{pluralize(kept, 'factor')} explain{'s' if kept == 1 else ''} {shares[:kept].sum():.0%}".replace(
-        "%", " %"
+    n_factors = analysis.loadings.shape[1]
+    explained = (
+        f"{pluralize(n_factors, 'factor')} explain{'s' if n_factors == 1 else ''} "
+        f"{100 * shares[:n_factors].sum():.0f} %"
     )
     return Figure(
         key="scree",
-        title="Scree",
-        caption=f"How much each factor explains, in columns' worth; those above the dashed line at 1 "
-        f"are kept: {told} of all variance.",
-        alt=f"Eigenvalues of {len(analysis.names)} columns, falling from {values[0]:.1f}; {told}.",
+        title="Scree plot",
+        caption="Eigenvalue of each factor: the variance it explains, in units of one column. "
+        f"Factors above the dashed line at 1 are retained: {explained} of the variance.",
+        alt=f"Eigenvalues of {len(analysis.names)} columns, decreasing from {values[0]:.1f}; "
+        f"{explained}.",
         spec=charts.scree_chart(values.tolist(), MIN_EIGENVALUE),
         table=Numbers(
             ("factor", "eigenvalue", "share, %"),
@@ -108,15 +112,15 @@ def _scree_figure(analysis: FactorAnalysis) -> Figure:
 
 
 def _loadings_figure(analysis: FactorAnalysis) -> Figure:
-    turned = analysis.rotations[ROTATION]
-    order = _order_by_factor(turned)
-    heads = [str(j) for j in range(1, turned.shape[1] + 1)]
+    rotated = analysis.rotations[ROTATION]
+    order = _order_by_factor(rotated)
+    heads = [str(j) for j in range(1, rotated.shape[1] + 1)]
     names = [analysis.names[j] for j in order]
     shares = analysis.explained_variance_ratio(ROTATION)
     rows = [
         (
             name,
-            *(format_number(float(one), 2) for one in turned[j]),
+            *(format_number(float(loading), 2) for loading in rotated[j]),
             f"{100 * analysis.communalities[j]:.0f}",
         )
         for name, j in zip(names, order, strict=True)
@@ -127,10 +131,10 @@ def _loadings_figure(analysis: FactorAnalysis) -> Figure:
     return Figure(
         key="loadings",
         title="Loadings after varimax",
-        caption="How far each column goes with each factor: vermilion with it, blue against it. "
-        "Columns that load on one factor say much the same of a model.",
+        caption="Correlation of each column with each factor: vermilion positive, blue negative. "
+        "Columns that load on the same factor carry similar information about a model.",
         alt=f"Loadings of {len(names)} columns on {pluralize(len(heads), 'factor')}.",
-        spec=charts.heatmap_chart(turned[order], names, heads, ()),
+        spec=charts.heatmap_chart(rotated[order], names, heads, ()),
         table=Numbers(
             ("column", *(f"factor {head}" for head in heads), "explained, %"), tuple(rows)
         ),
@@ -138,7 +142,7 @@ def _loadings_figure(analysis: FactorAnalysis) -> Figure:
 
 
 def _order_by_factor(loadings: Floats) -> Sequence[int]:
-    """Columns by the factor that they load on most, the strongest first."""
+    """Sort columns by their main factor, then by the size of its loading."""
     main = np.abs(loadings).argmax(axis=1)
     strength = np.abs(loadings).max(axis=1)
     order: list[int] = np.lexsort((-strength, main)).tolist()

@@ -1,4 +1,4 @@
-"""Accuracy on own domains against accuracy on another: the pattern of every pair, and its gap."""
+"""ID against OOD accuracy on the page of a study: pattern and gap of every pair of domains."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from oodometer.report.assessment_figures import FigureTable as Numbers
 from oodometer.report.charts import padded_percent_range
 from oodometer.report.histograms import truncate_name
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
-from oodometer.studies.analysis.id_ood_pairs import UNNAMED_LABEL
 from oodometer.studies.analysis.id_ood_scatter import (
     AccuracyGap,
     IdOodScatter,
@@ -31,19 +30,30 @@ from oodometer.studies.report.scatter import (
     thin_rows,
 )
 
-# A table of more pairs is not read, and would make the page heavy.
+# Rows of the table of pairs; more would make the page large.
 MAX_PAIRS = 300
 PATTERN_MEANINGS: dict[PatternName, str] = {
-    "functional": "functional relationship: who is better at home is better there",
-    "vertical": "vertical line: alike at home, but not there (underspecified)",
-    "horizontal": "horizontal line: better at home is no better there (no generalization)",
-    "cloud": "point cloud: home tells little",
+    "functional": "functional relationship: models with higher ID accuracy have higher OOD accuracy",
+    "vertical": "vertical line: similar ID accuracy, different OOD accuracy (underspecified)",
+    "horizontal": "horizontal line: higher ID accuracy does not help OOD (no generalization)",
+    "cloud": "point cloud: ID accuracy hardly predicts OOD accuracy",
 }
+PAIR_TABLE_HEADS = (
+    "pair",
+    "models",
+    "ID, %",
+    "OOD, %",
+    "normalized gap, %",
+    "ρ",
+    "ID spread",
+    "OOD spread",
+    "pattern",
+)
 
 
 @dataclass(frozen=True)
 class PatternSection:
-    """Panels, the figures of all pairs, those of tasks if there are several, and how to read them."""
+    """Scatter plots, tables of pairs and of tasks (if there are several), and remarks."""
 
     figures: tuple[Figure, ...]
     pairs: Numbers
@@ -53,139 +63,127 @@ class PatternSection:
 
 
 def build_pattern_section(table: EvaluationTable) -> PatternSection:
-    """The scatter of every pair of a training set and a domain outside it."""
-    every = id_ood_scatters(table)
-    found = [one for one in every if one.models]
-    if not found:
+    """Describe the scatter of every pair of a training set and an OOD domain."""
+    all_scatters = id_ood_scatters(table)
+    scatters = [scatter for scatter in all_scatters if scatter.models]
+    if not scatters:
         raise NotApplicable(
             "no model has an accuracy both on a domain that it was trained on and on another"
         )
-    sizes = np.array([len(one.models) for one in found])
-    drawn = [found[j] for j in select_largest_groups(sizes, MAX_PANELS, 1)]
-    listed = [found[j] for j in select_largest_groups(sizes, MAX_PAIRS, 1)]
+    sizes = np.array([len(scatter.models) for scatter in scatters])
+    drawn = [scatters[j] for j in select_largest_groups(sizes, MAX_PANELS, 1)]
+    listed = [scatters[j] for j in select_largest_groups(sizes, MAX_PAIRS, 1)]
     counts = Counter(
-        PATTERN_MEANINGS[one.pattern.name] if one.pattern.name else "no pattern" for one in found
+        PATTERN_MEANINGS[scatter.pattern.name] if scatter.pattern.name else "no pattern"
+        for scatter in scatters
     )
-    return PatternSection(
-        _pair_figures(drawn),
-        Numbers(PAIR_TABLE_HEADS, tuple(_pair_row(one) for one in listed)),
-        _task_table(found),
-        tuple(counts.most_common()),
-        tuple(_omission_remarks(len(every), len(found), len(drawn), len(listed))),
-    )
-
-
-PAIR_TABLE_HEADS = (
-    "pair",
-    "models",
-    "ID, %",
-    "OOD, %",
-    "normalised gap, %",
-    "ρ",
-    "ID spread",
-    "OOD spread",
-    "pattern",
-)
-
-
-def _omission_remarks(n_pairs: int, n_with_models: int, n_drawn: int, n_listed: int) -> list[str]:
-    said = []
-    if n_with_models < n_pairs:
-        said.append(
-            f"{pluralize(n_pairs - n_with_models, 'pair')} have no model with both accuracies."
+    remarks = []
+    if len(scatters) < len(all_scatters):
+        n_empty = len(all_scatters) - len(scatters)
+        remarks.append(f"{pluralize(n_empty, 'pair')} without a model with both accuracies.")
+    if len(drawn) < len(scatters):
+        remarks.append(
+            f"{len(drawn)} of {len(scatters):,} pairs are drawn, those with the most models."
         )
-    if n_drawn < n_with_models:
-        said.append(f"Of {n_with_models:,} pairs {n_drawn} are drawn, those with the most models.")
-    if n_listed < n_with_models:
-        said.append(f"The table has {n_listed} of them.")
-    return said
-
-
-def _pair_figures(pair_scatters: Sequence[IdOodScatter]) -> tuple[Figure, ...]:
-    """All on the same axes, so that spreads can be compared and the line of equality is seen."""
-    every = 100 * np.concatenate(
-        [values for one in pair_scatters for values in (one.id_accuracy, one.ood_accuracy)]
+    if len(listed) < len(scatters):
+        remarks.append(f"The table lists {len(listed)} of them.")
+    return PatternSection(
+        figures=_pair_figures(drawn),
+        pairs=Numbers(PAIR_TABLE_HEADS, tuple(_pair_row(scatter) for scatter in listed)),
+        tasks=_task_table(scatters),
+        counts=tuple(counts.most_common()),
+        remarks=tuple(remarks),
     )
-    low, high = padded_percent_range([float(every.min()), float(every.max())])
+
+
+def _pair_figures(scatters: Sequence[IdOodScatter]) -> tuple[Figure, ...]:
+    """Chart all pairs on the same axes, so that spreads can be compared."""
+    accuracies = 100 * np.concatenate(
+        [values for scatter in scatters for values in (scatter.id_accuracy, scatter.ood_accuracy)]
+    )
+    low, high = padded_percent_range([float(accuracies.min()), float(accuracies.max())])
     axes = charts.PanelAxes("ID accuracy, %", "OOD accuracy, %", (low, high), (low, high))
-    return tuple(_pair_figure(one, axes, f"pair-{j}") for j, one in enumerate(pair_scatters))
+    return tuple(_pair_figure(scatter, axes, f"pair-{j}") for j, scatter in enumerate(scatters))
 
 
-def _pair_figure(pair_scatter: IdOodScatter, axes: charts.PanelAxes, key: str) -> Figure:
-    rows = thin_rows(np.arange(len(pair_scatter.models)), pair_scatter.ood_accuracy)
+def _pair_figure(scatter: IdOodScatter, axes: charts.PanelAxes, key: str) -> Figure:
+    n_models = len(scatter.models)
+    rows = thin_rows(np.arange(n_models), scatter.ood_accuracy)
     points = [
         {
-            "name": truncate_name(pair_scatter.models[j]),
-            "x": round_for_chart(100 * pair_scatter.id_accuracy[j]),
-            "y": round_for_chart(100 * pair_scatter.ood_accuracy[j]),
+            "name": truncate_name(scatter.models[j]),
+            "x": round_for_chart(100 * scatter.id_accuracy[j]),
+            "y": round_for_chart(100 * scatter.ood_accuracy[j]),
         }
         for j in rows
     ]
-    told = f"{(pair_scatter.pattern.name or 'no pattern').capitalize()}: {pair_scatter.pattern.reason}".replace(
-        "-", "−"
-    )
-    part = (
-        f"; {len(rows)} of {len(pair_scatter.models):,} models drawn"
-        if len(rows) < len(pair_scatter.models)
-        else ""
-    )
+    pattern = (scatter.pattern.name or "no pattern").capitalize()
+    description = f"{pattern}: {scatter.pattern.reason}".replace("-", "−")
+    thinned = f"; {len(rows)} of {n_models:,} models drawn" if len(rows) < n_models else ""
     cells = tuple(
         (
-            truncate_name(pair_scatter.models[j]),
-            f"{100 * pair_scatter.id_accuracy[j]:.1f}",
-            f"{100 * pair_scatter.ood_accuracy[j]:.1f}",
+            truncate_name(scatter.models[j]),
+            f"{100 * scatter.id_accuracy[j]:.1f}",
+            f"{100 * scatter.ood_accuracy[j]:.1f}",
         )
         for j in rows
     )
+    title = truncate_name(_pair_name(scatter))
     return Figure(
         key=key,
-        title=truncate_name(_pair_name(pair_scatter)),
-        caption=f"{told}{part}.",
-        alt=f"OOD against ID accuracy of {pluralize(len(pair_scatter.models), 'model')}, {truncate_name(_pair_name(pair_scatter))}: {told}.",
+        title=title,
+        caption=f"{description}{thinned}.",
+        alt=f"OOD against ID accuracy of {pluralize(n_models, 'model')}, {title}: {description}.",
         spec=charts.panel_chart(points, [{"x": end, "y": end} for end in axes.y_range], axes),
         table=Numbers(("model", "ID, %", "OOD, %"), cells),
     )
 
 
-def _pair_name(pair_scatter: IdOodScatter) -> str:
-    return f"{pair_scatter.training} → {pair_scatter.target}"
+def _pair_name(scatter: IdOodScatter) -> str:
+    return f"{scatter.training} → {scatter.target}"
 
 
-def _pair_row(pair_scatter: IdOodScatter) -> tuple[str, ...]:
-    of = pair_scatter.pattern
-    spreads = (of.id_spread, of.ood_spread)
+def _pair_row(scatter: IdOodScatter) -> tuple[str, ...]:
+    pattern = scatter.pattern
     return (
-        truncate_name(_pair_name(pair_scatter)), f"{len(pair_scatter.models):,}", *_format_gap(pair_scatter.gap), format_number(of.correlation, 2),
-        *(format_number(None if value is None else 100 * value, 1) for value in spreads),
-        of.name or "none",
-    )  # fmt: skip
+        truncate_name(_pair_name(scatter)),
+        f"{len(scatter.models):,}",
+        *_format_gap(scatter.gap),
+        format_number(pattern.correlation, 2),
+        _format_percent(pattern.id_spread),
+        _format_percent(pattern.ood_spread),
+        pattern.name or "none",
+    )
+
+
+def _format_percent(value: float | None) -> str:
+    return format_number(None if value is None else 100 * value, 1)
 
 
 def _format_gap(gap: AccuracyGap) -> tuple[str, str, str]:
-    """Mean accuracies and the normalised gap, each with its standard error."""
+    """Return mean accuracies and the normalized gap, each with its standard error."""
     pairs = ((gap.id, gap.id_se), (gap.ood, gap.ood_se), (gap.value, gap.value_se))
     texts = [
-        format_number(None if value is None else 100 * value, 1)
-        + ("" if error is None else f" ± {format_number(100 * error, 1)}")
+        _format_percent(value) + ("" if error is None else f" ± {_format_percent(error)}")
         for value, error in pairs
     ]
     return texts[0], texts[1], texts[2]
 
 
-def _task_table(pair_scatters: Sequence[IdOodScatter]) -> Numbers | None:
-    """How hard tasks are, where there are several."""
-    tasks = task_difficulties(pair_scatters)
+def _task_table(scatters: Sequence[IdOodScatter]) -> Numbers | None:
+    """Return the difficulty of tasks, None for a single task."""
+    tasks = task_difficulties(scatters)
     if len(tasks) < 2:
         return None
     rows = (
         (
-            truncate_name(one.task if one.task != UNNAMED_LABEL else "unnamed"),
-            str(one.pairs),
-            *_format_gap(one.gap),
-            format_number(one.place, 2),
+            truncate_name(task.task),
+            str(task.pairs),
+            *_format_gap(task.gap),
+            format_number(task.place, 2),
         )
-        for one in tasks
+        for task in tasks
     )
     return Numbers(
-        ("task", "pairs", "ID, %", "OOD, %", "normalised gap, %", "hardness, 0…1"), tuple(rows)
+        ("task", "pairs", "ID, %", "OOD, %", "normalized gap, %", "difficulty, 0…1"), tuple(rows)
     )

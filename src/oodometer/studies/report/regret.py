@@ -1,4 +1,4 @@
-"""What choosing a model by a measure costs: the regret of each, beside chance and source accuracy."""
+"""Regret of model selection by each measure, against random choice and source accuracy."""
 
 from __future__ import annotations
 
@@ -32,53 +32,63 @@ BASELINES = (AT_RANDOM, BY_SOURCE)
 
 @dataclass(frozen=True)
 class RegretSection:
-    """The chart and what it says."""
+    """Chart of regrets and a sentence with the best measure."""
 
     figure: Figure
     summary: str
 
 
 def build_regret_section(comparison: MeasureComparison) -> RegretSection:
-    """The regret of choosing the first by each measure on every test domain, in points."""
+    """Compute the regret of selecting the best model by each measure, in percentage points."""
     names = most_informative_measures(comparison)
     table = replace(
         comparison.table, measures={name: comparison.table.measures[name] for name in names}
     )
     directions, _ = measure_directions(table)
-    turned = {name for name, sign in directions.items() if sign.value > 0}
-    found = evaluate_selection(table, signs=directions).values()
-    known = sorted((one for one in found if one.regret.mean is not None), key=_regret_points)
-    if all(one.criterion in BASELINES for one in known):
-        raise NotApplicable("on no domain has a measure an answer for two models or more")
-    written = unique_labels(
-        [
-            f"{NEGATED_PREFIX}{one.criterion}" if one.criterion in turned else one.criterion
-            for one in known
-        ]
+    negated = {name for name, sign in directions.items() if sign.value > 0}
+    selections = sorted(
+        (
+            selection
+            for selection in evaluate_selection(table, signs=directions).values()
+            if selection.regret.mean is not None
+        ),
+        key=_regret_points,
     )
-    shown = {one.criterion: label for one, label in zip(known, written, strict=True)}
-    return RegretSection(_regret_figure(known, shown), regret_summary(known, turned))
+    criteria = [selection.criterion for selection in selections]
+    if all(criterion in BASELINES for criterion in criteria):
+        raise NotApplicable("no measure has values for two models on the same domain")
+    labels = unique_labels(
+        [f"{NEGATED_PREFIX}{name}" if name in negated else name for name in criteria]
+    )
+    display_names = dict(zip(criteria, labels, strict=True))
+    return RegretSection(
+        _regret_figure(selections, display_names), regret_summary(selections, negated)
+    )
 
 
 def regret_summary(selections: Sequence[SelectionRegret], negated: set[str]) -> str:
-    """The least regret of a measure, of those that choose on enough domains, beside the others."""
-    fair = label_free_measures(
-        one.criterion for one in selections if one.criterion not in BASELINES
+    """Return a sentence with the lowest regret of a measure and those of the baselines.
+
+    Only label-free measures that select on enough domains are considered.
+    """
+    label_free = label_free_measures(
+        selection.criterion for selection in selections if selection.criterion not in BASELINES
     )
-    measures = [one for one in selections if one.criterion in fair]
-    most = max(one.regret.groups for one in measures)
-    best = next(one for one in measures if one.regret.groups >= MIN_GROUP_SHARE * most)
-    beside = [
-        f"{format_number(_regret_points(one), 1)} {one.criterion}"
-        for one in selections
-        if one.criterion in BASELINES
+    candidates = [selection for selection in selections if selection.criterion in label_free]
+    most = max(selection.regret.groups for selection in candidates)
+    best = next(one for one in candidates if one.regret.groups >= MIN_GROUP_SHARE * most)
+    baselines = [
+        f"{format_number(_regret_points(selection), 1)} {selection.criterion}"
+        for selection in selections
+        if selection.criterion in BASELINES
     ]
     return "; ".join(
         [
-            f"Choosing the model of {'lowest' if best.criterion in negated else 'highest'} "
-            f"{truncate_name(best.criterion)} costs {format_number(_regret_points(best), 1)} points against the best model, "
-            f"mean over {pluralize(best.regret.groups, 'test domain')}",
-            *([f"choosing otherwise, {' and '.join(beside)}"] if beside else []),
+            f"Selecting the model with the {'lowest' if best.criterion in negated else 'highest'} "
+            f"{truncate_name(best.criterion)} loses {format_number(_regret_points(best), 1)} "
+            "points against the best model, mean over "
+            f"{pluralize(best.regret.groups, 'test domain')}",
+            *([f"selecting otherwise loses {' and '.join(baselines)}"] if baselines else []),
         ]
     )
 
@@ -86,24 +96,30 @@ def regret_summary(selections: Sequence[SelectionRegret], negated: set[str]) -> 
 def _regret_figure(
     selections: Sequence[SelectionRegret], display_names: Mapping[str, str]
 ) -> Figure:
-    spans = [_regret_span(display_names[one.criterion], one.regret) for one in selections]
+    spans = [
+        _regret_span(display_names[selection.criterion], selection.regret)
+        for selection in selections
+    ]
     rules = [
-        (one.criterion, round(_regret_points(one), 2))
-        for one in selections
-        if one.criterion in BASELINES
+        (selection.criterion, round(_regret_points(selection), 2))
+        for selection in selections
+        if selection.criterion in BASELINES
     ]
     return Figure(
         key="regret",
-        title="Regret by what is chosen by",
-        caption="How many points of accuracy the chosen model lies below the best one: the mean over "
-        "test domains, and one standard deviation over them. Dashed lines are a choice at random "
-        "and one by accuracy on the model's own domains, where that is known.",
+        title="Regret by selection criterion",
+        caption="Accuracy of the best model minus that of the selected one, in points: mean over "
+        "test domains ± one standard deviation. Dashed lines: random choice, and choice by accuracy "
+        "on the training domains, if known.",
         alt=f"Mean regrets, from {spans[0].value} points by {spans[0].name} to "
         f"{spans[-1].value} by {spans[-1].name}.",
         spec=charts.span_chart(spans, title="regret, points", rules=rules),
         table=Numbers(
-            ("chosen by", "regret, points", "sd", "domains", "ρ with accuracy"),
-            tuple((display_names[one.criterion], *_table_row(one)) for one in selections),
+            ("selected by", "regret, points", "sd", "domains", "ρ with accuracy"),
+            tuple(
+                (display_names[selection.criterion], *_table_row(selection))
+                for selection in selections
+            ),
         ),
         wide=True,
     )
@@ -114,10 +130,12 @@ def _regret_points(selection: SelectionRegret) -> float:
 
 
 def _regret_span(name: str, regret: MeanStd) -> charts.ValueSpan:
-    mean, sd = 100 * (regret.mean or 0.0), 100 * (regret.sd or 0.0)
-    # A regret is never below 0, whatever its deviation.
-    ends = (max(mean - sd, 0.0), mean + sd)
-    return charts.ValueSpan(name, round(mean, 2), *(round(end, 2) for end in ends))
+    mean = 100 * (regret.mean or 0.0)
+    sd = 100 * (regret.sd or 0.0)
+    # A regret is never negative, so the interval ends at 0.
+    return charts.ValueSpan(
+        name, round(mean, 2), low=round(max(mean - sd, 0.0), 2), high=round(mean + sd, 2)
+    )
 
 
 def _table_row(selection: SelectionRegret) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Measure against accuracy: a small scatter a group of models, with its least-squares line."""
+"""Scatter plots of measure against accuracy, one per group of models, with a fitted line."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ from oodometer.studies.analysis.grouped_scores import GroupedScores
 from oodometer.studies.report import charts
 from oodometer.studies.report.tables import rank_measures
 
-# So many measures are drawn, in so many groups each, with so many points in one: every chart
-# takes a browser some 50 ms, and a page should open in 3 s.
-MAX_MEASURES, MAX_PANELS, MAX_POINTS = 2, 8, 60
-# Groups of fewer models have nothing to see.
+# A chart takes a browser about 50 ms, and a page should open within 3 s: limit the number of
+# measures, of panels per measure, and of points per panel.
+MAX_MEASURES = 2
+MAX_PANELS = 8
+MAX_POINTS = 60
+# Smaller groups are not drawn.
 MIN_GROUP_MODELS = 3
-# Groups of models, from fine to coarse: the first is taken of which some can be drawn.
+# Groupings of models, from fine to coarse; the first with a group that can be drawn is used.
 GROUP_STATISTICS = ("macro_tau", "micro_tau", "arch_tau")
 
 
 @dataclass(frozen=True)
 class MeasurePanels:
-    """The panels of one measure."""
+    """Panels of one measure."""
 
     measure: str
     figures: tuple[Figure, ...]
@@ -40,7 +42,7 @@ class MeasurePanels:
 
 @dataclass(frozen=True, eq=False)
 class ScatterSection:
-    """The panels of the best measures, the numbers by group, and what is not shown."""
+    """Panels of the best measures, numbers per group, and a remark on groups not shown."""
 
     measures: tuple[MeasurePanels, ...]
     groups: tuple[tuple[str, Numbers], ...]
@@ -50,7 +52,7 @@ class ScatterSection:
 
 @dataclass(frozen=True, eq=False)
 class _ScatterGroup:
-    """The drawn rows of a group, in the order of their accuracy, and all of them."""
+    """Rows of a group, all and those drawn (sorted by accuracy)."""
 
     comparison: MeasureComparison
     scores: GroupedScores
@@ -78,7 +80,7 @@ class _ScatterGroup:
 
 
 def build_scatter_section(comparison: MeasureComparison) -> ScatterSection:
-    """The best measures in the groups that have the most models."""
+    """Chart the best measures in the groups with the most models."""
     scores = _select_scores(comparison)
     sizes = scores.n.max(axis=0)
     groups = [
@@ -91,40 +93,41 @@ def build_scatter_section(comparison: MeasureComparison) -> ScatterSection:
         if (scores.n[scores.measures.index(name)] >= MIN_GROUP_MODELS).any()
     ][:MAX_MEASURES]
     drawable = int((sizes >= MIN_GROUP_MODELS).sum())
-    rest = (
-        f" Of {drawable:,} such groups {len(groups)} are shown, those with the most models."
+    remark = (
+        f" {len(groups)} of {drawable:,} groups are shown, those with the most models."
         if len(groups) < drawable
         else ""
     )
     return ScatterSection(
-        tuple(
+        measures=tuple(
             MeasurePanels(name, _measure_figures(groups, name, j))
             for j, name in enumerate(measures)
         ),
-        tuple((group.name, _group_table(group, measures)) for group in groups),
-        STATISTIC_LABELS[scores.statistic],
-        rest,
+        groups=tuple((group.name, _group_table(group, measures)) for group in groups),
+        statistic=STATISTIC_LABELS[scores.statistic],
+        remark=remark,
     )
 
 
 def select_largest_groups(sizes: Ints, max_groups: int, min_size: int) -> Ints:
-    """The places of the largest groups; of equally large ones some from first to last.
+    """Return the indices of the largest groups; ties are sampled evenly from first to last.
 
     >>> select_largest_groups(np.array([5, 9, 5, 5, 1]), 3, 2).tolist()
     [0, 1, 3]
     """
-    there = np.flatnonzero(sizes >= min_size)
-    order = there[np.argsort(-sizes[there], kind="stable")]
+    eligible = np.flatnonzero(sizes >= min_size)
+    order = eligible[np.argsort(-sizes[eligible], kind="stable")]
     if len(order) <= max_groups:
         return np.sort(order)
-    least = sizes[order[max_groups - 1]]
-    larger, equal = order[sizes[order] > least], order[sizes[order] == least]
-    some = np.linspace(0, len(equal) - 1, max_groups - len(larger)).round().astype(np.int64)
-    return np.sort(np.concatenate([larger, equal[some]]))
+    smallest = sizes[order[max_groups - 1]]
+    larger = order[sizes[order] > smallest]
+    tied = order[sizes[order] == smallest]
+    sampled = np.linspace(0, len(tied) - 1, max_groups - len(larger)).round().astype(np.int64)
+    return np.sort(np.concatenate([larger, tied[sampled]]))
 
 
 def thin_rows(rows: Ints, values: Floats, max_rows: int = MAX_POINTS) -> Ints:
-    """Rows in the order of their values; of many, some at equal steps, with both ends.
+    """Return rows sorted by value, at most `max_rows` at equal steps, including both ends.
 
     >>> thin_rows(np.array([7, 8, 9]), np.array([0.3, 0.1, 0.2]), 2).tolist()
     [8, 7]
@@ -136,16 +139,18 @@ def thin_rows(rows: Ints, values: Floats, max_rows: int = MAX_POINTS) -> Ints:
 
 
 def fit_line_ends(x: Floats, y: Floats) -> list[ChartRow]:
-    """Both ends of the least-squares line; nothing where there is none."""
+    """Return both ends of the least-squares line; an empty list if x is constant."""
     if len(np.unique(x)) < 2:
         return []
     line = least_squares_line(x, y)
-    return [{"x": round_for_chart(at), "y": round_for_chart(line.slope * at + line.intercept)}
-            for at in (x.min(), x.max())]  # fmt: skip
+    return [
+        {"x": round_for_chart(end), "y": round_for_chart(line.slope * end + line.intercept)}
+        for end in (x.min(), x.max())
+    ]
 
 
 def round_for_chart(value: float) -> float:
-    """A number with as many digits as a chart shows.
+    """Round a number to the five significant digits that a chart needs.
 
     >>> round_for_chart(0.123456789)
     0.12346
@@ -154,12 +159,13 @@ def round_for_chart(value: float) -> float:
 
 
 def _select_scores(comparison: MeasureComparison) -> GroupedScores:
-    found = {one.statistic: one for one in comparison.scores}
+    by_name = {scores.statistic: scores for scores in comparison.scores}
     for name in GROUP_STATISTICS:
-        if name in found and (found[name].n >= MIN_GROUP_MODELS).any():
-            return found[name]
+        if name in by_name and (by_name[name].n >= MIN_GROUP_MODELS).any():
+            return by_name[name]
     raise NotApplicable(
-        f"no measure has answers for {MIN_GROUP_MODELS} models on one domain that they were not trained on"
+        f"no measure has values for {MIN_GROUP_MODELS} models on one domain that they were not "
+        "trained on"
     )
 
 
@@ -169,17 +175,17 @@ def _measure_figures(
     accuracies = np.concatenate([g.comparison.table.accuracy[g.drawn_rows] for g in groups])
     low, high = padded_percent_range([100 * float(accuracies.min()), 100 * float(accuracies.max())])
     axes = charts.PanelAxes(truncate_name(measure), "accuracy, %", None, (low, high))
-    found = (
+    figures = (
         _panel_figure(group, measure, axes, f"m{measure_index}-{j}")
         for j, group in enumerate(groups)
     )
-    return tuple(one for one in found if one is not None)
+    return tuple(figure for figure in figures if figure is not None)
 
 
 def _panel_figure(
     group: _ScatterGroup, measure: str, axes: charts.PanelAxes, key: str
 ) -> Figure | None:
-    """One panel; None where the measure has too few answers."""
+    """Chart one panel; None if the measure has too few values."""
     table = group.comparison.table
     values = table.measures[measure]
     known = group.rows[~np.isnan(values[group.rows])]
@@ -187,18 +193,20 @@ def _panel_figure(
         return None
     shown = group.drawn_rows[~np.isnan(values[group.drawn_rows])]
     points = [
-        {"name": truncate_name(table.models[table.model[row]]), "x": round_for_chart(values[row]),
-         "y": round_for_chart(100 * table.accuracy[row])}
+        {
+            "name": truncate_name(table.models[table.model[row]]),
+            "x": round_for_chart(values[row]),
+            "y": round_for_chart(100 * table.accuracy[row]),
+        }
         for row in shown
-    ]  # fmt: skip
-    tau = _format_tau(group, measure)
-    part = f", {len(shown)} of them drawn" if len(shown) < len(known) else ""
-    told = f"τ {tau}; {pluralize(len(known), 'model')}{part}."
+    ]
+    thinned = f", {len(shown)} of them drawn" if len(shown) < len(known) else ""
+    caption = f"τ {_format_tau(group, measure)}; {pluralize(len(known), 'model')}{thinned}."
     return Figure(
         key=key,
         title=truncate_name(group.name),
-        caption=told,
-        alt=f"Accuracy against {truncate_name(measure)}, {truncate_name(group.name)}: {told}",
+        caption=caption,
+        alt=f"Accuracy against {truncate_name(measure)}, {truncate_name(group.name)}: {caption}",
         spec=charts.panel_chart(
             points, fit_line_ends(values[known], 100 * table.accuracy[known]), axes
         ),
@@ -207,7 +215,7 @@ def _panel_figure(
 
 def _format_tau(group: _ScatterGroup, measure: str) -> str:
     value = group.scores.values[group.scores.measures.index(measure), group.group_index]
-    return "not defined" if np.isnan(value) else format_number(float(value), 2)
+    return "undefined" if np.isnan(value) else format_number(float(value), 2)
 
 
 def _group_table(group: _ScatterGroup, measures: Sequence[str]) -> Numbers:
@@ -224,4 +232,4 @@ def _group_table(group: _ScatterGroup, measures: Sequence[str]) -> Numbers:
 
 
 def _format_value(value: float) -> str:
-    return "no answer" if np.isnan(value) else f"{value:.4g}".replace("-", "−")
+    return "missing" if np.isnan(value) else f"{value:.4g}".replace("-", "−")

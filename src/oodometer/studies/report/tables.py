@@ -1,4 +1,4 @@
-"""Which measure tells accuracy best: the order of measures, and the tables of all statistics."""
+"""Ranking of measures, and tables of all statistics, for the page of a study."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oodometer.studies.analysis import SAME_AS_PREFIX, STATISTIC_LABELS, Measure
 from oodometer.studies.analysis.grouped_scores import MeanStd
 from oodometer.studies.analysis.text_tables import LOWER_IS_BETTER, STATISTICS_IN_POINTS
 
-# What measures are sorted by, the first of these that has an answer; columns too are in this order.
+# Measures are sorted by the first of these statistics that has a value; columns have this order.
 SORT_STATISTICS = (
     "macro_tau",
     "micro_tau",
@@ -27,15 +27,16 @@ STATISTIC_COLUMNS = (
     *SORT_STATISTICS,
     *(name for name in STATISTIC_LABELS if name not in SORT_STATISTICS),
 )
-# A measure that answers in fewer than this share of the groups is not called the best of them.
+# A measure with values in fewer than this share of the groups can't be the best.
 MIN_GROUP_SHARE = 0.5
-# Beyond the first table so many measures are shown, and tables of so many architectures.
-MAX_MEASURES, MAX_ARCHITECTURE_TABLES = 24, 6
+# Measures shown outside the first table.
+MAX_MEASURES = 24
+MAX_ARCHITECTURE_TABLES = 6
 
 
 @dataclass(frozen=True)
 class StatisticCell:
-    """One statistic of one measure as it is shown; how many groups, where others have more."""
+    """Formatted statistic of one measure; `groups` is set if other measures have more groups."""
 
     mean: str
     sd: str = ""
@@ -45,7 +46,7 @@ class StatisticCell:
 
 @dataclass(frozen=True)
 class StudyTable:
-    """A row a measure, a column a statistic; under it how many groups each is of."""
+    """Table with one row per measure and one column per statistic, and numbers of groups."""
 
     name: str
     heads: tuple[str, ...]
@@ -56,61 +57,70 @@ class StudyTable:
 def defined_summaries(
     comparison: MeasureComparison, statistic: str, architecture: str | None = None
 ) -> dict[str, MeanStd]:
-    """The measures that have an answer."""
-    found = {
+    """Return the summaries of the measures that have a value."""
+    summaries = {
         name: comparison.summaries.get((name, statistic, architecture))
         for name in comparison.table.measures
     }
-    return {name: one for name, one in found.items() if one is not None and one.mean is not None}
+    return {
+        name: summary
+        for name, summary in summaries.items()
+        if summary is not None and summary.mean is not None
+    }
 
 
 def label_free_measures(names: Iterable[str]) -> list[str]:
-    """Those that do without the labels of the target, which tell accuracy itself; all if none does.
+    """Return the measures that need no target labels; all of them if every measure needs labels.
 
     >>> label_free_measures(["ece", "doc", "nll"]), label_free_measures(["ece", "nll"])
     (['doc'], ['ece', 'nll'])
     """
-    every, known = list(names), {one.name for one in metrics.available()}
-    return [name for name in every if name not in known] or every
+    all_names = list(names)
+    labelled = {metric.name for metric in metrics.available()}
+    return [name for name in all_names if name not in labelled] or all_names
 
 
 def eligible_summaries(
     comparison: MeasureComparison, statistic: str, architecture: str | None = None
 ) -> dict[str, MeanStd]:
-    """Measures without labels of the target that answer in half as many groups as any does."""
-    found = defined_summaries(comparison, statistic, architecture)
-    fair = label_free_measures(comparison.table.measures)
-    most = max((one.groups for one in found.values()), default=0)
+    """Return the summaries of label-free measures with values in enough groups."""
+    summaries = defined_summaries(comparison, statistic, architecture)
+    label_free = label_free_measures(comparison.table.measures)
+    most = max((summary.groups for summary in summaries.values()), default=0)
     return {
-        name: one
-        for name, one in found.items()
-        if name in fair and one.groups >= MIN_GROUP_SHARE * most
+        name: summary
+        for name, summary in summaries.items()
+        if name in label_free and summary.groups >= MIN_GROUP_SHARE * most
     }
 
 
 def sort_statistic(comparison: MeasureComparison) -> str | None:
-    """The statistic that measures are sorted by; None where none has an answer."""
+    """Return the statistic that measures are sorted by; None if none has a value."""
     return next((name for name in SORT_STATISTICS if defined_summaries(comparison, name)), None)
 
 
 def rank_measures(comparison: MeasureComparison) -> list[str]:
-    """The measures, best first; those without an answer come last."""
+    """Return the measures, best first; those without a value come last."""
     order = sort_statistic(comparison) or SORT_STATISTICS[0]
-    found = defined_summaries(comparison, order)
-    names = comparison.table.measures
-    return sorted(names, key=lambda name: (name not in found, -_oriented_mean(found, name, order)))
+    summaries = defined_summaries(comparison, order)
+    return sorted(
+        comparison.table.measures,
+        key=lambda name: (name not in summaries, -_oriented_mean(summaries, name, order)),
+    )
 
 
 def most_informative_measures(
     comparison: MeasureComparison, max_measures: int = MAX_MEASURES
 ) -> list[str]:
-    """The measures farthest from telling nothing, either way, in the order of `rank_measures`."""
+    """Return the measures with the largest statistic of either sign, ordered as `rank_measures`."""
     order = sort_statistic(comparison) or SORT_STATISTICS[0]
-    names, found = rank_measures(comparison), defined_summaries(comparison, order)
+    names = rank_measures(comparison)
+    summaries = defined_summaries(comparison, order)
     if order in LOWER_IS_BETTER:
         return names[:max_measures]
     by_size = sorted(
-        names, key=lambda name: (name not in found, -abs(_oriented_mean(found, name, order)))
+        names,
+        key=lambda name: (name not in summaries, -abs(_oriented_mean(summaries, name, order))),
     )
     kept = set(by_size[:max_measures])
     return [name for name in names if name in kept]
@@ -119,55 +129,61 @@ def most_informative_measures(
 def best_measures(
     comparison: MeasureComparison, statistic: str, architecture: str | None = None
 ) -> list[str]:
-    """The best measures, of those that answer in enough groups; none where all are alike."""
-    found = eligible_summaries(comparison, statistic, architecture)
-    worth = {name: _oriented_mean(found, name, statistic) for name in found}
-    if len(set(worth.values())) < 2:
+    """Return the best of the eligible measures; none if all are equal."""
+    summaries = eligible_summaries(comparison, statistic, architecture)
+    means = {name: _oriented_mean(summaries, name, statistic) for name in summaries}
+    if len(set(means.values())) < 2:
         return []
-    return [name for name in found if worth[name] == max(worth.values())]
+    return [name for name, mean in means.items() if mean == max(means.values())]
 
 
 def study_tables(comparison: MeasureComparison) -> tuple[StudyTable, ...]:
-    """The table of all architectures, then those of the architectures with the most evaluations."""
-    kinds = comparison.table.architectures
-    found = [study_table(comparison, rank_measures(comparison))]
-    if len(kinds) > 1:
-        sizes = np.bincount(comparison.table.architecture, minlength=len(kinds))
-        several = [kinds[j] for j in np.argsort(-sizes, kind="stable")[:MAX_ARCHITECTURE_TABLES]]
-        found += [
-            study_table(comparison, most_informative_measures(comparison), kind) for kind in several
+    """Return the table of all architectures, then of those with the most evaluations."""
+    architectures = comparison.table.architectures
+    tables = [study_table(comparison, rank_measures(comparison))]
+    if len(architectures) > 1:
+        sizes = np.bincount(comparison.table.architecture, minlength=len(architectures))
+        names = most_informative_measures(comparison)
+        tables += [
+            study_table(comparison, names, architectures[j])
+            for j in np.argsort(-sizes, kind="stable")[:MAX_ARCHITECTURE_TABLES]
         ]
-    return tuple(one for one in found if one.heads)
+    return tuple(table for table in tables if table.heads)
 
 
 def study_table(
     comparison: MeasureComparison, names: Sequence[str], architecture: str | None = None
 ) -> StudyTable:
-    """All statistics of some measures.
+    """Return the table of all statistics of some measures.
 
-    Columns without an answer, and those that repeat another, are left out.
+    Columns without a value, and those that repeat another, are left out.
     """
     shown = [name for name in STATISTIC_COLUMNS if _is_shown(comparison, name, architecture)]
     columns = [_column_cells(comparison, statistic, names, architecture) for statistic in shown]
-    most = [
-        max(one.groups for one in defined_summaries(comparison, name, architecture).values())
+    n_groups = tuple(
+        max(
+            summary.groups for summary in defined_summaries(comparison, name, architecture).values()
+        )
         for name in shown
-    ]
+    )
     return StudyTable(
-        "All architectures" if architecture is None else architecture,
-        tuple(STATISTIC_LABELS[name] for name in shown),
-        tuple((name, tuple(column[row] for column in columns)) for row, name in enumerate(names)),
-        tuple(most),
+        name="All architectures" if architecture is None else architecture,
+        heads=tuple(STATISTIC_LABELS[name] for name in shown),
+        rows=tuple(
+            (name, tuple(column[row] for column in columns)) for row, name in enumerate(names)
+        ),
+        groups=n_groups,
     )
 
 
 def _is_shown(comparison: MeasureComparison, statistic: str, architecture: str | None) -> bool:
-    found = defined_summaries(comparison, statistic, architecture).values()
-    return bool(found) and not any(one.rule.startswith(SAME_AS_PREFIX) for one in found)
+    summaries = defined_summaries(comparison, statistic, architecture).values()
+    repeats = any(summary.rule.startswith(SAME_AS_PREFIX) for summary in summaries)
+    return bool(summaries) and not repeats
 
 
 def _oriented_mean(summaries: Mapping[str, MeanStd], name: str, statistic: str) -> float:
-    """The mean, turned where less is better; 0 without one."""
+    """Return the mean with higher being better; 0 if there is none."""
     mean = summaries[name].mean if name in summaries else None
     return 0.0 if mean is None else -mean if statistic in LOWER_IS_BETTER else mean
 
@@ -175,21 +191,22 @@ def _oriented_mean(summaries: Mapping[str, MeanStd], name: str, statistic: str) 
 def _column_cells(
     comparison: MeasureComparison, statistic: str, names: Sequence[str], architecture: str | None
 ) -> list[StatisticCell]:
-    found = defined_summaries(comparison, statistic, architecture)
+    summaries = defined_summaries(comparison, statistic, architecture)
     best = best_measures(comparison, statistic, architecture)
-    most = max(one.groups for one in found.values())
+    most = max(summary.groups for summary in summaries.values())
     return [
-        _format_cell(found[name], statistic, most, name in best)
-        if name in found
+        _format_cell(summaries[name], statistic, most, name in best)
+        if name in summaries
         else StatisticCell("–")
         for name in names
     ]
 
 
-def _format_cell(
-    group_summary: MeanStd, statistic: str, max_groups: int, best: bool
-) -> StatisticCell:
+def _format_cell(summary: MeanStd, statistic: str, max_groups: int, best: bool) -> StatisticCell:
     digits = 2 if statistic in STATISTICS_IN_POINTS else 3
-    sd = "" if group_summary.sd is None else f"± {format_number(group_summary.sd, digits)}"
-    fewer = f"of {group_summary.groups:,}" if group_summary.groups < max_groups else ""
-    return StatisticCell(format_number(group_summary.mean, digits), sd, fewer, best)
+    return StatisticCell(
+        mean=format_number(summary.mean, digits),
+        sd="" if summary.sd is None else f"± {format_number(summary.sd, digits)}",
+        groups=f"of {summary.groups:,}" if summary.groups < max_groups else "",
+        best=best,
+    )
