@@ -90,7 +90,7 @@ def test_report_of_a_study_with_one_model(folder: Path) -> None:
         assert (result.returncode, result.stderr) == (0, "Report written to report.html\n")
         page = (folder / "report.html").read_text()
         assert f"{words[0]}: which measures predict accuracy?" in page
-        assert "7 measures judged by 2 evaluations of 1 model" in page
+        assert "7 measures compared over 2 evaluations of 1 model" in page
     assert "SHA-256 of points.toml" in page
 
 

@@ -158,7 +158,7 @@ def test_report_on_evaluations_is_written(rows: Path) -> None:
     assert "SHA-256 of rows.csv" in page
     shown = compare(rows, "rows.csv", "--json", "--measure", "ni", "--html", "one.html")
     assert json.loads(shown.stdout)["evaluations"] == 36
-    assert "1 measure judged by 36 evaluations" in (rows / "one.html").read_text()
+    assert "1 measure compared over 36 evaluations" in (rows / "one.html").read_text()
 
 
 def test_report_on_a_table_of_accuracies_uses_the_reference(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_report_on_a_table_of_accuracies_uses_the_reference(tmp_path: Path) -> N
     result = compare(tmp_path, "sets.csv", "--reference-domain", "val", "--html", "report.html")
     assert (result.returncode, result.stderr) == (0, "Report written to report.html\n")
     page = (tmp_path / "report.html").read_text()
-    assert "1 measure judged by 36 evaluations of 12 models" in page
+    assert "1 measure compared over 36 evaluations of 12 models" in page
     assert "By Macro τ, accuracy on val has 0.00 ± 1.00" in page
 
 
