@@ -1,4 +1,4 @@
-"""The package layout: where files are, what they import, what they are called."""
+"""The package layout: places, imports and names of modules."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "oodometer"
 FILES = sorted(PACKAGE.rglob("*.py"))
-# Modules that are entered by `oodometer estimate a.parquet b.parquet`, besides the estimators.
+# Modules whose functions `oodometer estimate a.parquet b.parquet` calls, besides the estimators.
 MAX_ENTERED_MODULES = 28
-# Packages that the command does not need.
+# Packages that the command must not import.
 NOT_LOADED = ("studies", "measures", "metrics", "transforms")
 
 
@@ -34,7 +34,7 @@ TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MOD
 
 
 def imported_modules(tree: ast.Module) -> Iterator[str]:
-    """Yield our own modules that a file imports, at its top or inside functions."""
+    """Yield the modules of this package that a file imports, inside functions too."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
@@ -52,17 +52,17 @@ def exports(name: str) -> set[str]:
     return set()
 
 
-def test_no_module_is_loose_in_the_root() -> None:
+def test_root_has_no_modules_of_its_own() -> None:
     files = {path.name for path in PACKAGE.iterdir() if path.is_file()}
     assert files == {"__init__.py", "__main__.py", "py.typed"}
 
 
-def test_every_package_is_in_the_contract() -> None:
+def test_import_contract_names_every_package() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     layers, inside = settings["contracts"]
     packages = {f"oodometer.{path.parent.name}" for path in PACKAGE.glob("*/__init__.py")}
-    named = {name.strip() for layer in layers["layers"] for name in layer.split("|")}
-    assert named == {*packages, "oodometer.__main__"}
+    in_contract = {name.strip() for layer in layers["layers"] for name in layer.split("|")}
+    assert in_contract == {*packages, "oodometer.__main__"}
     assert layers["layers"][1:] == [
         "oodometer.cli",
         "oodometer.testing",
@@ -80,25 +80,27 @@ def test_every_package_is_in_the_contract() -> None:
     parts = {
         name.strip() for layer in inside["layers"] for name in layer.replace(":", "|").split("|")
     }
-    here = {path.stem for path in (PACKAGE / "studies").glob("*.py")} - {"__init__"}
-    here |= {path.parent.name for path in (PACKAGE / "studies").glob("*/__init__.py")}
-    assert here == parts
+    modules = {path.stem for path in (PACKAGE / "studies").glob("*.py")} - {"__init__"}
+    modules |= {path.parent.name for path in (PACKAGE / "studies").glob("*/__init__.py")}
+    assert modules == parts
 
 
-def test_imports_keep_to_the_contract() -> None:
-    """The layers again, by a few lines of our own; `make check` runs import-linter on them."""
+def test_imports_follow_the_contract() -> None:
+    """The layers once more without import-linter, which `make check` runs."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     order = list(reversed(settings["contracts"][0]["layers"]))
-    level = {name.strip(): place for place, layer in enumerate(order) for name in layer.split("|")}
+    level = {
+        name.strip(): number for number, layer in enumerate(order) for name in layer.split("|")
+    }
     wrong = []
     for name, tree in TREES.items():
         package = ".".join(name.split(".")[:2])
         for other in imported_modules(tree):
-            theirs = ".".join(other.split(".")[:2])
+            imported = ".".join(other.split(".")[:2])
             if (
-                {package, theirs} <= set(level)
-                and package != theirs
-                and level[package] <= level[theirs]
+                {package, imported} <= set(level)
+                and package != imported
+                and level[package] <= level[imported]
             ):
                 wrong.append(f"{name} -> {other}")
     assert wrong == []
@@ -128,12 +130,12 @@ def test_no_file_imports_the_face_of_its_own_package() -> None:
 
 
 def test_no_two_public_classes_share_a_name() -> None:
-    homes = defaultdict(list)
+    modules = defaultdict(list)
     for name, tree in TREES.items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                homes[node.name].append(name)
-    assert {name: places for name, places in homes.items() if len(places) > 1} == {}
+                modules[node.name].append(name)
+    assert {name: places for name, places in modules.items() if len(places) > 1} == {}
 
 
 def test_no_module_is_named_like_an_export_of_its_parent_or_a_standard_module() -> None:
@@ -145,7 +147,7 @@ def test_no_module_is_named_like_an_export_of_its_parent_or_a_standard_module() 
         assert own not in sys.stdlib_module_names, f"{name}: a standard module"
 
 
-def test_nothing_below_studies_names_it_in_a_string() -> None:
+def test_no_module_below_studies_names_studies_in_a_string() -> None:
     above = ("oodometer.studies", "oodometer.testing", "oodometer.cli")
     for name, tree in TREES.items():
         if name == "oodometer" or name.startswith(above):
@@ -158,7 +160,7 @@ def test_nothing_below_studies_names_it_in_a_string() -> None:
         assert not [text for text in texts if "oodometer.studies" in text], name
 
 
-def test_exports_of_faces_are_there_and_listed_by_dir() -> None:
+def test_exports_exist_and_are_listed_by_dir() -> None:
     faces = [name for name in MODULES if MODULES[name].name == "__init__.py" and exports(name)]
     assert len(faces) >= 12
     for name in faces:
@@ -174,7 +176,7 @@ entered = set()
 def enter(frame, event, argument):
     if event == "call" and frame.f_code.co_name != "<module>":
         name = frame.f_globals.get("__name__", "")
-        # classes are made, and constants computed, when a module is imported
+        # skip calls made while a module is imported
         importing, back = False, frame
         while back is not None and not importing:
             importing = back.f_code.co_name == "<module>" and back.f_globals.get("__name__") != "__main__"
@@ -195,12 +197,12 @@ print("\\n" + json.dumps({"code": code, "entered": sorted(entered), "loaded": lo
 
 
 @pytest.fixture(scope="module")
-def road(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """What `oodometer estimate a.parquet b.parquet` loads and enters."""
+def estimate_modules(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """Return the modules that `oodometer estimate a.parquet b.parquet` imports and enters."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    folder, rng = tmp_path_factory.mktemp("road"), np.random.default_rng(0)
+    folder, rng = tmp_path_factory.mktemp("estimate"), np.random.default_rng(0)
     for name in ("a", "b"):
         logits = rng.normal(size=(400, 3))
         probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
@@ -212,19 +214,23 @@ def road(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     done = subprocess.run(
         [sys.executable, "-c", ENTERED, *files], capture_output=True, text=True, check=True
     )
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found.pop("code") == 0, done.stderr
-    return dict(found)
+    output = json.loads(done.stdout.splitlines()[-1])
+    assert output.pop("code") == 0, done.stderr
+    return dict(output)
 
 
 @pytest.mark.parametrize("package", NOT_LOADED)
-def test_an_estimate_loads_nothing_of_other_packages(
-    road: dict[str, list[str]], package: str
+def test_estimate_does_not_import_other_packages(
+    estimate_modules: dict[str, list[str]], package: str
 ) -> None:
-    assert [name for name in road["loaded"] if name.startswith(f"oodometer.{package}")] == []
+    assert [
+        name for name in estimate_modules["loaded"] if name.startswith(f"oodometer.{package}")
+    ] == []
 
 
-def test_an_estimate_enters_few_modules(road: dict[str, list[str]]) -> None:
-    entered = [name for name in road["entered"] if not name.startswith("oodometer.estimators")]
+def test_estimate_enters_few_modules(estimate_modules: dict[str, list[str]]) -> None:
+    entered = [
+        name for name in estimate_modules["entered"] if not name.startswith("oodometer.estimators")
+    ]
     assert "oodometer.assessment._estimate" in entered
     assert len(entered) <= MAX_ENTERED_MODULES, entered

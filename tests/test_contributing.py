@@ -1,4 +1,4 @@
-"""The recipes of CONTRIBUTING.md, followed in a copy of the package."""
+"""The recipes of CONTRIBUTING.md, applied to a copy of the package."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from tests.support.markdown_pages import ROOT, Block, blocks
 
 PAGE = ROOT / "CONTRIBUTING.md"
 RECIPES = {"estimators": "isotonic", "measures": "confidence-drop", "transforms": "stretch"}
-# What a contributor's `make test` would do with the new members.
+# The checks of a contributor's `make test` on the new members.
 CHECK = """
 import doctest, importlib, json, sys
 from oodometer import estimators, measures, testing, transforms
 testing.check_estimator(estimators.get("isotonic"))
 testing.check_measure(measures.get("confidence-drop"))
 testing.check_transform(transforms.get("stretch"))
-tried = [doctest.testmod(importlib.import_module(name)) for name in sys.argv[1:]]
+results = [doctest.testmod(importlib.import_module(name)) for name in sys.argv[1:]]
 print(json.dumps({
     "file": estimators.__file__,
-    "tried": sum(one.attempted for one in tried),
-    "failed": sum(one.failed for one in tried),
-    "names": [one.name for family in (estimators, measures, transforms) for one in family.available()],
+    "attempted": sum(result.attempted for result in results),
+    "failed": sum(result.failed for result in results),
+    "names": [member.name for family in (estimators, measures, transforms) for member in family.available()],
 }))
 """
 
@@ -38,8 +38,8 @@ def recipes() -> list[Block]:
     return [block for block in blocks(PAGE) if block.language == "python"]
 
 
-def follow(recipe: Block, root: Path) -> str:
-    """One file, and one line (and its import); the module's name."""
+def apply_recipe(recipe: Block, root: Path) -> str:
+    """Write the recipe's file, add its line to the registry, and return the module's name."""
     path = Path(recipe.file or "")
     (root / path).write_text(recipe.content)
     module = ".".join(path.with_suffix("").parts[1:])
@@ -54,40 +54,40 @@ def follow(recipe: Block, root: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    """What the checks say, run on a copy of the package with all recipes followed."""
+def checks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """Return the output of the checks, run on a copy of the package with all recipes applied."""
     root = tmp_path_factory.mktemp("contributed")
     shutil.copytree(ROOT / "src", root / "src")
-    modules = [follow(recipe, root) for recipe in recipes()]
-    ran = subprocess.run(
+    modules = [apply_recipe(recipe, root) for recipe in recipes()]
+    done = subprocess.run(
         [sys.executable, "-W", "error", "-c", CHECK, *modules],
         env={**os.environ, "PYTHONPATH": str(root / "src")},
         capture_output=True, text=True, check=False, cwd=root,
     )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-    found: dict[str, object] = json.loads(ran.stdout)
-    assert str(found["file"]).startswith(str(root)), "the checks looked at another copy"
-    return found
+    assert done.returncode == 0, done.stderr
+    output: dict[str, object] = json.loads(done.stdout)
+    assert str(output["file"]).startswith(str(root)), "the checks imported another copy"
+    return output
 
 
-def test_there_are_three_recipes_of_one_file_each() -> None:
+def test_there_are_three_recipes_with_one_file_each() -> None:
     folders = [Path(recipe.file or "").parent.name for recipe in recipes()]
     assert folders == list(RECIPES)
     for recipe in recipes():
-        assert not (ROOT / (recipe.file or "")).exists(), "the recipe's file is there already"
+        assert not (ROOT / (recipe.file or "")).exists(), "the file of the recipe exists already"
 
 
-def test_recipes_keep_the_rules_and_are_listed(done: dict[str, object]) -> None:
-    names = done["names"]
+def test_new_members_pass_the_checks_and_are_listed(checks: dict[str, object]) -> None:
+    names = checks["names"]
     assert isinstance(names, list)
     assert set(RECIPES.values()) <= set(names)
 
 
-def test_doctests_of_recipes_hold(done: dict[str, object]) -> None:
-    assert (done["failed"], done["tried"]) == (0, 3)
+def test_doctests_of_recipes_pass(checks: dict[str, object]) -> None:
+    assert (checks["failed"], checks["attempted"]) == (0, 3)
 
 
-def test_targets_that_are_named_are_there() -> None:
+def test_named_make_targets_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     targets = set(re.findall(r"`make (\w+)`", PAGE.read_text()))
     assert len(targets) >= 5
@@ -95,17 +95,18 @@ def test_targets_that_are_named_are_there() -> None:
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
 
 
-def test_recipes_keep_the_house_style(tmp_path: Path) -> None:
+def test_recipes_pass_ruff(tmp_path: Path) -> None:
     for recipe in recipes():
         (tmp_path / Path(recipe.file or "").name).write_text(recipe.content)
     ruff = [sys.executable, "-m", "ruff"]
     config = ["--config", str(ROOT / "pyproject.toml"), "--no-cache", str(tmp_path)]
     for words in (["format", "--check"], ["check"]):
-        ran = subprocess.run([*ruff, *words, *config], capture_output=True, text=True, check=False)
-        assert ran.returncode == 0, ran.stdout + ran.stderr
+        command = [*ruff, *words, *config]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_workflow_runs_what_ci_runs_on_three_versions_of_python() -> None:
+def test_github_workflow_runs_the_ci_script_on_three_versions_of_python() -> None:
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
     (job,) = workflow["jobs"].values()
     assert job["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
@@ -119,12 +120,12 @@ def test_pre_commit_runs_the_commands_of_make_check() -> None:
     makefile = (ROOT / "Makefile").read_text()
     check = re.search(r"^check:.*\n((?:\t.*\n)+)", makefile, flags=re.MULTILINE)
     assert check is not None
-    wanted = [line.split("/")[1].split()[:2] for line in check[1].splitlines()]
-    ran = [entry.removeprefix(".venv/bin/").split()[:2] for entry in hooks]
-    assert [words[0] for words in ran] == [words[0] for words in wanted]
+    expected = [line.split("/")[1].split()[:2] for line in check[1].splitlines()]
+    actual = [entry.removeprefix(".venv/bin/").split()[:2] for entry in hooks]
+    assert [words[0] for words in actual] == [words[0] for words in expected]
 
 
-def test_the_way_into_the_code_begins_here() -> None:
+def test_page_links_to_architecture_and_glossary() -> None:
     page = PAGE.read_text()
     assert "(docs/architecture.md)" in page
     assert "(docs/glossary.md)" in page

@@ -1,4 +1,4 @@
-"""Every block of the README and of docs/ runs, and the pages have all that there is."""
+"""Code blocks of README and docs/ run, links work, and the pages are complete."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.markdown_pages import ROOT, Block, blocks, commands, run_page
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
 PAGES = (README, *sorted(DOCS.glob("*.md")))
-# These are checked, but have blocks of their own.
+# Pages whose links are checked; their code blocks are tested elsewhere.
 OTHERS = tuple(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md"))
 CLUSTER = DOCS / "cluster.md"
 _LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
@@ -40,23 +40,23 @@ def text(name: str) -> str:
 
 
 def rows(page: str) -> list[list[str]]:
-    """The cells of all tables of a page."""
+    """Return the cells of all table rows of a page."""
     lines = [line for line in text(page).splitlines() if line.startswith("| ")]
     cells = [line.strip("|").replace("\\|", "|").split(" | ") for line in lines]
     return [[cell.strip() for cell in row] for row in cells]
 
 
-# What stands there runs --------------------------------------------------------------------------
+# Code blocks ------------------------------------------------------------------------------------
 
 
-# What some pages must say, and which files they must leave.
-SAYS = {
+# Parts of the output of a page's blocks, and files that the blocks write.
+OUTPUTS = {
     "README": ["The estimated accuracy on the target is", "1. good: NI-Rotate"],
     "start": ["not applicable: it needs gradients: no model was given"],
     "studies": ["8 models trained", "16 evaluations", "ni-translate", "| measure"],
     "extend": ["keywords: NI-RandRep", "halfway", "feature-norm", "bright: NI-Darken"],
 }
-LEAVES = {
+FILES = {
     "README": ["report.html"],
     "start": ["report.html", "look/index.html"],
     "studies": ["rows.parquet"],
@@ -66,46 +66,46 @@ LEAVES = {
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != CLUSTER], ids=lambda p: p.stem)
 def test_every_block_of_a_page_runs(page: Path, tmp_path: Path) -> None:
-    said = run_page(page, tmp_path)
-    run = [one for one in blocks(page) if one.language == "python" and not one.file]
-    assert len(said) == len(run) + len(commands(page))
-    for words in SAYS.get(page.stem, []):
-        assert words in "\n".join(said)
-    for name in LEAVES.get(page.stem, []):
+    outputs = run_page(page, tmp_path)
+    scripts = [block for block in blocks(page) if block.language == "python" and not block.file]
+    assert len(outputs) == len(scripts) + len(commands(page))
+    for part in OUTPUTS.get(page.stem, []):
+        assert part in "\n".join(outputs)
+    for name in FILES.get(page.stem, []):
         assert (tmp_path / name).is_file()
 
 
 @pytest.fixture
 def cluster() -> Iterator[str]:
-    """The address of a scheduler with one worker, all in this process."""
-    local: Any = importlib.import_module("distributed").LocalCluster
-    with local(
+    """Yield the address of a scheduler with one worker in this process."""
+    local_cluster: Any = importlib.import_module("distributed").LocalCluster
+    with local_cluster(
         n_workers=1, processes=False, dashboard_address=":0", silence_logs=logging.CRITICAL,
         protocol="tcp",
-    ) as found:  # fmt: skip
-        yield found.scheduler_address
+    ) as cluster:  # fmt: skip
+        yield cluster.scheduler_address
 
 
-def test_the_page_on_clusters_runs_on_one(cluster: str, tmp_path: Path) -> None:
-    said = run_page(CLUSTER, tmp_path, {"tcp://head:8786": cluster})
+def test_cluster_page_runs_on_a_cluster(cluster: str, tmp_path: Path) -> None:
+    outputs = run_page(CLUSTER, tmp_path, {"tcp://head:8786": cluster})
     assert len(list(tmp_path.glob("on_cluster/[!.]*/weights.safetensors"))) == 4
-    assert "4 of 4 are stored" in said[-1]
-    assert "left" in said[-2]
+    assert "4 of 4 are stored" in outputs[-1]
+    assert "left" in outputs[-2]
 
 
-def test_files_of_formats_are_opened(tmp_path: Path) -> None:
+def test_files_of_the_formats_page_are_valid(tmp_path: Path) -> None:
     run_page(DOCS / "formats.md", tmp_path)
     study = Study.open(tmp_path / "study.toml")
     assert list(study.domains) == ["north", "south", "tilted"]
-    assert [own.name for own in study.models] == ["mine"]
+    assert [model.name for model in study.models] == ["mine"]
     assert study.groups[0].missing_reason() is None
 
 
-def test_the_readme_is_short() -> None:
+def test_readme_is_short() -> None:
     assert len(README.read_text().splitlines()) < 90
 
 
-def test_the_two_commands_of_the_readme_are_targets_of_the_makefile() -> None:
+def test_first_commands_of_the_readme_are_make_targets() -> None:
     first = next(block for block in blocks(README) if block.language == "sh")
     words = [line.split("#")[0].split() for line in first.content.splitlines()]
     assert words == [["make", "demo"], ["make", "test"]]
@@ -114,7 +114,7 @@ def test_the_two_commands_of_the_readme_are_targets_of_the_makefile() -> None:
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE)
 
 
-def test_as_many_methods_are_promised_as_there_are() -> None:
+def test_readme_counts_measures_and_transforms() -> None:
     assert 55 <= len(measures.MEMBERS) <= 65
     assert "Some sixty *measures*" in README.read_text()
     assert len(transforms.MEMBERS) == 16
@@ -125,40 +125,40 @@ def test_as_many_methods_are_promised_as_there_are() -> None:
 
 
 def _anchors(page: Path) -> set[str]:
-    heads = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda p: p.stem)
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_every_link_has_a_target(page: Path) -> None:
     for link in _LINK.findall(page.read_text(encoding="utf-8")):
         if link.startswith("http"):
             continue
         path, _, anchor = link.partition("#")
-        there = (page.parent / path).resolve() if path else page
-        assert there.exists(), f"{page.name} links to {link}, which is not there"
-        assert not anchor or anchor in _anchors(there), f"{page.name}: no heading is {link}"
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{page.name} links to {link}, which does not exist"
+        assert not anchor or anchor in _anchors(target), f"{page.name}: no heading for {link}"
 
 
-def test_the_index_links_to_every_page() -> None:
+def test_index_links_to_every_page() -> None:
     linked = set(_LINK.findall(text("index.md")))
     assert {page.name for page in DOCS.glob("*.md")} - linked == {"index.md"}
 
 
-def test_every_result_is_linked() -> None:
+def test_results_page_links_to_every_result() -> None:
     linked = set(_LINK.findall(text("results.md")))
     pages = {str(page.relative_to(DOCS)) for page in DOCS.glob("results/**/*.md")}
-    assert pages, "there are no results"
+    assert pages, "docs/results has no pages"
     assert pages - linked == set(), "docs/results.md must have one sentence on each"
 
 
-# All that there is has its place -----------------------------------------------------------------
+# Completeness -----------------------------------------------------------------------------------
 
 
-def _every_command(group: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+def _command_names(group: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
-            yield from _every_command(command, (*path, name))
+            yield from _command_names(command, (*path, name))
         else:
             yield " ".join(("oodometer", *path, name))
 
@@ -166,46 +166,50 @@ def _every_command(group: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
 def test_every_command_has_a_heading_and_an_example() -> None:
     page = DOCS / "commands.md"
     examples = commands(page)
-    names = list(_every_command(typer.main.get_command(cli.app)))
+    names = list(_command_names(typer.main.get_command(cli.app)))
     assert len(names) >= 18
     for name in names:
         assert f"### {name}\n" in page.read_text(), f"docs/commands.md lacks {name}"
         assert any(line.startswith(f"{name} ") or line == name for line in examples), name
 
 
-def test_commands_have_no_heading_too_many() -> None:
-    heads = re.findall(r"^### (oodometer .*)$", text("commands.md"), flags=re.MULTILINE)
-    assert set(heads) == set(_every_command(typer.main.get_command(cli.app)))
+def test_every_heading_of_the_commands_page_is_a_command() -> None:
+    headings = re.findall(r"^### (oodometer .*)$", text("commands.md"), flags=re.MULTILINE)
+    assert set(headings) == set(_command_names(typer.main.get_command(cli.app)))
 
 
-def test_every_public_name_has_a_sentence() -> None:
-    told = {cells[0].strip("`"): cells[1] for cells in rows("api.md") if cells[0].startswith("`")}
-    assert set(told) == set(oodometer.__all__)
-    assert all(len(sentence.split()) > 1 for sentence in told.values())
+def test_api_page_describes_every_public_name() -> None:
+    described = {cells[0].strip("`"): cells[1] for cells in rows("api.md") if cells[0][0] == "`"}
+    assert set(described) == set(oodometer.__all__)
+    assert all(len(sentence.split()) > 1 for sentence in described.values())
 
 
-@pytest.mark.parametrize(
-    "member", [*estimators.MEMBERS, *metrics.MEMBERS], ids=lambda member: member.name
-)
-def test_estimators_and_metrics_are_told_as_they_tell_of_themselves(member: Any) -> None:
-    (row,) = [cells for cells in rows("methods.md") if cells[0] == f"`{member.name}`"]
-    assert row[2:] == [member.assumes, ", ".join(member.needs), member.paper]
+def _method_rows() -> dict[str, list[str]]:
+    """Return the rows of the methods page by the name in their first cell."""
+    return {cells[0].strip("`"): cells for cells in rows("methods.md") if cells[0][0] == "`"}
 
 
-@pytest.mark.parametrize("member", transforms.MEMBERS, ids=lambda member: member.name)
-def test_transforms_are_told_as_they_tell_of_themselves(member: Any) -> None:
-    (row,) = [cells for cells in rows("methods.md") if cells[0] == f"`{member.name}`"]
-    assert (row[1], row[3], row[4]) == (
-        ", ".join(member.kinds), f"{member.magnitude:g}", member.assumes,
-    )  # fmt: skip
+def test_methods_page_has_the_facts_of_estimators_and_metrics() -> None:
+    described = _method_rows()
+    for member in (*estimators.MEMBERS, *metrics.MEMBERS):
+        expected = [member.assumes, ", ".join(member.needs), member.paper]
+        assert described[member.name][2:] == expected, member.name
 
 
-def test_every_measure_is_told() -> None:
-    told = set(re.findall(r"`([^`]+)`", text("methods.md")))
-    assert {member.name for member in measures.MEMBERS} - told == set()
+def test_methods_page_has_the_facts_of_transforms() -> None:
+    described = _method_rows()
+    for member in transforms.MEMBERS:
+        row = described[member.name]
+        expected = [", ".join(member.kinds), f"{member.magnitude:g}", member.assumes]
+        assert [row[1], row[3], row[4]] == expected, member.name
 
 
-def test_methods_that_a_decision_names_are_there() -> None:
+def test_methods_page_names_every_measure() -> None:
+    names = set(re.findall(r"`([^`]+)`", text("methods.md")))
+    assert {member.name for member in measures.MEMBERS} - names == set()
+
+
+def test_methods_named_by_the_decision_page_exist() -> None:
     known = {
         m.name for family in (estimators, measures, metrics, transforms) for m in family.MEMBERS
     }
@@ -216,7 +220,7 @@ def test_methods_that_a_decision_names_are_there() -> None:
     assert names - known == set()
 
 
-def test_how_to_read_has_every_light_every_statistic_and_the_rule_of_the_headline() -> None:
+def test_reading_page_has_diagnostics_statistics_and_the_headline_rule() -> None:
     page = text("reading.md")
     for diagnostic in DIAGNOSTICS:
         assert f"| `{diagnostic.__name__}` |" in page
@@ -225,7 +229,7 @@ def test_how_to_read_has_every_light_every_statistic_and_the_rule_of_the_headlin
     assert ", ".join(f"`{name}`" for name in METHOD_ORDER) in page
 
 
-def test_formats_have_every_key_reader_column_and_variable() -> None:
+def test_formats_page_has_every_key_reader_column_and_variable() -> None:
     page = text("formats.md")
     keys = [
         *declared.GroupKeys.model_fields,
@@ -248,17 +252,17 @@ def test_formats_have_every_key_reader_column_and_variable() -> None:
         assert f"`{variable}`" in page
 
 
-def test_formats_have_every_exit_code() -> None:
+def test_formats_page_has_every_exit_code() -> None:
     codes = set(re.findall(r"\b(\d+) [a-z]", (cli.__doc__ or "").partition("Exit codes:")[2]))
     assert codes == {"0", "1", "2", "130", "141"}
     for code in codes:
         assert re.search(rf"^\| {code} \| \w", text("formats.md"), flags=re.MULTILINE)
 
 
-# The harness itself ------------------------------------------------------------------------------
+# The runner of code blocks -----------------------------------------------------------------------
 
 
-def _page(folder: Path, language: str, content: str) -> Path:
+def _write_page(folder: Path, language: str, content: str) -> Path:
     page = folder / "page.md"
     page.write_text(f"# Page\n\n```{language}\n{content}\n```\n")
     return page
@@ -271,32 +275,32 @@ def _page(folder: Path, language: str, content: str) -> Path:
         ("sh", "oodometer methods --family none"),
         ("sh", "rm nothing"),
         ("rust", "fn main() {}"),
-        ("", "nothing is said of the language"),
+        ("", "no language"),
     ],
 )
-def test_a_block_that_is_broken_is_found(language: str, content: str, tmp_path: Path) -> None:
-    page = _page(tmp_path, language, content)
+def test_broken_block_fails(language: str, content: str, tmp_path: Path) -> None:
+    page = _write_page(tmp_path, language, content)
     with pytest.raises(AssertionError):
         run_page(page, tmp_path)
 
 
-def test_a_block_with_a_name_is_written(tmp_path: Path) -> None:
-    page = _page(tmp_path, "toml", "# one.toml: a file\nkey = 1")
+def test_block_with_a_file_name_is_written(tmp_path: Path) -> None:
+    page = _write_page(tmp_path, "toml", "# one.toml: a file\nkey = 1")
     assert run_page(page, tmp_path) == []
     assert (tmp_path / "one.toml").read_text() == "# one.toml: a file\nkey = 1\n"
     assert blocks(page) == [Block("toml", "# one.toml: a file\nkey = 1\n")]
 
 
-def test_what_a_block_prints_is_given(tmp_path: Path) -> None:
-    page = _page(tmp_path, "python", "print('said')")
-    assert run_page(page, tmp_path) == ["said\n"]
-    assert run_page(page, tmp_path, {"said": "told"}) == ["told\n"]
+def test_output_of_a_block_is_returned(tmp_path: Path) -> None:
+    page = _write_page(tmp_path, "python", "print('here')")
+    assert run_page(page, tmp_path) == ["here\n"]
+    assert run_page(page, tmp_path, {"here": "there"}) == ["there\n"]
 
 
 SOURCE = ROOT / "src" / "oodometer"
 
 
-def test_modules_of_the_glossary_are_there() -> None:
+def test_modules_of_the_glossary_exist() -> None:
     rows = [
         line.strip("| ").split(" | ")
         for line in (DOCS / "glossary.md").read_text().splitlines()
@@ -312,20 +316,20 @@ def test_modules_of_the_glossary_are_there() -> None:
         assert path.with_suffix(".py").is_file() or (path / "__init__.py").is_file(), module
 
 
-def test_the_architecture_names_files_and_functions_that_are_there() -> None:
+def test_files_and_functions_of_the_architecture_page_exist() -> None:
     page = (DOCS / "architecture.md").read_text()
-    drawn = re.findall(r'\["([\w/]+\.py)<br/>([^"]+)"\]', page)
-    assert len(drawn) > 25
+    nodes = re.findall(r'\["([\w/]+\.py)<br/>([^"]+)"\]', page)
+    assert len(nodes) > 25
     assert page.count("```mermaid") == 4
-    for file, words in drawn:
+    for file, functions in nodes:
         text = (SOURCE / file).read_text()
-        for name in re.findall(r"([\w.]+)\(\)", words):
+        for name in re.findall(r"([\w.]+)\(\)", functions):
             assert re.search(rf"(def|class) {name.split('.')[-1]}\b", text), f"{file}: {name}"
     tree = page.split("```text")[1].split("```")[0]
     folder = ""
     for line in tree.splitlines()[1:]:
-        if found := re.match(r"  (\w+)/ ", line):
-            folder = found[1]
+        if match := re.match(r"  (\w+)/ ", line):
+            folder = match[1]
             assert (SOURCE / folder / "__init__.py").is_file(), folder
         elif line.startswith("    "):
             names = re.match(r"    ((?:[\w/]+(?:\.py|/) ?)+)", line)

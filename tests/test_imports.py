@@ -1,4 +1,4 @@
-"""`import oodometer` is light: no optional package, and little time."""
+"""`import oodometer` imports no optional package and takes little time."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ HEAVY = ("torch", "cv2", "PIL", "onnxruntime", "transformers", "tokenizers", "sa
          "typer", "rich", "jinja2")  # fmt: skip
 
 
-def loaded_after(statement: str, folder: Path) -> set[str]:
-    """Heavy modules in a fresh interpreter after a statement; stand-ins are there for each."""
+def imported_by(statement: str, folder: Path) -> set[str]:
+    """Return the heavy packages that a statement imports; empty packages stand in for them."""
     for name in HEAVY:
         (folder / name).mkdir(exist_ok=True)
         (folder / name / "__init__.py").write_text("")
@@ -28,21 +28,20 @@ print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))
     return set(json.loads(done.stdout))
 
 
-def test_importing_loads_none_of_the_heavy_packages(tmp_path: Path) -> None:
-    assert loaded_after("import oodometer", tmp_path) == set()
+def test_import_loads_no_heavy_package(tmp_path: Path) -> None:
+    assert imported_by("import oodometer", tmp_path) == set()
 
 
-def test_the_check_sees_a_package_that_is_loaded(tmp_path: Path) -> None:
-    assert loaded_after("import oodometer, torch", tmp_path) == {"torch"}
+def test_a_loaded_package_is_detected(tmp_path: Path) -> None:
+    assert imported_by("import oodometer, torch", tmp_path) == {"torch"}
 
 
-def test_importing_costs_at_most_twice_what_numpy_does() -> None:
-    """The sum of what `-X importtime` gives our own modules and what they pull in."""
+def test_import_takes_at_most_twice_the_time_of_numpy() -> None:
     command = [sys.executable, "-X", "importtime", "-c", "import numpy; import oodometer"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     times = [line.split("|") for line in done.stderr.splitlines() if line.count("|") == 2]
-    taken = {name.strip(): total for _, total, name in times}
-    assert int(taken["oodometer"]) < 2 * int(taken["numpy"])
+    microseconds = {name.strip(): total for _, total, name in times}
+    assert int(microseconds["oodometer"]) < 2 * int(microseconds["numpy"])
 
 
 PUBLIC = {
@@ -55,7 +54,7 @@ PUBLIC = {
 }  # fmt: skip
 
 
-def test_public_names() -> None:
+def test_public_names_are_fixed() -> None:
     import oodometer
     from oodometer import studies
 
@@ -74,5 +73,5 @@ def test_functions_take_data_first_then_keyword_only_options() -> None:
         function = getattr(oodometer, name)
         if inspect.isfunction(function):
             parameters = inspect.signature(function).parameters.values()
-            positional = [one.name for one in parameters if one.kind is not one.KEYWORD_ONLY]
+            positional = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
             assert set(positional) <= data, name

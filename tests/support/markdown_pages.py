@@ -1,8 +1,8 @@
-"""Code blocks of Markdown pages, run as a reader would: in order, in one folder a page.
+"""Code blocks of Markdown pages, run in order, in one folder per page.
 
-A block whose first line is a comment with a file's name (`# sites.toml: two domains`) is written to
-that file. Other blocks of Python are run, each with names of its own; of blocks of sh every line
-that begins with `oodometer`. Nothing else may stand in a block, but for the lines of OUTSIDE.
+A block whose first line is a comment with a file name (`# sites.toml: two domains`) is written to
+that file. Other Python blocks are run, each in a namespace of its own. In sh blocks every line that
+starts with `oodometer` is run; other lines must start with one of NOT_RUN.
 """
 
 from __future__ import annotations
@@ -27,70 +27,70 @@ from tests.support.command_line import run
 ROOT = Path(__file__).parent.parent.parent
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _FILE = re.compile(r"# (\S+\.(?:toml|py|csv))(?::.*)?")
-# Commands that install, or that wait for ever; what they do is tested elsewhere.
-OUTSIDE = ("make ", "pip ", "dask ", "git ")
-# What takes long and is on several pages is run once.
+# Commands that install something or do not end; they are tested elsewhere.
+NOT_RUN = ("make ", "pip ", "dask ", "git ")
+# Slow command on several pages, run once.
 DEMO = "oodometer demo --save example"
 
 
 @dataclass(frozen=True)
 class Block:
-    """The language of a block, and what stands in it."""
+    """Language and content of a code block."""
 
     language: str
     content: str
 
     @property
     def file(self) -> str | None:
-        """The file that it is, if it says so."""
+        """Return the file name in the first line, or None."""
         first, *_ = self.content.splitlines() or [""]
-        named = _FILE.fullmatch(first) if self.language in ("python", "toml", "csv") else None
-        return None if named is None else named[1]
+        match = _FILE.fullmatch(first) if self.language in ("python", "toml", "csv") else None
+        return None if match is None else match[1]
 
 
 def blocks(page: Path) -> list[Block]:
-    """All blocks of a page, in order."""
-    return [Block(*found) for found in _BLOCK.findall(page.read_text(encoding="utf-8"))]
+    """Return all blocks of a page, in order."""
+    return [Block(*match) for match in _BLOCK.findall(page.read_text(encoding="utf-8"))]
 
 
 def commands(page: Path) -> list[str]:
-    """All commands of a page that are run, in order."""
+    """Return all commands of a page that are run, in order."""
     shells = [block for block in blocks(page) if block.language == "sh"]
     return [line for block in shells for line in _lines(block.content)]
 
 
-def run_page(page: Path, folder: Path, spelled: Mapping[str, str] | None = None) -> list[str]:
-    """What every command and every block of Python said, in order.
+def run_page(page: Path, folder: Path, replacements: Mapping[str, str] | None = None) -> list[str]:
+    """Return the output of every command and every Python block, in order.
 
-    `spelled` has words of the page that stand for something else here, such as an address.
+    `replacements` are words of the page to replace before the run, such as an address.
     """
-    found = blocks(page)
-    for word, other in (spelled or {}).items():
-        found = [Block(block.language, block.content.replace(word, other)) for block in found]
-    with contextlib.chdir(folder), _modules_of(folder):
-        return [said for block in found for said in _ran(block, folder)]
+    to_run = blocks(page)
+    for word, other in (replacements or {}).items():
+        to_run = [Block(block.language, block.content.replace(word, other)) for block in to_run]
+    with contextlib.chdir(folder), _importable(folder):
+        return [output for block in to_run for output in _run_block(block, folder)]
 
 
-def _ran(block: Block, folder: Path) -> Iterator[str]:
+def _run_block(block: Block, folder: Path) -> Iterator[str]:
     if block.file is not None:
-        # A table has no comments.
+        # CSV has no comments.
         plain = block.content.partition("\n")[2] if block.language == "csv" else block.content
         (folder / block.file).write_text(plain, encoding="utf-8")
     elif block.language == "python":
-        yield _executed(block.content)
+        yield _run_python(block.content)
     elif block.language == "sh":
-        yield from (_commanded(line, folder) for line in _lines(block.content))
+        yield from (_run_line(line, folder) for line in _lines(block.content))
     elif block.language == "json":
         json.loads(block.content)
     else:
-        assert block.language in ("text", "yaml", "mermaid"), f"no one knows how to run {block}"
+        assert block.language in ("text", "yaml", "mermaid"), f"cannot run {block}"
 
 
-def _executed(code: str) -> str:
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+def _run_python(code: str) -> str:
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         exec(compile(code, "page", "exec"), {"__name__": "__main__"})
-    return said.getvalue()
+    return output.getvalue()
 
 
 def _lines(content: str) -> Iterator[str]:
@@ -98,22 +98,22 @@ def _lines(content: str) -> Iterator[str]:
         if line.startswith("oodometer "):
             yield line
         else:
-            assert not line or line.startswith(OUTSIDE), f"no one knows how to run {line!r}"
+            assert not line or line.startswith(NOT_RUN), f"cannot run {line!r}"
 
 
-def _commanded(line: str, folder: Path) -> str:
+def _run_line(line: str, folder: Path) -> str:
     if line == DEMO:
         shutil.copytree(_demo() / "example", folder / "example", dirs_exist_ok=True)
-        return (_demo() / "said").read_text()
-    words = [name for word in shlex.split(line, comments=True) for name in _expanded(word)]
-    done = run(folder, *words[1:])
-    assert done.returncode == 0, f"{line}: {done.stderr}"
-    assert done.stdout or done.stderr, f"{line} says nothing"
-    return done.stdout
+        return (_demo() / "output.txt").read_text()
+    words = [name for word in shlex.split(line, comments=True) for name in _expand(word)]
+    result = run(folder, *words[1:])
+    assert result.returncode == 0, f"{line}: {result.stderr}"
+    assert result.stdout or result.stderr, f"{line} has no output"
+    return result.stdout
 
 
-def _expanded(word: str) -> list[str]:
-    """As a shell does it."""
+def _expand(word: str) -> list[str]:
+    """Expand a pattern as a shell does."""
     return sorted(glob.glob(word)) if "*" in word else [word]
 
 
@@ -121,15 +121,15 @@ def _expanded(word: str) -> list[str]:
 def _demo() -> Path:
     folder = Path(mkdtemp(prefix="oodometer-demo-"))
     atexit.register(shutil.rmtree, folder)
-    done = run(folder, *shlex.split(DEMO)[1:])
-    assert done.returncode == 0, done.stderr
-    (folder / "said").write_text(done.stdout)
+    result = run(folder, *shlex.split(DEMO)[1:])
+    assert result.returncode == 0, result.stderr
+    (folder / "output.txt").write_text(result.stdout)
     return folder
 
 
 @contextlib.contextmanager
-def _modules_of(folder: Path) -> Iterator[None]:
-    """A page's own modules can be imported while it runs, and are forgotten after it."""
+def _importable(folder: Path) -> Iterator[None]:
+    """Make the modules of a folder importable in the block, and forget them after it."""
     sys.path.insert(0, str(folder))
     try:
         yield
