@@ -191,7 +191,8 @@ def _method_rows() -> dict[str, list[str]]:
 
 def test_methods_page_has_the_facts_of_estimators_and_metrics() -> None:
     described = _method_rows()
-    for member in (*estimators.MEMBERS, *metrics.MEMBERS):
+    members: tuple[Any, ...] = (*estimators.MEMBERS, *metrics.MEMBERS)
+    for member in members:
         expected = [member.assumes, ", ".join(member.needs), member.paper]
         assert described[member.name][2:] == expected, member.name
 
