@@ -1,4 +1,4 @@
-"""estimate(): what applies, how sure, which headline."""
+"""estimate(): applicable methods, confidence intervals, headline, segments and validation."""
 
 from __future__ import annotations
 
@@ -25,57 +25,57 @@ from oodometer.estimators.average_confidence import AverageConfidence
 from oodometer.testing import toy_pair, toy_predictions
 
 
-def values(found: oodometer.Assessment) -> dict[str, float]:
-    return {one.method: one.value for one in found.estimates}
+def values(result: oodometer.Assessment) -> dict[str, float]:
+    return {e.method: e.value for e in result.estimates}
 
 
-def test_every_method_answers_where_all_is_given() -> None:
+def test_all_methods_are_applicable_with_complete_input() -> None:
     source, target = toy_pair()
-    found = oodometer.estimate(source, target)
-    assert tuple(values(found)) == tuple(one.name for one in estimators.available())
-    assert found.skipped == {}
-    assert found.source_accuracy == source.correct.mean()
-    assert found.temperature is not None
-    for one in found.estimates:
-        assert one.low is not None
-        assert one.high is not None
-        assert 0 <= one.low <= one.value <= one.high <= 1
-        assert one.assumes
-        assert one.temperature == found.temperature
+    result = oodometer.estimate(source, target)
+    assert tuple(values(result)) == tuple(member.name for member in estimators.available())
+    assert result.skipped == {}
+    assert result.source_accuracy == source.correct.mean()
+    assert result.temperature is not None
+    for estimate in result.estimates:
+        assert estimate.low is not None
+        assert estimate.high is not None
+        assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
+        assert estimate.assumes
+        assert estimate.temperature == result.temperature
 
 
 @pytest.mark.parametrize("temperature", ["fit", None])
-def test_estimates_are_what_estimate_says_one_by_one(temperature: Any) -> None:
+def test_estimates_equal_those_of_estimate_per_method(temperature: Any) -> None:
     source, target = toy_pair()
     members = [get("gde"), get("doc"), get("atc-mc")]
-    found, refused = estimates(
+    results, skipped = estimates(
         source, target.with_other_models(), methods=members, temperature=temperature, seed=3
     )
-    assert (list(found), list(refused)) == (["doc", "atc-mc"], ["gde"])
-    for name, one in found.items():
+    assert (list(results), list(skipped)) == (["doc", "atc-mc"], ["gde"])
+    for name, result in results.items():
         alone = oodometer.estimate(source, target, methods=[name], temperature=temperature, seed=3)
-        assert one == alone.estimates[0]
+        assert result == alone.estimates[0]
 
 
-def test_target_labels_change_nothing() -> None:
+def test_labels_of_the_target_are_ignored() -> None:
     source, target = toy_pair()
     assert target.labels is not None
     plain = oodometer.estimate(source, target.without_labels())
-    for planted in (target.labels, (target.labels + 1) % 4):
+    for labels in (target.labels, (target.labels + 1) % 4):
         assert (
-            oodometer.estimate(source, replace(target, labels=planted)).to_dict() == plain.to_dict()
+            oodometer.estimate(source, replace(target, labels=labels)).to_dict() == plain.to_dict()
         )
 
 
-def test_a_seed_fixes_everything_and_another_moves_only_intervals() -> None:
+def test_seed_determines_the_result_and_affects_only_intervals() -> None:
     source, target = toy_pair()
-    one, same, other = (oodometer.estimate(source, target, seed=s) for s in (5, 5, 6))
-    assert one.to_dict() == same.to_dict()
-    assert values(one) == values(other)
-    assert [e.low for e in one.estimates] != [e.low for e in other.estimates]
+    first, same, other = (oodometer.estimate(source, target, seed=s) for s in (5, 5, 6))
+    assert first.to_dict() == same.to_dict()
+    assert values(first) == values(other)
+    assert [e.low for e in first.estimates] != [e.low for e in other.estimates]
 
 
-def test_an_interval_does_not_depend_on_which_other_methods_run() -> None:
+def test_interval_does_not_depend_on_the_other_methods() -> None:
     source, target = toy_pair()
     alone = oodometer.estimate(source, target, methods=["im"])["im"]
     assert oodometer.estimate(source, target)["im"] == alone
@@ -83,12 +83,12 @@ def test_an_interval_does_not_depend_on_which_other_methods_run() -> None:
 
 @settings(max_examples=15)
 @given(seed=st.integers(0, 1000), k=st.integers(2, 6))
-def test_rows_shuffled_and_classes_relabelled_give_the_same_estimates(seed: int, k: int) -> None:
+def test_estimates_are_invariant_to_row_and_class_order(seed: int, k: int) -> None:
     source, target = toy_pair(seed, k)
     rng = np.random.default_rng(seed)
     order = rng.permutation(k)
 
-    def mixed(rows: Predictions) -> Predictions:
+    def permuted(rows: Predictions) -> Predictions:
         some = rows.rows(rng.permutation(rows.n))
         assert some.labels is not None
         labels = np.argsort(order)[some.labels]
@@ -98,61 +98,61 @@ def test_rows_shuffled_and_classes_relabelled_give_the_same_estimates(seed: int,
 
     target = replace(target, other_models=())
     before = values(oodometer.estimate(source, target, replicates=20))
-    after = values(oodometer.estimate(mixed(source), mixed(target), replicates=20))
+    after = values(oodometer.estimate(permuted(source), permuted(target), replicates=20))
     assert before.keys() == after.keys()
     for method, value in before.items():
-        # The temperature is fitted to 1e-7, which may move a row across ATC's threshold.
+        # The temperature has a tolerance of 1e-7, which may move a row across ATC's threshold.
         limit = 1.5 / target.n if method.startswith("atc") else 1e-4
         assert after[method] == pytest.approx(value, abs=limit), method
 
 
-def test_intervals_shrink_as_rows_grow() -> None:
+def test_intervals_shrink_with_the_number_of_rows() -> None:
     wide = oodometer.estimate(toy_predictions(200), toy_predictions(200, seed=1))
     narrow = oodometer.estimate(toy_predictions(20_000), toy_predictions(20_000, seed=1))
-    for one in narrow.estimates:
-        other = wide[one.method]
-        assert one.high - one.low < (other.high - other.low) / 4  # type: ignore[operator]
+    for estimate in narrow.estimates:
+        other = wide[estimate.method]
+        assert estimate.high - estimate.low < (other.high - other.low) / 4  # type: ignore[operator]
 
 
-def test_a_source_without_errors_widens_the_interval_and_passes_atc_over() -> None:
+def test_source_without_errors_widens_intervals_and_excludes_atc() -> None:
     source, target = toy_predictions(60), toy_predictions(50, seed=1)
     perfect = Predictions.from_logits(source.scores, labels=source.classes)
-    found = oodometer.estimate(perfect, target.without_labels())
-    low = found["atc-mc"].low
-    assert found["atc-mc"].value == 1.0
+    result = oodometer.estimate(perfect, target.without_labels())
+    low = result["atc-mc"].low
+    assert result["atc-mc"].value == 1.0
     assert low == pytest.approx(wilson_interval(60, 60)[0])
-    assert found.headline.estimate.method == "doc"
-    assert any("no error" in note for note in found["im"].notes)
+    assert result.headline.estimate.method == "doc"
+    assert any("no error" in note for note in result["im"].notes)
 
 
-def test_the_headline_says_by_which_rule() -> None:
+def test_headline_explains_its_choice() -> None:
     source, target = toy_pair()
-    found = oodometer.estimate(source, target)
-    assert found.headline.estimate == found["cot"]
-    assert found.headline.why.startswith("the first of cot, atc-mc, atc-ne, doc")
+    result = oodometer.estimate(source, target)
+    assert result.headline.estimate == result["cot"]
+    assert result.headline.why.startswith("the first of cot, atc-mc, atc-ne, doc")
     raw = oodometer.estimate(source, target, temperature=None).headline
     assert raw.estimate.method == "atc-mc"
     assert "; not cot: the scores were not calibrated" in raw.why
-    told = oodometer.estimate(source, target, temperature=1.0).headline
-    assert told.estimate.method == "cot"
+    explicit = oodometer.estimate(source, target, temperature=1.0).headline
+    assert explicit.estimate.method == "cot"
     only = oodometer.estimate(source, target, methods="iw").headline
     assert (only.estimate.method, only.why) == ("iw", "the only method with a result")
 
 
-def test_hard_classes_get_what_can_be_had_and_reasons_for_the_rest() -> None:
+def test_predictions_without_scores_skip_methods_with_reasons() -> None:
     source, target = toy_pair()
     hard = [Predictions.from_classes(r.classes, k=4, labels=r.labels) for r in (source, target)]
-    found = oodometer.estimate(*hard, other_models=hard[1])
-    assert list(values(found)) == ["gde", "bbse"]
-    assert "confidence can't be computed from classes alone" in found.skipped["ac"]
-    assert found.temperature is None
+    result = oodometer.estimate(*hard, other_models=hard[1])
+    assert list(values(result)) == ["gde", "bbse"]
+    assert "confidence can't be computed from classes alone" in result.skipped["ac"]
+    assert result.temperature is None
     with pytest.raises(NotApplicable, match="ac is not applicable: confidence"):
-        found["ac"]
+        result["ac"]
     with pytest.raises(KeyError):
-        found["nothing"]
+        result["nothing"]
 
 
-def test_signals_get_what_can_be_had() -> None:
+def test_predictions_with_confidence_only_run_the_applicable_methods() -> None:
     source, target = toy_pair()
     signals = [
         Predictions.from_confidence(
@@ -160,14 +160,14 @@ def test_signals_get_what_can_be_had() -> None:
         )
         for r in (source, target)
     ]
-    found = oodometer.estimate(*signals)
-    assert list(values(found)) == ["ac", "doc", "atc-mc", "atc-ne", "im"]
+    result = oodometer.estimate(*signals)
+    assert list(values(result)) == ["ac", "doc", "atc-mc", "atc-ne", "im"]
     whole = oodometer.estimate(source, target, temperature=None)
-    for method, value in values(found).items():
+    for method, value in values(result).items():
         assert value == pytest.approx(values(whole)[method], abs=1e-12)
 
 
-def test_a_method_asked_for_that_has_no_answer_is_an_error() -> None:
+def test_requested_method_that_is_not_applicable_raises() -> None:
     source, target = toy_pair()
     with pytest.raises(
         NotApplicable, match="Not applicable: gde: it requires the predictions of a second model"
@@ -175,7 +175,7 @@ def test_a_method_asked_for_that_has_no_answer_is_an_error() -> None:
         oodometer.estimate(source, replace(target, other_models=()), methods=["ac", "gde"])
 
 
-def test_before_and_after_temperature() -> None:
+def test_temperature_is_applied_to_both_sides() -> None:
     source, target = toy_pair()
     before = oodometer.estimate(source, target, temperature=None)
     given = oodometer.estimate(source, target, temperature=2.0)
@@ -184,18 +184,18 @@ def test_before_and_after_temperature() -> None:
     assert given["ac"].value == pytest.approx(target.at_temperature(2.0).confidence.mean())
 
 
-def test_without_scores_on_one_side_no_temperature_is_fitted() -> None:
+def test_no_temperature_is_fitted_without_scores_on_both_sides() -> None:
     source, target = toy_pair()
     hard = Predictions.from_classes(target.classes, k=4)
-    found = oodometer.estimate(source, hard)
-    assert found.temperature is None
-    assert "temperature_fit" not in [d.name for d in found.diagnostics]
-    assert list(values(found)) == ["bbse"]
+    result = oodometer.estimate(source, hard)
+    assert result.temperature is None
+    assert "temperature_fit" not in [d.name for d in result.diagnostics]
+    assert list(values(result)) == ["bbse"]
 
 
 @dataclass(frozen=True)
 class Plain:
-    """A stranger's estimator: no stages, no bootstrap of its own."""
+    """Third-party estimator without stages and without its own bootstrap."""
 
     name: ClassVar[str] = "plain"
     assumes: ClassVar[str] = "nothing"
@@ -204,21 +204,21 @@ class Plain:
         return Estimate(float(target.confidence.mean()))
 
 
-def test_a_strangers_estimator_gets_an_interval_by_drawing_rows() -> None:
+def test_third_party_estimator_gets_a_row_bootstrap() -> None:
     source, target = toy_pair()
-    found = oodometer.estimate(source, target, methods=[Plain(), "ac"], temperature=None)
-    theirs = found["plain"]
-    assert theirs.value == pytest.approx(found["ac"].value)
+    result = oodometer.estimate(source, target, methods=[Plain(), "ac"], temperature=None)
+    theirs = result["plain"]
+    assert theirs.value == pytest.approx(result["ac"].value)
     assert theirs.low is not None
     assert theirs.high is not None
     wide = 2 * 1.96 * target.confidence.std() / np.sqrt(target.n)
-    # The spread of 50 replicates is itself known to about 10 %.
+    # The standard deviation of 50 replicates has an error of about 10 %.
     assert theirs.high - theirs.low == pytest.approx(wide, rel=0.25)
 
 
 @dataclass(frozen=True)
 class Peeking(Plain):
-    """A stranger's estimator that would read labels if it were shown any."""
+    """Third-party estimator that reads target labels if there are any."""
 
     name: ClassVar[str] = "peeking"
 
@@ -226,7 +226,7 @@ class Peeking(Plain):
         return Estimate(float(target.is_labelled))
 
 
-def test_a_strangers_estimator_is_not_shown_the_targets_labels() -> None:
+def test_third_party_estimator_gets_no_target_labels() -> None:
     source, target = toy_pair()
     assert target.is_labelled
     assert oodometer.estimate(source, target, methods=[Peeking()])["peeking"].value == 0.0
@@ -234,7 +234,7 @@ def test_a_strangers_estimator_is_not_shown_the_targets_labels() -> None:
 
 @dataclass(frozen=True)
 class Lopsided(StreamingEstimator[None, Any]):
-    """An estimator whose bootstrap is biased upwards."""
+    """Estimator whose bootstrap is biased upwards."""
 
     name: ClassVar[str] = "lopsided"
     assumes: ClassVar[str] = "nothing"
@@ -255,13 +255,13 @@ class Lopsided(StreamingEstimator[None, Any]):
         return np.linspace(0.6, 1.4, count)
 
 
-def test_an_interval_always_holds_its_estimate_and_stays_inside_0_to_1() -> None:
+def test_interval_contains_the_estimate_and_is_within_0_and_1() -> None:
     source, target = toy_pair()
-    found = oodometer.estimate(source, target, methods=[Lopsided()])["lopsided"]
-    assert (found.low, found.value, found.high) == (0.5, 0.5, 1.0)
+    result = oodometer.estimate(source, target, methods=[Lopsided()])["lopsided"]
+    assert (result.low, result.value, result.high) == (0.5, 0.5, 1.0)
 
 
-def test_the_interval_is_the_middle_95_percent_of_the_replicates() -> None:
+def test_interval_is_the_central_95_percent_of_the_replicates() -> None:
     @dataclass(frozen=True)
     class Even(Lopsided):
         def resample(
@@ -270,37 +270,37 @@ def test_the_interval_is_the_middle_95_percent_of_the_replicates() -> None:
             return np.linspace(0.0, 1.0, count)
 
     source, target = toy_pair()
-    found = oodometer.estimate(source, target, methods=[Even()])["lopsided"]
-    assert found.low == pytest.approx(0.025)
-    assert found.high == pytest.approx(0.975)
+    result = oodometer.estimate(source, target, methods=[Even()])["lopsided"]
+    assert result.low == pytest.approx(0.025)
+    assert result.high == pytest.approx(0.975)
 
 
-def test_segments_cover_the_target_and_an_empty_answer_has_a_reason() -> None:
+def test_segments_cover_the_target() -> None:
     source, target = toy_pair()
     by = np.where(np.arange(target.n) < 100, "a", "b")
-    found = oodometer.estimate(source, target, segment_by=by)
-    assert [(s.value, s.n) for s in found.segments] == [("a", 100), ("b", 200)]
-    total = sum(s.estimate.value * s.n for s in found.segments if s.estimate) / target.n
-    assert found.headline.estimate.method == "cot"
-    assert {s.estimate.method for s in found.segments if s.estimate} == {"atc-mc"}
-    assert total == pytest.approx(found["atc-mc"].value)
+    result = oodometer.estimate(source, target, segment_by=by)
+    assert [(s.value, s.n) for s in result.segments] == [("a", 100), ("b", 200)]
+    total = sum(s.estimate.value * s.n for s in result.segments if s.estimate) / target.n
+    assert result.headline.estimate.method == "cot"
+    assert {s.estimate.method for s in result.segments if s.estimate} == {"atc-mc"}
+    assert total == pytest.approx(result["atc-mc"].value)
     with pytest.raises(InputError, match="There are 300 rows but 5 values of segment_by"):
         oodometer.estimate(source, target, segment_by=[1, 2, 3, 4, 5])
 
 
-def test_progress_is_told_of_every_method_and_segment() -> None:
+def test_progress_reports_every_method_and_segment() -> None:
     source, target = toy_pair()
     seen: list[tuple[int, int, str]] = []
     by = np.arange(target.n) % 2
     oodometer.estimate(source, target, segment_by=by, progress=lambda *step: seen.append(step))
-    words = [what for _, _, what in seen]
-    assert "atc-mc" in words
-    assert "segment 1" in words
+    steps = [step for _, _, step in seen]
+    assert "atc-mc" in steps
+    assert "segment 1" in steps
     assert all(0 <= done < total for done, total, _ in seen)
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         ({"source": "not predictions"}, "source must be Predictions; got str"),
         ({"target": [[0.5, 0.5]]}, "target must be Predictions; got list"),
@@ -316,57 +316,61 @@ def test_progress_is_told_of_every_method_and_segment() -> None:
         ({"methods": ["atc"]}, "No estimator is called 'atc'"),
     ],
 )
-def test_what_is_wrong_is_said_at_the_door(change: dict[str, Any], words: str) -> None:
-    given = {"source": toy_predictions(), "target": toy_predictions(seed=1)} | change
-    with pytest.raises(InputError, match=words):
-        oodometer.estimate(**given)
+def test_invalid_arguments_are_rejected(change: dict[str, Any], message: str) -> None:
+    arguments = {"source": toy_predictions(), "target": toy_predictions(seed=1)} | change
+    with pytest.raises(InputError, match=message):
+        oodometer.estimate(**arguments)
 
 
-def test_classes_are_matched_by_name_and_a_stranger_is_named() -> None:
+def test_classes_are_matched_by_name_and_unknown_ones_reported() -> None:
     source, target = toy_pair()
     a = Predictions.from_probs(source.probs, labels=source.labels, class_names="wxyz")
-    turned = Predictions.from_probs(target.probs[:, ::-1], class_names="zyxw")
+    reordered = Predictions.from_probs(target.probs[:, ::-1], class_names="zyxw")
     same = oodometer.estimate(a, Predictions.from_probs(target.probs, class_names="wxyz"))
-    assert values(oodometer.estimate(a, turned)) == pytest.approx(values(same), abs=1e-4)
+    assert values(oodometer.estimate(a, reordered)) == pytest.approx(values(same), abs=1e-4)
     with pytest.raises(InputError, match="Only one side has the class 'z'"):
         oodometer.estimate(a, Predictions.from_probs(target.probs, class_names="wxyq"))
 
 
-def test_segments_of_numbers_are_in_the_order_of_numbers() -> None:
+def test_numeric_segments_are_sorted_by_number() -> None:
     source, target = toy_pair(0)
     by = np.resize([10, 9, 100], target.n)
-    found = oodometer.estimate(source, target, segment_by=by, methods="ac", replicates=20)
-    assert [segment.value for segment in found.segments] == ["9", "10", "100"]
-    assert [segment.n for segment in found.segments] == [100, 100, 100]
+    result = oodometer.estimate(source, target, segment_by=by, methods="ac", replicates=20)
+    assert [segment.value for segment in result.segments] == ["9", "10", "100"]
+    assert [segment.n for segment in result.segments] == [100, 100, 100]
 
 
-def test_what_believes_scores_is_as_unsure_as_the_source_is_of_them() -> None:
-    """Where nothing has shifted, the interval of cot holds the accuracy as often as it says."""
-    held = []
+def test_cot_interval_covers_the_accuracy_without_shift() -> None:
+    """The interval includes the uncertainty of the calibration on 150 source rows."""
+    covered = []
     for seed in range(40):
         source, target = toy_predictions(150, seed=seed), toy_predictions(4000, seed=seed + 1000)
-        one = oodometer.estimate(source, target, methods="cot", replicates=50)["cot"]
-        assert one.low is not None
-        assert one.high is not None
-        held.append(one.low <= target.correct.mean() <= one.high)
-    assert 0.85 <= np.mean(held) <= 1.0
+        estimate = oodometer.estimate(source, target, methods="cot", replicates=50)["cot"]
+        assert estimate.low is not None
+        assert estimate.high is not None
+        covered.append(estimate.low <= target.correct.mean() <= estimate.high)
+    assert 0.85 <= np.mean(covered) <= 1.0
 
 
-def test_the_doubt_is_that_of_a_mean_of_differences() -> None:
+def test_interval_adds_the_calibration_uncertainty() -> None:
     source, target = toy_pair()
-    found = oodometer.estimate(source, target, methods="ac", temperature=None)["ac"]
-    assert found.low is not None
+    result = oodometer.estimate(source, target, methods="ac", temperature=None)["ac"]
+    assert result.low is not None
     drawn = AverageConfidence().resample(
         None, moments(target.confidence), rng_for(0, "bootstrap", "ac"), 200
     )
-    alone = found.value - np.quantile(drawn, 0.025)
-    off = [right - sure for right, sure in zip(source.correct, source.confidence, strict=True)]
-    doubt = 1.959964 * np.sqrt(np.mean((off - np.mean(off)) ** 2) / len(off))
-    assert found.value - found.low == pytest.approx(np.sqrt(alone**2 + doubt**2), rel=1e-4)
+    alone = result.value - np.quantile(drawn, 0.025)
+    differences = [
+        right - confidence
+        for right, confidence in zip(source.correct, source.confidence, strict=True)
+    ]
+    variance = np.mean((differences - np.mean(differences)) ** 2)
+    uncertainty = 1.959964 * np.sqrt(variance / len(differences))
+    assert result.value - result.low == pytest.approx(np.sqrt(alone**2 + uncertainty**2), rel=1e-4)
 
 
-def odd_pair(name: str) -> tuple[Predictions, Predictions]:
-    """Source and target at the edge of what there is."""
+def extreme_pair(name: str) -> tuple[Predictions, Predictions]:
+    """Return a source and a target of extreme size or class frequencies."""
     rng = np.random.default_rng(0)
 
     def rows(n: int, k: int, shares: Any = None) -> Predictions:
@@ -380,33 +384,33 @@ def odd_pair(name: str) -> tuple[Predictions, Predictions]:
         "one target row": lambda: (rows(100, 4), rows(1, 4)),
         "two source rows": lambda: (rows(2, 4), rows(50, 4)),
         "one row each": lambda: (rows(1, 2), rows(1, 2)),
-        "labels shifted": lambda: (rows(500, 3), rows(400, 3, [0.9, 0.08, 0.02])),
-        "a class that is gone": lambda: (rows(500, 3), rows(400, 3, [0.5, 0.5, 0.0])),
-        "a class that is new": lambda: (rows(500, 3, [0.5, 0.5, 0.0]), rows(400, 3)),
+        "label shift": lambda: (rows(500, 3), rows(400, 3, [0.9, 0.08, 0.02])),
+        "class missing from target": lambda: (rows(500, 3), rows(400, 3, [0.5, 0.5, 0.0])),
+        "class missing from source": lambda: (rows(500, 3, [0.5, 0.5, 0.0]), rows(400, 3)),
     }[name]()
 
 
 @pytest.mark.parametrize(
     "name",
     ["two classes", "a thousand classes", "one target row", "two source rows", "one row each",
-     "labels shifted", "a class that is gone", "a class that is new"],
+     "label shift", "class missing from target", "class missing from source"],
 )  # fmt: skip
-def test_at_the_edge_numbers_stay_in_range_or_have_a_reason(name: str) -> None:
-    source, target = odd_pair(name)
-    found = oodometer.estimate(source, target, replicates=20)
-    for one in found.estimates:
-        assert one.low is not None
-        assert one.high is not None
-        assert 0 <= one.low <= one.value <= one.high <= 1, one.method
-    assert all(found.skipped.values())
-    assert {*values(found), *found.skipped} == {one.name for one in estimators.available()}
-    # Critics of a thousand classes have a million weights, which takes a minute.
-    beside = run_additional(
+def test_extreme_inputs_give_valid_numbers_or_reasons(name: str) -> None:
+    source, target = extreme_pair(name)
+    result = oodometer.estimate(source, target, replicates=20)
+    for estimate in result.estimates:
+        assert estimate.low is not None
+        assert estimate.high is not None
+        assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1, estimate.method
+    assert all(result.skipped.values())
+    assert {*values(result), *result.skipped} == {member.name for member in estimators.available()}
+    # Critics of a thousand classes have a million weights and take a minute.
+    additional = run_additional(
         AdditionalRequests(metrics=METRIC_NAMES, bound=source.k < 1000, margin=0.05), source, target
     )
-    for metric in beside.metrics:
+    for metric in additional.metrics:
         assert metric.reason or 0 <= metric.low <= metric.value <= metric.high <= 1  # type: ignore[operator]
-    assert beside.bound is None or 0 <= beside.bound.value <= 1
-    assert beside.verdict is None or 0 <= beside.verdict.p_value <= 1
-    told = sum(part is not None for part in (beside.bound, beside.verdict))
-    assert told + len(beside.reasons) == 1 + (source.k < 1000)
+    assert additional.bound is None or 0 <= additional.bound.value <= 1
+    assert additional.verdict is None or 0 <= additional.verdict.p_value <= 1
+    n_results = sum(part is not None for part in (additional.bound, additional.verdict))
+    assert n_results + len(additional.reasons) == 1 + (source.k < 1000)

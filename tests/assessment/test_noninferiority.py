@@ -1,4 +1,4 @@
-"""The verdict: suitable where nothing changed, open where it is worse, and rarely wrong."""
+"""Non-inferiority test: decisions, the p-value, and the error rate at the margin."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oodometer.core.predictions import Predictions
 from oodometer.testing import toy_predictions
 
 
-def test_the_same_data_are_suitable_and_harder_ones_stay_open() -> None:
+def test_unchanged_data_are_suitable_and_harder_data_inconclusive() -> None:
     source = toy_predictions(3000, seed=0)
     assert noninferiority_test(source, toy_predictions(2000, seed=1)).decision == "SUITABLE"
     harder = noninferiority_test(source, toy_predictions(2000, sharpness=1.5, seed=2))
@@ -19,31 +19,31 @@ def test_the_same_data_are_suitable_and_harder_ones_stay_open() -> None:
     assert harder.target_accuracy < harder.source_accuracy - 0.05
 
 
-def test_the_p_value_is_that_of_welch_s_test() -> None:
+def test_p_value_is_that_of_welchs_test() -> None:
     source, target = toy_predictions(1000, seed=3), toy_predictions(800, sharpness=2.2, seed=4)
-    known, new = _predict_correctness(source, target, 0)
-    peer = ttest_ind(known - 0.05, new, equal_var=False, alternative="less").pvalue
-    assert noninferiority_test(source, target, margin=0.05).p_value == pytest.approx(peer)
+    on_source, on_target = _predict_correctness(source, target, 0)
+    expected = ttest_ind(on_source - 0.05, on_target, equal_var=False, alternative="less").pvalue
+    assert noninferiority_test(source, target, margin=0.05).p_value == pytest.approx(expected)
 
 
-def test_at_the_margin_itself_it_is_rarely_called_suitable() -> None:
-    """A target that is worse by just the margin passes about one time in twenty."""
+def test_false_positive_rate_at_the_margin() -> None:
+    """A target that is worse by exactly the margin is SUITABLE in about 5 % of trials."""
     passed = 0
     for seed in range(60):
         source, target = toy_predictions(1000, seed=seed), toy_predictions(1000, seed=seed + 500)
-        known, new = _predict_correctness(source, target, seed)
-        margin = max(float(known.mean() - new.mean()), 0.0)
+        on_source, on_target = _predict_correctness(source, target, seed)
+        margin = max(float(on_source.mean() - on_target.mean()), 0.0)
         passed += (
             noninferiority_test(source, target, margin=margin, seed=seed).decision == "SUITABLE"
         )
     assert passed <= 8
 
 
-def test_bad_input_is_told() -> None:
+def test_invalid_input_is_rejected() -> None:
     rows = toy_predictions(400)
     with pytest.raises(InputError, match=r"Did you mean 0\.05"):
         noninferiority_test(rows, rows, margin=5)
-    with pytest.raises(NotApplicable, match="20 of each are needed"):
+    with pytest.raises(NotApplicable, match="20 of each are required"):
         noninferiority_test(toy_predictions(60), rows)
     with pytest.raises(NotApplicable):
         noninferiority_test(rows, Predictions.from_classes([0, 1], k=4))

@@ -1,33 +1,39 @@
-"""CBPE: the metrics that calibrated probabilities let one expect, without a label.
+"""Confidence-based performance estimation (CBPE; Kivimäki et al., 2025).
 
-Where a row's probability of class c is p, "the row is of class c" is a coin of that chance. What is
-counted over rows is then Poisson-binomial: TP_c sums the p of the rows that are called c, FN_c that
-of all others. Ratios of counts are ratios of expectations. Ranking metrics (AUROC, average
-precision) sort rows by p and take the p as fractional labels. Variances are those of the coins, by
-the delta method where a metric is not linear in them.
+With calibrated probabilities, "row i has class c" is a Bernoulli variable with probability p_ic, and
+counts over rows are Poisson-binomial: TP_c sums p_ic over the rows predicted as c, FN_c over all
+others. Ratios of counts are estimated by ratios of expectations. Ranking metrics (AUROC, average
+precision) rank rows by p and use p as fractional labels. Variances follow from the Bernoulli
+variables, by the delta method for metrics that are not linear in them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import NotApplicable
+from oodometer.core.jsonable import fields_to_jsonable
 from oodometer.core.predictions import Predictions
 from oodometer.core.stats import Z95
 
 ASSUMES = "the probabilities are calibrated on the target"
 METRIC_NAMES = ("accuracy", "precision", "recall", "f1", "auroc", "average_precision")
 MACRO_SCOPE = "macro"
+NO_EXPECTED_ROWS = "no row is expected to have this class"
+NO_PAIRS = "the class requires rows that may have it and rows that may not"
 
 
 @dataclass(frozen=True)
 class ExpectedMetric:
-    """A metric of one class (or `macro`, the mean over classes), with its 95 % interval."""
+    """Expected metric of one class, of all rows ("all") or as class mean ("macro"), with interval.
+
+    The value is None with a `reason` if the metric is not defined.
+    """
 
     metric: str
     scope: str
@@ -37,48 +43,79 @@ class ExpectedMetric:
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {
-            "metric": self.metric,
-            "scope": self.scope,
-            "value": self.value,
-            "low": self.low,
-            "high": self.high,
-            "reason": self.reason,
-        }
+        return fields_to_jsonable(self)
 
 
 def expected_metrics(target: Predictions) -> tuple[ExpectedMetric, ...]:
-    """Accuracy, and precision, recall, F1, AUROC and average precision of each class and macro.
+    """Return the accuracy, and the other metrics of each class and their class means.
 
-    The intervals are of the labels' luck, given the rows and calibrated probabilities.
+    The 95 % intervals reflect the randomness of the labels, given the rows and calibrated
+    probabilities.
 
     >>> rows = Predictions.from_probs([[0.8, 0.2], [0.6, 0.4], [0.3, 0.7]])
-    >>> [round(one.value, 3) for one in expected_metrics(rows) if one.scope in ("all", "0")]
+    >>> results = expected_metrics(rows)
+    >>> [round(result.value, 3) for result in results if result.scope in ("all", "0")]
     [0.7, 0.7, 0.824, 0.757, 0.813, 0.929]
     """
     if not target.has_probs:
-        raise NotApplicable("expected metrics need probabilities")
+        raise NotApplicable("expected metrics require probabilities")
     probs = target.probs
     names = target.class_names or tuple(str(j) for j in range(target.k))
-    found = [_accuracy(target)]
-    coins = [_ExpectedCounts.from_probs(probs, target.classes, j) for j in range(target.k)]
-    for metric, ask in (("precision", _precision), ("recall", _recall), ("f1", _f1)):
-        found += _per_class_and_macro(metric, names, [ask(one) for one in coins])
-    columns = (probs[:, j].astype(np.float64) for j in range(target.k))
-    ranked = [(_auroc(one), _average_precision(one)) for one in columns]
-    found += _per_class_and_macro("auroc", names, [one for one, _ in ranked])
-    found += _per_class_and_macro("average_precision", names, [one for _, one in ranked])
-    return tuple(found)
+    confidence = target.confidence.astype(np.float64)
+    variance = float((confidence * (1 - confidence)).sum() / target.n**2)
+    results = [_with_interval("accuracy", "all", float(confidence.mean()), variance)]
+    counts = [_ExpectedCounts.from_probs(probs, target.classes, j) for j in range(target.k)]
+    for metric, compute in (("precision", _precision), ("recall", _recall), ("f1", _f1)):
+        results += _per_class_and_macro(metric, names, compute, counts)
+    for metric, compute_rank in (("auroc", _auroc), ("average_precision", _average_precision)):
+        columns = (probs[:, j].astype(np.float64) for j in range(target.k))
+        results += _per_class_and_macro(metric, names, compute_rank, columns)
+    return tuple(results)
 
 
-# A value and its variance; None with the reason.
-MetricOrReason = tuple[float, float] | str
+ClassInput = TypeVar("ClassInput")
+
+
+def _per_class_and_macro(
+    metric: str,
+    names: tuple[str, ...],
+    compute: Callable[[ClassInput], tuple[float, float]],
+    class_inputs: Iterable[ClassInput],
+) -> Iterator[ExpectedMetric]:
+    """Yield the metric of every class, then the mean over classes for which it is defined."""
+    values: list[float] = []
+    deviations: list[float] = []
+    for name, class_input in zip(names, class_inputs, strict=True):
+        try:
+            value, variance = compute(class_input)
+        except NotApplicable as error:
+            yield ExpectedMetric(metric, name, None, reason=str(error))
+            continue
+        values.append(value)
+        deviations.append(variance**0.5)
+        yield _with_interval(metric, name, value, variance)
+    if not values:
+        yield ExpectedMetric(metric, MACRO_SCOPE, None, reason="the metric is defined for no class")
+        return
+    # Metrics of classes depend on each other; for fully correlated ones the deviations add up.
+    variance = float(np.mean(deviations)) ** 2
+    n_undefined = len(names) - len(values)
+    reason = f"{n_undefined} classes without a value are left out" if n_undefined else ""
+    yield _with_interval(metric, MACRO_SCOPE, float(np.mean(values)), variance, reason)
+
+
+def _with_interval(
+    metric: str, scope: str, value: float, variance: float, reason: str = ""
+) -> ExpectedMetric:
+    half = Z95 * variance**0.5
+    return ExpectedMetric(
+        metric, scope, value, low=max(value - half, 0.0), high=min(value + half, 1.0), reason=reason
+    )
 
 
 @dataclass(frozen=True)
 class _ExpectedCounts:
-    """Means and variances of TP and FN of a class, and how many rows are called it."""
+    """Means and variances of TP and FN of a class, and the number of rows predicted as it."""
 
     n_predicted: int
     true_positives: float
@@ -89,116 +126,92 @@ class _ExpectedCounts:
     @classmethod
     def from_probs(cls, probs: Floats, classes: Ints, j: int) -> _ExpectedCounts:
         p = probs[:, j].astype(np.float64)
-        spread, called = p * (1 - p), classes == j
+        variance = p * (1 - p)
+        predicted = classes == j
         return cls(
-            int(np.count_nonzero(called)), float(p[called].sum()), float(spread[called].sum()),
-            float(p[~called].sum()), float(spread[~called].sum()),
-        )  # fmt: skip
+            n_predicted=int(np.count_nonzero(predicted)),
+            true_positives=float(p[predicted].sum()),
+            true_positives_variance=float(variance[predicted].sum()),
+            false_negatives=float(p[~predicted].sum()),
+            false_negatives_variance=float(variance[~predicted].sum()),
+        )
+
+    def delta_variance(self, by_true_positive: float, by_false_negative: float) -> float:
+        """Return the variance of a metric with these derivatives by TP and FN."""
+        return (
+            by_true_positive**2 * self.true_positives_variance
+            + by_false_negative**2 * self.false_negatives_variance
+        )
 
 
-def _accuracy(target: Predictions) -> ExpectedMetric:
-    sure = target.confidence.astype(np.float64)
-    value, variance = float(sure.mean()), float((sure * (1 - sure)).sum() / target.n**2)
-    return _with_interval("accuracy", "all", (value, variance))
+# Each of the following returns the value of a metric and its variance.
 
 
-def _precision(counts: _ExpectedCounts) -> MetricOrReason:
+def _precision(counts: _ExpectedCounts) -> tuple[float, float]:
     if not counts.n_predicted:
-        return "no row is called this class"
+        raise NotApplicable("this class is predicted for no row")
     return (
         counts.true_positives / counts.n_predicted,
         counts.true_positives_variance / counts.n_predicted**2,
     )
 
 
-def _recall(counts: _ExpectedCounts) -> MetricOrReason:
-    """TP / (TP + FN)."""
+def _recall(counts: _ExpectedCounts) -> tuple[float, float]:
     total = counts.true_positives + counts.false_negatives
     if not total:
-        return "no row is expected to be of this class"
-    by_hit, by_miss = counts.false_negatives / total**2, -counts.true_positives / total**2
-    variance = (
-        by_hit**2 * counts.true_positives_variance + by_miss**2 * counts.false_negatives_variance
+        raise NotApplicable(NO_EXPECTED_ROWS)
+    variance = counts.delta_variance(
+        counts.false_negatives / total**2, -counts.true_positives / total**2
     )
     return counts.true_positives / total, variance
 
 
-def _f1(counts: _ExpectedCounts) -> MetricOrReason:
-    """2 TP / (rows called so + TP + FN)."""
+def _f1(counts: _ExpectedCounts) -> tuple[float, float]:
+    """Compute 2 TP / (predicted rows + TP + FN)."""
     total = counts.n_predicted + counts.true_positives + counts.false_negatives
     if not total:
-        return "no row is called, or expected to be of, this class"
+        raise NotApplicable("no row is predicted or expected to have this class")
     value = 2 * counts.true_positives / total
-    by_hit, by_miss = (2 - value) / total, -value / total
-    return (
-        value,
-        by_hit**2 * counts.true_positives_variance + by_miss**2 * counts.false_negatives_variance,
-    )
+    return value, counts.delta_variance((2 - value) / total, -value / total)
 
 
-def _sort_with_ties(scores: Floats) -> tuple[Floats, Ints, Ints]:
-    """Scores in falling order, and where each row's group of equal scores begins and ends."""
-    ordered = np.sort(scores)[::-1]
-    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    sizes = np.diff(np.r_[starts, len(ordered)])
-    return ordered, np.repeat(starts, sizes), np.repeat(starts + sizes, sizes)
-
-
-def _auroc(scores: Floats) -> MetricOrReason:
-    """How often a row of the class scores above one that is not, ties by half."""
+def _auroc(scores: Floats) -> tuple[float, float]:
+    """Compute the probability that a row of the class ranks above one of another; ties count ½."""
     p, first, end = _sort_with_ties(scores)
     positive, negative = p.sum(), (1 - p).sum()
     if len(p) < 2 or not positive or not negative:
-        return "the class needs rows that may be of it and rows that may not"
+        raise NotApplicable(NO_PAIRS)
     up_to = np.r_[0.0, np.cumsum(p)]
-    # Rows are pairs with others, not with themselves.
+    # A row forms no pair with itself.
     above = (up_to[first] + up_to[end] - p) / 2
     total = len(p) - (first + end) / 2
     below = total - (positive - (up_to[first] + up_to[end]) / 2) - (1 - p) / 2
     pairs = positive * negative - (p * (1 - p)).sum()
     if pairs <= 0:
-        return "the class needs rows that may be of it and rows that may not"
+        raise NotApplicable(NO_PAIRS)
     value = float((p * below).sum() / pairs)
     by_row = (below - above - value * ((negative - (1 - p)) - (positive - p))) / pairs
     return value, float((by_row**2 * p * (1 - p)).sum())
 
 
-def _average_precision(scores: Floats) -> MetricOrReason:
-    """Precision at every row of the class, in falling order of score, averaged over them."""
+def _average_precision(scores: Floats) -> tuple[float, float]:
+    """Compute the mean precision at the rank of each row of the class."""
     p, _, end = _sort_with_ties(scores)
     positive = p.sum()
     if not positive:
-        return "no row is expected to be of this class"
+        raise NotApplicable(NO_EXPECTED_ROWS)
     up_to = np.cumsum(p)
-    reached = (1 + up_to[end - 1] - p) / end
-    value = float((p * reached).sum() / positive)
+    precision = (1 + up_to[end - 1] - p) / end
+    value = float((p * precision).sum() / positive)
     later = np.r_[np.cumsum((p / end)[::-1])[::-1], 0.0]
     first = np.searchsorted(end, end)
-    by_row = (reached + later[first] - p / end - value) / positive
+    by_row = (precision + later[first] - p / end - value) / positive
     return value, float((by_row**2 * p * (1 - p)).sum())
 
 
-def _per_class_and_macro(
-    metric: str, names: tuple[str, ...], answers: list[MetricOrReason]
-) -> Iterator[ExpectedMetric]:
-    """Every class, then their mean; classes without an answer are not in it."""
-    for name, answer in zip(names, answers, strict=True):
-        yield _with_interval(metric, name, answer)
-    known = [one for one in answers if not isinstance(one, str)]
-    if not known:
-        yield ExpectedMetric(metric, MACRO_SCOPE, None, reason="no class has an answer")
-        return
-    value = float(np.mean([value for value, _ in known]))
-    # Labels of classes lean on one another; were they all alike, deviations would add up.
-    deviation = float(np.mean([variance**0.5 for _, variance in known]))
-    left = len(answers) - len(known)
-    reason = f"{left} classes without an answer are left out" if left else ""
-    found = _with_interval(metric, MACRO_SCOPE, (value, deviation**2))
-    yield ExpectedMetric(metric, MACRO_SCOPE, found.value, found.low, found.high, reason)
-
-
-def _with_interval(metric: str, scope: str, answer: MetricOrReason) -> ExpectedMetric:
-    if isinstance(answer, str):
-        return ExpectedMetric(metric, scope, None, reason=answer)
-    value, half = answer[0], Z95 * answer[1] ** 0.5
-    return ExpectedMetric(metric, scope, value, max(value - half, 0.0), min(value + half, 1.0))
+def _sort_with_ties(scores: Floats) -> tuple[Floats, Ints, Ints]:
+    """Return scores in descending order, and the first and end index of each row's tie group."""
+    ordered = np.sort(scores)[::-1]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    sizes = np.diff(np.r_[starts, len(ordered)])
+    return ordered, np.repeat(starts, sizes), np.repeat(starts + sizes, sizes)

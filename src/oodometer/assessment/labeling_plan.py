@@ -1,8 +1,8 @@
 """plan_labels(): how many rows to label for a given precision, and which.
 
-Systematic sampling: rows are sorted by confidence and every k-th is selected from a random start, so
-that there are as many strata as labels. Every row is selected with the same probability; no weights
-are needed later.
+Systematic sampling: rows are sorted by confidence and every k-th row is selected from a random
+start, which gives as many strata as labels. Every row has the same inclusion probability, so the
+labels need no weights.
 """
 
 from __future__ import annotations
@@ -22,10 +22,23 @@ from oodometer.core.stats import Z95, rng_for
 
 @dataclass(frozen=True)
 class LabelingPlan:
-    """Rows to label for a wanted half-width of the 95 % interval.
+    """Rows to label for a given half-width of the 95 % confidence interval.
 
-    `n_labels` labels suffice if the scores are calibrated; simple random sampling would need
-    `n_labels_without_scores`; `label_savings` is the share that is saved.
+    Parameters
+    ----------
+    half_width : float
+        Half-width of the 95 % confidence interval, a fraction.
+    rows : array of int
+        Numbers of the rows to label, from 0, in ascending order.
+    n_labels : int
+        Number of labels that is sufficient if the scores are calibrated.
+    n_labels_without_scores : int
+        Number of labels that simple random sampling would need.
+
+    Examples
+    --------
+    >>> LabelingPlan(0.02, np.array([3, 7]), n_labels=2, n_labels_without_scores=4).label_savings
+    0.5
     """
 
     half_width: float
@@ -35,15 +48,12 @@ class LabelingPlan:
 
     @property
     def label_savings(self) -> float:
-        """The share of labels that need not be bought."""
-        return (
-            1 - self.n_labels / self.n_labels_without_scores
-            if self.n_labels_without_scores
-            else 0.0
-        )
+        """Share of labels that is saved in comparison with simple random sampling."""
+        if not self.n_labels_without_scores:
+            return 0.0
+        return 1 - self.n_labels / self.n_labels_without_scores
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
         return {
             "half_width": self.half_width,
             "n_labels": self.n_labels,
@@ -67,8 +77,8 @@ def plan_labels(
     target : Predictions
         Predictions on the unlabelled data.
     source : Predictions, optional
-        Predictions on labelled data. The accuracy of its rows by confidence then replaces the
-        confidences of the target, which are taken for calibrated otherwise.
+        Predictions on labelled data, to calibrate the confidences of the target. Without a source
+        the confidences are assumed to be calibrated.
     half_width : float
         Desired half-width of the 95 % confidence interval, a fraction above 0 and below 0.5.
     seed : int
@@ -87,8 +97,8 @@ def plan_labels(
     Examples
     --------
     >>> target = Predictions.from_confidence(np.repeat([0.5, 1.0], 5000), k=2)
-    >>> found = plan_labels(target, half_width=0.02)
-    >>> found.n_labels, found.n_labels_without_scores, len(found.rows)
+    >>> plan = plan_labels(target, half_width=0.02)
+    >>> plan.n_labels, plan.n_labels_without_scores, len(plan.rows)
     (1201, 1801, 1201)
     """
     scores = target.confidence.astype(float)
@@ -98,26 +108,29 @@ def plan_labels(
 
 
 def plan_from_scores(scores: Floats, *, half_width: float = 0.02, seed: int = 0) -> LabelingPlan:
-    """Plan from the probability that each row is classified correctly.
+    """Return the plan for rows whose scores f are their probabilities of being correct.
 
-    A row is correct with the probability f that its score states: simple random sampling has the
-    variance θ(1 − θ), labels together with scores have mean f(1 − f).
+    The variance per label is θ(1 − θ) for simple random sampling with mean θ, and mean f(1 − f) if
+    labels are combined with scores.
     """
     if not 0 < half_width < 0.5:
         hint = f" Did you mean {half_width / 100:g}?" if 1 <= half_width < 50 else ""
         raise InputError(
-            f"half_width is a fraction above 0 and below 0.5; got {half_width:g}.{hint}"
+            f"half_width must be a fraction above 0 and below 0.5; got {half_width:g}.{hint}"
         )
-    share = float(scores.mean())
-    needed = _required_labels(float((scores * (1 - scores)).mean()), half_width, len(scores))
-    alone = _required_labels(share * (1 - share), half_width, len(scores))
+    mean = float(scores.mean())
+    n_labels = _required_labels(float((scores * (1 - scores)).mean()), half_width, len(scores))
+    n_without_scores = _required_labels(mean * (1 - mean), half_width, len(scores))
     return LabelingPlan(
-        half_width, systematic_sample(scores, needed, seed), needed, max(alone, needed)
+        half_width=half_width,
+        rows=systematic_sample(scores, n_labels, seed),
+        n_labels=n_labels,
+        n_labels_without_scores=max(n_without_scores, n_labels),
     )
 
 
 def _required_labels(variance: float, half_width: float, n_rows: int) -> int:
-    """n with z² · variance / n = half-width²; no fewer than an interval can be made of."""
+    """Return n with z² · variance / n = half_width², between `MIN_LABELS` and all rows."""
     return min(max(math.ceil(variance * (Z95 / half_width) ** 2), MIN_LABELS), n_rows)
 
 
@@ -126,5 +139,5 @@ def systematic_sample(scores: Floats, n_labels: int, seed: int) -> Ints:
     rng = rng_for(seed, "labelling")
     order = np.lexsort((rng.random(len(scores)), scores))
     step = len(scores) / n_labels
-    places = ((np.arange(n_labels) + rng.random()) * step).astype(np.int64)
-    return np.sort(order[np.minimum(places, len(scores) - 1)])
+    ranks = ((np.arange(n_labels) + rng.random()) * step).astype(np.int64)
+    return np.sort(order[np.minimum(ranks, len(scores) - 1)])

@@ -1,4 +1,4 @@
-"""What an assessment may be asked for beside the accuracy: other metrics, a bound, a verdict."""
+"""Optional analyses beside the estimates: expected metrics, a lower bound, a non-inferiority test."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from oodometer.assessment import cbpe
-from oodometer.assessment import dis2 as bound
-from oodometer.assessment import noninferiority as noninferior
-from oodometer.assessment.cbpe import ExpectedMetric, expected_metrics
-from oodometer.assessment.dis2 import AccuracyLowerBound, lower_bound
-from oodometer.assessment.noninferiority import NoninferiorityResult, noninferiority_test
+from oodometer.assessment import cbpe, dis2, noninferiority
 from oodometer.assessment.result import format_percent
 from oodometer.core.errors import NotApplicable, UnknownName
+from oodometer.core.jsonable import to_jsonable
 from oodometer.core.predictions import Predictions
 
 
 @dataclass(frozen=True)
 class AdditionalRequests:
-    """Metrics by name, whether a lower bound is wanted, and the margin of the non-inferiority test."""
+    """Names of expected metrics, whether to compute a lower bound, and the margin of the test."""
 
     metrics: tuple[str, ...] = ()
     bound: bool = False
@@ -28,53 +24,56 @@ class AdditionalRequests:
 
 @dataclass(frozen=True)
 class AdditionalResults:
-    """What was found of it, and the reasons of what was not."""
+    """Results of the requested analyses, and the reasons of those that are not applicable."""
 
-    metrics: tuple[ExpectedMetric, ...] = ()
-    bound: AccuracyLowerBound | None = None
-    verdict: NoninferiorityResult | None = None
+    metrics: tuple[cbpe.ExpectedMetric, ...] = ()
+    bound: dis2.AccuracyLowerBound | None = None
+    verdict: noninferiority.NoninferiorityResult | None = None
     reasons: tuple[str, ...] = ()
 
     metrics_assume: ClassVar[str] = cbpe.ASSUMES
 
     @property
     def metric_table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Metrics by class: the heads, and a row a class; all but accuracy, which is of all."""
-        names = tuple(dict.fromkeys(one.metric for one in self.metrics if one.scope != "all"))
-        found = {(one.scope, one.metric): _format_metric(one) for one in self.metrics}
-        classes = dict.fromkeys(one.scope for one in self.metrics if one.scope != "all")
-        rows = [(of, *(found[of, name] for name in names)) for of in classes]
+        """Headings, and one row per class with its metrics; accuracy has no classes."""
+        by_class = [metric for metric in self.metrics if metric.scope != "all"]
+        names = tuple(dict.fromkeys(metric.metric for metric in by_class))
+        cells = {(metric.scope, metric.metric): _format_metric(metric) for metric in by_class}
+        scopes = dict.fromkeys(metric.scope for metric in by_class)
+        rows = [(scope, *(cells[scope, name] for name in names)) for scope in scopes]
         return ("class", *(name.replace("_", " ") for name in names)), rows
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The bound, the verdict and the reasons, in words."""
-        found = [
-            f"Accuracy to be expected: {_format_metric(one)}."
-            for one in self.metrics
-            if one.scope == "all"
+        """Results in plain English, then the reasons."""
+        sentences = [
+            f"Expected accuracy: {_format_metric(metric)}."
+            for metric in self.metrics
+            if metric.scope == "all"
         ]
         if self.bound is not None:
-            found.append(
-                f"At least {format_percent(self.bound.value)} % ({100 * (1 - self.bound.delta):g} %) of the "
-                f"target is right if {bound.ASSUMES}. (Critics get {format_percent(self.bound.discrepancy)} "
-                f"points apart; {format_percent(self.bound.margin)} points are for luck.)"
+            sentences.append(
+                f"The accuracy is at least {format_percent(self.bound.value)} % "
+                f"(confidence {100 * (1 - self.bound.delta):g} %) if {dis2.ASSUMES}. (Largest "
+                f"discrepancy of a critic: {format_percent(self.bound.discrepancy)} points; "
+                f"sampling error: {format_percent(self.bound.margin)} points.)"
             )
         if self.verdict is not None:
             rejected = "rejected" if self.verdict.decision == "SUITABLE" else "not rejected"
-            found.append(
-                f"{self.verdict.decision}: that {format_percent(self.verdict.margin)} points or more are lost is "
-                f"{rejected} (p = {self.verdict.p_value:.2g}), if {noninferior.ASSUMES}. Expected: "
-                f"{format_percent(self.verdict.target_accuracy)} % after {format_percent(self.verdict.source_accuracy)} %."
+            sentences.append(
+                f"{self.verdict.decision}: a loss of {format_percent(self.verdict.margin)} points "
+                f"or more is {rejected} (p = {self.verdict.p_value:.2g}) if "
+                f"{noninferiority.ASSUMES}. Expected accuracy: "
+                f"{format_percent(self.verdict.target_accuracy)} % on the target, "
+                f"{format_percent(self.verdict.source_accuracy)} % on the source."
             )
-        return (*found, *self.reasons)
+        return (*sentences, *self.reasons)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
         return {
-            "metrics": [one.to_dict() for one in self.metrics],
-            "bound": None if self.bound is None else self.bound.to_dict(),
-            "suitability": None if self.verdict is None else self.verdict.to_dict(),
+            "metrics": to_jsonable(self.metrics),
+            "bound": to_jsonable(self.bound),
+            "suitability": to_jsonable(self.verdict),
             "reasons": list(self.reasons),
         }
 
@@ -85,13 +84,13 @@ def resolve_expected_metrics(names: Sequence[str] | None) -> tuple[str, ...]:
     >>> resolve_expected_metrics(["F1", "average-precision"]), len(resolve_expected_metrics(["all"]))
     (('f1', 'average_precision'), 6)
     """
-    wanted = [name.lower().replace("-", "_") for name in names or ()]
-    if "all" in wanted:
+    requested = [name.lower().replace("-", "_") for name in names or ()]
+    if "all" in requested:
         return cbpe.METRIC_NAMES
-    for name in wanted:
+    for name in requested:
         if name not in cbpe.METRIC_NAMES:
             raise UnknownName("expected metric", name, (*cbpe.METRIC_NAMES, "all"))
-    return tuple(dict.fromkeys(wanted))
+    return tuple(dict.fromkeys(requested))
 
 
 def run_additional(
@@ -102,39 +101,40 @@ def run_additional(
     temperature: float | None = None,
     seed: int = 0,
 ) -> AdditionalResults:
-    """All that is asked for, of scores at a temperature; what has no answer has a reason."""
+    """Return the requested results at a temperature; inapplicable analyses have a reason."""
     target = target.without_labels().reorder_classes(source.class_names)
     if temperature is not None:
         source, target = source.at_temperature(temperature), target.at_temperature(temperature)
+    metrics: tuple[cbpe.ExpectedMetric, ...] = ()
+    bound = verdict = None
     reasons = []
-
-    def tried(name: str, wanted: bool, work: Any) -> Any:
+    if requests.metrics:
         try:
-            return work() if wanted else None
+            metrics = cbpe.expected_metrics(target)
         except NotApplicable as reason:
-            reasons.append(f"{name}: not applicable: {reason}")
-            return None
-
-    margin = 0.0 if requests.margin is None else requests.margin
+            reasons.append(f"metrics: not applicable: {reason}")
+    if requests.bound:
+        try:
+            bound = dis2.lower_bound(source, target, seed=seed)
+        except NotApplicable as reason:
+            reasons.append(f"bound: not applicable: {reason}")
+    if requests.margin is not None:
+        try:
+            verdict = noninferiority.noninferiority_test(
+                source, target, margin=requests.margin, seed=seed
+            )
+        except NotApplicable as reason:
+            reasons.append(f"suitability: not applicable: {reason}")
     return AdditionalResults(
-        metrics=tuple(
-            one
-            for one in tried("metrics", bool(requests.metrics), lambda: expected_metrics(target))
-            or ()
-            if one.metric in requests.metrics
-        ),
-        bound=tried("bound", requests.bound, lambda: lower_bound(source, target, seed=seed)),
-        verdict=tried(
-            "suitability",
-            requests.margin is not None,
-            lambda: noninferiority_test(source, target, margin=margin, seed=seed),
-        ),
+        metrics=tuple(metric for metric in metrics if metric.metric in requests.metrics),
+        bound=bound,
+        verdict=verdict,
         reasons=tuple(reasons),
     )
 
 
-def _format_metric(metric: ExpectedMetric) -> str:
-    """The value and its interval; where there is none, a dash."""
+def _format_metric(metric: cbpe.ExpectedMetric) -> str:
+    """Return the value and its interval, or a dash if there is none."""
     if metric.value is None or metric.low is None or metric.high is None:
         return "–"
     return f"{metric.value:.2f} ({metric.low:.2f}–{metric.high:.2f})"

@@ -1,12 +1,11 @@
-"""PPI++: an accuracy and an honest interval from a few labels. Angelopoulos et al., 2023.
+"""Accuracy from a few target labels by prediction-powered inference (PPI++; Angelopoulos et al., 2023).
 
-A label-free score f of every row (how often rows as sure are right on the source) is no accuracy, but rows that have labels
-say how far it is off. With y = right or wrong on n labelled rows and f there and on N others,
+Each row has a label-free score f: the source accuracy in its bin of confidence. With y = 1 for
+correct rows among n labelled ones, and f there and on N unlabelled ones,
 
     θ = λ · mean_N f + mean_n (y − λ f),   λ = cov(y, f) / ((1 + n/N) var f),
 
-is right on average whatever f is, and the more surely the better f tells y. λ is found on other
-rows than it is used on (cross-fitting).
+is unbiased for any f, and more precise the better f predicts y. λ is cross-fitted.
 """
 
 from __future__ import annotations
@@ -18,26 +17,29 @@ import numpy as np
 
 from oodometer.core import validation
 from oodometer.core.array_types import Array, Bools, Floats, Ints
-from oodometer.core.errors import InputError, NotApplicable
+from oodometer.core.errors import InputError, NotApplicable, out_of_range
 from oodometer.core.labels import encode_labels, is_blank
 from oodometer.core.predictions import Predictions
 from oodometer.core.results import Estimate
 from oodometer.core.stats import Z95, equal_mass_edges, histogram, rng_for, wilson_interval
 
-# With fewer labels than this the normal approximation is not to be trusted.
+# With fewer labels the normal approximation is unreliable, and the Wilson interval is used.
 MIN_LABELS = 25
 N_FOLDS = 5
 N_BINS = 20
-PPI_METHOD, WILSON_METHOD = "ppi++", "wilson"
-ASSUMES = "labelled rows were drawn from the target at random (or as `oodometer plan` said)"
+PPI_METHOD = "ppi++"
+WILSON_METHOD = "wilson"
+ASSUMES = (
+    "the labelled rows are a random sample of the target (or were selected by `oodometer plan`)"
+)
 
 
 @dataclass(frozen=True)
 class FewLabelsEstimate:
-    """An accuracy from n labels, its 95 % interval, and the labels that the score saved.
+    """Accuracy from labels with its 95 % confidence interval.
 
-    `label_savings` is the share of labels that one would need more of with the same interval from labels
-    alone: 0.3 means that ten labels did the work of fourteen.
+    `weight` is λ. `label_savings` is one minus the ratio of the variances with and without scores:
+    0.3 means that ten labels are as precise as fourteen without scores.
     """
 
     value: float
@@ -51,20 +53,25 @@ class FewLabelsEstimate:
 
     @property
     def estimate(self) -> Estimate:
-        """The same as other methods have it."""
         facts = {"labels": self.n_labels, "weight": self.weight, "saved": self.label_savings}
-        note = f"from {self.n_labels} labels of the target"
+        note = f"from {self.n_labels} target labels"
         if self.method == PPI_METHOD:
-            note += f"; its scores saved {100 * self.label_savings:.0f} % of the labels"
+            note += f"; the scores saved {100 * self.label_savings:.0f} % of the labels"
         return Estimate(
-            self.value, self.method, self.low, self.high, ASSUMES, notes=(note,), facts=facts
+            self.value,
+            self.method,
+            low=self.low,
+            high=self.high,
+            assumes=ASSUMES,
+            notes=(note,),
+            facts=facts,
         )
 
 
 def labelled_rows(target_labels: Any, target: Predictions) -> tuple[Ints, Bools]:
-    """Which rows have labels, and where the model is right on them.
+    """Return the labelled rows, and whether the model is correct on them.
 
-    Given are (rows, labels), or a label a row with blanks (None, NaN or an empty text).
+    `target_labels` is (rows, labels), or one label per row with blanks (None, NaN or empty text).
 
     >>> target = Predictions.from_probs([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
     >>> labelled_rows([0, None, 1], target), labelled_rows(([0, 2], [0, 1]), target)
@@ -78,25 +85,28 @@ def labelled_rows(target_labels: Any, target: Predictions) -> tuple[Ints, Bools]
         assert values is not None
         rows = np.flatnonzero([not is_blank(value) for value in values.tolist()])
         labels = np.array(values[rows].tolist())
-    known = encode_labels(labels, len(rows), target.k, target.class_names, "labels of the target")
-    assert known is not None
-    return rows, target.classes[rows] == known
+    classes = encode_labels(labels, len(rows), target.k, target.class_names, "labels of the target")
+    assert classes is not None
+    return rows, target.classes[rows] == classes
 
 
 def _check_row_indices(rows: Array, n: int) -> None:
     if rows.ndim != 1 or rows.dtype.kind not in "iu":
-        raise InputError(f"Labelled rows are whole numbers from 0 on; got {rows.dtype}.")
+        raise InputError(f"Labelled rows must be integers, counted from 0; got {rows.dtype}.")
     outside = (rows < 0) | (rows >= n)
     if outside.any():
-        raise InputError(f"Labelled rows must lie in 0…{n - 1}; one is {rows[outside.argmax()]}.")
+        raise out_of_range("labelled rows", int(rows[outside.argmax()]), low=0, high=n - 1)
     if len(np.unique(rows)) < len(rows):
-        raise InputError("A row was labelled twice. Give every row once.")
+        values, counts = np.unique(rows, return_counts=True)
+        raise InputError(
+            f"Row {values[counts > 1][0]} has more than one label. Pass each row once."
+        )
 
 
 def ppi_from_labels(
     source: Predictions, target: Predictions, target_labels: Any, seed: int
 ) -> FewLabelsEstimate | None:
-    """The accuracy from some labels of the target; None where there is not one."""
+    """Return the accuracy from target labels; None if there are no labels."""
     rows, correct = labelled_rows(target_labels, target)
     if not len(rows):
         return None
@@ -106,49 +116,51 @@ def ppi_from_labels(
 
 
 def expected_correctness(source: Predictions, target: Predictions) -> Floats:
-    """For every target row, how often source rows of like confidence are right.
+    """Return the source accuracy in the confidence bin of every target row.
 
-    Confidences themselves may be crowded near 1 and tell right from wrong by hairs; these do not.
+    Unlike confidences, which are often all close to 1, these values differ where accuracies do.
 
-    >>> sure = [[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.6, 0.4]]
-    >>> rows = Predictions.from_probs(sure, labels=[0, 0, 0, 1])
+    >>> probs = [[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.6, 0.4]]
+    >>> rows = Predictions.from_probs(probs, labels=[0, 0, 0, 1])
     >>> expected_correctness(rows, rows).tolist()
     [1.0, 1.0, 0.5, 0.5]
     """
     try:
-        known, new = BinnedAccuracy.fit(source), target.confidence
-    except NotApplicable:  # classes alone
+        binned_accuracy = BinnedAccuracy.fit(source)
+        confidence = target.confidence
+    except NotApplicable:  # there are classes only
         return np.full(target.n, source.correct.mean())
-    return known(new)
+    return binned_accuracy(confidence)
 
 
 @dataclass(frozen=True, eq=False)
 class BinnedAccuracy:
-    """How often rows of a source are right, in bins of their confidence of equal mass."""
+    """Source accuracy in bins of confidence of equal mass."""
 
     edges: Floats
     accuracies: Floats
 
     @classmethod
     def fit(cls, source: Predictions) -> BinnedAccuracy:
-        """Of labelled rows."""
-        known, overall = source.confidence, source.correct.mean()
-        edges = equal_mass_edges(known, N_BINS)
-        sizes, right = (histogram(edges, known, where=w) for w in (None, source.correct))
-        return cls(edges, np.where(sizes > 0, right / np.maximum(sizes, 1), overall))
+        """Fit the bins on labelled rows."""
+        edges = equal_mass_edges(source.confidence, N_BINS)
+        n_rows = histogram(edges, source.confidence)
+        n_correct = histogram(edges, source.confidence, where=source.correct)
+        overall = source.correct.mean()
+        return cls(edges, np.where(n_rows > 0, n_correct / np.maximum(n_rows, 1), overall))
 
     def __call__(self, confidence: Floats) -> Floats:
-        """The chance of every row."""
+        """Return the accuracy in the bin of every row."""
         return np.asarray(self.accuracies[np.searchsorted(self.edges, confidence, side="right")])
 
     def bin_counts(self, confidence: Floats) -> Ints:
-        """How many rows are in every bin."""
+        """Return the number of rows per bin."""
         return histogram(self.edges, confidence)
 
 
 @dataclass(frozen=True)
 class UnlabelledMoments:
-    """What is needed of the scores of the rows without labels: how many, their mean, their variance.
+    """Number, mean and variance of the scores of unlabelled rows.
 
     >>> UnlabelledMoments.from_scores(np.array([1.0, 2.0, 3.0]))
     UnlabelledMoments(n=3, mean=2.0, variance=1.0)
@@ -160,27 +172,28 @@ class UnlabelledMoments:
 
     @classmethod
     def from_scores(cls, scores: Floats) -> UnlabelledMoments:
-        """Of the scores themselves."""
         n = len(scores)
-        # One score alone has no spread that could be told.
         return cls(
-            n, float(scores.mean()) if n else 0.0, float(scores.var(ddof=1)) if n > 1 else 0.0
+            n,
+            mean=float(scores.mean()) if n else 0.0,
+            variance=float(scores.var(ddof=1)) if n > 1 else 0.0,
         )
 
     @classmethod
     def from_counts(
         cls, counts: Ints, bin_scores: Floats, labelled_scores: Floats
     ) -> UnlabelledMoments:
-        """Of how many of all rows have each of some scores, without those that have labels.
+        """Return the moments from the counts of all rows per bin score, minus the labelled rows.
 
-        >>> UnlabelledMoments.from_counts(np.array([1, 1, 1, 1]), np.array([1.0, 4.0, 3.0, 2.0]), np.array([4.0]))
+        >>> bin_scores = np.array([1.0, 4.0, 3.0, 2.0])
+        >>> UnlabelledMoments.from_counts(np.array([1, 1, 1, 1]), bin_scores, np.array([4.0]))
         UnlabelledMoments(n=3, mean=2.0, variance=1.0)
         """
         n = int(counts.sum()) - len(labelled_scores)
         total = float(np.dot(counts, bin_scores) - labelled_scores.sum())
         squares = float(np.dot(counts, bin_scores**2) - np.dot(labelled_scores, labelled_scores))
-        spread = max(squares - total * total / max(n, 1), 0.0)
-        return cls(n, total / max(n, 1), spread / (n - 1) if n > 1 else 0.0)
+        variation = max(squares - total * total / max(n, 1), 0.0)
+        return cls(n, mean=total / max(n, 1), variance=variation / (n - 1) if n > 1 else 0.0)
 
 
 def ppi_estimate(
@@ -190,62 +203,68 @@ def ppi_estimate(
     *,
     rng: np.random.Generator,
 ) -> FewLabelsEstimate:
-    """The accuracy from labelled rows, their scores, and the scores of the unlabelled rest.
+    """Return the accuracy from labelled rows, their scores, and the scores of unlabelled rows.
 
     >>> scores = np.linspace(0, 1, 40)
-    >>> found = ppi_estimate(scores > 0.5, scores, np.full(400, 0.5), rng=np.random.default_rng(0))
-    >>> round(found.value, 2), found.method
+    >>> unlabelled = np.full(400, 0.5)
+    >>> result = ppi_estimate(scores > 0.5, scores, unlabelled, rng=np.random.default_rng(0))
+    >>> round(result.value, 2), result.method
     (0.5, 'ppi++')
     """
     n = len(correct)
-    others = (
-        unlabelled
-        if isinstance(unlabelled, UnlabelledMoments)
-        else UnlabelledMoments.from_scores(unlabelled)
-    )
+    if not isinstance(unlabelled, UnlabelledMoments):
+        unlabelled = UnlabelledMoments.from_scores(unlabelled)
     if n == 0 or len(scores) != n:
         raise InputError(
-            f"{n} labels and {len(scores)} scores of labelled rows; give as many, and at least one."
+            f"There are {n} labels and {len(scores)} scores of labelled rows; pass equally many, at "
+            "least one."
         )
-    if n < MIN_LABELS or not others.n or correct.all() or not correct.any():
+    if n < MIN_LABELS or not unlabelled.n or correct.all() or not correct.any():
         low, high = wilson_interval(int(correct.sum()), n)
         return FewLabelsEstimate(
-            float(correct.mean()), low, high, n, others.n, 0.0, 0.0, WILSON_METHOD
+            value=float(correct.mean()),
+            low=low,
+            high=high,
+            n_labels=n,
+            n_unlabelled=unlabelled.n,
+            weight=0.0,
+            label_savings=0.0,
+            method=WILSON_METHOD,
         )
-    right = correct.astype(np.float64)
-    weights = _cross_fit_weights(right, scores, others.n, rng)
-    left = right - weights * scores
-    value = float(weights.mean() * others.mean + left.mean())
-    variance = left.var(ddof=1) / n + weights.mean() ** 2 * others.variance / others.n
+    y = correct.astype(np.float64)
+    weights = _cross_fit_weights(y, scores, unlabelled.n, rng)
+    residuals = y - weights * scores
+    value = float(weights.mean() * unlabelled.mean + residuals.mean())
+    variance = residuals.var(ddof=1) / n + weights.mean() ** 2 * unlabelled.variance / unlabelled.n
     half = Z95 * float(np.sqrt(variance))
-    plain = right.var(ddof=1) / n
+    variance_without_scores = y.var(ddof=1) / n
     return FewLabelsEstimate(
-        min(max(value, 0.0), 1.0),
-        max(value - half, 0.0),
-        min(value + half, 1.0),
-        n,
-        others.n,
-        float(weights.mean()),
-        float(1 - variance / plain),
-        PPI_METHOD,
+        value=min(max(value, 0.0), 1.0),
+        low=max(value - half, 0.0),
+        high=min(value + half, 1.0),
+        n_labels=n,
+        n_unlabelled=unlabelled.n,
+        weight=float(weights.mean()),
+        label_savings=float(1 - variance / variance_without_scores),
+        method=PPI_METHOD,
     )
 
 
 def best_weight(correct: Floats, scores: Floats, n_unlabelled: int) -> float:
-    """λ = cov(y, f) / ((1 + n/N) var f); 0 where the scores are all alike."""
+    """Return λ = cov(y, f) / ((1 + n/N) var f); 0 if all scores are equal."""
     if np.ptp(scores) == 0:
         return 0.0
-    spread = scores.var(ddof=1)
-    together = float(((correct - correct.mean()) * (scores - scores.mean())).sum())
-    return together / (len(correct) - 1) / ((1 + len(correct) / n_unlabelled) * float(spread))
+    variance = float(scores.var(ddof=1))
+    products = float(((correct - correct.mean()) * (scores - scores.mean())).sum())
+    return products / (len(correct) - 1) / ((1 + len(correct) / n_unlabelled) * variance)
 
 
 def _cross_fit_weights(
     correct: Floats, scores: Floats, n_unlabelled: int, rng: np.random.Generator
 ) -> Floats:
-    """λ for every labelled row, from the rows of other folds."""
+    """Return λ of every labelled row, fitted on the other folds."""
     folds = rng.permutation(len(correct)) % N_FOLDS
-    found = [
+    weights = [
         best_weight(correct[folds != j], scores[folds != j], n_unlabelled) for j in range(N_FOLDS)
     ]
-    return np.asarray(found)[folds]
+    return np.asarray(weights)[folds]

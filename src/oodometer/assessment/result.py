@@ -153,7 +153,7 @@ class Assessment:
 
     @property
     def uses_target_labels(self) -> bool:
-        """Whether the headline is estimated from target labels, and therefore valid under any shift."""
+        """Return whether the headline is estimated from target labels, so that shift does not bias it."""
         return self.headline.estimate.method == PPI_METHOD
 
     @property
