@@ -1,4 +1,4 @@
-"""Every measure and metric on networks that are unlike most: a score or a reason, and the right one."""
+"""Measures and metrics on unusual networks: a score, or NotApplicable with the right reason."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from oodometer.models import TorchModel
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(40, 6)).astype(np.float32)
 LABELS = RNG.integers(0, 3, 40)
-# Those that look into a network, one of each kind.
-INSIDE = ("entropy-source", "mmd-gaussian", "fisher-eigval-diff", "fisher-align", "jacobian-diff", "mixup", "l2-path-norm", "sharpness", "frobenius-norm")  # fmt: skip
+# One measure of each kind that reads the network.
+NETWORK_MEASURES = ("entropy-source", "mmd-gaussian", "fisher-eigval-diff", "fisher-align", "jacobian-diff", "mixup", "l2-path-norm", "sharpness", "frobenius-norm")  # fmt: skip
 
 
 class Head(nn.Module):
-    """A linear head on what subclasses make of the rows."""
+    """Linear head on 2x + 1."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,8 +41,8 @@ class InPlace(Head):
         return self.head(x)  # type: ignore[no-any-return]
 
 
-class Numbered(Head):
-    """Has whole numbers among its parameters, which are no weights."""
+class IntegerParameter(Head):
+    """Network with an integer parameter, which is not a weight."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,29 +52,29 @@ class Numbered(Head):
         return super().forward(x[:, self.order])
 
 
-class Closed(Head):
+class NoGrad(Head):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
             return super().forward(x)
 
 
-class OneWay(torch.autograd.Function):
+class NoBackward(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
         return x.clone()
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        raise ValueError("there is no way back\nat all")
+        raise ValueError("backward is not supported\nat all")
 
 
-class Forward(Head):
+class BackwardFails(Head):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return OneWay.apply(super().forward(x))  # type: ignore[no-any-return, no-untyped-call]
+        return NoBackward.apply(super().forward(x))  # type: ignore[no-any-return, no-untyped-call]
 
 
-class Words(Head):
-    """The linear layer sees every row twice."""
+class RepeatedRows(Head):
+    """Network whose linear layer receives every row twice."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return super().forward(torch.cat([x, x])).reshape(2, len(x), 3).mean(0)
@@ -85,41 +85,46 @@ class Constant(Head):
         return self.head.bias.expand(len(x), 3)
 
 
-class Plain(nn.Module):
+class NoWeights(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x[:, :3] * 1.0
 
 
-def of_batch() -> nn.Module:
+def batch_statistics() -> nn.Module:
     torch.manual_seed(0)
     norm = nn.BatchNorm1d(6, track_running_stats=False)
     return nn.Sequential(nn.Linear(6, 6), norm, nn.Linear(6, 3))
 
 
-def measured(module: nn.Module, *names: str) -> Measurements:
-    known = as_dataset(ROWS[:24].copy(), labels=LABELS[:24])
+def run_measure(module: nn.Module, *names: str) -> Measurements:
+    source = as_dataset(ROWS[:24].copy(), labels=LABELS[:24])
     model = TorchModel(module, name="odd")
-    return measure(model, known, as_dataset(ROWS[24:].copy()), measures=names, training_data=known)
+    return measure(
+        model, source, as_dataset(ROWS[24:].copy()), measures=names, training_data=source
+    )
 
 
-def evaluated(module: nn.Module) -> Evaluation:
+def run_evaluate(module: nn.Module) -> Evaluation:
     return evaluate(TorchModel(module, name="odd"), as_dataset(ROWS.copy(), labels=LABELS))
 
 
-@pytest.mark.parametrize("module", [InPlace(), Numbered()], ids=["in place", "numbered"])
-def test_scores_are_those_of_the_network_that_says_the_same(module: nn.Module) -> None:
-    found, plain = measured(module, *INSIDE), measured(Head(), *INSIDE)
-    assert set(found) == set(plain) == set(INSIDE)
-    for name in INSIDE:
-        assert found[name].value == pytest.approx(plain[name].value, rel=1e-5, abs=1e-9)
-    assert evaluated(module).scores == evaluated(Head()).scores
+@pytest.mark.parametrize("module", [InPlace(), IntegerParameter()], ids=["in place", "numbered"])
+def test_equivalent_networks_have_equal_scores(module: nn.Module) -> None:
+    result, expected = (
+        run_measure(module, *NETWORK_MEASURES),
+        run_measure(Head(), *NETWORK_MEASURES),
+    )
+    assert set(result) == set(expected) == set(NETWORK_MEASURES)
+    for name in NETWORK_MEASURES:
+        assert result[name].value == pytest.approx(expected[name].value, rel=1e-5, abs=1e-9)
+    assert run_evaluate(module).scores == run_evaluate(Head()).scores
 
 
-def test_a_network_that_writes_into_its_inputs_does_not_write_into_the_data() -> None:
+def test_in_place_networks_do_not_change_the_data() -> None:
     rows = ROWS.copy()
     data = as_dataset(rows, labels=LABELS)
     model = TorchModel(InPlace(), name="odd", prepare=torch.from_numpy)
-    measure(model, data, data, measures=INSIDE, training_data=data)
+    measure(model, data, data, measures=NETWORK_MEASURES, training_data=data)
     evaluate(model, data)
     model.classify(rows)
     assert np.array_equal(rows, ROWS)
@@ -128,32 +133,43 @@ def test_a_network_that_writes_into_its_inputs_does_not_write_into_the_data() ->
 @pytest.mark.parametrize(
     ("module", "name", "reason"),
     [
-        (Closed(), "sharpness", "loss under changed weights can't be computed: element 0"),
-        (Closed(), "jacobian", "does not hang on its inputs by any derivative"),
-        (Forward(), "fisher-align", "gradients can't be computed: there is no way back"),
-        (Forward(), "jacobian", "by its inputs can't be computed: there is no way back"),
-        (Forward(), "sharpness", "changed weights can't be computed: there is no way back"),
-        (Constant(), "jacobian", "does not hang on its inputs by any derivative"),
-        (Constant(), "h-divergence", "was not reached in the pass"),
-        (Plain(), "sharpness", "'odd' has no weights"),
-        (Plain(), "fisher-align", "'odd' has no weights"),
-        (Plain(), "h-divergence", "'odd' has no linear layer"),
-        (Words(), "h-divergence", r"is \(48, 6\) for 24 inputs.*name a layer"),
-        (of_batch(), "l2-path-norm", "squared weights can't be computed: Expected more than 1"),
+        (NoGrad(), "sharpness", "loss under changed weights cannot be computed: element 0"),
+        (NoGrad(), "jacobian", "not differentiable with respect to its inputs"),
+        (BackwardFails(), "fisher-align", "gradients cannot be computed: backward is not supported"),
+        (BackwardFails(), "jacobian", "by its inputs cannot be computed: backward is not supported"),
+        (
+            BackwardFails(),
+            "sharpness",
+            "changed weights cannot be computed: backward is not supported",
+        ),
+        (Constant(), "jacobian", "not differentiable with respect to its inputs"),
+        (Constant(), "h-divergence", "was not reached in the forward pass"),
+        (NoWeights(), "sharpness", "'odd' has no weights"),
+        (NoWeights(), "fisher-align", "'odd' has no weights"),
+        (NoWeights(), "h-divergence", "'odd' has no linear layer"),
+        (RepeatedRows(), "h-divergence", r"is \(48, 6\) for 24 inputs.*name a layer"),
+        (
+            batch_statistics(),
+            "l2-path-norm",
+            "squared weights cannot be computed: Expected more than 1",
+        ),
     ],
 )
-def test_what_a_network_can_not_do_is_a_reason_of_one_line(
+def test_unsupported_operations_are_not_applicable_with_one_line(
     module: nn.Module, name: str, reason: str
 ) -> None:
-    found = measured(module, name, "entropy-source")
-    assert set(found) == {"entropy-source"}
-    assert re.search(reason, found.skipped[name])
-    assert "\n" not in found.skipped[name]
+    result = run_measure(module, name, "entropy-source")
+    assert set(result) == {"entropy-source"}
+    assert re.search(reason, result.skipped[name])
+    assert "\n" not in result.skipped[name]
 
 
-@pytest.mark.parametrize("module", [Closed(), Forward(), Constant(), Words(), Plain(), of_batch()])
-def test_metrics_are_scored_whatever_the_features_and_gradients(module: nn.Module) -> None:
-    found = evaluated(module)
-    assert {"error", "nll", "ece"} <= set(found.scores)
-    assert set(found.skipped) <= {"adversarial_error", "demographic_disparity"}
-    assert all("\n" not in why for why in found.skipped.values())
+@pytest.mark.parametrize(
+    "module",
+    [NoGrad(), BackwardFails(), Constant(), RepeatedRows(), NoWeights(), batch_statistics()],
+)
+def test_metrics_do_not_need_features_or_gradients(module: nn.Module) -> None:
+    result = run_evaluate(module)
+    assert {"error", "nll", "ece"} <= set(result.scores)
+    assert set(result.skipped) <= {"adversarial_error", "demographic_disparity"}
+    assert all("\n" not in why for why in result.skipped.values())

@@ -1,4 +1,4 @@
-"""The rules of the family, run on every transform, including those not written yet."""
+"""Conformance rules on every transform, the registry, and violations that the checks detect."""
 
 from __future__ import annotations
 
@@ -16,83 +16,84 @@ from oodometer.core.protocols import Transform
 from oodometer.core.random_streams import RowStreams
 from oodometer.testing import TRANSFORM_RULES, check_transform, toy_inputs
 from oodometer.testing._transform_magnitude import MAGNITUDE_METERS
+from tests.support.conformance import assert_conformance
 
 
-def _member(member: Transform) -> Transform:
-    """Back-translation by a stand-in: the rules must hold whatever is installed."""
+def _without_translator(member: Transform) -> Transform:
+    """Replace the translator of back-translation, which may not be installed."""
     if isinstance(member, transforms.BackTranslation):
         return replace(member, translator=lambda texts: [text.swapcase() for text in texts])
     return member
 
 
-MEMBERS = [_member(member) for member in transforms.available()]
+MEMBERS = [_without_translator(member) for member in transforms.available()]
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("rule", TRANSFORM_RULES, ids=lambda rule: rule.__name__)
-@pytest.mark.parametrize("member", MEMBERS, ids=lambda member: member.name)
-def test_every_transform_keeps_the_rules(member: Transform, rule: Any, seed: int) -> None:
-    rule(member, seed)
+def test_every_transform_keeps_the_rules() -> None:
+    assert_conformance(TRANSFORM_RULES, MEMBERS, [0, 1])
 
 
-@pytest.mark.parametrize("kind", INPUT_KINDS)
-def test_every_kind_has_its_transforms_and_a_usual_one(kind: InputKind) -> None:
-    fitting = transforms.available_for_kind(kind)
-    assert all(kind in member.kinds for member in fitting)
-    assert transforms.DEFAULT_TRANSFORMS[kind] in [member.name for member in fitting]
+def test_every_kind_has_transforms_and_a_default() -> None:
+    for kind in INPUT_KINDS:
+        members = transforms.available_for_kind(kind)
+        assert all(kind in member.kinds for member in members), kind
+        assert transforms.DEFAULT_TRANSFORMS[kind] in [member.name for member in members]
 
 
-def test_names_and_labels_are_each_ones_own() -> None:
-    for what in ("name", "label"):
-        assert len({getattr(member, what).lower() for member in MEMBERS}) == len(MEMBERS)
+def test_names_and_labels_are_unique() -> None:
+    for attribute in ("name", "label"):
+        assert len({getattr(member, attribute).lower() for member in MEMBERS}) == len(MEMBERS)
 
 
-@pytest.mark.parametrize("prefix", ["NI", "MS", "ne", "EI", "PA"])
-def test_a_measures_name_names_its_transform(prefix: str) -> None:
+def test_measure_names_contain_the_transform() -> None:
     published = {"RandAug": "randaugment", "Translate": "translate", "Erase": "erase",
                  "FC": "flip_crop", "SSMBA": "ssmba", "EDA": "eda", "BT": "backtranslate",
                  "RandRep": "random_replace"}  # fmt: skip
-    for label, name in published.items():
-        assert transforms.get(f"{prefix}-{label}").name == name
+    names = {
+        f"{prefix}-{label}": name
+        for prefix in ("NI", "MS", "ne", "EI", "PA")
+        for label, name in published.items()
+    }
+    assert {full: transforms.get(full).name for full in names} == names
 
 
-def test_an_unknown_name_gets_a_hint() -> None:
+def test_unknown_name_suggests_the_closest() -> None:
     with pytest.raises(UnknownName, match="Did you mean 'randaugment'"):
         transforms.get("randaug-ment")
 
 
 @dataclass(frozen=True)
-class Upside(Transform):
-    """Turns images over."""
+class FlipVertically(Transform):
+    """Flip images vertically at random."""
 
-    name: ClassVar[str] = "upside"
-    label: ClassVar[str] = "Upside"
+    name: ClassVar[str] = "flip_vertically"
+    label: ClassVar[str] = "Flip-Vertically"
     kinds: ClassVar[tuple[InputKind, ...]] = ("images",)
-    assumes: ClassVar[str] = "nothing has an upper side"
+    assumes: ClassVar[str] = "orientation does not matter"
     magnitude: float = 1.0
 
     def apply(self, inputs: Any, draws: RowStreams) -> Any:
-        turned = draws.uniforms(1)[:, 0] < self.magnitude / 2
-        return np.where(turned[:, None, None, None], inputs[:, ::-1], inputs)
+        is_flipped = draws.uniforms(1)[:, 0] < self.magnitude / 2
+        return np.where(is_flipped[:, None, None, None], inputs[:, ::-1], inputs)
 
 
-def test_another_package_can_add_its_own() -> None:
-    entry = mock.Mock(load=lambda: Upside)
+def test_entry_points_add_transforms_and_reject_others() -> None:
+    entry = mock.Mock(load=lambda: FlipVertically)
     with mock.patch("importlib.metadata.entry_points", return_value=[entry]):
-        assert transforms.get("upside") == Upside()
-        assert Upside() in transforms.available_for_kind("images")
-    wrong = mock.Mock(load=lambda: dict)
-    wrong.name = "theirs"
+        assert transforms.get("flip_vertically") == FlipVertically()
+        assert FlipVertically() in transforms.available_for_kind("images")
+    invalid = mock.Mock(load=lambda: dict)
+    invalid.name = "theirs"
     with (
-        mock.patch("importlib.metadata.entry_points", return_value=[wrong]),
+        mock.patch("importlib.metadata.entry_points", return_value=[invalid]),
         pytest.raises(InputError, match="'theirs' returns a dict, which is not a valid transform"),
     ):
         transforms.available()
 
 
 @dataclass(frozen=True)
-class Broken(Upside):
-    """Breaks one rule, by name."""
+class RuleBreaker(FlipVertically):
+    """Transform that violates one rule, by name."""
 
     fault: str = ""
 
@@ -100,8 +101,8 @@ class Broken(Upside):
         return _FAULTS[self.fault](self, inputs, draws)
 
 
-def _rolled(images: Any, by: Any, magnitude: float) -> Any:
-    steps = by.astype(np.int64) % 24 * int(magnitude)
+def _roll_images(images: Any, amounts: Any, magnitude: float) -> Any:
+    steps = amounts.astype(np.int64) % 24 * int(magnitude)
     return np.stack([np.roll(one, step, axis=0) for one, step in zip(images, steps, strict=True)])
 
 
@@ -120,8 +121,8 @@ _FAULTS: dict[str, Any] = {
     "shape": lambda self, x, d: x[:, : len(x[0]) - (self.magnitude > 0)],
     "by the batch": lambda self, x, d: np.roll(x, int(self.magnitude) * len(x) % 5, axis=1),
     "still": lambda self, x, d: x.copy(),
-    "by the example": lambda self, x, d: _rolled(x, d.row_keys, self.magnitude),
-    "by the number": lambda self, x, d: _rolled(x, d.draw_index, self.magnitude),
+    "by the example": lambda self, x, d: _roll_images(x, d.row_keys, self.magnitude),
+    "by the number": lambda self, x, d: _roll_images(x, d.draw_index, self.magnitude),
     "not 0": lambda self, x, d: x // 2,
 }
 
@@ -131,9 +132,9 @@ _FAULTS: dict[str, Any] = {
     [
         ("type", "no batch of inputs|changes the type|dtype"),
         ("rows", "changes the number of rows"),
-        ("impure", "changes its input|differs when asked twice"),
+        ("impure", "changes its input|differs between two calls"),
         ("one draw", "depends on the other rows"),
-        ("by the clock", "differs when asked twice"),
+        ("by the clock", "differs between two calls"),
         ("shape", "changes the shape or dtype of images"),
         ("by the batch", "depends on the other rows"),
         ("still", "40 draws of one input give 1 results"),
@@ -142,12 +143,12 @@ _FAULTS: dict[str, Any] = {
         ("not 0", "at magnitude 0"),
     ],
 )
-def test_who_breaks_a_rule_is_caught(fault: str, message: str) -> None:
+def test_violated_rules_are_detected(fault: str, message: str) -> None:
     with pytest.raises((AssertionError, InputError), match=message):
-        check_transform(Broken(fault=fault))
+        check_transform(RuleBreaker(fault=fault))
 
 
-def test_who_goes_beyond_the_bound_is_caught() -> None:
+def test_exceeded_magnitude_is_detected() -> None:
     @dataclass(frozen=True)
     class TooFar(transforms.Translate):
         def apply(self, inputs: Any, draws: RowStreams) -> Any:
@@ -155,56 +156,58 @@ def test_who_goes_beyond_the_bound_is_caught() -> None:
                 inputs, draws
             )
 
-    with pytest.raises(AssertionError, match=r"translate moved an input by 0.[12]"):
+    with pytest.raises(AssertionError, match=r"translate changed an input by 0.[12]"):
         check_transform(TooFar())
 
 
-def test_who_changes_the_columns_types_is_caught() -> None:
+def test_changed_column_types_are_detected() -> None:
     @dataclass(frozen=True)
-    class Rounding(Upside):
+    class Rounding(FlipVertically):
         kinds: ClassVar[tuple[InputKind, ...]] = ("table",)
 
         def apply(self, inputs: Any, draws: RowStreams) -> Any:
-            place = inputs.column_names.index("age")
-            return inputs.set_column(place, "age", inputs.column("age").cast("float64"))
+            position = inputs.column_names.index("age")
+            return inputs.set_column(position, "age", inputs.column("age").cast("float64"))
 
-    with pytest.raises(AssertionError, match="changes the columns' types"):
+    with pytest.raises(AssertionError, match="changes the column types"):
         check_transform(Rounding())
 
 
-def test_who_keeps_to_the_usual_bound_alone_is_caught() -> None:
+def test_ignored_magnitude_is_detected() -> None:
     @dataclass(frozen=True)
-    class Stubborn(transforms.Translate):
+    class FixedMagnitude(transforms.Translate):
         def apply(self, inputs: Any, draws: RowStreams) -> Any:
             return transforms.Translate(0.1 * (self.magnitude > 0)).apply(inputs, draws)
 
-    with pytest.raises(AssertionError, match=r"translate moved .* beyond 0.052"):
-        check_transform(Stubborn())
+    with pytest.raises(AssertionError, match=r"translate changed .* more than 0.052"):
+        check_transform(FixedMagnitude())
 
 
-def test_a_meter_of_ones_own_is_read() -> None:
+def test_custom_meter_is_used() -> None:
     @dataclass(frozen=True)
-    class Shove(transforms.Translate):
-        name: ClassVar[str] = "shove"
+    class CustomTranslate(transforms.Translate):
+        name: ClassVar[str] = "custom_translate"
 
         def apply(self, inputs: Any, draws: RowStreams) -> Any:
             return transforms.Translate(2 * self.magnitude).apply(inputs, draws)
 
-    check_transform(Shove())  # how far a name that is not known may go is not known either
-    with pytest.raises(AssertionError, match=r"shove moved an input by 0.1\d+, beyond 0.1"):
-        check_transform(Shove(), meter=MAGNITUDE_METERS["translate"])
+    check_transform(CustomTranslate())  # an unknown name has no meter, so the bound is not checked
+    with pytest.raises(
+        AssertionError, match=r"custom_translate changed an input by 0.1\d+, more than 0.1"
+    ):
+        check_transform(CustomTranslate(), meter=MAGNITUDE_METERS["translate"])
 
 
-def test_who_never_comes_near_the_bound_is_caught() -> None:
+def test_unused_magnitude_is_detected() -> None:
     @dataclass(frozen=True)
-    class Timid(transforms.Translate):
+    class TooSmall(transforms.Translate):
         def apply(self, inputs: Any, draws: RowStreams) -> Any:
             return replace(transforms.Translate(), magnitude=0.4 * self.magnitude).apply(
                 inputs, draws
             )
 
-    with pytest.raises(AssertionError, match="translate never goes half as far as it may"):
-        check_transform(Timid())
+    with pytest.raises(AssertionError, match="translate never reaches half of its magnitude"):
+        check_transform(TooSmall())
 
 
 def test_toy_inputs_differ_by_seed() -> None:

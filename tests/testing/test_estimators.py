@@ -1,4 +1,4 @@
-"""The conformance suite itself: it catches who breaks a rule."""
+"""Conformance rules of estimators detect violations."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from oodometer.testing import check_estimator, toy_pair, toy_predictions
 
 
 @dataclass(frozen=True)
-class Peeking:
-    name: ClassVar[str] = "peeking"
-    assumes: ClassVar[str] = "that nobody looks"
+class ReadsLabels:
+    name: ClassVar[str] = "reads-labels"
+    assumes: ClassVar[str] = "nothing"
 
     def estimate(self, source: Predictions, target: Predictions) -> Estimate:
         return Estimate(float(target.correct.mean()) if target.is_labelled else 0.5)
 
 
 @dataclass(frozen=True)
-class OrderBound:
-    name: ClassVar[str] = "order-bound"
-    assumes: ClassVar[str] = "that the first row matters most"
+class FirstRow:
+    name: ClassVar[str] = "first-row"
+    assumes: ClassVar[str] = "the first row is representative"
 
     def estimate(self, source: Predictions, target: Predictions) -> Estimate:
         return Estimate(float(target.confidence[0]))
 
 
 @dataclass(frozen=True)
-class ClassBound:
-    name: ClassVar[str] = "class-bound"
-    assumes: ClassVar[str] = "that class 0 matters most"
+class FirstClass:
+    name: ClassVar[str] = "first-class"
+    assumes: ClassVar[str] = "class 0 is representative"
 
     def estimate(self, source: Predictions, target: Predictions) -> Estimate:
         return Estimate(float((target.classes == 0).mean()))
 
 
 @dataclass(frozen=True)
-class Forgetful:
-    name: ClassVar[str] = "forgetful"
+class NoAssumption:
+    name: ClassVar[str] = "no-assumption"
     assumes: ClassVar[str] = ""
 
     def estimate(self, source: Predictions, target: Predictions) -> Estimate:
@@ -52,9 +52,9 @@ class Forgetful:
 
 
 @dataclass(frozen=True)
-class Scribbling:
-    name: ClassVar[str] = "scribbling"
-    assumes: ClassVar[str] = "that it may"
+class ChangesInput:
+    name: ClassVar[str] = "changes-input"
+    assumes: ClassVar[str] = "nothing"
 
     def estimate(self, source: Predictions, target: Predictions) -> Estimate:
         np.asarray(target.scores)[0, 0] += 1
@@ -64,7 +64,7 @@ class Scribbling:
 @dataclass(frozen=True)
 class NotAdditive(StreamingEstimator[None, np.ndarray]):
     name: ClassVar[str] = "not-additive"
-    assumes: ClassVar[str] = "that there is one batch"
+    assumes: ClassVar[str] = "there is one batch"
     needs: ClassVar[tuple[str, ...]] = ("confidence",)
     paper: ClassVar[str] = "none"
 
@@ -83,37 +83,37 @@ class NotAdditive(StreamingEstimator[None, np.ndarray]):
 
 
 @dataclass
-class Thawed:
-    name: ClassVar[str] = "thawed"
-    assumes: ClassVar[str] = "that its settings may change"
+class NotFrozen:
+    name: ClassVar[str] = "not-frozen"
+    assumes: ClassVar[str] = "nothing"
 
     def estimate(self, source: Predictions, target: Predictions) -> Estimate:
         return Estimate(0.5)
 
 
 @pytest.mark.parametrize(
-    ("culprit", "words"),
+    ("member", "message"),
     [
-        (Peeking(), "reads the target's labels"),
-        (OrderBound(), "depends on the order of rows"),
-        (ClassBound(), "depends on the order of classes"),
-        (Forgetful(), "must say what it assumes"),
-        (Scribbling(), "changes its input"),
-        (Thawed(), "must be a frozen dataclass"),
+        (ReadsLabels(), "reads the target labels"),
+        (FirstRow(), "depends on the order of rows"),
+        (FirstClass(), "depends on the order of classes"),
+        (NoAssumption(), "must state what it assumes"),
+        (ChangesInput(), "changes its input"),
+        (NotFrozen(), "must be a frozen dataclass"),
         (NotAdditive(), "batches give"),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_the_check_catches_who_breaks_a_rule(culprit: Estimator, words: str) -> None:
-    with pytest.raises(AssertionError, match=words):
-        check_estimator(culprit)
+def test_violated_rules_are_detected(member: Estimator, message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        check_estimator(member)
 
 
-def test_the_check_passes_who_keeps_them() -> None:
+def test_conforming_estimator_passes() -> None:
     check_estimator(get("atc-mc"))
 
 
-def test_toy_predictions_are_right_about_90_percent_of_the_time() -> None:
+def test_toy_predictions_have_about_90_percent_accuracy() -> None:
     assert toy_predictions(20_000).correct.mean() == pytest.approx(0.9, abs=0.02)
     source, target = toy_pair()
     assert target.correct.mean() < source.correct.mean()

@@ -1,4 +1,4 @@
-"""Every rule for measures catches a measure that breaks it."""
+"""Conformance rules of measures detect violations."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from oodometer.testing.measures import MeasureTestSubjects, toy_data, toy_networ
 
 
 @dataclass(frozen=True)
-class Good:
+class Conforming:
     """Mean confidence on the target."""
 
-    name: str = "good"
-    label: str = "Good"
+    name: str = "conforming"
+    label: str = "Conforming"
     needs: tuple[Need, ...] = ("outputs",)
     assumes: str = "something"
     paper: str = "none"
@@ -35,76 +35,76 @@ class Good:
         return float(subject.target.outputs.confidence.mean())
 
 
-class Constant(Good):
+class Constant(Conforming):
     def value(self, subject: Subject) -> float:
         return 1.0
 
 
-class First(Good):
+class FirstRow(Conforming):
     def value(self, subject: Subject) -> float:
         return float(subject.target.outputs.confidence[0])
 
 
-class Peeks(Good):
+class ReadsTargetLabels(Conforming):
     def value(self, subject: Subject) -> float:
         dataset: Any = subject.target.view_source.dataset
         assert dataset is not None
         return float(super().value(subject) + dataset.labels[0])
 
 
-class Trains(Good):
+class SetsTrainingMode(Conforming):
     def value(self, subject: Subject) -> float:
-        found = super().value(subject)
+        result = super().value(subject)
         subject.network.module.train()
-        return found
+        return result
 
 
-class Counts(Good):
+class ChangesStatistics(Conforming):
     def value(self, subject: Subject) -> float:
         module = subject.network.module
         module[1].running_mean.add_(1.0)
         return super().value(subject)
 
 
-class Hooks(Good):
+class AddsHook(Conforming):
     def value(self, subject: Subject) -> float:
         subject.network.module.register_forward_hook(lambda *_: None)
         return super().value(subject)
 
 
-class Listens(Good):
+class AddsPreHook(Conforming):
     def value(self, subject: Subject) -> float:
         subject.network.module.register_forward_pre_hook(lambda *_: None)
         return super().value(subject)
 
 
-class Freezes(Good):
+class ChangesRequiresGrad(Conforming):
     def value(self, subject: Subject) -> float:
         subject.network.module.requires_grad_(False)
         return super().value(subject)
 
 
-class Differentiates(Good):
+class LeavesGradient(Conforming):
     def value(self, subject: Subject) -> float:
         network = subject.network
         network.module[0].weight.grad = network.module[0].weight.detach().clone()
         return super().value(subject)
 
 
-class ByBatch(Good):
+class ByBatch(Conforming):
     def value(self, subject: Subject) -> float:
         model: Any = subject.target.view_source.model
         return super().value(subject) + (model.batch_size or 0)
 
 
 @dataclass(frozen=True)
-class Hungry(Good):
-    """Looks at more than outputs, or than features, of a subject."""
+class ReadsMore(Conforming):
+    """Measure that reads more than it declares."""
 
-    eats: Callable[[Subject], Any] = bool
+    read: Callable[[Subject], Any] = bool
 
     def value(self, subject: Subject) -> float:
-        return float(np.mean(self.eats(subject)))
+        return float(np.mean(self.read(subject)))
 
 
 def training(subject: Subject) -> Any:
@@ -113,7 +113,7 @@ def training(subject: Subject) -> Any:
     return subject.training.outputs.confidence
 
 
-class Silent(Good):
+class NoReason(Conforming):
     def measure(self, subject: Subject) -> Score:
         if subject.source.n == subject.target.n:
             raise NotApplicable("")
@@ -121,26 +121,26 @@ class Silent(Good):
 
 
 @dataclass(frozen=True)
-class Forgetful(Good):
-    asked: list[int] = field(default_factory=list, compare=False)
+class CountsCalls(Conforming):
+    calls: list[int] = field(default_factory=list, compare=False)
 
     def value(self, subject: Subject) -> float:
-        self.asked.append(1)
-        return super().value(subject) + len(self.asked)
+        self.calls.append(1)
+        return super().value(subject) + len(self.calls)
 
 
-class Unseeded(Good):
+class Unseeded(Conforming):
     def value(self, subject: Subject) -> float:
         return subject.cached("drawn", lambda: float(np.random.default_rng().random()))
 
 
-class Speaks(Good):
+class ReturnsText(Conforming):
     def measure(self, subject: Subject) -> Any:
         return "much"
 
 
-class Plain:
-    """No dataclass, though it has all else."""
+class NotADataclass:
+    """Measure that is not a dataclass."""
 
     name, label, needs, assumes, paper = "plain", "Plain", ("outputs",), "something", "none"
 
@@ -149,51 +149,51 @@ class Plain:
 
 
 @dataclass
-class Thawed(Plain):
-    """A dataclass whose settings can change."""
+class NotFrozen(NotADataclass):
+    """Dataclass that is not frozen."""
 
 
-def test_a_measure_that_keeps_the_rules_passes() -> None:
-    check_measure(Good())
+def test_conforming_measure_passes() -> None:
+    check_measure(Conforming())
 
 
 @pytest.mark.parametrize(
-    ("member", "words"),
+    ("member", "message"),
     [
-        (replace(Good(), name="Good"), "must be lower case"),
-        (replace(Good(), name="a b"), "must be one word"),
-        (replace(Good(), label=""), "must have a label"),
-        (replace(Good(), assumes=""), "what it assumes"),
-        (replace(Good(), paper=""), "where it comes from"),
-        (replace(Good(), needs=()), "must say what it needs"),
-        (replace(Good(), needs=("luck",)), "which nothing can give"),  # type: ignore[arg-type]
-        (Constant(), "whatever the model and the data"),
-        (First(), "the order of rows"),
-        (Peeks(), "reads the target's labels"),
-        (Trains(), "changes the network"),
-        (Counts(), "changes the network"),
-        (Hooks(), "changes the network"),
-        (Listens(), "changes the network"),
-        (Freezes(), "changes the network"),
-        (Differentiates(), "changes the network"),
-        (ByBatch(), "the size of the batch"),
-        (Forgetful(), "differs when asked again"),
-        (Unseeded(), "differs when asked again"),
-        (Thawed(), "must be a frozen dataclass"),
-        (Plain(), "must be a frozen dataclass"),
-        (object(), "lacks name, label, needs, assumes or measure"),
-        (Speaks(), "returned 'much'. A measure must return a Score or a number"),
-        (Silent(), "refuses without a reason"),
+        (replace(Conforming(), name="Upper"), "must be lower case"),
+        (replace(Conforming(), name="a b"), "must be one word"),
+        (replace(Conforming(), label=""), "empty attribute 'label'"),
+        (replace(Conforming(), assumes=""), "empty attribute 'assumes'"),
+        (replace(Conforming(), paper=""), "empty attribute 'paper'"),
+        (replace(Conforming(), needs=()), "empty attribute 'needs'"),
+        (replace(Conforming(), needs=("magic",)), "unknown needs {'magic'}"),  # type: ignore[arg-type]
+        (Constant(), "for different models and data"),
+        (FirstRow(), "the order of rows"),
+        (ReadsTargetLabels(), "reads the target labels"),
+        (SetsTrainingMode(), "changes the network"),
+        (ChangesStatistics(), "changes the network"),
+        (AddsHook(), "changes the network"),
+        (AddsPreHook(), "changes the network"),
+        (ChangesRequiresGrad(), "changes the network"),
+        (LeavesGradient(), "changes the network"),
+        (ByBatch(), "the batch size"),
+        (CountsCalls(), "differs between two calls"),
+        (Unseeded(), "differs between two calls"),
+        (NotFrozen(), "must be a frozen dataclass"),
+        (NotADataclass(), "must be a frozen dataclass"),
+        (object(), "lacks name, label, needs, assumes, paper or measure"),
+        (ReturnsText(), "returned 'much'. A measure must return a Score or a number"),
+        (NoReason(), "raises NotApplicable without a reason"),
     ],
-    ids=lambda one: one if isinstance(one, str) else type(one).__name__,
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-def test_a_broken_measure_is_caught(member: Any, words: str) -> None:
-    with pytest.raises(AssertionError, match=words):
+def test_violated_rules_are_detected(member: Any, message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
         check_measure(member)
 
 
 @pytest.mark.parametrize(
-    ("needs", "eats", "words"),
+    ("needs", "read", "message"),
     [
         ("outputs", lambda subject: subject.target.features, "it needs features"),
         ("outputs", lambda subject: subject.source.labels, "it needs labels"),
@@ -206,14 +206,12 @@ def test_a_broken_measure_is_caught(member: Any, words: str) -> None:
         ("features", lambda subject: subject.target.outputs.confidence, "it needs outputs"),
     ],
 )
-def test_a_measure_that_needs_more_than_it_says_is_caught(
-    needs: Any, eats: Any, words: str
-) -> None:
-    with pytest.raises(AssertionError, match=f"needs more than .*{words}"):
-        check_measure(Hungry(needs=(needs,), eats=eats))
+def test_undeclared_needs_are_detected(needs: Any, read: Any, message: str) -> None:
+    with pytest.raises(AssertionError, match=f"needs more than .*{message}"):
+        check_measure(ReadsMore(needs=(needs,), read=read))
 
 
-def test_a_toy_hangs_on_its_seed_and_draws_from_no_stream_of_others() -> None:
+def test_toy_subject_depends_on_its_seed_only() -> None:
     torch.manual_seed(0)
     before = torch.get_rng_state()
     first, again, other = (toy_network(seed)[0].weight for seed in (1, 1, 2))
@@ -227,24 +225,24 @@ def test_a_toy_hangs_on_its_seed_and_draws_from_no_stream_of_others() -> None:
     assert subject.training is not None
 
 
-def test_rows_in_another_order_keep_their_labels() -> None:
-    bench = MeasureTestSubjects()
-    plain, mixed = bench.baseline.source, bench.permuted.source
-    order = [plain.keys.tolist().index(key) for key in mixed.keys.tolist()]
+def test_permuted_rows_keep_their_labels() -> None:
+    subjects = MeasureTestSubjects()
+    original, shuffled = subjects.baseline.source, subjects.permuted.source
+    order = [original.keys.tolist().index(key) for key in shuffled.keys.tolist()]
     assert order != sorted(order)
-    assert np.array_equal(mixed.labels, plain.labels[order])
+    assert np.array_equal(shuffled.labels, original.labels[order])
 
 
-def test_the_toy_networks_statistics_are_not_those_of_a_fresh_layer() -> None:
+def test_toy_network_has_non_initial_statistics() -> None:
     norm = toy_network()[1]
     assert float(np.abs(norm.running_mean.numpy()).max()) > 0.05
     assert not norm.training
 
 
-def test_a_measure_without_an_answer_is_told_so() -> None:
-    class Lost(Good):
+def test_failure_on_the_toy_subject_is_reported() -> None:
+    class AlwaysNan(Conforming):
         def value(self, subject: Subject) -> float:
             return float("nan")
 
-    with pytest.raises(AssertionError, match="good has no answer for a toy: the value is nan"):
-        check_measure(Lost())
+    with pytest.raises(AssertionError, match="conforming fails on a toy subject: the value is nan"):
+        check_measure(AlwaysNan())

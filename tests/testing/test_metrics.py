@@ -1,4 +1,4 @@
-"""Every rule for metrics catches a metric that breaks it."""
+"""Conformance rules of metrics detect violations."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from oodometer.testing.metrics import toy_view
 
 
 @dataclass(frozen=True)
-class Good:
+class Conforming:
     """Mean confidence."""
 
-    name: str = "good"
-    label: str = "Good"
+    name: str = "conforming"
+    label: str = "Conforming"
     needs: tuple[Need, ...] = ("outputs",)
     assumes: str = "something"
     paper: str = "none"
@@ -32,35 +32,35 @@ class Good:
         return float(view.outputs.confidence.mean())
 
 
-class Constant(Good):
+class Constant(Conforming):
     def value(self, view: ModelView) -> float:
         return 1.0
 
 
-class First(Good):
+class FirstRow(Conforming):
     def value(self, view: ModelView) -> float:
         return float(view.outputs.confidence[0])
 
 
-class Trains(Good):
+class SetsTrainingMode(Conforming):
     def value(self, view: ModelView) -> float:
-        found = super().value(view)
+        result = super().value(view)
         view.network.module.train()
-        return found
+        return result
 
 
-class Outside(Good):
+class BelowInterval(Conforming):
     def evaluate(self, view: ModelView) -> Score:
         return Score(self.value(view), 2.0, 3.0)
 
 
-class Above(Good):
+class AboveInterval(Conforming):
     def evaluate(self, view: ModelView) -> Score:
         return Score(self.value(view), 0.0, 0.1)
 
 
-class Speechless(Good):
-    """Says nothing of rows that are all right."""
+class NoReasonIfAllCorrect(Conforming):
+    """Raise NotApplicable without a reason if all rows are correct."""
 
     def evaluate(self, view: ModelView) -> Score:
         if view.n > 1 and view.outputs.correct.all():
@@ -68,34 +68,34 @@ class Speechless(Good):
         return super().evaluate(view)
 
 
-class Bare(Good):
+class ReturnsNumber(Conforming):
     def evaluate(self, view: ModelView) -> Any:
         return self.value(view)
 
 
-class ByView(Good):
-    """Another value for every view that it has not seen before."""
+class DependsOnView(Conforming):
+    """Return another value for every new view."""
 
     seen: ClassVar[list[ModelView]] = []
 
     def value(self, view: ModelView) -> float:
-        if not any(view is one for one in self.seen):
+        if not any(view is known_view for known_view in self.seen):
             self.seen.append(view)
-        return super().value(view) + [view is one for one in self.seen].index(True)
+        return super().value(view) + [view is known_view for known_view in self.seen].index(True)
 
 
-class ByTurn(Good):
-    """Another value when one view is asked again."""
+class DependsOnCall(Conforming):
+    """Return another value at every call with the same view."""
 
     seen: ClassVar[list[ModelView]] = []
 
     def value(self, view: ModelView) -> float:
         self.seen.append(view)
-        return super().value(view) + sum(view is one for one in self.seen)
+        return super().value(view) + sum(view is known_view for known_view in self.seen)
 
 
-class Plain:
-    """No dataclass, though it has all else."""
+class NotADataclass:
+    """Metric that is not a dataclass."""
 
     name, label, needs, assumes, paper = "plain", "Plain", ("outputs",), "something", "none"
 
@@ -104,64 +104,64 @@ class Plain:
 
 
 @dataclass
-class Thawed(Plain):
-    """A dataclass whose settings can change."""
+class NotFrozen(NotADataclass):
+    """Dataclass that is not frozen."""
 
 
-class Silent(Good):
+class NoReasonForOneRow(Conforming):
     def evaluate(self, view: ModelView) -> Score:
         if view.n == 1:
             raise NotApplicable("")
         return super().evaluate(view)
 
 
-class Forgetful(Good):
-    asked = 0
+class CountsCalls(Conforming):
+    calls = 0
 
     def value(self, view: ModelView) -> float:
-        Forgetful.asked += 1
-        return super().value(view) + Forgetful.asked
+        CountsCalls.calls += 1
+        return super().value(view) + CountsCalls.calls
 
 
-def test_a_metric_that_keeps_the_rules_passes() -> None:
-    check_metric(Good())
+def test_conforming_metric_passes() -> None:
+    check_metric(Conforming())
 
 
 @pytest.mark.parametrize(
-    ("member", "words"),
+    ("member", "message"),
     [
-        (replace(Good(), name="Good"), "must be lower case"),
-        (replace(Good(), name="a b"), "must be one word"),
-        (replace(Good(), label=""), "lacks label"),
-        (replace(Good(), assumes=""), "lacks assumes"),
-        (replace(Good(), paper=""), "lacks paper"),
-        (replace(Good(), needs=()), "lacks needs"),
-        (replace(Good(), needs=("luck",)), "which nothing can give"),  # type: ignore[arg-type]
-        (Constant(), "whatever the model and the data"),
-        (First(), "hangs on the order"),
-        (Trains(), "changes the network"),
-        (Outside(), "is not in 2.0 … 3.0"),
-        (Above(), "is not in 0.0 … 0.1"),
-        (Bare(), "must give a Score"),
-        (Forgetful(), "differs when asked again"),
-        (ByView(), "differs when asked again"),
-        (ByTurn(), "differs when asked again"),
-        (Plain(), "must be a frozen dataclass"),
-        (Thawed(), "must be a frozen dataclass"),
-        (object(), "lacks name, label, needs, assumes or score"),
-        (Speechless(), "refuses without a reason"),
-        (Silent(), "refuses without a reason"),
+        (replace(Conforming(), name="Upper"), "must be lower case"),
+        (replace(Conforming(), name="a b"), "must be one word"),
+        (replace(Conforming(), label=""), "empty attribute 'label'"),
+        (replace(Conforming(), assumes=""), "empty attribute 'assumes'"),
+        (replace(Conforming(), paper=""), "empty attribute 'paper'"),
+        (replace(Conforming(), needs=()), "empty attribute 'needs'"),
+        (replace(Conforming(), needs=("magic",)), "unknown needs {'magic'}"),  # type: ignore[arg-type]
+        (Constant(), "for different models and data"),
+        (FirstRow(), "depends on the order of rows"),
+        (SetsTrainingMode(), "changes the network"),
+        (BelowInterval(), r"is not in \[2.0, 3.0\]"),
+        (AboveInterval(), r"is not in \[0.0, 0.1\]"),
+        (ReturnsNumber(), "must return a Score"),
+        (CountsCalls(), "differs between two calls"),
+        (DependsOnView(), "differs between two calls"),
+        (DependsOnCall(), "differs between two calls"),
+        (NotADataclass(), "must be a frozen dataclass"),
+        (NotFrozen(), "must be a frozen dataclass"),
+        (object(), "lacks name, label, needs, assumes, paper or evaluate"),
+        (NoReasonIfAllCorrect(), "raises NotApplicable without a reason"),
+        (NoReasonForOneRow(), "raises NotApplicable without a reason"),
     ],
-    ids=lambda one: one if isinstance(one, str) else type(one).__name__,
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-def test_a_broken_metric_is_caught(member: Any, words: str) -> None:
-    with pytest.raises(AssertionError, match=words):
+def test_violated_rules_are_detected(member: Any, message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
         check_metric(member)
 
 
-def test_a_toy_view_has_the_seed_and_its_rows_keep_their_labels() -> None:
-    plain, mixed = toy_view(3), toy_view(3, permuted=True)
-    assert plain.view_source.seed == 3
-    order = [plain.keys.tolist().index(key) for key in mixed.keys.tolist()]
+def test_toy_view_has_the_seed_and_permuted_rows_keep_their_labels() -> None:
+    original, shuffled = toy_view(3), toy_view(3, permuted=True)
+    assert original.view_source.seed == 3
+    order = [original.keys.tolist().index(key) for key in shuffled.keys.tolist()]
     assert order != sorted(order)
-    assert mixed.labels.tolist() == plain.labels[order].tolist()
+    assert shuffled.labels.tolist() == original.labels[order].tolist()

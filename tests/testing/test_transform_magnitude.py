@@ -1,4 +1,4 @@
-"""How far inputs were moved, of moves that are known."""
+"""Magnitude meters on known changes of the inputs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from oodometer.testing._transform_magnitude import IMAGE_SIDE_PIXELS, MAGNITUDE_
 RNG = np.random.default_rng(0)
 
 
-def test_every_transform_whose_bound_can_be_read_off_has_a_meter() -> None:
-    """The strengths of RandAugment are of many units, and a temperature leaves no mark."""
-    without = {member.name for member in transforms.available()} - set(MAGNITUDE_METERS)
-    assert without == {"randaugment", "backtranslate"}
+def test_every_measurable_transform_has_a_meter() -> None:
+    """RandAugment mixes units, and the temperature of back-translation cannot be measured."""
+    names_without_meter = {member.name for member in transforms.available()} - set(MAGNITUDE_METERS)
+    assert names_without_meter == {"randaugment", "backtranslate"}
 
 
 @pytest.mark.parametrize("axis", [1, 2])
-def test_a_shift_is_read_along_either_axis(axis: int) -> None:
+def test_translation_is_measured_along_both_axes(axis: int) -> None:
     meter = MAGNITUDE_METERS["translate"]
     before = meter.make_inputs(2, RNG)
     assert meter.extent(before, np.roll(before, -5, axis=axis)) == pytest.approx(
@@ -26,7 +26,7 @@ def test_a_shift_is_read_along_either_axis(axis: int) -> None:
     )
 
 
-def test_an_erased_share_is_counted() -> None:
+def test_erased_share_is_measured() -> None:
     meter = MAGNITUDE_METERS["erase"]
     before = meter.make_inputs(2, RNG)
     after = before.copy()
@@ -37,7 +37,7 @@ def test_an_erased_share_is_counted() -> None:
 @pytest.mark.parametrize(
     ("name", "factor"), [("brightness", 1.3), ("contrast", 0.8), ("color", 0.7), ("color", 1.4)]
 )
-def test_a_factor_is_read_off_as_its_distance_from_1(name: str, factor: float) -> None:
+def test_factors_are_measured_as_distance_from_1(name: str, factor: float) -> None:
     meter = MAGNITUDE_METERS[name]
     before = meter.make_inputs(1, RNG)
     bases = {"brightness": 0.0, "contrast": 100.0, "color": before.mean()}
@@ -45,19 +45,21 @@ def test_a_factor_is_read_off_as_its_distance_from_1(name: str, factor: float) -
     assert meter.extent(before, after) == pytest.approx([abs(factor - 1)], abs=0.02)
 
 
-def test_a_turn_and_a_slant_are_read_off_the_slopes() -> None:
+def test_rotation_shear_and_crop_are_measured() -> None:
     before = MAGNITUDE_METERS["rotate"].make_inputs(1, RNG)
     y, x = np.mgrid[0:IMAGE_SIDE_PIXELS, 0:IMAGE_SIDE_PIXELS] - IMAGE_SIDE_PIXELS / 2
-    for name, turn, expected in (
+    for name, matrix, expected in (
         ("rotate", np.array([[np.cos(0.3), -np.sin(0.3)], [np.sin(0.3), np.cos(0.3)]]), 17.19),
         ("shear", np.array([[1.0, 0.2], [0.0, 1.0]]), 0.2),
         ("shear", np.array([[1.0, 0.0], [-0.2, 1.0]]), 0.2),
         ("flip_crop", np.array([[-0.7, 0.0], [0.0, 0.5]]), 0.65),
     ):
-        places = np.stack(
-            [turn[0, 0] * x + turn[0, 1] * y, turn[1, 0] * x + turn[1, 1] * y], axis=2
+        positions = np.stack(
+            [matrix[0, 0] * x + matrix[0, 1] * y, matrix[1, 0] * x + matrix[1, 1] * y], axis=2
         )
-        after = np.clip(60 + 2 * (places + IMAGE_SIDE_PIXELS / 2), 0, 255).round().astype(np.uint8)
+        after = (
+            np.clip(60 + 2 * (positions + IMAGE_SIDE_PIXELS / 2), 0, 255).round().astype(np.uint8)
+        )
         extent = MAGNITUDE_METERS[name].extent(before, after[None])
         assert extent == pytest.approx([expected], rel=0.05)
 
@@ -66,18 +68,18 @@ def test_a_turn_and_a_slant_are_read_off_the_slopes() -> None:
     ("after", "share"),
     [
         ("a b c d", 0.0),
-        ("b a c d", 0.25),  # two that changed places are one change
+        ("b a c d", 0.25),  # a swap is one change
         ("x b c d", 0.25),
         ("x b c y", 0.5),
         ("a b x c d", 0.25),
         ("b c d", 0.25),
     ],
 )
-def test_words_that_changed_are_counted(after: str, share: float) -> None:
+def test_changed_words_are_counted(after: str, share: float) -> None:
     assert MAGNITUDE_METERS["eda"].extent(["a b c d"], [after]).tolist() == [share]
 
 
-def test_rows_of_numbers_are_compared_by_distance_columns_and_noise() -> None:
+def test_changes_of_vectors_are_measured() -> None:
     before = MAGNITUDE_METERS["sphere"].make_inputs(400, RNG)
     after = before.copy()
     after[:, 3] += 0.5

@@ -77,7 +77,7 @@ class AdversarialError:
 
     def evaluate(self, view: ModelView) -> Score:
         sample = view.subsample(self.rows, self.name)
-        with enable_gradients("gradients by its inputs"):
+        with enable_gradients("gradients with respect to its inputs"):
             outcomes = [self._attack_batch(batch) for batch in _iter_attack_batches(sample)]
         misclassified = np.concatenate([outcome.misclassified for outcome in outcomes], axis=1)
         names = "error", *(f"error_at_{size:g}" for size in sorted(self.sizes))

@@ -1,11 +1,12 @@
-"""Rules that every member of a family keeps, and toy data: for our tests and for others'.
+"""Conformance checks for estimators, measures, metrics, transforms and models, and toy data.
 
-from oodometer.testing import check_estimator, check_measure, check_metric
-check_estimator(MyEstimator())
-check_measure(MyMeasure())
-check_metric(MyMetric())
-check_transform(MyTransform())
-check_model(my_model, some_inputs)
+Each check raises AssertionError with the rule that is violated:
+
+    check_estimator(MyEstimator())
+    check_measure(MyMeasure())
+    check_metric(MyMetric())
+    check_transform(MyTransform())
+    check_model(my_model, inputs)
 """
 
 from __future__ import annotations

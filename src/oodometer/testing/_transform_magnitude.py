@@ -1,4 +1,4 @@
-"""How far a transform moved its inputs, read off the inputs themselves, in the magnitude's unit."""
+"""Meters that measure from the inputs how far a transform changed them, in its own unit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IMAGE_SIDE_PIXELS = 64
 
 
 class MagnitudeMeter(NamedTuple):
-    """Inputs on which the move can be seen, how far each was moved, and what rounding adds."""
+    """Suitable inputs, a function that measures their change, and a tolerance for rounding."""
 
     make_inputs: Callable[[int, np.random.Generator], Inputs]
     extent: Callable[[Inputs, Inputs], Floats]
@@ -24,7 +24,7 @@ class MagnitudeMeter(NamedTuple):
 
 
 def _square_images(n: int, rng: np.random.Generator) -> Array:
-    """A bright square in the middle of black."""
+    """Return black images with a bright square in the centre."""
     images = np.zeros((n, IMAGE_SIDE_PIXELS, IMAGE_SIDE_PIXELS), dtype=np.uint8)
     images[:, 28:36, 28:36] = 200
     return images
@@ -49,14 +49,14 @@ def _share_of_pixels(before: Array, after: Array) -> Floats:
 
 
 def _gradient_images(n: int, rng: np.random.Generator) -> Array:
-    """The first channel grows with x, the second with y: what a warp did is in their slopes."""
+    """Return images whose first two channels increase with x and y, which reveals a warp."""
     y, x = np.mgrid[0:IMAGE_SIDE_PIXELS, 0:IMAGE_SIDE_PIXELS]
     image = np.stack([60 + 2 * x, 60 + 2 * y, np.full_like(x, 128)], axis=2).astype(np.uint8)
     return np.repeat(image[None], n, axis=0)
 
 
 def _jacobians(after: Array) -> Floats:
-    """∂(source x, source y)/∂(x, y) in the middle of every image: (n, 2, 2)."""
+    """Return ∂(source x, source y)/∂(x, y) in the centre of each image, of shape (n, 2, 2)."""
     middle = after[:, 22:42, 22:42, :2].astype(float) / 2.0
     along_x = (middle[:, :, -4:] - middle[:, :, :4]).mean(axis=(1, 2)) / 16
     along_y = (middle[:, -4:] - middle[:, :4]).mean(axis=(1, 2)) / 16
@@ -78,7 +78,7 @@ def _cropped_share(before: Array, after: Array) -> Floats:
 
 
 def _two_tone_images(n: int, rng: np.random.Generator) -> Array:
-    """Half of each image is 90, half 110."""
+    """Return images of which one half is 90 and the other 110."""
     images = np.full((n, IMAGE_SIDE_PIXELS, IMAGE_SIDE_PIXELS, 3), 90, dtype=np.uint8)
     images[:, :, IMAGE_SIDE_PIXELS // 2 :] = 110
     return images
@@ -94,7 +94,7 @@ def _contrast_change(before: Array, after: Array) -> Floats:
 
 
 def _uniform_color_images(n: int, rng: np.random.Generator) -> Array:
-    """One colour, far from black, from white and from grey."""
+    """Return images of one colour that is far from black, white and grey."""
     return np.full((n, IMAGE_SIDE_PIXELS, IMAGE_SIDE_PIXELS, 3), (160, 110, 60), dtype=np.uint8)
 
 
@@ -104,7 +104,7 @@ def _saturation_change(before: Array, after: Array) -> Floats:
 
 
 def _texts(n: int, rng: np.random.Generator) -> list[str]:
-    """Forty words each, in sentences of ten."""
+    """Return texts of forty words, in sentences of ten."""
     words = rng.choice(
         [f"{a}{b}{c}" for a in "bdfglm" for b in "aeiou" for c in "nrst"], (n, 4, 10)
     )
@@ -118,11 +118,11 @@ def _share_of_words(before: list[str], after: list[str]) -> Floats:
 
 
 def _changed_word_share(before: list[str], after: list[str]) -> float:
-    """The share of words replaced, put in or left out; two that changed places count as one."""
+    """Return the share of words replaced, inserted or deleted; a swap counts as one change."""
     if len(before) == len(after):
-        moved = sum(a != b for a, b in zip(before, after, strict=True))
-        swapped = Counter(before) == Counter(after)
-        return (moved / 2 if swapped else moved) / len(before)
+        changed = sum(a != b for a, b in zip(before, after, strict=True))
+        is_swap = Counter(before) == Counter(after)
+        return (changed / 2 if is_swap else changed) / len(before)
     ops = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
     return sum(max(b - a, d - c) for op, a, b, c, d in ops if op != "equal") / len(before)
 
@@ -140,7 +140,7 @@ def _share_of_columns(before: Array, after: Array) -> Floats:
 
 
 def _noise_scale(before: Array, after: Array) -> Floats:
-    """The noise of all rows together, for a single row's has no bound."""
+    """Return the noise of all rows together, because that of a single row is unbounded."""
     return np.array([((after - before).std(axis=0) / before.std(axis=0)).mean()])
 
 

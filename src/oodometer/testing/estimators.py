@@ -1,4 +1,4 @@
-"""The rules that every estimator keeps, and toy predictions."""
+"""Conformance rules of estimators, and toy predictions."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from oodometer.core.protocols import Estimator, StreamingEstimator
 from oodometer.core.results import Estimate
 from oodometer.core.stats import rng_for
 
-# Sums over batches and over permuted rows differ by rounding alone; solvers add their tolerance.
-SUM_TOLERANCE, SOLVER_TOLERANCE = 1e-9, 1e-4
+# Sums over batches and over permuted rows differ by rounding only.
+SUM_TOLERANCE = 1e-9
+# Iterative solvers stop at a tolerance.
+SOLVER_TOLERANCE = 1e-4
 
 
 def toy_predictions(
@@ -26,8 +28,28 @@ def toy_predictions(
     class_shares: Any = None,
     seed: int = 0,
 ) -> Predictions:
-    """Labelled logits of a classifier that is right about 90 % of the time, with features.
+    """Return labelled logits of a classifier with an accuracy of about 90 %, with features.
 
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    k : int
+        Number of classes.
+    sharpness : float
+        Amount added to the logit of the label; larger values mean a higher accuracy.
+    class_shares : array of shape (k,), optional
+        Probability of each class. Default: uniform.
+    seed : int
+        Random seed.
+
+    Returns
+    -------
+    Predictions
+        Logits, labels and three features per row.
+
+    Examples
+    --------
     >>> toy_predictions()
     Predictions(400 labelled rows, 4 classes, from logits)
     """
@@ -40,14 +62,53 @@ def toy_predictions(
 
 
 def toy_pair(seed: int = 0, k: int = 4) -> tuple[Predictions, Predictions]:
-    """A labelled source and a harder, labelled target, with two other models beside each."""
+    """Return a labelled source and a harder, labelled target, each with two other models.
+
+    Parameters
+    ----------
+    seed : int
+        Random seed.
+    k : int
+        Number of classes.
+
+    Returns
+    -------
+    tuple of Predictions
+        Source and target.
+
+    Examples
+    --------
+    >>> source, target = toy_pair()
+    >>> source.n, target.n, len(source.other_models)
+    (400, 300, 2)
+    """
     source = toy_predictions(seed=seed, k=k)
     target = toy_predictions(n=300, k=k, sharpness=1.5, seed=seed + 1)
     return with_other_toy_models(source, 2.5, seed), with_other_toy_models(target, 1.5, seed)
 
 
 def with_other_toy_models(predictions: Predictions, sharpness: float, seed: int = 0) -> Predictions:
-    """The same with what two models say of it that are somewhat better and somewhat worse."""
+    """Return the predictions together with those of a better and of a worse model.
+
+    Parameters
+    ----------
+    predictions : Predictions
+        Labelled predictions.
+    sharpness : float
+        Sharpness of `predictions`; the other models have 1.2 and 0.6 times this value.
+    seed : int
+        Random seed.
+
+    Returns
+    -------
+    Predictions
+        The predictions with two `other_models`.
+
+    Examples
+    --------
+    >>> len(with_other_toy_models(toy_predictions(), sharpness=2.5).other_models)
+    2
+    """
     assert predictions.labels is not None
     others = []
     for j, factor in enumerate((1.2, 0.6)):
@@ -60,72 +121,93 @@ def with_other_toy_models(predictions: Predictions, sharpness: float, seed: int 
 
 
 def check_estimator(member: Estimator, seed: int = 0) -> None:
-    """Raise AssertionError, with a sentence, on the first rule that an estimator breaks."""
+    """Raise if an estimator violates a rule of the family.
+
+    Parameters
+    ----------
+    member : Estimator
+        Estimator to check.
+    seed : int
+        Random seed of the toy data.
+
+    Raises
+    ------
+    AssertionError
+        With the first rule that is violated.
+
+    Examples
+    --------
+    >>> from oodometer.estimators import AverageConfidence
+    >>> check_estimator(AverageConfidence())
+    """
     for rule in ESTIMATOR_RULES:
         rule(member, seed)
 
 
 def is_frozen(member: Any) -> bool:
-    """Whether it is a frozen dataclass: its settings can't change, and tell it from others."""
+    """Return whether an object is a frozen dataclass."""
     try:
         return hash(member) == hash(replace(member))
-    except TypeError:  # what is no dataclass can't be replaced, what is not frozen can't be hashed
+    except TypeError:  # `replace` needs a dataclass, `hash` a frozen one
         return False
 
 
 def _is_described(member: Estimator, seed: int) -> None:
     assert isinstance(member, Estimator), f"{member!r} lacks name, assumes or estimate"
     assert member.name == member.name.lower(), f"the name {member.name!r} must be lower case"
-    assert member.assumes, f"{member.name} must say what it assumes"
+    assert member.assumes, f"{member.name} must state what it assumes"
     assert is_frozen(member), f"{member.name} must be a frozen dataclass"
 
 
 def _returns_fraction(member: Estimator, seed: int) -> None:
     source, target = toy_pair(seed)
-    found = member.estimate(source, target.without_labels())
-    assert isinstance(found, Estimate), f"{member.name} must return an Estimate"
-    assert 0.0 <= found.value <= 1.0, f"{member.name} left [0, 1]: {found.value}"
+    estimate = member.estimate(source, target.without_labels())
+    assert isinstance(estimate, Estimate), f"{member.name} must return an Estimate"
+    assert 0.0 <= estimate.value <= 1.0, f"{member.name} is outside [0, 1]: {estimate.value}"
 
 
 def _is_pure(member: Estimator, seed: int) -> None:
     source, target = toy_pair(seed)
     before = [np.array(rows.scores) for rows in (source, target)]
     first, second = (member.estimate(source, target).value for _ in range(2))
-    assert first == second, f"{member.name} differs when asked twice"
-    for rows, kept in zip((source, target), before, strict=True):
-        assert np.array_equal(np.asarray(rows.scores), kept), f"{member.name} changes its input"
+    assert first == second, f"{member.name} differs between two calls"
+    for rows, scores in zip((source, target), before, strict=True):
+        assert np.array_equal(np.asarray(rows.scores), scores), f"{member.name} changes its input"
 
 
 def _never_reads_target_labels(member: Estimator, seed: int) -> None:
     source, target = toy_pair(seed)
     assert target.labels is not None
-    planted = replace(target, labels=(target.labels + 1) % target.k)
-    values = {member.estimate(source, t).value for t in (target, planted, target.without_labels())}
-    assert len(values) == 1, f"{member.name} reads the target's labels"
+    relabelled = replace(target, labels=(target.labels + 1) % target.k)
+    values = {
+        member.estimate(source, variant).value
+        for variant in (target, relabelled, target.without_labels())
+    }
+    assert len(values) == 1, f"{member.name} reads the target labels"
 
 
 def _ignores_row_order(member: Estimator, seed: int) -> None:
     source, target = toy_pair(seed)
     rng = rng_for(seed, "order")
-    mixed = [rows.rows(rng.permutation(rows.n)) for rows in (source, target)]
-    _assert_close(member, (source, target), (mixed[0], mixed[1]), "the order of rows")
+    permuted = (source.rows(rng.permutation(source.n)), target.rows(rng.permutation(target.n)))
+    _assert_close(member, (source, target), permuted, "the order of rows")
 
 
 def _ignores_class_names(member: Estimator, seed: int) -> None:
     source, target = toy_pair(seed)
     order = rng_for(seed, "classes").permutation(source.k)
 
-    def relabel(rows: Predictions) -> Predictions:
-        place = np.argsort(order)
+    def reorder(rows: Predictions) -> Predictions:
+        new_class = np.argsort(order)
         return replace(
             rows,
             scores=np.asarray(rows.scores)[:, order],
-            labels=None if rows.labels is None else place[rows.labels],
-            other_models=tuple(relabel(peer) for peer in rows.other_models),
+            labels=None if rows.labels is None else new_class[rows.labels],
+            other_models=tuple(reorder(other) for other in rows.other_models),
         )
 
     _assert_close(
-        member, (source, target), (relabel(source), relabel(target)), "the order of classes"
+        member, (source, target), (reorder(source), reorder(target)), "the order of classes"
     )
 
 
@@ -134,13 +216,12 @@ def _merges_batches(member: Estimator, seed: int) -> None:
         return
     source, target = toy_pair(seed)
     learned = member.learn(source)
-    parts = [target.rows(slice(a, b)) for a, b in ((0, 1), (1, 120), (120, target.n))]
-    total = sum((member.summarize(learned, part) for part in parts[1:]),
-                start=member.summarize(learned, parts[0]))  # fmt: skip
-    together = member.finish(learned, total).value
-    whole = member.estimate(source, target).value
-    assert abs(together - whole) <= SUM_TOLERANCE, (
-        f"{member.name}: batches give {together}, all {whole}"
+    batches = [target.rows(slice(a, b)) for a, b in ((0, 1), (1, 120), (120, target.n))]
+    first, *others = (member.summarize(learned, batch) for batch in batches)
+    merged = member.finish(learned, sum(others, start=first)).value
+    direct = member.estimate(source, target).value
+    assert abs(merged - direct) <= SUM_TOLERANCE, (
+        f"{member.name}: batches give {merged}, all rows {direct}"
     )
 
 
@@ -152,23 +233,29 @@ def _replicates_center_on_estimate(member: Estimator, seed: int) -> None:
     total = member.summarize(learned, target)
     drawn = member.resample(learned, total, rng_for(seed, "resample"), 400)
     value = member.finish(learned, total).value
-    assert drawn.shape == (400,), f"{member.name} must give as many replicates as asked for"
-    assert np.isfinite(drawn).all(), f"{member.name} gives replicates that are not finite"
+    assert drawn.shape == (400,), f"{member.name} must return the requested number of replicates"
+    assert np.isfinite(drawn).all(), f"{member.name} returns non-finite replicates"
     gap = abs(float(np.median(drawn)) - value)
-    assert gap <= 3 * float(drawn.std()) + 1e-9, f"{member.name}: replicates are off by {gap:.3f}"
+    assert gap <= 3 * float(drawn.std()) + 1e-9, (
+        f"{member.name}: the median replicate differs from the estimate by {gap:.3f}"
+    )
 
 
 def _returns_estimate_or_reason(member: Estimator, seed: int) -> None:
-    """Hard classes and a single row are legal: an answer, or NotApplicable with a reason."""
+    """Check hard classes and a single row: an estimate, or NotApplicable with a reason."""
     source, target = toy_pair(seed)
-    hard = [Predictions.from_classes(r.classes, k=r.k, labels=r.labels) for r in (source, target)]
-    for rows in ((hard[0], hard[1]), (source, target.rows(slice(0, 1)))):
-        reason = ""
+    hard_source, hard_target = (
+        Predictions.from_classes(rows.classes, k=rows.k, labels=rows.labels)
+        for rows in (source, target)
+    )
+    for pair in ((hard_source, hard_target), (source, target.rows(slice(0, 1)))):
         try:
-            reason = f"{member.estimate(*rows).value}"
-        except NotApplicable as refusal:
-            reason = str(refusal)
-        assert reason, f"{member.name} refuses without a reason"
+            float(member.estimate(*pair).value)
+        except NotApplicable as error:
+            if not str(error):
+                raise AssertionError(
+                    f"{member.name} raises NotApplicable without a reason"
+                ) from error
 
 
 def _assert_close(
@@ -178,9 +265,9 @@ def _assert_close(
     factor: str,
 ) -> None:
     first, second = member.estimate(*pair).value, member.estimate(*other_pair).value
-    streams = isinstance(member, StreamingEstimator) and member.is_mergeable
-    limit = SUM_TOLERANCE if streams else SOLVER_TOLERANCE
-    assert abs(first - second) <= limit, f"{member.name} depends on {factor}: {first}, {second}"
+    is_sum = isinstance(member, StreamingEstimator) and member.is_mergeable
+    tolerance = SUM_TOLERANCE if is_sum else SOLVER_TOLERANCE
+    assert abs(first - second) <= tolerance, f"{member.name} depends on {factor}: {first}, {second}"
 
 
 ESTIMATOR_RULES: tuple[Callable[[Estimator, int], None], ...] = (

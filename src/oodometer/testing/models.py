@@ -1,4 +1,4 @@
-"""The rules that every model keeps."""
+"""Conformance rules of models."""
 
 from __future__ import annotations
 
@@ -13,12 +13,31 @@ from oodometer.core.predictions import Predictions
 from oodometer.core.protocols import Model
 from oodometer.core.stats import rng_for
 
-# Rows scored alone and in a batch differ by the order of sums.
+# Probabilities of a row alone and in a batch differ by rounding.
 PROBABILITY_TOLERANCE = 1e-4
 
 
 def check_model(model: Model, inputs: Inputs) -> None:
-    """Raise AssertionError, with a sentence, on the first rule that a model breaks on a batch."""
+    """Raise if a model violates a rule on a batch of inputs.
+
+    Parameters
+    ----------
+    model : Model
+        Model to check.
+    inputs : Inputs
+        Batch of inputs that the model can classify.
+
+    Raises
+    ------
+    AssertionError
+        With the first rule that is violated.
+
+    Examples
+    --------
+    >>> from oodometer import as_model
+    >>> model = as_model(lambda rows: np.full((len(rows), 2), 0.5), name="uniform")
+    >>> check_model(model, np.ones((3, 4)))
+    """
     before = inputs if batches.is_table(inputs) else copy.deepcopy(inputs)
     for rule in MODEL_RULES:
         rule(model, inputs)
@@ -28,42 +47,47 @@ def check_model(model: Model, inputs: Inputs) -> None:
 def _returns_one_row_per_input(model: Model, inputs: Inputs) -> None:
     assert isinstance(model, Model), f"{model!r} lacks name or classify"
     assert model.name, f"{model!r} must have a name"
-    found = model.classify(inputs)
-    assert isinstance(found, Predictions), f"{model.name} must give Predictions, not {found!r}"
-    assert found.n == len(inputs), f"{model.name} gives {found.n} rows for {len(inputs)} inputs"
+    result = model.classify(inputs)
+    assert isinstance(result, Predictions), f"{model.name} must return Predictions, not {result!r}"
+    assert result.n == len(inputs), f"{model.name} returns {result.n} rows for {len(inputs)} inputs"
 
 
 def _is_deterministic(model: Model, inputs: Inputs) -> None:
-    _assert_close(model, model.classify(inputs), model.classify(inputs), "differs when asked twice")
+    first, second = model.classify(inputs), model.classify(inputs)
+    _assert_close(model, first, second, "differs between two calls")
 
 
 def _classifies_single_rows(model: Model, inputs: Inputs) -> None:
-    whole = model.classify(inputs)
-    for row in range(len(inputs)):
-        alone = model.classify(batches.take(inputs, slice(row, row + 1)))
+    expected = model.classify(inputs)
+    for number in range(len(inputs)):
+        row = slice(number, number + 1)
+        alone = model.classify(batches.take(inputs, row))
         _assert_close(
-            model, alone, whole.rows(slice(row, row + 1)), f"says other of row {row} alone"
+            model, alone, expected.rows(row), f"predicts differently for row {number} alone"
         )
 
 
 def _follows_row_order(model: Model, inputs: Inputs) -> None:
     order = rng_for(0, "order of rows").permutation(len(inputs))
-    mixed = model.classify(batches.take(inputs, order))
-    _assert_close(model, mixed, model.classify(inputs).rows(order), "depends on the order of rows")
+    permuted = model.classify(batches.take(inputs, order))
+    expected = model.classify(inputs).rows(order)
+    _assert_close(model, permuted, expected, "depends on the order of rows")
 
 
 def _assert_close(
     model: Model, predictions: Predictions, expected: Predictions, problem: str
 ) -> None:
     assert np.array_equal(predictions.classes, expected.classes), (
-        f"{model.name} {problem}: the classes"
+        f"{model.name} {problem}: other classes"
     )
     assert predictions.score_type == expected.score_type, (
         f"{model.name} {problem}: {predictions.score_type} and {expected.score_type}"
     )
     if predictions.has_probs:
         gap = float(np.abs(predictions.probs - expected.probs).max())
-        assert gap <= PROBABILITY_TOLERANCE, f"{model.name} {problem}: probabilities by {gap:.2g}"
+        assert gap <= PROBABILITY_TOLERANCE, (
+            f"{model.name} {problem}: probabilities differ by {gap:.2g}"
+        )
 
 
 MODEL_RULES: tuple[Callable[[Model, Inputs], None], ...] = (

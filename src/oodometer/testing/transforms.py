@@ -1,4 +1,4 @@
-"""The rules that every transform keeps, and toy inputs of every kind."""
+"""Conformance rules of transforms, and toy inputs of every kind."""
 
 from __future__ import annotations
 
@@ -23,13 +23,28 @@ TOY_WORDS = ("the", "a", "this", "old", "new", "red", "small", "cup", "book", "c
 
 
 def toy_inputs(kind: InputKind, n: int = 12, seed: int = 0) -> Inputs:
-    """A batch of a kind.
+    """Return a random batch of inputs of one kind.
 
+    Parameters
+    ----------
+    kind : {"images", "text", "pairs", "vectors", "table"}
+        Kind of inputs.
+    n : int
+        Number of rows.
+    seed : int
+        Random seed.
+
+    Returns
+    -------
+    Inputs
+        Array, list of texts, list of pairs of texts or Arrow table.
+
+    Examples
+    --------
     >>> toy_inputs("images", n=2).shape
     (2, 24, 24, 3)
     """
-    rng = rng_for(seed, "toy inputs", kind)
-    return _TOY_INPUTS[kind](n, rng)
+    return _TOY_INPUTS[kind](n, rng_for(seed, "toy inputs", kind))
 
 
 def _images(n: int, rng: np.random.Generator) -> Inputs:
@@ -56,10 +71,10 @@ def _table(n: int, rng: np.random.Generator) -> Inputs:
     import pyarrow as pa
 
     colours = pa.array(rng.choice(["red", "green", "blue"], n)).dictionary_encode()
-    numbers = {f"x{j}": rng.normal(size=n) for j in range(8)}
-    whole = {"age": rng.integers(18, 90, n)}
+    floats = {f"x{j}": rng.normal(size=n) for j in range(8)}
+    integers = {"age": rng.integers(18, 90, n)}
     return pa.table(
-        {**numbers, **whole, "town": rng.choice(list("abcdefgh"), n), "colour": colours}
+        {**floats, **integers, "town": rng.choice(list("abcdefgh"), n), "colour": colours}
     )
 
 
@@ -75,9 +90,28 @@ _TOY_INPUTS: dict[InputKind, Callable[[int, np.random.Generator], Inputs]] = {
 def check_transform(
     member: Transform, *, meter: MagnitudeMeter | None = None, seed: int = 0
 ) -> None:
-    """Raise AssertionError, with a sentence, on the first rule that a transform breaks.
+    """Raise if a transform violates a rule of the family.
 
-    `meter` says how far inputs were moved, in the magnitude's unit, for the bound to be checked.
+    Parameters
+    ----------
+    member : Transform
+        Transform to check.
+    meter : MagnitudeMeter, optional
+        Measures how far a transform changed its inputs, in the unit of the magnitude, to check the
+        bound. Default: the built-in meter of the transform's name; without one, the bound is not
+        checked.
+    seed : int
+        Random seed of the toy inputs.
+
+    Raises
+    ------
+    AssertionError
+        With the first rule that is violated.
+
+    Examples
+    --------
+    >>> from oodometer.transforms import Translate
+    >>> check_transform(Translate())
     """
     for rule in TRANSFORM_RULES:
         rule(member, seed)
@@ -86,13 +120,13 @@ def check_transform(
 
 
 def toy_streams(n: int, seed: int, draw_index: int = 1) -> RowStreams:
-    """One draw for every one of n examples."""
+    """Return one random stream per row for n rows."""
     keys = rng_for(seed, "keys").integers(0, 2**64, n, dtype=np.uint64)
     return RowStreams(seed, keys, np.full(n, draw_index))
 
 
 def with_magnitude(member: Transform, magnitude: float) -> Any:
-    """The same transform with another magnitude."""
+    """Return the transform with another magnitude."""
     return replace(member, magnitude=magnitude)  # type: ignore[type-var]
 
 
@@ -101,12 +135,15 @@ def _is_described(member: Transform, seed: int) -> None:
         f"{member!r} must derive from oodometer.core.protocols.Transform"
     )
     assert member.name == member.name.lower(), f"the name {member.name!r} must be lower case"
-    assert member.label, f"{member.name} needs a label, for the measure's name"
-    assert member.assumes, f"{member.name} must say of what inputs it keeps the class"
-    assert member.kinds, f"{member.name} must say which kinds of inputs it changes"
-    assert set(member.kinds) <= set(INPUT_KINDS), f"{member.name} names kinds that there are not"
-    same = hash(member) == hash(with_magnitude(member, member.magnitude))
-    assert same, f"{member.name} must be a frozen dataclass with a magnitude"
+    assert member.label, f"{member.name} must have a label, which is part of measure names"
+    assert member.assumes, f"{member.name} must state for which inputs it preserves the label"
+    assert member.kinds, f"{member.name} must list the kinds of inputs that it changes"
+    unknown = set(member.kinds) - set(INPUT_KINDS)
+    assert not unknown, (
+        f"{member.name} has unknown kinds {unknown}; known: {', '.join(INPUT_KINDS)}"
+    )
+    is_frozen = hash(member) == hash(with_magnitude(member, member.magnitude))
+    assert is_frozen, f"{member.name} must be a frozen dataclass with a magnitude"
 
 
 def _keeps_type_and_shape(member: Transform, seed: int) -> None:
@@ -116,59 +153,61 @@ def _keeps_type_and_shape(member: Transform, seed: int) -> None:
         assert batches.infer_kind(after) == kind, f"{member.name} changes the type of {kind}"
         assert len(after) == len(before), f"{member.name} changes the number of rows"
         if isinstance(before, np.ndarray):
-            kept = (after.shape, after.dtype) == (before.shape, before.dtype)
-            assert kept, f"{member.name} changes the shape or dtype of {kind}"
+            is_same = (after.shape, after.dtype) == (before.shape, before.dtype)
+            assert is_same, f"{member.name} changes the shape or dtype of {kind}"
         if kind == "table":
-            assert after.schema.equals(before.schema), f"{member.name} changes the columns' types"
+            assert after.schema.equals(before.schema), f"{member.name} changes the column types"
 
 
 def _is_pure(member: Transform, seed: int) -> None:
     for kind in member.kinds:
-        before, kept = (toy_inputs(kind, seed=seed) for _ in range(2))
-        learned, draws = member.learn(before), toy_streams(len(before), seed)
+        before, copy = (toy_inputs(kind, seed=seed) for _ in range(2))
+        learned = member.learn(before)
+        draws = toy_streams(len(before), seed)
         first, second = (learned.apply(before, draws) for _ in range(2))
-        assert batches.batches_equal(first, second), f"{member.name} differs when asked twice"
-        assert batches.batches_equal(before, kept), f"{member.name} changes its input"
+        assert batches.batches_equal(first, second), f"{member.name} differs between two calls"
+        assert batches.batches_equal(before, copy), f"{member.name} changes its input"
 
 
 def _depends_on_own_row_only(member: Transform, seed: int) -> None:
-    """A row's draw is the same alone, in a batch and in any order."""
+    """Check that a row changes equally alone, in a batch and in any order."""
     for kind in member.kinds:
         before = toy_inputs(kind, seed=seed)
-        learned, draws = member.learn(before), toy_streams(len(before), seed)
-        whole = learned.apply(before, draws)
+        learned = member.learn(before)
+        draws = toy_streams(len(before), seed)
+        expected = learned.apply(before, draws)
         orders: list[Ints] = [np.array([5]), rng_for(seed, "order").permutation(len(before))]
         for index in orders:
-            part = learned.apply(batches.take(before, index), draws.rows(index))
-            alike = batches.batches_equal(part, batches.take(whole, index))
-            assert alike, f"{member.name}: what a row becomes depends on the other rows"
+            rows = learned.apply(batches.take(before, index), draws.rows(index))
+            is_same = batches.batches_equal(rows, batches.take(expected, index))
+            assert is_same, f"{member.name}: the result of a row depends on the other rows"
 
 
 def _is_identity_at_zero(member: Transform, seed: int) -> None:
-    still = with_magnitude(member, 0.0)
+    identity = with_magnitude(member, 0.0)
     for kind in member.kinds:
         before = toy_inputs(kind, seed=seed)
-        after = still.learn(before).apply(before, toy_streams(len(before), seed))
+        after = identity.learn(before).apply(before, toy_streams(len(before), seed))
         assert batches.batches_equal(before, after), f"{member.name} changes {kind} at magnitude 0"
 
 
 def _differs_between_draws_and_examples(member: Transform, seed: int) -> None:
     for kind in member.kinds:
-        some = toy_inputs(kind, seed=seed)
-        learned = member.learn(some)
-        one = batches.take(some, np.zeros(40, dtype=np.int64))
-        key = np.zeros(40, dtype=np.uint64)
-        by_draw = learned.apply(one, RowStreams(seed, key, np.arange(1, 41)))
-        by_example = learned.apply(one, toy_streams(40, seed))
-        for made, what in ((by_draw, "draws"), (by_example, "examples")):
-            distinct = len(set(batches.iter_row_bytes(made)))
-            assert distinct >= 2, f"{member.name}: 40 {what} of one input give {distinct} results"
+        inputs = toy_inputs(kind, seed=seed)
+        learned = member.learn(inputs)
+        copies = batches.take(inputs, np.zeros(40, dtype=np.int64))
+        same_key = np.zeros(40, dtype=np.uint64)
+        by_draw = learned.apply(copies, RowStreams(seed, same_key, np.arange(1, 41)))
+        by_example = learned.apply(copies, toy_streams(40, seed))
+        for results, varied in ((by_draw, "draws"), (by_example, "examples")):
+            distinct = len(set(batches.iter_row_bytes(results)))
+            assert distinct >= 2, f"{member.name}: 40 {varied} of one input give {distinct} results"
 
 
 def check_magnitude_bound(
     member: Transform, seed: int, meter: MagnitudeMeter | None = None
 ) -> None:
-    """No draw goes beyond the magnitude, and some come near to it."""
+    """Raise if a draw exceeds the magnitude, or if all stay below half of it."""
     meter = meter if meter is not None else MAGNITUDE_METERS.get(member.name)
     if meter is None:
         return
@@ -178,9 +217,13 @@ def check_magnitude_bound(
         after = bounded.learn(before).apply(before, toy_streams(200, seed))
         extents = meter.extent(before, after)
         limit = bounded.magnitude + meter.tolerance
-        far = float(extents.max())
-        assert far <= limit, f"{member.name} moved an input by {far:.4g}, beyond {limit:.4g}"
-        assert far >= bounded.magnitude / 2, f"{member.name} never goes half as far as it may"
+        largest = float(extents.max())
+        assert largest <= limit, (
+            f"{member.name} changed an input by {largest:.4g}, more than {limit:.4g}"
+        )
+        assert largest >= bounded.magnitude / 2, (
+            f"{member.name} never reaches half of its magnitude"
+        )
 
 
 TRANSFORM_RULES: tuple[Callable[[Transform, int], None], ...] = (
