@@ -40,7 +40,7 @@ from oodometer.data.batch_reader import FilePartition
 from oodometer.data.prediction_files import PredictionColumns
 from oodometer.parallel.runners import distributed, processes, serial
 from oodometer.testing import toy_pair, toy_predictions
-from tests.support.partitioned_files import Dying, split, table_of, write
+from tests.support.partitioned_files import WorkerKillingEstimator, split, table_of, write
 
 MERGEABLE = [
     member.name
@@ -409,7 +409,7 @@ def test_cluster_gives_the_same_result_to_the_last_bit(shared: Path, cluster: st
 def test_lost_worker_changes_nothing(shared: Path, cluster: str, kind: str) -> None:
     runner = processes(2) if kind == "processes" else distributed(cluster)
     trace = shared / "died"
-    members = [Dying(str(trace), os.getpid()), "atc-mc"]
+    members = [WorkerKillingEstimator(str(trace), os.getpid()), "atc-mc"]
     result = assessed_by(runner, shared, members)
     assert trace.exists()
     assert result == assessed_by(serial, shared, members)

@@ -26,7 +26,7 @@ from oodometer.measures.h_divergence import Half, HDivergence, split_features
 from oodometer.measures.subject import Subject, measure_one
 from oodometer.models import as_model, inference
 from oodometer.models.model_view import ModelView, ViewSource
-from tests.support.feature_subjects import keyed, normal, shuffled, subject
+from tests.support.feature_subjects import normal, shuffled, subject, subject_with_row_keys
 
 HEADS: tuple[HeadName, ...] = ("linear", "larger")
 HALVES: tuple[Half, ...] = ("test", "train")
@@ -154,8 +154,8 @@ def test_scale_and_offset_of_features_do_not_matter(
 ) -> None:
     source, target = normal(60, 4, seed=0), normal(60, 4, seed=1, shift=0.7)
     factor = np.array(scales) * np.array(signs)
-    moved = keyed(source * factor + shifts, target * factor + shifts)
-    assert value(moved) == value(keyed(source, target))
+    moved = subject_with_row_keys(source * factor + shifts, target * factor + shifts)
+    assert value(moved) == value(subject_with_row_keys(source, target))
 
 
 @pytest.mark.parametrize("head", HEADS)
@@ -163,15 +163,17 @@ def test_scale_and_offset_of_features_do_not_matter(
 def test_extreme_scales_do_not_matter(head: HeadName, power: int) -> None:
     source, target = normal(60, 4, seed=0), normal(60, 4, seed=1, shift=0.7)
     factor = 2.0**power
-    assert value(keyed(source * factor, target * factor), head) == value(
-        keyed(source, target), head
+    assert value(subject_with_row_keys(source * factor, target * factor), head) == value(
+        subject_with_row_keys(source, target), head
     )
 
 
 def test_constant_features_do_not_matter() -> None:
     source, target = normal(60, 4, seed=0), normal(60, 4, seed=1, shift=0.7)
     wide = [np.hstack([side, np.full((60, 2), 0.1)]) for side in (source, target)]
-    assert value(keyed(wide[0], wide[1])) == value(keyed(source, target))
+    assert value(subject_with_row_keys(wide[0], wide[1])) == value(
+        subject_with_row_keys(source, target)
+    )
 
 
 def test_seed_changes_the_split() -> None:

@@ -18,7 +18,7 @@ from oodometer.measures._mmd_kernels import (
     mean_covariance_distance,
     random_feature_mmd,
 )
-from tests.support.naive_mmd import PAIRS, literal_mean_covariance, literal_waves, wide_mmd
+from tests.support.naive_mmd import PAIRS, float64_mmd, naive_mean_covariance, naive_random_features
 
 # Means and covariances ------------------------------------------------------------------------
 
@@ -30,7 +30,7 @@ def test_mean_covariance_distance_matches_naive_loop(pair: tuple[Array, Array], 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_mmd_kernels, "FLOAT64_BLOCK_ROWS", rows)
         found = mean_covariance_distance(first, second)
-    assert found == pytest.approx(literal_mean_covariance(first, second), rel=1e-9, abs=1e-12)
+    assert found == pytest.approx(naive_mean_covariance(first, second), rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -77,7 +77,7 @@ def test_random_features_match_naive_loop(pair: tuple[Array, Array], seed: int) 
     first, second = (rows.clip(-3, 3) for rows in pair)
     found, error = random_feature_mmd(first, second, rng=np.random.default_rng(seed), count=5)
     directions = np.random.default_rng(seed).standard_normal((first.shape[1], 5), dtype=np.float32)
-    values = literal_waves(first, second, directions)
+    values = naive_random_features(first, second, directions)
     assert found == pytest.approx(np.mean(values), rel=2e-4, abs=2e-4)
     assert error == pytest.approx(np.std(values, ddof=1) / math.sqrt(5), rel=2e-3, abs=2e-4)
 
@@ -87,7 +87,7 @@ def test_random_features_are_unbiased_with_correct_error(d: int, scale: float) -
     rng = np.random.default_rng(d)
     first = scale * rng.normal(size=(90, d))
     second = scale * (rng.normal(size=(60, d)) + 0.3)
-    exact = wide_mmd(first, second)
+    exact = float64_mmd(first, second)
     drawn = [random_feature_mmd(first, second, rng=rng, count=64) for _ in range(150)]
     values, errors = np.array(drawn).T
     assert abs(values.mean() - exact) < 4 * values.std() / math.sqrt(len(values))
@@ -129,7 +129,7 @@ def test_column_blocks_do_not_matter(columns: int, cells: int) -> None:
         patch.setattr(_mmd_kernels, "COVARIANCE_BLOCK_COLUMNS", columns)
         patch.setattr(_mmd_kernels, "FLOAT64_BLOCK_CELLS", cells)
         found = mean_covariance_distance(first, second)
-    assert found == pytest.approx(literal_mean_covariance(first, second), rel=1e-9)
+    assert found == pytest.approx(naive_mean_covariance(first, second), rel=1e-9)
 
 
 def test_covariance_of_wide_features_is_never_held_whole() -> None:

@@ -23,7 +23,7 @@ from oodometer.neighborhood._invariance import invariance
 from oodometer.neighborhood.results import MEASURES, InvarianceResult
 from oodometer.testing import toy_inputs
 from oodometer.transforms import BackTranslation, available_for_kind
-from tests.support.stub_models import ByContent, literal
+from tests.support.stub_models import ByContent, naive_measures
 
 KINDS: tuple[InputKind, ...] = ("images", "text", "pairs", "vectors", "table")
 SWAPPED = BackTranslation(translator=lambda texts: [text.swapcase() for text in texts])
@@ -74,7 +74,7 @@ def test_measures_match_a_naive_loop(kind: InputKind, member: Transform) -> None
     model = ByContent()
     result = invariance(model, dataset, transform=member, draws=4, seed=5, batch_size=9)[0]
     transform = member.learn(dataset.take(np.arange(7)))
-    naive = [literal(model, dataset, transform, i, draws=4, seed=5) for i in range(7)]
+    naive = [naive_measures(model, dataset, transform, i, draws=4, seed=5) for i in range(7)]
     for measure in MEASURES:
         expected = [getattr(example, measure) for example in naive]
         assert result.by_example(measure) == pytest.approx(expected, abs=1e-9), measure
@@ -89,7 +89,7 @@ def test_identity_false_excludes_the_example() -> None:
     model = ByContent()
     result = invariance(model, dataset, transform=Noise(), draws=3, identity=False)[0]
     for i in range(20):
-        naive = literal(model, dataset, Noise(), i, draws=3, seed=0, identity=False)
+        naive = naive_measures(model, dataset, Noise(), i, draws=3, seed=0, identity=False)
         for measure in MEASURES:
             assert result.by_example(measure)[i] == pytest.approx(getattr(naive, measure), abs=1e-9)
 

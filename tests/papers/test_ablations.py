@@ -36,7 +36,7 @@ from oodometer.core.protocols import Dataset, Model
 from oodometer.data import as_dataset
 from oodometer.models import FunctionModel
 from oodometer.models.inference import predict_dataset
-from tests.support.research_data import needs
+from tests.support.research_data import require_data
 
 # The quick ones: small and larger perceptrons, trained briefly.
 CHOSEN = tuple(recipe for recipe in RECIPES if recipe.kind == "mlp" and recipe.epochs == 2)
@@ -145,7 +145,7 @@ def test_one_ablation_prints_and_writes_nothing(
 @pytest.fixture(scope="module")
 def models() -> Iterator[list[Model]]:
     """Plain networks, and then the same trained under RandAugment."""
-    images, labels = training_digits(needs("digits/mnist.npz"), margin=MARGIN)
+    images, labels = training_digits(require_data("digits/mnist.npz"), margin=MARGIN)
     with one_thread():
         copies = changed_copies(images, 2)
         plain = [trained(recipe, images, labels) for recipe in CHOSEN]
@@ -154,7 +154,7 @@ def models() -> Iterator[list[Model]]:
 
 @pytest.fixture(scope="module")
 def digits(models: list[Model]) -> Judged:
-    usps = handwritten(needs("digits/usps.npz"), n=1000)
+    usps = handwritten(require_data("digits/usps.npz"), n=1000)
     return judged(models, usps, "randaugment", draws=20)
 
 

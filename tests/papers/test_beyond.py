@@ -10,13 +10,13 @@ import pytest
 from benchmarks import quality_few_labels
 from benchmarks.studies import agreement_cifar
 from oodometer.estimators.aline import agreements, fit_agreement_line
-from tests.support.research_data import needs
+from tests.support.research_data import require_data
 
 
 @pytest.mark.realdata
 @pytest.mark.parametrize("labels", quality_few_labels.LABELS)
 def test_few_labels_have_honest_intervals_on_satellite_images(labels: int) -> None:
-    path = needs("outputs/wilds_fmow_signals.npz")
+    path = require_data("outputs/wilds_fmow_signals.npz")
     found = [
         quality_few_labels.ppi_quality(correct, scores, labels, quality_few_labels.random_rows)
         for _, correct, scores in islice(quality_few_labels.rows_of(path), 2)
@@ -29,7 +29,9 @@ def test_few_labels_have_honest_intervals_on_satellite_images(labels: int) -> No
 @pytest.mark.realdata
 def test_agreement_on_the_line_tells_thirty_models_on_new_images() -> None:
     """MAE about 1.1 points, and for three models out of thirty about as much in the median."""
-    _, source, targets = agreement_cifar.read(needs("cifar/cifar10_and_10.1_predictions.npz"))
+    _, source, targets = agreement_cifar.read(
+        require_data("cifar/cifar10_and_10.1_predictions.npz")
+    )
     target = targets["v6"]
 
     def error(models: np.ndarray) -> tuple[float, float]:

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from benchmarks.studies.fmow import errors_by_method
-from tests.support.research_data import needs
+from tests.support.research_data import require_data
 
 pytestmark = pytest.mark.realdata
 
 
 @pytest.fixture(scope="module")
 def errors() -> dict[str, np.ndarray]:
-    return errors_by_method(needs("outputs/wilds_fmow_signals.npz"), ("val", "test"))
+    return errors_by_method(require_data("outputs/wilds_fmow_signals.npz"), ("val", "test"))
 
 
 @pytest.mark.parametrize(("method", "published"), [("atc-mc", 2.3), ("atc-ne", 2.3), ("doc", 4.8)])

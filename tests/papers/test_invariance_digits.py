@@ -26,7 +26,7 @@ from benchmarks.quality_invariance_digits import (
 )
 from oodometer.core.protocols import Model
 from oodometer.neighborhood.results import ENTROPY_LIMIT
-from tests.support.research_data import needs
+from tests.support.research_data import require_data
 
 # Half of the benchmark's models: those without and with most wrong labels.
 CHOSEN = tuple(recipe for recipe in RECIPES if recipe.noise in (0.0, 0.6))
@@ -50,7 +50,7 @@ def test_a_digit_of_either_polarity_becomes_light_on_dark(ink: int, paper: int) 
 
 @pytest.fixture(scope="module")
 def models() -> Iterator[list[Model]]:
-    images, labels = training_digits(needs("digits/mnist.npz"), margin=4)
+    images, labels = training_digits(require_data("digits/mnist.npz"), margin=4)
     assert images.shape[1:] == (SIDE, SIDE)
     with one_thread():
         yield [trained(recipe, images, labels) for recipe in CHOSEN]
@@ -58,7 +58,7 @@ def models() -> Iterator[list[Model]]:
 
 @pytest.mark.realdata
 def test_invariance_ranks_models_out_of_domain(models: list[Model]) -> None:
-    usps = handwritten(needs("digits/usps.npz"), n=1000)
+    usps = handwritten(require_data("digits/usps.npz"), n=1000)
     truth = accuracies(models, usps)
     found = taus(neighborhood_scores(models, usps, ["randaugment", "translate"]), truth)
     assert truth.max() - truth.min() > 0.1
@@ -69,7 +69,7 @@ def test_invariance_ranks_models_out_of_domain(models: list[Model]) -> None:
 @pytest.mark.realdata
 def test_transforms_that_destroy_digits_are_told_without_labels(models: list[Model]) -> None:
     good = models[CHOSEN.index(RECIPES[GOOD])]
-    found = rises(good, handwritten(needs("digits/mnist.npz"), margin=4, n=1000))
+    found = rises(good, handwritten(require_data("digits/mnist.npz"), margin=4, n=1000))
     assert found["flip_crop"] > ENTROPY_LIMIT
     assert found["erase"] > ENTROPY_LIMIT
     assert found["brightness"] < ENTROPY_LIMIT

@@ -9,7 +9,7 @@ import torch
 
 from benchmarks._digit_classifiers import one_thread
 from benchmarks.quality_invariance_pacs import SHARED, Merged, is_installed, lite0, measured
-from tests.support.research_data import needs
+from tests.support.research_data import require_data
 
 
 def test_no_class_of_imagenet_is_of_two_shared_classes() -> None:
@@ -32,7 +32,7 @@ def test_a_class_is_the_mean_of_its_members() -> None:
 
 @pytest.mark.realdata
 def test_invariance_falls_with_accuracy_from_photos_to_sketches() -> None:
-    path = needs("pacs/pacs32.npz")
+    path = require_data("pacs/pacs32.npz")
     if not is_installed():
         pytest.skip("the packages of EfficientNet-Lite0 are not installed")
     with one_thread():

@@ -24,7 +24,7 @@ from benchmarks.quality_invariance_sentiment import (
 )
 from oodometer.transforms.text.apertium import Apertium
 from oodometer.transforms.text.wordnet import find_wordnet
-from tests.support.research_data import needs
+from tests.support.research_data import require_data
 
 pytestmark = pytest.mark.realdata
 SOURCE, TARGETS = "books", ("apparel", "music", "toys_games")
@@ -32,7 +32,7 @@ SOURCE, TARGETS = "books", ("apparel", "music", "toys_games")
 
 @pytest.fixture(scope="module")
 def domains() -> dict[str, Domain]:
-    return read(needs(FILE), (SOURCE, *TARGETS))
+    return read(require_data(FILE), (SOURCE, *TARGETS))
 
 
 @pytest.fixture(scope="module")

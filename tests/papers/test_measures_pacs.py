@@ -18,7 +18,7 @@ from benchmarks.quality_measures_pacs import (
 )
 from oodometer import measures
 from oodometer.measures._measure import SubsetNoise
-from tests.support.research_data import needs
+from tests.support.research_data import require_data
 
 
 def test_what_is_measured_there_are_measures_for() -> None:
@@ -48,7 +48,7 @@ def test_a_ratio_is_the_mean_over_models_that_have_one() -> None:
 
 @pytest.mark.realdata
 def test_sketches_are_farther_from_photos_than_photos() -> None:
-    path = needs("pacs/pacs32.npz")
+    path = require_data("pacs/pacs32.npz")
     with one_thread():
         photos, sketches = domain(path, "photo"), domain(path, "sketch")
         model = trained([photos.train], width=8, seed=0, epochs=2)

@@ -66,7 +66,9 @@ class Ran:
 @pytest.fixture(scope="module")
 def networks(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     folder = tmp_path_factory.mktemp("networks")
-    spec = tiny_pool.trained(folder / "pool", grid={"stop_at": [9.0]}, domains=["0", ["0", "90"]])
+    spec = tiny_pool.train_pool(
+        folder / "pool", grid={"stop_at": [9.0]}, domains=["0", ["0", "90"]]
+    )
     study = Study.open({**SPEC, "pools": [{"spec": spec, "folder": folder / "pool"}]})
     return Ran(study, folder / "study")
 

@@ -20,7 +20,7 @@ from oodometer.studies import run
 from oodometer.studies.store import Store
 from oodometer.studies.store.sqlite import STORE_FILE
 from tests.support import study_tasks
-from tests.support.study_tasks import exported, study
+from tests.support.study_tasks import export_rows, study
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parent.parent.parent
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     folder = tmp_path_factory.mktemp("undisturbed")
     assert run(study(), folder).remaining == 0
-    return exported(folder)
+    return export_rows(folder)
 
 
 def lines(log: Path) -> list[str]:
@@ -75,7 +75,7 @@ def test_run_killed_at_random_times_resumes_without_repeating(
     assert started(folder, log, workers).wait() == 0
     assert not stored & set(lines(log)[began:])
     assert committed(folder) == set(lines(log))
-    assert exported(folder) == undisturbed
+    assert export_rows(folder) == undisturbed
     with Store.open(folder, "write") as store:
         named = {one.array for one in store.prediction_references().values()}
         assert named <= store.array_store.names()
@@ -91,4 +91,4 @@ def test_cluster_gives_the_same_results(undisturbed: bytes, tmp_path: Path) -> N
     ) as found:
         ran = run(study(), tmp_path, runner=distributed(found.scheduler_address))
     assert (ran.done, ran.failed, ran.remaining) == (12, {}, 0)
-    assert exported(tmp_path) == undisturbed
+    assert export_rows(tmp_path) == undisturbed

@@ -21,7 +21,7 @@ from oodometer.studies.store.array_store import ArrayStore
 from oodometer.studies.training import checkpoint
 from oodometer.studies.worker import run_task
 from tests.support import study_tasks, tiny_pool
-from tests.support.study_tasks import Ball, Counting, exported, model, study
+from tests.support.study_tasks import Ball, Counting, export_rows, model, study
 
 COUNTED = [model("counted", Counting())]
 
@@ -61,7 +61,7 @@ def test_limit_defers_the_rest_to_the_next_run(done: Path, tmp_path: Path) -> No
     assert (second.before, second.done, second.remaining) == (5, 7, 0)
     with Store.open(tmp_path) as store:
         assert known < store.result_keys()
-    assert exported(tmp_path) == exported(done)
+    assert export_rows(tmp_path) == export_rows(done)
 
 
 def test_stored_results_need_no_inference(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_extended_spec_computes_only_what_is_new(done: Path, tmp_path: Path) -> 
     seen: list[str] = []
 
     def noting(task: StudyTask) -> list[EvaluationOutcome]:
-        seen.extend(study_tasks.units(task))
+        seen.extend(study_tasks.task_keys(task))
         return run_task(task)
 
     with Store.open(tmp_path) as store:
@@ -103,7 +103,7 @@ def test_extended_spec_computes_only_what_is_new(done: Path, tmp_path: Path) -> 
     ran = run(study(), tmp_path, work=noting)
     assert (ran.before, ran.done) == (0, 12)
     assert not set(seen) & (known | said)
-    assert exported(tmp_path) == exported(done)
+    assert export_rows(tmp_path) == export_rows(done)
 
 
 def test_changed_settings_are_computed_again(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_changed_settings_are_computed_again(tmp_path: Path) -> None:
 def test_two_studies_can_share_a_store(tmp_path: Path, done: Path) -> None:
     run(study(models=study_tasks.BALLS[2:]), tmp_path)
     run(study(models=study_tasks.BALLS[:2]), tmp_path)
-    assert exported(tmp_path) == exported(done)
+    assert export_rows(tmp_path) == export_rows(done)
 
 
 # The same by anyone -----------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def test_two_studies_can_share_a_store(tmp_path: Path, done: Path) -> None:
 def test_workers_give_the_same_results_as_one_process(done: Path, tmp_path: Path) -> None:
     ran = run(study(), tmp_path, runner=processes(2))
     assert (ran.done, ran.failed) == (12, {})
-    assert exported(tmp_path) == exported(done)
+    assert export_rows(tmp_path) == export_rows(done)
 
 
 def test_values_do_not_depend_on_order_or_other_models(done: Path, tmp_path: Path) -> None:
@@ -140,11 +140,11 @@ def test_values_do_not_depend_on_order_or_other_models(done: Path, tmp_path: Pat
 
     turned = study(models=study_tasks.BALLS[::-1], domains=["90", "30", "0"])
     run(turned, tmp_path, runner=backwards)
-    assert exported(tmp_path) == exported(done)
+    assert export_rows(tmp_path) == export_rows(done)
     # One at a time, where there were several in a task.
     for one in study_tasks.BALLS:
         run(study(models=[one]), tmp_path / "alone")
-    assert exported(tmp_path / "alone") == exported(done)
+    assert export_rows(tmp_path / "alone") == export_rows(done)
 
 
 def test_values_do_not_depend_on_the_batch_size(done: Path, tmp_path: Path) -> None:
@@ -153,11 +153,11 @@ def test_values_do_not_depend_on_the_batch_size(done: Path, tmp_path: Path) -> N
         mock.patch("oodometer.neighborhood.sampling.MAX_BATCH_ROWS", 50),
     ):
         run(study(), tmp_path)
-    assert exported(tmp_path) == exported(done)
+    assert export_rows(tmp_path) == export_rows(done)
 
 
 def test_pool_with_a_broken_model(tmp_path: Path) -> None:
-    spec = tiny_pool.trained(tmp_path / "pool")
+    spec = tiny_pool.train_pool(tmp_path / "pool")
     given = {"pools": [{"spec": spec, "folder": tmp_path / "pool"}], "domains": ["0", "30"]}
     few = {"rows": 50, "source_rows": 50, "estimators": ["doc", "gde"], "measures": ["jacobian"]}
     opened = Study.open({**given, **few, "invariance": ["gaussian"], "draws": 2})
@@ -183,7 +183,7 @@ def test_pool_with_a_broken_model(tmp_path: Path) -> None:
     assert (again.before, again.done, again.failed, again.remaining) == (4, 4, {}, 0)
     assert status(opened, tmp_path / "study").total("done") == 8
     run(opened, tmp_path / "whole")
-    assert exported(tmp_path / "study") == exported(tmp_path / "whole")
+    assert export_rows(tmp_path / "study") == export_rows(tmp_path / "whole")
 
 
 # What fails -------------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ def test_run_continues_after_a_full_disk(done: Path, tmp_path: Path) -> None:
     assert not list((tmp_path / "arrays").glob("*.partial"))
     ran = run(study(), tmp_path)
     assert (ran.done, ran.remaining) == (12, 0)
-    assert exported(tmp_path) == exported(done)
+    assert export_rows(tmp_path) == export_rows(done)
 
 
 def test_interrupt_while_writing_does_not_lose_the_task(tmp_path: Path) -> None:

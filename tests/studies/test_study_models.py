@@ -16,7 +16,7 @@ from oodometer.studies.training import checkpoint
 from oodometer.studies.training.config import TrainingConfig
 from oodometer.studies.training.spec import PoolSpec
 from tests.support.study_tasks import Ball, model, study
-from tests.support.training_tasks import SPEC, model_of
+from tests.support.training_tasks import SPEC, fake_model
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def pool(tmp_path: Path) -> Pool:
     """Forty recipes, ten of them not trained; of those with a batch of 8 all converged."""
     spec = PoolSpec.open(SPEC)
     for recipe in spec.recipes()[10:]:
-        checkpoint.save(tmp_path / "pool", model_of(recipe))
+        checkpoint.save(tmp_path / "pool", fake_model(recipe))
     return Pool(spec, tmp_path / "pool")
 
 
@@ -95,7 +95,7 @@ def test_second_model_differs_only_in_the_seed(tmp_path: Path) -> None:
         replace(first, seed=0, domains=("90",)),
     ]
     for recipe in recipes:
-        checkpoint.save(tmp_path, model_of(recipe))
+        checkpoint.save(tmp_path, fake_model(recipe))
     spec = PoolSpec.open(
         {**SPEC, "domains": ["0"], "seeds": [5, 2, 9], "grid": {"epochs": [5], "batch": [8]}}
     )

@@ -1,1 +1,1 @@
-"""Data, models and tasks that several tests share."""
+"""Data, models and tasks shared by several tests."""

@@ -1,4 +1,4 @@
-"""Small random tables of evaluations, and the statistics of Ng et al. 2023 as plain loops."""
+"""Small random tables of evaluations, and the statistics of Ng et al. (2023) as naive loops."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _row(rng: Any, kind: int, model: str, share: Sequence[str], tested: str) -> 
 
 
 def rows_of(table: EvaluationTable) -> list[Row]:
-    """The table as plain rows."""
+    """Return the table as a list of dictionaries."""
     return [
         {
             "model": table.models[table.model[r]],
@@ -64,12 +64,12 @@ def rows_of(table: EvaluationTable) -> list[Row]:
     ]
 
 
-def is_own(row: Row) -> bool:
+def is_in_distribution(row: Row) -> bool:
     return row["tested_on"] in row["share"]
 
 
 def loop_tau(x: Sequence[float], y: Sequence[float]) -> tuple[float | None, str | None]:
-    """τ-b over all pairs, one by one."""
+    """Return τ-b by a loop over all pairs, or the reason why it is undefined."""
     if len(x) < 2:
         return None, "fewer than two values"
     surplus = untied_x = untied_y = 0
@@ -85,7 +85,7 @@ def loop_tau(x: Sequence[float], y: Sequence[float]) -> tuple[float | None, str 
 
 
 def loop_line(pool: Sequence[tuple[float, float]]) -> Callable[[float], float]:
-    """The least-squares line, by the sums of the textbook."""
+    """Return the least-squares line."""
     n = len(pool)
     mean_x, mean_y = sum(x for x, _ in pool) / n, sum(y for _, y in pool) / n
     square = sum((x - mean_x) ** 2 for x, _ in pool)
@@ -93,7 +93,7 @@ def loop_line(pool: Sequence[tuple[float, float]]) -> Callable[[float], float]:
     return lambda x: mean_y + slope * (x - mean_x)
 
 
-def lack_of(pool: Sequence[tuple[float, float]]) -> str | None:
+def fit_problem(pool: Sequence[tuple[float, float]]) -> str | None:
     if len(pool) < 2:
         return "fewer than two models to fit the line to"
     if len({x for x, _ in pool}) < 2:
@@ -101,8 +101,8 @@ def lack_of(pool: Sequence[tuple[float, float]]) -> str | None:
     return None
 
 
-def answered(rows: Sequence[Row], measure: str) -> list[tuple[float, float]]:
-    """Measure and accuracy of the rows that have both."""
+def complete_pairs(rows: Sequence[Row], measure: str) -> list[tuple[float, float]]:
+    """Return measure and accuracy of the rows that have both."""
     both = [(row[measure], row["accuracy"]) for row in rows]
     return [(x, y) for x, y in both if not (math.isnan(x) or math.isnan(y))]
 
@@ -120,7 +120,7 @@ NAMES = ("architecture", "trained_on", "tested_on", "model")
 def by_key(rows: Sequence[Row], by: Sequence[str], own: bool) -> dict[Key, list[Row]]:
     found = defaultdict(list)
     for row in rows:
-        if is_own(row) == own:
+        if is_in_distribution(row) == own:
             found[tuple(row[name] if name in by else None for name in NAMES)].append(row)
     return found
 
@@ -131,19 +131,19 @@ def loop_taus(table: EvaluationTable) -> dict[Key, Answer]:
     for statistic, (by, own) in TAUS.items():
         for key, mine in by_key(rows, by, own).items():
             for measure in table.measures:
-                pairs = answered(mine, measure)
+                pairs = complete_pairs(mine, measure)
                 value, reason = loop_tau([x for x, _ in pairs], [y for _, y in pairs])
                 found[(measure, statistic, *key)] = (value, reason, len(pairs), None)
     return found
 
 
 def loop_rule(mine: Row, rows: Sequence[Row]) -> tuple[str, list[Row]]:
-    """The rule by which the line of a group is fitted, and the models it is fitted to."""
+    """Return the rule by which the line of a group is fitted, and the rows it is fitted to."""
     there = [
         row
         for row in rows
         if row["tested_on"] == mine["tested_on"]
-        and not is_own(row)
+        and not is_in_distribution(row)
         and not math.isnan(row["accuracy"])
     ]
     same = [row for row in there if row["architecture"] == mine["architecture"]]
@@ -162,7 +162,7 @@ def loop_predictions(
     found = []
     for j, (x, _) in enumerate(pairs):
         used = [*pairs[:j], *pairs[j + 1 :]] if rule == "leave one model out" else pool
-        reason = lack_of(used)
+        reason = fit_problem(used)
         if reason:
             return None, reason
         found.append(loop_line(used)(x))
@@ -175,8 +175,8 @@ def loop_lines(table: EvaluationTable, direct: Sequence[str]) -> dict[Key, Answe
     for key, mine in by_key(rows, TAUS["macro_tau"][0], False).items():
         rule, pool = loop_rule(mine[0], rows)
         for measure in table.measures:
-            pairs = answered(mine, measure)
-            predicted, lack = loop_predictions(pairs, rule, answered(pool, measure))
+            pairs = complete_pairs(mine, measure)
+            predicted, lack = loop_predictions(pairs, rule, complete_pairs(pool, measure))
             for statistic, (value, reason) in loop_errors(pairs, predicted, lack).items():
                 used = rule if statistic in ("r2", "mae") else None
                 found[(measure, statistic, *key)] = (value, reason, len(pairs), used)
@@ -190,7 +190,7 @@ def loop_lines(table: EvaluationTable, direct: Sequence[str]) -> dict[Key, Answe
 def loop_errors(
     pairs: Sequence[tuple[float, float]], predicted: list[float] | None, lack: str | None
 ) -> dict[str, tuple[float | None, str | None]]:
-    """R2, r2_pearson and MAE of predictions."""
+    """Return R2, r2_pearson and MAE of predictions, each with the reason if undefined."""
     n, x, y = len(pairs), [x for x, _ in pairs], [y for _, y in pairs]
     found: dict[str, tuple[float | None, str | None]] = {}
     if n < 1:
@@ -213,8 +213,8 @@ def loop_errors(
     return {**found, "r2_pearson": (float(np.corrcoef(x, y)[0, 1]) ** 2, None)}
 
 
-def keyed(rows: Any) -> dict[Key, Answer]:
-    """Rows of groups as the loops have them; each stands once."""
+def values_by_key(rows: Any) -> dict[Key, Answer]:
+    """Return the values of groups by key, in the form of the naive loops; keys are unique."""
     found: dict[Key, Answer] = {}
     for row in rows:
         key = (row["measure"], row["statistic"], *(row[name] for name in NAMES))

@@ -1,4 +1,4 @@
-"""Subjects made of arrays of features, for the tests of divergences."""
+"""Subjects made of feature arrays, for the tests of divergences."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from oodometer.models.model_view import ModelView, ViewSource
 
 
 def normal(n: int, d: int, *, seed: int, shift: float = 0.0) -> Floats:
-    """Independent standard normal numbers, all moved by `shift`."""
+    """Return independent standard normal numbers plus `shift`."""
     return np.random.default_rng(seed).normal(size=(n, d)) + shift
 
 
 def outputs(n: int, k: int, *, seed: int) -> Predictions:
-    """Labelled outputs that mean nothing."""
+    """Return random labelled outputs."""
     rng = np.random.default_rng(seed)
     return Predictions.from_logits(rng.normal(size=(n, k)), labels=rng.integers(0, k, n))
 
 
 def subject(source: Floats, target: Floats, *, seed: int = 0, **given: Any) -> Subject:
-    """Features alone on both sides; `given` is of the source."""
+    """Return a subject with features only; `given` are options of the source."""
     known = ModelView(ViewSource("source", features=source, seed=seed, **given))
     return Subject(known, ModelView(ViewSource("target", features=target, seed=seed)), seed=seed)
 
 
 def with_classes(source: Floats, target: Floats, k: int, domains: Array | None = None) -> Subject:
-    """Features and outputs of k classes on both sides."""
+    """Return a subject with features and outputs of k classes."""
     sides = [
         ModelView(
             ViewSource(
@@ -45,8 +45,8 @@ def with_classes(source: Floats, target: Floats, k: int, domains: Array | None =
     return Subject(sides[0], sides[1])
 
 
-def keyed(source: Floats, target: Floats, seed: int = 0) -> Subject:
-    """Features of rows whose keys come from elsewhere, and stay when the features change."""
+def subject_with_row_keys(source: Floats, target: Floats, seed: int = 0) -> Subject:
+    """Return a subject whose row keys do not depend on the features."""
     sides = []
     for name, features in (("source", source), ("target", target)):
         rows = as_dataset(normal(len(features), 1, seed=len(name)))
@@ -55,7 +55,7 @@ def keyed(source: Floats, target: Floats, seed: int = 0) -> Subject:
 
 
 def shuffled(one: Subject, seed: int) -> Subject:
-    """The same rows in another order, nothing computed yet."""
+    """Return a subject with the same rows in another order and an empty cache."""
     rng = np.random.default_rng(seed)
     sides = []
     for view in (one.source, one.target):

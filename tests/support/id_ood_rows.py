@@ -1,4 +1,4 @@
-"""Random rows with tasks, shifts and corruptions, and what roles are in them, read off one by one."""
+"""Random evaluations with tasks, shifts and corruptions, and naive loops for their roles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ METRICS = ("nll", "ece")
 
 
 def rows_of(seed: int, *, models: int = 5, gaps: float = 0.0, levels: int = 12) -> list[Row]:
-    """Models of two tasks, some trained on two domains; few levels, so that values are equal."""
+    """Return evaluations of two tasks; some models have two domains, and values are tied."""
     rng = np.random.default_rng(seed)
     found: list[Row] = []
     for task, domains in (("photos", PHOTO), ("words", WORDS)):
@@ -32,7 +32,7 @@ def rows_of(seed: int, *, models: int = 5, gaps: float = 0.0, levels: int = 12) 
 
 
 def _corrupted(training: Sequence[str], domains: Sequence[str]) -> list[str]:
-    """Corruptions of the domains it was trained on, and one of a domain that it was not."""
+    """Return corruptions of the training domains, and one of another domain."""
     own = [f"{domain}/{kind}" for domain in training for kind in ("fog-1", "jpeg-5")]
     return [*own, f"{domains[2]}/fog-1"] if domains[2] not in training else own
 
@@ -70,7 +70,7 @@ def value(row: Row, metric: str) -> float:
 
 
 def role(row: Row, target: str | None) -> str:
-    """The role of a row for a pair's target; without one, every other domain is OOD."""
+    """Return the role of a row for a pair's target; without target, every other domain is OOD."""
     training, test = row["trained_on"].split(" + "), row["tested_on"]
     if test in training:
         return "ID"
@@ -82,7 +82,7 @@ def role(row: Row, target: str | None) -> str:
 def role_value(
     rows: Sequence[Row], model: str, metric: str, wanted: str, target: str | None
 ) -> float:
-    """The mean of one model in one role, over domains that at least half of its like have."""
+    """Return a model's mean in one role, over domains that at least half of its peers have."""
     mine = next(row["trained_on"] for row in rows if row["model"] == model)
     alike = [row for row in rows if row["trained_on"] == mine and role(row, target) == wanted]
     known = [row for row in alike if not math.isnan(value(row, metric))]
@@ -95,7 +95,7 @@ def role_value(
     own = {row["tested_on"]: value(row, metric) for row in known if row["model"] == model}
     if not asked or any(test not in own for test in asked):
         return math.nan
-    # Rounded, for ties among means must not hang on the last bit.
+    # Rounded, because ties between means must not depend on the last bit.
     return round(sum(own[test] for test in asked) / len(asked), 11)
 
 

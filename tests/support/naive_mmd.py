@@ -1,4 +1,4 @@
-"""Samples, and discrepancies of them by plain loops in float64."""
+"""Samples, and their maximum mean discrepancies by naive loops in float64."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def samples(width: int) -> st.SearchStrategy[Array]:
 PAIRS = st.integers(1, 3).flatmap(lambda width: st.tuples(samples(width), samples(width)))
 
 
-def literal_kernel(a: Floats, b: Floats) -> float:
+def naive_kernel(a: Floats, b: Floats) -> float:
     distance = math.fsum((x - y) ** 2 for x, y in zip(a.tolist(), b.tolist(), strict=True))
     return math.fsum(math.exp(-γ * distance) for γ in (0.001, 0.01, 0.1, 1, 10, 100, 1000))
 
 
-def literal_mmd(first: Array, second: Array) -> float:
+def naive_mmd(first: Array, second: Array) -> float:
     def mean(left: Array, right: Array) -> float:
-        return math.fsum(literal_kernel(a, b) for a in left for b in right) / len(left) / len(right)
+        return math.fsum(naive_kernel(a, b) for a in left for b in right) / len(left) / len(right)
 
     return mean(first, first) + mean(second, second) - 2 * mean(first, second)
 
 
-def wide_mmd(first: Array, second: Array, scale: float = 1.0) -> float:
-    """The same with whole float64 matrices, for more rows than loops can do."""
+def float64_mmd(first: Array, second: Array, scale: float = 1.0) -> float:
+    """Return the MMD by whole float64 matrices, for more rows than loops can handle."""
     wide = [rows.astype(np.float64) for rows in (first, second)]
 
     def mean(left: Array, right: Array) -> float:
@@ -46,7 +46,7 @@ def wide_mmd(first: Array, second: Array, scale: float = 1.0) -> float:
     return mean(wide[0], wide[0]) + mean(wide[1], wide[1]) - 2 * mean(wide[0], wide[1])
 
 
-def literal_waves(first: Array, second: Array, directions: Floats) -> list[float]:
+def naive_random_features(first: Array, second: Array, directions: Floats) -> list[float]:
     def phi(rows: Array, ω: Floats) -> complex:
         return sum(cmath.exp(1j * float(ω @ x)) for x in rows) / len(rows)
 
@@ -59,7 +59,7 @@ def literal_waves(first: Array, second: Array, directions: Floats) -> list[float
     ]
 
 
-def literal_mean_covariance(first: Array, second: Array) -> float:
+def naive_mean_covariance(first: Array, second: Array) -> float:
     def moments(rows: Array) -> tuple[list[float], list[list[float]]]:
         n, d = rows.shape
         mean = [math.fsum(rows[:, i]) / n for i in range(d)]

@@ -1,4 +1,4 @@
-"""Files of outputs in pieces, and an estimator that loses its worker."""
+"""Prediction files in several parts, and an estimator that kills its worker."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def table_of(rows: Predictions, labelled: bool = False, **more: Any) -> Any:
 
 
 def write(table: Any, path: Path, group: int | None = None) -> Path:
-    """By the ending of the name."""
+    """Write a table in the format of the file's extension."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".parquet":
         pq.write_table(table, path, row_group_size=group)
@@ -49,16 +49,16 @@ def write(table: Any, path: Path, group: int | None = None) -> Path:
 
 
 def split(table: Any, folder: Path, ends: Sequence[int], *, group: int | None = None) -> Path:
-    """Parquet files of the rows between ends."""
-    places = [0, *sorted(ends), table.num_rows]
-    for number, (a, b) in enumerate(pairwise(places)):
+    """Write Parquet files of the rows between `ends`."""
+    bounds = [0, *sorted(ends), table.num_rows]
+    for number, (a, b) in enumerate(pairwise(bounds)):
         write(table.slice(a, b - a), folder / f"part-{number:03}.parquet", group)
     return folder
 
 
 @dataclass(frozen=True)
-class Dying(AverageConfidence):
-    """Average confidence, whose first worker is killed while it sums."""
+class WorkerKillingEstimator(AverageConfidence):
+    """Average confidence that kills its first worker during the summation."""
 
     trace: str = ""
     parent: int = 0

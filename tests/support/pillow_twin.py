@@ -1,4 +1,4 @@
-"""The operations of RandAugment in Pillow's own words, one image after the other."""
+"""The operations of RandAugment by Pillow, one image at a time."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ TWINS: dict[str, Callable[[Picture, float], Picture]] = {
 
 
 def twin(image: Image, name: str, amount: float) -> Image:
-    """One operation on one image, by Pillow."""
+    """Apply one operation to one image by Pillow."""
     return np.asarray(TWINS[name](pil.fromarray(image), amount))
 
 
 def twins(image: Image, names: list[str], amounts: list[float]) -> Image:
-    """Some operations on one image, by Pillow."""
+    """Apply several operations to one image by Pillow."""
     picture = pil.fromarray(image)
     for name, amount in zip(names, amounts, strict=True):
         picture = TWINS[name](picture, amount)

@@ -1,4 +1,4 @@
-"""Where the mirrored research data is; tests that need it are skipped where it is not."""
+"""Mirrored research data; tests that need it are skipped if it is missing."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from benchmarks._results import data_folder
 
 
-def needs(name: str) -> Path:
-    """The path of a data file, or a skipped test."""
+def require_data(name: str) -> Path:
+    """Return the path of a data file, or skip the test."""
     folder = data_folder()
     if folder is None or not (folder / name).is_file():
         pytest.skip(f"the research data ({name}) is not on this machine")

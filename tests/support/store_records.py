@@ -1,4 +1,4 @@
-"""Outcomes of models that nobody trained, for stores."""
+"""Records and outcomes of made-up models, for stores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from oodometer.studies.store import (
 
 CLASSES = ("no", "yes")
 LABELS = np.array([0, 1, 1, 0])
-SAID = Predictions.from_probs([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.7, 0.3]])
+PREDICTIONS = Predictions.from_probs([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.7, 0.3]])
 
 
 def model(key: str = "m", **given: Any) -> ModelRecord:
@@ -43,7 +43,7 @@ def outcome(*results: ResultRecord, predictions: Predictions | None = None) -> E
 
 
 def fill(store: Store, *outcomes: EvaluationOutcome) -> None:
-    """A store with the models and datasets that outcomes name."""
+    """Add outcomes to a store, with the models and datasets that they name."""
     models = dict.fromkeys(one.model for one in outcomes)
     datasets = dict.fromkeys(one.dataset for one in outcomes)
     store.add_models_and_datasets(

@@ -1,4 +1,4 @@
-"""Stand-ins that tests share: a model of anything, and a slow literal twin of the measures."""
+"""Model that accepts any inputs, and a naive implementation of the neighborhood measures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from oodometer.core.random_streams import RowStreams
 
 @dataclass
 class ByContent:
-    """Logits that hang on a row's content as a hash does; remembers how many rows it was shown."""
+    """Model whose logits are a hash of the row; records the number of rows of each call."""
 
     name: str = "by content"
     k: int = 3
@@ -40,8 +40,8 @@ class ByContent:
 
 
 @dataclass(frozen=True)
-class Literal:
-    """The measures of one example, straight from their definitions."""
+class NaiveMeasures:
+    """Measures of one example, computed from their definitions."""
 
     ni: float
     ne: float
@@ -50,25 +50,25 @@ class Literal:
     rise: float
 
 
-def literal(
+def naive_measures(
     model: Model, dataset: Dataset, transform: Transform, i: int, draws: int, seed: int,
     identity: bool = True,
-) -> Literal:  # fmt: skip
-    """One input at a time: transform, classify, count."""
+) -> NaiveMeasures:  # fmt: skip
+    """Transform, classify and count one input at a time."""
     example = dataset.take(np.array([i]))
     first = model.classify(example)
     votes = [int(first.classes[0])] if identity else []
     even, rise = [], []
     for number in range(1, draws + 1):
         drawn = transform.apply(example, RowStreams(seed, dataset.keys[[i]], np.array([number])))
-        said = model.classify(drawn)
-        votes.append(int(said.classes[0]))
-        same = said.classes[0] == first.classes[0]
-        even.append(math.sqrt(first.confidence[0] * said.confidence[0]) if same else 0.0)
-        rise.append(float(first.negative_entropy[0] - said.negative_entropy[0]))
+        output = model.classify(drawn)
+        votes.append(int(output.classes[0]))
+        same = output.classes[0] == first.classes[0]
+        even.append(math.sqrt(first.confidence[0] * output.confidence[0]) if same else 0.0)
+        rise.append(float(first.negative_entropy[0] - output.negative_entropy[0]))
     shares = [count / len(votes) for count in Counter(votes).values()]
     pairs = [a == b for a, b in combinations(votes, 2)]
-    return Literal(
+    return NaiveMeasures(
         ni=max(shares),
         ne=sum(p * math.log(p) for p in shares),
         ei=sum(even) / draws,
@@ -78,10 +78,10 @@ def literal(
 
 
 def forget_modules(folder: Path) -> None:
-    """Forget the modules imported from a folder, and no others: some can't be imported twice."""
+    """Forget the modules imported from a folder; others stay, as some cannot be imported twice."""
     for name, module in list(sys.modules.items()):
-        # What is written down of it only: some modules make up whatever they are asked for.
-        known = vars(module)
-        places = [known.get("__file__") or "", *known.get("__path__", [])]
-        if any(Path(place).is_relative_to(folder) for place in places):
+        # vars(), because some modules create attributes on access.
+        attributes = vars(module)
+        paths = [attributes.get("__file__") or "", *attributes.get("__path__", [])]
+        if any(Path(path).is_relative_to(folder) for path in paths):
             del sys.modules[name]

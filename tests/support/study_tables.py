@@ -1,4 +1,4 @@
-"""Tables of evaluations whose measures are as good as they are told to be."""
+"""Tables of evaluations whose measures have a given amount of noise."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ def made(
     names: Sequence[str] = (),
     seed: int = 0,
 ) -> dict[str, list[Any]]:
-    """So many models a training set and architecture, on all domains.
+    """Return columns of evaluations: `models` per training domain and architecture, on all domains.
 
-    A measure is accuracy and so much noise; of a negative amount, it is turned round.
+    A measure is the accuracy plus noise of the given standard deviation; with a negative value its
+    sign is inverted.
     """
     rng = np.random.default_rng(seed)
     noises = {"near": 0.02, "far": 0.3, "wrong": -0.05} if noise is None else noise
@@ -45,8 +46,8 @@ def made(
                     columns["tested_on"].append(tested)
                     columns["accuracy"].append(accuracy)
                     for name, amount in noises.items():
-                        sense = -1 if amount < 0 else 1
-                        columns[name].append(sense * (accuracy + rng.normal(0, abs(amount))))
+                        sign = -1 if amount < 0 else 1
+                        columns[name].append(sign * (accuracy + rng.normal(0, abs(amount))))
     return columns
 
 

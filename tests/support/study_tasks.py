@@ -1,4 +1,4 @@
-"""Models and work for studies, as other processes can import them; and a study to be killed."""
+"""Models and tasks of studies that worker processes can import; and a study to be killed."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from oodometer.studies.store import EvaluationOutcome, Store
 from oodometer.studies.store.array_store import ArrayStore
 from oodometer.studies.worker import run_task
 
-# Where what is done is written down, by whichever process does it.
+# Variable with the path of a log that all processes append to.
 LOG = "OODOMETER_TEST_LOG"
 
 
 @dataclass(frozen=True)
 class Ball:
-    """Inside if the point is nearer than so far, more or less surely."""
+    """Classify points as inside or outside a ball, with a sigmoid of the distance."""
 
     radius: float = 1.0
     steep: float = 20.0
@@ -37,7 +37,7 @@ class Ball:
 
 
 class Counting(Ball):
-    """The same, counting the rows that it is shown."""
+    """Ball that counts the rows it classifies."""
 
     rows = 0
 
@@ -59,7 +59,7 @@ def broken(points: Array) -> Array:
 
 
 def broken_elsewhere(points: Array) -> Array:
-    """At the pole all is well; further south it is not."""
+    """Fail on points far from the pole."""
     if points[:, 0].mean() < 0.8:
         raise ValueError("too far south")
     return Ball()(points)
@@ -96,15 +96,15 @@ def study(**changes: Any) -> Study:
     return Study.open({**SPEC, **changes})
 
 
-def exported(folder: Path) -> bytes:
-    """All rows as bytes."""
+def export_rows(folder: Path) -> bytes:
+    """Return all rows of a store as the bytes of a Parquet file."""
     with Store.open(folder) as store:
         store.export(folder / "rows.parquet")
     return (folder / "rows.parquet").read_bytes()
 
 
-def units(task: StudyTask) -> list[str]:
-    """What a task gives: predictions, or results by their keys."""
+def task_keys(task: StudyTask) -> list[str]:
+    """Return the keys of the predictions or results that a task computes."""
     lines = []
     for job in task.jobs:
         if not job.evaluation.requests:
@@ -114,16 +114,16 @@ def units(task: StudyTask) -> list[str]:
     return lines
 
 
-def logged(task: StudyTask) -> list[EvaluationOutcome]:
-    """Writes down what it begins, and takes a while."""
+def run_logged(task: StudyTask) -> list[EvaluationOutcome]:
+    """Log the keys of a task, then run it slowly."""
     with Path(os.environ[LOG]).open("a") as file:
-        file.write("".join(f"{line}\n" for line in units(task)))
+        file.write("".join(f"{line}\n" for line in task_keys(task)))
     time.sleep(0.05)
     return run_task(task)
 
 
 def _killed(folder: str, workers: str) -> None:
-    """A study whose disk is slow, so that a kill hits the writing too."""
+    """Run a study with slow writes, so that a kill can hit a write."""
     put = ArrayStore.put
 
     def slow(shelf: ArrayStore, arrays: Sequence[Array]) -> list[str]:
@@ -134,7 +134,7 @@ def _killed(folder: str, workers: str) -> None:
 
     ArrayStore.put = slow  # type: ignore[method-assign, assignment]
     runner = processes(int(workers)) if int(workers) else serial
-    run(study(), folder, runner=runner, work=logged)
+    run(study(), folder, runner=runner, work=run_logged)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Every architecture in a tiny form, with the shape and the inputs that it is tried on."""
+"""Every architecture in a tiny form, with the shape and inputs it is tested on."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ PAIRS = InputShape("pairs", classes=3, size=(12,), vocabulary=300)
 
 
 class Tiny(NamedTuple):
-    """An architecture's name, its settings, and what it is built for."""
+    """Name, settings and input shape of a tiny architecture."""
 
     name: str
     settings: dict[str, Any]
     shape: InputShape
 
     def build(self, seed: int = 0) -> Any:
-        """A module by a seed."""
+        """Return a module with weights drawn from a seed."""
         torch.manual_seed(seed)
         return get(self.name, self.settings).build(self.shape)
 
     def inputs(self, n: int = 6) -> Any:
-        """A batch: numbers, or tokens of which some pad."""
+        """Return a batch of numbers, or of tokens with padding."""
         drawn = torch.Generator().manual_seed(1)
         kind, size = self.shape.kind, self.shape.size
         if kind in ("images", "vectors"):

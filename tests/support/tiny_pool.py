@@ -1,4 +1,4 @@
-"""A pool of tiny networks, trained on the spot."""
+"""A pool of tiny networks that a test trains."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SPEC: dict[str, Any] = {
 }
 
 
-def trained(folder: Path, **changes: Any) -> PoolSpec:
-    """The spec of eight models, of which four converged."""
+def train_pool(folder: Path, **changes: Any) -> PoolSpec:
+    """Train eight models, of which four converge; return their spec."""
     spec = PoolSpec.open({**SPEC, **changes})
     assert not run(spec, folder).failed
     return spec

@@ -1,4 +1,4 @@
-"""A group whose domains are in memory, and toy problems that small networks learn."""
+"""Domain group in memory, and toy problems that small networks can learn."""
 
 from __future__ import annotations
 
@@ -22,52 +22,52 @@ TINY_TEXT = {"width": 4, "embedding": 6, "hidden": 5, "length": 24, "vocabulary"
 
 @dataclass(frozen=True)
 class InMemoryGroup(DomainGroup):
-    """What is there to train on, by domain."""
+    """Domain group that holds its training datasets in memory."""
 
-    held: Mapping[str, Dataset] = field(default_factory=dict, compare=False)
+    datasets: Mapping[str, Dataset] = field(default_factory=dict, compare=False)
 
     def domain(self, name: str, split: str) -> Dataset:
         assert split == "train"
-        return self.held[name]
+        return self.datasets[name]
 
 
 def group(
     inputs: Inputs, labels: Ints | None, *, classes: int = 2, **others: Dataset
 ) -> DomainGroup:
-    """A group with the domain `one`, and others."""
-    held = {"one": InMemoryDataset("one", inputs, labels), **others}
+    """Return a group with the domain `one`, and others."""
+    datasets = {"one": InMemoryDataset("one", inputs, labels), **others}
     names = tuple(f"class {number}" for number in range(classes))
-    sources = tuple((name, ()) for name in held)
-    return InMemoryGroup("toy", held["one"].kind, names, sources, held=held)
+    sources = tuple((name, ()) for name in datasets)
+    return InMemoryGroup("toy", datasets["one"].kind, names, sources, datasets=datasets)
 
 
 def vectors(n: int = 90, seed: int = 0) -> tuple[Inputs, Ints]:
-    """Ten numbers; the class is whether the first is positive."""
+    """Return vectors of ten numbers; the class is whether the first is positive."""
     inputs = np.random.default_rng(seed).normal(size=(n, 10))
     return inputs, (inputs[:, 0] > 0).astype(np.int64)
 
 
 def images(n: int = 40) -> tuple[Inputs, Ints]:
-    """Patches; the class is whether there is much red."""
+    """Return small images; the class is whether there is much red."""
     inputs = toy_inputs("images", n=n)
     red = inputs[..., 0].mean(axis=(1, 2))
     return inputs, (red > np.median(red)).astype(np.int64)
 
 
 def texts(n: int = 30) -> tuple[Inputs, Ints]:
-    """Sentences; the class is whether one of two words occurs."""
+    """Return sentences; the class is whether one of two words occurs."""
     inputs = toy_inputs("text", n=n)
     return inputs, np.array(["good" in row or "bad" in row for row in inputs], dtype=np.int64)
 
 
 def recipe(architecture: str = "mlp", **settings: object) -> TrainingConfig:
-    """A recipe of the domain `one`, short unless it says otherwise."""
-    given = {"epochs": 3, "batch": 16, "lr": 1e-2, **settings}
-    return TrainingConfig("toy", ("one",), architecture, **given)  # type: ignore[arg-type]
+    """Return a training configuration for the domain `one`, with three epochs by default."""
+    options = {"epochs": 3, "batch": 16, "lr": 1e-2, **settings}
+    return TrainingConfig("toy", ("one",), architecture, **options)  # type: ignore[arg-type]
 
 
-def made(one: TrainingConfig | None = None, **facts: float) -> TrainedModel:
-    """A model that was not trained at all."""
+def untrained_model(one: TrainingConfig | None = None, **facts: float) -> TrainedModel:
+    """Return a model with random weights."""
     rng = np.random.default_rng(0)
     sizes = {"1.weight": (16, 10), "1.bias": (16,), "4.weight": (2, 16), "4.bias": (2,)}
     weights = {name: rng.normal(size=size).astype(np.float32) for name, size in sizes.items()}

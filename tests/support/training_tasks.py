@@ -1,4 +1,4 @@
-"""Stand-ins for training, as other processes can import them; and a pool that is to be killed."""
+"""Stand-ins for training that worker processes can import; and a pool to be killed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from oodometer.studies.training.architectures.base import InputShape
 from oodometer.studies.training.config import TrainingConfig
 from oodometer.studies.training.spec import PoolSpec
 
-# Where what is trained is written down, by whichever process does.
+# Variable with the path of a log that all processes append to.
 LOG = "OODOMETER_TEST_LOG"
 SPEC: dict[str, Any] = {
     "name": "little",
@@ -30,8 +30,8 @@ SPEC: dict[str, Any] = {
 }
 
 
-def model_of(recipe: TrainingConfig) -> TrainedModel:
-    """Weights that hang on the recipe; converged if the batch is small."""
+def fake_model(recipe: TrainingConfig) -> TrainedModel:
+    """Return a model whose weights depend on the recipe; converged if the batch is small."""
     weights = {"weight": np.full(1000, recipe.epochs), "one": np.array(recipe.lr)}
     facts = {"seconds": 2.0}
     shape = InputShape("vectors", 2, (16,))
@@ -39,11 +39,11 @@ def model_of(recipe: TrainingConfig) -> TrainedModel:
 
 
 def quick(task: TrainingTask) -> list[TrainedModel | FailedTraining]:
-    return [model_of(recipe) for recipe in task.recipes]
+    return [fake_model(recipe) for recipe in task.recipes]
 
 
 def logged(task: TrainingTask) -> list[TrainedModel | FailedTraining]:
-    """Writes down the beginning, and takes a while."""
+    """Log the recipes of a task, then train slowly."""
     for recipe in task.recipes:
         with Path(os.environ[LOG]).open("a") as file:
             file.write(f"{recipe.id}\n")
@@ -51,8 +51,8 @@ def logged(task: TrainingTask) -> list[TrainedModel | FailedTraining]:
     return quick(task)
 
 
-def fatal(task: TrainingTask) -> list[TrainedModel | FailedTraining]:
-    """Some are killed in the middle of it, with the whole process; the second time all is well."""
+def kill_worker_once(task: TrainingTask) -> list[TrainedModel | FailedTraining]:
+    """Kill the worker on one recipe the first time; succeed the second time."""
     for recipe in task.recipes:
         before = Path(os.environ[LOG]).read_text()
         with Path(os.environ[LOG]).open("a") as file:
@@ -62,11 +62,11 @@ def fatal(task: TrainingTask) -> list[TrainedModel | FailedTraining]:
     return quick(task)
 
 
-def half_bad(task: TrainingTask) -> list[TrainedModel | FailedTraining]:
+def fail_half(task: TrainingTask) -> list[TrainedModel | FailedTraining]:
     return [
         FailedTraining(one, "ValueError: no\x1b[2J luck", "a trace")
         if one.batch == 8
-        else model_of(one)
+        else fake_model(one)
         for one in task.recipes
     ]
 
@@ -75,8 +75,8 @@ def raising(task: TrainingTask) -> list[TrainedModel | FailedTraining]:
     raise ValueError("all of\nit")
 
 
-def check_whole(pool: Path, spec: PoolSpec) -> None:
-    """Every model of the spec and no other, each readable, its recipe to the byte."""
+def assert_pool_complete(pool: Path, spec: PoolSpec) -> None:
+    """Assert that the pool has exactly the models of the spec, readable, with exact recipes."""
     found = checkpoint.finished_models(pool)
     assert set(found) == {recipe.id for recipe in spec.recipes()}
     for recipe in spec.recipes():
@@ -88,7 +88,7 @@ def check_whole(pool: Path, spec: PoolSpec) -> None:
 
 
 def _killed(pool: str, workers: str) -> None:
-    """A pool whose disk is slow, so that a kill hits the writing too."""
+    """Train a pool with slow writes, so that a kill can hit a write."""
     real = os.fsync
 
     def slow(file: int) -> None:

@@ -20,13 +20,13 @@ from oodometer.studies.analysis import (
     table_factor_analysis,
 )
 from oodometer.studies.analysis.comparison_with_truth import compare_with_truth
-from tests.support.evaluation_rows import made, read
+from tests.support.evaluation_rows import random_rows, to_table
 
 
 def evaluations() -> EvaluationTable:
     """Return three measures and an estimator with three seeds of two recipes."""
-    rows = made(0, models=6, measures=("x", "y", "doc"), gaps=0.05)
-    return read(
+    rows = random_rows(0, models=6, measures=("x", "y", "doc"), gaps=0.05)
+    return to_table(
         [
             {**row, "seed": int(row["model"][1]) // 2, "recipe.width": int(row["model"][1]) % 2}
             for row in rows
@@ -94,6 +94,6 @@ def test_inapplicable_and_unknown_analyses_raise() -> None:
     with pytest.raises(UnknownName, match="Did you mean 'joint'"):
         run_analysis(TABLE, "joined")
     with pytest.raises(NotApplicable, match="at least two environments"):
-        run_analysis(read(made(0, domains="ab")[:4]), "joint")
+        run_analysis(to_table(random_rows(0, domains="ab")[:4]), "joint")
     with pytest.raises(InputError, match="needs replicates"):
-        run_analysis(read(made(0)), "noise")
+        run_analysis(to_table(random_rows(0)), "noise")

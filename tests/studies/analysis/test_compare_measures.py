@@ -19,10 +19,10 @@ from oodometer.studies.analysis._compare_measures import (
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from tests.support.evaluation_tables import (
     assert_same,
-    keyed,
     loop_lines,
     loop_taus,
     random_columns,
+    values_by_key,
 )
 
 
@@ -35,7 +35,7 @@ def test_groups_and_means_match_naive_loops(seed: int) -> None:
     table = EvaluationTable.read(random_columns(seed))
     found = compare_measures(table)
     expected = {**loop_taus(table), **loop_lines(table, ["doc"])}
-    assert_same(keyed(found.group_rows()), expected)
+    assert_same(values_by_key(found.group_rows()), expected)
     several = len(table.architectures) > 1
     for row in found.rows():
         of = (row["measure"], row["statistic"])

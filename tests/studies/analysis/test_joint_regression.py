@@ -23,14 +23,21 @@ from oodometer.studies.analysis.joint_regression import (
     RegressionTrial,
     fit_joint_regressions,
 )
-from tests.support.evaluation_rows import Row, known, made, outside, rank_correlation, read
+from tests.support.evaluation_rows import (
+    Row,
+    complete_rows,
+    out_of_domain_rows,
+    random_rows,
+    rank_correlation,
+    to_table,
+)
 
 NAMES = ("x", "y", "z")
 
 
 def informed(seed: int, noise: float = 0.05) -> list[Row]:
     """Return rows whose error depends on x and y together, and not on z."""
-    rows = made(seed, models=5)
+    rows = random_rows(seed, models=5)
     rng = np.random.default_rng(seed)
     for row in rows:
         error = 0.5 * row["x"] + 0.4 * row["y"] + noise * rng.random()
@@ -68,10 +75,13 @@ def best_alone(rows: list[Row], domain: str) -> str:
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 0.1]))
 @settings(max_examples=15, deadline=None)
 def test_scores_match_scikit_learn(seed: int, gaps: float) -> None:
-    rows = made(seed, models=4, gaps=gaps)
-    some = known(outside(rows), *NAMES)
-    found = fit_joint_regressions(read(rows))
-    assert (found.n_evaluations, found.n_incomplete) == (len(some), len(outside(rows)) - len(some))
+    rows = random_rows(seed, models=4, gaps=gaps)
+    some = complete_rows(out_of_domain_rows(rows), *NAMES)
+    found = fit_joint_regressions(to_table(rows))
+    assert (found.n_evaluations, found.n_incomplete) == (
+        len(some),
+        len(out_of_domain_rows(rows)) - len(some),
+    )
     for taken in (BEST_ONE, ALL_MEASURES):
         for trial in found.regressions[taken].environments:
             assert trial.environment is not None
@@ -86,8 +96,8 @@ def test_scores_match_scikit_learn(seed: int, gaps: float) -> None:
 
 
 def test_pooled_trial_is_fitted_and_tested_on_all() -> None:
-    rows = outside(informed(0))
-    trial = fit_joint_regressions(read(rows)).regressions[ALL_MEASURES].pooled
+    rows = out_of_domain_rows(informed(0))
+    trial = fit_joint_regressions(to_table(rows)).regressions[ALL_MEASURES].pooled
     x, y = [[row[name] for name in NAMES] for row in rows], [1 - row["accuracy"] for row in rows]
     predicted = LinearRegression().fit(x, y).predict(x)
     assert trial.environment is None
@@ -97,7 +107,7 @@ def test_pooled_trial_is_fitted_and_tested_on_all() -> None:
 
 
 def test_two_complementary_measures_gain_over_one() -> None:
-    found = fit_joint_regressions(read(informed(1)))
+    found = fit_joint_regressions(to_table(informed(1)))
     for trial in found.regressions[BEST_TWO].environments:
         assert set(trial.weights) == {"x", "y"}
     for figure in ("r2", "spearman", "mae"):
@@ -119,7 +129,7 @@ def test_left_out_environment_does_not_leak_into_the_fit() -> None:
     changed = [dict(row, accuracy=rng.random()) if row["tested_on"] == "b" else row for row in rows]
 
     def of_b(some: list[Row], taken: str) -> RegressionTrial:
-        trials = fit_joint_regressions(read(some)).regressions[taken].environments
+        trials = fit_joint_regressions(to_table(some)).regressions[taken].environments
         return next(trial for trial in trials if trial.environment == "b")
 
     for taken in (BEST_ONE, BEST_TWO, ALL_MEASURES):
@@ -133,7 +143,7 @@ def test_standardization_is_fitted_without_the_left_out_environment() -> None:
     moved = [dict(row, x=row["x"] + 10) if row["tested_on"] == "c" else row for row in rows]
     trials = {
         t.environment: t
-        for t in fit_joint_regressions(read(moved)).regressions[ALL_MEASURES].environments
+        for t in fit_joint_regressions(to_table(moved)).regressions[ALL_MEASURES].environments
     }
     assert trials["c"].mae == pytest.approx(500, rel=1e-6)
     assert trials["c"].spearman == pytest.approx(1.0)
@@ -141,8 +151,8 @@ def test_standardization_is_fitted_without_the_left_out_environment() -> None:
 
 def test_collinear_measures_are_noted_and_do_not_change_predictions() -> None:
     rows = [dict(row, z=row["x"] + row["y"]) for row in informed(4)]
-    found = fit_joint_regressions(read(rows)).regressions[ALL_MEASURES]
-    pair = fit_joint_regressions(read(rows), measures=["x", "y"]).regressions[ALL_MEASURES]
+    found = fit_joint_regressions(to_table(rows)).regressions[ALL_MEASURES]
+    pair = fit_joint_regressions(to_table(rows), measures=["x", "y"]).regressions[ALL_MEASURES]
     for trial, other in zip(found.environments, pair.environments, strict=True):
         assert trial.notes == (
             "3 measures have rank 2: the weights are the smallest of all equal fits",
@@ -153,20 +163,20 @@ def test_collinear_measures_are_noted_and_do_not_change_predictions() -> None:
 
 def test_undefined_scores_are_counted() -> None:
     rows = [dict(row, accuracy=0.5) if row["tested_on"] == "a" else row for row in informed(5)]
-    found = fit_joint_regressions(read(rows))
+    found = fit_joint_regressions(to_table(rows))
     assert found.regressions[ALL_MEASURES].mean("r2").left_out == {"no r2 in the environment": 1}
     assert found.regressions[ALL_MEASURES].mean("mae").groups == 4
     assert found.gain("spearman").left_out == {"no spearman of one of the two": 1}
-    flat = fit_joint_regressions(read([dict(row, accuracy=0.25) for row in rows]))
+    flat = fit_joint_regressions(to_table([dict(row, accuracy=0.25) for row in rows]))
     assert flat.regressions[ALL_MEASURES].mean("spearman").mean is None
     assert flat.regressions[ALL_MEASURES].mean("mae").mean == pytest.approx(0.0)
 
 
 def test_sparse_measure_is_left_out_by_name() -> None:
     rows = informed(6)
-    for j, row in enumerate(outside(rows)):
+    for j, row in enumerate(out_of_domain_rows(rows)):
         row["z"] = math.nan if j % 3 else row["z"]
-    found = fit_joint_regressions(read(rows))
+    found = fit_joint_regressions(to_table(rows))
     assert found.measures == ("x", "y")
     assert found.left_out == {"z": "it has values for 20 of 60 evaluations"}
     assert (found.n_evaluations, found.n_incomplete) == (60, 0)
@@ -178,7 +188,7 @@ def test_sparse_measure_is_left_out_by_name() -> None:
 def test_row_order_and_units_do_not_matter() -> None:
     rows = informed(7)
     changed = [dict(row, x=5 - 1000 * row["x"]) for row in random.Random(0).sample(rows, len(rows))]
-    before, after = fit_joint_regressions(read(rows)), fit_joint_regressions(read(changed))
+    before, after = fit_joint_regressions(to_table(rows)), fit_joint_regressions(to_table(changed))
     for taken in (BEST_ONE, BEST_TWO, ALL_MEASURES):
         assert after.regressions[taken].mean("r2").mean == pytest.approx(
             before.regressions[taken].mean("r2").mean
@@ -186,7 +196,7 @@ def test_row_order_and_units_do_not_matter() -> None:
 
 
 def test_result_is_json_with_flat_rows() -> None:
-    found = fit_joint_regressions(read(informed(8)))
+    found = fit_joint_regressions(to_table(informed(8)))
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert [one["taken"] for one in plain["regressions"]] == [BEST_ONE, BEST_TWO, ALL_MEASURES]
     assert set(plain["gains"]) == {BEST_TWO, ALL_MEASURES}
@@ -205,9 +215,9 @@ def test_too_few_environments_or_values_raise() -> None:
     with pytest.raises(
         NotApplicable, match="at least two environments; evaluations with all 3 measures are in 1"
     ):
-        fit_joint_regressions(read(one))
+        fit_joint_regressions(to_table(one))
     none = [dict(row, x=math.nan) for row in informed(9)]
     with pytest.raises(NotApplicable, match="no measure has values for 50% of the evaluations"):
-        fit_joint_regressions(read(none), measures=["x"])
+        fit_joint_regressions(to_table(none), measures=["x"])
     with pytest.raises(InputError, match="measure"):
-        fit_joint_regressions(read(none), measures=["w"])
+        fit_joint_regressions(to_table(none), measures=["w"])

@@ -11,11 +11,11 @@ from scipy.stats import kendalltau
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.grouped_scores import GroupedScores
 from oodometer.studies.analysis.kendall_family import kendall_scores
-from tests.support.evaluation_tables import assert_same, keyed, loop_taus, random_columns
+from tests.support.evaluation_tables import assert_same, loop_taus, random_columns, values_by_key
 
 
 def found_in(table: EvaluationTable) -> Any:
-    return keyed(row for scores in kendall_scores(table) for row in scores.rows(table))
+    return values_by_key(row for scores in kendall_scores(table) for row in scores.rows(table))
 
 
 def named(table: EvaluationTable) -> dict[str, GroupedScores]:

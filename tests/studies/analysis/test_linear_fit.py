@@ -12,11 +12,11 @@ from sklearn.metrics import mean_absolute_error, r2_score
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.grouped_scores import GroupedScores
 from oodometer.studies.analysis.linear_fit import FIT_RULES, line_fit_scores
-from tests.support.evaluation_tables import assert_same, keyed, loop_lines, random_columns
+from tests.support.evaluation_tables import assert_same, loop_lines, random_columns, values_by_key
 
 
 def found_in(table: EvaluationTable, direct: tuple[str, ...] = ()) -> Any:
-    return keyed(
+    return values_by_key(
         row for scores in line_fit_scores(table, methods=direct) for row in scores.rows(table)
     )
 

@@ -20,12 +20,19 @@ from oodometer.studies.analysis.model_selection import (
     win_probabilities,
 )
 from oodometer.studies.analysis.rank_correlation import MeasureSign
-from tests.support.evaluation_rows import Row, known, made, outside, rank_correlation, read
+from tests.support.evaluation_rows import (
+    Row,
+    complete_rows,
+    out_of_domain_rows,
+    random_rows,
+    rank_correlation,
+    to_table,
+)
 
 
 def naive(rows: list[Row], by: str, domain: str, sense: int = 1) -> float | None:
     """Return best minus selected accuracy with ties averaged, by a loop over models."""
-    there = [row for row in outside(rows) if row["tested_on"] == domain]
+    there = [row for row in out_of_domain_rows(rows) if row["tested_on"] == domain]
     own = {row["model"]: row["accuracy"] for row in rows if row["tested_on"] == row["trained_on"]}
     best: float = max(row["accuracy"] for row in there)
     if by == AT_RANDOM:
@@ -42,9 +49,9 @@ def naive(rows: list[Row], by: str, domain: str, sense: int = 1) -> float | None
 @given(st.integers(0, 10_000), st.sampled_from([None, 3, 1]), st.sampled_from([0.0, 0.4, 0.95]))
 @settings(max_examples=30, deadline=None)
 def test_regrets_match_naive_loop(seed: int, levels: int | None, gaps: float) -> None:
-    rows = made(seed, models=3, domains="abc", levels=levels, gaps=gaps)
+    rows = random_rows(seed, models=3, domains="abc", levels=levels, gaps=gaps)
     found = evaluate_selection(
-        read(rows), signs={"z": MeasureSign(1, 0.5, 9), "y": MeasureSign(-1, -0.5, 9)}
+        to_table(rows), signs={"z": MeasureSign(1, 0.5, 9), "y": MeasureSign(-1, -0.5, 9)}
     )
     assert list(found) == ["x", "y", "z", AT_RANDOM, BY_SOURCE]
     for by, one in found.items():
@@ -61,11 +68,15 @@ def test_regrets_match_naive_loop(seed: int, levels: int | None, gaps: float) ->
 
 
 def test_choices_include_rank_correlations() -> None:
-    rows = made(1, models=5, gaps=0.2)
-    found = evaluate_selection(read(rows), measures=["x"], signs={"x": MeasureSign(1, 0.5, 9)})
+    rows = random_rows(1, models=5, gaps=0.2)
+    found = evaluate_selection(to_table(rows), measures=["x"], signs={"x": MeasureSign(1, 0.5, 9)})
     assert list(found) == ["x", AT_RANDOM, BY_SOURCE]
     for choice in found["x"].choices:
-        some = [row for row in known(outside(rows), "x") if row["tested_on"] == choice.domain]
+        some = [
+            row
+            for row in complete_rows(out_of_domain_rows(rows), "x")
+            if row["tested_on"] == choice.domain
+        ]
         rho = rank_correlation([-row["x"] for row in some], [row["accuracy"] for row in some])
         assert choice.rho == pytest.approx(rho, abs=1e-12)
         assert choice.n == len(some)
@@ -73,22 +84,24 @@ def test_choices_include_rank_correlations() -> None:
 
 
 def test_perfect_measure_has_zero_and_its_opposite_maximal_regret() -> None:
-    rows = [dict(row, x=row["accuracy"] ** 3) for row in made(2, models=5)]
-    found = evaluate_selection(read(rows))["x"]
+    rows = [dict(row, x=row["accuracy"] ** 3) for row in random_rows(2, models=5)]
+    found = evaluate_selection(to_table(rows))["x"]
     assert found.regret.mean == 0.0
     assert found.rho.mean == pytest.approx(1.0)
-    worst = evaluate_selection(read(rows), signs={"x": MeasureSign(1, 1.0, 9)})["x"]
+    worst = evaluate_selection(to_table(rows), signs={"x": MeasureSign(1, 1.0, 9)})["x"]
     for choice in worst.choices:
-        accuracies = [r["accuracy"] for r in outside(rows) if r["tested_on"] == choice.domain]
+        accuracies = [
+            r["accuracy"] for r in out_of_domain_rows(rows) if r["tested_on"] == choice.domain
+        ]
         assert choice.regret == pytest.approx(max(accuracies) - min(accuracies))
 
 
 def test_tied_models_are_named_unless_all_tie() -> None:
-    rows = made(3, models=2, domains="ab")
+    rows = random_rows(3, models=2, domains="ab")
     for row in rows:
         row["x"] = 1.0 if row["model"] in ("a0", "b1") else 0.0
         row["y"] = 0.5
-    found = evaluate_selection(read(rows))
+    found = evaluate_selection(to_table(rows))
     assert [choice.models for choice in found["x"].choices] == [("b1",), ("a0",)]
     assert [choice.models for choice in found["y"].choices] == [(), ()]
     for y, random in zip(found["y"].choices, found[AT_RANDOM].choices, strict=True):
@@ -97,30 +110,32 @@ def test_tied_models_are_named_unless_all_tie() -> None:
 
 
 def test_missing_value_of_the_best_model_costs_regret() -> None:
-    rows = made(4, models=3, domains="ab")
+    rows = random_rows(4, models=3, domains="ab")
     for row in rows:
         row["x"] = row["accuracy"]
-    best = max((row for row in outside(rows) if row["tested_on"] == "b"),
+    best = max((row for row in out_of_domain_rows(rows) if row["tested_on"] == "b"),
                key=lambda row: row["accuracy"])  # fmt: skip
     best["x"] = math.nan
-    second = sorted(row["accuracy"] for row in outside(rows) if row["tested_on"] == "b")[-2]
-    choice = evaluate_selection(read(rows))["x"].choices[1]
+    second = sorted(row["accuracy"] for row in out_of_domain_rows(rows) if row["tested_on"] == "b")[
+        -2
+    ]
+    choice = evaluate_selection(to_table(rows))["x"].choices[1]
     assert choice.regret == pytest.approx(best["accuracy"] - second)
     assert choice.n == 2
 
 
 def test_without_id_rows_there_is_no_source_accuracy() -> None:
-    found = evaluate_selection(read(outside(made(5))))[BY_SOURCE]
+    found = evaluate_selection(to_table(out_of_domain_rows(random_rows(5))))[BY_SOURCE]
     assert found.regret.left_out == {"fewer than two models have a value": 4}
     assert found.regret.mean is None
     assert all(choice.regret is None for choice in found.choices)
 
 
 def test_source_accuracy_is_the_mean_over_training_domains() -> None:
-    rows = [dict(row, trained_on="a + b") for row in made(6, models=3)]
+    rows = [dict(row, trained_on="a + b") for row in random_rows(6, models=3)]
     best = max((row for row in rows if row["tested_on"] == "a"), key=lambda row: row["accuracy"])
     rows = [row for row in rows if (row["model"], row["tested_on"]) != (best["model"], "b")]
-    found = evaluate_selection(read(rows))[BY_SOURCE]
+    found = evaluate_selection(to_table(rows))[BY_SOURCE]
     means = {
         model: statistics.mean(row["accuracy"] for row in rows
                                if row["model"] == model and row["tested_on"] in "ab")
@@ -132,13 +147,13 @@ def test_source_accuracy_is_the_mean_over_training_domains() -> None:
 
 def test_unknown_names_raise() -> None:
     with pytest.raises(UnknownName, match="No measure is called 'w'"):
-        evaluate_selection(read(made(0)), measures=["w"])
+        evaluate_selection(to_table(random_rows(0)), measures=["w"])
     with pytest.raises(UnknownName, match="No measure is called 'v'"):
-        evaluate_selection(read(made(0)), signs={"v": MeasureSign(1, 0.5, 9)})
+        evaluate_selection(to_table(random_rows(0)), signs={"v": MeasureSign(1, 0.5, 9)})
 
 
 def test_result_is_json() -> None:
-    found = evaluate_selection(read(made(7, gaps=0.3)))["x"]
+    found = evaluate_selection(to_table(random_rows(7, gaps=0.3)))["x"]
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert plain["regret"] == found.regret.to_dict()
     assert plain["choices"][0]["models"] == list(found.choices[0].models)

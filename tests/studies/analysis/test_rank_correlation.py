@@ -21,12 +21,21 @@ from oodometer.studies.analysis.rank_correlation import (
     measure_directions,
     split_models,
 )
-from tests.support.evaluation_rows import Row, known, made, outside, rank_correlation, read
+from tests.support.evaluation_rows import (
+    Row,
+    complete_rows,
+    out_of_domain_rows,
+    random_rows,
+    rank_correlation,
+    to_table,
+)
 
 
 def naive(rows: list[Row], measure: str, domain: str | None) -> tuple[float | None, int]:
     some = [
-        r for r in known(outside(rows), measure, "accuracy") if domain in (None, r["tested_on"])
+        r
+        for r in complete_rows(out_of_domain_rows(rows), measure, "accuracy")
+        if domain in (None, r["tested_on"])
     ]
     errors = [1 - row["accuracy"] for row in some]
     return rank_correlation([row[measure] for row in some], errors), len(some)
@@ -35,8 +44,8 @@ def naive(rows: list[Row], measure: str, domain: str | None) -> tuple[float | No
 @given(st.integers(0, 10_000), st.sampled_from([None, 3, 1]), st.sampled_from([0.0, 0.3, 0.9]))
 @settings(max_examples=30, deadline=None)
 def test_correlations_match_naive_loop(seed: int, levels: int | None, gaps: float) -> None:
-    rows = made(seed, models=2, domains="abc", levels=levels, gaps=gaps)
-    for name, found in correlate_with_error(read(rows)).items():
+    rows = random_rows(seed, models=2, domains="abc", levels=levels, gaps=gaps)
+    for name, found in correlate_with_error(to_table(rows)).items():
         assert list(found.environments) == ["a", "b", "c"]
         for domain, one in ((None, found.joint), *found.environments.items()):
             rho, n = naive(rows, name, domain)
@@ -47,27 +56,27 @@ def test_correlations_match_naive_loop(seed: int, levels: int | None, gaps: floa
 
 
 def test_correlations_match_scipy() -> None:
-    rows = made(3, models=40, levels=20)
-    found = correlate_with_error(read(rows), measures=["y"])
+    rows = random_rows(3, models=40, levels=20)
+    found = correlate_with_error(to_table(rows), measures=["y"])
     assert list(found) == ["y"]
-    some = [row for row in outside(rows) if row["tested_on"] == "b"]
+    some = [row for row in out_of_domain_rows(rows) if row["tested_on"] == "b"]
     peer = spearmanr([row["y"] for row in some], [-row["accuracy"] for row in some]).statistic
     assert found["y"].environments["b"].value == pytest.approx(peer, abs=1e-12)
 
 
 def test_id_rows_are_ignored() -> None:
-    rows = made(0, models=5)
+    rows = random_rows(0, models=5)
     for row in rows:
         if row["tested_on"] == row["trained_on"]:
             row["x"] = 1000 * row["accuracy"]
     changed = [dict(row, x=0.0) if row["tested_on"] == row["trained_on"] else row for row in rows]
-    assert correlate_with_error(read(rows)) == correlate_with_error(read(changed))
+    assert correlate_with_error(to_table(rows)) == correlate_with_error(to_table(changed))
     joined = [dict(row, trained_on="a + b") for row in rows]
-    assert list(correlate_with_error(read(joined))["x"].environments) == ["c", "d"]
+    assert list(correlate_with_error(to_table(joined))["x"].environments) == ["c", "d"]
 
 
 def test_undefined_correlations_are_counted_by_reason() -> None:
-    rows = outside(made(1, models=4))
+    rows = out_of_domain_rows(random_rows(1, models=4))
     for row in rows:
         if row["tested_on"] == "a":
             row["x"] = 7.0
@@ -75,7 +84,7 @@ def test_undefined_correlations_are_counted_by_reason() -> None:
             row["accuracy"] = 0.5
         if row["tested_on"] == "c" and row["model"] != "a0":
             row["x"] = math.nan
-    found = correlate_with_error(read(rows))["x"]
+    found = correlate_with_error(to_table(rows))["x"]
     assert {name: one.reason for name, one in found.environments.items()} == {
         "a": "the measure is the same for all models",
         "b": "the error is the same for all models",
@@ -88,15 +97,15 @@ def test_undefined_correlations_are_counted_by_reason() -> None:
 
 
 def test_rows_with_unknown_accuracy_are_left_out() -> None:
-    rows = made(2, models=4)
+    rows = random_rows(2, models=4)
     unknown = [dict(row, accuracy=math.nan if j % 3 == 0 else row["accuracy"])
                for j, row in enumerate(rows)]  # fmt: skip
     rest = [row for j, row in enumerate(rows) if j % 3]
-    assert correlate_with_error(read(unknown)) == correlate_with_error(read(rest))
+    assert correlate_with_error(to_table(unknown)) == correlate_with_error(to_table(rest))
 
 
 def test_result_is_json_with_flat_rows() -> None:
-    found = correlate_with_error(read(made(0, gaps=0.2)))["x"]
+    found = correlate_with_error(to_table(random_rows(0, gaps=0.2)))["x"]
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert plain["joint"] == {"rho": found.joint.value, "n": found.joint.n, "reason": ""}
     assert plain["mean"]["groups"] == 4
@@ -109,10 +118,10 @@ def test_result_is_json_with_flat_rows() -> None:
 @given(st.integers(0, 10_000), st.randoms())
 @settings(max_examples=15, deadline=None)
 def test_row_order_and_monotone_transforms_do_not_matter(seed: int, random: Any) -> None:
-    rows = made(seed, models=3)
+    rows = random_rows(seed, models=3)
     shuffled = [dict(row, x=math.exp(3 * row["x"]), y=-row["y"]) for row in rows]
     random.shuffle(shuffled)
-    before, after = correlate_with_error(read(rows)), correlate_with_error(read(shuffled))
+    before, after = correlate_with_error(to_table(rows)), correlate_with_error(to_table(shuffled))
     assert after["x"].joint.value == pytest.approx(before["x"].joint.value, abs=1e-12)
     joint = before["y"].joint.value
     assert joint is not None
@@ -120,11 +129,11 @@ def test_row_order_and_monotone_transforms_do_not_matter(seed: int, random: Any)
 
 
 def test_table_with_only_id_rows_raises() -> None:
-    rows = [row for row in made(0) if row["tested_on"] == row["trained_on"]]
+    rows = [row for row in random_rows(0) if row["tested_on"] == row["trained_on"]]
     with pytest.raises(InputError, match="None of 24 evaluations has a known accuracy on a domain"):
-        correlate_with_error(read(rows))
+        correlate_with_error(to_table(rows))
     with pytest.raises(UnknownName, match=r"No measure is called 'xx'. Did you mean 'x'"):
-        correlate_with_error(read(made(0)), measures=["xx"])
+        correlate_with_error(to_table(random_rows(0)), measures=["xx"])
 
 
 # Signs ------------------------------------------------------------------------------------------
@@ -164,23 +173,23 @@ def test_sign_needs_one_error_per_value() -> None:
 
 
 def test_signs_of_a_table_use_ood_rows() -> None:
-    rows = made(5, models=5)
+    rows = random_rows(5, models=5)
     for row in rows:
         own = row["tested_on"] == row["trained_on"]
         row["x"] = row["accuracy"] if own else -row["accuracy"]
         row["y"], row["z"] = row["accuracy"] ** 3, 1.0
-    found, reasons = measure_directions(read(rows))
-    errors = [1 - row["accuracy"] for row in outside(rows)]
+    found, reasons = measure_directions(to_table(rows))
+    errors = [1 - row["accuracy"] for row in out_of_domain_rows(rows)]
     assert found == {
-        "x": canonical_sign([row["x"] for row in outside(rows)], errors),
-        "y": canonical_sign([row["y"] for row in outside(rows)], errors),
+        "x": canonical_sign([row["x"] for row in out_of_domain_rows(rows)], errors),
+        "y": canonical_sign([row["y"] for row in out_of_domain_rows(rows)], errors),
     }
     assert [one.value for one in found.values()] == [1, -1]
     assert reasons == {"z": "the measure or the error is the same for all 60 models"}
 
 
 def test_signed_measures_increase_with_the_error() -> None:
-    table = read(made(6, models=8))
+    table = to_table(random_rows(6, models=8))
     fixed, _ = measure_directions(table)
     signed = apply_signs(table, fixed)
     for name, correlation in correlate_with_error(signed).items():
@@ -191,7 +200,7 @@ def test_signed_measures_increase_with_the_error() -> None:
 
 
 def test_halves_share_no_model_and_cover_all_rows() -> None:
-    table = read(made(7, models=5))
+    table = to_table(random_rows(7, models=5))
     first, second = split_models(table)
     assert not set(first.model) & set(second.model)
     assert len(first) + len(second) == len(table)

@@ -22,7 +22,7 @@ from oodometer.studies.analysis.robustness import (
 )
 from oodometer.studies.analysis.scatter_patterns import pattern_from_accuracies
 from oodometer.studies.analysis.wide_table import AccuracyMatrix
-from tests.support.research_data import needs
+from tests.support.research_data import require_data
 
 SCALES: tuple[AccuracyScale, ...] = ("plain", "logit", "probit")
 
@@ -171,7 +171,7 @@ def test_unknown_names_raise() -> None:
 
 @pytest.mark.realdata
 def test_published_tables_show_imagenet_predicts_imagenetv2() -> None:
-    timm = AccuracyMatrix.read(needs("results/timm_results_top1.csv.gz"))
+    timm = AccuracyMatrix.read(require_data("results/timm_results_top1.csv.gz"))
     assert (timm.accuracy.shape, timm.other_columns) == ((1557, 8), ("img_size",))
     second = next(
         one for one in compare_with_reference(timm, "imagenet") if one.name.startswith("imagenetv2")
@@ -179,7 +179,7 @@ def test_published_tables_show_imagenet_predicts_imagenetv2() -> None:
     assert (second.models, second.pattern.name) == (1556, "functional")
     assert second.spearman is not None
     assert second.spearman > 0.99
-    testbed = AccuracyMatrix.read(needs("results/imagenet_testbed_top1.csv.gz"))
+    testbed = AccuracyMatrix.read(require_data("results/imagenet_testbed_top1.csv.gz"))
     assert testbed.accuracy.shape == (338, 213)
     patterns = {one.name: one.pattern.name for one in compare_with_reference(testbed, "val")}
     assert patterns["imagenetv2-matched-frequency"] == "functional"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from oodometer.studies.domains.group import get
-from tests.support.research_data import needs
+from tests.support.research_data import require_data
 
 # Group, file, domain, rows to train on, rows to test on.
 FOUND = [
@@ -35,7 +35,7 @@ SHARED = [
 
 
 def root_of(file: str) -> Path:
-    return needs(file).parent.parent
+    return require_data(file).parent.parent
 
 
 @pytest.mark.realdata

@@ -15,7 +15,7 @@ from tests.support import store_records
 
 LOGITS = np.array([[0.1, 2.0], [3.0, -1.0], [0.0, 0.5], [1.0, 1.5]], dtype=np.float32)
 SAID = {
-    "probs": store_records.SAID,
+    "probs": store_records.PREDICTIONS,
     "logits": Predictions.from_logits(LOGITS),
     "named": Predictions.from_logits(LOGITS, class_names=["yes", "no"]),
     "numbered": Predictions.from_logits(LOGITS, class_names=["0", "1"]),

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent.parent.parent
 
 
 def test_what_is_added_is_known(tmp_path: Path) -> None:
-    some = store_records.outcome(predictions=store_records.SAID)
+    some = store_records.outcome(predictions=store_records.PREDICTIONS)
     with Store.open(tmp_path / "new" / "folder", "write") as store:
         store_records.fill(store, some)
         assert store.result_keys() == {one.key for one in some.results}
@@ -84,7 +84,7 @@ with Store.open({str(tmp_path)!r}) as store:
     print(len(store.result_keys()), store.to_table().num_rows, store.predictions("m", "d"))
 """
     with Store.open(tmp_path, "write") as store:
-        store_records.fill(store, store_records.outcome(predictions=store_records.SAID))
+        store_records.fill(store, store_records.outcome(predictions=store_records.PREDICTIONS))
         # A transaction that is not over is not seen, and keeps nobody waiting.
         store._database.execute("BEGIN IMMEDIATE")
         store._database.execute("DELETE FROM results")
@@ -122,7 +122,7 @@ def test_a_mode_that_is_none_is_refused(tmp_path: Path) -> None:
 
 def test_arrays_that_no_row_names_are_swept_by_the_next_writer(tmp_path: Path) -> None:
     with Store.open(tmp_path, "write") as store:
-        store_records.fill(store, store_records.outcome(predictions=store_records.SAID))
+        store_records.fill(store, store_records.outcome(predictions=store_records.PREDICTIONS))
         named = store.array_store.names()
         store.array_store.put([np.arange(9.0)])  # killed before the transaction
         (store.array_store.folder / "half.partial").write_bytes(b"half")
@@ -134,7 +134,7 @@ def test_arrays_that_no_row_names_are_swept_by_the_next_writer(tmp_path: Path) -
 
 def test_predictions_whose_array_was_removed_are_to_be_made_again(tmp_path: Path) -> None:
     with Store.open(tmp_path, "write") as store:
-        store_records.fill(store, store_records.outcome(predictions=store_records.SAID))
+        store_records.fill(store, store_records.outcome(predictions=store_records.PREDICTIONS))
         (tmp_path / "arrays" / f"{store.prediction_references()['m', 'd'].array}.npy").unlink()
     with Store.open(tmp_path, "write") as store:
         assert store.prediction_references() == {}
@@ -143,14 +143,14 @@ def test_predictions_whose_array_was_removed_are_to_be_made_again(tmp_path: Path
 
 def test_values_stay_in_the_table_when_all_arrays_were_removed(tmp_path: Path) -> None:
     with Store.open(tmp_path, "write") as store:
-        store_records.fill(store, store_records.outcome(predictions=store_records.SAID))
+        store_records.fill(store, store_records.outcome(predictions=store_records.PREDICTIONS))
         before = store.to_table()
     shutil.rmtree(tmp_path / "arrays")
     with Store.open(tmp_path, "write") as store:
         assert store.prediction_references() == {}
         assert store.to_table().num_rows == 1
         assert store.to_table().equals(before)
-        store_records.fill(store, store_records.outcome(predictions=store_records.SAID))
+        store_records.fill(store, store_records.outcome(predictions=store_records.PREDICTIONS))
         assert store.prediction_references()["m", "d"].read(store.array_store).labels is not None
 
 
@@ -181,7 +181,7 @@ def test_arrays_are_there_before_the_rows_that_name_them(tmp_path: Path) -> None
             mock.patch.object(ArrayStore, "put", side_effect=InputError("full")),
             pytest.raises(InputError, match="full"),
         ):
-            store.add_outcomes([store_records.outcome(predictions=store_records.SAID)])
+            store.add_outcomes([store_records.outcome(predictions=store_records.PREDICTIONS)])
         assert store.result_keys() == set()
 
 
@@ -191,7 +191,10 @@ def test_a_task_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
         store_records.fill(store)
         with pytest.raises(TypeError):
             store.add_outcomes(
-                [store_records.outcome(predictions=store_records.SAID), store_records.outcome(bad)]
+                [
+                    store_records.outcome(predictions=store_records.PREDICTIONS),
+                    store_records.outcome(bad),
+                ]
             )
         assert store.result_keys() == set()
         assert store.prediction_references() == {}

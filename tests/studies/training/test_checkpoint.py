@@ -31,7 +31,15 @@ from oodometer.studies.training.checkpoint import (
 )
 from oodometer.testing import check_model, toy_inputs
 from tests.support.encoder_folders import bert_folder
-from tests.support.training_problems import TINY_TEXT, group, images, made, recipe, texts, vectors
+from tests.support.training_problems import (
+    TINY_TEXT,
+    group,
+    images,
+    recipe,
+    texts,
+    untrained_model,
+    vectors,
+)
 
 TOY = group(*vectors())
 
@@ -68,7 +76,7 @@ def test_loaded_model_equals_the_trained_one(name: str, tmp_path: Path) -> None:
 
 
 def test_as_model_opens_a_model_folder(tmp_path: Path) -> None:
-    folder = save(tmp_path, made())
+    folder = save(tmp_path, untrained_model())
     plain, named = as_model(str(folder)), as_model(folder, name="mine")
     assert (plain.name, named.name) == (folder.name, "mine")
     rows = TOY.domain("one", "train").take(slice(0, 5))
@@ -133,7 +141,7 @@ def test_head_is_not_combined_with_a_changed_encoder(tmp_path: Path) -> None:
 
 def test_files_of_a_model_folder(tmp_path: Path) -> None:
     one = recipe(seed=7)
-    folder = save(tmp_path, made(one, epochs=3))
+    folder = save(tmp_path, untrained_model(one, epochs=3))
     assert folder == tmp_path / one.id
     assert sorted(part.name for part in folder.iterdir()) == [
         "recipe.json", "result.json", "weights.safetensors",
@@ -146,14 +154,14 @@ def test_files_of_a_model_folder(tmp_path: Path) -> None:
 
 
 def test_equal_configurations_have_equal_bytes(tmp_path: Path) -> None:
-    one, other = (save(tmp_path / name, made(recipe(lr=0.1 + 0.2))) for name in "ab")
+    one, other = (save(tmp_path / name, untrained_model(recipe(lr=0.1 + 0.2))) for name in "ab")
     assert (one / "recipe.json").read_bytes() == (other / "recipe.json").read_bytes()
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
-    folder = save(tmp_path, made(epochs=1))
+    folder = save(tmp_path, untrained_model(epochs=1))
     before = (folder / "result.json").stat()
-    assert save(tmp_path, made(epochs=2)) == folder
+    assert save(tmp_path, untrained_model(epochs=2)) == folder
     assert load_facts(folder)["epochs"] == 1
     assert (folder / "result.json").stat() == before
 
@@ -190,10 +198,10 @@ def test_killed_writer_leaves_no_model(call: str, number: int, tmp_path: Path) -
     assert finished_models(tmp_path) == {}
     assert glob(str(tmp_path / "*")) == []
     # The next writer removes the leftovers.
-    other = save(tmp_path, made(recipe(seed=5)))
+    other = save(tmp_path, untrained_model(recipe(seed=5)))
     assert list(tmp_path.iterdir()) == [other]
     assert len(finished_models(tmp_path)) == 1
-    save(tmp_path, made())
+    save(tmp_path, untrained_model())
     assert len(finished_models(tmp_path)) == 2
 
 
@@ -213,10 +221,10 @@ def test_full_disk_leaves_no_model(
     with pytest.raises(
         InputError, match=r"Cannot write the model .*: No space left on device. Free space"
     ):
-        save(tmp_path, made())
+        save(tmp_path, untrained_model())
     assert list(tmp_path.iterdir()) == []
     monkeypatch.undo()
-    folder = save(tmp_path, made())
+    folder = save(tmp_path, untrained_model())
     assert finished_models(tmp_path) == {folder.name: folder}
 
 
@@ -226,31 +234,31 @@ def test_interrupted_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(os, "rename", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        save(tmp_path, made())
+        save(tmp_path, untrained_model())
     assert list(tmp_path.iterdir()) == []
 
 
 def test_pool_path_that_is_a_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "pool").write_text("")
     with pytest.raises(InputError, match="Cannot write the model"):
-        save(tmp_path / "pool", made())
+        save(tmp_path / "pool", untrained_model())
 
 
 def test_incomplete_folder_is_neither_counted_nor_overwritten(tmp_path: Path) -> None:
-    folder = save(tmp_path, made())
+    folder = save(tmp_path, untrained_model())
     (folder / "weights.safetensors").unlink()
     assert finished_models(tmp_path) == {}
     with pytest.raises(InputError, match="exists but is incomplete, and nothing is overwritten"):
-        save(tmp_path, made())
+        save(tmp_path, untrained_model())
     shutil.rmtree(folder)
-    assert save(tmp_path, made()) == folder
+    assert save(tmp_path, untrained_model()) == folder
 
 
 def test_other_files_in_a_pool_are_kept(tmp_path: Path) -> None:
-    folder = save(tmp_path, made())
+    folder = save(tmp_path, untrained_model())
     shutil.copytree(folder, tmp_path / "a copy")
     (tmp_path / "notes.txt").write_text("mine")
-    save(tmp_path, made(recipe(seed=1)))
+    save(tmp_path, untrained_model(recipe(seed=1)))
     assert folder.name in finished_models(tmp_path)
     assert len(finished_models(tmp_path)) == 2
     assert (tmp_path / "notes.txt").read_text() == "mine"
@@ -259,7 +267,7 @@ def test_other_files_in_a_pool_are_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["recipe.json", "a/b", "..", "", ".hidden"])
 def test_invalid_file_names_are_rejected(name: str, tmp_path: Path) -> None:
-    one = made()
+    one = untrained_model()
     odd = TrainedModel(one.recipe, one.shape, one.classes, one.weights, True, {}, {name: b""})
     with pytest.raises(InputError, match="A file of a model cannot have the name"):
         save(tmp_path, odd)
@@ -267,7 +275,7 @@ def test_invalid_file_names_are_rejected(name: str, tmp_path: Path) -> None:
 
 
 def test_broken_files_are_named(tmp_path: Path) -> None:
-    folder = save(tmp_path, made())
+    folder = save(tmp_path, untrained_model())
     kept = (folder / "weights.safetensors").read_bytes()
     (folder / "weights.safetensors").write_bytes(kept[:-10])
     with pytest.raises(InputError, match=r"Cannot read weights\.safetensors of the model in .*"):
@@ -294,7 +302,7 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
     "change", [{"lr": "fast"}, {"epochs": None}, {"settings": 3}, {"domains": 3}]
 )
 def test_invalid_training_configurations_are_named(change: dict[str, Any], tmp_path: Path) -> None:
-    folder = save(tmp_path, made())
+    folder = save(tmp_path, untrained_model())
     for content in (change, {**recipe().to_dict(), **change}):
         (folder / "recipe.json").write_text(json.dumps(content))
         with pytest.raises(InputError, match=r"Cannot read recipe\.json of the model in .*"):
@@ -306,7 +314,7 @@ def test_invalid_training_configurations_are_named(change: dict[str, Any], tmp_p
     [{"facts": 3}, {"classes": "ab"}, {"shape": 3}, {"shape": {}}, {"shape": {"size": 3, "n": 1}}],
 )
 def test_invalid_results_are_named(change: dict[str, Any], tmp_path: Path) -> None:
-    folder = save(tmp_path, made())
+    folder = save(tmp_path, untrained_model())
     told = json.loads((folder / "result.json").read_text())
     (folder / "result.json").write_text(json.dumps({**told, **change}))
     with pytest.raises(InputError, match=r"Cannot read result\.json of the model in .*"):
@@ -314,7 +322,7 @@ def test_invalid_results_are_named(change: dict[str, Any], tmp_path: Path) -> No
 
 
 def test_weights_of_another_network_are_rejected(tmp_path: Path) -> None:
-    folder = save(tmp_path, made())
+    folder = save(tmp_path, untrained_model())
     told = json.loads((folder / "recipe.json").read_text())
     told["settings"] = {"width": 3}
     (folder / "recipe.json").write_text(json.dumps(told))
@@ -337,7 +345,7 @@ def test_diverged_model_is_saved_and_not_loaded(tmp_path: Path) -> None:
 
 
 def test_scalars_and_transposed_arrays_keep_their_shape(tmp_path: Path) -> None:
-    one = made()
+    one = untrained_model()
     weights = {**one.weights, "count": np.array(3), "turned": np.arange(6.0).reshape(2, 3).T}
     folder = save(tmp_path, TrainedModel(one.recipe, one.shape, one.classes, weights, True))
     kept = checkpoint._load_weights(folder)

@@ -56,7 +56,7 @@ def test_run_killed_at_random_times_resumes_without_repeating(workers: int, tmp_
     began = len(lines(log))
     assert started(pool, log, workers).wait() == 0
     assert not saved & set(lines(log)[began:])
-    training_tasks.check_whole(pool, SPEC)
+    training_tasks.assert_pool_complete(pool, SPEC)
     assert set(lines(log)) == set(IDS)
     # Only what was being trained, or saved, when the kill came was trained again.
     assert len(lines(log)) <= len(IDS) + kills * 2 * max(1, workers)
@@ -65,9 +65,9 @@ def test_run_killed_at_random_times_resumes_without_repeating(workers: int, tmp_
 def check_deaths(runner: Runner, pool: Path, log: Path) -> None:
     """Four models kill the worker that has them first, and are trained elsewhere."""
     fatal = [one.id for one in SPEC.recipes() if one.epochs == 7 and one.batch == 8]
-    ran = run(SPEC, pool, runner=runner, work=training_tasks.fatal)
+    ran = run(SPEC, pool, runner=runner, work=training_tasks.kill_worker_once)
     assert (len(fatal), ran.failed, ran.remaining) == (4, {}, 0)
-    training_tasks.check_whole(pool, SPEC)
+    training_tasks.assert_pool_complete(pool, SPEC)
     assert all(lines(log).count(name) >= 2 for name in fatal)
 
 

@@ -43,7 +43,7 @@ def test_pool_is_trained_once(tmp_path: Path) -> None:
     assert (ran.total, ran.before, ran.remaining, ran.failed) == (40, 0, 0, {})
     assert set(ran.trained) == set(IDS)
     assert ran.converged == 20
-    training_tasks.check_whole(tmp_path, SPEC)
+    training_tasks.assert_pool_complete(tmp_path, SPEC)
     again = run(SPEC, tmp_path, work=training_tasks.raising)
     assert (again.before, again.trained, again.failed) == (40, (), {})
 
@@ -83,7 +83,7 @@ def test_specs_can_share_a_folder(tmp_path: Path) -> None:
 
 
 def test_failures_are_stored_and_tried_again(tmp_path: Path) -> None:
-    ran = run(SPEC, tmp_path, work=training_tasks.half_bad)
+    ran = run(SPEC, tmp_path, work=training_tasks.fail_half)
     assert (len(ran.trained), len(ran.failed), ran.remaining) == (20, 20, 20)
     assert set(ran.failed.values()) == {"ValueError: no\x1b[2J luck"}
     name = next(iter(ran.failed))
@@ -94,7 +94,7 @@ def test_failures_are_stored_and_tried_again(tmp_path: Path) -> None:
     again = run(SPEC, tmp_path, work=training_tasks.quick)
     assert (again.before, len(again.trained), again.failed) == (20, 20, {})
     assert checkpoint.read_reasons(tmp_path) == {}
-    training_tasks.check_whole(tmp_path, SPEC)
+    training_tasks.assert_pool_complete(tmp_path, SPEC)
 
 
 def test_task_that_raises_is_a_failure_with_a_one_line_reason(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_task_that_raises_is_a_failure_with_a_one_line_reason(tmp_path: Path) ->
 
 
 def test_unreadable_failure_file_counts_as_a_failure(tmp_path: Path) -> None:
-    run(SPEC, tmp_path, work=training_tasks.half_bad, limit=2)
+    run(SPEC, tmp_path, work=training_tasks.fail_half, limit=2)
     for path in (tmp_path / ".failed").iterdir():
         path.write_text("{")
     assert set(checkpoint.read_reasons(tmp_path).values()) == {
@@ -124,7 +124,7 @@ def test_missing_package_ends_the_run(tmp_path: Path) -> None:
 def test_progress_reports_counts_and_remaining_time(tmp_path: Path) -> None:
     seen: list[tuple[int, int, str]] = []
     run(SPEC, tmp_path, work=training_tasks.quick, limit=4)
-    run(SPEC, tmp_path, work=training_tasks.half_bad, progress=lambda *report: seen.append(report))
+    run(SPEC, tmp_path, work=training_tasks.fail_half, progress=lambda *report: seen.append(report))
     assert seen[0] == (0, 36, "4 of 40 models")
     assert [done for done, _, _ in seen] == list(range(37))
     assert seen[-1] == (36, 36, "24 of 40 models, 16 failed")
@@ -180,7 +180,7 @@ def test_run_continues_after_a_full_disk(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.partial"))
     ran = run(SPEC, tmp_path, work=training_tasks.quick)
     assert (ran.before, ran.remaining) == (len(finished), 0)
-    training_tasks.check_whole(tmp_path, SPEC)
+    training_tasks.assert_pool_complete(tmp_path, SPEC)
 
 
 def test_full_disk_while_writing_a_failure_is_reported(tmp_path: Path) -> None:
@@ -250,8 +250,8 @@ def test_workers_train_the_same_weights_as_one_process(tmp_path: Path) -> None:
     one = run(spec, tmp_path / "one")
     many = run(spec, tmp_path / "many", runner=processes(1))
     assert (one.failed, many.failed) == ({}, {})
-    training_tasks.check_whole(tmp_path / "one", spec)
-    training_tasks.check_whole(tmp_path / "many", spec)
+    training_tasks.assert_pool_complete(tmp_path / "one", spec)
+    training_tasks.assert_pool_complete(tmp_path / "many", spec)
     first, second = weights_in(tmp_path / "one"), weights_in(tmp_path / "many")
     assert first.keys() == second.keys()
     for name, weights in first.items():
@@ -274,7 +274,7 @@ def test_failing_stack_is_trained_one_by_one(monkeypatch: pytest.MonkeyPatch) ->
     def bad(recipe: TrainingConfig, group: Any) -> TrainedModel:
         if recipe.seed == 1:
             raise ValueError("not this one")
-        return training_tasks.model_of(recipe)
+        return training_tasks.fake_model(recipe)
 
     monkeypatch.setattr(_run, "train_stacked", mock.Mock(side_effect=RuntimeError))
     monkeypatch.setattr(_run, "train", bad)

@@ -25,7 +25,7 @@ def test_status_counts_by_domain_and_architecture(tmp_path: Path) -> None:
         return [
             FailedTraining(one, "no")
             if one.settings["depth"] == 2
-            else training_tasks.model_of(one)
+            else training_tasks.fake_model(one)
         ]
 
     nothing = status(SPEC, tmp_path / "none")

@@ -144,7 +144,7 @@ def test_folder_tokenizer_matches_transformers(folder: Path) -> None:
     assert np.array_equal(found[:, 1], both["token_type_ids"])
     assert found[:, 1].any()
     assert (tokens.size, tokens.length, tokens.pad) == (
-        len(encoder_folders.MARKS),
+        len(encoder_folders.TOKENS),
         12,
         encoder_folders.PAD,
     )

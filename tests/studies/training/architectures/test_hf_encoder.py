@@ -28,7 +28,7 @@ LENGTH = 20
 
 
 def shape(kind: Any = "text", *, length: int = LENGTH) -> InputShape:
-    return InputShape(kind, classes=3, size=(length,), vocabulary=len(encoder_folders.MARKS))
+    return InputShape(kind, classes=3, size=(length,), vocabulary=len(encoder_folders.TOKENS))
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_encoder_with_positions_offset_by_padding(tmp_path: Path) -> None:
 
 
 def test_encoder_of_a_masked_language_model_is_loaded(tmp_path: Path) -> None:
-    made = encoder_folders.bert_folder(tmp_path, door="BertForMaskedLM")
+    made = encoder_folders.bert_folder(tmp_path, model_class="BertForMaskedLM")
     assert HuggingFaceEncoder(str(made)).build(shape()).body.pooler is None
 
 
