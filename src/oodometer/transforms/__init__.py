@@ -1,8 +1,8 @@
-"""Transforms: changes of inputs that should keep their class.
+"""Transforms: random changes of inputs that should preserve their class.
 
-To add a transform: write one file with a frozen dataclass in this package, and add an instance to `MEMBERS` in
-`registry.py`. `oodometer.testing.check_transform` and `docs/methods.md` say what it needs. Another package adds its
-own by an entry point of the group `oodometer.transforms`.
+To add a transform, write one file with a frozen dataclass in this package and add an instance to
+`MEMBERS` in `registry.py`. `oodometer.testing.check_transform` checks it; `docs/methods.md` lists
+all transforms. Other packages add theirs by an entry point of the group `oodometer.transforms`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Moves of the pixels of one image, uint8 (height, width) or (height, width, 3).
+"""Affine operations on one image, uint8 (height, width) or (height, width, 3).
 
-The operations of RandAugment take the nearest pixel, as its authors did: no new values arise,
-and the result is Pillow's, bit for bit. Where a draw must count at any size, even at 8 × 8,
-`shift_bilinear` and `crop_bilinear` read between the pixels. What comes from outside is 0.
+The operations of RandAugment use the nearest pixel, as its authors did, and equal those of Pillow
+bit for bit. `shift_bilinear` and `crop_bilinear` interpolate, so that small shifts have an effect
+even at 8 × 8 pixels. Pixels from outside of the image are 0.
 """
 
 from __future__ import annotations
@@ -16,47 +16,50 @@ from oodometer.core.array_types import Floats, Ints
 from oodometer.core.optional_imports import opencv
 from oodometer.transforms.color_ops import Image
 
-# Pillow walks over the image in steps of 1/65536 pixel.
+# Pillow computes coordinates in multiples of 1/65536 pixel.
 FIXED_POINT_SCALE = 65536
 
 
 def rotate(image: Image, degrees: float) -> Image:
-    """Turned about its middle, against the clock."""
+    """Rotate counterclockwise about the centre."""
     height, width = image.shape[:2]
-    cos, sin = (round(turn(math.radians(-degrees)), 15) for turn in (math.cos, math.sin))
-    x, y = width / 2, height / 2
-    places = np.empty((height, width, 2), dtype=np.int16)
-    places[:, :, 0] = _source_coordinates(width, height, (cos, sin, -cos * x - sin * y + x))
-    places[:, :, 1] = _source_coordinates(width, height, (-sin, cos, sin * x - cos * y + y))
-    return _remap_nearest(image, places)
+    radians = math.radians(-degrees)
+    cos = round(math.cos(radians), 15)
+    sin = round(math.sin(radians), 15)
+    x = width / 2
+    y = height / 2
+    coordinates = np.empty((height, width, 2), dtype=np.int16)
+    coordinates[:, :, 0] = _source_coordinates(width, height, (cos, sin, -cos * x - sin * y + x))
+    coordinates[:, :, 1] = _source_coordinates(width, height, (-sin, cos, sin * x - cos * y + y))
+    return _remap_nearest(image, coordinates)
 
 
 def shear_x(image: Image, slope: float) -> Image:
-    """Every row moved left by its distance from the top, times the slope."""
+    """Shift every row left by its distance from the top times the slope."""
     height, width = image.shape[:2]
-    places = _pixel_grid(width, height).copy()
-    places[:, :, 0] += _source_coordinates(1, height, (1, slope, 0))
-    return _remap_nearest(image, places)
+    coordinates = _pixel_grid(width, height).copy()
+    coordinates[:, :, 0] += _source_coordinates(1, height, (1, slope, 0))
+    return _remap_nearest(image, coordinates)
 
 
 def shear_y(image: Image, slope: float) -> Image:
-    """Every column moved up by its distance from the left, times the slope."""
+    """Shift every column up by its distance from the left times the slope."""
     height, width = image.shape[:2]
-    places = _pixel_grid(width, height).copy()
-    places[:, :, 1] += _source_coordinates(width, 1, (slope, 1, 0))
-    return _remap_nearest(image, places)
+    coordinates = _pixel_grid(width, height).copy()
+    coordinates[:, :, 1] += _source_coordinates(width, 1, (slope, 1, 0))
+    return _remap_nearest(image, coordinates)
 
 
 def _source_coordinates(width: int, height: int, coefficients: tuple[float, float, float]) -> Ints:
-    """The whole part of a x + b y + c at the centre of every pixel, (height, width)."""
+    """Return ⌊a x + b y + c⌋ at the centre of every pixel, (height, width)."""
     a, b, c = coefficients
     across = np.arange(width, dtype=np.int32) * _to_fixed_point(a)
     down = np.arange(height, dtype=np.int32) * _to_fixed_point(b) + _to_fixed_point(
         c + 0.5 * (a + b)
     )
-    places: Ints = across + down[:, None]
-    places >>= 16
-    return places.astype(np.int16)
+    coordinates: Ints = across + down[:, None]
+    coordinates >>= 16
+    return coordinates.astype(np.int16)
 
 
 def _to_fixed_point(value: float) -> int:
@@ -65,7 +68,7 @@ def _to_fixed_point(value: float) -> int:
 
 @lru_cache(maxsize=4)
 def _pixel_grid(width: int, height: int) -> Ints:
-    """Every pixel's own x and y."""
+    """Return the x and y coordinates of every pixel."""
     return np.stack(np.meshgrid(*(np.arange(size, dtype=np.int16) for size in (width, height))), 2)
 
 
@@ -77,14 +80,14 @@ def _remap_nearest(image: Image, coordinates: Ints) -> Image:
     return result
 
 
-def translate_x(image: Image, share: float) -> Image:
-    """Moved left by a share of the width, rounded to whole pixels.
+def translate_x(image: Image, fraction: float) -> Image:
+    """Shift left by a fraction of the width, rounded to whole pixels.
 
     >>> translate_x(np.array([[1, 2, 3, 4]], dtype=np.uint8), 0.25)
     array([[2, 3, 4, 0]], dtype=uint8)
     """
     width = image.shape[1]
-    pixels = math.floor(share * width + 0.5)
+    pixels = math.floor(fraction * width + 0.5)
     moved = np.zeros_like(image)
     moved[:, max(-pixels, 0) : max(width - pixels, 0)] = image[
         :, max(pixels, 0) : max(width + pixels, 0)
@@ -92,23 +95,25 @@ def translate_x(image: Image, share: float) -> Image:
     return moved
 
 
-def translate_y(image: Image, share: float) -> Image:
-    """Moved up by a share of the height, rounded to whole pixels."""
-    return translate_x(image.swapaxes(0, 1), share).swapaxes(0, 1)
+def translate_y(image: Image, fraction: float) -> Image:
+    """Shift up by a fraction of the height, rounded to whole pixels."""
+    return translate_x(image.swapaxes(0, 1), fraction).swapaxes(0, 1)
 
 
 def shift_bilinear(image: Image, right: float, down: float) -> Image:
-    """Moved by any part of a pixel, read bilinearly (by OpenCV 4 at 32nds of a pixel)."""
+    """Shift by fractions of a pixel with bilinear interpolation (OpenCV 4: 1/32 pixel)."""
     matrix = np.array([[1, 0, -right], [0, 1, -down]], dtype=np.float64)
     return _warp_bilinear(image, matrix, opencv().BORDER_CONSTANT)
 
 
 def crop_bilinear(image: Image, left: float, width: float, top: float, height: float) -> Image:
-    """A window, in pixels, read bilinearly at the image's own size.
+    """Crop a window, in pixels, and resize it to the image's size with bilinear interpolation.
 
-    A negative width flips. No window is larger than the image, so no pixel is passed over.
+    A negative width flips the image. Windows are at most as large as the image, so no pixel is
+    skipped.
     """
-    x, y = width / image.shape[1], height / image.shape[0]
+    x = width / image.shape[1]
+    y = height / image.shape[0]
     matrix = np.array([[x, 0, left + x / 2 - 0.5], [0, y, top + y / 2 - 0.5]], dtype=np.float64)
     return _warp_bilinear(image, matrix, opencv().BORDER_REPLICATE)
 

@@ -1,8 +1,9 @@
-"""Changes of the colours of one image, bit for bit those of Pillow: Cubuk et al., CVPRW 2020.
+"""Colour operations of RandAugment on one image (Cubuk et al., CVPRW 2020).
 
-An image is uint8 (height, width) or (height, width, 3). What hangs on a pixel's own value alone
-is a table of 256 values, looked up; the enhancers go from a `base` image (black, grey, blurred)
-at factor 0 over the image itself at factor 1 to beyond it.
+The results equal those of Pillow bit for bit, and are computed faster. An image is uint8 (height,
+width) or (height, width, 3). Operations on single pixel values use a lookup table of 256 values.
+Enhancers interpolate between a base image (black, grey, blurred) at factor 0 and the image at
+factor 1, and extrapolate beyond.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from oodometer.core.optional_imports import opencv
 Image = npt.NDArray[np.uint8]
 
 PIXEL_VALUES: Image = np.arange(256, dtype=np.uint8)
-# Luma of ITU-R 601 in whole 65536ths, and a half to round: 24 bits, which float32 holds exactly.
+# Luma of ITU-R 601 in multiples of 1/65536, plus 1/2 for rounding: 24 bits, exact in float32.
 LUMA_WEIGHTS = np.array([[19595, 38470, 7471, 32768]]) / 65536
-# Nine neighbors, the middle one five times.
+# Mean over the 3 × 3 neighborhood with weight 5 at the centre.
 SMOOTHING_KERNEL = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], dtype=np.float32) / 13
 
 
 def apply_lookup_table(image: Image, table: Image) -> Image:
-    """Every value replaced by the table's: (256,), or (1, 256, 3) for a channel each."""
+    """Map every value through a table of shape (256,), or (1, 256, 3) with one per channel."""
     result: Image = opencv().LUT(image, table)
     return result
 
 
 def blend(base: Image | int, image: Image, factor: float) -> Image:
-    """base + factor · (image − base), cut off to whole values of 0 … 255.
+    """Return base + factor · (image − base), clipped to 0 … 255 and truncated to integers.
 
     >>> blend(100, np.array([110, 250, 90], dtype=np.uint8), 2.5)
     array([125, 255,  75], dtype=uint8)
@@ -41,7 +42,7 @@ def blend(base: Image | int, image: Image, factor: float) -> Image:
 
 
 def to_grayscale(image: Image) -> Image:
-    """Luma, (299 R + 587 G + 114 B) / 1000, of a colour image; a grey one as it is.
+    """Return the luma (299 R + 587 G + 114 B) / 1000 of a colour image, or a grey image unchanged.
 
     >>> to_grayscale(np.array([[[255, 0, 0], [0, 255, 0]]], dtype=np.uint8))
     array([[ 76, 150]], dtype=uint8)
@@ -53,14 +54,14 @@ def to_grayscale(image: Image) -> Image:
 
 
 def map_channels(image: Image, values: Array, *, unchanged: Bools) -> Image:
-    """Each channel by its own values (channels, 256), cut to 0 … 255; those kept as they are."""
+    """Map each channel by its row of `values` (channels, 256), clipped to 0 … 255."""
     tables: Image = values.clip(0, 255).astype(np.uint8)
     tables[unchanged] = PIXEL_VALUES
     return apply_lookup_table(image, tables[0] if image.ndim == 2 else tables.T[None].copy())
 
 
 def autocontrast(image: Image) -> Image:
-    """Each channel stretched so that its darkest value is 0 and its brightest 255."""
+    """Stretch each channel so that its darkest value is 0 and its brightest 255."""
     cv = opencv()
     ends = np.array([cv.minMaxLoc(channel)[:2] for channel in cv.split(image)])
     low, high = ends[:, :1], ends[:, 1:]
@@ -71,22 +72,22 @@ def autocontrast(image: Image) -> Image:
 
 
 def equalize(image: Image) -> Image:
-    """Each channel's values spread so that all are about equally frequent.
+    """Equalize the histogram of each channel.
 
-    A channel with fewer than 255 pixels darker than its brightest value stays as it is.
+    A channel with fewer than 255 pixels darker than its brightest value is not changed.
     """
     channels = range(1 if image.ndim == 2 else image.shape[2])
     counts = [opencv().calcHist([image], [c], None, [256], [0, 256]) for c in channels]
-    # Counts are far below 2^53, so that floats hold them, and their ratios' whole parts, exactly.
-    found = np.array(counts, dtype=np.float64).reshape(-1, 256)
-    up_to = found.cumsum(axis=1)
-    below = up_to - found
+    # Counts are far below 2^53, so they and the integer parts of their ratios are exact as floats.
+    histogram = np.array(counts, dtype=np.float64).reshape(-1, 256)
+    up_to = histogram.cumsum(axis=1)
+    below = up_to - histogram
     step = below[channels, up_to.argmax(axis=1), None] // 255
     return map_channels(image, (step // 2 + below) / np.maximum(step, 1), unchanged=step[:, 0] == 0)
 
 
 def solarize(image: Image, threshold: float) -> Image:
-    """Values from the threshold on are turned around.
+    """Invert the values at or above the threshold.
 
     >>> solarize(np.array([[10, 200]], dtype=np.uint8), 128)
     array([[10, 55]], dtype=uint8)
@@ -97,7 +98,7 @@ def solarize(image: Image, threshold: float) -> Image:
 
 
 def posterize(image: Image, bits: float) -> Image:
-    """The upper bits of every value, their number rounded.
+    """Keep the upper `bits` bits of every value, rounded to a whole number of bits.
 
     >>> posterize(np.array([[15, 201]], dtype=np.uint8), 4)
     array([[  0, 192]], dtype=uint8)
@@ -106,7 +107,7 @@ def posterize(image: Image, bits: float) -> Image:
 
 
 def color(image: Image, factor: float) -> Image:
-    """From grey (0) over the image (1) to gaudy; a grey image stays as it is."""
+    """Scale the saturation: 0 is grey, 1 the image. Grey images are not changed."""
     if image.ndim == 2:
         return image
     cv = opencv()
@@ -114,14 +115,14 @@ def color(image: Image, factor: float) -> Image:
 
 
 def contrast(image: Image, factor: float) -> Image:
-    """From its mean grey (0) over the image (1) to harsh."""
-    shades = to_grayscale(image)
-    mean = int(opencv().sumElems(shades)[0] / shades.size + 0.5)
+    """Scale the contrast: 0 is the mean grey value, 1 the image."""
+    gray = to_grayscale(image)
+    mean = int(opencv().sumElems(gray)[0] / gray.size + 0.5)
     return apply_lookup_table(image, blend(mean, PIXEL_VALUES, factor))
 
 
 def brightness(image: Image, factor: float) -> Image:
-    """From black (0) over the image (1) to bright.
+    """Scale the brightness: 0 is black, 1 the image.
 
     >>> brightness(np.array([[10, 200]], dtype=np.uint8), 1.5)
     array([[ 15, 255]], dtype=uint8)
@@ -130,7 +131,7 @@ def brightness(image: Image, factor: float) -> Image:
 
 
 def sharpness(image: Image, factor: float) -> Image:
-    """From smoothed (0) over the image (1) to sharp; the outermost pixels stay as they are."""
+    """Scale the sharpness: 0 is smoothed, 1 the image. Border pixels are not changed."""
     smooth = image.copy()
     smooth[1:-1, 1:-1] = opencv().filter2D(image, -1, SMOOTHING_KERNEL)[1:-1, 1:-1]
     return blend(smooth, image, factor)

@@ -1,14 +1,13 @@
-"""Changes of images: shifts, cut-outs, crops and the single operations. Ng et al., 2022.
+"""Transforms of images: shifts, erasing, crops and single operations (Ng et al., 2022).
 
-Sizes are shares of the image, so that a magnitude means the same at 8 × 8 and at 224 × 224.
+Sizes are fractions of the image, so that a magnitude means the same at 8 × 8 and at 224 × 224.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,57 +18,63 @@ from oodometer.core.protocols import Transform
 from oodometer.core.random_streams import RowStreams
 from oodometer.transforms.affine_ops import crop_bilinear, rotate, shear_x, shear_y, shift_bilinear
 from oodometer.transforms.color_ops import Image, brightness, color, contrast
+from oodometer.transforms.magnitude import check_magnitude
 
 IMAGE_KINDS: tuple[InputKind, ...] = ("images",)
 
 
-def check_magnitude(transform: Transform, maximum: float) -> None:
-    """Raise InputError unless the magnitude is a number from 0 to the most there can be."""
-    given: Any = transform.magnitude
-    if not (isinstance(given, Real) and 0 <= float(given) <= maximum):
-        raise InputError(
-            f"The magnitude of {transform.name} must be a number from 0 to {maximum:g}; got {given!r}. "
-            f"As published it is {type(transform).magnitude:g}."
-        )
-
-
 def require_images(inputs: Inputs, name: str) -> Image:
-    """Images as one block of memory, or InputError."""
+    """Return the images as a contiguous array; raise if the inputs are not images."""
     kind = infer_kind(inputs)
     if kind != "images":
         raise InputError(
-            f"{name} changes images; got {kind}. Images are uint8 arrays (n, height, width) or "
-            f"(n, height, width, 3); for {kind} take another transform."
+            f"{name} applies to images; got {kind}. Images are uint8 arrays of shape (n, height, "
+            f"width) or (n, height, width, 3); for {kind}, choose another transform."
         )
     images: Image = np.ascontiguousarray(inputs)
     return images
 
 
 def drop_gray_channel(images: Image) -> Image:
-    """A view of grey images (n, height, width, 1) as (n, height, width); others as they are."""
+    """Return grey images (n, height, width, 1) as a view (n, height, width)."""
     return images[..., 0] if images.ndim == 4 and images.shape[3] == 1 else images
 
 
 def map_images(images: Image, function: Callable[..., Image], *amounts: Array) -> Image:
-    """The function of every image and of its own amounts, in a new array."""
+    """Return a new array of function(image, amount, …), with one amount per image."""
     changed = np.empty_like(images)
-    rows, into = drop_gray_channel(images), drop_gray_channel(changed)
-    for row, image, *own in zip(into, rows, *(a.tolist() for a in amounts), strict=True):
-        row[...] = function(image, *own)
+    sources = drop_gray_channel(images)
+    targets = drop_gray_channel(changed)
+    columns = [column.tolist() for column in amounts]
+    for target, source, *values in zip(targets, sources, *columns, strict=True):
+        target[...] = function(source, *values)
     return changed
 
 
 def draw_signed_uniform(draws: RowStreams, magnitude: float) -> Floats:
-    """A number a row, uniform in ± the magnitude."""
+    """Draw one number per row, uniform in ± magnitude."""
     return magnitude * (2 * draws.uniforms(1)[:, 0] - 1)
 
 
 @dataclass(frozen=True)
 class Translate(Transform):
-    """Moved in x and in y, each by a draw uniform in ± the magnitude, a share of the size.
+    """Shift in x and y, each uniform in ± magnitude, a fraction of the size.
 
-    Shifts are read bilinearly between the pixels: whole pixels would leave no draw but 0 at 8 × 8.
-    What comes in from outside is 0.
+    Shifts are interpolated bilinearly, because at 8 × 8 pixels all shifts would round to 0. Pixels
+    from outside of the image are 0.
+
+    Parameters
+    ----------
+    magnitude : float
+        Largest shift as a fraction of the width and height, from 0 to 1.
+
+    Examples
+    --------
+    >>> from oodometer.core.inputs import hash_rows
+    >>> image = np.full((1, 9, 9), 100, dtype=np.uint8)
+    >>> draws = RowStreams(0, hash_rows(image), draw_index=np.array([1]))
+    >>> int(Translate(0.2).apply(image, draws)[0, 4, 4])
+    100
     """
 
     magnitude: float = 0.10
@@ -77,26 +82,41 @@ class Translate(Transform):
     name: ClassVar[str] = "translate"
     label: ClassVar[str] = "Translate"
     kinds: ClassVar[tuple[InputKind, ...]] = IMAGE_KINDS
-    assumes: ClassVar[str] = "the object may lie anywhere, and none of it at the very edge"
+    assumes: ClassVar[str] = (
+        "the class does not depend on the object's position, and the object does not touch the border"
+    )
 
     def __post_init__(self) -> None:
         check_magnitude(self, 1)
 
     def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
-        """Every image, moved by its own draw."""
         images = require_images(inputs, self.name)
-        shares = self.magnitude * (2 * draws.uniforms(2) - 1)
+        shifts = self.magnitude * (2 * draws.uniforms(2) - 1)
         return map_images(
-            images, shift_bilinear, shares[:, 0] * images.shape[2], shares[:, 1] * images.shape[1]
+            images, shift_bilinear, shifts[:, 0] * images.shape[2], shifts[:, 1] * images.shape[1]
         )
 
 
 @dataclass(frozen=True)
 class Erase(Transform):
-    """One rectangle set to 0, of an area uniform in 2 % … magnitude of the image.
+    """Set a random rectangle to 0 (random erasing; Zhong et al., AAAI 2020).
 
-    Height over width is log-uniform in 1/3 … 10/3, as far as the image has room. Sides are rounded
-    down to whole pixels; of less than a pixel nothing is erased. Zhong et al., AAAI 2020.
+    The area is uniform in 2% … magnitude of the image; height over width is log-uniform in 1/3 …
+    10/3, limited by the image. Sides are rounded down to whole pixels; areas below one pixel erase
+    nothing.
+
+    Parameters
+    ----------
+    magnitude : float
+        Largest area as a fraction of the image, from 0 to 1.
+
+    Examples
+    --------
+    >>> from oodometer.core.inputs import hash_rows
+    >>> image = np.full((1, 9, 9), 100, dtype=np.uint8)
+    >>> draws = RowStreams(0, hash_rows(image), draw_index=np.array([1]))
+    >>> bool((Erase(0.1).apply(image, draws) == 0).mean() <= 0.1)
+    True
     """
 
     magnitude: float = 0.33
@@ -104,13 +124,12 @@ class Erase(Transform):
     name: ClassVar[str] = "erase"
     label: ClassVar[str] = "Erase"
     kinds: ClassVar[tuple[InputKind, ...]] = IMAGE_KINDS
-    assumes: ClassVar[str] = "no single part of the object makes its class"
+    assumes: ClassVar[str] = "no single part of the object determines its class"
 
     def __post_init__(self) -> None:
         check_magnitude(self, 1)
 
     def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
-        """Every image, with a rectangle of its own blanked."""
         erased = require_images(inputs, self.name).copy()
         for row, (top, left, height, width) in zip(
             erased, self.rectangles(erased.shape[1:3], draws).tolist(), strict=True
@@ -119,25 +138,39 @@ class Erase(Transform):
         return erased
 
     def rectangles(self, size: tuple[int, ...], draws: RowStreams) -> Ints:
-        """Top, left, height and width of every row's rectangle, in images of a size."""
+        """Return top, left, height and width of each row's rectangle, for images of a size."""
         tall, wide = size
         u = draws.uniforms(4)
-        least = min(0.02, self.magnitude)
-        area = tall * wide * (least + (self.magnitude - least) * u[:, 0])
+        min_share = min(0.02, self.magnitude)
+        area = tall * wide * (min_share + (self.magnitude - min_share) * u[:, 0])
         aspect = np.exp(np.log(1 / 3) + np.log(10) * u[:, 1])
-        most = np.maximum(np.minimum(area, wide), 1)
-        width = np.floor(np.clip(np.sqrt(area / aspect), np.maximum(area / tall, 1), most))
+        max_width = np.maximum(np.minimum(area, wide), 1)
+        width = np.floor(np.clip(np.sqrt(area / aspect), np.maximum(area / tall, 1), max_width))
         height = np.minimum(np.floor(area / width), tall)
-        top, left = (tall - height + 1) * u[:, 2], (wide - width + 1) * u[:, 3]
+        top = (tall - height + 1) * u[:, 2]
+        left = (wide - width + 1) * u[:, 3]
         return np.stack([top, left, height, width], axis=1).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class FlipCrop(Transform):
-    """Flipped left to right half of the time; then a crop, brought back to the size bilinearly.
+    """Flip horizontally with probability 1/2, crop, and resize to the original size.
 
-    The magnitude is the largest share of the area that is cut away: what stays is uniform in
-    1 − magnitude … 1. Width over height is log-uniform in 3/4 … 4/3, as far as there is room.
+    The area of the crop is uniform in 1 − magnitude … 1; width over height is log-uniform in 3/4 …
+    4/3, limited by the image. The crop is resized with bilinear interpolation.
+
+    Parameters
+    ----------
+    magnitude : float
+        Largest fraction of the area that is cropped away, from 0 to 1.
+
+    Examples
+    --------
+    >>> from oodometer.core.inputs import hash_rows
+    >>> image = np.full((1, 9, 9), 100, dtype=np.uint8)
+    >>> draws = RowStreams(0, hash_rows(image), draw_index=np.array([1]))
+    >>> bool((FlipCrop(0.5).apply(image, draws) == image).all())
+    True
     """
 
     magnitude: float = 0.92
@@ -146,49 +179,63 @@ class FlipCrop(Transform):
     label: ClassVar[str] = "FC"
     kinds: ClassVar[tuple[InputKind, ...]] = IMAGE_KINDS
     assumes: ClassVar[str] = (
-        "a part tells the class, and so does the mirror image: no letters, no digits"
+        "a part of the image determines the class, and so does its mirror image: not letters or digits"
     )
 
     def __post_init__(self) -> None:
         check_magnitude(self, 1)
 
     def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
-        """Every image, cropped and perhaps flipped by its own draw."""
         images = require_images(inputs, self.name)
         if self.magnitude == 0:
             return images.copy()
         return map_images(images, crop_bilinear, *self.windows(images.shape[1:3], draws).T)
 
     def windows(self, size: tuple[int, ...], draws: RowStreams) -> Floats:
-        """Left, width, top and height of every row's window; a flipped one has a negative width."""
+        """Return left, width, top and height of each row's window; a negative width flips."""
         tall, wide = size
         u = draws.uniforms(5)
         area = tall * wide * (1 - self.magnitude * u[:, 0])
         aspect = np.exp(np.log(4 / 3) * (2 * u[:, 1] - 1))
         width = np.clip(np.sqrt(area * aspect), area / tall, wide)
         height = area / width
-        left, top = (wide - width) * u[:, 2], (tall - height) * u[:, 3]
+        left = (wide - width) * u[:, 2]
+        top = (tall - height) * u[:, 3]
         flip = u[:, 4] < 0.5
-        across = np.where(flip, left + width, left), np.where(flip, -width, width)
-        return np.stack([*across, top, height], axis=1)
+        start = np.where(flip, left + width, left)
+        signed_width = np.where(flip, -width, width)
+        return np.stack([start, signed_width, top, height], axis=1)
 
 
 @dataclass(frozen=True)
 class Rotate(Transform):
-    """Turned about the middle by an angle uniform in ± the magnitude, in degrees."""
+    """Rotate about the centre by an angle uniform in ± magnitude.
+
+    Parameters
+    ----------
+    magnitude : float
+        Largest angle in degrees, from 0 to 180.
+
+    Examples
+    --------
+    >>> from oodometer.core.inputs import hash_rows
+    >>> image = np.full((1, 9, 9), 100, dtype=np.uint8)
+    >>> draws = RowStreams(0, hash_rows(image), draw_index=np.array([1]))
+    >>> int(Rotate(15).apply(image, draws)[0, 4, 4])
+    100
+    """
 
     magnitude: float = 30.0
 
     name: ClassVar[str] = "rotate"
     label: ClassVar[str] = "Rotate"
     kinds: ClassVar[tuple[InputKind, ...]] = IMAGE_KINDS
-    assumes: ClassVar[str] = "the object may be tilted, and still be what it is"
+    assumes: ClassVar[str] = "the class does not depend on the object's tilt"
 
     def __post_init__(self) -> None:
         check_magnitude(self, 180)
 
     def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
-        """Every image, turned by its own angle."""
         return map_images(
             require_images(inputs, self.name), rotate, draw_signed_uniform(draws, self.magnitude)
         )
@@ -196,45 +243,70 @@ class Rotate(Transform):
 
 @dataclass(frozen=True)
 class Shear(Transform):
-    """Sheared along x or along y, at even odds, by a slope uniform in ± the magnitude."""
+    """Shear along x or y, each with probability 1/2, by a slope uniform in ± magnitude.
+
+    Parameters
+    ----------
+    magnitude : float
+        Largest slope, from 0 to 1.
+
+    Examples
+    --------
+    >>> from oodometer.core.inputs import hash_rows
+    >>> image = np.full((1, 9, 9), 100, dtype=np.uint8)
+    >>> draws = RowStreams(0, hash_rows(image), draw_index=np.array([1]))
+    >>> int(Shear(0.1).apply(image, draws)[0, 0, 0])
+    100
+    """
 
     magnitude: float = 0.3
 
     name: ClassVar[str] = "shear"
     label: ClassVar[str] = "Shear"
     kinds: ClassVar[tuple[InputKind, ...]] = IMAGE_KINDS
-    assumes: ClassVar[str] = "the object may be slanted, and still be what it is"
+    assumes: ClassVar[str] = "the class does not depend on the object's slant"
 
     def __post_init__(self) -> None:
         check_magnitude(self, 1)
 
     def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
-        """Every image, sheared by its own slope."""
-
-        def sheared(image: Image, slope: float, along: float) -> Image:
-            return (shear_x if along < 0.5 else shear_y)(image, slope)
+        def shear(image: Image, slope: float, axis: float) -> Image:
+            return shear_x(image, slope) if axis < 0.5 else shear_y(image, slope)
 
         u = draws.uniforms(2)
         slopes = self.magnitude * (2 * u[:, 0] - 1)
-        return map_images(require_images(inputs, self.name), sheared, slopes, u[:, 1])
+        return map_images(require_images(inputs, self.name), shear, slopes, u[:, 1])
 
 
 @dataclass(frozen=True)
 class Brightness(Transform):
-    """Made darker or brighter, by a factor uniform in 1 ± the magnitude."""
+    """Scale the brightness by a factor uniform in 1 ± magnitude.
+
+    Parameters
+    ----------
+    magnitude : float
+        Largest change of the factor, from 0 to 1.
+
+    Examples
+    --------
+    >>> from oodometer.core.inputs import hash_rows
+    >>> image = np.full((1, 9, 9), 100, dtype=np.uint8)
+    >>> draws = RowStreams(0, hash_rows(image), draw_index=np.array([1]))
+    >>> bool((abs(Brightness(0.2).apply(image, draws) - 100.0) <= 20).all())
+    True
+    """
 
     magnitude: float = 0.4
 
     name: ClassVar[str] = "brightness"
     label: ClassVar[str] = "Brightness"
     kinds: ClassVar[tuple[InputKind, ...]] = IMAGE_KINDS
-    assumes: ClassVar[str] = "how bright an image is says nothing of the class"
+    assumes: ClassVar[str] = "the class does not depend on brightness"
 
     def __post_init__(self) -> None:
         check_magnitude(self, 1)
 
     def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
-        """Every image, changed by its own factor."""
         return map_images(
             require_images(inputs, self.name),
             brightness,
@@ -244,20 +316,33 @@ class Brightness(Transform):
 
 @dataclass(frozen=True)
 class Contrast(Transform):
-    """Made flatter or harsher, by a factor uniform in 1 ± the magnitude."""
+    """Scale the contrast by a factor uniform in 1 ± magnitude.
+
+    Parameters
+    ----------
+    magnitude : float
+        Largest change of the factor, from 0 to 1.
+
+    Examples
+    --------
+    >>> from oodometer.core.inputs import hash_rows
+    >>> image = np.full((1, 9, 9), 100, dtype=np.uint8)
+    >>> draws = RowStreams(0, hash_rows(image), draw_index=np.array([1]))
+    >>> bool((Contrast(0.2).apply(image, draws) == image).all())
+    True
+    """
 
     magnitude: float = 0.4
 
     name: ClassVar[str] = "contrast"
     label: ClassVar[str] = "Contrast"
     kinds: ClassVar[tuple[InputKind, ...]] = IMAGE_KINDS
-    assumes: ClassVar[str] = "how harsh its contrast is says nothing of the class"
+    assumes: ClassVar[str] = "the class does not depend on contrast"
 
     def __post_init__(self) -> None:
         check_magnitude(self, 1)
 
     def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
-        """Every image, changed by its own factor."""
         return map_images(
             require_images(inputs, self.name),
             contrast,
@@ -267,9 +352,20 @@ class Contrast(Transform):
 
 @dataclass(frozen=True)
 class Color(Transform):
-    """Made paler or more colourful, by a factor uniform in 1 ± the magnitude.
+    """Scale the saturation by a factor uniform in 1 ± magnitude; grey images are not changed.
 
-    A grey image stays as it is.
+    Parameters
+    ----------
+    magnitude : float
+        Largest change of the factor, from 0 to 1.
+
+    Examples
+    --------
+    >>> from oodometer.core.inputs import hash_rows
+    >>> image = np.full((1, 9, 9), 100, dtype=np.uint8)
+    >>> draws = RowStreams(0, hash_rows(image), draw_index=np.array([1]))
+    >>> bool((Color(0.2).apply(image, draws) == image).all())
+    True
     """
 
     magnitude: float = 0.4
@@ -277,13 +373,12 @@ class Color(Transform):
     name: ClassVar[str] = "color"
     label: ClassVar[str] = "Color"
     kinds: ClassVar[tuple[InputKind, ...]] = IMAGE_KINDS
-    assumes: ClassVar[str] = "how vivid its colours are says nothing of the class"
+    assumes: ClassVar[str] = "the class does not depend on colour saturation"
 
     def __post_init__(self) -> None:
         check_magnitude(self, 1)
 
     def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
-        """Every image, changed by its own factor."""
         return map_images(
             require_images(inputs, self.name), color, 1 + draw_signed_uniform(draws, self.magnitude)
         )

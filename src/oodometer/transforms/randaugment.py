@@ -1,4 +1,4 @@
-"""RandAugment: a few operations drawn from fourteen. Cubuk et al., CVPRW 2020."""
+"""RandAugment: random operations drawn from fourteen (Cubuk et al., CVPRW 2020)."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ from oodometer.core.protocols import Transform
 from oodometer.core.random_streams import RowStreams
 from oodometer.transforms import affine_ops, color_ops
 from oodometer.transforms.color_ops import Image
-from oodometer.transforms.images import (
-    IMAGE_KINDS,
-    check_magnitude,
-    drop_gray_channel,
-    require_images,
-)
+from oodometer.transforms.images import IMAGE_KINDS, drop_gray_channel, require_images
+from oodometer.transforms.magnitude import check_magnitude
 
-# The scale of magnitudes ends here.
+# Upper end of the published scale.
 MAX_MAGNITUDE = 30.0
-# Images whose longer side is at least this are changed as ImageNet's are.
+# Images whose longer side has at least this many pixels get three operations, as ImageNet's do.
 LARGE_IMAGE_PIXELS = 128
 
 
 class RandAugmentOperation(NamedTuple):
-    """A change of one image by an amount, which goes in a line from magnitude 0 to 30."""
+    """Operation on one image by an amount, linear in the magnitude from `at_0` to `at_30`.
+
+    If `signed`, the sign of the deviation from `at_0` is random: brightness is in 0.1 … 1.9.
+    """
 
     name: str
     change: Callable[[Image, float], Image]
@@ -38,8 +37,7 @@ class RandAugmentOperation(NamedTuple):
     signed: bool
 
 
-# Amounts are degrees, slopes, shares of the size, factors, bits and a threshold. With a sign, the
-# other end lies as far on the other side of at_0: brightness goes from 0.1 to 1.9.
+# Amounts are degrees, slopes, fractions of the size, factors, bits and a threshold.
 OPERATIONS: tuple[RandAugmentOperation, ...] = (
     RandAugmentOperation("identity", lambda image, _: image, 0, 0, False),
     RandAugmentOperation(
@@ -62,10 +60,19 @@ OPERATIONS: tuple[RandAugmentOperation, ...] = (
 
 @dataclass(frozen=True)
 class RandAugment(Transform):
-    """`n_ops` operations one after the other, each with a strength uniform in 0 … magnitude.
+    """Apply `n_ops` random operations, each with a strength uniform in 0 … magnitude.
 
-    The magnitude is on the scale 0 … 30; at 0 nothing is changed, not even the contrast. Without
-    `n_ops` it is 1 for images smaller than 128 pixels on the longer side, else 3.
+    Parameters
+    ----------
+    magnitude : float
+        Largest strength, from 0 to 30. At 0 nothing is changed, not even by autocontrast.
+    n_ops : int, optional
+        Number of operations. Default: 1 if the longer side has fewer than 128 pixels, else 3.
+
+    Examples
+    --------
+    >>> RandAugment(10, n_ops=2)
+    RandAugment(magnitude=10, n_ops=2)
     """
 
     magnitude: float = 15.0
@@ -74,38 +81,39 @@ class RandAugment(Transform):
     name: ClassVar[str] = "randaugment"
     label: ClassVar[str] = "RandAug"
     kinds: ClassVar[tuple[InputKind, ...]] = IMAGE_KINDS
-    assumes: ClassVar[str] = "light, colours, tilt and place may change: photographs, mostly"
+    assumes: ClassVar[str] = (
+        "the class does not depend on lighting, colours, tilt and position, as in photographs"
+    )
 
     def __post_init__(self) -> None:
         check_magnitude(self, MAX_MAGNITUDE)
         if self.n_ops is not None and not (isinstance(self.n_ops, int) and self.n_ops >= 1):
             raise InputError(
-                f"n_ops must be a whole number from 1, or None; got {self.n_ops!r}. None takes 1 "
-                f"for images smaller than {LARGE_IMAGE_PIXELS} pixels, else 3."
+                f"n_ops must be a whole number of at least 1, or None; got {self.n_ops!r}. None means "
+                f"1 for images smaller than {LARGE_IMAGE_PIXELS} pixels, else 3."
             )
 
     def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
-        """Every image, changed by operations of its own."""
         changed = require_images(inputs, self.name).copy()
         if self.magnitude == 0:
             return changed
         rows = drop_gray_channel(changed)
         n_ops = self.n_ops or (1 if max(rows.shape[1:3]) < LARGE_IMAGE_PIXELS else 3)
         chosen, amounts = self.draw_operations(n_ops, draws)
-        # Rows of one operation go together: its code stays in cache, a quarter of the time saved.
+        # Rows are grouped by operation, which saves a quarter of the time (code stays in cache).
         for step in range(n_ops):
-            for place, operation in enumerate(OPERATIONS):
-                own = np.flatnonzero(chosen[:, step] == place)
-                for row, amount in zip(own.tolist(), amounts[own, step].tolist(), strict=True):
+            for number, operation in enumerate(OPERATIONS):
+                index = np.flatnonzero(chosen[:, step] == number)
+                for row, amount in zip(index.tolist(), amounts[index, step].tolist(), strict=True):
                     rows[row] = operation.change(rows[row], amount)
         return changed
 
     def draw_operations(self, n_ops: int, draws: RowStreams) -> tuple[Ints, Floats]:
-        """Which operations each row gets and by what amounts, both (n, n_ops)."""
+        """Draw the operations of each row and their amounts, both (n, n_ops)."""
         which, strength, sign = np.moveaxis(draws.uniforms(3 * n_ops).reshape(-1, n_ops, 3), 2, 0)
         chosen = (which * len(OPERATIONS)).astype(np.int64)
         start, reach, signs = np.array([(o.at_0, o.at_30 - o.at_0, o.signed) for o in OPERATIONS]).T
-        turned = np.where((signs[chosen] > 0) & (sign < 0.5), -1, 1)
-        return chosen, start[chosen] + turned * reach[chosen] * strength * (
+        direction = np.where((signs[chosen] > 0) & (sign < 0.5), -1, 1)
+        return chosen, start[chosen] + direction * reach[chosen] * strength * (
             self.magnitude / MAX_MAGNITUDE
         )

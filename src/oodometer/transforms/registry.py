@@ -66,7 +66,7 @@ MEMBERS: tuple[Transform, ...] = (
     MarginalSwap(),
     Sphere(),
 )
-# What is used where the user names none.
+# Default transform of each kind of inputs.
 DEFAULT_TRANSFORMS: dict[InputKind, str] = {
     "images": "randaugment",
     "text": "ssmba",
@@ -74,25 +74,69 @@ DEFAULT_TRANSFORMS: dict[InputKind, str] = {
     "vectors": "gaussian",
     "table": "marginal_swap",
 }
-# Measures are named after their transform: NI-RandAug; MS is what NI was called first.
+# Measures are named after their transform, as NI-RandAug is; MS is the earlier name of NI.
 _MEASURE_PREFIXES = ("ni_", "ms_", "ne_", "ei_", "pa_")
 
 
 def available() -> tuple[Transform, ...]:
-    """All transforms: ours, and those that installed packages add."""
+    """Return all transforms, including those of installed packages.
+
+    Returns
+    -------
+    tuple of Transform
+        Instances with their default settings.
+
+    Examples
+    --------
+    >>> available()[0].name
+    'randaugment'
+    """
     needs = "transform: it must derive from oodometer.core.protocols.Transform"
     others = load_entry_points("oodometer.transforms", Transform, requirements=needs)  # type: ignore[type-abstract]
     return (*MEMBERS, *others)
 
 
 def available_for_kind(kind: InputKind) -> tuple[Transform, ...]:
-    """All transforms that change inputs of a kind."""
+    """Return the transforms that apply to a kind of inputs.
+
+    Parameters
+    ----------
+    kind : {"images", "text", "pairs", "vectors", "table"}
+        Kind of inputs.
+
+    Returns
+    -------
+    tuple of Transform
+        Instances with their default settings.
+
+    Examples
+    --------
+    >>> [transform.name for transform in available_for_kind("vectors")]
+    ['gaussian', 'marginal_swap', 'sphere']
+    """
     return tuple(member for member in available() if kind in member.kinds)
 
 
 def get(name: str) -> Transform:
-    """The transform of that name, or of a measure's name.
+    """Return a transform by its name, or by the name of a measure that uses it.
 
+    Parameters
+    ----------
+    name : str
+        Such as ``"translate"`` or ``"NI-Translate"``; case does not matter.
+
+    Returns
+    -------
+    Transform
+        Instance with its default settings.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such transform.
+
+    Examples
+    --------
     >>> get("translate") == get("NI-Translate") == get("MS-Translate")
     True
     """

@@ -1,8 +1,8 @@
-"""A step along the hypersphere: the neighborhood of the toy study (NI §5.1).
+"""Random step on the hypersphere (Ng et al., TMLR 2023, section 5.1).
 
-The distance moved is r · U^(1/(d − 1)), U uniform: to first order in r the new points are uniform
-in the ball of radius r around x in the tangent space, which has d − 1 dimensions. A uniform
-distance would crowd them around x, the more so the higher the dimension.
+The distance is r · U^(1/(d − 1)), U uniform: to first order in r, the new points are uniform in the
+ball of radius r around x in the tangent space, which has d − 1 dimensions. A uniform distance would
+concentrate them around x, especially in high dimensions.
 """
 
 from __future__ import annotations
@@ -18,15 +18,23 @@ from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind, Inputs, infer_kind
 from oodometer.core.protocols import Transform
 from oodometer.core.random_streams import RowStreams, standard_normals
+from oodometer.transforms.magnitude import check_magnitude
 
 
 @dataclass(frozen=True)
 class Sphere(Transform):
-    """Moves a vector along the sphere it lies on, by a straight distance of at most r.
+    """Move a vector on its sphere by a Euclidean distance of at most r, the magnitude.
 
-    x' = x cos θ + ‖x‖ t sin θ, t uniform among the unit vectors at right angles to x. A vector
-    of norm 0 or of one number stays where it is; r above 2‖x‖ reaches the opposite point.
+    x' = x cos θ + ‖x‖ t sin θ, with t uniform among the unit vectors orthogonal to x. Vectors of
+    norm 0 or dimension 1 are not changed; with r above 2‖x‖ the opposite point is reached.
 
+    Parameters
+    ----------
+    magnitude : float
+        Largest distance r, at least 0.
+
+    Examples
+    --------
     >>> from oodometer.core.inputs import hash_rows
     >>> x = np.array([[3.0, 4.0], [0.0, 0.0]])
     >>> moved = Sphere(0.5).apply(x, RowStreams(0, hash_rows(x), np.array([1, 1])))
@@ -39,20 +47,16 @@ class Sphere(Transform):
     name: ClassVar[str] = "sphere"
     label: ClassVar[str] = "Sphere"
     kinds: ClassVar[tuple[InputKind, ...]] = ("vectors",)
-    assumes: ClassVar[str] = "no class hangs on a small turn of a vector's direction"
+    assumes: ClassVar[str] = "the class does not depend on small rotations of the vector"
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.magnitude) and self.magnitude >= 0):
-            raise InputError(
-                f"magnitude must be a distance of 0 or more; got {self.magnitude}. Give one such "
-                "as 0.01."
-            )
+        check_magnitude(self)
 
     def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
-        """Every vector turned by its own draw; its norm is kept to rounding."""
         if infer_kind(inputs) != "vectors":
             raise InputError(
-                f"sphere moves vectors; got {infer_kind(inputs)}. Give an array of floats (n, d)."
+                f"sphere applies to vectors; got {infer_kind(inputs)}. Pass a float array of shape "
+                "(n, d)."
             )
         flat = inputs.reshape(len(inputs), math.prod(inputs.shape[1:]))
         if self.magnitude == 0 or flat.shape[1] < 2:
@@ -69,15 +73,16 @@ def _rotate_rows(rows: Floats, max_distance: float, draws: RowStreams) -> Floats
     tangents = standard_normals(draws.substream("direction"), d)
     tangents -= (tangents * units).sum(axis=1, keepdims=True) * units
     tangents /= _row_norms(tangents)
-    # The chord in units of the radius; half of it is the sine of half the angle.
+    # Chord length in units of the radius; half of it is the sine of half the angle.
     chords = np.minimum(max_distance / lengths, 2.0) * draws.uniforms(1) ** (1 / (d - 1))
-    cosines, sines = 1 - chords**2 / 2, chords * np.sqrt(1 - chords**2 / 4)
-    turned: Floats = lengths * (units * cosines + tangents * sines)
-    return np.where(norms > 0, turned, rows)
+    cosines = 1 - chords**2 / 2
+    sines = chords * np.sqrt(1 - chords**2 / 4)
+    rotated: Floats = lengths * (units * cosines + tangents * sines)
+    return np.where(norms > 0, rotated, rows)
 
 
 def _row_norms(rows: Floats) -> Floats:
-    """Euclidean norms (n, 1), whose squares may be out of range."""
+    """Return Euclidean norms (n, 1), without overflow of the squares."""
     largest = np.abs(rows).max(axis=1, keepdims=True)
     scaled = rows / np.where(largest > 0, largest, 1.0)
     norms: Floats = largest * np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from oodometer.core.errors import InputError
 from oodometer.core.inputs import hash_rows
 from oodometer.core.random_streams import RowStreams
+from oodometer.transforms import EDA
 from oodometer.transforms.text._word_splitting import (
-    check_magnitude,
     draw_change_count,
     has_words,
     iter_texts,
@@ -81,6 +81,7 @@ def test_other_kinds_of_inputs_are_refused() -> None:
 
 
 @pytest.mark.parametrize("magnitude", [-0.1, 1.1, float("nan")])
-def test_a_magnitude_is_a_share(magnitude: float) -> None:
-    with pytest.raises(InputError, match=r"magnitude of eda must be in 0 … 1; got .* Give a share"):
-        check_magnitude("eda", magnitude)
+def test_magnitude_outside_0_to_1_raises(magnitude: float) -> None:
+    words = r"magnitude of eda must be a number from 0 to 1; got .* published value is 0\.1"
+    with pytest.raises(InputError, match=words):
+        EDA(magnitude=magnitude)

@@ -19,7 +19,8 @@ from oodometer.core.random_streams import RowStreams
 from oodometer.studies.training.config import Augment
 from oodometer.transforms import RandAugment, affine_ops, color_ops
 from oodometer.transforms.color_ops import Image
-from oodometer.transforms.images import check_magnitude, drop_gray_channel, require_images
+from oodometer.transforms.images import drop_gray_channel, require_images
+from oodometer.transforms.magnitude import check_magnitude
 
 N_CHAINS, MAX_CHAIN_LENGTH = 3, 3
 # The scale of magnitudes ends here.

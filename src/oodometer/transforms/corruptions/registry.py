@@ -1,8 +1,8 @@
-"""Common corruptions of images, each at five severities. Hendrycks & Dietterich, ICLR 2019.
+"""Common corruptions of images at five severities (Hendrycks & Dietterich, ICLR 2019).
 
-Written anew from the paper's idea, so that errors are not those on the published sets. A size is a
-share of the image's shorter side, so that a severity means the same at 32 × 32 and at 224 × 224;
-noise is every pixel's own, and harms small images more.
+Reimplemented from the paper's description, so error rates differ from those on the published sets.
+Sizes are fractions of the image's shorter side, so that a severity means the same at 32 × 32 and at
+224 × 224 pixels; noise is independent per pixel and harms small images more.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oodometer.core.errors import InputError, UnknownName
-from oodometer.core.inputs import Inputs, infer_kind
+from oodometer.core.errors import InputError, UnknownName, wrong_shape
+from oodometer.core.inputs import Inputs
 from oodometer.core.random_streams import RowStreams
 from oodometer.core.softmax_kernels import row_blocks
 from oodometer.transforms.corruptions import blur, digital, noise, weather
 from oodometer.transforms.corruptions.noise import Images
+from oodometer.transforms.images import drop_gray_channel, require_images
 
 SEVERITIES = (1, 2, 3, 4, 5)
 
@@ -29,7 +30,17 @@ DeterministicCorruption = Callable[[Images, float], Images]
 
 
 class CorruptionDefinition(NamedTuple):
-    """A change of images by an amount, of which there is one a severity."""
+    """Definition of a corruption: its function and the amount of each severity.
+
+    Parameters
+    ----------
+    group : {"noise", "blur", "weather", "digital"}
+        Group of the corruption.
+    function : callable
+        Function of images, an amount, and random streams.
+    amounts : tuple of five float
+        Amount of each severity, in the corruption's own unit.
+    """
 
     group: str
     function: RandomCorruption
@@ -37,22 +48,22 @@ class CorruptionDefinition(NamedTuple):
 
 
 def _ignore_draws(function: DeterministicCorruption) -> RandomCorruption:
-    """A change that draws nothing, in the form of those that do."""
+    """Give a deterministic corruption the signature of a random one."""
     return lambda images, amount, _: function(images, amount)
 
 
 # Severity 3 is about as strong as the published one, and between those of the published sets of 32
-# and of 224 pixels where these differ. At 5 a person mostly still sees what it is.
+# and 224 pixels where these differ. At 5, people still recognize most images.
 CORRUPTIONS: dict[str, CorruptionDefinition] = {
-    # Standard deviation, as a share of the range of values.
+    # Standard deviation, as a fraction of the range of values.
     "gaussian_noise": CorruptionDefinition("noise", noise.gaussian, (0.04, 0.07, 0.11, 0.15, 0.20)),
-    # Grains of light on a white pixel.
+    # Photons on a white pixel.
     "shot_noise": CorruptionDefinition("noise", noise.shot, (180, 80, 35, 20, 12)),
-    # Share of the values.
+    # Fraction of the values.
     "impulse_noise": CorruptionDefinition("noise", noise.impulse, (0.015, 0.03, 0.05, 0.085, 0.14)),
-    # Standard deviation, as a share of the value.
+    # Standard deviation, as a fraction of the value.
     "speckle_noise": CorruptionDefinition("noise", noise.speckle, (0.09, 0.14, 0.20, 0.27, 0.36)),
-    # Standard deviation, radius and length, as shares of the side; and how much is zoomed.
+    # Standard deviation, radius and length as fractions of the side; largest enlargement minus 1.
     "gaussian_blur": CorruptionDefinition(
         "blur", _ignore_draws(blur.gaussian), (0.008, 0.012, 0.017, 0.023, 0.031)
     ),
@@ -63,26 +74,26 @@ CORRUPTIONS: dict[str, CorruptionDefinition] = {
     "zoom_blur": CorruptionDefinition(
         "blur", _ignore_draws(blur.zoom), (0.06, 0.10, 0.14, 0.19, 0.25)
     ),
-    # Opacity where it is thickest.
+    # Largest opacity.
     "fog": CorruptionDefinition("weather", weather.fog, (0.30, 0.42, 0.55, 0.68, 0.80)),
     "frost": CorruptionDefinition("weather", weather.frost, (0.30, 0.42, 0.55, 0.68, 0.82)),
-    # Share of the noise that is flakes; share of the range of values.
+    # Fraction of the noise that becomes flakes; fraction of the range of values.
     "snow": CorruptionDefinition("weather", weather.snow, (0.18, 0.23, 0.28, 0.33, 0.38)),
     "brightness": CorruptionDefinition(
         "weather", _ignore_draws(weather.brightness), (0.07, 0.14, 0.21, 0.28, 0.36)
     ),
-    # What stays of the contrast.
+    # Remaining contrast.
     "contrast": CorruptionDefinition(
         "digital", _ignore_draws(digital.contrast), (0.60, 0.46, 0.34, 0.24, 0.17)
     ),
-    # Block and way, as shares of the side.
+    # Block side and displacement, as fractions of the side.
     "pixelate": CorruptionDefinition(
         "digital", _ignore_draws(digital.pixelate), (0.022, 0.029, 0.037, 0.046, 0.056)
     ),
     "elastic": CorruptionDefinition(
         "digital", digital.elastic, (0.015, 0.024, 0.034, 0.046, 0.060)
     ),
-    # How coarse the encoder's steps are, in percent for every pixel of the side.
+    # Quantization steps of the encoder, in percent per pixel of the side.
     "jpeg": CorruptionDefinition("digital", _ignore_draws(digital.jpeg), (1.0, 1.5, 2.1, 2.8, 3.6)),
 }
 CORRUPTION_GROUPS: dict[str, tuple[str, ...]] = {
@@ -93,11 +104,27 @@ CORRUPTION_GROUPS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Corruption:
-    """One common corruption of images at a severity from 1 to 5.
+    """One common corruption of images at one severity.
 
-    What a row becomes hangs on the seed, the row and the draw's number. At another severity the
-    noise, the cloud or the angle is the same, and only the amount differs.
+    The result for a row depends on the seed, the row's content and the draw index. At another
+    severity the noise, the cloud or the angle is the same, and only the amount differs.
 
+    Parameters
+    ----------
+    name : str
+        Name of the corruption, a key of `CORRUPTIONS`.
+    severity : int
+        From 1 to 5.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such corruption.
+    InputError
+        If the severity is not from 1 to 5.
+
+    Examples
+    --------
     >>> images = np.full((2, 8, 8, 3), 100, dtype=np.uint8)
     >>> draws = RowStreams(seed=0, row_keys=np.array([7, 8], dtype=np.uint64), draw_index=np.array([1, 1]))
     >>> Corruption("brightness", 1).apply(images, draws)[0, 0, 0]
@@ -110,60 +137,64 @@ class Corruption:
     def __post_init__(self) -> None:
         if self.name not in CORRUPTIONS:
             raise UnknownName("corruption", self.name, CORRUPTIONS)
-        given: Any = self.severity
-        if given is True or not isinstance(given, int | np.integer) or given not in SEVERITIES:
+        severity: Any = self.severity
+        is_whole = isinstance(severity, int | np.integer) and severity is not True
+        if not is_whole or severity not in SEVERITIES:
             raise InputError(
-                f"The severity of {self.name} must be a whole number from 1 to 5; got {given!r}. "
-                "Take 3 for the middle, or measure at all five."
+                f"The severity of {self.name} must be a whole number from 1 to 5; got {severity!r}."
             )
 
     @property
     def label(self) -> str:
-        """Name and severity, as `parse_corruptions` takes them: fog-3."""
+        """Return name and severity as accepted by `parse_corruptions`, such as fog-3."""
         return f"{self.name}-{self.severity}"
 
     @property
     def group(self) -> str:
-        """Noise, blur, weather or digital."""
         return CORRUPTIONS[self.name].group
 
     @property
     def amount(self) -> float:
-        """What the severity stands for, in the corruption's own unit."""
+        """Return the amount at this severity, in the corruption's own unit."""
         return CORRUPTIONS[self.name].amounts[self.severity - 1]
 
     def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
-        """Every image, corrupted by its own draw."""
-        images = _require_images(inputs, self.name)
-        change, own = CORRUPTIONS[self.name].function, draws.substream(self.name)
+        """Corrupt every image by its own random stream."""
+        images = drop_gray_channel(require_images(inputs, self.name))
+        if 0 in images.shape[1:3]:
+            raise wrong_shape("images", "(n, height, width, …) with pixels", inputs.shape)
+        corrupt = CORRUPTIONS[self.name].function
+        streams = draws.substream(self.name)
         corrupted = np.empty_like(images)
-        # Block by block: what a corruption makes on the way is several times as large as a block.
+        # Block by block, because temporary arrays are several times as large as the images.
         for rows in row_blocks(len(images), math.prod(images.shape[1:])):
-            corrupted[rows] = change(images[rows], self.amount, own.rows(rows))
+            corrupted[rows] = corrupt(images[rows], self.amount, streams.rows(rows))
         return corrupted.reshape(inputs.shape)
 
 
-def _require_images(inputs: Inputs, name: str) -> Images:
-    """Images as one block of memory, grey ones without a channel; or InputError."""
-    kind = infer_kind(inputs)
-    if kind != "images":
-        raise InputError(
-            f"{name} corrupts images; got {kind}. Images are uint8 arrays (n, height, width) or "
-            f"(n, height, width, 3); for {kind} there are no common corruptions."
-        )
-    if 0 in inputs.shape[1:3]:
-        raise InputError(
-            f"{name} needs images with pixels; got the shape {inputs.shape}. Height and width must "
-            "be at least 1: look where these were read."
-        )
-    grey = inputs.ndim == 4 and inputs.shape[3] == 1
-    images: Images = np.ascontiguousarray(inputs[..., 0] if grey else inputs)
-    return images
-
-
 def parse_corruptions(text: str) -> tuple[Corruption, ...]:
-    """The corruptions of a name: one, one of the four groups, or all; at one severity or all five.
+    """Return the corruptions that a string names.
 
+    Parameters
+    ----------
+    text : str
+        A corruption, a group ("noise", "blur", "weather", "digital") or "all", optionally followed
+        by a severity, as in ``"fog-3"`` or ``"fog:3"``. Without one, all five severities.
+
+    Returns
+    -------
+    tuple of Corruption
+        In the order of `CORRUPTIONS`, then of severity.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such corruption or group.
+    InputError
+        If the severity is not from 1 to 5.
+
+    Examples
+    --------
     >>> [corruption.label for corruption in parse_corruptions("fog")]
     ['fog-1', 'fog-2', 'fog-3', 'fog-4', 'fog-5']
     >>> parse_corruptions("fog-3") == parse_corruptions("fog:3") == (Corruption("fog", 3),)
@@ -171,8 +202,8 @@ def parse_corruptions(text: str) -> tuple[Corruption, ...]:
     >>> len(parse_corruptions("blur")), len(parse_corruptions("blur-2")), len(parse_corruptions("all"))
     (20, 4, 80)
     """
-    found = re.fullmatch(r"(.+?)[-:]([-+.\d]+)", text)
-    name, severity = found.groups() if found else (text, None)
+    match = re.fullmatch(r"(.+?)[-:]([-+.\d]+)", text)
+    name, severity = match.groups() if match else (text, None)
     names = _expand_names(name.strip().lower().replace("-", "_"), text)
     severities: tuple[Any, ...] = SEVERITIES
     if severity is not None:

@@ -1,7 +1,6 @@
-"""Texts taken apart into words, or sentences, and what stands between them.
+"""Lossless splitting of texts into words or sentences, and helpers of all text transforms.
 
-Whatever stands between is kept, so that a text put together again is the same to the byte. And
-what all changes of text share: how many words to change, and the two sides of a pair.
+The separators are kept, so that joining the pieces restores the text exactly.
 """
 
 from __future__ import annotations
@@ -13,16 +12,16 @@ from oodometer.core.errors import InputError
 from oodometer.core.inputs import Inputs, infer_kind
 from oodometer.core.random_streams import RowStreams
 
-# An apostrophe or a hyphen between letters belongs to the word: don't, well-made.
+# An apostrophe or hyphen between letters is part of the word: don't, well-made.
 _WORD = re.compile(r"(\w+(?:['’-]\w+)*)")
-# The blanks after a full stop (and a closing quote), or around the end of a line.
+# White space after a full stop (and a closing quote), or around a line break.
 _SENTENCE_BREAK = re.compile(r"((?:(?<=[.!?])|(?<=[.!?][\"'”)\]]))\s+|\s*\n\s*)")
-# A share of a count may fall short of a whole number by rounding alone: 0.29 * 100 < 29.
+# Rounding can make a fraction of a count too small: 0.29 * 100 < 29.
 _ROUNDING_TOLERANCE = 1e-9
 
 
 def split_words(text: str) -> list[str]:
-    """Gap, word, gap, …, word, gap: the words are at the odd places.
+    """Split into separator, word, separator, …, separator; words have odd indices.
 
     >>> split_words("Well, don't!")
     ['', 'Well', ', ', "don't", '!']
@@ -31,7 +30,7 @@ def split_words(text: str) -> list[str]:
 
 
 def split_sentences(text: str) -> list[str]:
-    """Sentence, gap, …, gap, sentence: the sentences are at the even places.
+    """Split into sentence, separator, …, sentence; sentences have even indices.
 
     >>> split_sentences("It works. Buy it!")
     ['It works.', ' ', 'Buy it!']
@@ -40,7 +39,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def has_words(text: str) -> bool:
-    """Whether there is anything to change.
+    """Return whether a text contains a word.
 
     >>> has_words("… ?!"), has_words("")
     (False, False)
@@ -49,7 +48,7 @@ def has_words(text: str) -> bool:
 
 
 def draw_change_count(share: float, n: int, uniform: float) -> int:
-    """How many of n things to change: uniform in 1 … max(1, ⌊share · n⌋).
+    """Return the number of items to change, uniform in 1 … max(1, ⌊share · n⌋).
 
     >>> draw_change_count(0.1, 30, 0.0), draw_change_count(0.1, 30, 0.99), draw_change_count(0.1, 4, 0.99)
     (1, 3, 1)
@@ -57,26 +56,14 @@ def draw_change_count(share: float, n: int, uniform: float) -> int:
     return 1 + int(uniform * max(1, int(share * n + _ROUNDING_TOLERANCE)))
 
 
-def check_magnitude(name: str, magnitude: float) -> None:
-    """Refuse a magnitude that is no share."""
-    if not 0.0 <= magnitude <= 1.0:
-        raise InputError(
-            f"The magnitude of {name} must be in 0 … 1; got {magnitude}. "
-            "Give a share, such as 0.15 for 15 %."
-        )
-
-
 def iter_texts(inputs: Inputs) -> Iterable[str]:
-    """All texts of a batch, the sides of pairs one after another.
+    """Return all texts of a batch; pairs contribute both sides.
 
     >>> list(iter_texts([("a", "b"), ("c", "d")]))
     ['a', 'b', 'c', 'd']
     """
-    return (
-        inputs
-        if _require_text_kind(inputs) == "text"
-        else (side for pair in inputs for side in pair)
-    )
+    sides = [inputs] if _require_text_kind(inputs) == "text" else inputs
+    return (text for side in sides for text in side)
 
 
 def map_texts(
@@ -86,7 +73,7 @@ def map_texts(
     *,
     magnitude: float,
 ) -> Inputs:
-    """Change texts, or each side of pairs by streams of its own; a magnitude of 0 changes nothing."""
+    """Change texts, or both sides of pairs with separate random streams; magnitude 0 changes nothing."""
     kind = _require_text_kind(inputs)
     if magnitude == 0.0 or not inputs:
         return list(inputs)
@@ -101,7 +88,7 @@ def _require_text_kind(inputs: Inputs) -> str:
     kind = infer_kind(inputs)
     if kind not in ("text", "pairs"):
         raise InputError(
-            f"Words can be changed in texts and pairs of texts alone; these inputs are {kind}. "
-            "Give a list of strings, or choose a transform of that kind."
+            f"Text transforms apply to texts and pairs of texts; got {kind}. Pass a list of strings, "
+            f"or choose a transform for {kind}."
         )
     return kind

@@ -1,6 +1,6 @@
-"""Translation there and back by Apertium, where its programs and a pair are installed.
+"""Round-trip translation by Apertium, a rule-based system (Forcada et al., Machine Translation 2011).
 
-Forcada et al., Machine Translation 2011: rules, no network, no weights.
+Apertium and a language pair must be installed; no network and no weights are needed.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import ClassVar
 from oodometer.core.errors import InputError
 
 TIMEOUT_SECONDS = 300.0
-# What has a meaning in the stream between Apertium's programs.
+# Characters with a meaning in the stream format of Apertium.
 _RESERVED = re.compile(r"([\[\]{}^$/\\@<>~])")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-# A tagger may change its mind for good once it met a multiword it was not trained with, so every
-# process starts with one: what it says of a text then hangs on that text alone. It also ends
-# with it, so that no text that is translated to nothing is taken for the end.
+# The state of a tagger can change permanently once it meets a multiword unit that it was not trained
+# on. Every process starts with one, so that a translation depends on its text only, and ends with
+# one, so that an empty last translation is not mistaken for the end.
 _SENTINEL_TEXT = "a lot of"
 
 
 @dataclass(frozen=True)
 class Apertium:
-    """Texts to a pivot language and back, by two of Apertium's modes (see `apertium -l`).
+    """Round-trip translator that uses two modes of Apertium (see `apertium -l`).
 
-    Each direction is one process for all texts, which are kept apart by null characters, the
-    one sign that Apertium flushes its state at.
+    Each direction is one process for all texts. The texts are separated by null characters, at
+    which Apertium flushes its state.
     """
 
     pair: tuple[str, str] = ("eng-spa", "spa-eng")
@@ -36,40 +36,39 @@ class Apertium:
 
     @staticmethod
     def is_installed() -> bool:
-        """Whether there is a program of that name."""
         return shutil.which("apertium") is not None
 
     def __call__(self, texts: list[str]) -> list[str]:
-        """Every text, there and back; a small first letter stays small."""
-        there, back = self.pair
-        returned = _translate(_translate(texts, there), back)
-        return [_match_lowercase(text, new) for text, new in zip(texts, returned, strict=True)]
+        """Translate every text to the pivot language and back; keep lower-case first letters."""
+        forward, backward = self.pair
+        translated = _translate(_translate(texts, forward), backward)
+        return [_match_lowercase(text, new) for text, new in zip(texts, translated, strict=True)]
 
 
 def _translate(texts: list[str], mode: str) -> list[str]:
     sent = [_SENTINEL_TEXT, *(text.replace("\0", " ") for text in texts), _SENTINEL_TEXT]
     # A full stop right before a null character would be lost.
     stream = "".join(_RESERVED.sub(r"\\\1", text) + "\n\0" for text in sent)
-    # With the format "none" null characters go through; -u leaves out the marks of unknown words.
-    answer = _run(["apertium", "-u", "-z", "-f", "none", mode], stream)
-    # At its end each program of the pipe adds one more null character.
-    parts = answer.rstrip("\0\n").split("\0")
+    # The format "none" passes null characters through; -u omits the marks of unknown words.
+    output = _run(["apertium", "-u", "-z", "-f", "none", mode], stream)
+    # Each program of the pipe appends a null character.
+    parts = output.rstrip("\0\n").split("\0")
     if len(parts) != len(sent):
         raise InputError(
-            f"Apertium gave {len(parts)} texts for {len(sent)} in mode {mode!r}; as many were "
-            "expected. Update Apertium, or give another translator."
+            f"Apertium returned {len(parts)} texts for {len(sent)} in mode {mode!r}. Update Apertium, "
+            "or choose another translator."
         )
     return [_clean(part) for part in parts[1:-1]]
 
 
 def _run(command: list[str], stream: str) -> str:
-    given = stream.encode("utf-8", "replace")
+    content = stream.encode("utf-8", "replace")
     try:
-        done = subprocess.run(command, input=given, capture_output=True, timeout=TIMEOUT_SECONDS)
+        done = subprocess.run(command, input=content, capture_output=True, timeout=TIMEOUT_SECONDS)
     except FileNotFoundError as error:
         raise InputError(
-            "The program 'apertium' was not found; it was expected on the PATH. Install the "
-            "packages apertium and apertium-eng-spa, or give another translator."
+            "The program 'apertium' is not on the PATH. Install the packages apertium and "
+            "apertium-eng-spa, or choose another translator."
         ) from error
     except subprocess.TimeoutExpired as error:
         raise InputError(
@@ -77,16 +76,16 @@ def _run(command: list[str], stream: str) -> str:
             "Translate smaller batches."
         ) from error
     if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["nothing"]
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no message"]
         raise InputError(
-            f"Apertium failed with code {done.returncode} in mode {command[-1]!r} and said: "
-            f"{said[-1].strip()} Choose a pair of modes that `apertium -l` lists."
+            f"Apertium failed with code {done.returncode} in mode {command[-1]!r}: "
+            f"{lines[-1].strip()} Choose a pair of modes that `apertium -l` lists."
         )
     return done.stdout.decode("utf-8", "replace")
 
 
 def _clean(part: str) -> str:
-    r"""A translation as text: single blanks, no escapes.
+    r"""Collapse white space and remove escapes.
 
     >>> _clean(" a  \\[b\\]")
     'a [b]'
@@ -95,7 +94,7 @@ def _clean(part: str) -> str:
 
 
 def _match_lowercase(text: str, new: str) -> str:
-    """Apertium starts every text with a capital.
+    """Restore a lower-case first letter; Apertium capitalizes every text.
 
     >>> _match_lowercase("good", "Well"), _match_lowercase("Good", "Well")
     ('well', 'Well')

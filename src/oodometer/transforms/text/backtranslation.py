@@ -1,4 +1,4 @@
-"""Back-translation: to another language and back. Sennrich et al., ACL 2016."""
+"""Back-translation: translate to a pivot language and back (Sennrich et al., ACL 2016)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind, Inputs
 from oodometer.core.protocols import Transform
 from oodometer.core.random_streams import RowStreams
+from oodometer.transforms.magnitude import check_magnitude
 from oodometer.transforms.text._word_splitting import (
-    check_magnitude,
     draw_change_count,
     has_words,
     map_texts,
@@ -23,20 +23,28 @@ from oodometer.transforms.text.apertium import Apertium
 from oodometer.transforms.text.marian import MAX_TOKENS, Marian
 
 Translator = Callable[[list[str]], list[str]]
-# How many sentences are remembered between batches.
+# Translations cached between batches.
 MAX_CACHED_SENTENCES = 50_000
 
 
 @dataclass(frozen=True)
 class BackTranslation(Transform):
-    """Every text in other words: translated to a pivot language and back.
+    """Paraphrase texts by translating them to a pivot language and back.
 
-    `translator` is one of three: `Marian(forward, backward)`, two local models; `Apertium(pair)`,
-    which is also taken by itself where it is installed; or a function from texts to texts, there
-    and back. Marian samples all sentences at a temperature drawn uniformly up to the magnitude.
-    The others say the same every time; with them the magnitude is the share of sentences that
-    are changed: of n a draw changes 1 … max(1, ⌊m·n⌋), so all draws of one sentence are alike.
+    `Marian` samples all sentences at a temperature that is uniform in 0 … magnitude. The other
+    translators are deterministic: with them, 1 … max(1, ⌊magnitude · n⌋) of the n sentences of a
+    text are translated, so that all draws of a one-sentence text are equal.
 
+    Parameters
+    ----------
+    magnitude : float
+        Largest temperature, or largest fraction of sentences, from 0 to 1.
+    translator : Marian, Apertium or callable, optional
+        `Marian(forward, backward)` uses two local models, `Apertium(pair)` the installed program, a
+        function maps texts to their round-trip translations. Default: Apertium.
+
+    Examples
+    --------
     >>> draws = RowStreams(0, np.array([1], dtype=np.uint64), np.array([1]))
     >>> shout = BackTranslation(translator=lambda texts: [text.upper() for text in texts])
     >>> shout.apply(["very good."], draws)
@@ -46,18 +54,17 @@ class BackTranslation(Transform):
     name: ClassVar[str] = "backtranslate"
     label: ClassVar[str] = "BT"
     kinds: ClassVar[tuple[InputKind, ...]] = ("text", "pairs")
-    assumes: ClassVar[str] = "the translator keeps what decides the class"
+    assumes: ClassVar[str] = "the translation preserves what determines the class"
 
     magnitude: float = 0.7
     translator: Marian | Translator | None = None
-    # Not a setting: a copy with another translator must start with an empty one.
+    # Not a setting, because a copy with another translator must start with an empty cache.
     _cache: dict[str, str] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_magnitude(self.name, self.magnitude)
+        check_magnitude(self, 1)
 
     def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
-        """Every text, or a part of its sentences, there and back."""
         return map_texts(self._transform_texts, inputs, draws, magnitude=self.magnitude)
 
     def _transform_texts(self, texts: list[str], draws: RowStreams) -> list[str]:
@@ -69,52 +76,49 @@ class BackTranslation(Transform):
         return ["".join(part) for part in parts]
 
     def _sample_sentences(self, parts: list[list[str]], marian: Marian, draws: RowStreams) -> None:
-        """All sentences, each by the next numbers of its text's stream."""
-        streams = list(draws.generators())
-        rows = [
-            (row, place) for row, part in enumerate(parts) for place in _sentence_positions(part)
-        ]
-        sentences = [parts[row][place] for row, place in rows]
-        warmth = self.magnitude * draws.uniforms(1)[:, 0]
-        numbers = [streams[row].random(2 * MAX_TOKENS) for row, _ in rows]
-        uniforms = np.array(numbers).reshape(len(rows), 2 * MAX_TOKENS)
-        owners = np.array([row for row, _ in rows], dtype=np.int64)
-        new = marian.sample(sentences, warmth[owners], uniforms)
-        for (row, place), sentence in zip(rows, new, strict=True):
-            parts[row][place] = sentence
+        """Translate all sentences, each with the next random numbers of its text's stream."""
+        generators = list(draws.generators())
+        chosen = [(row, j) for row, part in enumerate(parts) for j in _sentence_indices(part)]
+        sentences = [parts[row][j] for row, j in chosen]
+        temperatures = self.magnitude * draws.uniforms(1)[:, 0]
+        numbers = [generators[row].random(2 * MAX_TOKENS) for row, _ in chosen]
+        uniforms = np.array(numbers).reshape(len(chosen), 2 * MAX_TOKENS)
+        rows = np.array([row for row, _ in chosen], dtype=np.int64)
+        translated = marian.sample(sentences, temperatures[rows], uniforms)
+        for (row, j), sentence in zip(chosen, translated, strict=True):
+            parts[row][j] = sentence
 
     def _replace_sentences(
         self, parts: list[list[str]], translator: Translator, draws: RowStreams
     ) -> None:
-        """Some sentences of every text, each distinct one translated once."""
-        rows = list(self._choose_sentences(parts, draws))
-        known = self._translate_cached((parts[row][place] for row, place in rows), translator)
-        for row, place in rows:
-            parts[row][place] = known[parts[row][place]]
+        """Translate some sentences of every text, each distinct sentence once."""
+        chosen = list(self._choose_sentences(parts, draws))
+        translations = self._translate_cached((parts[row][j] for row, j in chosen), translator)
+        for row, j in chosen:
+            parts[row][j] = translations[parts[row][j]]
 
     def _choose_sentences(
         self, parts: list[list[str]], draws: RowStreams
     ) -> Iterator[tuple[int, int]]:
         for row, (part, rng) in enumerate(zip(parts, draws.generators(), strict=True)):
-            places = _sentence_positions(part)
-            if places:
-                count = draw_change_count(self.magnitude, len(places), rng.random())
-                yield from ((row, places[i]) for i in rng.permutation(len(places))[:count])
+            indices = _sentence_indices(part)
+            if indices:
+                count = draw_change_count(self.magnitude, len(indices), rng.random())
+                yield from ((row, indices[i]) for i in rng.permutation(len(indices))[:count])
 
     def _translate_cached(self, sentences: Iterable[str], translator: Translator) -> dict[str, str]:
-        wanted = dict.fromkeys(sentences)
-        # Threads share what is remembered, so that it may be forgotten at any moment.
-        known = {one: self._cache.get(one) for one in wanted}
-        new = [one for one, answer in known.items() if answer is None]
-        given = list(translator(new)) if new else []
-        if len(given) != len(new):
+        # Threads share the cache, so an entry can be evicted at any moment: read each once.
+        cached = {sentence: self._cache.get(sentence) for sentence in dict.fromkeys(sentences)}
+        missing = [sentence for sentence, translation in cached.items() if translation is None]
+        returned = list(translator(missing)) if missing else []
+        if len(returned) != len(missing):
             raise InputError(
-                f"The translator gave {len(given)} texts for {len(new)}; as many were expected. "
-                "It must return one text, there and back, for every text."
+                f"The translator returned {len(returned)} texts for {len(missing)}. It must return "
+                "one round-trip translation per text."
             )
-        fresh = dict(zip(new, given, strict=True))
-        self._update_cache(fresh)
-        return {one: answer for one, answer in known.items() if answer is not None} | fresh
+        new = dict(zip(missing, returned, strict=True))
+        self._update_cache(new)
+        return {text: known for text, known in cached.items() if known is not None} | new
 
     def _update_cache(self, translations: dict[str, str]) -> None:
         self._cache.update(translations)
@@ -122,9 +126,9 @@ class BackTranslation(Transform):
             self._cache.pop(oldest, None)
 
 
-def _sentence_positions(part: list[str]) -> list[int]:
-    """Where the sentences are that have words."""
-    return [place for place in range(0, len(part), 2) if has_words(part[place])]
+def _sentence_indices(part: list[str]) -> list[int]:
+    """Return the indices of the sentences that contain words."""
+    return [j for j in range(0, len(part), 2) if has_words(part[j])]
 
 
 def _resolve_translator(translator: Translator | None) -> Translator:
@@ -133,6 +137,6 @@ def _resolve_translator(translator: Translator | None) -> Translator:
     if Apertium.is_installed():
         return Apertium()
     raise InputError(
-        "backtranslate has no translator, and Apertium was not found on the PATH. Install apertium "
-        "and apertium-eng-spa, or give translator=Marian(forward, backward), or a function."
+        "backtranslate has no translator, and Apertium is not on the PATH. Install apertium and "
+        "apertium-eng-spa, or pass translator=Marian(forward, backward) or a function."
     )

@@ -1,4 +1,4 @@
-"""EDA, easy data augmentation. Wei & Zou, EMNLP 2019."""
+"""Easy data augmentation (EDA; Wei & Zou, EMNLP 2019)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import numpy as np
 from oodometer.core.inputs import InputKind, Inputs
 from oodometer.core.protocols import Transform
 from oodometer.core.random_streams import RowStreams
+from oodometer.transforms.magnitude import check_magnitude
 from oodometer.transforms.text._word_splitting import (
-    check_magnitude,
     draw_change_count,
     map_texts,
     split_words,
@@ -39,38 +39,50 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 @dataclass(frozen=True)
 class EDA(Transform):
-    """One of four small edits: synonyms, insertion, swap, deletion, on up to 10 % of the words.
+    """Apply one of four edits: replacement by synonyms, insertion, swap or deletion of words.
 
-    The edit is drawn uniformly, and the number of its words in 1 … max(1, ⌊m·n⌋); a swap counts
-    as two, but there is always one. A synonym is any other single word of any synset, in its base
-    form; stop words are not replaced. Insertion puts a synonym of a random word at a random place.
-    `wordnet` is the folder of the WordNet files; by itself it is found where Debian (wordnet-base)
-    and NLTK put it. Without WordNet there is a warning, three edits go on, and insertion takes a
-    random word of the same text.
-    A text whose words have no synonyms, or of one word, may come back unchanged.
+    The edit is drawn uniformly, and the number of words uniformly from 1 … max(1, ⌊magnitude · n⌋);
+    a swap counts as two words, but there is at least one swap. A synonym is any other single word of
+    any synset, in its base form; stop words are not replaced. Insertion puts a synonym of a random
+    word at a random position. Texts of one word, or without synonyms, may stay unchanged.
+
+    Without WordNet, a warning is issued, replacement is omitted, and insertion uses a random word
+    of the same text.
+
+    Parameters
+    ----------
+    magnitude : float
+        Largest fraction of words to change, from 0 to 1.
+    wordnet : Path, optional
+        Folder of the WordNet files. Default: where Debian (wordnet-base) and NLTK install them.
+
+    Examples
+    --------
+    >>> draws = RowStreams(0, np.array([1], dtype=np.uint64), draw_index=np.array([1]))
+    >>> EDA(magnitude=0).apply(["a good film"], draws)
+    ['a good film']
     """
 
     name: ClassVar[str] = "eda"
     label: ClassVar[str] = "EDA"
     kinds: ClassVar[tuple[InputKind, ...]] = ("text", "pairs")
-    assumes: ClassVar[str] = "no single word, nor the order of words, decides the class"
+    assumes: ClassVar[str] = "neither a single word nor the order of words determines the class"
 
     magnitude: float = 0.10
     wordnet: Path | None = None
 
     def __post_init__(self) -> None:
-        check_magnitude(self.name, self.magnitude)
+        check_magnitude(self, 1)
 
     def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
-        """Every text with one edit."""
         return map_texts(self._transform_texts, inputs, draws, magnitude=self.magnitude)
 
     def _transform_texts(self, texts: list[str], draws: RowStreams) -> list[str]:
-        place = find_wordnet(self.wordnet)
-        if place is None:
+        folder = find_wordnet(self.wordnet)
+        if folder is None:
             _warn_without_wordnet()
             return self._edit_texts(texts, draws, EDIT_FUNCTIONS[1:], lambda word: ())
-        return self._edit_texts(texts, draws, EDIT_FUNCTIONS, lambda word: synonyms(place, word))
+        return self._edit_texts(texts, draws, EDIT_FUNCTIONS, lambda word: synonyms(folder, word))
 
     def _edit_texts(
         self,
@@ -93,8 +105,8 @@ class EDA(Transform):
 @lru_cache(maxsize=1)
 def _warn_without_wordnet() -> None:
     warnings.warn(
-        "WordNet was not found, so EDA makes no synonyms: insertion, swap and deletion go on. "
-        "Install the package wordnet-base, or give EDA(wordnet=folder).",
+        "WordNet was not found, so EDA does not replace words by synonyms. Install the package "
+        "wordnet-base, or pass EDA(wordnet=folder).",
         stacklevel=2,
     )
 
@@ -102,44 +114,45 @@ def _warn_without_wordnet() -> None:
 def replace_by_synonyms(
     pieces: list[str], count: int, rng: np.random.Generator, lookup: SynonymLookup
 ) -> None:
-    """Some words that have synonyms, each by one of them."""
-    for place, found in islice(_iter_words_with_synonyms(pieces, rng, lookup), count):
-        pieces[place] = _match_capital(pieces[place], found[int(rng.random() * len(found))])
+    """Replace words that have synonyms, each by a random one."""
+    for index, words in islice(_iter_words_with_synonyms(pieces, rng, lookup), count):
+        pieces[index] = _match_capital(pieces[index], words[int(rng.random() * len(words))])
 
 
 def insert_words(
     pieces: list[str], count: int, rng: np.random.Generator, lookup: SynonymLookup
 ) -> None:
-    """Synonyms of random words before random words; where there are none, words of the text."""
-    found = [words for _, words in islice(_iter_words_with_synonyms(pieces, rng, lookup), count)]
-    found = found or [(pieces[place],) for place in _shuffled_positions(pieces, rng)[:count]]
-    for words, (which, where) in zip(found, rng.random((len(found), 2)).tolist(), strict=True):
-        before = 2 * int(where * (len(pieces) // 2)) + 1
-        pieces[before] = f"{words[int(which * len(words))]} {pieces[before]}"
+    """Insert synonyms of random words before random words; without synonyms, words of the text."""
+    choices = [words for _, words in islice(_iter_words_with_synonyms(pieces, rng, lookup), count)]
+    choices = choices or [(pieces[index],) for index in _shuffled_indices(pieces, rng)[:count]]
+    for words, (which, where) in zip(choices, rng.random((len(choices), 2)).tolist(), strict=True):
+        index = 2 * int(where * (len(pieces) // 2)) + 1
+        pieces[index] = f"{words[int(which * len(words))]} {pieces[index]}"
 
 
 def swap_words(
     pieces: list[str], count: int, rng: np.random.Generator, lookup: SynonymLookup
 ) -> None:
-    """Pairs of random words change places, so that as many words are moved; the gaps stay."""
+    """Swap random pairs of words, so that `count` words move; separators stay."""
     if len(pieces) < 5:
         return
     for _ in range(max(1, count // 2)):
-        one, other = (2 * rng.permutation(len(pieces) // 2)[:2] + 1).tolist()
-        pieces[one], pieces[other] = pieces[other], pieces[one]
+        first, second = (2 * rng.permutation(len(pieces) // 2)[:2] + 1).tolist()
+        pieces[first], pieces[second] = pieces[second], pieces[first]
 
 
 def delete_words(
     pieces: list[str], count: int, rng: np.random.Generator, lookup: SynonymLookup
 ) -> None:
-    """Some words go, with one blank each; one word at least stays."""
-    for place in _shuffled_positions(pieces, rng)[: min(count, len(pieces) // 2 - 1)]:
-        before, after = pieces[place - 1], pieces[place + 1]
-        pieces[place] = ""
+    """Delete words with one space each; at least one word stays."""
+    for index in _shuffled_indices(pieces, rng)[: min(count, len(pieces) // 2 - 1)]:
+        before = pieces[index - 1]
+        after = pieces[index + 1]
+        pieces[index] = ""
         if after[:1].isspace() and (not before or before[-1].isspace()):
-            pieces[place + 1] = after[1:]
+            pieces[index + 1] = after[1:]
         elif not after and before[-1:].isspace():
-            pieces[place - 1] = before[:-1]
+            pieces[index - 1] = before[:-1]
 
 
 EDIT_FUNCTIONS: tuple[EditFunction, ...] = (
@@ -150,24 +163,24 @@ EDIT_FUNCTIONS: tuple[EditFunction, ...] = (
 )
 
 
-def _shuffled_positions(pieces: list[str], rng: np.random.Generator) -> list[int]:
-    """The places of all words, in random order."""
-    places: list[int] = (2 * rng.permutation(len(pieces) // 2) + 1).tolist()
-    return places
+def _shuffled_indices(pieces: list[str], rng: np.random.Generator) -> list[int]:
+    """Return the indices of all words in random order."""
+    indices: list[int] = (2 * rng.permutation(len(pieces) // 2) + 1).tolist()
+    return indices
 
 
 def _iter_words_with_synonyms(
     pieces: list[str], rng: np.random.Generator, lookup: SynonymLookup
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """The words that have synonyms, in random order; stop words have none."""
-    for place in _shuffled_positions(pieces, rng):
-        found = () if pieces[place].lower() in STOP_WORDS else lookup(pieces[place])
-        if found:
-            yield place, found
+    """Yield the indices and synonyms of words in random order; stop words have no synonyms."""
+    for index in _shuffled_indices(pieces, rng):
+        words = () if pieces[index].lower() in STOP_WORDS else lookup(pieces[index])
+        if words:
+            yield index, words
 
 
 def _match_capital(word: str, new: str) -> str:
-    """The new word, its first letter a capital where the old one's was.
+    """Capitalize the new word if the old one was capitalized.
 
     >>> _match_capital("Good", "well made"), _match_capital("good", "well")
     ('Well made', 'well')

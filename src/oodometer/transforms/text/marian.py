@@ -1,7 +1,7 @@
-"""Translation there and back by two local sequence-to-sequence models, sampled.
+"""Sampled round-trip translation by two local Marian models (Junczys-Dowmunt et al., ACL 2018).
 
-Made for Marian (Junczys-Dowmunt et al., ACL 2018), whose tokenizer needs the package
-sentencepiece; other encoder-decoder folders with a tokenizer.json work as well.
+The tokenizer of Marian needs the package sentencepiece; other encoder-decoder folders with a
+tokenizer.json work too.
 """
 
 from __future__ import annotations
@@ -14,33 +14,36 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oodometer.core.array_types import Bools, Floats, Ints
+from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import InputError, MissingExtra
 from oodometer.core.optional_imports import torch_package
 from oodometer.models.huggingface import load_pretrained
 
 BATCH_SENTENCES = 16
-# The most tokens of a translated sentence; a sentence may also grow to twice its length and ten.
+# Limit on the tokens of a translation; the other limit is twice the source's length plus ten.
 MAX_TOKENS = 200
-# Colder than this is as good as the likeliest token each time, and does not overflow.
+# Lower temperatures always pick the most likely token and would overflow.
 _MIN_TEMPERATURE = 1e-3
 
 
 @dataclass(frozen=True)
 class Marian:
-    """Sentences to a pivot language and back, by the models in two folders (safetensors)."""
+    """Round-trip translator with the models of two folders (safetensors)."""
 
     forward: Path
     backward: Path
     name: ClassVar[str] = "marian"
 
     def sample(self, sentences: list[str], temperatures: Floats, uniforms: Floats) -> list[str]:
-        """Every sentence there and back; a row of `uniforms` has 2 · LONGEST numbers."""
-        there = _sample_translations(
+        """Translate every sentence to the pivot language and back.
+
+        `uniforms` has 2 · MAX_TOKENS random numbers per sentence.
+        """
+        pivot = _sample_translations(
             Path(self.forward), sentences, temperatures, uniforms[:, :MAX_TOKENS]
         )
         return _sample_translations(
-            Path(self.backward), there, temperatures, uniforms[:, MAX_TOKENS:]
+            Path(self.backward), pivot, temperatures, uniforms[:, MAX_TOKENS:]
         )
 
 
@@ -52,63 +55,56 @@ def _sample_translations(
     results: list[str] = []
     with torch.no_grad():
         for start in range(0, len(sentences), BATCH_SENTENCES):
-            part = slice(start, start + BATCH_SENTENCES)
+            rows = slice(start, start + BATCH_SENTENCES)
             tokens = _sample_tokens(
-                tokenizer, model, sentences[part], (temperatures[part], uniforms[part])
+                tokenizer, model, sentences[rows], temperatures[rows], uniforms[rows]
             )
             results += tokenizer.batch_decode(tokens, skip_special_tokens=True)
     return results
 
 
 def _sample_tokens(
-    tokenizer: Any, model: Any, sentences: list[str], sampling_inputs: tuple[Floats, Floats]
+    tokenizer: Any, model: Any, sentences: list[str], temperatures: Floats, uniforms: Floats
 ) -> list[list[int]]:
-    """Token numbers drawn one after another, each row by its own temperature and numbers."""
+    """Sample the tokens of each sentence step by step, by inversion of the uniform numbers."""
     import torch
 
     config = model.config
-    given = tokenizer(
+    encoding = tokenizer(
         sentences, return_tensors="pt", padding=True, truncation=True,
         max_length=min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", 512)),
     )  # fmt: skip
-    mask = given["attention_mask"]
-    encoded = model.get_encoder()(input_ids=given["input_ids"], attention_mask=mask)
+    mask = encoding["attention_mask"]
+    encoded = model.get_encoder()(input_ids=encoding["input_ids"], attention_mask=mask)
     limits = np.minimum(2 * mask.sum(dim=1).numpy() + 10, MAX_TOKENS)
     last = np.full(len(sentences), config.decoder_start_token_id)
-    drawn: list[list[int]] = [[] for _ in sentences]
-    going, past = np.ones(len(sentences), dtype=np.bool_), None
+    tokens: list[list[int]] = [[] for _ in sentences]
+    is_active = np.ones(len(sentences), dtype=np.bool_)
+    past = None
     for step in range(int(limits.max())):
-        out = model(
+        output = model(
             encoder_outputs=encoded, attention_mask=mask, past_key_values=past, use_cache=True,
             decoder_input_ids=torch.from_numpy(last[:, None]),
         )  # fmt: skip
-        past = out.past_key_values
-        last = _sample_next(
-            out.logits[:, -1].double().numpy(),
-            sampling_inputs[0],
-            sampling_inputs[1][:, step],
-            config,
-        )
-        going = going & (last != config.eos_token_id) & (step < limits)
-        if not going.any():
+        past = output.past_key_values
+        logits = output.logits[:, -1].double().numpy()
+        last = _sample_next(logits, temperatures, uniforms[:, step], config)
+        is_active = is_active & (last != config.eos_token_id) & (step < limits)
+        if not is_active.any():
             break
-        _append_tokens(drawn, last, going)
-    return drawn
-
-
-def _append_tokens(drawn: list[list[int]], last: Ints, going: Bools) -> None:
-    for row in np.flatnonzero(going):
-        drawn[row].append(int(last[row]))
+        for row in np.flatnonzero(is_active):
+            tokens[row].append(int(last[row]))
+    return tokens
 
 
 def _sample_next(logits: Floats, temperatures: Floats, uniforms: Floats, config: Any) -> Ints:
-    """A token a row, by inversion of softmax(logits / temperature); padding is never drawn."""
+    """Sample one token per row from softmax(logits / temperature), never padding."""
     if config.pad_token_id is not None and config.pad_token_id != config.eos_token_id:
         logits[:, config.pad_token_id] = -np.inf
     scaled = logits / np.maximum(temperatures, _MIN_TEMPERATURE)[:, None]
     sums = np.cumsum(np.exp(scaled - scaled.max(axis=1, keepdims=True)), axis=1)
-    found: Ints = (sums <= (uniforms * sums[:, -1])[:, None]).sum(axis=1)
-    return found
+    tokens: Ints = (sums <= (uniforms * sums[:, -1])[:, None]).sum(axis=1)
+    return tokens
 
 
 @lru_cache(maxsize=4)

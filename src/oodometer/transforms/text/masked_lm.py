@@ -1,4 +1,4 @@
-"""A masked language model from a local folder, as a filler of places in texts."""
+"""Resampling of tokens by a local masked language model."""
 
 from __future__ import annotations
 
@@ -18,97 +18,102 @@ from oodometer.models.huggingface import load_pretrained
 from oodometer.transforms.text._word_splitting import draw_change_count, has_words
 
 BATCH_TEXTS = 16
-_MASKED_SHARE, _MASKED_OR_REPLACED_SHARE = 0.8, 0.9
-# The marks of byte-level BPE and of SentencePiece; WordPiece marks what goes on, by ##.
+_MASKED_SHARE = 0.8
+_MASKED_OR_REPLACED_SHARE = 0.9
+# Word starts in byte-level BPE and SentencePiece; WordPiece marks continuations instead, by ##.
 _WORD_START_MARKS = ("Ġ", "▁")
 
 
 def draw_token_corruption(
     n: int, share: float, rng: np.random.Generator
 ) -> tuple[Ints, Bools, Bools]:
-    """The chosen of n tokens, in order; which of them are masked, and which replaced at random.
+    """Choose tokens to resample; return their sorted indices, which to mask, which to replace.
 
-    80 % are masked and 10 % replaced; the rest is left as it is, but to be drawn anew too.
+    80% are masked and 10% replaced by random tokens; the others stay in the context, and are
+    resampled too.
     """
     chosen = np.sort(rng.permutation(n)[: draw_change_count(share, n, rng.random())])
-    fate = rng.random(len(chosen))
-    return (
-        chosen,
-        fate < _MASKED_SHARE,
-        (fate >= _MASKED_SHARE) & (fate < _MASKED_OR_REPLACED_SHARE),
-    )
+    u = rng.random(len(chosen))
+    is_masked = u < _MASKED_SHARE
+    is_replaced = (u >= _MASKED_SHARE) & (u < _MASKED_OR_REPLACED_SHARE)
+    return chosen, is_masked, is_replaced
 
 
 @dataclass(frozen=True, eq=False)
 class MaskedLanguageModel:
-    """A tokenizer with its model, and the tokens that may be proposed.
+    """Tokenizer and network, and the tokens that may be sampled.
 
-    Places are drawn by each row's own stream, so that the batch changes nothing. Only what was
-    drawn is spliced into the text; the rest of it stays to the byte.
+    Random numbers come from each row's own stream, so that the batch size changes nothing. Sampled
+    tokens are spliced into the text; the rest of the text stays byte for byte.
     """
 
     tokenizer: Any
     model: Any
     allowed_tokens: Bools
-    # Whether it is the tokens that start a word that bear a mark, not those that go on with one.
+    # Whether the tokenizer marks tokens that start a word, not those that continue one.
     marks_word_starts: bool
 
     @classmethod
     def load(cls, folder: Path) -> MaskedLanguageModel:
-        """The model of a folder; it is opened once."""
+        """Return the model in a folder; loaded models are cached."""
         return _load_model(Path(folder))
 
     def resample_tokens(self, texts: list[str], draws: RowStreams, *, share: float) -> list[str]:
-        """Every text with up to this share of its tokens drawn anew."""
+        """Resample up to `share` of the tokens of every text."""
         torch = torch_package()
         encoded = [self._encode(text) for text in texts]
         generators = list(draws.generators())
         rows = [row for row, text in enumerate(texts) if has_words(text) and encoded[row][1]]
-        rows.sort(key=lambda row: len(encoded[row][0]))  # rows of like length pad each other least
+        rows.sort(key=lambda row: len(encoded[row][0]))  # similar lengths need little padding
         results = list(texts)
         with torch.no_grad():
             for start in range(0, len(rows), BATCH_TEXTS):
-                part = rows[start : start + BATCH_TEXTS]
-                self._change_rows(
-                    results, part, [(*encoded[r], generators[r]) for r in part], share
+                batch = rows[start : start + BATCH_TEXTS]
+                self._resample_batch(
+                    results, batch, [(*encoded[row], generators[row]) for row in batch], share
                 )
         return results
 
     def _encode(self, text: str) -> tuple[list[int], list[tuple[int, int, int]]]:
-        """Token numbers, and for each token made of the text: its place, start and end there."""
+        """Return the token ids, and for each token of the text its index, start and end."""
         limit = min(self.tokenizer.model_max_length, self.model.config.max_position_embeddings)
-        found = self.tokenizer(
+        encoding = self.tokenizer(
             text, truncation=True, max_length=limit, return_offsets_mapping=True, verbose=False
         )
-        # Some tokenizers count the blank before a word as a part of it.
-        spans = [(b - len(text[a:b].lstrip()), b) for a, b in found["offset_mapping"]]
-        return found["input_ids"], [(i, a, b) for i, (a, b) in enumerate(spans) if b > a]
+        # Some tokenizers count the space before a word as a part of it.
+        spans = [(b - len(text[a:b].lstrip()), b) for a, b in encoding["offset_mapping"]]
+        return encoding["input_ids"], [(i, a, b) for i, (a, b) in enumerate(spans) if b > a]
 
-    def _change_rows(
-        self, results: list[str], part: list[int], rows: list[Any], share: float
+    def _resample_batch(
+        self, results: list[str], batch: list[int], encoded: list[Any], share: float
     ) -> None:
+        """Corrupt tokens of the batch's texts, and splice in what the network samples for them."""
         chosen = []
-        for ids, spans, rng in rows:
-            which, masked, mistaken = draw_token_corruption(len(spans), share, rng)
-            places = [spans[i] for i in which]
-            strangers = rng.choice(np.flatnonzero(self.allowed_tokens), size=len(places))
-            chosen.append((places, [ids[place] for place, _, _ in places]))
-            for (place, _, _), hidden, wrong, stranger in zip(
-                places, masked, mistaken, strangers, strict=True
+        for ids, spans, rng in encoded:
+            which, is_masked, is_replaced = draw_token_corruption(len(spans), share, rng)
+            selected = [spans[i] for i in which]
+            random_ids = rng.choice(np.flatnonzero(self.allowed_tokens), size=len(selected))
+            chosen.append((selected, [ids[index] for index, _, _ in selected]))
+            for (index, _, _), mask, swap, random_id in zip(
+                selected, is_masked, is_replaced, random_ids, strict=True
             ):
-                ids[place] = self.tokenizer.mask_token_id if hidden else ids[place]
-                ids[place] = int(stranger) if wrong else ids[place]
-        logits = self._logits([ids for ids, _, _ in rows])
-        for row, (places, old), (_, _, rng), scores in zip(part, chosen, rows, logits, strict=True):
-            new = [self._sample_token(scores[place], rng.random()) for place, _, _ in places]
-            results[row] = self._splice(results[row], places, old, new)
+                if mask:
+                    ids[index] = self.tokenizer.mask_token_id
+                elif swap:
+                    ids[index] = int(random_id)
+        logits = self._logits([ids for ids, _, _ in encoded])
+        for row, (selected, old), (_, _, rng), scores in zip(
+            batch, chosen, encoded, logits, strict=True
+        ):
+            new = [self._sample_token(scores[index], rng.random()) for index, _, _ in selected]
+            results[row] = self._splice(results[row], selected, old, new)
 
     def _logits(self, rows: list[list[int]]) -> Floats:
         import torch
 
         size = max(len(ids) for ids in rows)
-        blank = self.tokenizer.pad_token_id or 0
-        padded = torch.tensor([ids + [blank] * (size - len(ids)) for ids in rows])
+        padding = self.tokenizer.pad_token_id or 0
+        padded = torch.tensor([ids + [padding] * (size - len(ids)) for ids in rows])
         mask = torch.tensor([[1] * len(ids) + [0] * (size - len(ids)) for ids in rows])
         logits: Floats = self.model(input_ids=padded, attention_mask=mask).logits.double().numpy()
         return logits
@@ -121,20 +126,20 @@ class MaskedLanguageModel:
     def _splice(
         self,
         text: str,
-        places: Sequence[tuple[int, int, int]],
+        spans: Sequence[tuple[int, int, int]],
         old: Sequence[int],
         new: Sequence[int],
     ) -> str:
-        """The text with other tokens at some spans; from the right, so that the spans stay true."""
-        for (_, start, end), was, token in reversed(list(zip(places, old, new, strict=True))):
-            word, starts = self._decode_token(token)
-            blank = " " if starts and not self._decode_token(was)[1] and start else ""
-            text = text[:start] + blank + word + text[end:]
+        """Replace the tokens at some spans, from right to left so that the offsets stay valid."""
+        for (_, start, end), old_id, new_id in reversed(list(zip(spans, old, new, strict=True))):
+            token, starts_word = self._decode_token(new_id)
+            needs_space = starts_word and not self._decode_token(old_id)[1] and start
+            text = text[:start] + (" " if needs_space else "") + token + text[end:]
         return text
 
-    def _decode_token(self, number: int) -> tuple[str, bool]:
-        """A token as it is written, and whether a word starts with it."""
-        token = self.tokenizer.convert_ids_to_tokens(int(number))
+    def _decode_token(self, token_id: int) -> tuple[str, bool]:
+        """Return a token as text, and whether it starts a word."""
+        token = self.tokenizer.convert_ids_to_tokens(int(token_id))
         if token.startswith("##"):
             return token[2:], False
         written = self.tokenizer.convert_tokens_to_string([token]).strip()
@@ -148,19 +153,24 @@ def _load_model(folder: Path) -> MaskedLanguageModel:
     )
     if not tokenizer.is_fast or tokenizer.mask_token_id is None:
         raise InputError(
-            f"The tokenizer in {str(folder)!r} has no mask or no tokenizer.json; a fast tokenizer "
-            "with a mask was expected. Choose the folder of a fill-mask model."
+            f"The tokenizer in {str(folder)!r} has no mask token or no tokenizer.json. Use the folder "
+            "of a fill-mask model with a fast tokenizer."
         )
-    marks_starts = any(token.startswith(_WORD_START_MARKS) for token in tokenizer.get_vocab())
-    ordinary = _find_allowed_tokens(tokenizer, model.config.vocab_size)
-    return MaskedLanguageModel(tokenizer, model, ordinary, marks_starts)
+    return MaskedLanguageModel(
+        tokenizer=tokenizer,
+        model=model,
+        allowed_tokens=_find_allowed_tokens(tokenizer, model.config.vocab_size),
+        marks_word_starts=any(
+            token.startswith(_WORD_START_MARKS) for token in tokenizer.get_vocab()
+        ),
+    )
 
 
 def _find_allowed_tokens(tokenizer: Any, size: int) -> Bools:
-    """Which tokens may be proposed: those that are written, not the special and unused ones."""
-    ordinary = np.zeros(size, dtype=np.bool_)
-    for token, number in tokenizer.get_vocab().items():
-        if number < size:
-            ordinary[number] = not token.startswith("[unused")
-    ordinary[list(tokenizer.all_special_ids)] = False
-    return ordinary
+    """Return a mask of the tokens that may be sampled: neither special nor unused."""
+    allowed = np.zeros(size, dtype=np.bool_)
+    for token, token_id in tokenizer.get_vocab().items():
+        if token_id < size:
+            allowed[token_id] = not token.startswith("[unused")
+    allowed[list(tokenizer.all_special_ids)] = False
+    return allowed

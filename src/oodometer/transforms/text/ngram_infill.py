@@ -1,15 +1,15 @@
-"""A filler of gaps learned from a corpus by counting which words stand beside which.
+"""Infilling model from bigram counts, with Witten-Bell smoothing (Witten & Bell 1991).
 
-It is the small stand-in for a masked language model: it needs no download and learns in seconds.
-For a gap between the tokens l and r it mixes three guesses,
+A small substitute for a masked language model: it needs no download and learns in seconds. The
+probability of a word w in a gap between the tokens l and r is the mixture
 
 p(w | l, r) = λ₂ p₂ + (1 − λ₂) (λ₁ p₁ + (1 − λ₁) p₀)
 
-p₂ ∝ c(l, w) c(w, r) / c(w)             words seen beside both
-p₁ = ½ c(l, w) / c(l) + ½ c(w, r) / c(r)    words seen beside one of them
-p₀ ∝ c(w)                               any word
+p₂ ∝ c(l, w) c(w, r) / c(w)                 words seen next to both
+p₁ = ½ c(l, w) / c(l) + ½ c(w, r) / c(r)    words seen next to one of them
+p₀ ∝ c(w)                                   any word
 
-where λ = N / (N + κ T): N how often, T how many words were seen there (Witten & Bell 1991).
+with λ = N / (N + κ T), N the number of occurrences and T the number of distinct words.
 """
 
 from __future__ import annotations
@@ -24,12 +24,17 @@ from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import InputError
 from oodometer.transforms.text._word_splitting import split_words
 
-# Bounds of memory: words proposed, marks told apart, neighbors kept a token, tokens learned from.
-MAX_WORDS, MAX_MARKS, MAX_NEIGHBORS, MAX_LEARNED_TOKENS = 20_000, 1_000, 1_000, 5_000_000
-# The edge of a text, and a gap not yet filled: no text splits into tokens such as these.
-EDGE_TOKEN, GAP_TOKEN = "\0edge", "\0gap"
-# κ for words seen beside both and beside one; the perplexity of held-out reviews is flat there.
-_KAPPA_BOTH, _KAPPA_ONE = 4.0, 2.0
+# Memory limits: sampled words, distinct punctuation marks, neighbors per token, training tokens.
+MAX_WORDS = 20_000
+MAX_MARKS = 1_000
+MAX_NEIGHBORS = 1_000
+MAX_LEARNED_TOKENS = 5_000_000
+# Start or end of a text, and a gap not yet filled; no text contains such tokens.
+EDGE_TOKEN = "\0edge"
+GAP_TOKEN = "\0gap"
+# κ of p₂ and p₁; the perplexity of held-out reviews is flat around these values.
+_KAPPA_BOTH = 4.0
+_KAPPA_ONE = 2.0
 
 WordCounts = tuple[Ints, Floats]
 MixturePart = tuple[float, Ints, Floats]
@@ -37,14 +42,14 @@ MixturePart = tuple[float, Ints, Floats]
 
 @dataclass(frozen=True, eq=False)
 class NeighborCounts:
-    """A row of words with counts for every token; row i is at starts[i] … starts[i + 1]."""
+    """Counts of words next to every token, in sparse rows: row i is starts[i] … starts[i + 1]."""
 
     starts: Ints
     words: Ints
     counts: Floats
 
     def lookup(self, token: int) -> WordCounts:
-        """The words beside a token, sorted, and how often each was; none if it is unknown."""
+        """Return the sorted words next to a token with their counts; empty if it is unknown."""
         if token < 0:
             return self.words[:0], self.counts[:0]
         part = slice(self.starts[token], self.starts[token + 1])
@@ -53,7 +58,7 @@ class NeighborCounts:
 
 @dataclass(frozen=True, eq=False)
 class CorpusFiller:
-    """Which words stand after, and before, every token of a corpus.
+    """Bigram counts of a corpus, used to sample words for gaps.
 
     >>> filler = CorpusFiller.from_texts(["a red car", "a red bus", "a big car"])
     >>> round(filler.probability("red", between=("a", "car")), 2)
@@ -68,70 +73,71 @@ class CorpusFiller:
 
     @classmethod
     def from_texts(cls, texts: Iterable[str]) -> CorpusFiller:
-        """Count the neighbors of every word of these texts."""
+        """Count the neighbors of every word in the texts."""
         tokens = _tokenize(texts)
         ranked = sorted(Counter(tokens).items(), key=lambda pair: (-pair[1], pair[0]))
         words = [(token, count) for token, count in ranked if _is_word(token)][:MAX_WORDS]
         if not words:
             raise InputError(
-                "The inputs have no words to learn from; at least one was expected. "
-                "Learn from texts of the same kind as those to be changed."
+                "The inputs contain no words to learn from. Learn from texts similar to those that "
+                "will be transformed."
             )
         marks = [token for token, _ in ranked if not _is_word(token)][:MAX_MARKS]
-        # Words come first: a number below their count is one that may be proposed.
-        numbers = {token: n for n, token in enumerate([*(token for token, _ in words), *marks])}
-        stream = np.array([numbers.get(token, -1) for token in tokens], dtype=np.int64)
+        # Words come first, so that ids below the number of words can be sampled.
+        vocabulary = [*(token for token, _ in words), *marks]
+        token_ids = {token: token_id for token_id, token in enumerate(vocabulary)}
+        ids = np.array([token_ids.get(token, -1) for token in tokens], dtype=np.int64)
+        shape = (len(token_ids), len(words))
         return cls(
-            token_ids=numbers,
+            token_ids=token_ids,
             words=tuple(token for token, _ in words),
             counts=np.array([count for _, count in words], dtype=np.float64),
-            after=_count_neighbors(stream[:-1], stream[1:], (len(numbers), len(words))),
-            before=_count_neighbors(stream[1:], stream[:-1], (len(numbers), len(words))),
+            after=_count_neighbors(ids[:-1], ids[1:], shape),
+            before=_count_neighbors(ids[1:], ids[:-1], shape),
         )
 
     def mixture_parts(self, left: str, right: str) -> list[MixturePart]:
-        """The parts of the mixture: the weight of each, its words, and their weights in it."""
-        after, before = self._neighbor_counts(left, right)
-        both, counts, other = _intersect_counts(after, before)
-        strong = _witten_bell_weight(np.minimum(counts, other), _KAPPA_BOTH)
-        sides = [side for side in (after, before) if len(side[0])]
-        weak = (1.0 - strong) * _witten_bell_weight(
+        """Return the parts of the mixture: the weight of each, its words, and their weights."""
+        after = self.after.lookup(self.token_ids.get(left, -1))
+        before = self.before.lookup(self.token_ids.get(right, -1))
+        both, n_after, n_before = _intersect_counts(after, before)
+        lambda_both = _witten_bell_weight(np.minimum(n_after, n_before), _KAPPA_BOTH)
+        weight_one = (1.0 - lambda_both) * _witten_bell_weight(
             np.concatenate([after[1], before[1]]), _KAPPA_ONE
         )
-        one = [(weak / len(sides), *side) for side in sides]
-        every = (1.0 - strong - weak, np.arange(len(self.words)), self.counts)
-        return [(strong, both, counts * other / self.counts[both]), *one, every]
-
-    def _neighbor_counts(self, left: str, right: str) -> tuple[WordCounts, WordCounts]:
-        get = self.token_ids.get
-        return self.after.lookup(get(left, -1)), self.before.lookup(get(right, -1))
+        sides = [side for side in (after, before) if len(side[0])]
+        return [
+            (lambda_both, both, n_after * n_before / self.counts[both]),
+            *((weight_one / len(sides), *side) for side in sides),
+            (1.0 - lambda_both - weight_one, np.arange(len(self.words)), self.counts),
+        ]
 
     def draw(self, left: str, right: str, which: float, word: float) -> str:
-        """A word for the gap between two tokens; two uniform numbers choose the part and the word."""
+        """Sample a word for a gap; two uniform numbers select the mixture part and the word."""
         for weight, words, weights in self.mixture_parts(left, right):
             if which < weight:
                 return self.words[int(words[_sample_index(weights, word)])]
             which -= weight
-        return self.words[_sample_index(self.counts, word)]  # rounding left a rest
+        return self.words[_sample_index(self.counts, word)]  # rounding can leave a remainder
 
     def probability(self, word: str, *, between: tuple[str, str]) -> float:
-        """How likely a word is drawn for the gap between two tokens."""
-        number = self.token_ids[word]
+        """Return the probability of a word in the gap between two tokens."""
+        token_id = self.token_ids[word]
         return sum(
-            float(weight * weights[words == number].sum() / weights.sum())
+            float(weight * weights[words == token_id].sum() / weights.sum())
             for weight, words, weights in self.mixture_parts(*between)
             if weight
         )
 
-    def fill(self, pieces: list[str], places: list[int], uniforms: list[list[float]]) -> None:
-        """Words for these places of a text taken apart, left to right: the filled are context."""
-        for place, (which, word) in zip(places, uniforms, strict=True):
-            left, right = neighbors(pieces, place)
-            pieces[place] = self.draw(left, right, which, word)
+    def fill(self, pieces: list[str], indices: list[int], uniforms: list[list[float]]) -> None:
+        """Sample words for gaps of a split text from left to right; filled words are context."""
+        for index, (which, word) in zip(indices, uniforms, strict=True):
+            left, right = neighbors(pieces, index)
+            pieces[index] = self.draw(left, right, which, word)
 
 
 def _intersect_counts(first: WordCounts, other: WordCounts) -> tuple[Ints, Floats, Floats]:
-    """The words of both of two sorted rows, with their counts in each.
+    """Return the words that two sorted rows share, with their counts in each.
 
     >>> few, many = np.array([2, 5]), np.array([1, 2, 3])
     >>> _intersect_counts((few, np.array([7.0, 8.0])), (many, np.array([4.0, 5.0, 6.0])))
@@ -139,13 +145,13 @@ def _intersect_counts(first: WordCounts, other: WordCounts) -> tuple[Ints, Float
     """
     if not len(first[0]):
         return first[0], first[1], first[1]
-    place = np.minimum(np.searchsorted(first[0], other[0]), len(first[0]) - 1)
-    met = first[0][place] == other[0]
-    return other[0][met], first[1][place[met]], other[1][met]
+    position = np.minimum(np.searchsorted(first[0], other[0]), len(first[0]) - 1)
+    is_shared = first[0][position] == other[0]
+    return other[0][is_shared], first[1][position[is_shared]], other[1][is_shared]
 
 
 def _witten_bell_weight(counts: Floats, kappa: float) -> float:
-    """How far to believe counts: N / (N + κ T).
+    """Return the weight of the counts, N / (N + κ T).
 
     >>> _witten_bell_weight(np.array([3.0, 3.0]), 1.0)
     0.75
@@ -154,21 +160,21 @@ def _witten_bell_weight(counts: Floats, kappa: float) -> float:
     return total / (total + kappa * len(counts)) if total else 0.0
 
 
-def neighbors(pieces: list[str], place: int) -> tuple[str, str]:
-    """What stands beside a word of a text taken apart: punctuation, a word, or the edge.
+def neighbors(pieces: list[str], index: int) -> tuple[str, str]:
+    """Return the tokens next to a word of a split text: punctuation, a word, or the edge.
 
     >>> neighbors(["", "so", ", ", "good", ""], 3) == (",", EDGE_TOKEN)
     True
     """
-    left = pieces[place - 1].strip() or (pieces[place - 2] if place > 1 else EDGE_TOKEN)
-    right = pieces[place + 1].strip() or (
-        pieces[place + 2] if place + 2 < len(pieces) else EDGE_TOKEN
+    left = pieces[index - 1].strip() or (pieces[index - 2] if index > 1 else EDGE_TOKEN)
+    right = pieces[index + 1].strip() or (
+        pieces[index + 2] if index + 2 < len(pieces) else EDGE_TOKEN
     )
     return left, right
 
 
 def _tokenize(texts: Iterable[str]) -> list[str]:
-    """Words and punctuation of all texts, edges between; blanks are no tokens."""
+    """Return words and punctuation of all texts, with edge tokens in between, without spaces."""
     tokens = [EDGE_TOKEN]
     for text in texts:
         tokens.extend(token for piece in split_words(text) if (token := piece.strip()))
@@ -183,13 +189,13 @@ def _is_word(token: str) -> bool:
 
 
 def _count_neighbors(context: Ints, words: Ints, shape: tuple[int, int]) -> NeighborCounts:
-    """For every context the words beside it, the most frequent of them where they are many."""
+    """Count the words next to every context token; keep the most frequent ones."""
     rows, columns = shape
-    met = (context >= 0) & (words >= 0) & (words < columns)
-    codes, counts = np.unique(context[met] * columns + words[met], return_counts=True)
+    is_known = (context >= 0) & (words >= 0) & (words < columns)
+    codes, counts = np.unique(context[is_known] * columns + words[is_known], return_counts=True)
     row = codes // columns
     starts = np.searchsorted(row, np.arange(rows + 1))
-    # The rank of each count in its row; words have their numbers by frequency, which breaks ties.
+    # Rank of each count in its row; ties go to the more frequent word, which has the lower id.
     order = np.lexsort((codes, -counts, row))
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order)) - starts[row]
@@ -199,11 +205,11 @@ def _count_neighbors(context: Ints, words: Ints, shape: tuple[int, int]) -> Neig
 
 
 def _sample_index(weights: Floats, uniform: float) -> int:
-    """A place of a list of weights, as often as its weight is large.
+    """Return a random index with probabilities proportional to the weights.
 
     >>> _sample_index(np.array([1.0, 3.0]), 0.2), _sample_index(np.array([1.0, 3.0]), 0.3)
     (0, 1)
     """
     sums = np.cumsum(weights)
-    place = int(np.searchsorted(sums, uniform * sums[-1], side="right"))
-    return min(place, len(weights) - 1)
+    index = int(np.searchsorted(sums, uniform * sums[-1], side="right"))
+    return min(index, len(weights) - 1)

@@ -1,6 +1,6 @@
-"""SSMBA: corrupt some words, and let a language model put words in their places.
+"""Self-supervised manifold-based augmentation (SSMBA; Ng et al., EMNLP 2020).
 
-Self-supervised manifold based augmentation, Ng et al., EMNLP 2020.
+Corrupt some words, and let a language model reconstruct them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from oodometer.core.errors import InputError
 from oodometer.core.inputs import InputKind, Inputs
 from oodometer.core.protocols import Transform
 from oodometer.core.random_streams import RowStreams
+from oodometer.transforms.magnitude import check_magnitude
 from oodometer.transforms.text._word_splitting import (
-    check_magnitude,
     iter_texts,
     map_texts,
     split_words,
@@ -27,34 +27,47 @@ from oodometer.transforms.text.ngram_infill import GAP_TOKEN, CorpusFiller
 
 @dataclass(frozen=True)
 class SSMBA(Transform):
-    """Up to 15 % of the tokens, at least one, drawn anew to fit what stands around them.
+    """Resample 1 … max(1, ⌊magnitude · n⌋) tokens so that they fit their context.
 
-    Of the chosen tokens 80 % are masked, 10 % replaced by random ones, 10 % left; then a filler
-    samples what stands at all of them. `model` is the folder of a masked language model (Hugging
-    Face, safetensors), never fetched; a text longer than the model's window is changed within it.
-    Without one, words are filled by counts of neighbors, learned by `learn` from the user's texts.
+    Of the chosen tokens, 80% are masked, 10% replaced by random ones and 10% left; then all of them
+    are sampled from a language model. Of a text longer than the model's window, only the part in
+    the window is changed. Without a model, words are sampled from bigram counts of the user's texts.
+
+    Parameters
+    ----------
+    magnitude : float
+        Largest fraction of tokens to resample, from 0 to 1.
+    model : Path, optional
+        Folder of a masked language model (Hugging Face, safetensors). Nothing is downloaded.
+    filler : CorpusFiller, optional
+        Bigram counts; set by `learn` if there is no model.
+
+    Examples
+    --------
+    >>> draws = RowStreams(0, np.array([1], dtype=np.uint64), draw_index=np.array([1]))
+    >>> SSMBA().learn(["good good good"]).apply(["a good film"], draws)
+    ['a good good']
     """
 
     name: ClassVar[str] = "ssmba"
     label: ClassVar[str] = "SSMBA"
     kinds: ClassVar[tuple[InputKind, ...]] = ("text", "pairs")
-    assumes: ClassVar[str] = "words that fit the same place keep the class"
+    assumes: ClassVar[str] = "words that fit the same context preserve the class"
 
     magnitude: float = 0.15
     model: Path | None = None
     filler: CorpusFiller | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_magnitude(self.name, self.magnitude)
+        check_magnitude(self, 1)
 
     def learn(self, inputs: Inputs) -> SSMBA:
-        """The same, knowing which words stand beside which in these inputs."""
+        """Return this transform with bigram counts of the inputs, unless it has a model."""
         if self.model is not None:
             return self
         return replace(self, filler=CorpusFiller.from_texts(iter_texts(inputs)))
 
     def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
-        """Every text with some words drawn anew."""
         return map_texts(self._transform_texts, inputs, draws, magnitude=self.magnitude)
 
     def _transform_texts(self, texts: list[str], draws: RowStreams) -> list[str]:
@@ -64,24 +77,24 @@ class SSMBA(Transform):
             )
         if self.filler is None:
             raise InputError(
-                "ssmba knows no words to fill in; it must learn them before it is applied. "
-                "Call learn(inputs) with unlabelled texts, or give SSMBA(model=folder)."
+                "ssmba has no words to sample from. Call learn(inputs) with unlabelled texts, or pass "
+                "SSMBA(model=folder)."
             )
         rows = zip(texts, draws.generators(), strict=True)
-        return [_refill(text, self.filler, self.magnitude, rng) for text, rng in rows]
+        return [_resample(text, self.filler, self.magnitude, rng) for text, rng in rows]
 
 
-def _refill(text: str, filler: CorpusFiller, share: float, rng: np.random.Generator) -> str:
+def _resample(text: str, filler: CorpusFiller, share: float, rng: np.random.Generator) -> str:
     pieces = split_words(text)
     if len(pieces) == 1:
         return text
-    chosen, masked, mistaken = draw_token_corruption(len(pieces) // 2, share, rng)
-    places = (2 * chosen + 1).tolist()
-    strangers = rng.integers(len(filler.words), size=len(places)).tolist()
-    for place, hidden, wrong, stranger in zip(places, masked, mistaken, strangers, strict=True):
-        if hidden:
-            pieces[place] = GAP_TOKEN
-        elif wrong:
-            pieces[place] = filler.words[stranger]
-    filler.fill(pieces, places, rng.random((len(places), 2)).tolist())
+    chosen, is_masked, is_replaced = draw_token_corruption(len(pieces) // 2, share, rng)
+    indices = (2 * chosen + 1).tolist()
+    random_words = rng.integers(len(filler.words), size=len(indices)).tolist()
+    for index, mask, swap, word in zip(indices, is_masked, is_replaced, random_words, strict=True):
+        if mask:
+            pieces[index] = GAP_TOKEN
+        elif swap:
+            pieces[index] = filler.words[word]
+    filler.fill(pieces, indices, rng.random((len(indices), 2)).tolist())
     return "".join(pieces)

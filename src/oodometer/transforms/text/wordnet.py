@@ -1,7 +1,7 @@
-"""Synonyms from the files of WordNet. Miller, CACM 1995.
+"""Synonyms from the WordNet files (Miller, CACM 1995).
 
-The index files are sorted, so a word is found by bisection of the mapped file: nothing is read
-beforehand, and what was looked up is remembered.
+The index files are sorted, so a word is found by bisection of the memory-mapped file: nothing is
+read in advance, and results are cached.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ FileBytes = bytes | mmap.mmap
 
 _PARTS_OF_SPEECH = ("noun", "verb", "adj", "adv")
 _FILE_NAMES = tuple(f"{file}.{part}" for part in _PARTS_OF_SPEECH for file in ("index", "data"))
-# What an English ending may stand for. The shortest stem is of three letters.
+# English endings and their replacements in the base form.
 _ENDINGS = (("ies", "y"), ("ied", "y"), ("es", ""), ("s", ""), ("ed", ""), ("ed", "e"),
             ("ing", ""), ("ing", "e"))  # fmt: skip
 _MIN_STEM_LETTERS = 3
 
 
 def find_wordnet(folder: Path | None = None) -> Path | None:
-    """The folder (or zip) of the WordNet files: the one given, or the first of the usual places."""
+    """Return the folder or zip of the WordNet files; by default, search the usual locations."""
     if folder is None:
-        return next((place for place in _default_locations() if _is_complete(place)), None)
+        return next((path for path in _default_locations() if _is_complete(path)), None)
     if not _is_complete(Path(folder)):
         raise InputError(
-            f"There is no WordNet in {str(folder)!r}: a folder (or zip) with index.noun, data.noun "
-            "and the like was expected. Install the package wordnet-base, or leave the setting out."
+            f"There is no WordNet in {str(folder)!r}; expected a folder or zip with index.noun, "
+            "data.noun and so on. Install the package wordnet-base, or omit the setting."
         )
     return Path(folder)
 
@@ -47,34 +47,34 @@ def _default_locations() -> Iterator[Path]:
         yield root / "corpora" / "wordnet.zip"
 
 
-def _is_complete(place: Path) -> bool:
-    if place.is_dir():
-        return all((place / name).is_file() for name in _FILE_NAMES)
+def _is_complete(location: Path) -> bool:
+    if location.is_dir():
+        return all((location / name).is_file() for name in _FILE_NAMES)
     return (
-        place.is_file()
-        and zipfile.is_zipfile(place)
-        and len(_archive_members(place)) == len(_FILE_NAMES)
+        location.is_file()
+        and zipfile.is_zipfile(location)
+        and len(_archive_members(location)) == len(_FILE_NAMES)
     )
 
 
-def _archive_members(place: Path) -> Mapping[str, str]:
-    """The wanted files of a zip, by name alone."""
-    with zipfile.ZipFile(place) as archive:
+def _archive_members(location: Path) -> Mapping[str, str]:
+    """Return the WordNet files of a zip: file name -> path in the archive."""
+    with zipfile.ZipFile(location) as archive:
         inside = {name.rsplit("/", 1)[-1]: name for name in archive.namelist()}
     return {name: inside[name] for name in _FILE_NAMES if name in inside}
 
 
 @lru_cache(maxsize=4)
-def _open_files(place: Path) -> Mapping[str, FileBytes]:
-    if place.is_dir():
-        return {name: _memory_map(place / name) for name in _FILE_NAMES}
-    members = _archive_members(place)
-    with zipfile.ZipFile(place) as archive:
+def _open_files(location: Path) -> Mapping[str, FileBytes]:
+    if location.is_dir():
+        return {name: _memory_map(location / name) for name in _FILE_NAMES}
+    members = _archive_members(location)
+    with zipfile.ZipFile(location) as archive:
         return {name: archive.read(member) for name, member in members.items()}
 
 
 def _memory_map(path: Path) -> FileBytes:
-    if path.stat().st_size == 0:  # an empty file can't be mapped
+    if path.stat().st_size == 0:  # an empty file cannot be mapped
         return b""
     with path.open("rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -82,20 +82,20 @@ def _memory_map(path: Path) -> FileBytes:
 
 @lru_cache(maxsize=1 << 17)
 def synonyms(location: Path, word: str) -> tuple[str, ...]:
-    """The other single words of all synsets of a word, or of its stem, in lower case, sorted.
+    """Return the other single words of all synsets of a word or its stem, lower-case and sorted.
 
-    An ending (plural, -ed, -ing) is taken off where the word itself is unknown; the synonyms are
-    given as they are, without it.
+    An ending (plural, -ed, -ing) is removed if the word itself is unknown; the synonyms are returned
+    in their base form.
     """
     for stem in _stems(word.lower()):
-        found = {other.lower() for other in _synset_words(location, stem)}
-        if found:
-            return tuple(sorted(found - {word.lower(), stem}))
+        words = {other.lower() for other in _synset_words(location, stem)}
+        if words:
+            return tuple(sorted(words - {word.lower(), stem}))
     return ()
 
 
 def _stems(word: str) -> Iterator[str]:
-    """The word, and what it may be an ending of.
+    """Yield the word and its possible base forms.
 
     >>> list(_stems("tried"))
     ['tried', 'try', 'tri', 'trie']
@@ -106,8 +106,8 @@ def _stems(word: str) -> Iterator[str]:
             yield word[: len(word) - len(ending)] + start
 
 
-def _synset_words(place: Path, lemma: str) -> Iterator[str]:
-    files = _open_files(place)
+def _synset_words(location: Path, lemma: str) -> Iterator[str]:
+    files = _open_files(location)
     key = lemma.encode("utf-8", "replace")
     for part in _PARTS_OF_SPEECH:
         line = _find_line(files[f"index.{part}"], key)
@@ -118,22 +118,22 @@ def _synset_words(place: Path, lemma: str) -> Iterator[str]:
 
 
 def _find_line(content: FileBytes, key: bytes) -> bytes | None:
-    """The line of a sorted file that starts with the key and a blank."""
-    wanted = key + b" "
+    """Return the line of a sorted file that starts with the key and a space, by bisection."""
+    prefix = key + b" "
     low, high = 0, len(content)
     while low < high:
         start = content.rfind(b"\n", low, (low + high) // 2) + 1 or low
         end = content.find(b"\n", start, high)
         end = high if end < 0 else end
         line = content[start:end]
-        if line.startswith(wanted):
+        if line.startswith(prefix):
             return line
-        low, high = (end + 1, high) if line < wanted else (low, start)
+        low, high = (end + 1, high) if line < prefix else (low, start)
     return None
 
 
 def _synset_offsets(line: bytes) -> list[int]:
-    """Where the synsets of an index line are: its last numbers, as many as the third field says.
+    """Return the synset offsets of an index line: its last fields, counted by the third field.
 
     >>> _synset_offsets(b"dog n 2 1 @ 2 1 02086723 10133978  ")
     [2086723, 10133978]
@@ -143,13 +143,13 @@ def _synset_offsets(line: bytes) -> list[int]:
 
 
 def _single_words(line: bytes) -> list[str]:
-    """The single words of a data line; adjectives may have a mark of their place, such as (p).
+    """Return the single words of a data line, without position markers such as (p).
 
     >>> _single_words(b"00001740 00 a 03 able 0 up_to 0 fit(p) 0 000 | having means")
     ['able', 'fit']
     """
     fields = line.split(b" ", 4)
     words = fields[4].split(b" ")[: 2 * int(fields[3], 16) : 2]
-    # A phrase in the place of a word would be more than one word changed.
+    # Phrases are omitted, because they would change more than one word.
     single = (word.split(b"(")[0] for word in words if b"_" not in word)
     return [word.decode("utf-8", "replace") for word in single]
