@@ -1,8 +1,9 @@
-"""The rules that every corruption keeps at every severity, and how they are named."""
+"""Properties of every corruption at every severity, and their names."""
 
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 import re
 import sys
@@ -22,22 +23,22 @@ from oodometer.transforms.corruptions import (
     parse_corruptions,
 )
 from oodometer.transforms.corruptions.noise import Images, smooth_noise
+from tests.support.cases import check_cases
 from tests.support.small_images import batch, drawn_for, many_draws
 
 EVERY = parse_corruptions("all")
-LABELS = [corruption.label for corruption in EVERY]
 SHAPES = [(8, 8), (17, 12), (12, 8, 1), (32, 32, 3)]
 
 
 def textured(n: int, side: int) -> Images:
-    """Colour images of smooth noise with a disk, a box and stripes on it."""
+    """Return colour images of smooth noise with a disk, a box and stripes."""
     draws = many_draws(3 * n)
     noise = smooth_noise(draws, (side, side), cells=3) + 0.5 * smooth_noise(
         draws.substream("fine"), (side, side), cells=9
     )
     values = np.moveaxis(noise.reshape(n, 3, side, side), 1, 3) * 130 + 20
     y, x = np.mgrid[:side, :side] / side
-    # Nothing at the same place in all images: blocks fit the edges of some and miss others'.
+    # Shapes are at random positions, so that block edges match those of some images only.
     for row, u in zip(values, many_draws(n).substream("shapes").uniforms(7), strict=True):
         row[(y - u[0]) ** 2 + (x - u[1]) ** 2 < 0.04] = (200, 60, 40)
         row[(abs(y - u[2]) < 0.15) & (abs(x - u[3]) < 0.1)] = (30, 90, 190)
@@ -47,63 +48,70 @@ def textured(n: int, side: int) -> Images:
 
 
 def change(corruption: Corruption, images: Images) -> float:
-    """Mean absolute change."""
+    """Return the mean absolute change of the pixels."""
     made = corruption.apply(images, drawn_for(images))
     return float(np.abs(made.astype(float) - images).mean())
 
 
-def test_there_are_the_published_kinds_in_four_groups() -> None:
+def test_published_corruptions_are_in_four_groups() -> None:
     assert list(CORRUPTION_GROUPS) == ["noise", "blur", "weather", "digital"]
     assert [len(names) for names in CORRUPTION_GROUPS.values()] == [4, 4, 4, 4]
     assert sorted(name for names in CORRUPTION_GROUPS.values() for name in names) == sorted(
         CORRUPTIONS
     )
-    wanted = {"gaussian_noise", "shot_noise", "impulse_noise", "gaussian_blur", "defocus_blur",
+    expected = {"gaussian_noise", "shot_noise", "impulse_noise", "gaussian_blur", "defocus_blur",
               "motion_blur", "fog", "frost", "brightness", "contrast", "pixelate", "jpeg",
               "elastic"}  # fmt: skip
-    assert wanted <= set(CORRUPTIONS)
+    assert expected <= set(CORRUPTIONS)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("corruption", EVERY, ids=LABELS)
-def test_shape_type_and_input_are_kept(corruption: Corruption, shape: tuple[int, ...]) -> None:
-    images = batch(5, *shape)
-    kept = images.copy()
-    images.flags.writeable = False
-    draws = drawn_for(images)
-    first, second = (corruption.apply(images, draws) for _ in range(2))
-    assert (first.shape, first.dtype) == (images.shape, np.uint8)
-    assert np.array_equal(first, second)
-    assert np.array_equal(images, kept)
-    assert not np.array_equal(first, images)
-    assert not np.shares_memory(first, images)
+def test_output_has_shape_and_type_of_the_input_which_is_unchanged() -> None:
+    def check(corruption: Corruption, shape: tuple[int, ...]) -> None:
+        images = batch(5, *shape)
+        original = images.copy()
+        images.flags.writeable = False
+        draws = drawn_for(images)
+        first, second = (corruption.apply(images, draws) for _ in range(2))
+        assert (first.shape, first.dtype) == (images.shape, np.uint8)
+        assert np.array_equal(first, second)
+        assert np.array_equal(images, original)
+        assert not np.array_equal(first, images)
+        assert not np.shares_memory(first, images)
+
+    check_cases(check, itertools.product(EVERY, SHAPES))
 
 
-@pytest.mark.parametrize("corruption", EVERY, ids=LABELS)
-def test_a_row_is_the_same_in_any_order_and_batch(corruption: Corruption) -> None:
+def test_rows_do_not_depend_on_order_and_batch() -> None:
     images = batch(70, 12, 16, 3)
     draws = drawn_for(images)
-    whole = corruption.apply(images, draws)
     order = np.random.default_rng(0).permutation(70)
-    assert np.array_equal(corruption.apply(images[order], draws.rows(order)), whole[order])
-    for part in (slice(0, 1), slice(1, 30), slice(30, 70)):
-        assert np.array_equal(corruption.apply(images[part], draws.rows(part)), whole[part])
+
+    def check(corruption: Corruption) -> None:
+        whole = corruption.apply(images, draws)
+        assert np.array_equal(corruption.apply(images[order], draws.rows(order)), whole[order])
+        for part in (slice(0, 1), slice(1, 30), slice(30, 70)):
+            assert np.array_equal(corruption.apply(images[part], draws.rows(part)), whole[part])
+
+    check_cases(check, zip(EVERY))
 
 
-@pytest.mark.parametrize("name", CORRUPTIONS)
-def test_large_batches_are_cut_where_no_one_sees_it(name: str) -> None:
-    images = batch(20, 70, 64, 3)
-    draws = drawn_for(images)
-    whole = Corruption(name).apply(images, draws)
-    one_by_one = [
-        Corruption(name).apply(images[i : i + 1], draws.rows(slice(i, i + 1))) for i in range(20)
-    ]
-    assert np.array_equal(whole, np.concatenate(one_by_one))
+def test_splitting_large_batches_changes_nothing() -> None:
+    def check(name: str) -> None:
+        images = batch(20, 70, 64, 3)
+        draws = drawn_for(images)
+        whole = Corruption(name).apply(images, draws)
+        one_by_one = [
+            Corruption(name).apply(images[i : i + 1], draws.rows(slice(i, i + 1)))
+            for i in range(20)
+        ]
+        assert np.array_equal(whole, np.concatenate(one_by_one))
+
+    check_cases(check, zip(CORRUPTIONS))
 
 
 @pytest.mark.parametrize("side", [16, 32, 64])
 @pytest.mark.parametrize("name", CORRUPTIONS)
-def test_the_change_rises_with_severity(name: str, side: int) -> None:
+def test_change_increases_with_severity(name: str, side: int) -> None:
     colour = textured(40, side)
     grey = colour[..., 1].copy()
     for images in (colour, grey, grey[..., None]):
@@ -115,14 +123,14 @@ def test_the_change_rises_with_severity(name: str, side: int) -> None:
 @pytest.mark.parametrize(
     "name", [name for name in CORRUPTIONS if name not in CORRUPTION_GROUPS["noise"]]
 )
-def test_a_severity_means_about_the_same_at_any_size(name: str) -> None:
+def test_severity_is_comparable_across_image_sizes(name: str) -> None:
     small, large = textured(12, 32), textured(12, 128)
     ratio = change(Corruption(name), small) / change(Corruption(name), large)
     assert 1 / 2 < ratio < 2
 
 
 @pytest.mark.parametrize("name", CORRUPTIONS)
-def test_draws_seeds_and_examples_differ_where_there_is_chance(name: str) -> None:
+def test_random_corruptions_differ_by_draw_seed_and_row(name: str) -> None:
     images = textured(1, 16).repeat(6, axis=0)
     same = np.zeros(6, dtype=np.uint64)
     numbers = np.arange(1, 7)
@@ -136,51 +144,53 @@ def test_draws_seeds_and_examples_differ_where_there_is_chance(name: str) -> Non
     assert np.array_equal(first, second) == fixed
 
 
-def test_two_noises_of_one_row_are_not_the_same_noise() -> None:
+def test_noises_of_different_corruptions_are_independent() -> None:
     images = np.full((1, 32, 32), 128, dtype=np.uint8)
     made = [Corruption(name).apply(images, drawn_for(images)).ravel().astype(float)
             for name in ("gaussian_noise", "speckle_noise")]  # fmt: skip
     assert abs(np.corrcoef(made)[0, 1]) < 0.2
 
 
-@pytest.mark.parametrize("name", CORRUPTIONS)
-def test_grey_images_are_the_same_with_and_without_a_channel(name: str) -> None:
-    images = batch(4, 12, 9)
-    draws = drawn_for(images)
-    made = Corruption(name).apply(images[..., None], draws)
-    assert np.array_equal(made[..., 0], Corruption(name).apply(images, draws))
+def test_grey_images_with_and_without_channel_agree() -> None:
+    def check(name: str) -> None:
+        images = batch(4, 12, 9)
+        draws = drawn_for(images)
+        made = Corruption(name).apply(images[..., None], draws)
+        assert np.array_equal(made[..., 0], Corruption(name).apply(images, draws))
+
+    check_cases(check, zip(CORRUPTIONS))
 
 
-@pytest.mark.parametrize("name", CORRUPTIONS)
-@pytest.mark.parametrize("shape", [(2, 1, 1), (2, 2, 3, 3), (2, 5, 60), (0, 8, 8, 3)])
-def test_odd_sizes_and_empty_batches_are_fine(name: str, shape: tuple[int, ...]) -> None:
-    images = batch(*shape)
-    for severity in (1, 5):
-        made = Corruption(name, severity).apply(images, many_draws(len(images)))
-        assert (made.shape, made.dtype) == (shape, np.uint8)
+def test_odd_sizes_and_empty_batches_are_accepted() -> None:
+    def check(name: str, shape: tuple[int, ...], severity: int) -> None:
+        images = batch(*shape)
+        corrupted = Corruption(name, severity).apply(images, many_draws(len(images)))
+        assert (corrupted.shape, corrupted.dtype) == (shape, np.uint8)
+
+    shapes = [(2, 1, 1), (2, 2, 3, 3), (2, 5, 60), (0, 8, 8, 3)]
+    check_cases(check, itertools.product(CORRUPTIONS, shapes, (1, 5)))
 
 
-@pytest.mark.parametrize("name", CORRUPTIONS)
-def test_turned_images_are_read_as_they_look(name: str) -> None:
-    images = batch(3, 3, 8, 9)
-    turned = np.moveaxis(images, 1, 3)
-    draws = drawn_for(turned)
-    made = Corruption(name).apply(turned, draws)
-    assert made.flags.c_contiguous
-    assert np.array_equal(made, Corruption(name).apply(turned.copy(order="C"), draws))
+def test_non_contiguous_images_give_the_same_result() -> None:
+    def check(name: str) -> None:
+        images = batch(3, 3, 8, 9)
+        turned = np.moveaxis(images, 1, 3)
+        draws = drawn_for(turned)
+        made = Corruption(name).apply(turned, draws)
+        assert made.flags.c_contiguous
+        assert np.array_equal(made, Corruption(name).apply(turned.copy(order="C"), draws))
+
+    check_cases(check, zip(CORRUPTIONS))
 
 
 @pytest.mark.parametrize("severity", [0, 6, -1, 2.5, 3.0, True, "3", None])
-def test_a_wrong_severity_is_refused(severity: Any) -> None:
-    message = (
-        f"The severity of fog must be a whole number from 1 to 5; got {severity!r}. "
-        "Take 3 for the middle, or measure at all five."
-    )
+def test_invalid_severity_raises(severity: Any) -> None:
+    message = f"The severity of fog must be a whole number from 1 to 5; got {severity!r}."
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
         Corruption("fog", severity)
 
 
-def test_a_severity_of_numpy_is_a_severity() -> None:
+def test_numpy_integers_are_severities() -> None:
     assert Corruption("fog", np.int64(2)) == Corruption("fog", 2)  # type: ignore[arg-type]
 
 
@@ -188,27 +198,28 @@ def test_a_severity_of_numpy_is_a_severity() -> None:
     ("inputs", "kind"),
     [(["a text"], "text"), ([("a", "b")], "pairs"), (np.ones((1, 3)), "vectors")],
 )
-def test_other_inputs_are_refused(inputs: Any, kind: str) -> None:
+def test_other_kinds_of_inputs_raise(inputs: Any, kind: str) -> None:
     message = (
-        f"jpeg corrupts images; got {kind}. Images are uint8 arrays (n, height, width) or "
-        f"(n, height, width, 3); for {kind} there are no common corruptions."
+        f"jpeg applies to images; got {kind}. Images are uint8 arrays of shape (n, height, width) or "
+        f"(n, height, width, 3); for {kind}, choose another transform."
     )
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
         Corruption("jpeg").apply(inputs, many_draws(1))
 
 
-def test_images_of_other_numbers_or_without_pixels_are_refused() -> None:
-    with pytest.raises(InputError, match=r"An array of int64 of shape \(1, 8, 8\) is no batch"):
+def test_images_of_other_types_or_without_pixels_raise() -> None:
+    with pytest.raises(InputError, match=r"An array of int64 of shape \(1, 8, 8\) is not a batch"):
         Corruption("jpeg").apply(np.ones((1, 8, 8), dtype=np.int64), many_draws(1))
     with pytest.raises(InputError, match=r"got vectors"):
         Corruption("jpeg").apply(np.ones((1, 8, 8, 3), dtype=np.float32), many_draws(1))
     with pytest.raises(
-        InputError, match=r"jpeg needs images with pixels; got the shape \(2, 0, 5\)"
+        InputError,
+        match=r"images must have shape \(n, height, width, …\) with pixels; got \(2, 0, 5\)",
     ):
         Corruption("jpeg").apply(np.ones((2, 0, 5), dtype=np.uint8), many_draws(2))
 
 
-def test_an_unknown_name_is_refused_with_the_next_best() -> None:
+def test_unknown_names_raise_with_a_suggestion() -> None:
     with pytest.raises(UnknownName, match=r"No corruption is called 'frog'. Did you mean 'fog'"):
         Corruption("frog")
     for text in ("frog", "frog-3", "fog-x", "", "fog-"):
@@ -217,12 +228,12 @@ def test_an_unknown_name_is_refused_with_the_next_best() -> None:
 
 
 @pytest.mark.parametrize("text", ["fog-0", "fog:6", "fog-2.5", "noise-7", "all:-1", "fog--3"])
-def test_a_name_with_a_wrong_severity_is_refused(text: str) -> None:
+def test_names_with_invalid_severity_raise(text: str) -> None:
     with pytest.raises(InputError, match=r"must be a whole number from 1 to 5; got"):
         parse_corruptions(text)
 
 
-def test_names_give_one_or_five_or_a_group() -> None:
+def test_parse_corruptions_accepts_names_groups_and_severities() -> None:
     assert parse_corruptions("fog") == tuple(Corruption("fog", severity) for severity in SEVERITIES)
     assert (
         parse_corruptions("fog-3")
@@ -236,28 +247,32 @@ def test_names_give_one_or_five_or_a_group() -> None:
         == (Corruption("gaussian_noise", 2),)
     )
     for group, names in CORRUPTION_GROUPS.items():
-        found = parse_corruptions(group)
-        assert {(one.name, one.severity) for one in found} == {
+        result = parse_corruptions(group)
+        assert {(one.name, one.severity) for one in result} == {
             (name, severity) for name in names for severity in SEVERITIES
         }
-        assert len(found) == 20
-        assert {one.group for one in found} == {group}
+        assert len(result) == 20
+        assert {one.group for one in result} == {group}
         assert [one.name for one in parse_corruptions(f"{group}-4")] == list(names)
     assert len(set(EVERY)) == len(EVERY) == 80
     assert {one.severity for one in parse_corruptions("all-2")} == {2}
 
 
-@pytest.mark.parametrize("corruption", EVERY, ids=LABELS)
-def test_a_label_names_its_corruption(corruption: Corruption) -> None:
-    assert parse_corruptions(corruption.label) == (corruption,)
-    assert corruption.amount == CORRUPTIONS[corruption.name].amounts[corruption.severity - 1]
-    assert pickle.loads(pickle.dumps(corruption)) == copy.deepcopy(corruption) == corruption
+def test_labels_parse_to_their_corruption() -> None:
+    def check(corruption: Corruption) -> None:
+        assert parse_corruptions(corruption.label) == (corruption,)
+        assert corruption.amount == CORRUPTIONS[corruption.name].amounts[corruption.severity - 1]
+        assert pickle.loads(pickle.dumps(corruption)) == copy.deepcopy(corruption) == corruption
+
+    check_cases(check, zip(EVERY))
 
 
-@pytest.mark.parametrize("name", CORRUPTIONS)
-def test_amounts_go_one_way(name: str) -> None:
-    steps = np.diff(CORRUPTIONS[name].amounts)
-    assert np.all(steps > 0) or np.all(steps < 0)
+def test_amounts_are_monotone_in_severity() -> None:
+    def check(name: str) -> None:
+        steps = np.diff(CORRUPTIONS[name].amounts)
+        assert np.all(steps > 0) or np.all(steps < 0)
+
+    check_cases(check, zip(CORRUPTIONS))
 
 
 def test_missing_opencv_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
-"""What holds of every transform of images, and of each one its own law."""
+"""Properties of all image transforms, and of each one."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from oodometer.transforms.images import (
     Translate,
 )
 from oodometer.transforms.randaugment import RandAugment
+from tests.support.cases import check_cases
 from tests.support.pillow_twin import twin
 from tests.support.small_images import batch, drawn_for, many_draws
 
@@ -43,44 +45,48 @@ every_member = pytest.mark.parametrize("member", MEMBERS, ids=repr)
 every_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
 
-@every_member
-def test_it_is_described_and_frozen(member: Any) -> None:
-    assert issubclass(type(member), Transform)
-    assert member.kinds == ("images",)
-    assert member.name == member.name.lower()
-    assert member.label
-    assert member.assumes
-    assert hash(member) == hash(replace(member))
-    with pytest.raises(FrozenInstanceError):
-        member.magnitude = 0.0
+def test_transform_has_metadata_and_is_frozen() -> None:
+    def check(member: Any) -> None:
+        assert issubclass(type(member), Transform)
+        assert member.kinds == ("images",)
+        assert member.name == member.name.lower()
+        assert member.label
+        assert member.assumes
+        assert hash(member) == hash(replace(member))
+        with pytest.raises(FrozenInstanceError):
+            member.magnitude = 0.0
+
+    check_cases(check, zip(MEMBERS))
+
+
+def test_output_has_shape_and_type_of_the_input_which_is_unchanged() -> None:
+    def check(member: Any, shape: Any) -> None:
+        images = batch(20, *shape)
+        kept = images.copy()
+        images.setflags(write=False)
+        changed = member.apply(images, drawn_for(images))
+        assert changed.dtype == np.uint8
+        assert changed.shape == images.shape
+        assert not np.shares_memory(changed, images)
+        assert np.array_equal(images, kept)
+        grey = len(shape) == 2 or shape[-1] == 1
+        assert np.array_equal(changed, kept) == (member.name == "color" and grey)
+
+    check_cases(check, itertools.product(MEMBERS, SHAPES))
+
+
+def test_magnitude_0_is_the_identity() -> None:
+    def check(member: Any, shape: Any) -> None:
+        images = batch(40, *shape)
+        none = replace(member, magnitude=0.0).apply(images, drawn_for(images))
+        assert np.array_equal(none, images)
+        assert not np.shares_memory(none, images)
+
+    check_cases(check, itertools.product(MEMBERS, SHAPES))
 
 
 @every_member
-@every_shape
-def test_type_and_shape_are_kept_and_inputs_left_alone(member: Any, shape: Any) -> None:
-    images = batch(20, *shape)
-    kept = images.copy()
-    images.setflags(write=False)
-    changed = member.apply(images, drawn_for(images))
-    assert changed.dtype == np.uint8
-    assert changed.shape == images.shape
-    assert not np.shares_memory(changed, images)
-    assert np.array_equal(images, kept)
-    grey = len(shape) == 2 or shape[-1] == 1
-    assert np.array_equal(changed, kept) == (member.name == "color" and grey)
-
-
-@every_member
-@every_shape
-def test_magnitude_0_is_the_identity(member: Any, shape: Any) -> None:
-    images = batch(40, *shape)
-    none = replace(member, magnitude=0.0).apply(images, drawn_for(images))
-    assert np.array_equal(none, images)
-    assert not np.shares_memory(none, images)
-
-
-@every_member
-def test_each_row_has_its_own_draw_whatever_the_batch(member: Any) -> None:
+def test_rows_do_not_depend_on_the_batch(member: Any) -> None:
     images = batch(30, 12, 10, 3)
     draws = drawn_for(images)
     whole = member.apply(images, draws)
@@ -98,51 +104,58 @@ def test_draws_of_one_example_differ(member: Any) -> None:
     assert len(np.unique(changed.reshape(50, -1), axis=0)) >= 25
 
 
-@every_member
-def test_views_and_a_channel_of_one_make_no_difference(member: Any) -> None:
-    images = batch(20, 16, 12)
-    draws = drawn_for(images)
-    expected = member.apply(images, draws)
-    assert np.array_equal(member.apply(images[..., None], draws)[..., 0], expected)
-    strided = np.asfortranarray(images)
-    assert np.array_equal(member.apply(strided, draws), expected)
-    wide = np.repeat(images, 2, axis=2)[:, :, ::2]
-    assert np.array_equal(member.apply(wide, draws), expected)
+def test_memory_layout_and_channel_axis_do_not_matter() -> None:
+    def check(member: Any) -> None:
+        images = batch(20, 16, 12)
+        draws = drawn_for(images)
+        expected = member.apply(images, draws)
+        assert np.array_equal(member.apply(images[..., None], draws)[..., 0], expected)
+        strided = np.asfortranarray(images)
+        assert np.array_equal(member.apply(strided, draws), expected)
+        wide = np.repeat(images, 2, axis=2)[:, :, ::2]
+        assert np.array_equal(member.apply(wide, draws), expected)
+
+    check_cases(check, zip(MEMBERS))
 
 
-@every_member
-def test_no_rows_give_no_rows(member: Any) -> None:
-    none = np.empty((0, 8, 8, 3), dtype=np.uint8)
-    assert member.apply(none, drawn_for(none)).shape == (0, 8, 8, 3)
+def test_empty_batches_are_accepted() -> None:
+    def check(member: Any) -> None:
+        none = np.empty((0, 8, 8, 3), dtype=np.uint8)
+        assert member.apply(none, drawn_for(none)).shape == (0, 8, 8, 3)
+
+    check_cases(check, zip(MEMBERS))
 
 
-@every_member
-@pytest.mark.parametrize("magnitude", [-0.1, 1000.0, float("nan"), "much", None])
-def test_a_wrong_magnitude_is_refused_in_one_line(member: Any, magnitude: Any) -> None:
-    with pytest.raises(InputError) as refusal:
-        replace(member, magnitude=magnitude)
-    message = str(refusal.value)
-    assert message.startswith(f"The magnitude of {member.name} must be a number from 0 to ")
-    assert f"got {magnitude!r}. As published it is {type(member).magnitude:g}." in message
-    assert "\n" not in message
+def test_invalid_magnitude_raises_one_line() -> None:
+    def check(member: Any, magnitude: Any) -> None:
+        with pytest.raises(InputError) as refusal:
+            replace(member, magnitude=magnitude)
+        message = str(refusal.value)
+        assert message.startswith(f"The magnitude of {member.name} must be a number from 0 to ")
+        assert f"got {magnitude!r}. The published value is {type(member).magnitude:g}." in message
+        assert "\n" not in message
+
+    check_cases(check, itertools.product(MEMBERS, [-0.1, 1000.0, float("nan"), "much", None]))
 
 
-@every_member
-@pytest.mark.parametrize(("inputs", "kind"), [(["a"], "text"), (np.zeros((1, 3)), "vectors")])
-def test_other_inputs_are_refused(member: Any, inputs: Any, kind: str) -> None:
-    with pytest.raises(InputError, match=f"{member.name} changes images; got {kind}. Images are"):
-        member.apply(inputs, many_draws(1))
+def test_other_kinds_of_inputs_raise() -> None:
+    def check(member: Any, kind: str) -> None:
+        inputs: Any = ["a"] if kind == "text" else np.zeros((1, 3))
+        with pytest.raises(InputError, match=f"{member.name} applies to images; got {kind}. Im"):
+            member.apply(inputs, many_draws(1))
+
+    check_cases(check, itertools.product(MEMBERS, ("text", "vectors")))
 
 
 def centre(image: Any) -> Any:
-    """The centre of mass, (x, y)."""
+    """Return the centre of mass (x, y)."""
     y, x = np.indices(image.shape)
     return np.array([(image * axis).sum() for axis in (x, y)]) / image.sum()
 
 
 @pytest.mark.parametrize("side", [8, 32, 100])
 @pytest.mark.parametrize("magnitude", [0.05, 0.10, 0.2])
-def test_translate_shifts_uniformly_within_its_bound(side: int, magnitude: float) -> None:
+def test_translate_is_uniform_within_the_magnitude(side: int, magnitude: float) -> None:
     blob = np.zeros((side, side), dtype=np.uint8)
     blob[side // 2, side // 2] = 255
     moved = Translate(magnitude).apply(np.repeat(blob[None], 600, axis=0), many_draws(600))
@@ -163,12 +176,12 @@ def test_translate_shifts_uniformly_within_its_bound(side: int, magnitude: float
     magnitude=st.floats(0, 1),
     seed=st.integers(0, 99),
 )
-def test_erased_rectangles_fit_and_keep_the_bound(
+def test_erased_rectangles_are_within_image_and_magnitude(
     tall: int, wide: int, magnitude: float, seed: int
 ) -> None:
-    found = Erase(magnitude).rectangles((tall, wide), many_draws(50, seed))
-    top, left, height, width = found.T
-    assert (found >= 0).all()
+    result = Erase(magnitude).rectangles((tall, wide), many_draws(50, seed))
+    top, left, height, width = result.T
+    assert (result >= 0).all()
     assert (top + height <= tall).all()
     assert (left + width <= wide).all()
     assert (height * width <= magnitude * tall * wide).all()
@@ -176,7 +189,7 @@ def test_erased_rectangles_fit_and_keep_the_bound(
         assert (height * width >= 1).all()
 
 
-def test_areas_and_aspects_of_erased_rectangles_are_as_published() -> None:
+def test_erased_rectangles_have_the_published_distribution() -> None:
     _, _, height, width = Erase().rectangles((2000, 2000), many_draws(4000)).T
     area, aspect = height * width / 2000**2, np.log(height / width)
     assert 0.0199 <= area.min() < 0.022
@@ -187,7 +200,7 @@ def test_areas_and_aspects_of_erased_rectangles_are_as_published() -> None:
 
 
 @every_shape
-def test_erase_blanks_one_rectangle_and_nothing_else(shape: Any) -> None:
+def test_erase_sets_one_rectangle_to_zero(shape: Any) -> None:
     images = batch(50, *shape)
     draws = drawn_for(images)
     erased = Erase().apply(images, draws)
@@ -201,7 +214,7 @@ def test_erase_blanks_one_rectangle_and_nothing_else(shape: Any) -> None:
         assert height * width >= 1
 
 
-def test_no_part_of_a_pixel_is_erased() -> None:
+def test_areas_below_one_pixel_erase_nothing() -> None:
     images = batch(20, 8, 8)
     assert np.array_equal(Erase(0.015).apply(images, drawn_for(images)), images)
 
@@ -212,7 +225,7 @@ def test_no_part_of_a_pixel_is_erased() -> None:
     magnitude=st.floats(0, 1),
     seed=st.integers(0, 99),
 )
-def test_windows_lie_in_the_image_and_keep_the_bound(
+def test_crop_windows_are_within_image_and_magnitude(
     tall: int, wide: int, magnitude: float, seed: int
 ) -> None:
     left, width, top, height = FlipCrop(magnitude).windows((tall, wide), many_draws(50, seed)).T
@@ -227,7 +240,7 @@ def test_windows_lie_in_the_image_and_keep_the_bound(
     assert (share <= 1 + 1e-9).all()
 
 
-def test_windows_are_as_published() -> None:
+def test_crop_windows_have_the_published_distribution() -> None:
     _, width, _, height = FlipCrop().windows((100, 100), many_draws(4000)).T
     share, aspect = np.abs(width) * height / 100**2, np.log(np.abs(width) / height)
     assert 0.08 <= share.min() < 0.085
@@ -243,9 +256,7 @@ def test_windows_are_as_published() -> None:
 @pytest.mark.parametrize(
     ("member", "start"), [(Rotate(), 0), (Brightness(), 1), (Contrast(), 1), (Color(), 1)]
 )
-def test_single_operations_are_pillows_by_amounts_uniform_within_the_bound(
-    member: Any, start: int
-) -> None:
+def test_single_operations_match_pillow_with_uniform_amounts(member: Any, start: int) -> None:
     images = batch(40, 20, 24, 3)
     draws = drawn_for(images)
     amounts = start + member.magnitude * (2 * draws.uniforms(1)[:, 0] - 1)
@@ -253,7 +264,7 @@ def test_single_operations_are_pillows_by_amounts_uniform_within_the_bound(
         assert np.array_equal(changed, twin(image, member.name, amount))
 
 
-def test_shear_is_pillows_along_x_or_y() -> None:
+def test_shear_matches_pillow_along_x_or_y() -> None:
     images = batch(40, 20, 24, 3)
     draws = drawn_for(images)
     along = {"shear-x": 0, "shear-y": 0}
@@ -267,7 +278,7 @@ def test_shear_is_pillows_along_x_or_y() -> None:
 
 
 @pytest.mark.parametrize("side", [8, 512])
-def test_sizes_from_8_to_512(side: int) -> None:
+def test_image_sizes_from_8_to_512_are_accepted(side: int) -> None:
     images = batch(2, side, side, 3)
     for member in MEMBERS:
         assert member.apply(images, drawn_for(images)).shape == images.shape

@@ -1,4 +1,4 @@
-"""Steps along a hypersphere: the norm stays, the distance is bounded, the direction is free."""
+"""Steps on the hypersphere: constant norm, bounded distance, uniform direction."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def vectors(n: int, d: int, seed: int = 0) -> Floats:
 
 
 def twin(x: Floats, r: float, draws: RowStreams) -> Floats:
-    """One vector, step by step."""
+    """Move one vector, step by step."""
     d, norm = len(x), float(np.sqrt(np.dot(x, x)))
     if norm == 0:
         return x
@@ -42,14 +42,14 @@ def twin(x: Floats, r: float, draws: RowStreams) -> Floats:
     return moved
 
 
-def test_the_rules_of_transforms_are_kept() -> None:
+def test_transform_passes_the_transform_check() -> None:
     check_transform(Sphere())
     check_transform(Sphere(0.8))
 
 
 @pytest.mark.parametrize("r", [0.01, 0.7, 3.0, 50.0])
 @pytest.mark.parametrize("d", [2, 3, 16])
-def test_a_batch_is_what_single_vectors_become(r: float, d: int) -> None:
+def test_batch_matches_a_loop_over_vectors(r: float, d: int) -> None:
     x = vectors(20, d)
     x[3] = 0.0
     draws = draws_of(x)
@@ -58,7 +58,7 @@ def test_a_batch_is_what_single_vectors_become(r: float, d: int) -> None:
 
 
 @given(st.floats(1e-6, 1e3), st.integers(2, 20), st.floats(-150, 150))
-def test_norms_stay_and_distances_are_bounded(r: float, d: int, power: float) -> None:
+def test_norms_are_kept_and_distances_bounded(r: float, d: int, power: float) -> None:
     x = vectors(30, d)
     x *= 10.0**power / np.linalg.norm(x, axis=1, keepdims=True)
     moved = Sphere(r).apply(x, draws_of(x))
@@ -67,7 +67,7 @@ def test_norms_stay_and_distances_are_bounded(r: float, d: int, power: float) ->
     assert np.linalg.norm((moved - x) / scale, axis=1).max() <= r / scale + 1e-12
 
 
-def test_a_step_beyond_the_sphere_reaches_at_most_the_opposite_point() -> None:
+def test_large_steps_reach_at_most_the_opposite_point() -> None:
     x = vectors(4000, 2)
     moved = Sphere(100.0).apply(x, draws_of(x))
     norms = np.linalg.norm(x, axis=1)
@@ -76,7 +76,7 @@ def test_a_step_beyond_the_sphere_reaches_at_most_the_opposite_point() -> None:
 
 
 def test_points_are_uniform_in_the_tangent_ball() -> None:
-    """In the tangent plane of R³: the radius is r √U, the direction has no favourite."""
+    """In the tangent plane of R³, the radius is r √U and the direction uniform."""
     x = np.tile([0.0, 0.0, 1.0], (20_000, 1))
     moved = Sphere(0.01).apply(x, draws_of(x))
     flat = moved[:, :2] / 0.01
@@ -86,7 +86,7 @@ def test_points_are_uniform_in_the_tangent_ball() -> None:
 
 
 @pytest.mark.parametrize("x", [np.zeros((3, 5)), np.array([[2.0], [-1.0]]), np.zeros((0, 4))])
-def test_what_has_nowhere_to_go_stays(x: Floats) -> None:
+def test_zero_and_one_dimensional_vectors_are_not_changed(x: Floats) -> None:
     assert np.array_equal(Sphere(0.5).apply(x, draws_of(x)), x)
 
 
@@ -104,12 +104,12 @@ def test_type_and_shape_are_kept() -> None:
 
 
 @pytest.mark.parametrize("r", [-0.1, float("nan"), float("inf")])
-def test_distances_that_are_none_are_refused(r: float) -> None:
-    with pytest.raises(InputError, match="magnitude must be a distance of 0 or more"):
+def test_invalid_distance_raises(r: float) -> None:
+    with pytest.raises(InputError, match="magnitude of sphere must be a number of at least 0"):
         Sphere(r)
 
 
 @pytest.mark.parametrize("inputs", [["a"], np.zeros((1, 8, 8), dtype=np.uint8)])
-def test_other_inputs_are_refused(inputs: Any) -> None:
-    with pytest.raises(InputError, match=r"sphere moves vectors; got (text|images)"):
+def test_other_kinds_of_inputs_raise(inputs: Any) -> None:
+    with pytest.raises(InputError, match=r"sphere applies to vectors; got (text|images)"):
         Sphere().apply(inputs, RowStreams(0, hash_rows(inputs), np.array([1])))

@@ -1,7 +1,8 @@
-"""Noise and borrowed values, in vectors and in tables."""
+"""Gaussian noise and marginal swaps in vectors and tables."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -20,6 +21,7 @@ from oodometer.core.random_streams import RowStreams
 from oodometer.testing import check_transform
 from oodometer.transforms import tabular
 from oodometer.transforms.tabular import Gaussian, MarginalSwap
+from tests.support.cases import check_cases
 
 MEMBERS: list[Any] = [Gaussian, MarginalSwap]
 
@@ -50,12 +52,12 @@ def people(n: int = 60, seed: int = 0) -> Any:
 
 @pytest.mark.parametrize("member", MEMBERS)
 @pytest.mark.parametrize("magnitude", [None, 0.5, 1.0])
-def test_the_rules_of_transforms_are_kept(member: Any, magnitude: float | None) -> None:
+def test_transform_passes_the_transform_check(member: Any, magnitude: float | None) -> None:
     check_transform(member() if magnitude is None else member(magnitude))
 
 
 @pytest.mark.parametrize("member", MEMBERS)
-def test_learning_changes_neither_settings_nor_equality(member: Any) -> None:
+def test_learning_does_not_change_equality_or_repr(member: Any) -> None:
     learned = member(0.3).learn(vectors())
     assert learned == member(0.3)
     assert hash(learned) == hash(member(0.3))
@@ -64,7 +66,7 @@ def test_learning_changes_neither_settings_nor_equality(member: Any) -> None:
 
 @pytest.mark.parametrize("member", MEMBERS)
 @pytest.mark.parametrize("inputs", [vectors(), people()], ids=["vectors", "table"])
-def test_the_order_of_learned_rows_does_not_matter(member: Any, inputs: Inputs) -> None:
+def test_order_of_learned_rows_does_not_matter(member: Any, inputs: Inputs) -> None:
     order = np.random.default_rng(1).permutation(len(inputs))
     draws = draws_of(inputs)
     first, second = (
@@ -76,7 +78,7 @@ def test_the_order_of_learned_rows_does_not_matter(member: Any, inputs: Inputs) 
 # Gaussian ---------------------------------------------------------------------------------------
 
 
-def test_noise_on_vectors_is_that_of_a_loop() -> None:
+def test_noise_on_vectors_matches_a_loop() -> None:
     x = vectors().astype(np.float32)
     draws = draws_of(x)
     expected = np.empty_like(x)
@@ -86,28 +88,28 @@ def test_noise_on_vectors_is_that_of_a_loop() -> None:
             column = x[:, j].astype(np.float64)
             spread = math.sqrt(np.mean((column - column.mean()) ** 2))
             expected[i, j] = x[i, j] + 0.2 * spread * ndtri(uniforms[j])
-    found = Gaussian(0.2).learn(x).apply(x, draws)
-    assert found.dtype == np.float32
-    assert found == pytest.approx(expected, rel=1e-6)
+    result = Gaussian(0.2).learn(x).apply(x, draws)
+    assert result.dtype == np.float32
+    assert result == pytest.approx(expected, rel=1e-6)
 
 
-def test_noise_on_a_table_is_that_of_a_loop() -> None:
+def test_noise_on_tables_matches_a_loop() -> None:
     table = people()
     draws = draws_of(table)
-    found = Gaussian(0.5).learn(table).apply(table, draws)
+    result = Gaussian(0.5).learn(table).apply(table, draws)
     noise = ndtri(draws.uniforms(3))
     for at, name in enumerate(["pay", "age", "height"]):
         values = np.array(table.column(name).to_pylist())
         expected = values + 0.5 * values.std() * noise[:, at]
         if name == "age":
             expected = np.rint(values + np.rint(0.5 * values.std() * noise[:, at]))
-        assert found.column(name).to_pylist() == pytest.approx(expected.tolist(), rel=1e-5)
+        assert result.column(name).to_pylist() == pytest.approx(expected.tolist(), rel=1e-5)
     for name in ("town", "team", "member", "lead"):
-        assert found.column(name).equals(table.column(name))
-    assert found.schema.equals(table.schema)
+        assert result.column(name).equals(table.column(name))
+    assert result.schema.equals(table.schema)
 
 
-def test_noise_has_the_spread_that_was_asked_for() -> None:
+def test_noise_has_the_requested_standard_deviation() -> None:
     x = vectors(n=20_000, d=4)
     noise = Gaussian(0.1).learn(x).apply(x, draws_of(x)) - x
     assert noise.std(axis=0) / x.std(axis=0) == pytest.approx(np.full(4, 0.1), rel=0.03)
@@ -117,36 +119,36 @@ def test_noise_has_the_spread_that_was_asked_for() -> None:
 @pytest.mark.parametrize(
     "kind", [pa.int8(), pa.uint8(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()]
 )
-def test_whole_numbers_stay_within_their_type(kind: Any) -> None:
+def test_integers_stay_within_their_type(kind: Any) -> None:
     bounds = np.iinfo(kind.to_pandas_dtype())
     table = pa.table({"x": pa.array([bounds.min, bounds.max] * 50, kind)})
-    found = Gaussian(1.0).learn(table).apply(table, draws_of(table)).column("x")
-    assert found.type == kind
-    low = [bounds.min <= value < bounds.max for value in found.to_pylist()[::2]]
-    high = [bounds.min < value <= bounds.max for value in found.to_pylist()[1::2]]
+    result = Gaussian(1.0).learn(table).apply(table, draws_of(table)).column("x")
+    assert result.type == kind
+    low = [bounds.min <= value < bounds.max for value in result.to_pylist()[::2]]
+    high = [bounds.min < value <= bounds.max for value in result.to_pylist()[1::2]]
     assert all(low)
     assert all(high)
     # Half of the noise points outwards, and stops at the bound.
-    assert sum(value == bounds.min for value in found.to_pylist()[::2]) > 10
+    assert sum(value == bounds.min for value in result.to_pylist()[::2]) > 10
 
 
-def test_large_whole_numbers_that_do_not_vary_stay_exact() -> None:
+def test_constant_large_integers_stay_exact() -> None:
     table = pa.table({"x": [2**53 + 1] * 3})
     assert Gaussian(1.0).learn(table).apply(table, draws_of(table)).equals(table)
 
 
 def test_shapes_of_vectors_are_kept() -> None:
     x = vectors(d=12).reshape(40, 3, 4)
-    found = Gaussian(0.1).learn(x).apply(x, draws_of(x))
+    result = Gaussian(0.1).learn(x).apply(x, draws_of(x))
     flat = Gaussian(0.1).learn(x.reshape(40, 12)).apply(x.reshape(40, 12), draws_of(x))
-    assert np.array_equal(found.reshape(40, 12), flat)
+    assert np.array_equal(result.reshape(40, 12), flat)
 
 
 # MarginalSwap -----------------------------------------------------------------------------------
 
 
 def twin(inputs: Inputs, learned: Inputs, magnitude: float, draws: RowStreams) -> list[list[Any]]:
-    """Row by row and cell by cell, with Python's own sorting."""
+    """Swap values row by row and cell by cell."""
     rows, lenders = cells(inputs), cells(learned)
     order = sorted(range(len(lenders)), key=lambda i: int(splitmix64(hash_rows(learned))[i]))
     lenders = [lenders[i] for i in order]
@@ -168,72 +170,72 @@ def cells(inputs: Inputs) -> list[list[Any]]:
 
 @pytest.mark.parametrize("magnitude", [0.05, 0.15, 0.5, 1.0])
 @pytest.mark.parametrize("make", [vectors, people])
-def test_swaps_are_those_of_a_loop(make: Any, magnitude: float) -> None:
+def test_swaps_match_a_loop(make: Any, magnitude: float) -> None:
     inputs, learned = make(), make(n=30, seed=1)
     draws = draws_of(inputs)
-    found = MarginalSwap(magnitude).learn(learned).apply(inputs, draws)
-    assert cells(found) == twin(inputs, learned, magnitude, draws)
-    assert found.schema.equals(inputs.schema) if make is people else found.dtype == inputs.dtype
+    result = MarginalSwap(magnitude).learn(learned).apply(inputs, draws)
+    assert cells(result) == twin(inputs, learned, magnitude, draws)
+    assert result.schema.equals(inputs.schema) if make is people else result.dtype == inputs.dtype
 
 
 @given(st.integers(1, 12), st.floats(0.01, 1.0), st.integers(0, 99))
-def test_values_come_from_the_column_and_no_more_than_may_be(
+def test_swapped_values_come_from_the_column_and_are_limited(
     d: int, magnitude: float, seed: int
 ) -> None:
     x = np.zeros((50, d))
     learned = np.arange(1.0, d + 1) + np.linspace(0, 0.5, 9)[:, None]
-    found = MarginalSwap(magnitude).learn(learned).apply(x, draws_of(x, seed=seed))
-    counts = (found != 0).sum(axis=1)
+    result = MarginalSwap(magnitude).learn(learned).apply(x, draws_of(x, seed=seed))
+    counts = (result != 0).sum(axis=1)
     assert counts.min() >= 1
     assert counts.max() <= max(1, math.floor(magnitude * d + 1e-9))
     for j in range(d):
-        assert set(found[:, j]) <= {0.0, *learned[:, j]}
+        assert set(result[:, j]) <= {0.0, *learned[:, j]}
 
 
-def test_every_column_and_every_donor_has_the_same_chance() -> None:
+def test_columns_and_donors_are_drawn_uniformly() -> None:
     x = np.full((30_000, 4), -1.0)
-    found = MarginalSwap(0.5).learn(np.arange(20.0).reshape(5, 4)).apply(x, draws_of(x))
-    borrowed = found[found >= 0]
+    result = MarginalSwap(0.5).learn(np.arange(20.0).reshape(5, 4)).apply(x, draws_of(x))
+    borrowed = result[result >= 0]
     # One or two columns of four, so 1.5 of them a row.
     assert len(borrowed) / 30_000 == pytest.approx(1.5, abs=5 * 0.5 / math.sqrt(30_000))
     counts = np.bincount(borrowed.astype(int), minlength=20)
     assert counts == pytest.approx(np.full(20, len(borrowed) / 20), rel=0.12)
 
 
-def test_dictionaries_that_differ_are_joined() -> None:
+def test_different_dictionaries_are_unified() -> None:
     given = pa.table({"t": pa.array(["a", "b"] * 10).dictionary_encode()})
     learned = pa.table({"t": pa.array(["c", None, "b"]).dictionary_encode()})
-    found = MarginalSwap().learn(learned).apply(given, draws_of(given))
-    assert found.schema.equals(given.schema)
-    assert set(found.column("t").to_pylist()) == {"b", "c", None}
+    result = MarginalSwap().learn(learned).apply(given, draws_of(given))
+    assert result.schema.equals(given.schema)
+    assert set(result.column("t").to_pylist()) == {"b", "c", None}
 
 
-def test_categories_stay_as_the_others_of_their_dictionary() -> None:
+def test_swapped_categories_keep_the_dictionary() -> None:
     table = people()
-    found = MarginalSwap().learn(table).apply(table, draws_of(table)).column("team").chunk(0)
-    assert found.dictionary.equals(table.column("team").chunk(0).dictionary)
+    result = MarginalSwap().learn(table).apply(table, draws_of(table)).column("team").chunk(0)
+    assert result.dictionary.equals(table.column("team").chunk(0).dictionary)
 
 
-def test_donors_are_cast_to_the_columns_type() -> None:
+def test_donors_are_cast_to_the_type_of_the_column() -> None:
     given, learned = pa.table({"x": [0.5, 1.5]}), pa.table({"x": [7, 8]})
-    found = MarginalSwap().learn(learned).apply(given, draws_of(given))
-    assert found.schema.equals(given.schema)
-    assert set(found.column("x").to_pylist()) <= {7.0, 8.0}
-    with pytest.raises(InputError, match="'x' holds int64 and can't take the double that was"):
+    result = MarginalSwap().learn(learned).apply(given, draws_of(given))
+    assert result.schema.equals(given.schema)
+    assert set(result.column("x").to_pylist()) <= {7.0, 8.0}
+    with pytest.raises(InputError, match="'x' has type int64, to which the learned double cannot"):
         MarginalSwap().learn(given).apply(learned, draws_of(learned))
 
 
-def test_a_dictionary_that_has_no_room_is_named() -> None:
+def test_full_dictionary_raises_and_names_the_column() -> None:
     kind = pa.dictionary(pa.int8(), pa.string())
     given, learned = (
         pa.table({"t": pa.array([f"{side}{i}" for i in range(100)]).dictionary_encode().cast(kind)})
         for side in "ab"
     )
-    with pytest.raises(InputError, match=r"'t' holds dictionary.*can't take the dictionary.*int8"):
+    with pytest.raises(InputError, match=r"'t' has type dictionary.*the learned dictionary.*int8"):
         MarginalSwap().learn(learned).apply(given, draws_of(given))
 
 
-def test_a_limited_number_of_rows_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_donor_rows_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tabular, "MAX_DONOR_ROWS", 10)
     x = vectors(n=200, d=1)
     kept, again = MarginalSwap().learn(x).donors, MarginalSwap().learn(x[::-1]).donors
@@ -246,53 +248,58 @@ def test_a_limited_number_of_rows_is_kept(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("member", MEMBERS)
 @pytest.mark.parametrize("inputs", [vectors(), people()], ids=["vectors", "table"])
-def test_learning_comes_first(member: Any, inputs: Inputs) -> None:
-    with pytest.raises(InputError, match=r"has not seen any data yet.*Call learn\(inputs\) first"):
+def test_apply_before_learn_raises(member: Any, inputs: Inputs) -> None:
+    with pytest.raises(
+        InputError, match=r"needs statistics of the source.*Call learn\(inputs\) first"
+    ):
         member().apply(inputs, draws_of(inputs))
     assert member(0.0).apply(inputs, draws_of(inputs)) is inputs
 
 
 @pytest.mark.parametrize("member", MEMBERS)
-def test_other_columns_than_those_learned_are_refused(member: Any) -> None:
+def test_other_columns_than_the_learned_ones_raise(member: Any) -> None:
     x, table = vectors(), people()
     pairs = [(x, x[:, :3]), (x, table), (table, x), (table.select(["pay"]), table)]
     for learned, inputs in pairs:
-        with pytest.raises(InputError, match="learned from rows of other columns than these"):
+        with pytest.raises(InputError, match="learned from data with other columns than these"):
             member().learn(learned).apply(inputs, draws_of(inputs))
 
 
 @pytest.mark.parametrize("member", MEMBERS)
-def test_other_kinds_are_refused(member: Any) -> None:
-    with pytest.raises(InputError, match="changes vectors and tables; got text"):
+def test_other_kinds_of_inputs_raise(member: Any) -> None:
+    with pytest.raises(InputError, match="applies to vectors and tables; got text"):
         member().learn(["a"])
-    with pytest.raises(InputError, match="changes vectors and tables; got text"):
+    with pytest.raises(InputError, match="applies to vectors and tables; got text"):
         member().apply(["a"], draws_of(["a"]))
 
 
-@pytest.mark.parametrize("magnitude", [-0.1, float("nan"), float("inf")])
-@pytest.mark.parametrize("member", MEMBERS)
-def test_magnitudes_that_are_none_are_refused(member: Any, magnitude: float) -> None:
-    with pytest.raises(InputError, match=r"magnitude must be a share of .*; got (-0\.1|nan|inf)"):
-        member(magnitude)
+def test_invalid_magnitude_raises() -> None:
+    def check(member: Any, magnitude: float) -> None:
+        with pytest.raises(
+            InputError, match=r"magnitude of .* must be a number .*; got (-0\.1|nan|inf)"
+        ):
+            member(magnitude)
+
+    check_cases(check, itertools.product(MEMBERS, [-0.1, float("nan"), float("inf")]))
 
 
-def test_more_than_all_columns_are_refused() -> None:
+def test_magnitude_above_1_raises() -> None:
     with pytest.raises(InputError, match=r"0 to 1; got 1\.5"):
         MarginalSwap(1.5)
 
 
-def test_nothing_can_be_learned_from_no_rows() -> None:
-    with pytest.raises(InputError, match="learned from 0 rows"):
+def test_learning_from_no_rows_raises() -> None:
+    with pytest.raises(InputError, match="cannot learn from 0 rows"):
         MarginalSwap().learn(vectors()[:0])
-    with pytest.raises(InputError, match="learned from 0 rows"):
+    with pytest.raises(InputError, match="cannot learn from 0 rows"):
         Gaussian().learn(vectors()[:0])
 
 
-def test_missing_numbers_are_named() -> None:
+def test_missing_numbers_raise_and_name_the_column() -> None:
     table = pa.table({"x": [1.0, None]})
     with pytest.raises(InputError, match="'x' has no value in row 1"):
         Gaussian().learn(table)
 
 
-def test_they_are_transforms() -> None:
+def test_both_are_transforms() -> None:
     assert all(isinstance(member(), Transform) for member in MEMBERS)

@@ -95,5 +95,5 @@ def test_unknown_augmentation_is_rejected() -> None:
         InputError, match="magnitude of augmix must be a number from 0 to 10; got 11"
     ):
         AugMix(11)
-    with pytest.raises(InputError, match="augmix changes images; got text"):
+    with pytest.raises(InputError, match="augmix applies to images; got text"):
         AugMix().apply(["a"], draws(1))

@@ -1,7 +1,8 @@
-"""Blur against closed forms and against means of copies that are moved one by one."""
+"""Blur against closed forms and against means of shifted copies."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -14,6 +15,7 @@ from oodometer.core.array_types import Array, Floats
 from oodometer.core.random_streams import RowStreams
 from oodometer.transforms.corruptions import blur
 from oodometer.transforms.corruptions.noise import Images
+from tests.support.cases import check_cases
 from tests.support.small_images import batch, drawn_for, many_draws
 
 BLURS: dict[str, Callable[[Images, float, RowStreams], Images]] = {
@@ -25,7 +27,7 @@ BLURS: dict[str, Callable[[Images, float, RowStreams], Images]] = {
 
 
 def read(image: Array, y: float, x: float) -> Floats:
-    """Bilinear reading, the image mirrored at its edges."""
+    """Return the bilinear interpolation, with the image mirrored at its edges."""
     result: Floats = np.zeros(image.shape[2:])
     for i in (math.floor(y), math.floor(y) + 1):
         for j in (math.floor(x), math.floor(x) + 1):
@@ -40,7 +42,7 @@ def mirrored(place: int, size: int) -> int:
 
 
 def correlated(image: Array, kernel: Floats) -> Floats:
-    """The sum over the kernel, pixel by pixel."""
+    """Correlate pixel by pixel."""
     reach = len(kernel) // 2
     padding = ((reach, reach), (reach, reach), (0, 0))[: image.ndim]
     around = np.pad(image.astype(float), padding, mode="symmetric")
@@ -53,7 +55,7 @@ def correlated(image: Array, kernel: Floats) -> Floats:
 
 
 @pytest.mark.parametrize("deviation", [0.06, 0.3, 0.7, 1.2, 5.0])
-def test_the_gaussian_kernel_is_the_mean_reading_at_normal_places(deviation: float) -> None:
+def test_gaussian_kernel_is_the_mean_of_samples_at_normal_offsets(deviation: float) -> None:
     kernel = blur.gaussian_kernel(deviation)
     places = np.linspace(-4.5, 4.5, 20_001)
     density = np.exp(-(places**2) / 2) / np.exp(-(places**2) / 2).sum()
@@ -64,7 +66,7 @@ def test_the_gaussian_kernel_is_the_mean_reading_at_normal_places(deviation: flo
     assert abs(kernel.sum() - 1) < 1e-6
 
 
-def test_a_wide_gaussian_kernel_is_the_bell_itself() -> None:
+def test_wide_gaussian_kernel_is_the_normal_density() -> None:
     j = np.arange(-21, 22)
     # Bilinear reading adds a variance of 1/6.
     variance = 25 + 1 / 6
@@ -73,7 +75,7 @@ def test_a_wide_gaussian_kernel_is_the_bell_itself() -> None:
 
 
 @pytest.mark.parametrize("side", [9, 32, 65])
-def test_gaussian_blur_makes_a_bell_of_a_point(side: int) -> None:
+def test_gaussian_blur_of_a_point_is_a_normal_density(side: int) -> None:
     image = np.zeros((1, side, side), dtype=np.uint8)
     image[0, side // 2, side // 2] = 255
     kernel = blur.gaussian_kernel(0.02 * side)
@@ -85,7 +87,7 @@ def test_gaussian_blur_makes_a_bell_of_a_point(side: int) -> None:
 
 
 @pytest.mark.parametrize("radius", [0.1, 0.5, 1.7, 3.0, 6.3, 11.2])
-def test_the_disk_kernel_is_a_disk(radius: float) -> None:
+def test_disk_kernel_covers_the_disk(radius: float) -> None:
     kernel = blur.disk_kernel(radius)
     reach = len(kernel) // 2
     places = np.arange(-reach, reach + 1)
@@ -99,14 +101,14 @@ def test_the_disk_kernel_is_a_disk(radius: float) -> None:
     assert radius < 1.5 or inside.size > 0
 
 
-def test_the_disk_kernel_has_the_spread_of_a_disk() -> None:
+def test_disk_kernel_has_the_variance_of_a_disk() -> None:
     for radius in (4.0, 9.0):
         kernel = blur.disk_kernel(radius)
         places = np.arange(len(kernel)) - len(kernel) // 2
         assert kernel.sum(axis=0) @ places**2 == pytest.approx(radius**2 / 4 + 1 / 6, rel=0.01)
 
 
-def test_the_line_kernel_is_a_line() -> None:
+def test_line_kernel_covers_the_line() -> None:
     level = blur.line_kernel(3.0, 0.0)
     # A line from −1.5 to 1.5: the pixel at 1 has 7/8 of a third, that at 2 an eighth.
     expected = np.array([1 / 8, 7 / 8, 1, 7 / 8, 1 / 8]) / 3
@@ -121,7 +123,9 @@ def test_the_line_kernel_is_a_line() -> None:
     st.lists(st.tuples(st.floats(-4, 4), st.floats(-4, 4)), min_size=1, max_size=6),
     st.integers(0, 99),
 )
-def test_a_kernel_is_the_mean_of_moved_copies(points: list[tuple[float, float]], seed: int) -> None:
+def test_bilinear_kernel_is_the_mean_of_shifted_copies(
+    points: list[tuple[float, float]], seed: int
+) -> None:
     image = batch(1, 9, 11, seed=seed)[0].astype(float)
     fast = correlated(image, blur.bilinear_kernel(np.array(points)))
     for i, j in ((0, 0), (4, 5), (8, 10)):
@@ -130,7 +134,7 @@ def test_a_kernel_is_the_mean_of_moved_copies(points: list[tuple[float, float]],
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (9, 13), (32, 24, 3)])
-def test_blurs_are_the_sums_over_their_kernels(shape: tuple[int, ...]) -> None:
+def test_blurs_match_a_loop_over_their_kernels(shape: tuple[int, ...]) -> None:
     images = batch(3, *shape)
     draws = drawn_for(images)
     side = min(shape[:2])
@@ -162,26 +166,33 @@ def test_zoom_is_the_mean_of_enlargements(shape: tuple[int, ...]) -> None:
                 assert np.abs(made[i, j] - slow).max() < 0.5 + 2 * 255 / 64
 
 
-def test_an_enlargement_by_1_changes_nothing() -> None:
+def test_enlargement_by_1_is_the_identity() -> None:
     image = batch(1, 9, 13, 3)[0].astype(np.float32)
     assert np.array_equal(blur.enlarge(image, 1.0), image)
 
 
-@pytest.mark.parametrize("name", BLURS)
-@pytest.mark.parametrize("shape", [(3, 1, 1), (3, 8, 8), (3, 32, 20, 3), (1, 224, 224, 3)])
-@pytest.mark.parametrize("value", [0, 77, 255])
-def test_constant_images_stay(name: str, shape: tuple[int, ...], value: int) -> None:
-    images = np.full(shape, value, dtype=np.uint8)
-    assert np.array_equal(BLURS[name](images, 0.1, many_draws(len(images))), images)
+def test_constant_images_are_not_changed() -> None:
+    def check(name: str, shape: tuple[int, ...], value: int) -> None:
+        images = np.full(shape, value, dtype=np.uint8)
+        assert np.array_equal(BLURS[name](images, 0.1, many_draws(len(images))), images)
+
+    check_cases(
+        check,
+        itertools.product(
+            BLURS, [(3, 1, 1), (3, 8, 8), (3, 32, 20, 3), (1, 224, 224, 3)], [0, 77, 255]
+        ),
+    )
 
 
-@pytest.mark.parametrize("name", BLURS)
-def test_less_than_a_pixel_is_a_blur_too(name: str) -> None:
-    images = batch(5, 8, 8)
-    assert not np.array_equal(BLURS[name](images, 0.01, drawn_for(images)), images)
+def test_blurs_below_one_pixel_have_an_effect() -> None:
+    def check(name: str) -> None:
+        images = batch(5, 8, 8)
+        assert not np.array_equal(BLURS[name](images, 0.01, drawn_for(images)), images)
+
+    check_cases(check, zip(BLURS))
 
 
-def test_motion_goes_in_a_line_of_its_own() -> None:
+def test_motion_blur_has_a_random_angle_per_row() -> None:
     image = np.zeros((1, 33, 33), dtype=np.uint8)
     image[0, 16, 16] = 255
     draws = many_draws(20)
@@ -195,7 +206,7 @@ def test_motion_goes_in_a_line_of_its_own() -> None:
         assert spread == pytest.approx(16.5**2 / 12, rel=0.1)
 
 
-def test_a_very_large_image_is_enlarged_so_many_times_at_most(
+def test_number_of_zoom_steps_is_limited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     images = batch(1, 40, 60, 3)

@@ -1,4 +1,4 @@
-"""Noise against loops over single values and against the moments it should have."""
+"""Noise against loops over single values and against its theoretical moments."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ def level(value: int, n: int = 50) -> Images:
 
 @pytest.mark.parametrize("name", TWINS)
 @pytest.mark.parametrize("shape", [(9, 13), (8, 8, 3)])
-def test_noise_is_the_loop_over_values(name: str, shape: tuple[int, ...]) -> None:
+def test_noise_matches_a_loop_over_values(name: str, shape: tuple[int, ...]) -> None:
     images = batch(3, *shape)
     draws = drawn_for(images)
     amount, twin = TWINS[name]
     made = getattr(noise, name)(images, amount, draws)
     for image, row, rng in zip(images, made, draws.generators(), strict=True):
         slow = np.array([twin(x, amount, rng) for x in image.ravel().tolist()])
-        # A value half way between two whole ones may be rounded either way.
+        # A value halfway between two whole ones may be rounded either way.
         assert np.abs(row.ravel() - slow.clip(0, 255)).max() < 0.5 + 1e-3
 
 
-def test_impulses_are_the_loop_over_values() -> None:
+def test_impulses_match_a_loop_over_values() -> None:
     images = batch(3, 9, 13)
     draws = drawn_for(images)
     made = noise.impulse(images, 0.3, draws)
@@ -76,13 +76,13 @@ def test_shot_noise_has_a_variance_proportional_to_the_mean() -> None:
         assert abs(made.var() / variance - 1) < 5 * error
 
 
-def test_shot_noise_comes_in_grains_and_leaves_black_alone() -> None:
+def test_shot_noise_is_discrete_and_keeps_black() -> None:
     made = noise.shot(level(100), 5, many_draws(50))
     assert set(np.unique(made).tolist()) == {0, 51, 102, 153, 204, 255}
     assert not noise.shot(level(0), 5, many_draws(50)).any()
 
 
-def test_impulses_are_as_many_as_stated_half_of_them_white() -> None:
+def test_impulse_fraction_matches_and_half_are_white() -> None:
     share = 0.12
     made = noise.impulse(level(77), share, many_draws(50))
     for value in (0, 255):
@@ -91,12 +91,12 @@ def test_impulses_are_as_many_as_stated_half_of_them_white() -> None:
     assert set(np.unique(made).tolist()) == {0, 77, 255}
 
 
-def test_more_impulses_are_the_same_and_others() -> None:
+def test_larger_impulse_fractions_include_smaller_ones() -> None:
     few, many = (noise.impulse(level(77), share, many_draws(50)) != 77 for share in (0.05, 0.2))
     assert np.all(many[few])
 
 
-def test_impulses_hit_channels_by_themselves() -> None:
+def test_impulses_are_independent_per_channel() -> None:
     images = np.full((50, 20, 20, 3), 77, dtype=np.uint8)
     hit = noise.impulse(images, 0.1, many_draws(50)) != 77
     assert abs((hit[..., 0] & hit[..., 1]).mean() - 0.01) < 5 * math.sqrt(0.01 / hit[..., 0].size)
@@ -110,7 +110,7 @@ def test_speckle_grows_with_the_value() -> None:
 
 
 def smooth_twin(draws: RowStreams, height: int, width: int, cells: int) -> Floats:
-    """Every pixel's own four corners; square images alone."""
+    """Interpolate every pixel between its four corners, for square images."""
     knots = draws.uniforms((cells + 1) ** 2).reshape(-1, cells + 1, cells + 1)
     made = np.empty((len(draws), height, width))
     for i in range(height):
@@ -126,7 +126,7 @@ def smooth_twin(draws: RowStreams, height: int, width: int, cells: int) -> Float
 
 @pytest.mark.parametrize("cells", [1, 3, 8, 20])
 @pytest.mark.parametrize("side", [1, 8, 15])
-def test_smooth_noise_is_the_loop_over_pixels(cells: int, side: int) -> None:
+def test_smooth_noise_matches_a_loop_over_pixels(cells: int, side: int) -> None:
     draws = many_draws(4)
     made = noise.smooth_noise(draws, (side, side), cells=cells)
     assert made.shape == (4, side, side)

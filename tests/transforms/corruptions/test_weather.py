@@ -1,4 +1,4 @@
-"""Weather against its formulas, and that it lightens where it should."""
+"""Weather corruptions against their formulas."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_brightness_is_added(value: int, share: float) -> None:
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (32, 24)])
-def test_layers_are_a_sum_of_fading_noises(shape: tuple[int, int]) -> None:
+def test_fractal_noise_is_a_weighted_sum(shape: tuple[int, int]) -> None:
     draws = many_draws(5)
     layers = enumerate((2, 4, 8, 16, 32))
     parts = [
@@ -48,7 +48,7 @@ def test_layers_are_a_sum_of_fading_noises(shape: tuple[int, int]) -> None:
         assert (made.min(), made.max()) == (0, 1)
 
 
-def test_clouds_are_coarse_and_of_their_own() -> None:
+def test_clouds_are_smooth_and_differ_by_row() -> None:
     made = cloud_of(many_draws(50), (32, 32))
     step, spread = np.abs(np.diff(made, axis=1)).mean(), made.std()
     assert step < spread / 3, "neighbors must be much alike"
@@ -58,7 +58,7 @@ def test_clouds_are_coarse_and_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("shape", [(16, 16), (16, 20, 3)])
-def test_fog_is_the_formula(shape: tuple[int, ...]) -> None:
+def test_fog_matches_the_formula(shape: tuple[int, ...]) -> None:
     images = batch(4, *shape)
     draws = drawn_for(images)
     clouds = cloud_of(draws, shape[:2])
@@ -70,7 +70,7 @@ def test_fog_is_the_formula(shape: tuple[int, ...]) -> None:
                 assert np.abs(made[i, j] - slow).max() < 0.501
 
 
-def test_fog_lies_within_its_bounds() -> None:
+def test_fog_opacity_is_within_its_bounds() -> None:
     made = weather.fog(level(0, 20, 32, 32), 0.8, many_draws(20))
     assert made.min(axis=(1, 2)).tolist() == [round(0.4 * 0.8 * 235)] * 20
     assert made.max(axis=(1, 2)).tolist() == [round(0.8 * 235)] * 20
@@ -78,7 +78,7 @@ def test_fog_lies_within_its_bounds() -> None:
 
 @pytest.mark.parametrize("change", [weather.fog, weather.frost, weather.snow])
 @pytest.mark.parametrize("shape", [(30, 8, 8), (30, 32, 32, 3)])
-def test_dark_images_grow_lighter_everywhere(change: Laid, shape: tuple[int, ...]) -> None:
+def test_dark_images_become_lighter_everywhere(change: Laid, shape: tuple[int, ...]) -> None:
     images = batch(*shape) // 2
     made = change(images, 0.35, drawn_for(images))
     assert np.all(made >= images)
@@ -86,7 +86,7 @@ def test_dark_images_grow_lighter_everywhere(change: Laid, shape: tuple[int, ...
 
 
 @pytest.mark.parametrize("change", [weather.fog, weather.frost, weather.snow])
-def test_all_channels_are_covered_alike(change: Laid) -> None:
+def test_all_channels_are_changed_alike(change: Laid) -> None:
     grey = batch(5, 16, 20)
     draws = drawn_for(grey)
     made = change(np.repeat(grey[..., None], 3, axis=3), 0.35, draws)
@@ -99,7 +99,7 @@ def test_frost_grows_from_the_edges() -> None:
     assert middle < edges / 3
 
 
-def test_ice_is_ridged() -> None:
+def test_ridges_are_where_noise_crosses_one_half() -> None:
     shape = (32, 32)
     draws = many_draws(5)
     made = weather.frost(level(0, 5, *shape), 1.0, draws)
@@ -114,24 +114,24 @@ def test_ice_is_ridged() -> None:
     assert np.abs(made - grown * (180 + 75 * ice)).max() < 0.51
 
 
-def test_snow_is_some_white_on_much_that_stays() -> None:
+def test_snow_changes_a_minority_of_pixels() -> None:
     made = weather.snow(level(50, 50, 64, 64), 0.23, many_draws(50))
     assert 0.6 < (made == 50).mean() < 0.98
     assert 0 < (made > 150).mean() < 0.2
 
 
-def test_more_snow_covers_what_less_did() -> None:
+def test_higher_snow_share_covers_a_superset() -> None:
     little, much = (weather.snow(level(0, 9, 32, 32), share, many_draws(9)) for share in (0.2, 0.4))
     assert np.all(much >= little)
 
 
-def test_snow_falls_rather_down_than_across() -> None:
+def test_snow_is_blurred_vertically() -> None:
     made = weather.snow(level(0, 100, 64, 64), 0.3, many_draws(100)).astype(float)
     down, across = (np.abs(np.diff(made, axis=axis)).mean() for axis in (1, 2))
     assert down < 0.8 * across
 
 
-def test_a_white_layer_of_full_opacity_hides_everything() -> None:
+def test_full_opacity_hides_the_image() -> None:
     images = batch(3, 8, 9, 3)
     ones = np.ones((3, 8, 9), dtype=np.float32)
     assert np.all(weather.blend_shade(images, ones, 255.0) == 255)

@@ -19,7 +19,7 @@ def fake(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
 
 
-def test_texts_and_their_signs_go_there_and_back(
+def test_texts_and_special_characters_make_the_round_trip(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake(tmp_path, f'echo "$@" >> {tmp_path}/log; cat; printf "\\0\\0\\0"', monkeypatch)
@@ -28,7 +28,7 @@ def test_texts_and_their_signs_go_there_and_back(
     assert (tmp_path / "log").read_text().splitlines() == expected
 
 
-def test_a_text_translated_to_nothing_is_kept_apart_from_the_end(
+def test_empty_translations_are_not_mistaken_for_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake(tmp_path, "sed 's/gone//g'; printf '\\0\\0'", monkeypatch)
@@ -38,12 +38,12 @@ def test_a_text_translated_to_nothing_is_kept_apart_from_the_end(
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        ("cat > /dev/null; printf 'one\\0'", r"gave 1 texts for 3 in mode 'eng-spa'.* Update"),
-        ("echo first >&2; echo no mode >&2; exit 3", "code 3 in mode 'eng-spa' and said: no mode"),
+        ("cat > /dev/null; printf 'one\\0'", r"returned 1 texts for 3 in mode 'eng-spa'.* Update"),
+        ("echo first >&2; echo no mode >&2; exit 3", "code 3 in mode 'eng-spa': no mode"),
         ("sleep 5", "took more than 0 s in mode 'eng-spa'. Translate smaller"),
     ],
 )
-def test_what_goes_wrong_is_one_line(
+def test_failures_raise_one_line(
     script: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(apertium, "TIMEOUT_SECONDS", 0.3)
@@ -57,15 +57,15 @@ def test_what_goes_wrong_is_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_program_raises(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert not Apertium.is_installed()
-    with pytest.raises(InputError, match=r"'apertium' was not found; .* Install"):
+    with pytest.raises(InputError, match=r"'apertium' is not on the PATH.* Install"):
         Apertium()(["a"])
 
 
 @pytest.mark.skipif(not Apertium.is_installed(), reason="apertium is not installed")
-def test_the_real_one_says_the_same_in_any_batch() -> None:
+def test_installed_apertium_does_not_depend_on_the_batch() -> None:
     texts = ["i have a lot of time", "like many people , i have ignorant neighbors .", *ODD,
              "The device is waterproof plastic, batteries (not included).", "it", "This is good."]  # fmt: skip
     whole = Apertium()(texts)

@@ -17,7 +17,7 @@ TEXT = " ".join(f"sentence number {i}." for i in range(10))
 
 
 class Shouting:
-    """A translator that says everything louder, and counts what it was given."""
+    """Translator to upper case that records its inputs."""
 
     def __init__(self) -> None:
         self.given: list[str] = []
@@ -27,7 +27,7 @@ class Shouting:
         return [text.upper() for text in texts]
 
 
-def test_up_to_the_share_of_sentences_is_changed() -> None:
+def test_changed_sentences_are_within_the_magnitude() -> None:
     draws = RowStreams(0, np.zeros(100, dtype=np.uint64), np.arange(100))
     changed = BackTranslation(translator=Shouting()).apply([TEXT] * 100, draws)
     counts = [sum(s.isupper() for s in split_sentences(text)[0::2]) for text in changed]
@@ -36,7 +36,7 @@ def test_up_to_the_share_of_sentences_is_changed() -> None:
     assert len(set(changed)) > 50
 
 
-def test_a_distinct_sentence_is_translated_once() -> None:
+def test_distinct_sentences_are_translated_once() -> None:
     shouting = Shouting()
     transform = BackTranslation(translator=shouting)
     for number in range(1, 9):
@@ -45,7 +45,7 @@ def test_a_distinct_sentence_is_translated_once() -> None:
     assert set(shouting.given) == set(split_sentences(TEXT)[0::2])
 
 
-def test_what_is_remembered_is_bounded_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_is_bounded_and_does_not_change_results(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_CACHED_SENTENCES", 2)
     transform = BackTranslation(translator=Shouting())
     draws = RowStreams(0, np.zeros(20, dtype=np.uint64), np.arange(20))
@@ -55,37 +55,37 @@ def test_what_is_remembered_is_bounded_and_changes_nothing(monkeypatch: pytest.M
     assert whole == alone
 
 
-def test_a_copy_with_another_translator_remembers_nothing() -> None:
+def test_copy_with_another_translator_has_an_empty_cache() -> None:
     first = BackTranslation(translator=Shouting())
     first.apply(["good"], draws_for(["good"]))
     second = replace(first, translator=lambda texts: ["bad" for _ in texts])
     assert second.apply(["good"], draws_for(["good"])) == ["bad"]
 
 
-def test_texts_without_words_are_left_alone_and_0_changes_nothing() -> None:
+def test_texts_without_words_and_magnitude_0_change_nothing() -> None:
     blanks = ["", " ", "?! …", "... \n"]
     assert BackTranslation(translator=Shouting()).apply(blanks, draws_for(blanks)) == blanks
     assert BackTranslation(magnitude=0.0).apply([TEXT], draws_for([TEXT])) == [TEXT]
 
 
-def test_pairs_are_changed_side_by_side() -> None:
+def test_both_sides_of_pairs_are_changed() -> None:
     pairs = [("a", "b")]
     assert BackTranslation(translator=Shouting()).apply(pairs, draws_for(pairs)) == [("A", "B")]
 
 
-def test_a_translator_must_give_as_many_texts() -> None:
-    with pytest.raises(InputError, match=r"gave 0 texts for 1; as many were expected. It must"):
+def test_translator_must_return_one_text_per_text() -> None:
+    with pytest.raises(InputError, match=r"returned 0 texts for 1\. It must"):
         BackTranslation(translator=lambda texts: []).apply(["a"], draws_for(["a"]))
 
 
-def test_without_a_translator_the_three_ways_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_translator_raises_and_lists_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Apertium, "is_installed", staticmethod(lambda: False))
     with pytest.raises(InputError, match=r"Install apertium .*Marian\(forward, .* a function"):
         BackTranslation().apply(["a"], draws_for(["a"]))
 
 
 @pytest.mark.skipif(not Apertium.is_installed(), reason="apertium is not installed")
-def test_apertium_is_taken_by_itself() -> None:
+def test_apertium_is_the_default() -> None:
     text = "like many people , i have ignorant neighbors ."
     changed = BackTranslation().apply([text], draws_for([text]))
     assert changed == Apertium()([text])

@@ -40,7 +40,7 @@ def tiny(tmp_path: Path) -> EDA:
     return EDA(wordnet=write_wordnet(tmp_path / "wordnet"))
 
 
-def test_every_edit_is_drawn_and_stays_within_its_bound(tiny: EDA) -> None:
+def test_all_edits_occur_within_the_magnitude(tiny: EDA) -> None:
     before = split_words(LONG)[1::2]
     bound = int(0.1 * len(before))
     lengths = Counter()  # type: ignore[var-annotated]
@@ -53,7 +53,7 @@ def test_every_edit_is_drawn_and_stays_within_its_bound(tiny: EDA) -> None:
     assert min(lengths[-1], lengths[0], lengths[1]) > 30
 
 
-def test_a_row_hangs_on_nothing_but_its_own_stream(tiny: EDA) -> None:
+def test_rows_depend_only_on_their_own_stream(tiny: EDA) -> None:
     texts = [f"{LONG} {word}" for word in "abcde"]
     draws = draws_for(texts)
     alone = [tiny.apply([t], draws.rows(slice(i, i + 1)))[0] for i, t in enumerate(texts)]
@@ -61,13 +61,13 @@ def test_a_row_hangs_on_nothing_but_its_own_stream(tiny: EDA) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "  ", "?! …", "\n"])
-def test_texts_without_words_are_left_alone(tiny: EDA, text: str) -> None:
+def test_texts_without_words_are_not_changed(tiny: EDA, text: str) -> None:
     assert set(many(tiny, text, 20)) == {text}
 
 
 @pytest.mark.parametrize("operation", EDIT_FUNCTIONS)
 @given(text=st.text("ab .,\n", max_size=30), count=st.integers(1, 9), seed=st.integers(0, 99))
-def test_an_edit_never_takes_the_last_word(
+def test_edits_keep_at_least_one_word(
     operation: eda.EditFunction, text: str, count: int, seed: int
 ) -> None:
     pieces = split_words(text)
@@ -76,7 +76,7 @@ def test_an_edit_never_takes_the_last_word(
         assert len(split_words("".join(pieces))) > 1
 
 
-def test_synonyms_keep_the_capital_and_spare_stop_words() -> None:
+def test_synonyms_keep_capitals_and_skip_stop_words() -> None:
     pieces = split_words("Good it is")
     EDIT_FUNCTIONS[0](
         pieces, 3, np.random.default_rng(0), lambda word: ("well",) if word != "is" else ("x",)
@@ -84,16 +84,16 @@ def test_synonyms_keep_the_capital_and_spare_stop_words() -> None:
     assert "".join(pieces) == "Well it is"
 
 
-def test_deleting_leaves_single_blanks() -> None:
-    found = set()
+def test_deletion_leaves_single_spaces() -> None:
+    result = set()
     for seed in range(30):
         pieces = split_words("a b c")
         delete_words(pieces, 1, np.random.default_rng(seed), lookup)
-        found.add("".join(pieces))
-    assert found == {"b c", "a c", "a b"}
+        result.add("".join(pieces))
+    assert result == {"b c", "a c", "a b"}
 
 
-def test_swapping_moves_two_words_and_no_gap() -> None:
+def test_swap_moves_two_words_and_keeps_separators() -> None:
     pieces = split_words("a, b; c")
     swap_words(pieces, 1, np.random.default_rng(0), lookup)
     assert pieces[0::2] == ["", ", ", "; ", ""]
@@ -101,7 +101,7 @@ def test_swapping_moves_two_words_and_no_gap() -> None:
     assert sum(x != y for x, y in zip(pieces[1::2], "abc", strict=True)) == 2
 
 
-def test_insertion_takes_synonyms_or_else_words_of_the_text() -> None:
+def test_insertion_uses_synonyms_or_words_of_the_text() -> None:
     pieces = split_words("a car")
     insert_words(pieces, 1, np.random.default_rng(0), lookup)
     assert Counter("".join(pieces).split()) - Counter(["a", "car"]) in (
@@ -114,7 +114,7 @@ def test_insertion_takes_synonyms_or_else_words_of_the_text() -> None:
     assert set("".join(pieces).split()) == {"so", "it"}
 
 
-def test_without_wordnet_there_is_one_warning_and_no_synonym(
+def test_missing_wordnet_warns_once_and_omits_synonyms(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(eda, "find_wordnet", lambda given: None)
@@ -130,7 +130,7 @@ def test_without_wordnet_there_is_one_warning_and_no_synonym(
     eda._warn_without_wordnet.cache_clear()
 
 
-def test_magnitude_0_is_the_identity_and_settings_are_checked(tiny: EDA, tmp_path: Path) -> None:
+def test_magnitude_0_is_the_identity_and_invalid_settings_raise(tiny: EDA, tmp_path: Path) -> None:
     assert many(EDA(magnitude=0.0, wordnet=tiny.wordnet), LONG, 2) == [LONG] * 2
     with pytest.raises(InputError, match="magnitude of eda"):
         EDA(magnitude=2.0)

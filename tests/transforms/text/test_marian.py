@@ -17,7 +17,7 @@ TEXTS = ["the cat runs . a dog runs well .", "a dog", "", "?", "the the the cat 
 
 
 def save_model(place: Path, seed: int) -> Path:
-    """A BART of one layer with a vocabulary of eleven, its words set apart by blanks."""
+    """Save a one-layer BART with eleven words, separated by spaces."""
     import tokenizers
     import torch
     import transformers
@@ -49,7 +49,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Marian:
     return Marian(save_model(there, 0), save_model(back, 1))
 
 
-def test_the_batch_changes_nothing(pair: Marian) -> None:
+def test_batch_does_not_change_translations(pair: Marian) -> None:
     transform, draws = BackTranslation(translator=pair), draws_for(TEXTS)
     whole = transform.apply(TEXTS, draws)
     alone = [transform.apply([t], draws.rows(slice(i, i + 1)))[0] for i, t in enumerate(TEXTS)]
@@ -58,14 +58,14 @@ def test_the_batch_changes_nothing(pair: Marian) -> None:
     assert whole[2:4] == TEXTS[2:4]
 
 
-def test_it_is_the_plain_loop_without_a_cache(pair: Marian) -> None:
-    """One row at a time, the whole prefix read anew for every token."""
+def test_sampling_matches_a_loop_without_a_cache(pair: Marian) -> None:
+    """The reference runs one row at a time, with the full prefix for every token."""
     import torch
 
     tokenizer, model = module._load_model(pair.forward)
     uniforms = np.random.default_rng(0).random((2, MAX_TOKENS))
     sentences, warmth = ["the cat runs .", "a dog"], np.array([0.9, 0.4])
-    found = module._sample_translations(pair.forward, sentences, warmth, uniforms)
+    result = module._sample_translations(pair.forward, sentences, warmth, uniforms)
     for row, sentence in enumerate(sentences):
         given = tokenizer(sentence, return_tensors="pt")
         ids: list[int] = [model.config.decoder_start_token_id]
@@ -79,10 +79,10 @@ def test_it_is_the_plain_loop_without_a_cache(pair: Marian) -> None:
             if token == 2:
                 break
             ids.append(token)
-        assert found[row] == tokenizer.decode(ids[1:], skip_special_tokens=True)
+        assert result[row] == tokenizer.decode(ids[1:], skip_special_tokens=True)
 
 
-def test_tokens_are_drawn_at_the_temperature_of_their_row() -> None:
+def test_tokens_are_sampled_at_the_temperature_of_their_row() -> None:
     class Config:
         pad_token_id, eos_token_id = 0, 1
 
@@ -97,13 +97,13 @@ def test_tokens_are_drawn_at_the_temperature_of_their_row() -> None:
     assert set(_sample_next(logits, np.zeros(4000), grid, Config()).tolist()) == {3}
 
 
-def test_a_folder_without_a_model_is_refused(pair: Marian, tmp_path: Path) -> None:
+def test_folder_without_a_model_raises(pair: Marian, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"Cannot open .* as a translation model") as caught:
         BackTranslation(translator=Marian(tmp_path, tmp_path)).apply(["a"], draws_for(["a"]))
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_sentencepiece_is_named(monkeypatch: pytest.MonkeyPatch, pair: Marian) -> None:
+def test_missing_sentencepiece_raises(monkeypatch: pytest.MonkeyPatch, pair: Marian) -> None:
     import transformers
 
     def refuse(*args: Any, **settings: Any) -> None:

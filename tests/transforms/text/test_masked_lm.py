@@ -25,7 +25,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A BERT of two layers with a vocabulary of seventeen."""
+    """Save a two-layer BERT with seventeen tokens."""
     import torch
     import transformers
 
@@ -44,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_a_batch_of_seven_is_seven_batches_of_one(folder: Path) -> None:
+def test_batch_does_not_change_results(folder: Path) -> None:
     transform = SSMBA(magnitude=0.5, model=folder)
     draws = draws_for(TEXTS)
     whole = transform.learn(TEXTS).apply(TEXTS, draws)
@@ -54,7 +54,7 @@ def test_a_batch_of_seven_is_seven_batches_of_one(folder: Path) -> None:
     assert whole[2:4] == TEXTS[2:4]
 
 
-def test_only_ordinary_tokens_are_written(folder: Path) -> None:
+def test_special_tokens_are_never_sampled(folder: Path) -> None:
     model = MaskedLanguageModel.load(folder)
     proposed = {
         model.tokenizer.convert_ids_to_tokens(int(i)) for i in np.flatnonzero(model.allowed_tokens)
@@ -67,7 +67,7 @@ def test_only_ordinary_tokens_are_written(folder: Path) -> None:
     np.testing.assert_allclose(drawn / len(grid), kept / kept.sum(), atol=1e-3)
 
 
-def test_what_was_not_chosen_stays_to_the_byte(folder: Path) -> None:
+def test_other_tokens_stay_byte_for_byte(folder: Path) -> None:
     text = "  The\tCAT !!  runs…  \n"
     for number in range(1, 30):
         changed = SSMBA(magnitude=0.01, model=folder).apply([text], draws_for([text], number))[0]
@@ -76,7 +76,7 @@ def test_what_was_not_chosen_stays_to_the_byte(folder: Path) -> None:
         assert changed.endswith("  \n")
 
 
-def test_pieces_of_words_are_spliced_with_the_right_blanks(folder: Path) -> None:
+def test_word_pieces_are_spliced_with_correct_spaces(folder: Path) -> None:
     model = MaskedLanguageModel.load(folder)
     number: dict[str, int] = model.tokenizer.get_vocab()
     spans = [(1, 0, 3), (2, 3, 4)]
@@ -85,7 +85,7 @@ def test_pieces_of_words_are_spliced_with_the_right_blanks(folder: Path) -> None
     assert model._splice("cats!", spans, old, [number["cat"], number["well"]]) == "cat well!"
 
 
-def test_byte_level_tokens_are_spliced_too() -> None:
+def test_byte_level_tokens_are_spliced() -> None:
     import tokenizers
     import transformers
 
@@ -109,14 +109,14 @@ def test_byte_level_tokens_are_spliced_too() -> None:
     assert model._splice("a ba", spans, ids, [1, 4, 3]) == "a bb"
 
 
-def test_a_long_text_is_changed_within_the_window_and_kept_beyond(folder: Path) -> None:
+def test_long_texts_change_within_the_window_only(folder: Path) -> None:
     text = "cat " * 300
     changed = SSMBA(magnitude=1.0, model=folder).apply([text], draws_for([text]))[0]
     assert changed != text
     assert changed.endswith("cat " * 262)
 
 
-def test_the_model_is_not_changed_by_its_use(folder: Path) -> None:
+def test_model_weights_are_not_changed(folder: Path) -> None:
     model = MaskedLanguageModel.load(folder).model
     before: dict[str, Any] = {name: value.clone() for name, value in model.state_dict().items()}
     SSMBA(model=folder).apply(TEXTS, draws_for(TEXTS))
@@ -124,13 +124,13 @@ def test_the_model_is_not_changed_by_its_use(folder: Path) -> None:
     assert all((value == before[name]).all() for name, value in model.state_dict().items())
 
 
-def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
+def test_folder_without_a_model_raises(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"Cannot open .* as a masked language model") as caught:
         SSMBA(model=tmp_path / "none").apply(["a"], draws_for(["a"]))
     assert "\n" not in str(caught.value)
 
 
-def test_eight_of_ten_are_masked_and_one_replaced() -> None:
+def test_80_percent_are_masked_and_10_percent_replaced() -> None:
     rng = np.random.default_rng(0)
     drawn = [draw_token_corruption(100, 0.15, rng) for _ in range(2000)]
     sizes = [len(chosen) for chosen, _, _ in drawn]

@@ -16,7 +16,7 @@ DOES = {"the": ["runs", "sleeps"], "all": ["run", "sleep"]}
 
 
 def grammar(n: int, seed: int) -> list[str]:
-    """Sentences whose middle word must agree with both of its neighbors."""
+    """Return sentences whose middle word must agree with both neighbors."""
     rng = np.random.default_rng(seed)
     texts = []
     for _ in range(n):
@@ -40,7 +40,7 @@ def slow_counts(texts: list[str]) -> tuple[Counter[str], Counter[tuple[str, str]
 
 
 def slow_probability(texts: list[str], word: str, left: str, right: str) -> float:
-    """The formula of the module, term by term."""
+    """Return the formula of the module, term by term."""
     ones, twos = slow_counts(texts)
     words = [w for w in ones if w[0].isalnum()]
     after = {w: twos[left, w] for w in words if twos[left, w]}
@@ -57,9 +57,9 @@ def slow_probability(texts: list[str], word: str, left: str, right: str) -> floa
     return strong * p2 + (1 - strong) * (weak * p1 + (1 - weak) * p0)
 
 
-def test_probabilities_are_those_of_the_formula() -> None:
+def test_probabilities_match_the_formula() -> None:
     texts = grammar(40, seed=0)
-    found = CorpusFiller.from_texts(texts)
+    result = CorpusFiller.from_texts(texts)
     for left, right in [
         ("the", "runs"),
         ("all", "runs"),
@@ -67,63 +67,63 @@ def test_probabilities_are_those_of_the_formula() -> None:
         (GAP_TOKEN, "."),
         (GAP_TOKEN, GAP_TOKEN),
     ]:
-        expected = [slow_probability(texts, word, left, right) for word in found.words]
-        given = [found.probability(word, between=(left, right)) for word in found.words]
+        expected = [slow_probability(texts, word, left, right) for word in result.words]
+        given = [result.probability(word, between=(left, right)) for word in result.words]
         np.testing.assert_allclose(given, expected)
         assert sum(given) == pytest.approx(1.0)
 
 
-def test_words_are_drawn_as_often_as_is_probable() -> None:
-    found = CorpusFiller.from_texts(grammar(40, seed=0))
+def test_word_frequencies_match_the_probabilities() -> None:
+    result = CorpusFiller.from_texts(grammar(40, seed=0))
     grid = (np.arange(100) + 0.5) / 100
-    drawn = Counter(found.draw("the", "runs", a, b) for a in grid for b in grid)
-    for word in found.words:
-        wanted = found.probability(word, between=("the", "runs"))
-        assert drawn[word] / 10_000 == pytest.approx(wanted, abs=0.03)
+    drawn = Counter(result.draw("the", "runs", a, b) for a in grid for b in grid)
+    for word in result.words:
+        expected = result.probability(word, between=("the", "runs"))
+        assert drawn[word] / 10_000 == pytest.approx(expected, abs=0.03)
 
 
-def test_it_fits_both_neighbors_far_more_often_than_chance() -> None:
-    found = CorpusFiller.from_texts(grammar(400, seed=0))
+def test_sampled_words_fit_both_neighbors() -> None:
+    result = CorpusFiller.from_texts(grammar(400, seed=0))
     numbers = np.random.default_rng(1).random((600, 2)).tolist()
-    fits = np.mean([found.draw("all", "sleep", *pair) in WHO["all"] for pair in numbers])
-    uniform = len(WHO["all"]) / len(found.words)
+    fits = np.mean([result.draw("all", "sleep", *pair) in WHO["all"] for pair in numbers])
+    uniform = len(WHO["all"]) / len(result.words)
     assert fits > 0.85 > 3 * uniform
 
 
-def test_held_out_places_are_less_surprising_than_under_unigrams() -> None:
-    found = CorpusFiller.from_texts(grammar(300, seed=0))
+def test_held_out_perplexity_is_below_that_of_unigrams() -> None:
+    result = CorpusFiller.from_texts(grammar(300, seed=0))
     one, context = [], []
     for text in grammar(100, seed=1):
         pieces = split_words(text)
         for place in range(1, len(pieces), 2):
-            one.append(np.log(found.counts[found.token_ids[pieces[place]]] / found.counts.sum()))
+            one.append(np.log(result.counts[result.token_ids[pieces[place]]] / result.counts.sum()))
             context.append(
-                np.log(found.probability(pieces[place], between=neighbors(pieces, place)))
+                np.log(result.probability(pieces[place], between=neighbors(pieces, place)))
             )
     assert np.exp(-np.mean(context)) < 0.5 * np.exp(-np.mean(one))
 
 
-def test_filled_places_are_context_for_the_next() -> None:
-    found = CorpusFiller.from_texts(grammar(400, seed=0))
+def test_filled_words_are_context_for_the_next() -> None:
+    result = CorpusFiller.from_texts(grammar(400, seed=0))
     rng = np.random.default_rng(0)
     agreed = 0
     for _ in range(200):
         pieces = split_words("the man runs here.")
         pieces[1] = pieces[3] = GAP_TOKEN
-        found.fill(pieces, [1, 3], rng.random((2, 2)).tolist())
+        result.fill(pieces, [1, 3], rng.random((2, 2)).tolist())
         agreed += pieces[3] in WHO.get(pieces[1], [])
     assert agreed > 120
 
 
-def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_WORDS", 3)
     monkeypatch.setattr(module, "MAX_NEIGHBORS", 1)
-    found = CorpusFiller.from_texts(["a b", "a b", "a c", "d e a"])
-    assert found.words == ("a", "b", "c")
-    words, counts = found.after.lookup(found.token_ids["a"])
+    result = CorpusFiller.from_texts(["a b", "a b", "a c", "d e a"])
+    assert result.words == ("a", "b", "c")
+    words, counts = result.after.lookup(result.token_ids["a"])
     assert (words.tolist(), counts.tolist()) == ([1], [2.0])
 
 
-def test_texts_without_words_teach_nothing() -> None:
-    with pytest.raises(InputError, match=r"no words to learn from; .* Learn from texts"):
+def test_learning_without_words_raises() -> None:
+    with pytest.raises(InputError, match=r"no words to learn from\. Learn from texts"):
         CorpusFiller.from_texts(["...", ""])

@@ -15,7 +15,7 @@ TEXTS = ["One two, three four! " * 5, "five six.", "", " ?", "seven"]
 
 
 def slow(text: str, vocabulary: list[str], rng: np.random.Generator, share: float) -> str:
-    """The same, said plainly: number the words, draw some, write others in their places."""
+    """Replace words one by one, as an obvious reference implementation."""
     words = split_words(text)[1::2]
     if not words:
         return text
@@ -32,7 +32,7 @@ def slow(text: str, vocabulary: list[str], rng: np.random.Generator, share: floa
     return result
 
 
-def test_it_does_what_the_slow_one_does() -> None:
+def test_replacement_matches_the_reference() -> None:
     learned = RandomReplacement().learn(TEXTS)
     draws = draws_for(TEXTS)
     vocabulary = sorted({w for text in TEXTS for w in split_words(text)[1::2]})
@@ -44,7 +44,7 @@ def test_it_does_what_the_slow_one_does() -> None:
     assert expected[2:4] == TEXTS[2:4]
 
 
-def test_words_are_drawn_uniformly_from_the_vocabulary() -> None:
+def test_words_are_uniform_over_the_vocabulary() -> None:
     learned = RandomReplacement().learn(["a a a a b c d"])
     draws = RowStreams(0, np.zeros(4000, dtype=np.uint64), np.arange(4000))
     drawn: Counter[str] = Counter(learned.apply(["x"] * 4000, draws))
@@ -52,23 +52,23 @@ def test_words_are_drawn_uniformly_from_the_vocabulary() -> None:
     assert all(abs(count - 1000) < 150 for count in drawn.values())
 
 
-def test_pairs_are_changed_side_by_side() -> None:
+def test_both_sides_of_pairs_are_changed() -> None:
     pairs = [("a b c", "a b c")] * 20
     learned = RandomReplacement().learn(pairs)
     changed = learned.apply(pairs, RowStreams(0, np.zeros(20, dtype=np.uint64), np.arange(20)))
     assert any(left != right for left, right in changed)
 
 
-def test_what_was_learned_is_no_setting() -> None:
+def test_vocabulary_is_not_compared() -> None:
     learned = RandomReplacement().learn(TEXTS)
     assert learned == RandomReplacement()
     assert hash(learned) == hash(RandomReplacement())
     assert repr(learned) == "RandomReplacement(magnitude=0.15)"
 
 
-def test_it_must_learn_first_and_from_words() -> None:
-    with pytest.raises(InputError, match=r"no vocabulary; it must learn .* Call learn"):
+def test_apply_before_learn_and_learning_without_words_raise() -> None:
+    with pytest.raises(InputError, match=r"no vocabulary.* Call learn"):
         RandomReplacement().apply(TEXTS, draws_for(TEXTS))
-    with pytest.raises(InputError, match=r"no words to replace others by; .* Learn from"):
+    with pytest.raises(InputError, match=r"no words to learn from.* Learn from"):
         RandomReplacement().learn(["?!", ""])
     assert RandomReplacement(magnitude=0.0).apply(TEXTS, draws_for(TEXTS)) == TEXTS

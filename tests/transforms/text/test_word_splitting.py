@@ -25,35 +25,35 @@ def draws_for(inputs: object, number: int = 1) -> RowStreams:
 
 
 @given(st.text())
-def test_a_text_taken_apart_is_put_together_to_the_byte(text: str) -> None:
+def test_split_and_join_restores_the_text(text: str) -> None:
     assert "".join(split_words(text)) == text
     assert "".join(split_sentences(text)) == text
     assert has_words(text) == (len(split_words(text)) > 1)
 
 
 @given(st.text())
-def test_words_are_at_odd_places_and_gaps_hold_no_letters(text: str) -> None:
+def test_words_have_odd_indices_and_separators_no_letters(text: str) -> None:
     pieces = split_words(text)
     assert all(has_words(word) for word in pieces[1::2])
     assert not any(has_words(gap) for gap in pieces[0::2])
 
 
 @given(st.floats(0, 1), st.integers(1, 500), st.floats(0, 1, exclude_max=True))
-def test_the_count_is_within_its_bounds(share: float, n: int, uniform: float) -> None:
+def test_change_count_is_within_its_bounds(share: float, n: int, uniform: float) -> None:
     assert 1 <= draw_change_count(share, n, uniform) <= max(1, share * n + 1e-6)
 
 
-def test_every_count_is_as_likely() -> None:
+def test_change_counts_are_equally_likely() -> None:
     counts = [draw_change_count(0.29, 100, (i + 0.5) / 2900) for i in range(2900)]
     assert np.bincount(counts)[1:].tolist() == [100] * 29
 
 
-def test_sentences_end_at_stops_quotes_and_lines() -> None:
-    found = split_sentences('He said "no." Then\nwhat ?  3.5 of 5')
-    assert found[0::2] == ['He said "no."', "Then", "what ?", "3.5 of 5"]
+def test_sentences_end_at_stops_quotes_and_line_breaks() -> None:
+    result = split_sentences('He said "no." Then\nwhat ?  3.5 of 5')
+    assert result[0::2] == ['He said "no."', "Then", "what ?", "3.5 of 5"]
 
 
-def test_both_sides_of_a_pair_have_streams_of_their_own() -> None:
+def test_sides_of_a_pair_have_separate_streams() -> None:
     seen: list[str] = []
 
     def change(texts: list[str], draws: RowStreams) -> list[str]:
@@ -66,7 +66,7 @@ def test_both_sides_of_a_pair_have_streams_of_their_own() -> None:
     assert list(iter_texts(pairs)) == ["a", "b", "c", "d"]
 
 
-def test_magnitude_0_and_no_rows_are_not_even_asked() -> None:
+def test_magnitude_0_and_empty_batches_skip_the_function() -> None:
     def change(texts: list[str], draws: RowStreams) -> list[str]:
         raise AssertionError
 
@@ -74,9 +74,9 @@ def test_magnitude_0_and_no_rows_are_not_even_asked() -> None:
     assert map_texts(change, [], draws_for([]), magnitude=0.5) == []
 
 
-def test_other_kinds_of_inputs_are_refused() -> None:
+def test_other_kinds_of_inputs_raise() -> None:
     images = np.zeros((1, 4, 4), dtype=np.uint8)
-    with pytest.raises(InputError, match=r"these inputs are images. Give a list of strings"):
+    with pytest.raises(InputError, match=r"got images. Pass a list of strings"):
         iter_texts(images)
 
 

@@ -16,7 +16,7 @@ NAMES = [f"{file}.{part}" for part in ("noun", "verb", "adj", "adv") for file in
 
 
 def write_wordnet(folder: Path) -> Path:
-    """A WordNet of three noun synsets and one of adjectives."""
+    """Write a WordNet with three synsets of nouns and one of adjectives."""
     folder.mkdir(parents=True)
     for name in NAMES:
         (folder / name).write_bytes(b"  1 a line of the licence\n")
@@ -54,19 +54,19 @@ def tiny(tmp_path: Path) -> Path:
     return write_wordnet(tmp_path / "wordnet")
 
 
-def test_synonyms_are_the_single_words_of_all_synsets(tiny: Path) -> None:
+def test_synonyms_are_single_words_of_all_synsets(tiny: Path) -> None:
     assert synonyms(tiny, "car") == ("auto", "wagon")
     assert synonyms(tiny, "GOOD") == ("well",)
     assert synonyms(tiny, "unheard") == synonyms(tiny, "日本") == ()
 
 
-def test_endings_are_taken_off_where_the_word_is_unknown(tiny: Path) -> None:
+def test_endings_are_removed_from_unknown_words(tiny: Path) -> None:
     assert synonyms(tiny, "Cars") == ("auto", "wagon")
     assert synonyms(tiny, "stories") == ("tale",)
     assert synonyms(tiny, "storied") == ("tale",)
 
 
-def test_a_zip_reads_the_same(tiny: Path, tmp_path: Path) -> None:
+def test_zip_gives_the_same_synonyms(tiny: Path, tmp_path: Path) -> None:
     archive = tmp_path / "wordnet.zip"
     with zipfile.ZipFile(archive, "w") as file:
         for name in NAMES:
@@ -75,7 +75,9 @@ def test_a_zip_reads_the_same(tiny: Path, tmp_path: Path) -> None:
     assert synonyms(archive, "car") == synonyms(tiny, "car")
 
 
-def test_it_is_found_where_nltk_puts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wordnet_is_found_in_the_nltk_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = write_wordnet(tmp_path / "corpora" / "wordnet")
     monkeypatch.setenv("NLTK_DATA", str(tmp_path))
     places = list(_default_locations())
@@ -86,17 +88,17 @@ def test_it_is_found_where_nltk_puts_it(tmp_path: Path, monkeypatch: pytest.Monk
     assert find_wordnet() == folder
 
 
-def test_a_given_folder_must_have_the_files(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no WordNet in .*: a folder .* expected. Install"):
+def test_folder_without_the_files_raises(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no WordNet in .*; expected a folder .* Install"):
         find_wordnet(tmp_path)
 
 
 @given(st.sets(st.text("abc_-", min_size=1, max_size=4)), st.text("abc_-", min_size=1, max_size=4))
-def test_bisection_finds_what_a_plain_search_finds(lemmas: set[str], wanted: str) -> None:
+def test_bisection_matches_a_linear_search(lemmas: set[str], expected: str) -> None:
     lines = sorted(f"{lemma} n 1".encode() for lemma in lemmas)
     pages = b"  1 licence\n" + b"".join(line + b"\n" for line in lines)
-    slow = next((line for line in lines if line.split()[0] == wanted.encode()), None)
-    assert _find_line(pages, wanted.encode()) == slow
+    slow = next((line for line in lines if line.split()[0] == expected.encode()), None)
+    assert _find_line(pages, expected.encode()) == slow
 
 
 def all_lines(path: Path) -> Iterator[bytes]:
