@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Timer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions
@@ -20,7 +20,7 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from rich.table import Column
+from rich.table import Column, Table
 from rich.text import Text
 
 from oodometer.assessment.diagnostics import STATUS_SHAPES
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from oodometer.neighborhood.suitability import TransformSuitability
     from oodometer.report.demo_page import Comparison
 
-# Between columns.
+# Number of spaces between columns.
 COLUMN_GAP = 2
 
 
 @dataclass(frozen=True, eq=False)
 class TerminalColumn:
-    """A heading and what stands below it; its parts of a line are `min_width` to `natural_width` wide."""
+    """Heading and cells of a column; numbers and words stay whole from `min_width` on."""
 
     head: Text
     cells: tuple[Text, ...]
@@ -49,27 +49,30 @@ class TerminalColumn:
 
     @property
     def natural_width(self) -> int:
-        """The width at which nothing is wrapped."""
+        """Return the width at which nothing is wrapped."""
         return max(cell.cell_len for cell in (self.head, *self.cells))
 
     def min_width(self, available_width: int) -> int:
-        """The width at which no number is broken, and no word but one that is very long."""
-        whole = [cell for cell in self.cells if self.numeric or cell.no_wrap]
+        """Return the width that breaks no number, and no word up to a third of the terminal."""
+        unbreakable = [cell.cell_len for cell in self.cells if self.numeric or cell.no_wrap]
         words = [word for cell in (self.head, *self.cells) for word in cell.plain.split()]
-        longest = max(map(cell_len, words), default=1)
-        kept = max((cell.cell_len for cell in whole), default=1)
-        return min(max(min(longest, max(available_width // 3, 8)), kept), available_width)
+        longest_word = min(max(map(cell_len, words), default=1), max(available_width // 3, 8))
+        return min(max(longest_word, *unbreakable, 1), available_width)
+
+    def readable_width(self, available_width: int) -> int:
+        """Return the width for comfortable reading: one line, or a third of the terminal."""
+        return max(self.min_width(available_width), min(self.natural_width, available_width // 3))
 
 
 @dataclass(frozen=True, eq=False)
 class TerminalTable:
-    """A table that is laid out when the width of the console is known."""
+    """Table that is laid out when the width of the console is known."""
 
     title: str
     columns: tuple[TerminalColumn, ...]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        """The title, then all columns side by side, or as many at a time as there is room for."""
+        """Yield the lines; columns that do not fit follow below, after the first column again."""
         if self.title:
             for line in Text(self.title, style="bold").wrap(console, options.max_width):
                 line.rstrip()
@@ -77,79 +80,64 @@ class TerminalTable:
         for number, part in enumerate(_split_columns(self.columns, options.max_width)):
             if number:
                 yield Text()
-            yield from _render_lines(console, part, options.max_width)
+            grid = _rich_table(part, options.max_width)
+            for segments in console.render_lines(grid, options, pad=False):
+                line = Text(no_wrap=True, overflow="ignore")
+                for segment in segments:
+                    line.append(segment.text, segment.style)
+                line.rstrip()
+                yield line
+
+
+def _total_width(widths: Iterable[int]) -> int:
+    return sum(width + COLUMN_GAP for width in widths) - COLUMN_GAP
 
 
 def _split_columns(
     columns: Sequence[TerminalColumn], available_width: int
 ) -> list[list[TerminalColumn]]:
-    """Columns that stand side by side; the first, which names the rows, stands in every part."""
-    if (
-        sum(column.min_width(available_width) + COLUMN_GAP for column in columns) - COLUMN_GAP
-        <= available_width
-    ):
+    """Split into groups that fit side by side; the first column, which names rows, is in each."""
+    if _total_width(column.min_width(available_width) for column in columns) <= available_width:
         return [list(columns)]
     first, *others = columns
-    # A column of text that is as narrow as its longest word is tiring to read.
-    wide = [
-        max(one.min_width(available_width), min(one.natural_width, available_width // 3))
-        + COLUMN_GAP
-        for one in columns
-    ]
-    parts: list[list[TerminalColumn]] = []
-    taken = available_width + 1
-    for one, width in zip(others, wide[1:], strict=True):
-        if taken + width - COLUMN_GAP > available_width:
-            parts.append([first])
-            taken = wide[0]
-        parts[-1].append(one)
-        taken += width
-    return parts
+    groups: list[list[TerminalColumn]] = []
+    for column in others:
+        widths = [
+            member.readable_width(available_width) for member in (*(groups or [[]])[-1], column)
+        ]
+        if not groups or _total_width(widths) > available_width:
+            groups.append([first])
+        groups[-1].append(column)
+    return groups
 
 
 def _column_widths(columns: Sequence[TerminalColumn], available_width: int) -> list[int]:
-    """As wide as there is room: what is short in one line, then what would be the tallest.
+    """Return widths that keep short cells on one line and share the rest among long texts.
 
     >>> short, long = (TerminalColumn(Text(""), (Text(words),), False) for words in ("a b", "a b c d e f"))
     >>> _column_widths([short, long], 12)
     [3, 7]
     """
+    natural_widths = [column.natural_width for column in columns]
     widths = [column.min_width(available_width) for column in columns]
-    free = available_width - COLUMN_GAP * (len(columns) - 1) - sum(widths)
-    while free < 0:  # a number as wide as the room
-        widths[widths.index(max(widths))] -= 1
-        free += 1
-    for _ in range(free):
-        growing = [place for place, one in enumerate(columns) if widths[place] < one.natural_width]
-        if not growing:
+    for _ in range(available_width - _total_width(widths)):
+        wrapped = [i for i, width in enumerate(widths) if width < natural_widths[i]]
+        short = [i for i in wrapped if natural_widths[i] <= available_width // 3]
+        if not wrapped:
             break
-        short = [place for place in growing if columns[place].natural_width <= available_width // 3]
-        widths[
-            max(short or growing, key=lambda place: columns[place].natural_width / widths[place])
-        ] += 1
+        tallest = max(short or wrapped, key=lambda i: natural_widths[i] / widths[i])
+        widths[tallest] += 1
     return widths
 
 
-def _render_lines(
-    console: Console, columns: Sequence[TerminalColumn], available_width: int
-) -> Iterator[Text]:
-    """The headings and the rows, with nothing after the last sign of a line."""
-    widths = _column_widths(columns, available_width)
-    rows = zip(*((column.head, *column.cells) for column in columns), strict=True)
-    for row in rows:
-        wrapped = [
-            cell.wrap(console, width, overflow="fold")
-            for cell, width in zip(row, widths, strict=True)
-        ]
-        for number in range(max(map(len, wrapped))):
-            line = Text(no_wrap=True, overflow="ignore")
-            for column, lines, width in zip(columns, wrapped, widths, strict=True):
-                piece = lines[number] if number < len(lines) else Text()
-                piece.rstrip()
-                piece.align("right" if column.numeric else "left", width)
-                line.append_text(piece).append(" " * COLUMN_GAP)
-            line.rstrip()
-            yield line
+def _rich_table(columns: Sequence[TerminalColumn], available_width: int) -> Table:
+    grid = Table(box=None, pad_edge=False, padding=(0, COLUMN_GAP, 0, 0))
+    for column, width in zip(columns, _column_widths(columns, available_width), strict=True):
+        justify: Literal["left", "right"] = "right" if column.numeric else "left"
+        grid.add_column(column.head, justify=justify, overflow="fold", width=width)
+    for row in zip(*(column.cells for column in columns), strict=True):
+        grid.add_row(*row)
+    return grid
 
 
 def table(
