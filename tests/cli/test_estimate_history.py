@@ -41,8 +41,8 @@ def test_without_history_there_is_no_typical_range(folder: Path) -> None:
     assert result["shift"] is None
     assert "unknown without past domains" in str(result["verdict"])
     shown = run(folder, *ESTIMATE).stdout
-    assert "Interval by sampling alone: " in shown
-    assert "Interval with shift: unknown" in shown
+    assert "Confidence interval (sampling error only): " in shown
+    assert "Typical range: unknown" in shown
 
 
 def test_table_of_estimates_and_truths_gives_a_range(folder: Path) -> None:

@@ -101,7 +101,7 @@ def test_additional_analyses_are_shown_and_written(folder: Path) -> None:
     for part in ("average precision", "macro", "At least", "SUITABLE"):
         assert part in shown
     page = (folder / "page.html").read_text()
-    assert "More than accuracy" in page
+    assert "Other results" in page
     assert "Average precision" in page
     additional = run_json(folder, *words)["additional"]
     scopes = {metric["scope"] for metric in additional["metrics"]}

@@ -35,7 +35,7 @@ def test_corruptions_add_errors_by_severity(network_folder: Path) -> None:
     words = ("--corruption", "fog,jpeg-3", "--metric", "error,nll", *BRACKETS)
     result = run(network_folder, "evaluate", "toy_nets:images", "pictures.npz", *words)
     assert result.returncode == 0, result.stderr
-    assert "Error after corruption, by severity" in result.stdout
+    assert "Error under corruption, by severity" in result.stdout
     assert "corrupted" in result.stdout
     assert "jpeg" in result.stdout
 
@@ -43,7 +43,7 @@ def test_corruptions_add_errors_by_severity(network_folder: Path) -> None:
 def test_file_of_outputs_needs_no_model(network_folder: Path) -> None:
     result = run(network_folder, "evaluate", "none", "one_outputs.npz", "--metric", "error")
     assert result.returncode == 0, result.stderr
-    assert "outputs alone on one_outputs: 60 labelled rows" in result.stdout
+    assert "outputs only on one_outputs: 60 labelled rows" in result.stdout
     corrupted = run(network_folder, "evaluate", "none", "one_outputs.npz", "--corruption", "fog")
     assert corrupted.returncode == 2
 

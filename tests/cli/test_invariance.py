@@ -55,7 +55,14 @@ def test_table_shows_every_model_in_80_columns(
         scorer_folder, "invariance", "scorers:calm", "scorers:hard", "photos", "-t", "translate"
     )
     assert result.returncode == 0, result.stderr
-    for word in ("NI-Translate", "calm", "hard", "entropy rise", "unknown", "12 of 12 examples"):
+    for word in (
+        "NI-Translate",
+        "calm",
+        "hard",
+        "entropy increase",
+        "unknown",
+        "12 of 12 examples",
+    ):
         assert word in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
 
@@ -106,7 +113,7 @@ def test_unreadable_images_are_skipped_only_on_request(scorer_folder: Path) -> N
     result = run_json(scorer_folder, *words, "--skip-bad")
     assert (result["n"], result["skipped"]) == (12, 1)
     shown = run(scorer_folder, *words, "--skip-bad").stdout
-    assert "1 inputs that can't be read or are empty were left out" in shown
+    assert "1 inputs that are unreadable or empty were skipped" in shown
 
 
 def test_empty_texts_are_skipped_only_on_request(scorer_folder: Path) -> None:

@@ -26,8 +26,8 @@ def test_measures_of_a_network_are_shown_with_its_data(network_folder: Path) -> 
     words = ("-m", "entropy-target,jacobian,sharpness", "-m", "h-divergence")
     result = run(network_folder, "measure", "toy_nets:network", *PAIR, *words)
     assert result.returncode == 0, result.stderr
-    assert "source one (60 rows), target new (60 rows without labels)" in result.stdout
-    for word in ("Entropy-Target", "Jacobian", "H-divergence", "Not measured", "sharpness"):
+    assert "source one (60 rows), target new (60 unlabelled rows)" in result.stdout
+    for word in ("Entropy-Target", "Jacobian", "H-divergence", "Not applicable", "sharpness"):
         assert word in result.stdout
 
 

@@ -94,7 +94,7 @@ def test_every_kind_of_data_has_a_report_with_examples(folder: Path, kind: str) 
 def test_rank_shows_the_accuracy_of_labelled_data(folder: Path) -> None:
     words = ("rank", "scorers:calm", "scorers:shaky", "vectors.npy", "-t", "gaussian")
     report = text(page(folder, *words))
-    assert "comes first of 2 models" in report
+    assert "ranks first of 2 models" in report
     assert "Known accuracy" not in report
     labelled = text(page(folder, *words[:3], "digits.npz", "-t", "brightness"))
     assert "Known accuracy" in labelled
@@ -109,7 +109,7 @@ def test_rank_shows_known_accuracies_beside_predicted_ones(folder: Path) -> None
     models = ("rank", "scorers:calm", "scorers:shaky", "scorers:fair")
     report = text(page(folder, *models, "odd.npz", "-t", "brightness",
                       "--known-accuracies", "known.csv"))  # fmt: skip
-    assert "Accuracy by the line, %" in report
+    assert "Predicted accuracy, %" in report
     assert "Known accuracy, %" in report
     for accuracy in ("87.5", "25.0", "62.5"):
         assert accuracy in report
@@ -119,7 +119,7 @@ def test_rank_by_an_estimator_shows_the_order_alone(folder: Path) -> None:
     words = ("rank", "scorers:calm", "scorers:shaky", "digits.npz", "--score", "doc")
     report = text(page(folder, *words, "--source-data", "digits.npz"))
     assert "has the highest doc" in report
-    assert "Is the transform suitable?" not in report
+    assert "Suitability of the transform" not in report
 
 
 def test_examples_of_selects_the_model(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Pages of random predictions whose names are as bad as names can be."""
+"""Pages of random predictions with hostile names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOSTILE = (
 
 
 def drawn(seed: int, n: int, *, signal: float, k: int = len(HOSTILE)) -> Predictions:
-    """Labelled rows of noisy logits that favour the true class by `signal`."""
+    """Return labelled rows of noisy logits that favour the true class by `signal`."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(k, size=n)
     logits = rng.normal(size=(n, k)) + signal * np.eye(k)[labels]
@@ -53,11 +53,11 @@ def assessed(assessment: Assessment, source: Predictions, target: Predictions) -
 
 @pytest.fixture(scope="session")
 def timed(source: Predictions, target: Predictions) -> str:
-    """An assessment by days, of some too few rows."""
-    at = np.datetime64("2026-02-20") + np.arange(300) // 10
-    found = oodometer.estimate(source, target, segment_by=at, replicates=20)
+    """Return the page of an assessment by day, with few rows per day."""
+    days = np.datetime64("2026-02-20") + np.arange(300) // 10
+    result = oodometer.estimate(source, target, segment_by=days, replicates=20)
     facts = {HOSTILE[1]: HOSTILE[0]}
-    return assessment_page(found, source, target, title=HOSTILE[1], reproduce=facts)
+    return assessment_page(result, source, target, title=HOSTILE[1], reproduce=facts)
 
 
 @pytest.fixture(scope="session")
@@ -71,7 +71,7 @@ def compared() -> str:
 
 @pytest.fixture(scope="session")
 def studied() -> str:
-    """A study with all its parts."""
+    """Return the page of a study with all sections."""
     noise = {HOSTILE[0]: 0.02, HOSTILE[1]: 0.1, HOSTILE[2]: -0.1, HOSTILE[3]: 0.2, "ni": 0.05}
     rows = made(noise=noise, domains=HOSTILE[1:], kinds=HOSTILE[:2], names=HOSTILE[:1])
     return study_page(table_of(rows), title=HOSTILE[0], reproduce={HOSTILE[1]: HOSTILE[0]})
@@ -79,7 +79,7 @@ def studied() -> str:
 
 @pytest.fixture(scope="session")
 def invariant() -> str:
-    """One model on hostile texts; the classes have such names, too."""
+    """Return the page of one model with hostile texts and class names."""
     texts = [f"{name} is number {i}" for i in range(8) for name in HOSTILE]
     run = invariance_runs.judged(as_dataset(texts, labels=np.arange(32) % 4),
                          invariance_runs.Hashed(HOSTILE[0], names=HOSTILE, sure=0.7))  # fmt: skip
@@ -89,7 +89,7 @@ def invariant() -> str:
 
 @pytest.fixture(scope="session")
 def ranked_models() -> str:
-    """Models in their order on images, with accuracies known and by the line."""
+    """Return the page of a ranking on images, with known and predicted accuracies."""
     models = [
         invariance_runs.Hashed(name, salt=i + 1, names=HOSTILE) for i, name in enumerate(HOSTILE)
     ]
@@ -107,6 +107,6 @@ def ranked_models() -> str:
     params=["assessed", "timed", "compared", "studied", "invariant", "ranked_models"],
 )
 def page(request: pytest.FixtureRequest) -> str:
-    """Either page."""
+    """Return each page in turn."""
     text: str = request.getfixturevalue(request.param)
     return text

@@ -1,4 +1,4 @@
-"""The page of an assessment says what the assessment says."""
+"""HTML page of an assessment: it shows the numbers of the assessment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import oodometer
 from oodometer import Assessment, Predictions
 from oodometer.assessment.result import format_interval, format_percent
 from oodometer.report import assessment_page
-from oodometer.report.assessment_figures import FigureInput, draw_assessment_figures
+from oodometer.report.assessment_figures import draw_assessment_figures
 
 
 def page_of(source: Predictions, target: Predictions, **options: object) -> str:
@@ -23,12 +23,12 @@ def page_of(source: Predictions, target: Predictions, **options: object) -> str:
 
 
 def words(page: str) -> str:
-    """The page's text, without its scripts."""
+    """Return the text of a page, without scripts."""
     without = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", page, flags=re.DOTALL)
     return html.unescape(re.sub(r"<[^>]*>", "", without)).replace("\N{NO-BREAK SPACE}", " ")
 
 
-def test_the_headline_and_the_verdict_are_in_it(assessed: str, assessment: Assessment) -> None:
+def test_page_contains_headline_and_verdict(assessed: str, assessment: Assessment) -> None:
     found = assessment.headline.estimate
     assert f"<strong>{format_percent(found.value)}&nbsp;%</strong>" in assessed
     text = words(assessed)
@@ -37,7 +37,7 @@ def test_the_headline_and_the_verdict_are_in_it(assessed: str, assessment: Asses
     assert found.assumes in text
 
 
-def test_every_method_light_and_segment_is_in_a_table(
+def test_tables_list_every_method_diagnostic_and_segment(
     assessed: str, assessment: Assessment
 ) -> None:
     for found in assessment.estimates:
@@ -45,10 +45,10 @@ def test_every_method_light_and_segment_is_in_a_table(
         assert row + f'<td class="number">{format_interval(found)}</td>' in assessed
     text = words(assessed)
     for diagnostic in assessment.diagnostics:
-        said = (
+        cells = (
             f"{diagnostic.name}{diagnostic.value:.3g}{diagnostic.meaning}{diagnostic.advice_text}"
         )
-        assert f"{diagnostic.status}{said}" in text
+        assert f"{diagnostic.status}{cells}" in text
     for segment in assessment.segments:
         assert segment.estimate is not None
         assert f"{segment.value}{segment.n}{format_percent(segment.estimate.value)}" in text
@@ -56,21 +56,17 @@ def test_every_method_light_and_segment_is_in_a_table(
         assert f"{method}not applicable: {reason}" in text
 
 
-def test_the_worst_lights_come_first_and_say_what_to_do(
-    assessed: str, assessment: Assessment
-) -> None:
-    lights = re.findall(r'<td><span class="light (\w+)">', assessed)
-    assert lights == sorted(lights, key=["critical", "warning", "ok"].index)
-    assert len(lights) == len(assessment.diagnostics)
-    lit = [d for d in assessment.diagnostics if d.status != "ok"]
-    assert lit
-    assert all(d.advice and d.advice == d.advice_text for d in lit)
-    assert all(d.advice_text == "nothing" for d in assessment.diagnostics if d not in lit)
+def test_worst_diagnostics_come_first_with_advice(assessed: str, assessment: Assessment) -> None:
+    statuses = re.findall(r'<td><span class="light (\w+)">', assessed)
+    assert statuses == sorted(statuses, key=["critical", "warning", "ok"].index)
+    assert len(statuses) == len(assessment.diagnostics)
+    problems = [d for d in assessment.diagnostics if d.status != "ok"]
+    assert problems
+    assert all(d.advice and d.advice == d.advice_text for d in problems)
+    assert all(d.advice_text == "nothing" for d in assessment.diagnostics if d not in problems)
 
 
-def test_the_headline_is_drawn_with_all_its_intervals(
-    assessed: str, assessment: Assessment
-) -> None:
+def test_gauge_shows_the_headline_and_its_intervals(assessed: str, assessment: Assessment) -> None:
     (gauge,) = re.findall(r'<svg class="gauge".*?</svg>', assessed, flags=re.DOTALL)
     found, values = assessment.headline.estimate, [e.value for e in assessment.estimates]
     assert found.low is not None
@@ -83,7 +79,7 @@ def test_the_headline_is_drawn_with_all_its_intervals(
     assert f"all methods {format_percent(min(values))}–{format_percent(max(values))}" in gauge
 
 
-def test_an_estimate_without_an_interval_is_drawn_as_a_point(
+def test_estimate_without_interval_is_drawn_as_a_point(
     assessment: Assessment, source: Predictions, target: Predictions
 ) -> None:
     bare = replace(assessment.headline.estimate, low=None, high=None)
@@ -94,7 +90,7 @@ def test_an_estimate_without_an_interval_is_drawn_as_a_point(
     assert '<rect class="interval"' not in page
 
 
-def test_it_says_how_to_reproduce(source: Predictions, target: Predictions) -> None:
+def test_page_contains_how_to_reproduce(source: Predictions, target: Predictions) -> None:
     found = oodometer.estimate(source, target, replicates=20)
     facts = {"Command": "oodometer estimate <a> & b"}
     page = assessment_page(found, source, target, title="t", reproduce=facts)
@@ -104,28 +100,28 @@ def test_it_says_how_to_reproduce(source: Predictions, target: Predictions) -> N
 def test_charts_show_the_calibrated_confidence(
     assessment: Assessment, source: Predictions, target: Predictions
 ) -> None:
-    drawn = {
-        f.key: f
-        for f in draw_assessment_figures(FigureInput.from_assessment(assessment, source, target))[0]
-    }
-    assert list(drawn) == ["methods", "confidence", "reliability", "classes"]
+    drawn = draw_assessment_figures(assessment, source, target)[0]
+    figures = {figure.key: figure for figure in drawn}
+    assert list(figures) == ["methods", "confidence", "reliability", "classes"]
     assert assessment.temperature is not None
     mean = source.at_temperature(assessment.temperature).confidence.mean()
-    assert f"mean {mean:.3f} on the source" in drawn["confidence"].alt
+    assert f"mean is {mean:.3f} on the source" in figures["confidence"].alt
     threshold = assessment["atc-mc"].facts["threshold"]
-    assert f"({threshold:.3f})" in drawn["confidence"].caption
-    assert json.dumps(threshold) in json.dumps(drawn["confidence"].spec)
+    assert f"({threshold:.3f})" in figures["confidence"].caption
+    assert json.dumps(threshold) in json.dumps(figures["confidence"].spec)
 
 
-def test_no_raw_row_is_in_it(source: Predictions, target: Predictions) -> None:
+def test_page_size_does_not_depend_on_the_number_of_rows(
+    source: Predictions, target: Predictions
+) -> None:
     many = np.arange(50_000)
     small = page_of(source, target)
     large = page_of(source.rows(many % source.n), target.rows(many % target.n))
     assert abs(len(large) - len(small)) < 5_000
 
 
-def test_many_rows_and_classes_stay_a_small_page() -> None:
-    """What is drawn is counted first: so many values, whatever the rows and classes."""
+def test_many_rows_and_classes_give_a_small_page() -> None:
+    """Charts contain counts; their number does not depend on rows and classes."""
 
     def made(n: int, k: int) -> str:
         rng = np.random.default_rng(n)
@@ -140,18 +136,18 @@ def test_many_rows_and_classes_stay_a_small_page() -> None:
     for n, k in ((2_000, 100), (20_000, 1_000)):
         page = made(n, k)
         assert len(page.encode()) < 2_000_000
-        # Bins, classes and segments are at most so many; only filled bins of reliability differ.
+        # Bins, classes and segments are limited; only the non-empty reliability bins differ.
         assert 850 < values_in(page) < 950
 
 
 def values_in(page: str) -> int:
-    """How many numbers and names the charts of a page hold."""
+    """Count the numbers and names in the charts of a page."""
     specs = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page)
     tables = [rows for spec in specs for rows in json.loads(spec)["datasets"].values()]
     return sum(len(row) for rows in tables for row in rows)
 
 
-def test_classes_alone_give_a_page_without_confidence() -> None:
+def test_classes_only_give_a_page_without_confidence() -> None:
     rng = np.random.default_rng(0)
     labels = rng.integers(3, size=200)
     source = Predictions.from_classes(
@@ -163,10 +159,11 @@ def test_classes_alone_give_a_page_without_confidence() -> None:
     assert 'id="reliability-spec"' not in page
     assert 'id="classes-spec"' in page
     reason = "confidence can't be computed from classes alone; it needs probabilities"
-    assert words(page).count(f"are left out: {reason}.") == 2
+    for name in ("confidence", "reliability diagram"):
+        assert f"Figure not shown ({name}): {reason}." in words(page)
 
 
-def test_signals_alone_give_a_page_without_classes() -> None:
+def test_confidences_only_give_a_page_without_classes() -> None:
     rng = np.random.default_rng(0)
     confidence = rng.uniform(0.5, 1.0, size=200)
     correct = rng.random(200) < confidence
@@ -174,11 +171,11 @@ def test_signals_alone_give_a_page_without_classes() -> None:
     page = page_of(source, Predictions.from_confidence(confidence**2, k=5))
     assert 'id="classes-spec"' not in page
     assert 'id="confidence-spec"' in page
-    reason = "from confidences alone it is not known which they are"
-    assert f"The predicted classes are left out: {reason}." in words(page)
+    reason = "the predicted classes are unknown, only confidences were given"
+    assert f"Figure not shown (predicted classes): {reason}." in words(page)
 
 
-def test_target_classes_may_come_in_another_order(
+def test_order_of_target_classes_does_not_matter(
     source: Predictions, target: Predictions, assessment: Assessment
 ) -> None:
     order = [2, 0, 3, 1]
@@ -188,27 +185,26 @@ def test_target_classes_may_come_in_another_order(
         target.scores[:, order], class_names=[target.class_names[j] for j in order]
     )
     straight, other = (
-        draw_assessment_figures(FigureInput.from_assessment(assessment, source, t))[0][3]
-        for t in (target, turned)
+        draw_assessment_figures(assessment, source, rows)[0][3] for rows in (target, turned)
     )
     assert straight.key == "classes"
     assert straight.table == other.table
 
 
-def test_very_many_classes_do_not_dwarf_those_that_are_drawn() -> None:
+def test_dominant_group_of_other_classes_is_not_drawn() -> None:
     logits = np.random.default_rng(0).normal(size=(2_000, 200))
     rows = Predictions.from_logits(logits, labels=logits.argmax(axis=1) // 2)
-    found = oodometer.estimate(rows, rows, methods=["ac"], replicates=20)
-    classes = draw_assessment_figures(FigureInput.from_assessment(found, rows, rows))[0][3]
+    result = oodometer.estimate(rows, rows, methods=["ac"], replicates=20)
+    classes = draw_assessment_figures(result, rows, rows)[0][3]
     assert classes.table is not None
     other, *_ = classes.table.rows[-1]
     assert other == "other (170 classes)"
-    assert f"{other} are " in classes.caption
+    assert f"{other} have " in classes.caption
     assert other not in json.dumps(classes.spec)
 
 
 @pytest.mark.parametrize("right", [True, False])
-def test_a_source_without_errors_or_with_nothing_else_has_a_page(right: bool) -> None:
+def test_source_with_only_correct_or_only_wrong_rows_has_a_page(right: bool) -> None:
     probs = np.random.default_rng(0).dirichlet([0.3, 0.3], size=60)
     labels = probs.argmax(axis=1) if right else probs.argmin(axis=1)
     page = page_of(Predictions.from_probs(probs, labels=labels), Predictions.from_probs(probs))

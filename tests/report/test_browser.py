@@ -1,4 +1,4 @@
-"""Every page in a real browser: drawn, silent, without a request, at a desk and on a phone."""
+"""Every page in a real browser, desktop and phone: drawn, no console messages, no requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = needs_browser
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [DESK, PHONE])
-def test_every_chart_is_drawn_and_nothing_sticks_out(
+def test_every_chart_is_drawn_without_overflow(
     page: str,
     width: int,
     scheme: Literal["light", "dark"],
@@ -44,12 +44,14 @@ def test_every_chart_is_drawn_and_nothing_sticks_out(
         assert window.locator(".vega-actions").count() == 0
 
 
-def test_it_fits_paper(page: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_printed_page_hides_nothing(
+    page: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     printed = kept(tmp_path) / f"{request.node.callspec.params['page']}.pdf"
     with opened(page, tmp_path, name="printed") as window:
         window.pdf(path=printed, format="A4")
         window.emulate_media(media="print")
-        # A sheet of A4 between its margins.
+        # Printable area of A4.
         window.set_viewport_size({"width": 680, "height": 1000})
         assert cut(window) == []
         assert window.locator("h1").is_visible()
@@ -64,13 +66,13 @@ CUT = """() => [...document.querySelectorAll('.scroll, .chart')].filter((box) =>
 
 
 def cut(window: Page) -> list[str]:
-    """Boxes that hide a part of what is in them, which nobody can scroll to on paper."""
-    found: list[str] = window.evaluate(CUT)
-    return found
+    """Return boxes that hide part of their content, which cannot be scrolled on paper."""
+    boxes: list[str] = window.evaluate(CUT)
+    return boxes
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_pointer_over_a_mark_is_told_its_name_as_text(
+def test_tooltips_show_names_as_text(
     assessed: str, scheme: Literal["light", "dark"], tmp_path: Path
 ) -> None:
     with opened(assessed, tmp_path, name="pointed", scheme=scheme) as window:
@@ -85,16 +87,14 @@ def test_a_pointer_over_a_mark_is_told_its_name_as_text(
         ground = window.evaluate("getComputedStyle(document.body).backgroundColor")
         style = "(element) => getComputedStyle(element).backgroundColor"
         assert tooltip.evaluate(style) == ground
-        # Hit by force: the bins of confidence are not seen themselves.
+        # Forced, because the rectangles of the bins are invisible.
         window.locator("[data-chart=confidence-spec] svg .mark-rect path").nth(30).hover(force=True)
         assert "confidence" in tooltip.inner_text()
         assert "target, %" in tooltip.inner_text()
 
 
 @pytest.mark.parametrize("zone", ["America/Los_Angeles", "Pacific/Auckland"])
-def test_days_are_the_days_of_the_table_wherever_the_reader_is(
-    timed: str, zone: str, tmp_path: Path
-) -> None:
+def test_dates_do_not_depend_on_the_time_zone(timed: str, zone: str, tmp_path: Path) -> None:
     with opened(timed, tmp_path, name="timed", zone=zone) as window:
         labels = window.locator("[data-chart=segments-spec] svg .role-axis-label text")
         shown = [text for text in labels.all_text_contents() if text.startswith("2026-")]
@@ -107,7 +107,7 @@ def test_days_are_the_days_of_the_table_wherever_the_reader_is(
         assert rows[0] in window.locator("#vg-tooltip-element").inner_text()
 
 
-def test_the_first_key_leads_to_the_content(assessed: str, tmp_path: Path) -> None:
+def test_first_tab_stop_skips_to_the_content(assessed: str, tmp_path: Path) -> None:
     with opened(assessed, tmp_path, name="keys") as window:
         window.keyboard.press("Tab")
         link = window.locator(":focus")
@@ -123,11 +123,11 @@ def test_the_first_key_leads_to_the_content(assessed: str, tmp_path: Path) -> No
 
 
 def kept(folder: Path) -> Path:
-    """Where files for a person to look at go."""
+    """Return the folder for files that a person may inspect."""
     return Path(os.environ.get(SCREENSHOTS, folder))
 
 
-def test_a_broken_page_is_found_out(tmp_path: Path) -> None:
+def test_checks_detect_a_broken_page(tmp_path: Path) -> None:
     text = (
         "<body><div data-chart><svg></svg></div><p style='width: 3000px'>wide</p>"
         "<script>console.log('hm')</script><img src='https://example.invalid/x.png'></body>"
@@ -143,16 +143,16 @@ def test_a_broken_page_is_found_out(tmp_path: Path) -> None:
 
 @contextmanager
 def suppress_complaints() -> Iterator[list[str]]:
-    """What the assertion said, which must come."""
-    said: list[str] = []
+    """Collect the message of the assertion that must fail."""
+    messages: list[str] = []
     try:
-        yield said
+        yield messages
     except AssertionError as error:
-        said.append(str(error))
-    assert said
+        messages.append(str(error))
+    assert messages
 
 
-def test_long_texts_scroll_in_a_box_of_their_own(tmp_path: Path) -> None:
+def test_long_texts_scroll_in_their_own_box(tmp_path: Path) -> None:
     run = invariance_runs.judged(["a word and another " * 9 + str(i) for i in range(12)])
     text = invariance_page(run.found, run.show, title="t", reproduce={})
     with opened(text, tmp_path, name="long-texts", width=PHONE) as window:

@@ -1,4 +1,4 @@
-"""Estimates beside the truth: the sentence, the table and the panels come from the numbers."""
+"""Comparison page: summary, table and panels show the given numbers."""
 
 from __future__ import annotations
 
@@ -15,41 +15,42 @@ from oodometer.report.demo_page import (
 
 
 def record(method: str, *errors: float, half: float | None = None) -> MethodRecord:
-    """A method that was off by this much, shift by shift, where the truth is one half."""
+    """Return a method with these errors, one per shift, where the true accuracy is 0.5."""
     ends = [(None, None) if half is None else (0.5 + e - half, 0.5 + e + half) for e in errors]
-    misses = (
+    deviations = (
         EstimateDeviation(f"shift {j}", 0.5, Estimate(0.5 + e, low=low, high=high))
         for j, (e, (low, high)) in enumerate(zip(errors, ends, strict=True))
     )
-    return MethodRecord(method, tuple(misses))
+    return MethodRecord(method, tuple(deviations))
 
 
-def test_the_best_is_the_nearest_of_those_that_answered_most() -> None:
+def test_best_method_has_the_lowest_error_among_the_most_complete() -> None:
     records = [record("a", 0.1, -0.1), record("b", 0.01), record("c", 0.05, -0.05)]
     assert [one.method for one in rank_records(records)] == ["c", "a"]
     assert records[0].mae == pytest.approx(0.1)
 
 
-def test_the_sentence_counts() -> None:
+def test_summary_reports_errors_bias_and_coverage() -> None:
     records = [record("a", 0.02, -0.04, half=0.03), record("b", 0.1, 0.2, half=0.03)]
     assert comparison_summary(records) == (
-        "Over 2 shifts a came nearest to the truth, off by 3.0 points on average (next b, 15.0) "
-        "and by 4.0 at worst (shift 1, too low), which is known only because labels were at hand; "
-        "of 4 estimates 3 were too high, and the 95 % interval held the truth in 1 of 4, for it "
-        "covers sampling alone."
+        "Over 2 shifts, a has the lowest mean absolute error, 3.0 points (next: b, 15.0 points); "
+        "its largest error is 4.0 points (shift 1, too low). Errors are known only because the "
+        "targets are labelled. 3 of 4 estimates are too high; the 95 % confidence interval "
+        "contains the truth in 1 of 4 cases, because it reflects sampling error only."
     )
 
 
-def test_the_sentence_of_one_method_and_one_shift_ranks_nothing() -> None:
+def test_summary_of_one_method_makes_no_comparison() -> None:
     assert comparison_summary([record("a", 0.25)]) == (
-        "Over 1 shift a was off by 25.0 points on average and by 25.0 at worst (shift 0, too "
-        "high), which is known only because labels were at hand; of 1 estimate 1 were too high."
+        "Over 1 shift, a has a mean absolute error of 25.0 points; its largest error is 25.0 "
+        "points (shift 0, too high). Errors are known only because the targets are labelled. "
+        "1 of 1 estimate are too high."
     )
 
 
-def test_intervals_that_hold_are_not_excused() -> None:
-    said = comparison_summary([record("a", 0.01, -0.01, half=0.02)])
-    assert said.endswith("the 95 % interval held the truth in 2 of 2.")
+def test_summary_gives_no_reason_for_good_coverage() -> None:
+    summary = comparison_summary([record("a", 0.01, -0.01, half=0.02)])
+    assert summary.endswith("the 95 % confidence interval contains the truth in 2 of 2 cases.")
 
 
 def rows() -> list[Comparison]:
@@ -59,7 +60,7 @@ def rows() -> list[Comparison]:
     ]
 
 
-def test_the_table_has_truth_estimates_errors_and_the_best() -> None:
+def test_table_shows_truth_estimates_errors_and_the_best() -> None:
     page = comparison_page(rows(), title="t", methods=["b", "a", "nothing"])
     assert '<td class="number">75.0</td>' in page
     assert '<td class="number error high" style="--tint: 15.0%">80.0 <b>+5.0</b></td>' in page
@@ -70,19 +71,19 @@ def test_the_table_has_truth_estimates_errors_and_the_best() -> None:
     assert page.count('type="application/json"') == 2
 
 
-def test_all_methods_are_compared_when_none_are_named() -> None:
+def test_all_methods_are_shown_by_default() -> None:
     page = comparison_page(rows(), title="t")
     assert page.index(">a</th>") < page.index(">b</th>")
 
 
-@pytest.mark.parametrize("given", [[], [Comparison("fog", 0.5, {})]])
-def test_nothing_to_compare_is_told(given: list[Comparison]) -> None:
-    with pytest.raises(InputError, match=r"nothing to compare: . shifts? and no estimate of a"):
-        comparison_page(given, title="t", methods=["a"])
+@pytest.mark.parametrize("comparisons", [[], [Comparison("fog", 0.5, {})]])
+def test_missing_estimates_are_rejected(comparisons: list[Comparison]) -> None:
+    with pytest.raises(InputError, match=r"There are no estimates of a for . shifts?\. Give"):
+        comparison_page(comparisons, title="t", methods=["a"])
 
 
 @pytest.mark.parametrize(
     ("error", "shown"), [(0.051, "+5.1"), (-0.2, "−20.0"), (-1e-6, "+0.0"), (0.0, "+0.0")]
 )
-def test_errors_have_a_sign_and_zero_has_one_form(error: float, shown: str) -> None:
+def test_signed_points_have_a_sign_and_no_negative_zero(error: float, shown: str) -> None:
     assert EstimateDeviation("fog", 0.5, Estimate(0.5 + error)).signed_points == shown

@@ -1,4 +1,4 @@
-"""The gallery shows what was judged, escapes what it shows, and spares what is not its own."""
+"""Gallery: content, escaping, and protection of other files."""
 
 from __future__ import annotations
 
@@ -35,14 +35,12 @@ RNG = np.random.default_rng(0)
 
 
 class Judged(invariance_runs.Judged):
-    """A run that is written to a folder."""
+    """Run that can be written as a gallery."""
 
     def write(self, folder: Path, **options: Any) -> int:
-        """How many examples were written."""
         return write_gallery(folder, self.found, self.show, **options)
 
     def page(self, folder: Path, **options: Any) -> str:
-        """The page that was written."""
         self.write(folder, **options)
         return (folder / "index.html").read_text(encoding="utf-8")
 
@@ -53,18 +51,18 @@ def judged(data: Any, *models: Model, draws: int = 6, **options: Any) -> Judged:
 
 
 def picture(path: Path) -> Any:
-    found = cv2.imread(str(path))
-    assert found is not None
-    return found
+    image = cv2.imread(str(path))
+    assert image is not None
+    return image
 
 
 def listed(page: str) -> list[int]:
-    """The examples of a page, in its order."""
+    """Return the examples of a page, in order."""
     return [int(number) for number in re.findall(r'<h2 id="example-(\d+)"', page)]
 
 
 def tables(page: str) -> list[list[list[str]]]:
-    """The cells of every example's table, as text, without its head."""
+    """Return the cells of each example's table as text, without the header."""
     bodies = [part.split("<tbody>")[1] for part in page.split('<section class="example"')[1:]]
     rows = [re.findall(r"<tr>(.*?)</tr>", body, flags=re.DOTALL) for body in bodies]
     return [[[plain(cell) for cell in re.findall(r"<t[hd].*?</t[hd]>", row, flags=re.DOTALL)]
@@ -76,19 +74,21 @@ def plain(markup: str) -> str:
 
 
 @pytest.mark.parametrize("data", DATA.values(), ids=DATA)
-def test_the_page_says_what_the_models_say(data: Any, tmp_path: Path) -> None:
+def test_gallery_shows_the_decisions_of_the_models(data: Any, tmp_path: Path) -> None:
     run = judged(data, Hashed("first"), Hashed("second <i>", salt=7))
     page = run.page(tmp_path / "gallery")
     assert sorted(listed(page)) == [0, 1, 2, 3]
     for position, table in zip(listed(page), tables(page), strict=True):
-        # The slow way: every draw on its own, and no draw twice.
+        # Naive loop: each draw separately, equal draws counted.
         expected: dict[bytes, list[Any]] = {}
         for number in range(7):
             member = SamplingRound(np.array([position]), range(number, number + 1))
             inputs, _ = run.show.sample(member)
             content = next(batches.iter_row_bytes(inputs))
-            said = [Hashed("", 1).classify(inputs), Hashed("", 7).classify(inputs)]
-            classes = [one.class_names[one.classes[0]] for one in said if one.class_names]
+            outputs = [Hashed("", 1).classify(inputs), Hashed("", 7).classify(inputs)]
+            classes = [
+                output.class_names[output.classes[0]] for output in outputs if output.class_names
+            ]
             name = f"draw {number}" if number else "original"
             expected.setdefault(content, [name, 0, classes])[1] += 1
         original = next(iter(expected.values()))[2]
@@ -102,7 +102,7 @@ def test_the_page_says_what_the_models_say(data: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", DATA.values(), ids=DATA)
-def test_nothing_shown_becomes_markup(data: Any, tmp_path: Path) -> None:
+def test_hostile_names_are_escaped(data: Any, tmp_path: Path) -> None:
     run = judged(data, Hashed(HOSTILE, names=(HOSTILE, "<img src=x onerror=y>", "c")))
     page = run.page(tmp_path / "gallery")
     assert "<script" not in page
@@ -111,7 +111,7 @@ def test_nothing_shown_becomes_markup(data: Any, tmp_path: Path) -> None:
     assert html.escape(HOSTILE) in page
 
 
-def test_changed_words_are_marked_and_lost_ones_struck_out(tmp_path: Path) -> None:
+def test_new_words_are_marked_and_deleted_words_struck_out(tmp_path: Path) -> None:
     class Other(Nudge):
         def apply(self, inputs: Any, draws: RowStreams) -> Any:
             return ["a fine film" for _ in inputs]
@@ -122,13 +122,13 @@ def test_changed_words_are_marked_and_lost_ones_struck_out(tmp_path: Path) -> No
     assert "a <del>good</del> <mark>fine</mark> film</bdi>" in run.page(tmp_path / "gallery")
 
 
-def test_changed_values_are_marked_and_columns_left_out_are_counted(tmp_path: Path) -> None:
+def test_changed_values_are_marked_and_hidden_columns_counted(tmp_path: Path) -> None:
     page = judged(np.ones((1, 40)), draws=1).page(tmp_path / "gallery")
     assert page.count("<mark>2</mark>") == 30
     assert "10 more columns are not shown." in page
 
 
-def test_a_table_marks_its_changed_column_alone(tmp_path: Path) -> None:
+def test_only_the_changed_column_of_a_table_is_marked(tmp_path: Path) -> None:
     page = judged(pa.table({"a": [1.0], "b": ["x"]}), draws=1).page(tmp_path / "gallery")
     assert "<mark>2</mark>" in page
     assert page.count("<mark>") == 1
@@ -136,9 +136,7 @@ def test_a_table_marks_its_changed_column_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (8, 8, 1), (8, 8, 3), (300, 200), (300, 200, 3)])
-def test_every_image_has_a_picture_that_shows_what_was_judged(
-    shape: tuple[int, ...], tmp_path: Path
-) -> None:
+def test_every_image_example_has_a_picture(shape: tuple[int, ...], tmp_path: Path) -> None:
     data = images(3, *shape)
     page = judged(data).page(tmp_path / "gallery")
     names = {f"example_{number:04d}.png" for number in range(3)}
@@ -152,7 +150,7 @@ def test_every_image_has_a_picture_that_shows_what_was_judged(
         assert np.array_equal(first, np.broadcast_to(data[1].reshape(8, 8, -1), (8, 8, 3)))
 
 
-def test_a_class_that_ascii_cannot_write_is_its_number_in_a_picture() -> None:
+def test_non_ascii_class_is_shown_by_number_in_pictures() -> None:
     assert MemberDecision(2, "größe", False).ascii_text == "2"
     assert MemberDecision(2, "a\nb", False).ascii_text == "2"
     assert MemberDecision(2, " ", False).ascii_text == "2"
@@ -160,9 +158,7 @@ def test_a_class_that_ascii_cannot_write_is_its_number_in_a_picture() -> None:
 
 
 @pytest.mark.parametrize("measure", ["pa", "NI"])
-def test_the_least_invariant_come_first_and_equal_ones_in_order(
-    measure: str, tmp_path: Path
-) -> None:
+def test_least_invariant_examples_come_first_ties_in_order(measure: str, tmp_path: Path) -> None:
     run = judged(images(60, 4, 4), Hashed("first"), Hashed("second", salt=7))
     page = run.page(tmp_path / "gallery", count=25, measure=measure)
     mean = np.mean([one.by_example(measure) for one in run.found], axis=0)
@@ -176,16 +172,16 @@ def test_the_least_invariant_come_first_and_equal_ones_in_order(
         assert f"{measure.upper()}-Nudge {mean[position]:.3f}</span>" in page
 
 
-def test_it_says_what_it_is_and_how_many_there_are(tmp_path: Path) -> None:
+def test_gallery_describes_itself_and_returns_the_count(tmp_path: Path) -> None:
     run = judged(images(60, 4, 4), seed=5)
     text = plain(run.page(tmp_path / "gallery", count=7))
     assert "The 7 of 60 examples on which the model is least invariant, by PA-Nudge." in text
-    assert "transform nudge of magnitude 2, seed 5." in text
+    assert "transform nudge with magnitude 2 and seed 5." in text
     assert run.write(tmp_path / "two", count=2) == 2
     assert run.write(tmp_path / "all", count=100) == 60
 
 
-def test_images_of_a_folder_are_known_by_their_files(tmp_path: Path) -> None:
+def test_images_of_a_folder_show_file_names(tmp_path: Path) -> None:
     folder = tmp_path / "photos"
     folder.mkdir()
     for name in ("ant.png", "b&b.png"):
@@ -196,11 +192,11 @@ def test_images_of_a_folder_are_known_by_their_files(tmp_path: Path) -> None:
     assert "Example 0: ant.png" in plain(page)
     assert "Example 1: b&b.png" in plain(page)
     assert "b&b" not in page
-    assert "from 0; those that were left out are not counted." in plain(page)
-    assert "left out" not in judged(images(4, 4, 4)).page(tmp_path / "other")
+    assert "from 0; unreadable and empty inputs are not counted." in plain(page)
+    assert "not counted" not in judged(images(4, 4, 4)).page(tmp_path / "other")
 
 
-def test_only_draws_that_were_judged_are_shown(tmp_path: Path) -> None:
+def test_only_classified_draws_are_shown(tmp_path: Path) -> None:
     run = judged(RNG.normal(size=(250, 3)), draws=8, max_inputs=630)
     assert not run.found[0].complete
     page = run.page(tmp_path / "gallery", count=3)
@@ -210,13 +206,13 @@ def test_only_draws_that_were_judged_are_shown(tmp_path: Path) -> None:
                for table in tables(page))  # fmt: skip
 
 
-def test_a_model_that_never_moves_has_no_marks(tmp_path: Path) -> None:
+def test_constant_model_has_no_changed_classes(tmp_path: Path) -> None:
     page = judged(TEXTS, Hashed("constant", salt=2**64 - 1)).page(tmp_path / "gallery")
     assert 'class="class moved"' not in page
     assert page.count("1.000") >= 4
 
 
-def test_the_policy_allows_pictures_and_no_script(tmp_path: Path) -> None:
+def test_policy_allows_pictures_but_no_scripts(tmp_path: Path) -> None:
     page = html.unescape(judged(TEXTS).page(tmp_path / "gallery"))
     policy = (
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'none'; img-src 'self' file:"
@@ -226,7 +222,7 @@ def test_the_policy_allows_pictures_and_no_script(tmp_path: Path) -> None:
     assert "https://" not in page
 
 
-def test_it_needs_no_chart_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gallery_needs_no_chart_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.import_module
 
     def without(name: str, package: str | None = None) -> Any:
@@ -242,7 +238,9 @@ def test_it_needs_no_chart_library(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     [("seed", {"seed": 1}), ("magnitude", {"transform": Nudge(1.0)}),
      ("fingerprint", {"dataset": as_dataset(["other"])})],
 )  # fmt: skip
-def test_another_run_is_refused(name: str, other: dict[str, Any], tmp_path: Path) -> None:
+def test_sampler_of_another_run_is_rejected(
+    name: str, other: dict[str, Any], tmp_path: Path
+) -> None:
     run = judged(TEXTS)
     with pytest.raises(InputError, match=f"^The result has {name} .* Give the data, tr") as one:
         write_gallery(tmp_path / "g", run.found, replace(run.show, **other))
@@ -250,16 +248,16 @@ def test_another_run_is_refused(name: str, other: dict[str, Any], tmp_path: Path
     assert not os.listdir(tmp_path)
 
 
-def test_a_bad_count_and_a_bad_measure_are_refused(tmp_path: Path) -> None:
+def test_invalid_count_and_measure_are_rejected(tmp_path: Path) -> None:
     run = judged(TEXTS)
-    with pytest.raises(InputError, match=r"count must be 1 or more; got 0\."):
+    with pytest.raises(InputError, match=r"count must be at least 1; got 0\."):
         run.write(tmp_path / "g", count=0)
     with pytest.raises(UnknownName, match="'pq'"):
         run.write(tmp_path / "g", measure="pq")
     assert not os.listdir(tmp_path)
 
 
-def test_an_earlier_gallery_is_replaced_and_what_is_beside_it_stays(tmp_path: Path) -> None:
+def test_earlier_gallery_is_replaced_and_other_files_stay(tmp_path: Path) -> None:
     judged(images(5, 4, 4)).write(tmp_path)
     (tmp_path / "notes.txt").write_text("mine")
     page = judged(images(2, 4, 4)).page(tmp_path)
@@ -268,20 +266,20 @@ def test_an_earlier_gallery_is_replaced_and_what_is_beside_it_stays(tmp_path: Pa
     assert sorted(os.listdir(tmp_path)) == expected
 
 
-def test_a_folder_that_will_not_do_is_refused_before_any_work(tmp_path: Path) -> None:
+def test_unsuitable_folder_is_rejected_before_any_work(tmp_path: Path) -> None:
     run = judged(TEXTS)
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(InputError, match=r"is not empty: mine\.txt in it is of no earlier gallery"):
+    with pytest.raises(InputError, match=r"not empty: mine\.txt does not belong to an earlier gal"):
         write_gallery(tmp_path, run.found, run.show)
     assert os.listdir(tmp_path) == ["mine.txt"]
 
 
-def test_text_that_is_no_unicode_is_written_all_the_same(tmp_path: Path) -> None:
+def test_invalid_unicode_is_replaced(tmp_path: Path) -> None:
     assert "a ? b" in judged(["a \ud800 b"]).page(tmp_path / "gallery")
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
-def test_a_browser_opens_the_pictures_from_the_disk(tmp_path: Path) -> None:
+def test_browser_opens_pictures_from_disk(tmp_path: Path) -> None:
     judged(images(1, 8, 8)).write(tmp_path / "gallery")
     flags = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
              "--disable-background-networking", "--enable-logging=stderr", "--window-size=800,900",

@@ -1,4 +1,4 @@
-"""A gallery's folder is written whole, and what is another's in it is never touched."""
+"""Folder of a gallery: written completely or not at all, without touching other files."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from oodometer.report.gallery import (
 
 
 def gallery(*numbers: int) -> dict[str, bytes]:
-    """The files of a gallery with these pictures."""
+    """Return the files of a gallery with these pictures."""
     names = [f"example_{number:04d}.png" for number in numbers]
     page = GALLERY_MARKER + "".join(f'<img src="{name}" alt="">' for name in names)
     return {**dict.fromkeys(names, b"a picture"), "index.html": page.encode()}
 
 
-def test_a_new_and_an_empty_folder_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_and_empty_folders_are_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     check_gallery_folder(tmp_path)
     check_gallery_folder(str(tmp_path / "new"))
     monkeypatch.chdir(tmp_path)
@@ -40,13 +42,13 @@ def test_a_new_and_an_empty_folder_will_do(tmp_path: Path, monkeypatch: pytest.M
     [
         ("file.txt", r"file.txt is not a folder\. Give"),
         ("dangling", r"dangling is not a folder\. Give"),
-        ("no/gallery", r"There is no folder .*no\. Make it first"),
-        ("site", r"site is not empty: index.html in it is of no earlier gallery\. Give"),
-        ("photos", r"photos is not empty: example_0000.png in it is of no earlier gallery\. Give"),
-        ("locked", r"locked can't be written: Permission denied\. Choose"),
+        ("no/gallery", r"There is no folder .*no\. Create it"),
+        ("site", r"site is not empty: index.html does not belong to an earlier gallery\. Give"),
+        ("photos", r"photos is not empty: example_0000.png does not belong to an .*\. Give"),
+        ("locked", r"Cannot write .*locked: Permission denied\. Choose"),
     ],
 )
-def test_a_folder_that_will_not_do_is_told_beforehand(
+def test_unsuitable_folders_are_rejected(
     name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file.txt").write_text("mine")
@@ -62,15 +64,15 @@ def test_a_folder_that_will_not_do_is_told_beforehand(
     assert "\n" not in str(caught.value)
 
 
-def test_a_new_folder_in_one_that_is_locked_is_refused(
+def test_new_folder_in_a_read_only_folder_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda p, mode: p != tmp_path.resolve())
-    with pytest.raises(InputError, match=r"new can't be written: Permission denied"):
+    with pytest.raises(InputError, match=r"Cannot write .*new: Permission denied"):
         check_gallery_folder(tmp_path / "new")
 
 
-def test_an_earlier_gallery_is_replaced_and_what_is_beside_it_stays(tmp_path: Path) -> None:
+def test_earlier_gallery_is_replaced_and_other_files_stay(tmp_path: Path) -> None:
     write_gallery_files(tmp_path, gallery(0, 1, 2))
     (tmp_path / "notes.txt").write_text("mine")
     check_gallery_folder(tmp_path)
@@ -79,16 +81,16 @@ def test_an_earlier_gallery_is_replaced_and_what_is_beside_it_stays(tmp_path: Pa
     assert set(os.listdir(tmp_path)) == {"notes.txt", *gallery(1, 9)}
 
 
-def test_a_picture_that_the_earlier_page_does_not_show_is_not_ours(tmp_path: Path) -> None:
+def test_picture_unknown_to_the_earlier_page_is_protected(tmp_path: Path) -> None:
     write_gallery_files(tmp_path, gallery(0))
     (tmp_path / "example_0007.png").write_text("mine")
-    with pytest.raises(InputError, match=r"example_0007.png in it is of no earlier gallery"):
+    with pytest.raises(InputError, match=r"example_0007.png does not belong to an earlier gallery"):
         check_gallery_folder(tmp_path)
 
 
 @pytest.mark.parametrize("earlier", [True, False])
 @pytest.mark.parametrize("failing", ["write", "replace"])
-def test_nothing_is_left_half_written(
+def test_failed_write_leaves_no_partial_gallery(
     failing: str, earlier: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "gallery"
@@ -101,7 +103,7 @@ def test_nothing_is_left_half_written(
     with monkeypatch.context() as patched:
         owner, name = (Path, "write_bytes") if failing == "write" else (os, "replace")
         patched.setattr(owner, name, refuse)
-        with pytest.raises(InputError, match=r"gallery can't be written: No space left .* Choose"):
+        with pytest.raises(InputError, match=r"Cannot write .*gallery: No space left .* Choose"):
             write_gallery_files(folder, gallery(4, 5))
     if earlier:
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == gallery(4)
@@ -110,7 +112,7 @@ def test_nothing_is_left_half_written(
 
 
 @pytest.mark.parametrize("earlier", [True, False])
-def test_a_move_that_fails_midway_leaves_no_new_file(
+def test_failed_move_leaves_no_new_file(
     earlier: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "gallery"
@@ -124,7 +126,7 @@ def test_a_move_that_fails_midway_leaves_no_new_file(
         replace(source, target)
 
     monkeypatch.setattr(os, "replace", fails_at_the_page)
-    with pytest.raises(InputError, match="can't be written: Input/output error"):
+    with pytest.raises(InputError, match=r"Cannot write .*: Input/output error"):
         write_gallery_files(folder, gallery(5, 6))
     if earlier:
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == gallery(4)
@@ -132,7 +134,7 @@ def test_a_move_that_fails_midway_leaves_no_new_file(
         assert not os.listdir(tmp_path)
 
 
-def test_an_empty_folder_that_was_there_stays(
+def test_existing_empty_folder_stays_after_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -145,9 +147,7 @@ def test_an_empty_folder_that_was_there_stays(
     assert not os.listdir(tmp_path)
 
 
-def test_an_interrupt_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupt_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -157,14 +157,14 @@ def test_an_interrupt_leaves_nothing_behind(
     assert not os.listdir(tmp_path)
 
 
-def test_the_page_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_is_moved_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     moved: list[str] = []
     replace = os.replace
 
-    def noted(source: Path, target: Path) -> None:
+    def recorded(source: Path, target: Path) -> None:
         moved.append(target.name)
         replace(source, target)
 
-    monkeypatch.setattr(os, "replace", noted)
+    monkeypatch.setattr(os, "replace", recorded)
     write_gallery_files(tmp_path / "gallery", gallery(1, 2))
     assert moved == ["example_0001.png", "example_0002.png", "index.html"]

@@ -1,4 +1,4 @@
-"""The fast counts against slow, obvious loops."""
+"""Counts behind charts against naive loops."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from hypothesis import strategies as st
 
 from oodometer import Predictions
 from oodometer.report.histograms import (
+    MAX_BARS,
     MAX_CLASSES,
     class_shares,
     confidence_histogram,
+    histogram_bars,
     reliability_bins,
     unique_labels,
 )
+
+finite = st.floats(-3, 1).map(lambda value: round(value, 3))
 
 
 def random(seed: int, n: int, k: int) -> Predictions:
@@ -22,7 +26,7 @@ def random(seed: int, n: int, k: int) -> Predictions:
     return Predictions.from_probs(rng.dirichlet(np.full(k, 0.4), n), labels=rng.integers(k, size=n))
 
 
-def test_confidences_are_counted_between_their_edges() -> None:
+def test_confidence_histogram_matches_a_naive_count() -> None:
     source, target = random(0, 300, 5), random(1, 200, 5)
     found = confidence_histogram(source, target)
     assert found.edges[0] == 0.2
@@ -35,7 +39,7 @@ def test_confidences_are_counted_between_their_edges() -> None:
             assert share == pytest.approx(len(inside) / rows.n)
 
 
-def test_reliability_bins_hold_every_row_once() -> None:
+def test_reliability_bins_contain_every_row_once() -> None:
     source = random(2, 500, 3)
     bins = reliability_bins(source)
     assert sum(one.n for one in bins) == source.n
@@ -49,7 +53,7 @@ def test_few_classes_are_all_shown() -> None:
     assert [one.name for one in shares] == ["0", "1", "2"]
 
 
-def test_the_rarest_of_many_classes_are_lumped() -> None:
+def test_rare_classes_are_grouped() -> None:
     source, target = random(5, 2_000, 100), random(6, 1_000, 100)
     shares = class_shares(source, target)
     assert len(shares) == MAX_CLASSES + 1
@@ -65,3 +69,38 @@ def test_labels_are_distinct_and_short(names: list[str]) -> None:
     found = unique_labels(names)
     assert len(set(found)) == len(names)
     assert all(len(label) <= 65 for label in found)
+
+
+@given(st.lists(finite, min_size=1, max_size=80), st.lists(finite, min_size=1, max_size=80))
+def test_histogram_bars_match_a_naive_loop(first: list[float], second: list[float]) -> None:
+    both = histogram_bars([np.array(first), np.array(second)])
+    for values, bars in zip((first, second), both, strict=True):
+        assert sum(bar.share for bar in bars) == pytest.approx(100, abs=0.05)
+        assert len(bars) <= MAX_BARS
+        for bar in bars:
+            assert bar.left < bar.right
+        slow = shares_of_a_loop(values, [*first, *second])
+        assert [bar.share for bar in bars] == pytest.approx(slow, abs=1e-3)
+    assert [(b.left, b.value) for b in both[0]] == [(b.left, b.value) for b in both[1]]
+
+
+def shares_of_a_loop(values: list[float], every: list[float]) -> list[float]:
+    """Count values one by one: per level if there are few, else per bin."""
+    levels = sorted(set(every))
+    edges = np.linspace(levels[0], levels[-1], MAX_BARS + 1).tolist()
+    counts = [0] * (len(levels) if len(levels) <= MAX_BARS else MAX_BARS)
+    for value in values:
+        place = levels.index(value)
+        if len(levels) > MAX_BARS:
+            place = next((j for j in range(MAX_BARS) if value < edges[j + 1]), MAX_BARS - 1)
+        counts[place] += 1
+    return [100 * count / len(values) for count in counts]
+
+
+def test_few_values_have_own_bars_and_many_are_binned() -> None:
+    (few,) = histogram_bars([np.array([1 / 3, 1.0, 1.0])])
+    assert [(bar.value, bar.share) for bar in few] == [("0.333", 33.333), ("1.000", 66.667)]
+    assert few[0].right < few[1].left
+    (many,) = histogram_bars([np.linspace(-1, 0, 100)])
+    assert len(many) == MAX_BARS
+    assert many[0].value == "−1.000 to −0.958"

@@ -1,4 +1,4 @@
-"""Pictures of neighborhoods show the images as they are, and mark those that stand out."""
+"""Pictures of neighborhoods: pixels, frames, captions, sizes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ sides = st.integers(1, 400)
 
 
 def drawn(images: Any, *captions: ImageCaption) -> Any:
-    """The picture as a browser has it: red first."""
+    """Return the picture in RGB order."""
     data = np.frombuffer(draw_image_grid(images, captions), dtype=np.uint8)
     decoded = cv2.imdecode(data, cv2.IMREAD_COLOR)
     assert decoded is not None
@@ -38,7 +38,7 @@ def drawn(images: Any, *captions: ImageCaption) -> Any:
 
 
 def inside(picture: Any, shape: tuple[int, ...], number: int = 0) -> Any:
-    """The image of a cell of the first row."""
+    """Return the image in a cell of the first row."""
     height, width = shape[:2]
     left = GAP_PIXELS + FRAME_PIXELS + number * (width + 2 * FRAME_PIXELS + GAP_PIXELS)
     return picture[
@@ -47,7 +47,7 @@ def inside(picture: Any, shape: tuple[int, ...], number: int = 0) -> Any:
 
 
 @given(height=sides, width=sides)
-def test_sizes_can_be_looked_at(height: int, width: int) -> None:
+def test_display_size_is_bounded(height: int, width: int) -> None:
     found = resize_for_display(np.zeros((height, width), dtype=np.uint8)).shape
     assert 64 <= max(found) <= MAX_SIDE_PIXELS
     if max(height, width) <= MAX_SIDE_PIXELS:
@@ -64,14 +64,14 @@ def test_enlarging_repeats_pixels() -> None:
     )
 
 
-def test_making_smaller_takes_means() -> None:
+def test_reducing_averages_pixels() -> None:
     image = np.zeros((320, 320), dtype=np.uint8)
     image[:, ::2] = 100
     assert (resize_for_display(image) == 50).all()
 
 
 @pytest.mark.parametrize("side", [8, 100])
-def test_colors_stay_what_they_are(side: int) -> None:
+def test_colors_are_preserved(side: int) -> None:
     image = np.zeros((1, side, side, 3), dtype=np.uint8)
     image[:, : side // 2] = (250, 20, 10)
     seen = drawn(image, PLAIN)
@@ -80,7 +80,7 @@ def test_colors_stay_what_they_are(side: int) -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 16, 16), (2, 16, 16, 1), (2, 300, 200), (2, 300, 200, 1)])
-def test_grey_is_grey(shape: tuple[int, ...]) -> None:
+def test_grey_images_stay_grey(shape: tuple[int, ...]) -> None:
     images = np.random.default_rng(0).integers(0, 256, size=shape, dtype=np.uint8)
     seen = drawn(images, PLAIN, PLAIN)
     second = resize_for_display(images[1])
@@ -88,7 +88,7 @@ def test_grey_is_grey(shape: tuple[int, ...]) -> None:
     assert np.array_equal(inside(seen, second.shape, number=1), expected)
 
 
-def test_only_what_stands_out_is_framed() -> None:
+def test_only_marked_images_are_framed() -> None:
     images = np.zeros((2, 64, 64), dtype=np.uint8)
     seen = drawn(images, PLAIN, FRAMED)
     width = 128 + 2 * FRAME_PIXELS
@@ -104,7 +104,7 @@ def test_only_what_stands_out_is_framed() -> None:
     ).all()
 
 
-def test_captions_are_written_below_and_cut_where_the_cell_ends() -> None:
+def test_captions_are_below_images_and_cut_at_the_cell() -> None:
     image = np.full((1, 64, 64), 255, dtype=np.uint8)
     seen = drawn(image, ImageCaption("class " * 1000, "", False))
     below = seen[GAP_PIXELS + 128 + 2 * FRAME_PIXELS :]
@@ -113,20 +113,20 @@ def test_captions_are_written_below_and_cut_where_the_cell_ends() -> None:
     assert (below[:, -GAP_PIXELS:] == 255).all()
 
 
-def test_many_images_make_rows() -> None:
+def test_many_images_are_arranged_in_rows() -> None:
     images = np.zeros((13, 160, 160), dtype=np.uint8)
     height, width, _ = drawn(images, *[PLAIN] * 13).shape
     cell = 160 + 2 * FRAME_PIXELS + GAP_PIXELS
     assert (height, width) == (GAP_PIXELS + 3 * (cell + 2 * LINE_PIXELS), GAP_PIXELS + 5 * cell)
 
 
-def test_a_thin_image_is_drawn() -> None:
+def test_thin_image_is_drawn() -> None:
     seen = drawn(np.zeros((1, 1, 2000), dtype=np.uint8), PLAIN)
     assert seen.shape[1] == 160 + 2 * FRAME_PIXELS + 2 * GAP_PIXELS
 
 
 @pytest.mark.parametrize("shape", [(8, 6), (8, 6, 1), (96, 20, 3)])
-def test_a_small_image_is_its_own_thumbnail(shape: tuple[int, ...]) -> None:
+def test_small_image_is_its_own_thumbnail(shape: tuple[int, ...]) -> None:
     image = np.random.default_rng(0).integers(0, 256, size=shape, dtype=np.uint8)
     seen = cv2.imdecode(np.frombuffer(thumbnail(image), dtype=np.uint8), cv2.IMREAD_COLOR)
     assert seen is not None
@@ -135,7 +135,7 @@ def test_a_small_image_is_its_own_thumbnail(shape: tuple[int, ...]) -> None:
 
 
 @given(height=sides, width=sides)
-def test_no_thumbnail_is_larger_than_wanted(height: int, width: int) -> None:
+def test_thumbnails_have_a_maximum_size(height: int, width: int) -> None:
     made = thumbnail(np.full((height, width, 3), 7, dtype=np.uint8))
     seen = cv2.imdecode(np.frombuffer(made, dtype=np.uint8), cv2.IMREAD_COLOR)
     assert seen is not None
@@ -143,7 +143,7 @@ def test_no_thumbnail_is_larger_than_wanted(height: int, width: int) -> None:
     assert (seen == 7).all()
 
 
-def test_without_opencv_the_extra_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_opencv_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(name: str) -> Any:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 

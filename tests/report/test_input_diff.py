@@ -1,4 +1,4 @@
-"""What was changed is marked, and nothing else is."""
+"""Differences between inputs: changes are marked, and nothing else."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ texts = st.lists(st.sampled_from(["a", "b", "c,", " ", "\n", " a "])).map(" ".jo
 
 
 @given(old=texts, new=texts)
-def test_without_the_marks_both_texts_are_there(old: str, new: str) -> None:
+def test_pieces_reproduce_both_texts(old: str, new: str) -> None:
     pieces = diff_words(old, new)
     after = "".join(piece.text for piece in pieces if piece.change in ("", "new"))
     before = " ".join(piece.text for piece in pieces if piece.change in ("", "gone"))
@@ -29,33 +29,33 @@ def test_without_the_marks_both_texts_are_there(old: str, new: str) -> None:
 
 
 @given(text=texts.filter(bool))
-def test_a_text_that_stays_has_no_marks(text: str) -> None:
+def test_unchanged_text_has_no_marks(text: str) -> None:
     assert diff_words(text, text) == (DiffPiece(text),)
 
 
-def test_other_blanks_make_no_other_word() -> None:
+def test_white_space_changes_are_ignored() -> None:
     assert diff_words("a b", "a\nb") == (DiffPiece("a\nb"),)
 
 
-def test_words_that_come_often_are_compared_too() -> None:
+def test_frequent_words_are_compared() -> None:
     words = np.random.default_rng(0).choice(["a", "b", "c", "d"], size=400).tolist()
     words[100] = "old"
     pieces = diff_words(" ".join(words), " ".join([*words[:100], "new", *words[101:]]))
     assert [piece.text for piece in pieces if piece.change] == [" old", " new"]
 
 
-def test_an_empty_text_says_so() -> None:
+def test_empty_text_is_labelled() -> None:
     assert diff_words("a", "") == (DiffPiece("a", "gone"), DiffPiece("(empty)", "aside"))
 
 
-def test_a_long_text_is_cut_and_says_how_much_is_left() -> None:
+def test_long_text_is_cut_with_the_number_of_omitted_words() -> None:
     words = ["word"] * (MAX_WORDS + 1500)
     kept, rest = diff_words(" ".join(words), " ".join(words))
     assert kept.text.split() == words[:MAX_WORDS]
     assert rest == DiffPiece(" … and 1,500 more words", "aside")
 
 
-def test_each_side_of_a_pair_is_compared_with_its_own() -> None:
+def test_sides_of_a_pair_are_compared_separately() -> None:
     sheet = diff_against_first([("a b", "c"), ("a", "c d")])
     assert sheet.heads == ("first text", "second text")
     assert sheet.rows[1] == (
@@ -64,14 +64,14 @@ def test_each_side_of_a_pair_is_compared_with_its_own() -> None:
     )
 
 
-def test_values_that_differ_are_marked_and_nan_does_not() -> None:
+def test_changed_values_are_marked_and_nan_equals_nan() -> None:
     sheet = diff_against_first(np.array([[1.0, np.nan, 3.0], [1.0, np.nan, 3.5]]))
     assert sheet.heads == ("0", "1", "2")
     assert sheet.rows[1] == ((DiffPiece("1"),), (DiffPiece("nan"),), (DiffPiece("3.5", "new"),))
     assert (sheet.cell_kind, sheet.n_hidden_columns) == ("values", 0)
 
 
-def test_columns_that_change_come_first_and_the_rest_is_counted() -> None:
+def test_changed_columns_are_preferred_and_hidden_ones_counted() -> None:
     rows = np.zeros((3, 100))
     rows[1, 99] = rows[2, 50] = 1.0
     sheet = diff_against_first(rows)
@@ -80,11 +80,11 @@ def test_columns_that_change_come_first_and_the_rest_is_counted() -> None:
     assert [cell[0].text for cell in sheet.rows[1] if cell[0].change] == ["1"]
 
 
-def test_vectors_of_any_shape_name_their_numbers_by_place() -> None:
+def test_elements_of_vectors_are_named_by_index() -> None:
     assert diff_against_first(np.zeros((1, 2, 2))).heads == ("0,0", "0,1", "1,0", "1,1")
 
 
-def test_a_table_has_its_columns_and_says_what_is_missing() -> None:
+def test_table_cells_show_missing_values() -> None:
     table = pa.table({"color": ["red", None, "x" * 100], "size": [1, 1, 2]})
     sheet = diff_against_first(table)
     assert sheet.heads == ("color", "size")
@@ -92,6 +92,6 @@ def test_a_table_has_its_columns_and_says_what_is_missing() -> None:
     assert len(sheet.rows[2][0][0].text) == 60
 
 
-def test_images_are_not_written_out() -> None:
+def test_images_have_no_text_cells() -> None:
     sheet = diff_against_first(np.zeros((3, 4, 4), dtype=np.uint8))
     assert (sheet.heads, sheet.rows) == ((), ((), (), ()))

@@ -1,4 +1,4 @@
-"""The page of invariance: what was found, in words, tables and pictures."""
+"""Pages of invariance and rankings: texts, tables, charts and examples."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from oodometer.core import inputs as batches
 from oodometer.core.errors import InputError, UnknownName
 from oodometer.core.predictions import Predictions
 from oodometer.data import as_dataset
+from oodometer.estimators import get
 from oodometer.neighborhood.ranking import rank
 from oodometer.neighborhood.results import ModelInvariance
 from oodometer.report._invariance_page import (
@@ -24,7 +25,7 @@ from oodometer.report._invariance_page import (
     suitability_text,
 )
 from tests.report.conftest import HOSTILE
-from tests.report.test_neighborhood_view import drawn_one_by_one
+from tests.report.test_neighborhood_view import draw_member
 from tests.report.test_page import Elements, specs
 from tests.support import invariance_runs
 from tests.support.invariance_runs import DATA, Hashed, Nudge, judged
@@ -38,7 +39,7 @@ def page(run: invariance_runs.Judged, **options: Any) -> str:
 
 
 def words(text: str) -> str:
-    """What a reader reads, without the scripts and the styles."""
+    """Return the visible text, without scripts and styles."""
     body = re.sub(r"<(script|style).*?</\1>", "", text, flags=re.DOTALL)
     return " ".join(html.unescape(re.sub(r"<[^>]*>", "", body)).replace("\xa0", " ").split())
 
@@ -48,28 +49,28 @@ def cells(row: str) -> list[str]:
 
 
 def table(text: str, label: str) -> list[list[str]]:
-    """The rows of a table's body."""
+    """Return the rows of a table, without the header."""
     (part,) = re.findall(rf'aria-label="{label}">\n(<table.*?</table>)', text, flags=re.DOTALL)
     body = part.split("<tbody>")[1]
     return [cells(row) for row in re.findall(r"<tr.*?</tr>", body, flags=re.DOTALL)]
 
 
 def chart(text: str, title: str) -> list[dict[str, Any]]:
-    """The data of the chart under that title."""
+    """Return the data of the chart with a title."""
     keys = re.findall(r'<h3 id="([^"]*)-title">([^<]*)</h3>', text)
-    (place,) = [place for place, (_, name) in enumerate(keys) if name == title]
-    return [row for some in specs(text)[place]["datasets"].values() for row in some]
+    (index,) = [index for index, (_, name) in enumerate(keys) if name == title]
+    return [row for rows in specs(text)[index]["datasets"].values() for row in rows]
 
 
 def members(text: str) -> dict[int, list[tuple[str, str]]]:
-    """Of every example what the gallery says: the member, and the class it is put in."""
+    """Return for each example its members and their classes."""
     found = {}
     for article in re.findall(r'<article class="example".*?</article>', text, flags=re.DOTALL):
         position = int(re.search(r'id="example-(\d+)"', article)[1])  # type: ignore[index]
         if "<li" in article:
             items = re.findall(r"<li.*?</li>", article, flags=re.DOTALL)
-            said = [re.findall(r"<span.*?</span>", item, flags=re.DOTALL) for item in items]
-            found[position] = [(words(name), words(name_of)) for name_of, name in said]
+            spans = [re.findall(r"<span.*?</span>", item, flags=re.DOTALL) for item in items]
+            found[position] = [(words(name), words(class_name)) for class_name, name in spans]
         else:
             rows = re.findall(r"<tr>(.*?)</tr>", article.split("<tbody>")[1], flags=re.DOTALL)
             found[position] = [(row[0], row[1]) for row in map(cells, rows)]
@@ -77,28 +78,28 @@ def members(text: str) -> dict[int, list[tuple[str, str]]]:
 
 
 @pytest.mark.parametrize("data", DATA.values(), ids=DATA)
-def test_the_gallery_shows_what_a_loop_over_transform_and_model_finds(data: Any) -> None:
+def test_examples_match_a_naive_loop(data: Any) -> None:
     model = Hashed("first")
     run = judged(data, model)
     shown = members(page(run))
     assert sorted(shown) == [0, 1, 2, 3]
-    for position, said in shown.items():
+    for position, decisions in shown.items():
         expected: dict[bytes, list[Any]] = {}
         for number in range(7):
-            made = drawn_one_by_one(run.show, position, number)
-            answer = model.classify(made)
+            inputs = draw_member(run.show, position, number)
+            output = model.classify(inputs)
             name = f"draw {number}" if number else "original"
-            name_of = (answer.class_names or ())[int(answer.classes[0])]
-            expected.setdefault(next(batches.iter_row_bytes(made)), [name, 0, name_of])[1] += 1
+            class_name = (output.class_names or ())[int(output.classes[0])]
+            expected.setdefault(next(batches.iter_row_bytes(inputs)), [name, 0, class_name])[1] += 1
         original = next(iter(expected.values()))[2]
-        assert said == [
+        assert decisions == [
             (f"{name} ×{times}" if times > 1 else name, c if c == original else f"≠ {c}")
             for name, times, c in expected.values()
         ]
 
 
 @pytest.mark.parametrize("data", DATA.values(), ids=DATA)
-def test_nothing_shown_becomes_markup(data: Any) -> None:
+def test_hostile_names_are_escaped(data: Any) -> None:
     models = Hashed(HOSTILE[0], names=HOSTILE), Hashed(HOSTILE[1], salt=7, names=HOSTILE, sure=0.6)
     labelled = as_dataset(data, labels=[HOSTILE[i] for i in range(4)])
     ranking, show = invariance_runs.ranked(labelled, *models)
@@ -122,7 +123,7 @@ def test_nothing_shown_becomes_markup(data: Any) -> None:
         assert HOSTILE[1] in found.text
 
 
-def test_one_model_is_told_by_all_of_its_measures() -> None:
+def test_page_of_one_model_lists_all_measures() -> None:
     run = judged(VECTORS, Hashed("only", sure=0.8))
     text = page(run)
     rows = table(text, "Measures")
@@ -136,15 +137,15 @@ def test_one_model_is_told_by_all_of_its_measures() -> None:
     assert single_model_summary(run.found[0], "ni") in words(text)
 
 
-def test_classes_alone_have_no_effective_invariance() -> None:
+def test_model_without_probabilities_has_no_effective_invariance() -> None:
     text = page(judged(VECTORS))
     assert [row[0] for row in table(text, "Measures")] == ["NI-Nudge", "NE-Nudge", "PA-Nudge"]
-    assert "can't be told" in words(text)
+    assert "Whether nudge is suitable cannot be checked" in words(text)
     assert "Entropy difference of nudge" not in text.split("<table")[0]
     assert table(text, "Suitability")[0][2] == "unknown"
 
 
-def test_a_ranking_is_drawn_and_listed_with_how_sure_it_is() -> None:
+def test_ranking_is_drawn_and_listed_with_probabilities() -> None:
     models = Hashed("a", sure=0.8), Hashed("b", salt=7), Hashed("c", salt=2**62)
     ranking, show = invariance_runs.ranked(
         VECTORS, *models, score="pa", known_accuracies={"a": 0.5, "b": 0.4, "c": 0.9}
@@ -155,24 +156,24 @@ def test_a_ranking_is_drawn_and_listed_with_how_sure_it_is() -> None:
         assert row[1:4] == [one.model, f"{one.value:.3f}", f"{one.low:.3f} to {one.high:.3f}"]
         assert row[-2] == f"{100 * min(max(one.accuracy or 0.0, 0.0), 1.0):.1f}"
         assert row[-1] == (f"{100 * known[one.model]:.1f}" if one.model in known else "")
-    drawn = chart(text, "The order of the models")
+    drawn = chart(text, "Order of the models")
     assert [(r["name"], r["value"]) for r in drawn] == [
         (one.model, round(one.value, 5)) for one in ranking
     ]
     accuracies = chart(text, "Accuracies")
     assert len([row for row in accuracies if row["series"] == "known"]) == 2
-    assert len([row for row in accuracies if row["series"] == "by the line"]) == 3
-    assert "is ahead of" in words(text)
-    assert "in the right order by the known accuracies" in words(text)
-    assert f"The least invariant examples of {ranking.names[0]}" in words(text)
+    assert len([row for row in accuracies if row["series"] == "predicted by the line"]) == 3
+    assert f"{ranking.names[0]} has the highest PA-Nudge and beats" in words(text)
+    assert "in the right order by known accuracy" in words(text)
+    assert f"Least invariant examples of {ranking.names[0]}" in words(text)
 
 
-def test_the_examples_are_of_the_model_that_is_chosen() -> None:
+def test_examples_are_those_of_the_chosen_model() -> None:
     models = Hashed("a"), Hashed("b", salt=2**63)
     ranking, show = invariance_runs.ranked(VECTORS, *models)
     for model in ("a", "b"):
         text = ranking_page(ranking, show, title="t", reproduce={}, model=model)
-        assert f"The least invariant examples of {model}" in words(text)
+        assert f"Least invariant examples of {model}" in words(text)
         values = ranking.neighborhoods[model].by_example("ni")  # type: ignore[index]
         shown = list(members(text))[:6]
         assert values[shown].tolist() == np.sort(values)[:6].tolist()
@@ -180,18 +181,18 @@ def test_the_examples_are_of_the_model_that_is_chosen() -> None:
         ranking_page(ranking, show, title="t", reproduce={}, model="c")
 
 
-def test_an_order_by_an_estimator_has_no_neighborhoods_and_says_what_is_assumed() -> None:
+def test_ranking_by_an_estimator_has_no_examples_but_an_assumption() -> None:
     data = as_dataset(VECTORS, labels=np.arange(40) % 3)
     models = {"a": Hashed("a", sure=0.8), "b": Hashed("b", salt=7, sure=0.6)}
     ranking = rank(models, VECTORS, score="doc", source=data)
     text = ranking_page(ranking, title="t", reproduce=FACTS, known_accuracies={"a": 0.25})
     assert [row[1] for row in table(text, "Models")] == list(ranking.names)
     assert "example" not in [a.get("class") for _, a in Elements(text).tags]
-    assert "For doc: " in words(text)
-    assert "Is the transform suitable?" not in text
+    assert f"doc: {get('doc').assumes}." in words(text)
+    assert "Suitability of the transform" not in text
 
 
-def test_labels_give_accuracies_and_wrong_ones_are_told() -> None:
+def test_labels_give_accuracies_and_unknown_labels_a_remark() -> None:
     model = Hashed("a")
     truth = model.classify(VECTORS).classes.copy()
     truth[:10] = (truth[:10] + 1) % 3
@@ -199,11 +200,11 @@ def test_labels_give_accuracies_and_wrong_ones_are_told() -> None:
     rows = {row[1]: row[-1] for row in table(page(run), "Models")}
     assert rows["a"] == "75.0"
     strange = judged(as_dataset(VECTORS, labels=["bird"] * 40), model)
-    assert "Accuracies by the labels of the data are left out: " in words(page(strange))
+    assert "Accuracies by the labels of the data are not shown: " in words(page(strange))
 
 
 class Sharp(Hashed):
-    """Sure of examples of whole numbers, and of no draw."""
+    """Model that is confident in the examples but not in their draws."""
 
     def classify(self, inputs: Any) -> Predictions:
         sure = np.where(inputs[:, 0] == 0.0, 0.99, 0.4)
@@ -211,21 +212,21 @@ class Sharp(Hashed):
 
 
 class Still(Hashed):
-    """Puts all in one class."""
+    """Model that assigns all inputs to one class."""
 
     def classify(self, inputs: Any) -> Predictions:
         return Predictions.from_probs(np.tile([0.9, 0.1], (len(inputs), 1)))
 
 
-def test_an_unsuitable_transform_is_told_in_words_and_drawn_beside_its_limit() -> None:
+def test_unsuitable_transform_is_described_and_drawn() -> None:
     run = judged(np.zeros((9, 2)), Sharp("sharp"), Still("still"))
     rise = run.found["sharp"].entropy_difference
     assert rise is not None
     assert rise > 0.1
     text = page(run)
     assert (
-        f"nudge is unsuitable for 1 of 2 models: it raises the entropy of predictions by {rise:.3f}"
-        in words(text)
+        "nudge is unsuitable for 1 of 2 models: it raises the entropy of predictions by at most "
+        f"{rise:.3f}" in words(text)
     )
     assert "more than 0.1" in words(text)
     drawn = chart(text, "Entropy difference of nudge")
@@ -233,12 +234,12 @@ def test_an_unsuitable_transform_is_told_in_words_and_drawn_beside_its_limit() -
     assert {row["name"]: row["value"] for row in drawn if "name" in row} == {
         "still": 0.0, "sharp": round(rise, 5),
     }  # fmt: skip
-    lights = {row[1]: row for row in table(text, "Suitability")}
-    assert lights["sharp"][0] == "■ critical"
-    assert lights["sharp"][2] == f"+{rise:.3f}"
+    statuses = {row[1]: row for row in table(text, "Suitability")}
+    assert statuses["sharp"][0] == "■ critical"
+    assert statuses["sharp"][2] == f"+{rise:.3f}"
 
 
-def test_a_constant_model_is_warned_of() -> None:
+def test_constant_model_has_a_warning() -> None:
     text = page(judged(VECTORS, Still("still")))
     (row,) = table(text, "Suitability")
     assert row[0] == "■ critical"
@@ -248,27 +249,27 @@ def test_a_constant_model_is_warned_of() -> None:
     assert "Equally invariant examples" in words(text)
 
 
-def test_a_suitable_transform_is_said_to_be() -> None:
+def test_suitable_transform_is_described() -> None:
     run = judged(VECTORS, Hashed("a", sure=0.7))
     assert suitability_text(run.found) == (
-        "nudge is suitable: it raises the entropy of predictions by 0.000, and up to about 0.1 "
-        "invariance works."
+        "nudge is suitable: it raises the entropy of predictions by 0.000 (increases up to about "
+        "0.1 are acceptable)."
     )
     assert table(page(run), "Suitability")[0][0] == "● ok"
 
 
-def test_an_entropy_that_falls_is_not_said_to_rise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entropy_decrease_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
     found = judged(VECTORS, Hashed("a", sure=0.7)).found
     monkeypatch.setattr(ModelInvariance, "entropy_difference", -0.2)
     assert suitability_text(found) == (
-        "nudge is suitable: it does not raise the entropy of predictions, and up to about 0.1 "
-        "invariance works."
+        "nudge is suitable: it does not raise the entropy of predictions (increases up to about "
+        "0.1 are acceptable)."
     )
 
 
-def test_the_spread_is_that_of_the_examples() -> None:
+def test_distribution_matches_the_examples() -> None:
     run = judged(VECTORS, Hashed("a"), Hashed("b", salt=7))
-    drawn = chart(page(run), "Examples by their value")
+    drawn = chart(page(run), "Distribution over examples")
     for one in run.found:
         values = one.by_example("ni")
         shares = {row["value"]: row["share"] for row in drawn if row["name"] == one.model}
@@ -276,7 +277,7 @@ def test_the_spread_is_that_of_the_examples() -> None:
             assert shares[f"{level:.3f}"] == pytest.approx(100 * np.mean(values == level), abs=1e-3)
 
 
-def test_a_part_of_the_draws_is_told_by_pa() -> None:
+def test_partial_draws_are_summarized_by_pa() -> None:
     data = np.random.default_rng(0).normal(size=(250, 3))
     text = page(judged(data, draws=8, max_inputs=630))
     assert [row[0] for row in table(text, "Measures")] == ["PA-Nudge"]
@@ -284,17 +285,17 @@ def test_a_part_of_the_draws_is_told_by_pa() -> None:
     assert "of 250" in words(text)
 
 
-def test_many_models_are_cut_and_counted() -> None:
+def test_tables_and_charts_limit_the_number_of_models() -> None:
     models = [Hashed(f"m{i}", salt=i + 1) for i in range(MAX_TABLE_ROWS + 5)]
     ranking, show = invariance_runs.ranked(VECTORS[:5], *models)
     text = ranking_page(ranking, show, title="t", reproduce={})
     assert len(table(text, "Models")) == MAX_TABLE_ROWS
-    assert "Of 205 models the first 200 are listed." in words(text)
-    assert len({row["name"] for row in chart(text, "The order of the models")}) == 40
-    assert "The first 40 of 205 models are drawn." in words(text)
+    assert "The first 200 of 205 models are listed." in words(text)
+    assert len({row["name"] for row in chart(text, "Order of the models")}) == 40
+    assert "40 of 205 models are drawn." in words(text)
 
 
-def test_it_stays_under_2_mb_whatever_is_in_it() -> None:
+def test_pages_of_large_inputs_stay_under_2_mb() -> None:
     long = [" ".join([f"word{i % 7}{j}" for j in range(5000)]) for i in range(20)]
     pairs = [(text, "x" * 100_000 + text) for text in long]
     wide = np.random.default_rng(0).normal(size=(20, 3000))
@@ -303,16 +304,16 @@ def test_it_stays_under_2_mb_whatever_is_in_it() -> None:
         assert len(text.encode()) < 2_000_000
 
 
-def test_pictures_of_photographs_are_modest() -> None:
+def test_pages_of_photographs_stay_under_5_mb() -> None:
     photos = invariance_runs.images(14, 400, 300, 3)
     run = judged(photos, draws=10)
     assert len(page(run).encode()) < 5_000_000
 
 
-def test_another_run_is_refused() -> None:
+def test_sampler_of_another_run_is_rejected() -> None:
     run = judged(VECTORS)
     ranking, show = invariance_runs.ranked(VECTORS, Hashed("a"), Hashed("b"))
-    with pytest.raises(InputError, match=r"^The result has seed 0, what is to be shown 1\."):
+    with pytest.raises(InputError, match=r"^The result has seed 0, the sampler has 1\."):
         invariance_page(run.found, replace(run.show, seed=1), title="t", reproduce={})
     other = replace(show, transform=Nudge(1.0))
     with pytest.raises(InputError, match=r"^The result has magnitude 2\.0"):

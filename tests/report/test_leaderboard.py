@@ -1,4 +1,4 @@
-"""Models beside one another: the order, known accuracies, and the words for both."""
+"""Leaderboard: order, known accuracies, and their summaries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VECTORS = np.random.default_rng(0).normal(size=(30, 3))
 MODELS = Hashed("a"), Hashed("b", salt=7, sure=0.8), Hashed("c", salt=2**64 - 1)
 
 
-def test_a_ranking_keeps_its_order_and_numbers() -> None:
+def test_leaderboard_keeps_the_ranking() -> None:
     found, _ = invariance_runs.ranked(VECTORS, *MODELS, score="pa")
     rows = leaderboard_from_ranking(found, {"b": 0.25})
     assert [row.model for row in rows] == list(found.names)
@@ -44,7 +44,7 @@ def test_a_ranking_keeps_its_order_and_numbers() -> None:
     assert rows[0].model == "c"
 
 
-def test_models_of_a_run_are_put_in_order() -> None:
+def test_models_of_a_run_are_sorted() -> None:
     run = judged(VECTORS, *MODELS)
     rows = leaderboard_from_neighborhoods(run.found, "ni", {})
     assert [row.value for row in rows] == sorted((r.value for r in rows), reverse=True)
@@ -58,7 +58,7 @@ def test_models_of_a_run_are_put_in_order() -> None:
         )
 
 
-def test_without_all_draws_the_measure_is_pa() -> None:
+def test_main_measure_is_pa_with_partial_draws() -> None:
     assert main_measure(judged(VECTORS).found) == "ni"
     many = np.random.default_rng(0).normal(size=(250, 3))
     assert main_measure(judged(many, draws=8, max_inputs=630).found) == "pa"
@@ -78,7 +78,7 @@ NAMES = ("cat", "dog & co", "größe")
         (("2", "0", "1"), lambda c: np.array((2, 0, 1))[c]),
     ],
 )  # fmt: skip
-def test_accuracy_is_the_share_of_right_examples(names: Any, labels: Any) -> None:
+def test_accuracy_is_the_share_of_correct_examples(names: Any, labels: Any) -> None:
     model = Hashed("a", names=names)
     classes = model.classify(VECTORS).classes.copy()
     classes[:6] = (classes[:6] + 1) % 3
@@ -87,7 +87,7 @@ def test_accuracy_is_the_share_of_right_examples(names: Any, labels: Any) -> Non
     assert accuracies(run.found, data.labels) == {"a": 0.8}
 
 
-def test_accuracy_is_of_the_examples_that_were_looked_at() -> None:
+def test_accuracy_uses_the_sampled_examples() -> None:
     data = np.random.default_rng(0).normal(size=(250, 3))
     truth = Hashed("a").classify(data).classes.copy()
     truth[::2] = (truth[::2] + 1) % 3
@@ -98,7 +98,7 @@ def test_accuracy_is_of_the_examples_that_were_looked_at() -> None:
     assert accuracies(run.found, run.show.dataset.labels) == {"first": pytest.approx(right)}
 
 
-def test_labels_of_other_classes_are_refused_and_none_are_none() -> None:
+def test_unknown_labels_are_rejected_and_missing_labels_give_none() -> None:
     run = judged(VECTORS)
     assert accuracies(run.found, None) == {}
     with pytest.raises(InputError, match="bird"):
@@ -109,7 +109,7 @@ known = st.one_of(st.none(), st.sampled_from([0.1, 0.5, 0.5, 0.9]))
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.2, 0.4, 0.6]), known), min_size=1, max_size=8))
-def test_pairs_are_counted_as_a_slow_loop_does(pairs: list[tuple[float, float | None]]) -> None:
+def test_concordant_pairs_match_a_naive_loop(pairs: list[tuple[float, float | None]]) -> None:
     rows = [
         LeaderboardRow(str(i), value, value, value, known_accuracy=k)
         for i, (value, k) in enumerate(pairs)
@@ -124,15 +124,15 @@ def test_pairs_are_counted_as_a_slow_loop_does(pairs: list[tuple[float, float | 
     assert concordant_pairs(rows) == (right, total)
 
 
-def test_the_order_is_told_with_how_sure_it_is() -> None:
+def test_summary_describes_the_order_and_its_reliability() -> None:
     rows = [
         LeaderboardRow("a", 0.9, 0.8, 1.0, 0.96),
         LeaderboardRow("b", 0.8, 0.7, 0.9, 0.6),
         LeaderboardRow("c", 0.7, 0.6, 0.8),
     ]
     assert leaderboard_summary(rows, "NI-X") == (
-        "a has the highest NI-X, and is ahead of b (0.800) with a probability of 96 %. "
-        "Of the 2 steps from one model to the next, 1 is sure (95 % or more)."
+        "a has the highest NI-X and beats b (0.800) with a probability of 96 %. "
+        "1 of the 2 steps from one model to the next is reliable (probability of 95 % or more)."
     )
     plain = [LeaderboardRow("a", 0.9, 0.8, 1.0), LeaderboardRow("b" * 100, 0.8, 0.7, 0.9)]
     assert (
@@ -141,26 +141,26 @@ def test_the_order_is_told_with_how_sure_it_is() -> None:
     )
 
 
-def test_a_name_from_right_to_left_turns_itself_alone() -> None:
-    turned = "\u202eabc"
-    rows = [LeaderboardRow(turned, 0.9, 0.8, 1.0, 0.9), LeaderboardRow("b", 0.8, 0.7, 0.9)]
-    assert leaderboard_summary(rows, "NI").startswith(f"\u2068{turned}\u2069 has the highest NI")
+def test_right_to_left_names_are_isolated() -> None:
+    name = "\u202eabc"
+    rows = [LeaderboardRow(name, 0.9, 0.8, 1.0, 0.9), LeaderboardRow("b", 0.8, 0.7, 0.9)]
+    assert leaderboard_summary(rows, "NI").startswith(f"\u2068{name}\u2069 has the highest NI")
 
 
 @given(st.floats(0, 1))
-def test_no_chance_is_told_as_certain(probability: float) -> None:
-    said = format_probability(probability)
-    assert said not in ("0 %", "100 %")
-    assert said.endswith(" %")
+def test_probabilities_are_never_0_or_100_percent(probability: float) -> None:
+    text = format_probability(probability)
+    assert text not in ("0 %", "100 %")
+    assert text.endswith(" %")
 
 
-def test_the_best_of_the_known_is_named() -> None:
+def test_best_model_of_known_accuracy_is_named() -> None:
     first, other = (
         LeaderboardRow("a", 0.9, 0.8, 1.0, known_accuracy=0.9),
         LeaderboardRow("b", 0.8, 0.7, 0.9, known_accuracy=0.8),
     )
     assert (
-        best_known_summary([first, other]) == "Of the models of known accuracy a is best (90.0 %)."
+        best_known_summary([first, other]) == "Of the models of known accuracy, a is best (90.0 %)."
     )
     assert best_known_summary([first]) == ""
     assert best_known_summary([LeaderboardRow("c", 1.0, 1.0, 1.0), first, other]).endswith(

@@ -1,4 +1,4 @@
-"""Neighborhoods are shown as they were judged: the same inputs, the classes that were counted."""
+"""Neighborhoods for display: the same inputs as in the run, with the recorded decisions."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from oodometer.report.neighborhood_view import build_example, check_same_run, cl
 from tests.support.invariance_runs import DATA, Hashed, Nudge, judged
 
 
-def drawn_one_by_one(show: NeighborhoodSampler, position: int, number: int) -> Inputs:
-    """One member of one neighborhood, made by the transform itself."""
+def draw_member(show: NeighborhoodSampler, position: int, number: int) -> Inputs:
+    """Draw one member of one neighborhood by the transform itself."""
     row = show.dataset.take(np.array([position]))
     if number == 0:
         return row
@@ -29,16 +29,16 @@ def drawn_one_by_one(show: NeighborhoodSampler, position: int, number: int) -> I
 
 
 @pytest.mark.parametrize("data", DATA.values(), ids=DATA)
-def test_members_are_those_of_a_loop_over_transform_and_model(data: Any) -> None:
+def test_members_match_a_naive_loop(data: Any) -> None:
     models = Hashed("first"), Hashed("second", salt=7)
     run = judged(data, *models)
     for position in range(4):
         expected: dict[bytes, list[Any]] = {}
         for number in range(7):
-            made = drawn_one_by_one(run.show, position, number)
-            said = [int(model.classify(made).classes[0]) for model in models]
+            inputs = draw_member(run.show, position, number)
+            classes = [int(model.classify(inputs).classes[0]) for model in models]
             name = f"draw {number}" if number else "original"
-            expected.setdefault(next(batches.iter_row_bytes(made)), [name, 0, said])[1] += 1
+            expected.setdefault(next(batches.iter_row_bytes(inputs)), [name, 0, classes])[1] += 1
         found = build_example(run.found.results, run.show, position, [0.5, 1.0])
         assert found.position == position
         assert found.value == 0.75
@@ -50,23 +50,23 @@ def test_members_are_those_of_a_loop_over_transform_and_model(data: Any) -> None
         assert shown == list(expected.values())
         original = shown[0][2]
         assert [[d.is_changed for d in m.decisions] for m in found.members] == [
-            [said != first for said, first in zip(row[2], original, strict=True)] for row in shown
+            [index != first for index, first in zip(row[2], original, strict=True)] for row in shown
         ]
 
 
-def test_classes_are_those_that_were_counted_though_the_model_changes_its_mind() -> None:
-    class Fickle(Hashed):
+def test_decisions_are_recorded_ones_not_new_predictions() -> None:
+    class Changing(Hashed):
         calls: ClassVar[list[int]] = [0]
 
         def classify(self, inputs: Any) -> Predictions:
             self.calls[0] += 1
             return Hashed("", salt=self.calls[0]).classify(inputs)
 
-    run = judged(np.random.default_rng(0).normal(size=(40, 2)), Fickle("fickle"), batch_size=11)
-    calls = Fickle.calls[0]
+    run = judged(np.random.default_rng(0).normal(size=(40, 2)), Changing("changing"), batch_size=11)
+    calls = Changing.calls[0]
     row = int(np.argmin(run.found[0].by_example("ni")))
     found = build_example(run.found.results, run.show, row, [0.0])
-    assert Fickle.calls[0] == calls
+    assert Changing.calls[0] == calls
     counted = run.found[0].counts.classes[row]
     first = [0, 1, 2]
     assert [m.decisions[0].class_index for m in found.members] == counted[first].tolist()
@@ -87,21 +87,21 @@ def test_votes_count_every_member() -> None:
     ("labels", "truth"),
     [([0, 2], "größe"), (["x", "y"], "y"), ([True, False], "False"), ([0, 7], "7")],
 )
-def test_an_example_says_its_label(labels: list[Any], truth: str) -> None:
+def test_example_shows_its_label(labels: list[Any], truth: str) -> None:
     run = judged(as_dataset(np.eye(2), labels=labels))
     assert build_example(run.found.results, run.show, 1, [0.0]).true_label == truth
     assert build_example(run.found.results, judged(np.eye(2)).show, 1, [0.0]).true_label == ""
 
 
-def test_a_class_without_a_name_is_its_number() -> None:
+def test_class_without_name_is_shown_by_number() -> None:
     assert class_name(("a",), 1) == "1"
 
 
-def test_another_run_is_refused_in_one_line() -> None:
+def test_mismatch_with_the_run_is_one_line() -> None:
     run = judged(np.eye(2))
     check_same_run(run.found, run.show)
     with pytest.raises(
-        InputError, match=r"^The result has magnitude 2\.0, what is to be shown 1"
+        InputError, match=r"^The result has magnitude 2\.0, the sampler has 1"
     ) as one:
         check_same_run(run.found, replace(run.show, transform=Nudge(1.0)))
     assert "\n" not in str(one.value)

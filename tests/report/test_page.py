@@ -1,4 +1,4 @@
-"""What holds for every page: it runs our scripts only, asks nobody for anything, and is small."""
+"""Properties of every page: only our scripts run, nothing is fetched, and pages are small."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Attributes = dict[str, str | None]
 
 
 class Elements(HTMLParser):
-    """The start tags of a page with their attributes, the text of its scripts and all other text."""
+    """Start tags of a page with their attributes, its scripts, and all other text."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -42,17 +42,17 @@ class Elements(HTMLParser):
             self.text += data
 
     def having(self, name: str) -> list[Attributes]:
-        """The elements with this attribute."""
+        """Return the elements with an attribute."""
         return [attributes for _, attributes in self.tags if name in attributes]
 
 
 def specs(page: str) -> list[Any]:
-    """The charts of a page."""
+    """Return the charts of a page."""
     scripts = Elements(page).scripts
     return [json.loads(text) for attributes, text in scripts if "type" in attributes]
 
 
-def test_no_script_but_ours_is_in_it(page: str) -> None:
+def test_page_contains_only_our_scripts(page: str) -> None:
     scripts = Elements(page).scripts
     code = [text for attributes, text in scripts if not attributes]
     data = [text for attributes, text in scripts if attributes.get("type") == "application/json"]
@@ -62,9 +62,9 @@ def test_no_script_but_ours_is_in_it(page: str) -> None:
     assert not any(character in text for text in data for character in "<>&\u2028\u2029")
 
 
-def test_names_make_no_element_and_no_handler(page: str) -> None:
+def test_hostile_names_create_no_elements_or_handlers(page: str) -> None:
     found = Elements(page)
-    # Pictures that are in the page itself are ours.
+    # Pictures inside the page are ours.
     foreign = [
         tag for tag, a in found.tags if not (a.get("src") or "").startswith("data:image/png")
     ]
@@ -73,13 +73,13 @@ def test_names_make_no_element_and_no_handler(page: str) -> None:
     assert "<img src='https://example.org/x' onerror=alert(2)>" in found.text
 
 
-def test_names_reach_the_charts_as_they_are(page: str) -> None:
+def test_names_reach_the_charts_unchanged(page: str) -> None:
     names = {row.get("name") for spec in specs(page) for rows in spec["datasets"].values()
              for row in rows}  # fmt: skip
     assert "</script><script>alert(1)</script>" in names
 
 
-def test_the_policy_allows_these_scripts_and_nothing_else(page: str) -> None:
+def test_policy_allows_only_our_scripts(page: str) -> None:
     found = Elements(page)
     (policy,) = found.having("http-equiv")
     hashes = re.findall(r"'sha256-([^']+)'", policy["content"] or "")
@@ -91,7 +91,7 @@ def test_the_policy_allows_these_scripts_and_nothing_else(page: str) -> None:
     assert "unsafe-eval" not in page.split("</head>")[0]
 
 
-def test_nothing_is_fetched(page: str) -> None:
+def test_page_fetches_nothing(page: str) -> None:
     found = Elements(page)
     assert all((a["src"] or "").startswith("data:image/png;base64,") for a in found.having("src"))
     places = {f"#{a['id']}" for a in found.having("id")}
@@ -102,11 +102,11 @@ def test_nothing_is_fetched(page: str) -> None:
     assert not [spec for spec in specs(page) if '"url"' in json.dumps(spec)]
 
 
-def test_it_is_small(page: str) -> None:
+def test_page_is_under_2_mb(page: str) -> None:
     assert len(page.encode()) < 2_000_000
 
 
-def test_it_can_be_read_aloud(page: str) -> None:
+def test_charts_have_text_alternatives(page: str) -> None:
     found = Elements(page)
     assert ("html", {"lang": "en"}) in found.tags
     charts = [a for _, a in found.tags if a.get("class") == "chart"]
@@ -114,7 +114,7 @@ def test_it_can_be_read_aloud(page: str) -> None:
     assert all(chart["role"] == "img" and chart["aria-label"] for chart in charts)
 
 
-def test_ids_are_unique_and_found(page: str) -> None:
+def test_ids_are_unique_and_referenced(page: str) -> None:
     found = Elements(page)
     ids = [a["id"] for a in found.having("id")]
     assert len(set(ids)) == len(ids)
@@ -122,9 +122,7 @@ def test_ids_are_unique_and_found(page: str) -> None:
 
 
 @pytest.mark.parametrize("missing", ["altair", "vl_convert"])
-def test_a_missing_package_is_told_by_its_extra(
-    missing: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_package_names_the_extra(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.import_module
 
     def without(name: str, package: str | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""Estimates by segment and over time: the right ones, in their order, and not too many."""
+"""Estimates by segment and over time: selection, order and limits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def days(count: int, start: str = "2025-01-01") -> list[str]:
     return [str(first + j) for j in range(count)]
 
 
-def test_the_lowest_segments_are_kept_in_their_order() -> None:
+def test_lowest_segments_keep_their_order() -> None:
     segments = [part("a", 0.9), part("b", None), part("c", 0.2), part("d", 0.5)]
     assert [s.value for s in lowest_segments(segments, 2)] == ["c", "d"]
     assert [s.value for s in lowest_segments(segments, 3)] == ["a", "c", "d"]
@@ -47,7 +47,7 @@ def test_the_lowest_segments_are_kept_in_their_order() -> None:
     st.lists(st.none() | st.floats(0, 1), min_size=1, max_size=30),
     st.integers(min_value=1, max_value=30),
 )
-def test_no_segment_that_is_left_out_is_lower(values: list[float | None], most: int) -> None:
+def test_omitted_segments_are_not_lower(values: list[float | None], most: int) -> None:
     segments = [part(str(j), value) for j, value in enumerate(values)]
     kept = lowest_segments(segments, most)
     assert [s for s in segments if s in kept] == kept
@@ -58,7 +58,7 @@ def test_no_segment_that_is_left_out_is_lower(values: list[float | None], most: 
 
 
 @pytest.mark.parametrize(
-    ("names", "timed"),
+    ("names", "expected"),
     [
         (["2026-03-01", "2026-03-02"], True),
         (["2015", "2016", "2018"], True),
@@ -71,8 +71,8 @@ def test_no_segment_that_is_left_out_is_lower(values: list[float | None], most: 
         ([], False),
     ],
 )
-def test_dates_are_known_by_their_form(names: list[str], timed: bool) -> None:
-    assert is_time_series([part(name) for name in names]) is timed
+def test_dates_are_recognized(names: list[str], expected: bool) -> None:
+    assert is_time_series([part(name) for name in names]) is expected
 
 
 def assessed_by(assessment: Assessment, segments: list[Segment]) -> Assessment:
@@ -80,30 +80,30 @@ def assessed_by(assessment: Assessment, segments: list[Segment]) -> Assessment:
 
 
 def drawn(spec: object) -> list[dict[str, object]]:
-    """The rows of a chart that have a name."""
+    """Return the rows of a chart that have a name."""
     assert isinstance(spec, dict)
     return [row for rows in spec["datasets"].values() for row in rows if "name" in row]
 
 
-def test_days_are_drawn_in_order_and_a_gap_stays_a_gap(assessment: Assessment) -> None:
+def test_timeline_is_in_order_with_gaps(assessment: Assessment) -> None:
     segments = [part("2026-03-01", 0.9), part("2026-03-02", None), part("2026-03-03", 0.4)]
     figure = segment_figure(assessed_by(assessment, segments))
     assert figure is not None
     assert figure.title == "Estimates over time"
     assert "for each day" in figure.caption
-    assert "lowest is 40.0 %, of 2026-03-03" in figure.alt
+    assert "lowest is 40.0 %, for 2026-03-03" in figure.alt
     rows = drawn(figure.spec)
     assert [row["at"] for row in rows] == [s.value for s in segments]
     assert [row["value"] for row in rows] == [90.0, None, 40.0]
     assert '"type": "utc"' in json.dumps(figure.spec)
 
 
-def test_of_very_many_days_the_last_are_shown(assessment: Assessment) -> None:
+def test_only_the_last_dates_are_shown(assessment: Assessment) -> None:
     segments = [part(name) for name in days(MAX_DATES + 50)]
     found = assessed_by(assessment, segments)
     figure = segment_figure(found)
     assert figure is not None
-    assert f"Of {MAX_DATES + 50} the last {MAX_DATES} are shown." in figure.caption
+    assert f"The last {MAX_DATES} of {MAX_DATES + 50} dates are drawn." in figure.caption
     names = [row["name"] for row in drawn(figure.spec)]
     assert (
         names
@@ -112,20 +112,17 @@ def test_of_very_many_days_the_last_are_shown(assessment: Assessment) -> None:
     )
 
 
-def test_the_lowest_of_very_many_segments_are_shown(
-    source: Predictions, target: Predictions
-) -> None:
+def test_only_the_lowest_segments_are_shown(source: Predictions, target: Predictions) -> None:
     many = target.rows(np.arange(2_000) % target.n)
     found = oodometer.estimate(source, many, segment_by=np.arange(2_000) // 4, replicates=20)
     page = assessment_page(found, source, many, title="t", reproduce={})
-    assert (
-        f"Of 500 segments the {MAX_LISTED_SEGMENTS} with the lowest estimates are listed." in page
-    )
-    assert "Of 500 segments 40 are shown, the lowest with an answer." in page
+    listed = f"{MAX_LISTED_SEGMENTS} of 500 segments are listed, those with the lowest estimates."
+    assert listed in page
+    assert "40 of 500 segments are drawn, those with the lowest estimates." in page
     assert page.count('<th scope="row"><bdi>') > MAX_LISTED_SEGMENTS
 
 
-def test_what_is_drawn_is_in_the_table_too(assessment: Assessment) -> None:
+def test_drawn_segments_are_in_the_table(assessment: Assessment) -> None:
     segments = [part(f"s{j}", value) for j, value in enumerate(np.linspace(0.2, 0.8, 300))]
     figure = segment_figure(assessed_by(assessment, segments))
     assert figure is not None
@@ -134,12 +131,12 @@ def test_what_is_drawn_is_in_the_table_too(assessment: Assessment) -> None:
     }
 
 
-def test_without_an_answer_there_is_no_figure(assessment: Assessment) -> None:
+def test_no_figure_without_estimates(assessment: Assessment) -> None:
     assert segment_figure(assessed_by(assessment, [])) is None
     assert segment_figure(assessed_by(assessment, [part("a", None), part("b", None)])) is None
 
 
-def test_a_page_over_time_says_so(source: Predictions, target: Predictions) -> None:
+def test_page_of_dates_has_a_timeline(source: Predictions, target: Predictions) -> None:
     at = np.datetime64("2026-03-01") + np.arange(target.n) // 30
     found = oodometer.estimate(source, target, segment_by=at, replicates=20)
     page = assessment_page(found, source, target, title="t", reproduce={})
@@ -150,7 +147,7 @@ def test_a_page_over_time_says_so(source: Predictions, target: Predictions) -> N
     assert 'id="parts"' not in assessment_page(plain, source, target, title="t", reproduce={})
 
 
-def test_intervals_of_few_rows_are_warned_of() -> None:
+def test_segments_with_few_rows_give_a_warning() -> None:
     source, target = toy_pair()
     halves = oodometer.estimate(source, target, segment_by=np.arange(target.n) % 2)
     assert few_rows_warning([one.n for one in halves.segments]) == ""

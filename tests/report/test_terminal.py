@@ -1,3 +1,5 @@
+"""Terminal output of assessments, and progress bars."""
+
 from __future__ import annotations
 
 import io
@@ -33,7 +35,7 @@ def test_text_from_files_is_never_markup() -> None:
     assert "[link=x]y[/link]" in text
 
 
-def test_lights_are_told_by_shape_and_word_as_well_as_colour() -> None:
+def test_status_has_a_shape_and_a_word() -> None:
     assert [str(terminal.status_text(name)) for name in ("ok", "warning", "critical")] == [
         "● ok",
         "▲ warning",
@@ -47,37 +49,37 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch, width: int, quiet: bool = False
 
 
 def drawn(console: Console, words: str, after: float = 0.0) -> str:
-    """What a bar leaves on the terminal; work goes on until it is seen, or for a moment."""
+    """Return what a progress bar prints; wait until it appears, or for a moment."""
     with terminal.progress_bar(console, delay_seconds=after) as report:
         report(1, 2, words)
         until = time.monotonic() + 5.0
-        while after == 0.0 and not said(console) and time.monotonic() < until:
+        while after == 0.0 and not printed(console) and time.monotonic() < until:
             time.sleep(0.01)
-    return said(console)
+    return printed(console)
 
 
-def said(console: Console) -> str:
+def printed(console: Console) -> str:
     text: str = console.file.getvalue()  # type: ignore[attr-defined]
     return text
 
 
-def test_no_bar_is_drawn_where_there_is_no_terminal() -> None:
+def test_no_progress_bar_without_a_terminal() -> None:
     console = Console(file=io.StringIO())
     with terminal.progress_bar(console, delay_seconds=0.0) as report:
         report(0, 2, "first")
         time.sleep(0.05)
-    assert said(console) == ""
+    assert printed(console) == ""
 
 
-def test_no_bar_is_drawn_where_the_error_stream_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_progress_bar_if_stderr_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", None)
     console = Console(file=io.StringIO(), force_terminal=True)
     with terminal.progress_bar(console, delay_seconds=0.0):
         time.sleep(0.05)
-    assert said(console) == ""
+    assert printed(console) == ""
 
 
-def test_a_bar_is_drawn_on_a_terminal_once_work_takes_its_time(
+def test_progress_bar_appears_after_a_delay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     console = on_terminal(monkeypatch, 80)
@@ -85,26 +87,26 @@ def test_a_bar_is_drawn_on_a_terminal_once_work_takes_its_time(
     assert drawn(on_terminal(monkeypatch, 80), "working", after=60.0) == ""
 
 
-def test_the_bar_is_drawn_by_the_clock_before_the_first_report(
+def test_progress_bar_appears_before_the_first_report(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     console = on_terminal(monkeypatch, 80)
     with terminal.progress_bar(console, delay_seconds=0.0):
         until = time.monotonic() + 5.0
-        while "getting ready" not in said(console) and time.monotonic() < until:
+        while "preparing" not in printed(console) and time.monotonic() < until:
             time.sleep(0.01)
-    assert "getting ready" in said(console)
+    assert "preparing" in printed(console)
 
 
-def test_quiet_is_without_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quiet_console_has_no_progress_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     console = on_terminal(monkeypatch, 80, quiet=True)
     with terminal.progress_bar(console, delay_seconds=0.0) as report:
         report(1, 2, "working")
         time.sleep(0.05)
-    assert said(console) == ""
+    assert printed(console) == ""
 
 
-def test_on_a_narrow_terminal_words_are_whole_and_there_is_no_bar(
+def test_narrow_terminal_shows_progress_as_text_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     wide, narrow = (
@@ -116,7 +118,7 @@ def test_on_a_narrow_terminal_words_are_whole_and_there_is_no_bar(
     assert all(word in narrow for word in ("3 of 9 models,", "long", "name"))
 
 
-def test_nothing_is_shown_as_minus_nothing() -> None:
+def test_zero_has_no_minus_sign() -> None:
     assert [terminal.format_number(value, "+.3f") for value in (-1e-9, -0.5, 0.5, None)] == [
         "+0.000",
         "-0.500",
@@ -127,7 +129,7 @@ def test_nothing_is_shown_as_minus_nothing() -> None:
 
 
 @pytest.mark.parametrize(("words", "shown"), [("working", True), ("about 3 min left", False)])
-def test_the_time_left_is_told_once_and_when_it_is_known(words: str, shown: bool) -> None:
+def test_remaining_time_is_shown_once_and_if_known(words: str, shown: bool) -> None:
     clock = iter(range(100))
     bar = Progress(get_time=lambda: float(next(clock)), auto_refresh=False)
     bar.add_task(words, total=10)

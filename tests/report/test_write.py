@@ -1,4 +1,4 @@
-"""A page is written whole or not at all."""
+"""write_page(): atomic writes and rejected paths."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oodometer.core.errors import InputError
 from oodometer.report import write_page
 
 
-def test_it_writes_utf8_and_replaces(tmp_path: Path) -> None:
+def test_write_page_writes_utf8_and_replaces_files(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     write_page("old", path)
     write_page("±1 \ud800", str(path))
@@ -20,14 +20,14 @@ def test_it_writes_utf8_and_replaces(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["report.html"]
 
 
-def test_a_file_is_as_open_as_others(tmp_path: Path) -> None:
+def test_file_has_default_permissions(tmp_path: Path) -> None:
     write_page("text", tmp_path / "report.html")
     (tmp_path / "other").write_text("text")
     modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
     assert len(modes) == 1
 
 
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
+def test_symbolic_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "real.html").write_text("old")
     (tmp_path / "link.html").symlink_to("real.html")
     write_page("new", tmp_path / "link.html")
@@ -36,7 +36,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", ["replace", "write"])
-def test_on_failure_the_old_file_stays_and_nothing_else(
+def test_failed_write_keeps_the_old_file(
     broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "report.html"
@@ -54,16 +54,14 @@ def test_on_failure_the_old_file_stays_and_nothing_else(
         monkeypatch.setattr(Path, "write_bytes", half)
     else:
         monkeypatch.setattr(os, "replace", refuse)
-    with pytest.raises(InputError, match=r"report.html can't be written: [NP]") as caught:
+    with pytest.raises(InputError, match=r"Cannot write .*report.html: [NP]") as caught:
         write_page("new", path)
     assert "\n" not in str(caught.value)
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["report.html"]
 
 
-def test_an_interrupt_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupt_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -73,16 +71,16 @@ def test_an_interrupt_leaves_nothing_behind(
     assert not os.listdir(tmp_path)
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"There is no folder .*absent\. Make it first"):
+def test_missing_folder_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"There is no folder .*absent\. Create it"):
         write_page("new", tmp_path / "absent" / "report.html")
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"is a folder\. Give the name of a file in it, such as"):
+def test_folder_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"is a folder\. Give the path of a file in it, such as"):
         write_page("new", tmp_path)
 
 
-def test_a_device_is_not_replaced() -> None:
+def test_device_is_not_replaced() -> None:
     with pytest.raises(InputError, match="is not a regular file"):
         write_page("new", os.devnull)

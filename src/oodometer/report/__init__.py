@@ -1,4 +1,4 @@
-"""Self-contained HTML pages: no network, no server, no other files."""
+"""Self-contained HTML pages of results; terminal tables are in `report.terminal`."""
 
 from __future__ import annotations
 

@@ -1,13 +1,15 @@
-"""The page of an assessment."""
+"""HTML page of an assessment."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from oodometer.assessment.diagnostics import STATUSES_WORST_FIRST
 from oodometer.assessment.optional_analyses import AdditionalResults
 from oodometer.assessment.result import Assessment
 from oodometer.core.format import few_rows_warning, pluralize
 from oodometer.core.predictions import Predictions
-from oodometer.report.assessment_figures import FigureInput, draw_assessment_figures
+from oodometer.report.assessment_figures import draw_assessment_figures
 from oodometer.report.page import render
 from oodometer.report.segments import is_time_series, segment_figure, select_table_segments
 
@@ -19,18 +21,45 @@ def assessment_page(
     *,
     title: str,
     additional_results: AdditionalResults | None = None,
-    reproduce: dict[str, str],
+    reproduce: Mapping[str, str],
 ) -> str:
-    """What was found about the target, as a whole HTML page.
+    """Return an assessment as a complete HTML page.
 
-    `source` and `target` are the predictions that `estimate` was given. `reproduce` has what is
-    needed to get the same numbers again, under the names it is shown with; `additional_results` what was asked for
-    beside the accuracy.
+    Parameters
+    ----------
+    assessment : Assessment
+        Result of `estimate`.
+    source, target : Predictions
+        Predictions that `estimate` was called with.
+    title : str
+        Title of the page.
+    additional_results : AdditionalResults, optional
+        Other metrics, lower bound and non-inferiority verdict.
+    reproduce : mapping from str to str
+        What is needed to reproduce the numbers, by the names to show.
+
+    Returns
+    -------
+    str
+        HTML with all styles, scripts and data; it needs no other file.
+
+    Raises
+    ------
+    MissingExtra
+        If altair or vl-convert is missing.
+
+    Examples
+    --------
+    >>> import oodometer
+    >>> from oodometer.testing import toy_pair
+    >>> source, target = toy_pair()
+    >>> assessment = oodometer.estimate(source, target, replicates=20)
+    >>> page = assessment_page(assessment, source, target, title="New site", reproduce={})
+    >>> "<title>New site</title>" in page
+    True
     """
-    (methods, *others), lacking = draw_assessment_figures(
-        FigureInput.from_assessment(assessment, source, target)
-    )
-    values = [found.value for found in assessment.estimates]
+    (methods, *figures), omissions = draw_assessment_figures(assessment, source, target)
+    values = [estimate.value for estimate in assessment.estimates]
     return render(
         "assessment_page.html",
         {
@@ -40,16 +69,17 @@ def assessment_page(
             "lowest": min(values),
             "highest": max(values),
             "diagnostics": sorted(
-                assessment.diagnostics, key=lambda d: STATUSES_WORST_FIRST.index(d.status)
+                assessment.diagnostics,
+                key=lambda diagnostic: STATUSES_WORST_FIRST.index(diagnostic.status),
             ),
             "methods": methods,
-            "figures": others,
-            "lacking": lacking,
-            "timed": is_time_series(assessment.segments),
+            "figures": figures,
+            "omissions": omissions,
+            "is_timeline": is_time_series(assessment.segments),
             "segment_figure": segment_figure(assessment),
             "segments": select_table_segments(assessment.segments),
-            "few": few_rows_warning([one.n for one in assessment.segments]),
-            "counted": pluralize,
+            "few_rows": few_rows_warning([segment.n for segment in assessment.segments]),
+            "pluralize": pluralize,
             "reproduce": reproduce,
         },
     )

@@ -1,4 +1,4 @@
-"""The page of neighborhood invariance: models, the transform, and examples to look at.
+"""HTML pages of neighborhood invariance and rankings: models, the transform, examples.
 
 Ng, Hulkund, Cho & Ghassemi, "Predicting Out-of-Domain Generalization with Neighborhood
 Invariance", TMLR 2023.
@@ -7,10 +7,11 @@ Invariance", TMLR 2023.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from oodometer import estimators
+from oodometer.assessment.diagnostics import Status
 from oodometer.assessment.result import format_percent
 from oodometer.core.errors import InputError
 from oodometer.neighborhood.ranking import Ranking
@@ -22,34 +23,33 @@ from oodometer.neighborhood.results import (
 )
 from oodometer.neighborhood.sampling import NeighborhoodSampler
 from oodometer.report import invariance_figures as figures
-from oodometer.report import leaderboard as standings
-from oodometer.report.assessment_figures import Figure
+from oodometer.report import leaderboard
+from oodometer.report.charts import Figure
 from oodometer.report.example_cards import build_card_groups
 from oodometer.report.leaderboard import LeaderboardRow
 from oodometer.report.neighborhood_view import check_same_run, class_name
 from oodometer.report.page import render
 
-# A table of more rows is not read, and would make the page heavy.
+# Longer tables are not read and make the page large.
 MAX_TABLE_ROWS = 200
 MEASURE_MEANINGS = {
-    "ni": "the share of its neighborhood that is in the most frequent class",
-    "ne": "the negative entropy of the classes of its neighborhood: 0 where all are in one",
-    "ei": "how sure the model is of it and of a draw, where both are in one class, and else 0",
-    "pa": "the share of pairs in its neighborhood that are in one class, fair for any number of draws",
+    "ni": "share of the most frequent class in the neighborhood",
+    "ne": "negative entropy of the classes in the neighborhood; 0 if all are the same",
+    "ei": "geometric mean of the confidences in example and draw if both have the same class, "
+    "else 0",
+    "pa": "share of pairs in the neighborhood with the same class; comparable between numbers of "
+    "draws",
 }
 
 
-@dataclass(frozen=True, eq=False)
-class InvariancePageData:
-    """Models in their order by a measure, and what they were judged by, where it is neighborhoods."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NeighborhoodDetails:
+    """Neighborhoods behind a leaderboard, the measure it is ordered by, and the model to show."""
 
-    rows: list[LeaderboardRow]
+    result: InvarianceResult
+    sampler: NeighborhoodSampler
     measure: str
-    neighborhoods: InvarianceResult | None = None
-    sampler: NeighborhoodSampler | None = None
-    measure_key: str = ""
-    model: str = ""
-    omissions: list[str] = field(default_factory=list)
+    model: str
 
 
 def invariance_page(
@@ -61,21 +61,60 @@ def invariance_page(
     known_accuracies: Mapping[str, float] | None = None,
     model: str | None = None,
 ) -> str:
-    """What `invariance` found, as a whole HTML page.
+    """Return the result of `invariance` as a complete HTML page.
 
-    `sampler` is what it was found with: data, transform and seed. `known_accuracies` has accuracies of models on
-    these data; those of labelled data are found here. The examples are those of `model`, by default
-    of the model that comes first.
+    Parameters
+    ----------
+    neighborhoods : InvarianceResult
+        Result of `invariance`.
+    sampler : NeighborhoodSampler
+        Data, transform and seed of that run.
+    title : str
+        Title of the page.
+    reproduce : mapping from str to str
+        What is needed to reproduce the numbers, by the names to show.
+    known_accuracies : mapping from str to float, optional
+        Accuracies of models on these data. With labelled data they are computed.
+    model : str, optional
+        Model whose examples are shown. Default: the first model.
+
+    Returns
+    -------
+    str
+        HTML with all styles, scripts and data; it needs no other file.
+
+    Raises
+    ------
+    InputError
+        If `sampler` differs from that of the run.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from oodometer import invariance
+    >>> from oodometer.data import as_dataset
+    >>> from oodometer.neighborhood import prepare_transform
+    >>> rows = as_dataset(np.eye(4))
+    >>> transform = prepare_transform("gaussian", rows, rows, seed=0)
+    >>> result = invariance(lambda x: x.argmax(1), rows, transform=transform, draws=2)
+    >>> sampler = NeighborhoodSampler(rows, transform, seed=0)
+    >>> page = invariance_page(result, sampler, title="Vectors", reproduce={})
+    >>> "<title>Vectors</title>" in page
+    True
     """
     check_same_run(neighborhoods, sampler)
-    short = standings.main_measure(neighborhoods)
-    told, lacking = _collect_accuracies(neighborhoods, sampler, known_accuracies)
-    rows = standings.leaderboard_from_neighborhoods(neighborhoods, short, told)
-    shown = neighborhoods[model or rows[0].model].model
-    judged = InvariancePageData(
-        rows, neighborhoods.measure_label(short), neighborhoods, sampler, short, shown, lacking
+    measure = leaderboard.main_measure(neighborhoods)
+    accuracies, omissions = _collect_accuracies(neighborhoods, sampler, known_accuracies)
+    rows = leaderboard.leaderboard_from_neighborhoods(neighborhoods, measure, accuracies)
+    details = NeighborhoodDetails(
+        result=neighborhoods,
+        sampler=sampler,
+        measure=measure,
+        model=neighborhoods[model or rows[0].model].model,
     )
-    return _render_page(judged, title, reproduce)
+    context = _page_context(rows, neighborhoods.measure_label(measure), details)
+    context |= {"title": title, "reproduce": reproduce, "omissions": omissions}
+    return render("invariance_page.html", context)
 
 
 def ranking_page(
@@ -87,21 +126,60 @@ def ranking_page(
     known_accuracies: Mapping[str, float] | None = None,
     model: str | None = None,
 ) -> str:
-    """What `rank` found, as a whole HTML page; with examples, where it is by neighborhoods.
+    """Return the result of `rank` as a complete HTML page.
 
-    For these `sampler` is needed: data, transform and seed of the ranking.
+    Parameters
+    ----------
+    ranking : Ranking
+        Result of `rank`.
+    sampler : NeighborhoodSampler, optional
+        Data, transform and seed of a ranking by a neighborhood measure; needed to show examples.
+    title : str
+        Title of the page.
+    reproduce : mapping from str to str
+        What is needed to reproduce the numbers, by the names to show.
+    known_accuracies : mapping from str to float, optional
+        Accuracies of models on these data. With `sampler` and labelled data they are computed.
+    model : str, optional
+        Model whose examples are shown. Default: the first model.
+
+    Returns
+    -------
+    str
+        HTML with all styles, scripts and data; it needs no other file.
+
+    Raises
+    ------
+    InputError
+        If `sampler` differs from that of the ranking.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from oodometer import rank
+    >>> models = {"sure": lambda x: np.tile([0.1, 0.9], (len(x), 1)), "unsure": lambda x: np.tile([0.5, 0.5], (len(x), 1))}
+    >>> ranking = rank(models, np.eye(4), score=lambda predictions: predictions.confidence)
+    >>> "<title>Two models</title>" in ranking_page(ranking, title="Two models", reproduce={})
+    True
     """
-    found = ranking.neighborhoods
-    if found is None or sampler is None:
-        return _render_page(InvariancePageData(standings.leaderboard_from_ranking(ranking, known_accuracies or {}), ranking.measure),
-                     title, reproduce)  # fmt: skip
-    check_same_run(found, sampler)
-    told, lacking = _collect_accuracies(found, sampler, known_accuracies)
-    rows = standings.leaderboard_from_ranking(ranking, told)
-    short = next(one for one in MEASURES if found.measure_label(one) == ranking.measure)
-    shown = found[model or rows[0].model].model
-    judged = InvariancePageData(rows, ranking.measure, found, sampler, short, shown, lacking)
-    return _render_page(judged, title, reproduce)
+    neighborhoods = ranking.neighborhoods
+    details = None
+    accuracies = dict(known_accuracies or {})
+    omissions: list[str] = []
+    if neighborhoods is not None and sampler is not None:
+        check_same_run(neighborhoods, sampler)
+        accuracies, omissions = _collect_accuracies(neighborhoods, sampler, known_accuracies)
+        labels = {neighborhoods.measure_label(name): name for name in MEASURES}
+        details = NeighborhoodDetails(
+            result=neighborhoods,
+            sampler=sampler,
+            measure=labels[ranking.measure],
+            model=neighborhoods[model or ranking.names[0]].model,
+        )
+    rows = leaderboard.leaderboard_from_ranking(ranking, accuracies)
+    context = _page_context(rows, ranking.measure, details)
+    context |= {"title": title, "reproduce": reproduce, "omissions": omissions}
+    return render("invariance_page.html", context)
 
 
 def _collect_accuracies(
@@ -109,141 +187,144 @@ def _collect_accuracies(
     sampler: NeighborhoodSampler,
     known_accuracies: Mapping[str, float] | None,
 ) -> tuple[dict[str, float], list[str]]:
-    """Accuracies by labels and as given, and why there are none by labels."""
+    """Return accuracies, by labels and as given, and the reason why there are none by labels."""
+    given = dict(known_accuracies or {})
     try:
-        return {
-            **standings.accuracies(neighborhoods, sampler.dataset.labels),
-            **(known_accuracies or {}),
-        }, []
+        return {**leaderboard.accuracies(neighborhoods, sampler.dataset.labels), **given}, []
     except InputError as error:
-        return dict(known_accuracies or {}), [
-            f"Accuracies by the labels of the data are left out: {error}"
-        ]
+        return given, [f"Accuracies by the labels of the data are not shown: {error}"]
 
 
-def _render_page(page_data: InvariancePageData, title: str, reproduce: Mapping[str, str]) -> str:
-    found, show = page_data.neighborhoods, page_data.sampler
-    right, pairs = standings.concordant_pairs(page_data.rows)
+def _page_context(
+    rows: list[LeaderboardRow], measure: str, details: NeighborhoodDetails | None
+) -> dict[str, Any]:
+    n_concordant, n_pairs = leaderboard.concordant_pairs(rows)
     context: dict[str, Any] = {
-        "title": title,
-        "judged": page_data,
-        "rows": page_data.rows[:MAX_TABLE_ROWS],
-        "reading": _summary_text(page_data),
-        "figures": _model_figures(page_data),
-        "right": right,
-        "pairs": pairs,
-        "measures": [one for one in MEASURES if page_data.rows[0].readings.get(one)],
+        "all_rows": rows,
+        "rows": rows[:MAX_TABLE_ROWS],
+        "measure": measure,
+        "summary": _summary_text(rows, measure, details),
+        "figures": _model_figures(rows, measure, details),
+        "n_concordant": n_concordant,
+        "n_pairs": n_pairs,
+        "measures": [name for name in MEASURES if rows[0].readings.get(name)],
         "meanings": MEASURE_MEANINGS,
-        "chance": standings.format_probability,
+        "probability": leaderboard.format_probability,
         "limit": ENTROPY_LIMIT,
-        "assumes": _estimator_assumption(page_data.measure),
-        "reproduce": reproduce,
+        "assumes": _estimator_assumption(measure),
     }
-    if found is not None and show is not None:
-        order = [row.model for row in page_data.rows]
+    if details is not None:
+        result = details.result
+        order = [row.model for row in rows]
+        last = order[0] if details.model == order[-1] else order[-1]
+        compared = [result[name] for name in dict.fromkeys((details.model, last))]
         context |= {
-            "found": found,
-            "transform": show.transform,
-            "entropy": figures.entropy_figure(found, order),
-            "suited": suitability_text(found),
-            "lights": [_model_status(found[one]) for one in order[:MAX_TABLE_ROWS]],
-            "first_light": _model_status(found[order[0]]),
-            "spread": figures.distribution_figure(
-                _models_to_compare(found, page_data), found, page_data.measure_key
+            "result": result,
+            "shown_model": details.model,
+            "transform": details.sampler.transform,
+            "entropy_figure": figures.entropy_figure(result, order),
+            "suitability": suitability_text(result),
+            "statuses": [_model_status(result[name]) for name in order[:MAX_TABLE_ROWS]],
+            "distribution": figures.distribution_figure(compared, result, details.measure),
+            "card_groups": build_card_groups(
+                result[details.model], details.sampler, details.measure
             ),
-            "walls": build_card_groups(found[page_data.model], show, page_data.measure_key),
         }
-    return render("invariance_page.html", context)
+    return context
 
 
-def _summary_text(page_data: InvariancePageData) -> str:
-    if page_data.neighborhoods is None or len(page_data.rows) > 1:
-        said = standings.leaderboard_summary(page_data.rows, page_data.measure)
-        return f"{said} {standings.best_known_summary(page_data.rows)}".strip()
-    return single_model_summary(page_data.neighborhoods[0], page_data.measure_key)
+def _summary_text(
+    rows: list[LeaderboardRow], measure: str, details: NeighborhoodDetails | None
+) -> str:
+    if details is not None and len(rows) == 1:
+        return single_model_summary(details.result[0], details.measure)
+    order = leaderboard.leaderboard_summary(rows, measure)
+    return f"{order} {leaderboard.best_known_summary(rows)}".strip()
 
 
-def single_model_summary(result: ModelInvariance, measure_key: str) -> str:
-    """What is said of a model on its own."""
-    read = result.mean_with_interval(measure_key)
-    if measure_key == "ni":
-        said = f"On average {format_percent(read.value)} % of a neighborhood are put in one class"
+def single_model_summary(result: ModelInvariance, measure: str) -> str:
+    """Describe the invariance of one model."""
+    percent = format_percent(result.mean_with_interval(measure).value)
+    if measure == "ni":
+        start = f"On average, {percent} % of a neighborhood get the same class"
     else:
-        said = (
-            "Two members of a neighborhood are put in one class with a probability of "
-            f"{format_percent(read.value)} %"
+        start = (
+            f"Two members of a neighborhood get the same class with a probability of {percent} %"
         )
     return (
-        f"{said}; {format_percent(result.constant_share)} % of the examples stay in their class whatever "
-        "is done to them."
+        f"{start}; for {format_percent(result.constant_share)} % of the examples no draw changes "
+        "the decision."
     )
 
 
 def suitability_text(neighborhoods: InvarianceResult) -> str:
-    """Whether the transform is suitable, in words."""
-    rises = [one.entropy_difference for one in neighborhoods]
-    told = [rise for rise in rises if rise is not None]
-    if not told:
+    """Describe whether the transform is suitable."""
+    transform = neighborhoods.transform
+    increases = [
+        result.entropy_difference
+        for result in neighborhoods
+        if result.entropy_difference is not None
+    ]
+    if not increases:
         return (
-            f"Whether {neighborhoods.transform} is suitable can't be told: that takes probabilities, and "
-            "there are classes only."
+            f"Whether {transform} is suitable cannot be checked: the check needs probabilities, "
+            "and the models return classes only."
         )
-    above = sum(rise > ENTROPY_LIMIT for rise in told)
-    most = f"{max(told):.3f}"
-    if max(told) < 0:
+    if max(increases) < 0:
         return (
-            f"{neighborhoods.transform} is suitable: it does not raise the entropy of predictions, and up "
-            f"to about {ENTROPY_LIMIT} invariance works."
+            f"{transform} is suitable: it does not raise the entropy of predictions (increases up "
+            f"to about {ENTROPY_LIMIT} are acceptable)."
         )
-    if not above:
+    raised = f"it raises the entropy of predictions by {max(increases):.3f}"
+    if len(increases) > 1:
+        raised = f"it raises the entropy of predictions by at most {max(increases):.3f}"
+    n_above = sum(increase > ENTROPY_LIMIT for increase in increases)
+    if not n_above:
         return (
-            f"{neighborhoods.transform} is suitable: it raises the entropy of predictions by {most}"
-            f"{' at most' if len(told) > 1 else ''}, and up to about {ENTROPY_LIMIT} invariance works."
+            f"{transform} is suitable: {raised} (increases up to about {ENTROPY_LIMIT} are "
+            "acceptable)."
         )
-    whose = "" if len(neighborhoods) == 1 else f" for {above} of {len(told)} models"
+    which = "" if len(neighborhoods) == 1 else f" for {n_above} of {len(increases)} models"
     return (
-        f"{neighborhoods.transform} is unsuitable{whose}: it raises the entropy of predictions by {most}"
-        f"{' at most' if len(told) > 1 else ''}, more than {ENTROPY_LIMIT}. It may destroy the "
-        "classes: another transform may do better, or a smaller magnitude."
+        f"{transform} is unsuitable{which}: {raised}, more than {ENTROPY_LIMIT}. It may destroy "
+        "the classes; try another transform or a smaller magnitude."
     )
 
 
 def _model_status(result: ModelInvariance) -> dict[str, Any]:
     """Return the status of one model under the transform, its numbers, and their meaning."""
-    rise, (top, share) = result.entropy_difference, result.top_class
-    notes = result.warnings()
-    status = "ok" if not notes else "warning"
-    if result.degenerate or (rise is not None and rise > ENTROPY_LIMIT):
+    increase = result.entropy_difference
+    top, share = result.top_class
+    warnings = result.warnings()
+    status: Status = "warning" if warnings else "ok"
+    if result.degenerate or (increase is not None and increase > ENTROPY_LIMIT):
         status = "critical"
     return {
         "model": result.model,
         "status": status,
-        "rise": "unknown" if rise is None else f"{rise:+z.3f}".replace("-", "−"),
-        "still": format_percent(result.constant_share),
-        "top": class_name(result.class_names, top),
-        "share": format_percent(share),
-        "meaning": "; ".join(notes) or "no sign of trouble was found",
+        "entropy_difference": (
+            "unknown" if increase is None else f"{increase:+z.3f}".replace("-", "−")
+        ),
+        "constant_share": format_percent(result.constant_share),
+        "top_class": class_name(result.class_names, top),
+        "top_share": format_percent(share),
+        "meaning": "; ".join(warnings) or "no problem found",
     }
 
 
-def _model_figures(page_data: InvariancePageData) -> list[Figure]:
-    """The charts of values and accuracies."""
-    if page_data.neighborhoods is not None and len(page_data.rows) == 1:
-        return [figures.measures_figure(page_data.rows[0], page_data.neighborhoods)]
-    accuracy = figures.accuracy_figure(page_data.rows)
-    order = figures.order_figure(page_data.rows, page_data.measure)
+def _model_figures(
+    rows: list[LeaderboardRow], measure: str, details: NeighborhoodDetails | None
+) -> list[Figure]:
+    if details is not None and len(rows) == 1:
+        return [figures.measures_figure(rows[0], details.result)]
+    order = figures.order_figure(rows, measure)
+    accuracy = figures.accuracy_figure(rows)
     return [order] if accuracy is None else [order, accuracy]
 
 
-def _models_to_compare(
-    neighborhoods: InvarianceResult, page_data: InvariancePageData
-) -> list[ModelInvariance]:
-    """The model shown and the last one; where it is the last itself, the first."""
-    order = [row.model for row in page_data.rows]
-    other = order[0] if page_data.model == order[-1] else order[-1]
-    return [neighborhoods[one] for one in dict.fromkeys((page_data.model, other))]
-
-
 def _estimator_assumption(measure: str) -> str:
-    """What an estimator assumes, where the order is by one."""
-    return next((one.assumes for one in estimators.available() if one.name == measure), "")
+    """Return the assumption of an estimator; empty for other measures."""
+    for estimator in estimators.available():
+        if estimator.name == measure:
+            return estimator.assumes
+    return ""

@@ -1,9 +1,8 @@
-"""The charts of an assessment, each with how to read it and its numbers."""
+"""Figures of an assessment: methods, confidence, reliability, predicted classes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -13,149 +12,148 @@ from oodometer.core.errors import NotApplicable
 from oodometer.core.predictions import Predictions
 from oodometer.core.results import Estimate
 from oodometer.report import charts, histograms
+from oodometer.report.charts import Figure, FigureTable, IntervalPoint
 from oodometer.report.histograms import ClassShare
 
 
-@dataclass(frozen=True)
-class FigureTable:
-    """Numbers in rows, under their heads."""
-
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A chart, how to read it, what it shows in words, and its numbers if they stand nowhere else."""
-
-    key: str
-    title: str
-    caption: str
-    alt: str
-    spec: charts.ChartSpec
-    table: FigureTable | None = None
-    wide: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class FigureInput:
-    """What the figures are drawn from: predictions at the assessment's temperature."""
-
-    assessment: Assessment
-    source: Predictions
-    target: Predictions
-
-    @classmethod
-    def from_assessment(
-        cls, assessment: Assessment, source: Predictions, target: Predictions
-    ) -> FigureInput:
-        """The user's predictions, calibrated and ordered as the assessment had them."""
-        target = target.reorder_classes(source.class_names)
-        if assessment.temperature is not None:
-            source = source.at_temperature(assessment.temperature)
-            target = target.at_temperature(assessment.temperature)
-        return cls(assessment, source, target)
-
-
-def draw_assessment_figures(inputs: FigureInput) -> tuple[list[Figure], list[str]]:
-    """Every figure that can be drawn, and a sentence for each that can't."""
-    found, lacking = [], []
-    for what, draw in FIGURE_BUILDERS.items():
+def draw_assessment_figures(
+    assessment: Assessment, source: Predictions, target: Predictions
+) -> tuple[list[Figure], list[str]]:
+    """Return the figures that apply, and a sentence for each that does not."""
+    source, target = as_assessed(assessment, source, target)
+    builders = {
+        "confidence": partial(_confidence_figure, assessment, source, target),
+        "reliability diagram": partial(_reliability_figure, source),
+        "predicted classes": partial(_classes_figure, source, target),
+    }
+    figures = [_methods_figure(assessment)]
+    omissions = []
+    for name, build in builders.items():
         try:
-            found.append(draw(inputs))
+            figures.append(build())
         except NotApplicable as reason:
-            lacking.append(f"{what} are left out: {reason}.")
-    return found, lacking
+            omissions.append(f"Figure not shown ({name}): {reason}.")
+    return figures, omissions
+
+
+def as_assessed(
+    assessment: Assessment, source: Predictions, target: Predictions
+) -> tuple[Predictions, Predictions]:
+    """Return predictions with the temperature and class order that the assessment used."""
+    target = target.reorder_classes(source.class_names)
+    if assessment.temperature is None:
+        return source, target
+    return (
+        source.at_temperature(assessment.temperature),
+        target.at_temperature(assessment.temperature),
+    )
 
 
 def estimate_in_percent(estimate: Estimate) -> tuple[float, float, float]:
-    """Value, low and high end as they are drawn; one without an interval is a point."""
+    """Return value, low and high in percent; an estimate without an interval is a point."""
     low = estimate.value if estimate.low is None else estimate.low
     high = estimate.value if estimate.high is None else estimate.high
     return round(100 * estimate.value, 2), round(100 * low, 2), round(100 * high, 2)
 
 
-def _methods_figure(inputs: FigureInput) -> Figure:
-    """All methods side by side."""
-    of, main = inputs.assessment, inputs.assessment.headline.estimate.method
-    marks = [
-        charts.AccuracyMark(e.method, *estimate_in_percent(e), e.method == main)
-        for e in of.estimates
+def accuracy_chart(points: list[IntervalPoint], source_accuracy: float) -> charts.ChartSpec:
+    """Return accuracies in percent with their intervals, beside the accuracy on the source."""
+    source = round(100 * source_accuracy, 2)
+    ends = [end for point in points for end in (point.low, point.high) if end is not None]
+    return charts.interval_chart(
+        points,
+        "accuracy, %",
+        domain=charts.padded_percent_range([source, *ends]),
+        rule=charts.Rule(source, "source", charts.SOURCE_COLOR),
+        digits=1,
+    )
+
+
+def _methods_figure(assessment: Assessment) -> Figure:
+    headline = assessment.headline.estimate.method
+    points = [
+        IntervalPoint(
+            estimate.method,
+            *estimate_in_percent(estimate),
+            series=charts.HEADLINE_SERIES if estimate.method == headline else "",
+        )
+        for estimate in assessment.estimates
     ]
-    values = [e.value for e in of.estimates]
+    values = [estimate.value for estimate in assessment.estimates]
     return Figure(
         key="methods",
-        title="All methods",
-        caption=f"Each point is one method's estimate of the accuracy on the target, its line the "
-        f"95 % interval of sampling; the diamond is the headline ({main}), the dashed rule the "
-        f"accuracy on the source ({format_percent(of.source_accuracy)} %). Methods assume different "
-        "things: the more they agree, the better.",
-        alt=f"{len(marks)} estimates of the accuracy on the target, from {format_percent(min(values))} % "
-        f"to {format_percent(max(values))} %, beside {format_percent(of.source_accuracy)} % on the source.",
-        spec=charts.interval_chart(marks, round(100 * of.source_accuracy, 2)),
+        title="Estimates of all methods",
+        caption="Each point is the estimate of one method, its line the 95 % confidence interval "
+        f"(sampling error only). The diamond is the headline ({headline}), the dashed line the "
+        f"accuracy on the source ({format_percent(assessment.source_accuracy)} %). Methods have "
+        "different assumptions: the more they agree, the better.",
+        alt=f"Estimates of {len(points)} methods between {format_percent(min(values))} and "
+        f"{format_percent(max(values))} %; the accuracy on the source is "
+        f"{format_percent(assessment.source_accuracy)} %.",
+        spec=accuracy_chart(points, assessment.source_accuracy),
         wide=True,
     )
 
 
-def _confidence_figure(inputs: FigureInput) -> Figure:
-    """Confidence on source and target."""
-    found = histograms.confidence_histogram(inputs.source, inputs.target)
-    mean = [float(np.mean(rows.confidence)) for rows in (inputs.source, inputs.target)]
-    threshold = _atc_threshold(inputs.assessment)
-    cells = zip(found.edges, found.edges[1:], found.source, found.target, strict=False)
+def _confidence_figure(assessment: Assessment, source: Predictions, target: Predictions) -> Figure:
+    histogram = histograms.confidence_histogram(source, target)
+    source_mean = float(np.mean(source.confidence))
+    target_mean = float(np.mean(target.confidence))
+    threshold = _atc_threshold(assessment)
+    caption = (
+        "Share of rows by the confidence of the prediction. If the target lies further left, the "
+        "model is less confident there."
+    )
+    if threshold is not None:
+        caption += (
+            f" The share of source rows below the threshold ({threshold:.3f}) equals the source "
+            "error; the share of target rows above it is the estimate of atc-mc."
+        )
     return Figure(
         key="confidence",
         title="Confidence",
-        caption="How sure the model is of its answers: the share of rows at each confidence. A "
-        f"target that has moved left is one the model finds harder.{_threshold_caption(threshold)}",
-        alt=f"Distributions of confidence; mean {mean[0]:.3f} on the source, {mean[1]:.3f} on the "
-        "target.",
-        spec=charts.confidence_chart(found, threshold),
+        caption=caption,
+        alt=f"Distributions of confidence; the mean is {source_mean:.3f} on the source and "
+        f"{target_mean:.3f} on the target.",
+        spec=charts.confidence_chart(histogram, threshold),
         table=FigureTable(
             ("confidence", "source, %", "target, %"),
             tuple(
-                (f"{a:.3f}–{b:.3f}", format_percent(s), format_percent(t)) for a, b, s, t in cells
+                (f"{low:.3f}–{high:.3f}", format_percent(share), format_percent(target_share))
+                for low, high, share, target_share in histogram.bins()
             ),
         ),
     )
 
 
 def _atc_threshold(assessment: Assessment) -> float | None:
-    """The confidence that ATC-MC cuts at, if it was asked and could tell."""
-    facts = (e.facts for e in assessment.estimates if e.method == "atc-mc")
-    return next((float(f["threshold"]) for f in facts if "threshold" in f), None)
+    """Return the confidence threshold of atc-mc, if that method gave an estimate."""
+    for estimate in assessment.estimates:
+        if estimate.method == "atc-mc" and "threshold" in estimate.facts:
+            return float(estimate.facts["threshold"])
+    return None
 
 
-def _threshold_caption(threshold: float | None) -> str:
-    """How to read the rule of the threshold, if it is drawn."""
-    if threshold is None:
-        return ""
-    return (
-        f" Of the source, as many rows lie left of the threshold ({threshold:.3f}) as it has "
-        "errors; the share of the target right of it is the estimate of atc-mc."
-    )
-
-
-def _reliability_figure(inputs: FigureInput) -> Figure:
-    """Whether confidence means what it says, on the source."""
-    bins = histograms.reliability_bins(inputs.source)
-    error = format_percent(calibration_error(inputs.source))
+def _reliability_figure(source: Predictions) -> Figure:
+    bins = histograms.reliability_bins(source)
+    error = format_percent(calibration_error(source))
     rows = [
         (
-            str(b.n),
-            f"{b.confidence:.3f}",
-            format_percent(b.accuracy),
-            f"{format_percent(b.low)}–{format_percent(b.high)}",
+            str(cell.n),
+            f"{cell.confidence:.3f}",
+            format_percent(cell.accuracy),
+            f"{format_percent(cell.low)}–{format_percent(cell.high)}",
         )
-        for b in bins
+        for cell in bins
     ]
     return Figure(
         key="reliability",
         title="Reliability on the source",
-        caption="Rows of the source grouped by confidence, with 95 % intervals; larger points are "
-        "more rows. On the dashed line, confidence is accuracy; below it the model is too sure. "
-        f"The mean gap is {error} points.",
-        alt=f"Accuracy against confidence on the source; the mean gap is {error} points.",
+        caption="Source rows grouped by confidence, with 95 % intervals; larger points have more "
+        "rows. On the dashed line confidence equals accuracy; below it the model is overconfident. "
+        f"The expected calibration error is {error} points.",
+        alt="Accuracy against confidence on the source; the expected calibration error is "
+        f"{error} points.",
         spec=charts.reliability_chart(bins),
         table=FigureTable(
             ("rows", "mean confidence", "accuracy, %", "95 % interval, %"), tuple(rows)
@@ -163,25 +161,25 @@ def _reliability_figure(inputs: FigureInput) -> Figure:
     )
 
 
-def _classes_figure(inputs: FigureInput) -> Figure:
-    """Which classes are predicted."""
-    if "signals" in (inputs.source.score_type, inputs.target.score_type):
-        raise NotApplicable("from confidences alone it is not known which they are")
-    shares = histograms.class_shares(inputs.source, inputs.target)
-    moved = max(shares, key=lambda one: abs(one.target - one.source))
-    drawn, rest = _drop_dominant_other(shares)
+def _classes_figure(source: Predictions, target: Predictions) -> Figure:
+    if "signals" in (source.score_type, target.score_type):
+        raise NotApplicable("the predicted classes are unknown, only confidences were given")
+    shares = histograms.class_shares(source, target)
+    most_changed = max(shares, key=lambda row: abs(row.target - row.source))
+    drawn, remark = _drop_dominant_other(shares)
     return Figure(
         key="classes",
         title="Predicted classes",
-        caption="How often each class is predicted. Bars of unequal length: the class has become "
-        f"more or less frequent, or others are now taken for it.{rest}",
-        alt=f"Shares of the predicted classes; the largest change is in {moved.name}, from "
-        f"{format_percent(moved.source)} % of the source to {format_percent(moved.target)} % of the target.",
+        caption="Share of rows predicted as each class. Bars of different length mean that the "
+        f"class frequency changed or that classes are confused differently.{remark}",
+        alt=f"Shares of predicted classes; {most_changed.name} changes most, from "
+        f"{format_percent(most_changed.source)} % of the source to "
+        f"{format_percent(most_changed.target)} % of the target.",
         spec=charts.class_share_chart(drawn),
         table=FigureTable(
             ("class", "source, %", "target, %"),
             tuple(
-                (one.name, format_percent(one.source), format_percent(one.target)) for one in shares
+                (row.name, format_percent(row.source), format_percent(row.target)) for row in shares
             ),
         ),
         wide=True,
@@ -189,21 +187,15 @@ def _classes_figure(inputs: FigureInput) -> Figure:
 
 
 def _drop_dominant_other(shares: list[ClassShare]) -> tuple[list[ClassShare], str]:
-    """The classes to draw and what to say of the others, which drawn may dwarf all bars."""
-    most = histograms.MAX_CLASSES
-    if len(shares) <= most:
+    """Return the classes to draw and a remark; a dominant group of other classes is not drawn."""
+    limit = histograms.MAX_CLASSES
+    if len(shares) <= limit:
         return shares, ""
-    other, longest = shares[-1], max(max(one.source, one.target) for one in shares[:-1])
-    said = (
-        f" The {most} most predicted are shown; {other.name} are {format_percent(other.source)} % of the "
-        f"source and {format_percent(other.target)} % of the target."
+    other = shares[-1]
+    longest = max(max(row.source, row.target) for row in shares[:-1])
+    remark = (
+        f" The {limit} most frequent classes are shown; {other.name} have "
+        f"{format_percent(other.source)} % of the source and {format_percent(other.target)} % of "
+        "the target."
     )
-    return (shares[:-1] if max(other.source, other.target) > 2 * longest else shares), said
-
-
-FIGURE_BUILDERS: dict[str, Callable[[FigureInput], Figure]] = {
-    "All methods": _methods_figure,
-    "The distributions of confidence": _confidence_figure,
-    "The bins of the reliability diagram": _reliability_figure,
-    "The predicted classes": _classes_figure,
-}
+    return (shares[:-1] if max(other.source, other.target) > 2 * longest else shares), remark

@@ -1,4 +1,4 @@
-"""The page that holds estimates against the truth, shift by shift and method by method."""
+"""HTML page that compares estimates with the true accuracy, by shift and method."""
 
 from __future__ import annotations
 
@@ -7,18 +7,35 @@ from dataclasses import dataclass
 
 from oodometer.assessment.result import format_percent
 from oodometer.core.errors import InputError
+from oodometer.core.format import pluralize
 from oodometer.core.results import Estimate
 from oodometer.report import charts
-from oodometer.report.assessment_figures import Figure, estimate_in_percent
+from oodometer.report.assessment_figures import estimate_in_percent
+from oodometer.report.charts import Figure
 from oodometer.report.page import render
 
-# An error of this much has the full colour.
+# Errors from this fraction on have the full colour.
 FULL_COLOR_ERROR = 0.15
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The true accuracy under one shift, and what the methods said of it."""
+    """True accuracy under one shift, and the estimates of it.
+
+    Parameters
+    ----------
+    name : str
+        Name of the shift.
+    truth : float
+        True accuracy, as a fraction.
+    estimates : dict of str to Estimate
+        Estimates by method.
+
+    Examples
+    --------
+    >>> Comparison("blur", 0.75, {"ac": Estimate(0.8)}).truth
+    0.75
+    """
 
     name: str
     truth: float
@@ -27,7 +44,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class EstimateDeviation:
-    """How far one estimate was off, below zero where it was too low."""
+    """Deviation of one estimate from the true accuracy."""
 
     shift: str
     truth: float
@@ -35,55 +52,86 @@ class EstimateDeviation:
 
     @property
     def error(self) -> float:
-        """Estimate less truth, in a fraction."""
+        """Return the estimate minus the truth, as a fraction."""
         return self.estimate.value - self.truth
 
     @property
     def signed_points(self) -> str:
-        """The error in points, with its sign; a plus is too high."""
+        """Return the error in points with its sign; plus is too high."""
         return f"{100 * self.error:+z.1f}".replace("-", "−")
 
     @property
     def tint(self) -> float:
-        """How strongly the error is coloured, in percent."""
+        """Return the strength of the colour, in percent."""
         return round(45 * min(abs(self.error) / FULL_COLOR_ERROR, 1.0), 1)
 
     @property
     def interval_covers_truth(self) -> bool | None:
-        """Whether the interval held the truth, if there is one."""
+        """Return whether the interval contains the truth; None without an interval."""
         low, high = self.estimate.low, self.estimate.high
         return None if low is None or high is None else low <= self.truth <= high
 
 
 @dataclass(frozen=True)
 class MethodRecord:
-    """One method under every shift that it had an answer for."""
+    """Deviations of one method under all shifts that it applies to."""
 
     method: str
     deviations: tuple[EstimateDeviation, ...]
 
     @property
     def mae(self) -> float:
-        """Mean absolute error, in a fraction."""
-        return sum(abs(miss.error) for miss in self.deviations) / len(self.deviations)
+        """Return the mean absolute error, as a fraction."""
+        return sum(abs(deviation.error) for deviation in self.deviations) / len(self.deviations)
 
     def deviation_under(self, comparison: Comparison) -> EstimateDeviation | None:
-        """How far it was off under one shift."""
-        found = comparison.estimates.get(self.method)
-        return (
-            None if found is None else EstimateDeviation(comparison.name, comparison.truth, found)
-        )
+        """Return the deviation under one shift, if the method applies."""
+        return _deviation(comparison, self.method)
+
+
+def _deviation(comparison: Comparison, method: str) -> EstimateDeviation | None:
+    estimate = comparison.estimates.get(method)
+    if estimate is None:
+        return None
+    return EstimateDeviation(comparison.name, comparison.truth, estimate)
 
 
 def comparison_page(
     rows: Sequence[Comparison], *, title: str, methods: Sequence[str] | None = None
 ) -> str:
-    """Estimates against the truth, as a whole HTML page; of all methods, if none are named."""
+    """Return estimates and true accuracies as a complete HTML page.
+
+    Parameters
+    ----------
+    rows : sequence of Comparison
+        True accuracy and estimates per shift.
+    title : str
+        Title of the page.
+    methods : sequence of str, optional
+        Methods to show. Default: all.
+
+    Returns
+    -------
+    str
+        HTML with all styles, scripts and data; it needs no other file.
+
+    Raises
+    ------
+    InputError
+        If there is no estimate.
+
+    Examples
+    --------
+    >>> page = comparison_page([Comparison("blur", 0.75, {"ac": Estimate(0.8)})], title="Demo")
+    >>> "<title>Demo</title>" in page
+    True
+    """
     records = method_records(rows, methods)
     if not any(record.deviations for record in records):
+        names = ", ".join(record.method for record in records) or "any method"
         raise InputError(
-            f"There is nothing to compare: {_pluralize(len(rows), 'shift')} and no estimate of "
-            f"{', '.join(r.method for r in records) or 'any method'}. Give rows that have such estimates."
+            f"There are no estimates of {names} for {pluralize(len(rows), 'shift')}. "
+            "Give rows with estimates of these methods."
         )
     return render(
         "demo_page.html",
@@ -92,7 +140,7 @@ def comparison_page(
             "rows": rows,
             "records": records,
             "best": rank_records(records)[0],
-            "reading": comparison_summary(records),
+            "summary": comparison_summary(records),
             "figures": _scatter_figures(records),
         },
     )
@@ -101,82 +149,98 @@ def comparison_page(
 def method_records(
     rows: Sequence[Comparison], methods: Sequence[str] | None = None
 ) -> list[MethodRecord]:
-    """What the methods said under every shift; all of them, if none are named."""
+    """Return the deviations per method; of all methods by default."""
     if methods is None:
         methods = list(dict.fromkeys(method for row in rows for method in row.estimates))
-    return [_method_record(rows, method) for method in methods]
-
-
-def _method_record(rows: Sequence[Comparison], method: str) -> MethodRecord:
-    """What one method said under every shift."""
-    empty = MethodRecord(method, ())
-    return MethodRecord(
-        method, tuple(miss for row in rows if (miss := empty.deviation_under(row)) is not None)
-    )
+    records = []
+    for method in methods:
+        deviations = [_deviation(row, method) for row in rows]
+        known = tuple(deviation for deviation in deviations if deviation is not None)
+        records.append(MethodRecord(method, known))
+    return records
 
 
 def rank_records(records: Sequence[MethodRecord]) -> list[MethodRecord]:
-    """The methods with most answers, nearest to the truth first; who skips the hard ones is out."""
+    """Return the methods that apply to most shifts, lowest error first.
+
+    Methods that skip shifts are left out, because the skipped ones may be the difficult ones.
+    """
     most = max(len(record.deviations) for record in records)
-    return sorted((r for r in records if len(r.deviations) == most), key=lambda record: record.mae)
+    complete = [record for record in records if len(record.deviations) == most]
+    return sorted(complete, key=lambda record: record.mae)
 
 
 def comparison_summary(records: Sequence[MethodRecord]) -> str:
-    """One sentence of what the numbers say, and what they don't."""
+    """Describe the best method, its errors, and the bias of all estimates."""
     best, *others = rank_records(records)
-    worst = max(best.deviations, key=lambda miss: abs(miss.error))
-    beside = f" (next {others[0].method}, {format_percent(others[0].mae)})" if others else ""
-    nearest = "came nearest to the truth, " if others else "was "
+    worst = max(best.deviations, key=lambda deviation: abs(deviation.error))
+    subject = f"Over {pluralize(len(best.deviations), 'shift')}, {best.method}"
+    if others:
+        next_best = f" (next: {others[0].method}, {format_percent(others[0].mae)} points)"
+        errors = f"has the lowest mean absolute error, {format_percent(best.mae)} points{next_best}"
+    else:
+        errors = f"has a mean absolute error of {format_percent(best.mae)} points"
     return (
-        f"Over {_pluralize(len(best.deviations), 'shift')} {best.method} {nearest}off by "
-        f"{format_percent(best.mae)} points on average{beside} and by {format_percent(abs(worst.error))} at worst "
-        f"({worst.shift}, {_error_direction(worst.error)}), which is known only because labels were at hand; "
-        f"{_bias_summary(records)}."
+        f"{subject} {errors}; its largest error is {format_percent(abs(worst.error))} points "
+        f"({worst.shift}, {_error_direction(worst.error)}). Errors are known only because the "
+        f"targets are labelled. {_bias_summary(records)}."
     )
 
 
 def _bias_summary(records: Sequence[MethodRecord]) -> str:
-    """How often the estimates were too high, and the intervals right."""
-    misses = [miss for record in records for miss in record.deviations]
-    high = sum(miss.error > 0 for miss in misses)
-    held = [miss.interval_covers_truth for miss in misses if miss.interval_covers_truth is not None]
-    said = f"of {_pluralize(len(misses), 'estimate')} {high} were too high"
-    if not held:
-        return said
-    why = ", for it covers sampling alone" if sum(held) < 0.9 * len(held) else ""
-    return f"{said}, and the 95 % interval held the truth in {sum(held)} of {len(held)}{why}"
-
-
-def _pluralize(n: int, noun: str) -> str:
-    """A number with its noun."""
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+    """Count estimates that are too high, and intervals that contain the truth."""
+    deviations = [deviation for record in records for deviation in record.deviations]
+    n_high = sum(deviation.error > 0 for deviation in deviations)
+    covered = [
+        deviation.interval_covers_truth
+        for deviation in deviations
+        if deviation.interval_covers_truth is not None
+    ]
+    summary = f"{n_high} of {pluralize(len(deviations), 'estimate')} are too high"
+    if not covered:
+        return summary
+    n_covered = sum(covered)
+    reason = ""
+    if n_covered < 0.9 * len(covered):
+        reason = ", because it reflects sampling error only"
+    return (
+        f"{summary}; the 95 % confidence interval contains the truth in {n_covered} of "
+        f"{len(covered)} cases{reason}"
+    )
 
 
 def _error_direction(error: float) -> str:
-    """Which way an estimate was off."""
-    return "too high" if error > 0 else "too low" if error < 0 else "exact"
+    if error == 0:
+        return "exact"
+    return "too high" if error > 0 else "too low"
 
 
 def _scatter_pair(deviation: EstimateDeviation) -> charts.TruthEstimatePair:
-    """One estimate as it is drawn."""
+    truth = round(100 * deviation.truth, 2)
     return charts.TruthEstimatePair(
-        deviation.shift, round(100 * deviation.truth, 2), *estimate_in_percent(deviation.estimate)
+        deviation.shift, truth, *estimate_in_percent(deviation.estimate)
     )
 
 
 def _scatter_figures(records: Sequence[MethodRecord]) -> list[Figure]:
-    """One scatter a method, all on the same axes."""
-    drawn = [(r, [_scatter_pair(miss) for miss in r.deviations]) for r in records if r.deviations]
-    # One method's wide interval would press all points into a corner, so it does not count here.
-    ends = [end for _, pairs in drawn for p in pairs for end in (p.truth, p.estimate)]
+    """Draw one scatter plot per method, all on the same axes."""
+    drawn = [
+        (record, [_scatter_pair(deviation) for deviation in record.deviations])
+        for record in records
+        if record.deviations
+    ]
+    # Without the intervals: a single wide one would compress all points into a corner.
+    ends = [end for _, pairs in drawn for pair in pairs for end in (pair.truth, pair.estimate)]
+    domain = charts.padded_percent_range(ends)
     return [
         Figure(
-            key=f"panel-{j}",
+            key=f"panel-{number}",
             title=record.method,
-            caption=f"Off by {format_percent(record.mae)} points on average.",
-            alt=f"Estimates of {record.method} against the truth under "
-            f"{_pluralize(len(pairs), 'shift')}; off by {format_percent(record.mae)} points on average.",
-            spec=charts.estimate_scatter_chart(pairs, charts.padded_percent_range(ends)),
+            caption=f"Mean absolute error: {format_percent(record.mae)} points.",
+            alt=f"Estimates of {record.method} against the true accuracy under "
+            f"{pluralize(len(pairs), 'shift')}; the mean absolute error is "
+            f"{format_percent(record.mae)} points.",
+            spec=charts.estimate_scatter_chart(pairs, domain),
         )
-        for j, (record, pairs) in enumerate(drawn)
+        for number, (record, pairs) in enumerate(drawn)
     ]

@@ -1,4 +1,4 @@
-"""The least and the most invariant examples in a page: pictures inlined, long texts abridged."""
+"""Cards of the least and most invariant examples: inlined thumbnails, shortened texts."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ from oodometer.report.neighborhood_view import (
     build_example,
 )
 
-# So many of the least invariant examples are shown, and as many of the most.
+# Number of least invariant examples shown, and of most invariant ones.
 N_EXAMPLES = 6
-# So many different inputs of a neighborhood are shown.
+# Maximum number of distinct inputs shown per neighborhood.
 MAX_MEMBERS = 11
-# So many letters of a text are shown, and so many beside a change.
-MAX_TEXT_CHARS, CONTEXT_CHARS = 1200, 70
+# Maximum length of a text, and of unchanged text before and after a change.
+MAX_TEXT_CHARS = 1200
+CONTEXT_CHARS = 70
 
 
 @dataclass(frozen=True, eq=False)
 class ExampleCard:
-    """An example with those of its members that are shown: as pictures, or written out."""
+    """Example with the members that are shown, as pictures or as text."""
 
     example: NeighborhoodExample
     members: tuple[NeighborhoodMember, ...]
@@ -39,22 +40,21 @@ class ExampleCard:
 
     @classmethod
     def from_example(cls, example: NeighborhoodExample) -> ExampleCard:
-        """As its kind of inputs is shown."""
+        """Select the members to show and render them by their kind."""
         inputs = batches.take(example.inputs, slice(0, MAX_MEMBERS))
-        images = batches.infer_kind(inputs) == "images"
-        pictures = tuple(_png_data_url(thumbnail(image)) for image in inputs) if images else ()
+        is_image = batches.infer_kind(inputs) == "images"
+        pictures = tuple(_png_data_url(thumbnail(image)) for image in inputs) if is_image else ()
         members = example.members[:MAX_MEMBERS]
         return cls(example, members, pictures, abridge_diff(diff_against_first(inputs)))
 
     @property
     def n_hidden_members(self) -> int:
-        """How many different inputs are not shown."""
         return len(self.example.members) - len(self.members)
 
 
 @dataclass(frozen=True, eq=False)
-class ExampleRow:
-    """Examples of one end, and how many there are that have the value of the last of them."""
+class CardGroup:
+    """Cards under a title, and the number of examples with the same value as the last one."""
 
     title: str
     cards: tuple[ExampleCard, ...]
@@ -62,40 +62,47 @@ class ExampleRow:
 
     @property
     def n_tied_shown(self) -> int:
-        """How many of these are shown."""
         last = self.cards[-1].example.value
-        return sum(one.example.value == last for one in self.cards)
+        return sum(card.example.value == last for card in self.cards)
 
 
 def build_card_groups(
     result: ModelInvariance, sampler: NeighborhoodSampler, measure: str, *, count: int = N_EXAMPLES
-) -> list[ExampleRow]:
-    """The least and the most invariant examples; where all are equal, some of them."""
+) -> list[CardGroup]:
+    """Return cards of the least and most invariant examples; one group if all are equal."""
     values = result.by_example(measure)
     order = _shuffled_unique_rows(result, sampler)
     if len(np.unique(values[order])) == 1:
-        return [_card_group("Equally invariant examples", result, sampler, values, order[:count])]
-    lowest, highest = lowest_and_highest(values, order, count)
-    made = [("The least invariant examples", lowest), ("The most invariant examples", highest)]
-    return [_card_group(title, result, sampler, values, rows) for title, rows in made]
+        rows_by_title = {"Equally invariant examples": order[:count]}
+    else:
+        lowest, highest = lowest_and_highest(values, order, count)
+        rows_by_title = {"Least invariant examples": lowest, "Most invariant examples": highest}
+    groups = []
+    for title, rows in rows_by_title.items():
+        cards = tuple(
+            ExampleCard.from_example(build_example([result], sampler, row, [values[row]]))
+            for row in rows
+        )
+        groups.append(CardGroup(title, cards, int((values == values[rows[-1]]).sum())))
+    return groups
 
 
 def lowest_and_highest(values: Floats, order: Ints, count: int) -> tuple[Ints, Ints]:
-    """Where the lowest and the highest values are, outermost first; equal ones in that order.
+    """Return the rows of the lowest and of the highest values, extremes first, without overlap.
 
-    None is in both.
+    Ties keep the given order.
 
     >>> lowest_and_highest(np.array([0.5, 1.0, 1.0, 0.2]), np.array([3, 2, 1, 0]), 1)
     (array([3]), array([2]))
     """
-    some = min(count, -(-len(order) // 2))
-    lowest = order[np.argsort(values[order], kind="stable")][:some]
+    n_lowest = min(count, -(-len(order) // 2))
+    lowest = order[np.argsort(values[order], kind="stable")][:n_lowest]
     rest = order[~np.isin(order, lowest)]
     return lowest, rest[np.argsort(-values[rest], kind="stable")][:count]
 
 
 def abridge_diff(diff_table: DiffTable) -> DiffTable:
-    """Long texts cut down to what changed, and what stands beside it."""
+    """Shorten long texts to the changes and their context."""
     if diff_table.cell_kind != "words":
         return diff_table
     return replace(
@@ -104,29 +111,31 @@ def abridge_diff(diff_table: DiffTable) -> DiffTable:
 
 
 def abridge_pieces(pieces: Sequence[DiffPiece]) -> tuple[DiffPiece, ...]:
-    """A text whose long unchanged parts are left out between changes, and the rest of which is cut.
+    """Omit long unchanged parts of a text, and cut the text at its maximum length.
 
-    >>> kept = "all of this is as it was " * 10
-    >>> [piece.text for piece in abridge_pieces([DiffPiece(kept), DiffPiece(" new", "new")])][:2]
-    ['… ', 'this is as it was all of this is as it was all of this is as it was ']
+    >>> unchanged = "this text is unchanged " * 10
+    >>> pieces = abridge_pieces([DiffPiece(unchanged), DiffPiece(" new", "new")])
+    >>> [piece.text for piece in pieces][:2]
+    ['… ', 'this text is unchanged this text is unchanged this text is unchanged ']
     """
     last = len(pieces) - 1
     parts = [
         part
-        for place, piece in enumerate(pieces)
-        for part in ([piece] if piece.change or not last else _keep_context(piece, place, last))
+        for index, piece in enumerate(pieces)
+        for part in ([piece] if piece.change or not last else _keep_context(piece, index, last))
     ]
-    found, room = [], MAX_TEXT_CHARS
+    shown = []
+    n_left = MAX_TEXT_CHARS
     for part in parts:
-        found.append(replace(part, text=part.text[: max(room, 0)]))
-        room -= len(part.text)
-    if room < 0:
-        found.append(DiffPiece(f" … and {-room:,} more letters", "aside"))
-    return tuple(part for part in found if part.text)
+        shown.append(replace(part, text=part.text[: max(n_left, 0)]))
+        n_left -= len(part.text)
+    if n_left < 0:
+        shown.append(DiffPiece(f" … and {-n_left:,} more characters", "aside"))
+    return tuple(part for part in shown if part.text)
 
 
 def _keep_context(piece: DiffPiece, index: int, last: int) -> list[DiffPiece]:
-    """Of an unchanged part, what stands beside the changes before and after it."""
+    """Shorten an unchanged part to its ends next to a change."""
     text = piece.text
     if len(text) <= 2 * CONTEXT_CHARS:
         return [piece]
@@ -138,21 +147,8 @@ def _keep_context(piece: DiffPiece, index: int, last: int) -> list[DiffPiece]:
     return [DiffPiece(before), DiffPiece(gap, "aside"), DiffPiece(after)]
 
 
-def _card_group(
-    title: str, result: ModelInvariance, sampler: NeighborhoodSampler, values: Floats, rows: Ints
-) -> ExampleRow:
-    exhibits = tuple(
-        ExampleCard.from_example(build_example([result], sampler, row, [values[row]]))
-        for row in rows
-    )
-    return ExampleRow(title, exhibits, int((values == values[rows[-1]]).sum()))
-
-
 def _shuffled_unique_rows(result: ModelInvariance, sampler: NeighborhoodSampler) -> Ints:
-    """Rows of the results in a random order, so that equal examples are not all neighbors.
-
-    Of rows that have the same content, and so the same neighborhood, there is one.
-    """
+    """Return the rows of the results in random order, one of each group with equal content."""
     keys = sampler.dataset.keys[result.positions]
     order = shuffled_order(keys, sampler.seed)
     return order[np.sort(np.unique(keys[order], return_index=True)[1])]

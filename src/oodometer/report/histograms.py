@@ -1,8 +1,8 @@
-"""What the charts show, counted by us: no raw row ever reaches a page."""
+"""Counts and shares that charts show; pages never contain raw rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +15,12 @@ from oodometer.core.stats import wilson_interval
 N_CONFIDENCE_BINS = 40
 MAX_CLASSES = 30
 MAX_NAME_CHARS = 60
+# Up to this many distinct values have a bar each; more values are binned into this many bars.
+MAX_BARS = 24
 
 
 def truncate_name(name: str) -> str:
-    """A name that fits a table.
+    """Shorten a name for a table.
 
     >>> len(truncate_name("a" * 1000))
     60
@@ -27,35 +29,40 @@ def truncate_name(name: str) -> str:
 
 
 def unique_labels(names: Sequence[str]) -> list[str]:
-    """Names that fit an axis and are still distinct, as two of one name would share a place.
+    """Shorten names for an axis and keep them distinct: equal names would share one position.
 
     >>> unique_labels(["cat", "other", "other"])
     ['cat', 'other', 'other (2)']
     """
-    seen: dict[str, None] = {}
+    labels: dict[str, None] = {}
     for name in map(truncate_name, names):
-        label, count = name, 1
-        while label in seen:
-            count += 1
-            label = f"{name} ({count})"
-        seen[label] = None
-    return list(seen)
+        label = name
+        number = 1
+        while label in labels:
+            number += 1
+            label = f"{name} ({number})"
+        labels[label] = None
+    return list(labels)
 
 
 @dataclass(frozen=True, eq=False)
 class ConfidenceHistogram:
-    """The share of rows between each two edges of confidence."""
+    """Shares of source and target rows per bin of confidence."""
 
     edges: Floats
     source: Floats
     target: Floats
 
+    def bins(self) -> Iterator[tuple[float, float, float, float]]:
+        """Yield the lower edge, upper edge, source share and target share of each bin."""
+        return zip(self.edges[:-1], self.edges[1:], self.source, self.target, strict=True)
+
 
 def confidence_histogram(source: Predictions, target: Predictions) -> ConfidenceHistogram:
-    """Both distributions of confidence, in equal bins from 1/k to 1."""
+    """Count both distributions of confidence in equal bins from 1/k to 1."""
     edges = np.linspace(1 / source.k, 1.0, N_CONFIDENCE_BINS + 1)
     shares = [
-        # Rounding may put a confidence a hair outside; the last bin includes its upper edge.
+        # Rounding can put a confidence slightly outside; the last bin includes its upper edge.
         np.histogram(np.clip(rows.confidence, edges[0], edges[-1]), edges)[0] / rows.n
         for rows in (source, target)
     ]
@@ -64,7 +71,7 @@ def confidence_histogram(source: Predictions, target: Predictions) -> Confidence
 
 @dataclass(frozen=True)
 class ReliabilityBin:
-    """Rows of about one confidence: how many, how sure, how often right."""
+    """Rows of similar confidence: count, mean confidence, accuracy and its interval."""
 
     n: int
     confidence: float
@@ -74,20 +81,20 @@ class ReliabilityBin:
 
 
 def reliability_bins(source: Predictions) -> list[ReliabilityBin]:
-    """The filled bins of the reliability diagram, with Wilson's interval of the accuracy."""
-    found = []
+    """Return the non-empty bins of the reliability diagram, with Wilson intervals."""
+    bins = []
     shares, means, accuracies = bin_reliability(source.confidence, source.correct.astype(float))
     for share, mean, accuracy in zip(shares, means, accuracies, strict=True):
         n = round(share * source.n)
         if n:
             low, high = wilson_interval(float(accuracy) * n, n)
-            found.append(ReliabilityBin(n, float(mean), float(accuracy), low, high))
-    return found
+            bins.append(ReliabilityBin(n, float(mean), float(accuracy), low, high))
+    return bins
 
 
 @dataclass(frozen=True)
 class ClassShare:
-    """How much of the source and of the target goes to one class."""
+    """Shares of source and target rows that are predicted as one class."""
 
     name: str
     source: float
@@ -95,11 +102,59 @@ class ClassShare:
 
 
 def class_shares(source: Predictions, target: Predictions) -> list[ClassShare]:
-    """Shares of the predicted classes, the rarest ones lumped where there are many."""
+    """Return the shares of predicted classes; beyond the most frequent ones as one group."""
     names = source.class_names or target.class_names or tuple(map(str, range(source.k)))
     shares = [rows.class_counts / rows.n for rows in (source, target)]
     by_size = np.argsort(-(shares[0] + shares[1]), kind="stable")
-    kept, rest = np.sort(by_size[:MAX_CLASSES]), by_size[MAX_CLASSES:]
-    shown = [names[j] for j in kept] + ([f"other ({len(rest)} classes)"] if len(rest) else [])
-    values = [np.append(share[kept], share[rest].sum())[: len(shown)].tolist() for share in shares]
-    return [ClassShare(*row) for row in zip(unique_labels(shown), *values, strict=True)]
+    shown = np.sort(by_size[:MAX_CLASSES])
+    others = by_size[MAX_CLASSES:]
+    labels = [names[j] for j in shown]
+    if len(others):
+        labels.append(f"other ({len(others)} classes)")
+    values = [
+        np.append(share[shown], share[others].sum())[: len(labels)].tolist() for share in shares
+    ]
+    return [ClassShare(*row) for row in zip(unique_labels(labels), *values, strict=True)]
+
+
+@dataclass(frozen=True)
+class HistogramBar:
+    """Share of examples, in percent, with values from `left` to `right`; `value` is its label."""
+
+    value: str
+    left: float
+    right: float
+    share: float
+
+
+def histogram_bars(values_per_model: Sequence[Floats]) -> list[list[HistogramBar]]:
+    """Return the shares of examples by value, on the same bars for all models.
+
+    >>> [(bar.value, bar.share) for bar in histogram_bars([np.array([0.5, 1.0, 1.0, 1.0])])[0]]
+    [('0.500', 25.0), ('1.000', 75.0)]
+    """
+    levels = np.unique(np.round(np.concatenate(values_per_model), 9))
+    if len(levels) <= MAX_BARS:
+        half_width = 0.45 * float(np.diff(levels).min()) if len(levels) > 1 else 0.02
+        ends = [(level - half_width, level + half_width) for level in levels.tolist()]
+        labels = [_format_value(level) for level in levels.tolist()]
+        counts_per_model = [
+            [int((np.round(values, 9) == level).sum()) for level in levels]
+            for values in values_per_model
+        ]
+    else:
+        edges = np.linspace(levels[0], levels[-1], MAX_BARS + 1)
+        ends = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
+        labels = [f"{_format_value(low)} to {_format_value(high)}" for low, high in ends]
+        counts_per_model = [np.histogram(values, edges)[0].tolist() for values in values_per_model]
+    return [
+        [
+            HistogramBar(label, round(left, 5), round(right, 5), round(100 * n / len(values), 3))
+            for label, (left, right), n in zip(labels, ends, counts, strict=True)
+        ]
+        for values, counts in zip(values_per_model, counts_per_model, strict=True)
+    ]
+
+
+def _format_value(value: float) -> str:
+    return f"{value:z.3f}".replace("-", "−")

@@ -1,4 +1,4 @@
-"""A neighborhood of images as one picture: the original, its draws, and their classes below them."""
+"""Draw a neighborhood of images as one PNG: the original and its draws with captions."""
 
 from __future__ import annotations
 
@@ -12,19 +12,25 @@ from oodometer.core.optional_imports import opencv
 
 ImageArray = npt.NDArray[np.uint8]
 
-# Small images are enlarged up to the first side, large ones made smaller down to the second.
-ENLARGED_SIDE_PIXELS, MAX_SIDE_PIXELS = 128, 160
-# In a page that holds hundreds of images, each is at most this long.
+# Longer side of an image: small images are enlarged to the first, large ones reduced to the second.
+ENLARGED_SIDE_PIXELS = 128
+MAX_SIDE_PIXELS = 160
+# Longer side of an image in a page, which may contain hundreds of images.
 THUMBNAIL_SIDE_PIXELS = 96
-MIN_CELL_PIXELS, GRID_WIDTH_PIXELS = 64, 960
-FRAME_PIXELS, GAP_PIXELS, LINE_PIXELS = 4, 8, 16
-# Okabe and Ito's vermilion, as OpenCV has its colours: blue, green, red.
-VERMILION_BGR, TEXT_BGR, WHITE_LEVEL = (0, 94, 213), (30, 30, 30), 255
+MIN_CELL_PIXELS = 64
+GRID_WIDTH_PIXELS = 960
+FRAME_PIXELS = 4
+GAP_PIXELS = 8
+LINE_PIXELS = 16
+# Colours in OpenCV's order: blue, green, red. Vermilion is that of Okabe and Ito.
+VERMILION_BGR = (0, 94, 213)
+TEXT_BGR = (30, 30, 30)
+WHITE_LEVEL = 255
 
 
 @dataclass(frozen=True)
 class ImageCaption:
-    """What stands below an image, and whether the image stands out."""
+    """Two lines below an image, and whether the image is framed."""
 
     first_line: str
     second_line: str
@@ -32,22 +38,23 @@ class ImageCaption:
 
 
 def draw_image_grid(images: ImageArray, captions: Sequence[ImageCaption]) -> bytes:
-    """Images side by side in rows, each with its caption, as a PNG file."""
+    """Return a PNG of images in rows, each with its caption."""
     cells = [_draw_cell(image, caption) for image, caption in zip(images, captions, strict=True)]
-    height, width = cells[0].shape[0] + GAP_PIXELS, cells[0].shape[1] + GAP_PIXELS
-    across = min(max(GRID_WIDTH_PIXELS // width, 1), len(cells))
-    down = -(-len(cells) // across)
-    sheet = np.full(
-        (GAP_PIXELS + down * height, GAP_PIXELS + across * width, 3), WHITE_LEVEL, dtype=np.uint8
-    )
+    height = cells[0].shape[0] + GAP_PIXELS
+    width = cells[0].shape[1] + GAP_PIXELS
+    n_columns = min(max(GRID_WIDTH_PIXELS // width, 1), len(cells))
+    n_rows = -(-len(cells) // n_columns)
+    shape = (GAP_PIXELS + n_rows * height, GAP_PIXELS + n_columns * width, 3)
+    grid = np.full(shape, WHITE_LEVEL, dtype=np.uint8)
     for number, cell in enumerate(cells):
-        top, left = GAP_PIXELS + number // across * height, GAP_PIXELS + number % across * width
-        sheet[top : top + height - GAP_PIXELS, left : left + width - GAP_PIXELS] = cell
-    return bytes(opencv().imencode(".png", sheet)[1])
+        top = GAP_PIXELS + number // n_columns * height
+        left = GAP_PIXELS + number % n_columns * width
+        grid[top : top + height - GAP_PIXELS, left : left + width - GAP_PIXELS] = cell
+    return bytes(opencv().imencode(".png", grid)[1])
 
 
 def resize_for_display(image: ImageArray) -> ImageArray:
-    """An image at a size to be looked at: enlarged by a whole number, or made smaller.
+    """Enlarge a small image by an integer factor, or reduce a large one.
 
     >>> resize_for_display(np.zeros((8, 6), dtype=np.uint8)).shape
     (128, 96)
@@ -60,39 +67,35 @@ def resize_for_display(image: ImageArray) -> ImageArray:
 
 
 def thumbnail(image: ImageArray) -> bytes:
-    """An image as a small PNG file: a large one made smaller, a small one as it is."""
-    shown = (
-        _shrink(image, THUMBNAIL_SIDE_PIXELS)
-        if max(image.shape[:2]) > THUMBNAIL_SIDE_PIXELS
-        else image
-    )
-    pixels = shown if shown.ndim == 2 else shown[..., ::-1]
+    """Return a small PNG of an image; only large images are reduced."""
+    if max(image.shape[:2]) > THUMBNAIL_SIDE_PIXELS:
+        image = _shrink(image, THUMBNAIL_SIDE_PIXELS)
+    pixels = image if image.ndim == 2 else image[..., ::-1]
     return bytes(opencv().imencode(".png", pixels, (opencv().IMWRITE_PNG_COMPRESSION, 9))[1])
 
 
 def _shrink(image: ImageArray, side: int) -> ImageArray:
-    """An image whose longer side has so many pixels, each the mean of those it stands for."""
+    """Reduce an image to a longer side of `side` pixels by averaging areas."""
     height, width = image.shape[:2]
-    size = [max(round(one * side / max(height, width)), 1) for one in (width, height)]
-    whole = np.ascontiguousarray(image)
-    made: ImageArray = opencv().resize(whole, size, interpolation=opencv().INTER_AREA)
-    return made
+    size = [max(round(length * side / max(height, width)), 1) for length in (width, height)]
+    reduced: ImageArray = opencv().resize(
+        np.ascontiguousarray(image), size, interpolation=opencv().INTER_AREA
+    )
+    return reduced
 
 
 def _draw_cell(image: ImageArray, caption: ImageCaption) -> ImageArray:
-    """An image in a frame, seen or not, over two lines of text."""
-    shown = resize_for_display(image)
-    height, width = (
-        shown.shape[0] + 2 * FRAME_PIXELS,
-        max(shown.shape[1], MIN_CELL_PIXELS) + 2 * FRAME_PIXELS,
-    )
+    """Return an image in a white or coloured frame, above two lines of text."""
+    resized = resize_for_display(image)
+    height = resized.shape[0] + 2 * FRAME_PIXELS
+    width = max(resized.shape[1], MIN_CELL_PIXELS) + 2 * FRAME_PIXELS
     cell = np.full((height + 2 * LINE_PIXELS, width, 3), WHITE_LEVEL, dtype=np.uint8)
     if caption.has_frame:
         cell[:height] = VERMILION_BGR
-    left = (width - shown.shape[1]) // 2
-    # Grey has one channel, which all three take; colours are red first in memory, blue first here.
-    cell[FRAME_PIXELS : height - FRAME_PIXELS, left : left + shown.shape[1]] = (
-        shown[..., None] if shown.ndim == 2 else shown[..., ::-1]
+    left = (width - resized.shape[1]) // 2
+    # A grey image has one channel for all three; colours are RGB in memory and BGR in OpenCV.
+    cell[FRAME_PIXELS : height - FRAME_PIXELS, left : left + resized.shape[1]] = (
+        resized[..., None] if resized.ndim == 2 else resized[..., ::-1]
     )
     for line, text in enumerate((caption.first_line, caption.second_line), start=1):
         _draw_text(cell, text, height + line * LINE_PIXELS - 4)
@@ -100,11 +103,11 @@ def _draw_cell(image: ImageArray, caption: ImageCaption) -> ImageArray:
 
 
 def _draw_text(cell: ImageArray, text: str, baseline: int) -> None:
-    """A line of text, cut where the cell ends."""
+    """Draw a line of text, cut at the width of the cell."""
     cv2 = opencv()
     style = cv2.FONT_HERSHEY_SIMPLEX, 0.4
-    # No more characters than this fit any cell, and a name may have thousands.
-    fit = text[:100]
-    while cv2.getTextSize(fit, *style, 1)[0][0] > cell.shape[1]:
-        fit = fit.removesuffix("..")[:-1] + ".."
-    cv2.putText(cell, fit, (0, baseline), *style, TEXT_BGR, 1, cv2.LINE_AA)
+    # No cell has room for 100 characters; a name may have thousands, which would be slow to cut.
+    text = text[:100]
+    while cv2.getTextSize(text, *style, 1)[0][0] > cell.shape[1]:
+        text = text.removesuffix("..")[:-1] + ".."
+    cv2.putText(cell, text, (0, baseline), *style, TEXT_BGR, 1, cv2.LINE_AA)

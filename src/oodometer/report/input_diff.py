@@ -1,4 +1,4 @@
-"""What a transform did to an input, in marked pieces: words of texts, values of columns."""
+"""Differences between an input and its transformed copies: words of texts, values of columns."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import numpy as np
 from oodometer.core.inputs import Inputs, infer_kind
 from oodometer.report.histograms import truncate_name
 
-# More of a text is not read, and comparing it would take long.
+# Longer texts are not read, and comparing them is slow.
 MAX_WORDS = 1000
 MAX_COLUMNS = 30
-# A word with the blanks before it; blanks that end a text are a word of their own.
+# A word with the white space before it; trailing white space counts as a word.
 _WORD_PATTERN = re.compile(r"\s*\S+|\s+$")
 
 PieceChange = Literal["", "new", "gone", "aside"]
@@ -24,25 +24,24 @@ PieceChange = Literal["", "new", "gone", "aside"]
 
 @dataclass(frozen=True)
 class DiffPiece:
-    """A part of an input that was kept, is new, or is gone; or a remark of ours aside."""
+    """Part of an input that is unchanged, new or gone; or a remark ("aside")."""
 
     text: str
     change: PieceChange = ""
 
     @property
     def leading_space(self) -> str:
-        """The blanks that it begins with, which no mark should cover."""
+        """Return the leading white space, which is not marked."""
         return self.text[: len(self.text) - len(self.text.lstrip())]
 
     @property
     def stripped_text(self) -> str:
-        """All but those."""
         return self.text.lstrip()
 
 
 @dataclass(frozen=True)
 class DiffTable:
-    """Inputs written out: a row of cells an input, the original first, each cell in pieces."""
+    """Inputs as text: one row of cells per input, the original first, each cell in pieces."""
 
     heads: tuple[str, ...]
     rows: tuple[tuple[tuple[DiffPiece, ...], ...], ...]
@@ -51,7 +50,7 @@ class DiffTable:
 
 
 def diff_against_first(inputs: Inputs) -> DiffTable:
-    """Inputs as text, what differs from the first of them marked; images are not written out."""
+    """Return inputs as text with differences from the first marked; images have no cells."""
     kind = infer_kind(inputs)
     if kind == "images":
         return DiffTable((), ((),) * len(inputs))
@@ -68,31 +67,33 @@ def diff_against_first(inputs: Inputs) -> DiffTable:
 
 
 def diff_words(old: str, new: str) -> tuple[DiffPiece, ...]:
-    """The new text in pieces, with the old one's words that are gone between them.
+    """Return the new text in pieces, with the deleted words of the old text between them.
 
     >>> [(piece.text, piece.change) for piece in diff_words("a red dog", "a dog barks")]
     [('a', ''), (' red', 'gone'), (' dog', ''), (' barks', 'new')]
     """
     before, after = _WORD_PATTERN.findall(old), _WORD_PATTERN.findall(new)
-    found = _diff_word_lists(before[:MAX_WORDS], after[:MAX_WORDS])
-    rest = len(after) - MAX_WORDS
-    if rest > 0:
-        found.append(DiffPiece(f" … and {rest:,} more words", "aside"))
+    pieces = _diff_word_lists(before[:MAX_WORDS], after[:MAX_WORDS])
+    n_omitted = len(after) - MAX_WORDS
+    if n_omitted > 0:
+        pieces.append(DiffPiece(f" … and {n_omitted:,} more words", "aside"))
     if not new:
-        found.append(DiffPiece("(empty)", "aside"))
-    return tuple(found)
+        pieces.append(DiffPiece("(empty)", "aside"))
+    return tuple(pieces)
 
 
 def _diff_word_lists(before: list[str], after: list[str]) -> list[DiffPiece]:
-    """Runs of words that are kept, gone or new; blanks alone make no word another."""
-    old, new = [word.strip() for word in before], [word.strip() for word in after]
+    """Return runs of words that are unchanged, gone or new; white space is ignored."""
+    old = [word.strip() for word in before]
+    new = [word.strip() for word in after]
     pieces = []
-    for what, i, i_end, j, j_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if what == "equal":
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    for operation, i, i_end, j, j_end in matcher.get_opcodes():
+        if operation == "equal":
             pieces.append(DiffPiece("".join(after[j:j_end])))
-            continue
-        pieces.append(DiffPiece("".join(before[i:i_end]), "gone"))
-        pieces.append(DiffPiece("".join(after[j:j_end]), "new"))
+        else:
+            pieces.append(DiffPiece("".join(before[i:i_end]), "gone"))
+            pieces.append(DiffPiece("".join(after[j:j_end]), "new"))
     return [piece for piece in pieces if piece.text]
 
 
@@ -104,10 +105,10 @@ def _text_table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Diff
 
 
 def _value_table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> DiffTable:
-    """Columns that change somewhere come before others when not all can be shown."""
-    # By repr, so that NaN is the same as NaN, and 1 is not the same as 1.0 or True.
-    known = np.array([[repr(value) for value in row] for row in rows], dtype=object)
-    changed = known != known[0]
+    """Return a table of values; columns that change are preferred if not all can be shown."""
+    # Compared by repr: NaN equals NaN, and 1 differs from 1.0 and True.
+    texts = np.array([[repr(value) for value in row] for row in rows], dtype=object)
+    changed = texts != texts[0]
     shown = np.sort(np.argsort(~changed.any(axis=0), kind="stable")[:MAX_COLUMNS])
     cells = (
         tuple((DiffPiece(_format_value(row[j]), "new" if marks[j] else ""),) for j in shown)
@@ -120,7 +121,7 @@ def _value_table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> DiffTab
 
 
 def _format_value(value: Any) -> str:
-    """A value that fits a cell.
+    """Format a value for a cell.
 
     >>> _format_value(0.123456789), _format_value(None), _format_value("red")
     ('0.123457', 'missing', 'red')
@@ -131,9 +132,9 @@ def _format_value(value: Any) -> str:
 
 
 def _element_names(shape: tuple[int, ...]) -> list[str]:
-    """The name of every number of a vector: where it stands.
+    """Return the name of each element of a vector: its index.
 
     >>> _element_names((2, 2))
     ['0,0', '0,1', '1,0', '1,1']
     """
-    return [",".join(map(str, place)) for place in np.ndindex(*shape)]
+    return [",".join(map(str, index)) for index in np.ndindex(*shape)]

@@ -1,4 +1,4 @@
-"""Models beside one another: their values, how sure the order is, and the accuracies that are known."""
+"""Leaderboard of models: values, reliability of the order, known and predicted accuracies."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ import numpy as np
 from oodometer.assessment.result import format_percent
 from oodometer.core.array_types import Array
 from oodometer.core.predictions import Predictions
-from oodometer.neighborhood.ranking import RankedModel, Ranking
+from oodometer.neighborhood.ranking import Ranking
 from oodometer.neighborhood.results import InvarianceResult, MeanWithInterval, ModelInvariance
 from oodometer.report.histograms import truncate_name
 
-# A model that beats the next this often is said to be ahead for sure.
+# A model that beats the next with at least this probability is called reliably better.
 CONFIDENT_WIN_PROBABILITY = 0.95
 
 
 @dataclass(frozen=True)
 class LeaderboardRow:
-    """One model's place, and all that is said of it; `predicted_accuracy` is by the line of known models."""
+    """Model with its value, its measures and accuracies.
+
+    `predicted_accuracy` is that of the line through models of known accuracy.
+    """
 
     model: str
     value: float
@@ -37,149 +40,164 @@ class LeaderboardRow:
 def leaderboard_from_ranking(
     ranking: Ranking, known_accuracies: Mapping[str, float]
 ) -> list[LeaderboardRow]:
-    """The models of a ranking, best first."""
-    judged = {one.model: one for one in ranking.neighborhoods or ()}
+    """Return the models of a ranking, best first."""
+    results = {result.model: result for result in ranking.neighborhoods or ()}
     return [
-        _leaderboard_row(one, known_accuracies.get(one.model), judged.get(one.model))
-        for one in ranking
+        LeaderboardRow(
+            model=entry.model,
+            value=entry.value,
+            low=entry.low,
+            high=entry.high,
+            beats_next=entry.beats_next,
+            predicted_accuracy=entry.accuracy,
+            known_accuracy=known_accuracies.get(entry.model),
+            readings=dict(results[entry.model].all_measures()) if results else {},
+            notes=entry.notes,
+        )
+        for entry in ranking
     ]
 
 
 def leaderboard_from_neighborhoods(
     neighborhoods: InvarianceResult, measure: str, known_accuracies: Mapping[str, float]
 ) -> list[LeaderboardRow]:
-    """The models of a run by one measure, highest first, of equal ones the first."""
+    """Return the models of a run by one measure, highest first; ties keep their order."""
     rows = []
-    for one in neighborhoods:
-        read = one.mean_with_interval(measure)
-        place = RankedModel(one.model, read.value, read.low, read.high, None, one.warnings())
-        rows.append(_leaderboard_row(place, known_accuracies.get(one.model), one))
+    for result in neighborhoods:
+        mean = result.mean_with_interval(measure)
+        rows.append(
+            LeaderboardRow(
+                model=result.model,
+                value=mean.value,
+                low=mean.low,
+                high=mean.high,
+                known_accuracy=known_accuracies.get(result.model),
+                readings=dict(result.all_measures()),
+                notes=result.warnings(),
+            )
+        )
     return sorted(rows, key=lambda row: -row.value)
 
 
-def _leaderboard_row(
-    entry: RankedModel, known_accuracy: float | None, invariance: ModelInvariance | None
-) -> LeaderboardRow:
-    return LeaderboardRow(
-        entry.model,
-        entry.value,
-        entry.low,
-        entry.high,
-        entry.beats_next,
-        entry.accuracy,
-        known_accuracy,
-        dict(invariance.all_measures()) if invariance else {},
-        entry.notes,
-    )
-
-
 def main_measure(neighborhoods: InvarianceResult) -> str:
-    """NI where all draws were made, or else PA, which does not hang on their number."""
-    return "ni" if all(one.complete for one in neighborhoods) else "pa"
+    """Return "ni" if all draws were classified, else "pa", which allows fewer draws."""
+    return "ni" if all(result.complete for result in neighborhoods) else "pa"
 
 
 def accuracies(neighborhoods: InvarianceResult, labels: Array | None) -> dict[str, float]:
-    """Every model's accuracy on the examples that were judged, where the data have labels.
+    """Return the accuracy of each model on the sampled examples; empty without labels.
 
     >>> from oodometer import invariance
-    >>> found = invariance(lambda x: x.argmax(1), np.eye(4), transform="gaussian", draws=1)
-    >>> list(accuracies(found, np.array([0, 1, 2, 0])).values())
+    >>> result = invariance(lambda x: x.argmax(1), np.eye(4), transform="gaussian", draws=1)
+    >>> list(accuracies(result, np.array([0, 1, 2, 0])).values())
     [0.75]
     """
-    return {} if labels is None else {one.model: _accuracy(one, labels) for one in neighborhoods}
+    if labels is None:
+        return {}
+    return {result.model: _accuracy(result, labels) for result in neighborhoods}
 
 
 def _accuracy(result: ModelInvariance, labels: Array) -> float:
-    """Of the examples themselves, not of their draws."""
-    classes, truth = result.counts.classes[:, 0], np.asarray(labels)[result.positions]
-    names = result.class_names
-    if names is not None:
-        # By name: where names are numbers, a number would be taken for a name.
-        said = [names[number] for number in classes]
-        known = Predictions.from_classes(said, labels=truth, class_names=names)
+    """Return the accuracy on the examples themselves, not on their draws."""
+    classes = result.counts.classes[:, 0]
+    truth = np.asarray(labels)[result.positions]
+    if result.class_names is not None:
+        # By name: if names are numbers, a class number could be mistaken for a name.
+        names = [result.class_names[number] for number in classes]
+        predictions = Predictions.from_classes(names, labels=truth, class_names=result.class_names)
     else:
-        most = max(int(one.max()) for one in (classes, truth) if one.dtype.kind in "iuf")
-        known = Predictions.from_classes(classes, k=max(most + 1, 2), labels=truth)
-    return float(np.mean(known.correct))
+        largest = max(
+            int(values.max()) for values in (classes, truth) if values.dtype.kind in "iuf"
+        )
+        predictions = Predictions.from_classes(classes, k=max(largest + 1, 2), labels=truth)
+    return float(np.mean(predictions.correct))
 
 
 def concordant_pairs(rows: Sequence[LeaderboardRow]) -> tuple[int, int]:
-    """How many pairs of models of different known accuracy are in the right order, and of how many.
+    """Count pairs of models in the right order, and pairs with different known accuracies.
 
     >>> a, b = LeaderboardRow("a", 0.9, 0.8, 1.0, known_accuracy=0.7), LeaderboardRow("b", 0.8, 0.7, 0.9, known_accuracy=0.6)
     >>> concordant_pairs([a, b, LeaderboardRow("c", 0.7, 0.6, 0.8, known_accuracy=0.65)])
     (2, 3)
     """
-    told = [row for row in rows if row.known_accuracy is not None]
-    gaps = [
-        ((one.known_accuracy or 0.0) - (other.known_accuracy or 0.0), one.value - other.value)
-        for one, other in combinations(told, 2)
+    known = [(row.known_accuracy, row.value) for row in rows if row.known_accuracy is not None]
+    differences = [
+        (accuracy - other_accuracy, value - other_value)
+        for (accuracy, value), (other_accuracy, other_value) in combinations(known, 2)
+        if accuracy != other_accuracy
     ]
-    real = [(truth, said) for truth, said in gaps if truth != 0.0]
-    return sum(truth * said > 0 for truth, said in real), len(real)
+    n_concordant = sum(accuracy * value > 0 for accuracy, value in differences)
+    return n_concordant, len(differences)
 
 
 def leaderboard_summary(rows: Sequence[LeaderboardRow], measure: str) -> str:
-    """What the order says, in words, and how sure it is.
+    """Describe the order of the models and its reliability.
 
     >>> a = LeaderboardRow("a", 0.9, 0.88, 0.92, beats_next=0.99)
-    >>> leaderboard_summary([a, LeaderboardRow("b", 0.8, 0.7, 0.9)], "NI-Rotate")
-    'a has the highest NI-Rotate, and is ahead of b (0.800) with a probability of 99 %.'
+    >>> leaderboard_summary([a, LeaderboardRow("b", 0.8, 0.78, 0.82)], "NI-RandAug")
+    'a has the highest NI-RandAug and beats b (0.800) with a probability of 99 %.'
     """
     first, second = rows[0], rows[1]
     start = f"{format_inline_name(first.model)} has the highest {measure}"
-    beaten = f"{format_inline_name(second.model)} ({second.value:.3f})"
+    next_model = f"{format_inline_name(second.model)} ({second.value:.3f})"
     if first.beats_next is None:
-        return f"{start}; next is {beaten}."
-    ahead = f"{start}, and is ahead of {beaten} with a probability of {format_probability(first.beats_next)}."
+        return f"{start}; next is {next_model}."
+    summary = (
+        f"{start} and beats {next_model} with a probability of "
+        f"{format_probability(first.beats_next)}."
+    )
     if len(rows) == 2:
-        return ahead
-    sure = sum((row.beats_next or 0.0) >= CONFIDENT_WIN_PROBABILITY for row in rows[:-1])
+        return summary
+    n_reliable = sum((row.beats_next or 0.0) >= CONFIDENT_WIN_PROBABILITY for row in rows[:-1])
     return (
-        f"{ahead} Of the {len(rows) - 1} steps from one model to the next, {sure} "
-        f"{'is' if sure == 1 else 'are'} sure ({100 * CONFIDENT_WIN_PROBABILITY:.0f} % or more)."
+        f"{summary} {n_reliable} of the {len(rows) - 1} steps from one model to the next "
+        f"{'is' if n_reliable == 1 else 'are'} reliable (probability of "
+        f"{100 * CONFIDENT_WIN_PROBABILITY:.0f} % or more)."
     )
 
 
 def best_known_summary(rows: Sequence[LeaderboardRow]) -> str:
-    """Whether the first model is the best of those whose accuracy is known, in words.
+    """Name the best model of known accuracy, and the accuracy of the first model if it differs.
 
     >>> a, b = LeaderboardRow("a", 0.9, 0.8, 1.0, known_accuracy=0.5), LeaderboardRow("b", 0.8, 0.7, 0.9, known_accuracy=0.75)
     >>> best_known_summary([a, b])
-    'Of the models of known accuracy b is best (75.0 %), a has 50.0 %.'
+    'Of the models of known accuracy, b is best (75.0 %); a has 50.0 %.'
     """
-    told = [(row.known_accuracy, row.model) for row in rows if row.known_accuracy is not None]
-    first = rows[0]
-    if len(told) < 2:
+    known = [(row.known_accuracy, row.model) for row in rows if row.known_accuracy is not None]
+    if len(known) < 2:
         return ""
-    accuracy, model = max(told, key=lambda one: one[0])
-    start = f"Of the models of known accuracy {format_inline_name(model)} is best ({format_percent(accuracy)} %)"
+    accuracy, model = max(known, key=lambda pair: pair[0])
+    start = (
+        f"Of the models of known accuracy, {format_inline_name(model)} is best "
+        f"({format_percent(accuracy)} %)"
+    )
+    first = rows[0]
     if first.known_accuracy is None or first.known_accuracy == accuracy:
         return f"{start}."
     return (
-        f"{start}, {format_inline_name(first.model)} has {format_percent(first.known_accuracy)} %."
+        f"{start}; {format_inline_name(first.model)} has {format_percent(first.known_accuracy)} %."
     )
 
 
 def format_inline_name(name: str) -> str:
-    """A name within a sentence; one that is written from right to left turns nothing but itself.
+    """Shorten a name for a sentence; isolate right-to-left text from its surroundings.
 
     >>> format_inline_name("a"), format_inline_name("\\u05d0")
     ('a', '\\u2068א\\u2069')
     """
     short = truncate_name(name)
-    return (
-        short if name.isascii() else f"\N{FIRST STRONG ISOLATE}{short}\N{POP DIRECTIONAL ISOLATE}"
-    )
+    if name.isascii():
+        return short
+    return f"\N{FIRST STRONG ISOLATE}{short}\N{POP DIRECTIONAL ISOLATE}"
 
 
 def format_probability(probability: float) -> str:
-    """A probability that was counted over draws: never quite none, never quite sure.
+    """Format a share of bootstrap replicates in percent, never as 0 or 100.
 
     >>> format_probability(0.874), format_probability(1.0), format_probability(0.0)
     ('87 %', 'over 99 %', 'under 1 %')
     """
-    shown = round(100 * probability)
-    if 0 < shown < 100:
-        return f"{shown} %"
+    percent = round(100 * probability)
+    if 0 < percent < 100:
+        return f"{percent} %"
     return "over 99 %" if probability > 0.5 else "under 1 %"

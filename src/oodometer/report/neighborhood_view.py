@@ -1,4 +1,4 @@
-"""An example and its neighborhood, as they were judged: inputs drawn again, classes as counted."""
+"""One example and its neighborhood for display: inputs drawn again, recorded decisions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from oodometer.neighborhood.sampling import NeighborhoodSampler, SamplingRound
 
 @dataclass(frozen=True)
 class MemberDecision:
-    """The class a model put an input in, and whether it is another than the original's."""
+    """Class that a model assigned to an input, and whether it differs from the original's."""
 
     class_index: int
     name: str
@@ -25,25 +25,24 @@ class MemberDecision:
 
     @property
     def ascii_text(self) -> str:
-        """The class as a font of ASCII can write it, a sign before it where it is another."""
-        writable = self.name.isascii() and self.name.isprintable() and self.name.strip()
-        return ("!= " if self.is_changed else "") + (
-            self.name if writable else str(self.class_index)
-        )
+        """Return the class in printable ASCII, after "!= " if it differs from the original's."""
+        is_writable = self.name.isascii() and self.name.isprintable() and self.name.strip()
+        text = self.name if is_writable else str(self.class_index)
+        return f"!= {text}" if self.is_changed else text
 
 
 @dataclass(frozen=True)
 class NeighborhoodMember:
-    """One of the different inputs of a neighborhood, and how many of its members it is."""
+    """Distinct input of a neighborhood, with the number of equal members and the decisions."""
 
     name: str
     n_copies: int
     decisions: tuple[MemberDecision, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class NeighborhoodExample:
-    """An example, the measure of it by each model, its different members and their inputs."""
+    """Example with its measure by each model, its distinct members and their inputs."""
 
     position: int
     values: tuple[float, ...]
@@ -54,17 +53,17 @@ class NeighborhoodExample:
 
     @property
     def value(self) -> float:
-        """The mean over models."""
+        """Return the mean over models."""
         return float(np.mean(self.values))
 
     @property
     def size(self) -> int:
-        """How many members the neighborhood has, those alike counted too."""
+        """Return the number of members, equal ones included."""
         return sum(member.n_copies for member in self.members)
 
     @property
     def votes(self) -> list[tuple[str, int]]:
-        """How many members the first model puts in each class, most first."""
+        """Return the number of members per class by the first model, most frequent first."""
         counts: Counter[str] = Counter()
         for member in self.members:
             counts[member.decisions[0].name] += member.n_copies
@@ -77,28 +76,59 @@ def build_example(
     row: int,
     values: Sequence[float],
 ) -> NeighborhoodExample:
-    """The example in that row of the results with as many draws as were judged, and the same ones."""
+    """Draw the neighborhood of one row of the results again, with its recorded decisions."""
     position = int(results[0].positions[row])
-    drawn = int(results[0].counts.n_draws[row])
-    inputs, index = sampler.sample(SamplingRound(np.array([position]), range(drawn + 1)))
-    _, first, times = np.unique(index[:, 0], return_index=True, return_counts=True)
+    n_draws = int(results[0].counts.n_draws[row])
+    inputs, index = sampler.sample(SamplingRound(np.array([position]), range(n_draws + 1)))
+    _, first_members, counts = np.unique(index[:, 0], return_index=True, return_counts=True)
     members = tuple(
         NeighborhoodMember(
-            f"draw {number}" if number else "original",
-            int(count),
-            tuple(_decision(one, row, int(number)) for one in results),
+            name=f"draw {member}" if member else "original",
+            n_copies=int(count),
+            decisions=tuple(_decision(result, row, int(member)) for result in results),
         )
-        for number, count in zip(first, times, strict=True)
+        for member, count in zip(first_members, counts, strict=True)
     )
-    # A folder of images knows its files by name.
+    # Image folders know the names of their files.
     files: Sequence[str] = getattr(sampler.dataset, "files", ())
-    source = files[position] if files else ""
-    truth = _true_label(results[0], sampler, position)
-    return NeighborhoodExample(position, tuple(map(float, values)), members, inputs, source, truth)
+    return NeighborhoodExample(
+        position=position,
+        values=tuple(map(float, values)),
+        members=members,
+        inputs=inputs,
+        file_name=files[position] if files else "",
+        true_label=_true_label(results[0], sampler, position),
+    )
+
+
+def _decision(result: ModelInvariance, row: int, member: int) -> MemberDecision:
+    classes = result.counts.classes[row]
+    index = int(classes[member])
+    return MemberDecision(index, class_name(result.class_names, index), index != int(classes[0]))
+
+
+def _true_label(result: ModelInvariance, sampler: NeighborhoodSampler, position: int) -> str:
+    """Return the label of an example, or an empty text."""
+    if sampler.dataset.labels is None:
+        return ""
+    label = sampler.dataset.labels[position]
+    is_index = isinstance(label, int | np.integer) and not isinstance(label, bool) and label >= 0
+    return class_name(result.class_names, int(label)) if is_index else str(label)
+
+
+def class_name(names: Sequence[str] | None, class_index: int) -> str:
+    """Return the name of a class, or its number if it has none.
+
+    >>> class_name(("cat", "dog"), 1), class_name(None, 1)
+    ('dog', '1')
+    """
+    if names is not None and class_index < len(names):
+        return names[class_index]
+    return str(class_index)
 
 
 def lowest_indices(values: Floats, count: int) -> Ints:
-    """Where the lowest values are, lowest first; of equal ones the first, NaN last.
+    """Return the indices of the lowest values, lowest first; ties in order, NaN last.
 
     >>> lowest_indices(np.array([1.0, 0.5, 0.2, 0.5]), 3)
     array([2, 1, 3])
@@ -106,43 +136,17 @@ def lowest_indices(values: Floats, count: int) -> Ints:
     return np.asarray(np.argsort(values, kind="stable")[:count])
 
 
-def class_name(names: Sequence[str] | None, class_index: int) -> str:
-    """How a class is called: by its name, or else by its number.
-
-    >>> class_name(("cat", "dog"), 1), class_name(None, 1)
-    ('dog', '1')
-    """
-    return (
-        names[class_index] if names is not None and class_index < len(names) else str(class_index)
-    )
-
-
 def check_same_run(neighborhoods: InvarianceResult, sampler: NeighborhoodSampler) -> None:
-    """Refuse to show what was not judged."""
-    now = {
+    """Raise if the sampler is not that of the result."""
+    settings = {
         "fingerprint": sampler.dataset.fingerprint,
         "transform": sampler.transform.name,
         "magnitude": sampler.transform.magnitude,
         "seed": sampler.seed,
     }
-    name = neighborhoods.first_difference(now)
+    name = neighborhoods.first_difference(settings)
     if name is not None:
         raise InputError(
-            f"The result has {name} {getattr(neighborhoods, name)!r}, what is to be shown {now[name]!r}. "
-            "Give the data, transform and seed that the result was made with."
+            f"The result has {name} {getattr(neighborhoods, name)!r}, the sampler has "
+            f"{settings[name]!r}. Give the data, transform and seed of the result."
         )
-
-
-def _decision(result: ModelInvariance, row: int, number: int) -> MemberDecision:
-    classes = result.counts.classes[row]
-    said = int(classes[number])
-    return MemberDecision(said, class_name(result.class_names, said), said != int(classes[0]))
-
-
-def _true_label(result: ModelInvariance, sampler: NeighborhoodSampler, position: int) -> str:
-    """The example's label, where it has one."""
-    if sampler.dataset.labels is None:
-        return ""
-    label = sampler.dataset.labels[position]
-    by_number = isinstance(label, int | np.integer) and not isinstance(label, bool) and label >= 0
-    return class_name(result.class_names, int(label)) if by_number else str(label)

@@ -1,4 +1,4 @@
-"""The page itself: a template, the drawing scripts, and a file that is whole or not there."""
+"""Render self-contained HTML pages from templates and write them atomically."""
 
 from __future__ import annotations
 
@@ -18,96 +18,155 @@ from oodometer.report.histograms import truncate_name
 if TYPE_CHECKING:
     import jinja2
 
-TEMPLATE_FOLDER = Path(__file__).parent
+# Folder of the shared templates, styles and scripts.
+TEMPLATE_FOLDER = Path(__file__).parent / "templates"
 REPORT_PURPOSE = "The HTML report"
 
 
 def check_available() -> None:
-    """Raise MissingExtra where a package of the report is not installed."""
+    """Raise if a package that reports need is not installed.
+
+    Raises
+    ------
+    MissingExtra
+        If altair or vl-convert is missing.
+
+    Examples
+    --------
+    >>> check_available()
+    """
     for module in ("altair", "vl_convert"):
         require(module, extra="report", purpose=REPORT_PURPOSE)
 
 
-def render(template: str, context: Mapping[str, Any]) -> str:
-    """A whole page from one of the templates of this folder."""
-    # Imported here, so that a command without a page starts without it.
-    from markupsafe import Markup
-
+def render(template: str, context: Mapping[str, Any], *, folder: Path | None = None) -> str:
+    """Return a complete HTML page with charts; `folder` is searched for templates first."""
     check_available()
     scripts = [_vega_bundle(), (TEMPLATE_FOLDER / "embed.js").read_text(encoding="utf-8")]
+    return render_with_scripts(template, context, scripts, folder=folder)
+
+
+def render_with_scripts(
+    template: str, context: Mapping[str, Any], scripts: list[str], *, folder: Path | None = None
+) -> str:
+    """Return a complete HTML page that may run only the given scripts."""
+    # Imported here because commands that write no page should not pay for the import.
+    from markupsafe import Markup
+
     return (
-        jinja_environment()
+        jinja_environment(folder)
         .get_template(template)
         .render(
             context,
             style=Markup((TEMPLATE_FOLDER / "page.css").read_text(encoding="utf-8")),
             scripts=[Markup(script) for script in scripts],
-            allowed=" ".join(_csp_hash(script) for script in scripts),
+            allowed=" ".join(_csp_hash(script) for script in scripts) or "'none'",
         )
     )
 
 
-def use_nonbreaking_percent(text: str) -> str:
-    """Text whose percent signs stay with their numbers at the end of a line."""
-    return text.replace(" %", "\N{NO-BREAK SPACE}%")
-
-
-def jinja_environment() -> jinja2.Environment:
-    """Templates that escape all they are given and know how numbers are shown."""
+def jinja_environment(folder: Path | None = None) -> jinja2.Environment:
+    """Return templates that escape all values, with the filters that format numbers."""
     import jinja2
 
-    made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATE_FOLDER),
+    folders = [TEMPLATE_FOLDER] if folder is None else [folder, TEMPLATE_FOLDER]
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folders),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
+    environment.filters |= {
         "points": format_percent,
         "span": format_interval,
         "shortened": truncate_name,
         "tied": use_nonbreaking_percent,
     }
-    made.globals["shapes"] = STATUS_SHAPES
-    # `tojson` escapes <, >, & and ', and json.dumps all that is not ASCII, U+2028 among it; a NaN
-    # would be no JSON, and is better found here than in the browser.
-    made.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
-    return made
+    environment.globals["shapes"] = STATUS_SHAPES
+    # `tojson` escapes <, >, & and '; json.dumps escapes all that is not ASCII, including U+2028.
+    # NaN is not valid JSON and should raise here rather than fail in the browser.
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    return environment
+
+
+def use_nonbreaking_percent(text: str) -> str:
+    """Replace the space before percent signs by a no-break space."""
+    return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def _vega_bundle() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script."""
+    """Return Vega, Vega-Lite and Vega-Embed as one script."""
     text: str = require("vl_convert", extra="report", purpose=REPORT_PURPOSE).javascript_bundle()
-    # The one thing that can end a script element early; `\/` is `/` wherever it could stand.
+    # Only "</script" can end a script element early; in JavaScript strings "\/" equals "/".
     return text.replace("</script", "<\\/script")
 
 
 def _csp_hash(script: str) -> str:
-    """How the page's security policy names a script that may run; no other may."""
+    """Return the hash by which the page's content security policy allows a script."""
     digest = hashlib.sha256(script.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 def write_page(text: str, path: str | Path) -> None:
-    """Write a page so that the path holds either the old file or the whole new one."""
+    """Write a page atomically: `path` holds either the old file or the complete new one.
+
+    Parameters
+    ----------
+    text : str
+        Complete HTML page.
+    path : str or Path
+        File to write; an existing file is replaced.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "report.html"
+    >>> write_page("<!doctype html>", path)
+    >>> path.read_text()
+    '<!doctype html>'
+    """
     path = Path(path).resolve()
     check_writable(path)
     try:
         with atomic_write(path) as partial:
             partial.write_bytes(text.encode("utf-8", errors="replace"))
     except OSError as error:
-        why = error.strerror or error
-        raise InputError(f"{path} can't be written: {why}. Choose another place.") from error
+        raise InputError(
+            f"Cannot write {path}: {error.strerror or error}. Choose another path."
+        ) from error
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a path where no file can be put."""
+    """Raise if no file can be written at a path.
+
+    Parameters
+    ----------
+    path : Path
+        File to write.
+
+    Raises
+    ------
+    InputError
+        If the path is a folder or not a regular file, or its folder does not exist.
+
+    Examples
+    --------
+    >>> check_writable(Path("no_such_folder") / "report.html")
+    Traceback (most recent call last):
+    ...
+    oodometer.core.errors.InputError: There is no folder no_such_folder. Create it, or choose another path.
+    """
     if path.is_dir():
         raise InputError(
-            f"{path} is a folder. Give the name of a file in it, such as {path / 'report.html'}."
+            f"{path} is a folder. Give the path of a file in it, such as {path / 'report.html'}."
         )
     if path.exists() and not path.is_file():
-        raise InputError(f"{path} is not a regular file. Give the name of an .html file.")
+        raise InputError(f"{path} is not a regular file. Give the path of an .html file.")
     if not path.parent.is_dir():
-        raise InputError(f"There is no folder {path.parent}. Make it first, or write elsewhere.")
+        raise InputError(f"There is no folder {path.parent}. Create it, or choose another path.")

@@ -1,4 +1,4 @@
-"""Estimates for parts of the target: the lowest parts side by side, or days in a line."""
+"""Figures and tables of segments: the lowest estimates, or a time series."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 
 from oodometer.assessment.result import Assessment, Segment
 from oodometer.report import charts, histograms
-from oodometer.report.assessment_figures import Figure, estimate_in_percent
+from oodometer.report.assessment_figures import accuracy_chart, estimate_in_percent
+from oodometer.report.charts import Figure, IntervalPoint
 
-# More marks are not told apart, more rows of a table not read, and both would make a page heavy.
+# More marks cannot be distinguished, more rows are not read, and both make a page large.
 MAX_DRAWN_SEGMENTS = 40
 MAX_LISTED_SEGMENTS = 200
 MAX_DATES = 400
@@ -20,14 +21,14 @@ _DATE_PATTERN = re.compile(r"(19|20)\d\d(-\d\d(-\d\d)?)?")
 
 
 def is_time_series(segments: Sequence[Segment]) -> bool:
-    """Whether all segments, and at least two, are years, months or days.
+    """Return whether there are at least two segments and all are years, months or days.
 
     >>> is_time_series([Segment("2026-03", 5, None), Segment("2026-04", 5, None)])
     True
     >>> is_time_series([Segment("2026-03", 5, None), Segment("2026-31", 5, None)])
     False
     """
-    return len(segments) > 1 and all(_is_date(one.value) for one in segments)
+    return len(segments) > 1 and all(_is_date(segment.value) for segment in segments)
 
 
 def _is_date(text: str) -> bool:
@@ -39,90 +40,102 @@ def _is_date(text: str) -> bool:
         return False
 
 
-def lowest_segments(segments: Sequence[Segment], max_segments: int) -> list[Segment]:
-    """The segments with the lowest estimates, in the order they came in; those without come last."""
-    ranks = sorted(
-        range(len(segments)),
-        key=lambda j: 2.0 if (found := segments[j].estimate) is None else found.value,
-    )
-    return [segments[j] for j in sorted(ranks[:max_segments])]
-
-
 def select_table_segments(segments: Sequence[Segment]) -> list[Segment]:
-    """Those that a table shows: the last days, or the lowest parts."""
+    """Return the segments to list in a table: the last dates, or the lowest estimates."""
     if is_time_series(segments):
         return list(segments[-MAX_DATES:])
     return lowest_segments(segments, MAX_LISTED_SEGMENTS)
 
 
-def _segment_method(segments: Sequence[Segment]) -> str:
-    """By which all parts with an answer were estimated."""
-    return next(one.estimate.method for one in segments if one.estimate)
+def lowest_segments(segments: Sequence[Segment], max_segments: int) -> list[Segment]:
+    """Return the segments with the lowest estimates, in their original order."""
+
+    def value(index: int) -> float:
+        estimate = segments[index].estimate
+        return 2.0 if estimate is None else estimate.value
+
+    lowest = sorted(range(len(segments)), key=value)[:max_segments]
+    return [segments[j] for j in sorted(lowest)]
 
 
 def segment_figure(assessment: Assessment) -> Figure | None:
-    """One method on each part of the target; None where it has no answer for any."""
-    if all(one.estimate is None for one in assessment.segments):
+    """Draw the estimates of all segments; return None if there are none."""
+    if all(segment.estimate is None for segment in assessment.segments):
         return None
-    draw = _timeline_figure if is_time_series(assessment.segments) else _comparison_figure
-    return draw(assessment)
+    if is_time_series(assessment.segments):
+        return _timeline_figure(assessment)
+    return _comparison_figure(assessment)
+
+
+def _segment_method(segments: Sequence[Segment]) -> str:
+    """Return the method that all segments were estimated by."""
+    return next(segment.estimate.method for segment in segments if segment.estimate)
 
 
 def _comparison_figure(assessment: Assessment) -> Figure:
-    """A row a segment."""
-    every, method = assessment.segments, _segment_method(assessment.segments)
-    pairs = [
-        (s.value, s.estimate) for s in lowest_segments(every, MAX_DRAWN_SEGMENTS) if s.estimate
+    segments = assessment.segments
+    estimates = [
+        (segment.value, segment.estimate)
+        for segment in lowest_segments(segments, MAX_DRAWN_SEGMENTS)
+        if segment.estimate
     ]
-    names = histograms.unique_labels([name for name, _ in pairs])
-    marks = [
-        charts.AccuracyMark(name, *estimate_in_percent(found))
-        for name, (_, found) in zip(names, pairs, strict=True)
+    names = histograms.unique_labels([name for name, _ in estimates])
+    points = [
+        IntervalPoint(name, *estimate_in_percent(estimate))
+        for name, (_, estimate) in zip(names, estimates, strict=True)
     ]
-    least = min(marks, key=lambda mark: mark.value)
-    rest = f" Of {len(every):,} segments {len(pairs)} are shown, the lowest with an answer."
+    lowest = min(points, key=lambda point: point.value)
+    omission = ""
+    if len(points) < len(segments):
+        omission = (
+            f" {len(points)} of {len(segments):,} segments are drawn, those with the lowest "
+            "estimates."
+        )
     return Figure(
         key="segments",
         title="Estimates by segment",
-        caption=f"The estimate of {method} for each part of the target, with its 95 % interval of "
-        "sampling; small parts have wide ones. Differences smaller than the intervals mean "
-        f"little.{rest if len(pairs) < len(every) else ''}",
-        alt=f"Estimates for {len(marks)} segments; the lowest is {least.value:.1f} %, of "
-        f"{least.name}.",
-        spec=charts.interval_chart(marks, round(100 * assessment.source_accuracy, 2)),
+        caption=f"Estimate of {_segment_method(segments)} for each segment of the target, with its "
+        "95 % confidence interval (sampling error only); small segments have wide intervals. "
+        f"Differences smaller than the intervals mean little.{omission}",
+        alt=f"Estimates of {len(points)} segments; the lowest is {lowest.value:.1f} %, for "
+        f"{lowest.name}.",
+        spec=accuracy_chart(points, assessment.source_accuracy),
         wide=True,
     )
 
 
 def _timeline_figure(assessment: Assessment) -> Figure:
-    """A line through the days."""
-    every, method = assessment.segments, _segment_method(assessment.segments)
-    shown = every[-MAX_DATES:]
-    known = [
-        charts.AccuracyMark(s.value, *estimate_in_percent(s.estimate)) for s in shown if s.estimate
+    segments = assessment.segments
+    drawn = segments[-MAX_DATES:]
+    points = [
+        IntervalPoint(segment.value, *estimate_in_percent(segment.estimate))
+        for segment in drawn
+        if segment.estimate
     ]
-    least, last = min(known, key=lambda mark: mark.value), known[-1]
-    rest = f" Of {len(every)} the last {len(shown)} are shown."
+    lowest = min(points, key=lambda point: point.value)
+    omission = ""
+    if len(drawn) < len(segments):
+        omission = f" The last {len(drawn)} of {len(segments)} dates are drawn."
     return Figure(
         key="segments",
         title="Estimates over time",
-        caption=f"The estimate of {method} for each {_date_unit(shown[0].value)}, in a band of its 95 % "
-        "interval of sampling, wide where there are few rows; the dashed rule is the accuracy on "
-        "the source. Changes smaller than the band mean little."
-        f"{rest if len(shown) < len(every) else ''}",
-        alt=f"Estimates from {shown[0].value} to {shown[-1].value}; the lowest is "
-        f"{least.value:.1f} %, of {least.name}, the last {last.value:.1f} %.",
+        caption=f"Estimate of {_segment_method(segments)} for each {_date_unit(drawn[0].value)}; "
+        "the band is the 95 % confidence interval (sampling error only), wide if there are few "
+        "rows. The dashed line is the accuracy on the source. Changes smaller than the band mean "
+        f"little.{omission}",
+        alt=f"Estimates from {drawn[0].value} to {drawn[-1].value}; the lowest is "
+        f"{lowest.value:.1f} %, for {lowest.name}, the last {points[-1].value:.1f} %.",
         spec=charts.timeline_chart(
-            known,
+            points,
             round(100 * assessment.source_accuracy, 2),
-            gaps=[s.value for s in shown if s.estimate is None],
+            gaps=[segment.value for segment in drawn if segment.estimate is None],
         ),
         wide=True,
     )
 
 
 def _date_unit(name: str) -> str:
-    """What a date of this length is.
+    """Return the unit of a date of this length.
 
     >>> [_date_unit(name) for name in ("2026", "2026-03", "2026-03-01")]
     ['year', 'month', 'day']

@@ -1,4 +1,7 @@
-"""What the command line shows: tables and progress bars. Everything from a file is shown as text."""
+"""Terminal output: tables and progress bars.
+
+Texts from files are never interpreted as markup, and control characters are replaced.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from rich.console import Console, ConsoleOptions
 from rich.progress import (
     BarColumn,
     Progress,
+    ProgressColumn,
     Task,
     TextColumn,
     TimeElapsedColumn,
@@ -24,9 +28,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from oodometer.assessment.diagnostics import STATUS_SHAPES
-from oodometer.assessment.result import Assessment, format_interval, format_percent
+from oodometer.assessment.result import Assessment, Segment, format_interval, format_percent
 from oodometer.core.format import few_rows_warning
-from oodometer.core.protocols import ProgressCallback as Report
+from oodometer.core.protocols import ProgressCallback
 from oodometer.neighborhood.results import InvarianceResult, MeanWithInterval, SamplingCost
 
 if TYPE_CHECKING:
@@ -37,6 +41,24 @@ if TYPE_CHECKING:
 
 # Number of spaces between columns.
 COLUMN_GAP = 2
+# Narrower terminals show progress without a bar.
+MIN_BAR_COLUMNS = 60
+STATUS_STYLES = {"ok": "green", "warning": "yellow", "critical": "bold red"}
+
+
+def printable(text: str) -> str:
+    r"""Replace line breaks by spaces and control characters by U+FFFD.
+
+    >>> printable("a\nb\x1b[31m")
+    'a b�[31m'
+    """
+    one_line = re.sub(r"\s", " ", text)
+    return "".join(char if char.isprintable() else "\ufffd" for char in one_line)
+
+
+def text_line(text: str, style: str = "") -> Text:
+    """Return a line of text that is neither markup nor able to control the terminal."""
+    return Text(printable(text), style=style)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +96,7 @@ class TerminalTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         """Yield the lines; columns that do not fit follow below, after the first column again."""
         if self.title:
-            for line in Text(self.title, style="bold").wrap(console, options.max_width):
+            for line in text_line(self.title, "bold").wrap(console, options.max_width):
                 line.rstrip()
                 yield line
         for number, part in enumerate(_split_columns(self.columns, options.max_width)):
@@ -143,274 +165,295 @@ def _rich_table(columns: Sequence[TerminalColumn], available_width: int) -> Tabl
 def table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text]]
 ) -> TerminalTable:
-    """A table whose cells are never read as markup; columns of numbers are set to the right."""
-    made = []
-    for place, head in enumerate(columns):
-        cells = tuple(_to_text(row[place]) for row in rows)
-        filled = [cell.plain for cell in cells if cell.plain]
-        numeric = bool(filled) and all(map(_is_number, filled))
-        made.append(TerminalColumn(Text(head, style="bold"), cells, numeric))
-    return TerminalTable(title, tuple(made))
+    """Return a table whose cells are never markup; columns of numbers are right-aligned."""
+    terminal_columns = []
+    for index, heading in enumerate(columns):
+        cells = tuple(_to_text(row[index]) for row in rows)
+        texts = [cell.plain for cell in cells if cell.plain]
+        numeric = bool(texts) and all(map(_is_number, texts))
+        terminal_columns.append(TerminalColumn(text_line(heading, "bold"), cells, numeric))
+    return TerminalTable(title, tuple(terminal_columns))
+
+
+def drop_empty_columns(
+    columns: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[list[str], list[list[str]]]:
+    """Omit columns without any text.
+
+    >>> drop_empty_columns(("name", "notes"), [("a", ""), ("b", "")])
+    (['name'], [['a'], ['b']])
+    """
+    kept = [index for index in range(len(columns)) if any(row[index] for row in rows)]
+    return [columns[index] for index in kept], [[row[index] for index in kept] for row in rows]
 
 
 def _to_text(value: str | Text) -> Text:
-    """What a name of a file or a class holds can neither steer the terminal nor break a line."""
     if isinstance(value, str):
-        return Text(printable(value))
+        return text_line(value)
     cell = value.copy()
     cell.plain = printable(cell.plain)
     return cell
 
 
-def printable(text: str) -> str:
-    r"""The text with spaces for what breaks a line, and a sign for what can't be shown.
-
-    >>> printable("a\nb\x1b[31m")
-    'a b�[31m'
-    """
-    plain = re.sub(r"\s", " ", text)
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in plain)
-
-
 def _is_number(cell: str) -> bool:
-    """Whether it reads as a number or an interval; a name may begin with a digit.
+    """Return whether a cell is a number or an interval; names may start with a digit.
 
     >>> [_is_number(cell) for cell in ("-0.2", "0.91–0.94", "92 %", "1.8e+07", "127.0.0.1/good")]
     [True, True, True, True, False]
     """
-    letters = [letter for letter in re.sub(r"\de[+-]\d", "", cell) if letter.isalpha()]
+    letters = [char for char in re.sub(r"\de[+-]\d", "", cell) if char.isalpha()]
     return cell.lstrip("+-")[:1].isdigit() and not letters
 
 
-# On a narrower terminal progress is told in words alone.
-MIN_BAR_COLUMNS = 60
+def format_number(value: float | None, format_spec: str) -> str:
+    """Format a number, without a minus sign before 0; empty for None."""
+    return "" if value is None else format(value, format_spec.replace(".", "z."))
 
-STATUS_STYLES = {"ok": "green", "warning": "yellow", "critical": "bold red"}
 
-
-def status_text(name: str) -> Text:
+def status_text(status: str) -> Text:
     """Return a status as a shape, a colour and a word."""
-    return Text(f"{STATUS_SHAPES[name]} {name}", style=STATUS_STYLES[name])
+    return Text(f"{STATUS_SHAPES[status]} {status}", style=STATUS_STYLES[status])
+
+
+def _warning(text: str) -> Text:
+    return text_line(f"{STATUS_SHAPES['warning']} {text}", STATUS_STYLES["warning"])
 
 
 def show_assessment(console: Console, assessment: Assessment) -> None:
-    """The verdict, every estimate, the lights and the segments."""
-    best = assessment.headline.estimate
+    """Print the verdict, the estimates, the diagnostics and the segments."""
+    headline = assessment.headline.estimate
     console.print(
-        Text(f"Accuracy on the target: {format_percent(best.value)} %", style="bold"),
+        Text(f"Accuracy on the target: {format_percent(headline.value)} %", style="bold"),
         status_text(assessment.headline.status),
     )
-    console.print(Text(f"Interval by sampling alone: {format_interval(best)}"))
-    console.print(Text(f"Interval with shift: {assessment.typical_range_text}"))
-    console.print(Text("\n".join((assessment.verdict, *assessment.notes))))
+    console.print(
+        text_line(f"Confidence interval (sampling error only): {format_interval(headline)}")
+    )
+    console.print(text_line(f"Typical range: {assessment.typical_range_text}"))
+    for sentence in (assessment.verdict, *assessment.notes):
+        console.print(text_line(sentence))
     rows = [
         (
-            e.method,
-            format_percent(e.value),
-            format_interval(e),
-            "; ".join((f"if {e.assumes}", *e.notes)),
+            estimate.method,
+            format_percent(estimate.value),
+            format_interval(estimate),
+            "; ".join((estimate.assumes, *estimate.notes)),
         )
-        for e in assessment.estimates
+        for estimate in assessment.estimates
     ]
-    rows += [(name, "", "", f"not applicable: {why}") for name, why in assessment.skipped.items()]
+    rows += [
+        (name, "", "", f"not applicable: {reason}") for name, reason in assessment.skipped.items()
+    ]
     console.print()
-    console.print(table("Estimates", ("method", "accuracy %", "95 % interval", "holds"), rows))
+    headings = ("method", "accuracy %", "95 % interval", "assumption")
+    console.print(table("Estimates", headings, rows))
     console.print()
     diagnostics = [
         (status_text(d.status), d.name, d.formatted_value, d.meaning)
         for d in assessment.diagnostics
     ]
-    headings = ("status", "diagnostic", "value", "meaning")
-    console.print(table("Diagnostics", headings, diagnostics))
+    console.print(table("Diagnostics", ("status", "diagnostic", "value", "meaning"), diagnostics))
     if assessment.segments:
-        parts = [
-            (s.value, str(s.n), format_percent(s.estimate.value), format_interval(s.estimate))
-            if s.estimate
-            else (s.value, str(s.n), "", f"not applicable: {s.reason}")
-            for s in assessment.segments
-        ]
         console.print()
-        asked = {s.estimate.method for s in assessment.segments if s.estimate}
-        title = ", ".join(("Segments", *(f"by {name}" for name in sorted(asked))))
-        console.print(table(title, ("segment", "rows", "accuracy %", "95 %"), parts))
-        if few := few_rows_warning([s.n for s in assessment.segments]):
-            console.print(Text(few))
+        _show_segments(console, assessment.segments)
+
+
+def _show_segments(console: Console, segments: Sequence[Segment]) -> None:
+    rows = []
+    for segment in segments:
+        if segment.estimate:
+            value = format_percent(segment.estimate.value)
+            rows.append((segment.value, str(segment.n), value, format_interval(segment.estimate)))
+        else:
+            rows.append((segment.value, str(segment.n), "", f"not applicable: {segment.reason}"))
+    methods = sorted({segment.estimate.method for segment in segments if segment.estimate})
+    title = f"Segments, estimated by {', '.join(methods)}" if methods else "Segments"
+    console.print(table(title, ("segment", "rows", "accuracy %", "95 % interval"), rows))
+    if warning := few_rows_warning([segment.n for segment in segments]):
+        console.print(Text(warning))
 
 
 def show_additional(console: Console, results: AdditionalResults) -> None:
-    """Other metrics, the bound and the verdict, as far as they were asked for."""
+    """Print other metrics, the lower bound and the verdict, if they were requested."""
     if results.metrics:
         console.print()
-        title = f"Metrics to be expected if {results.metrics_assume}"
+        title = f"Expected metrics, assuming that {results.metrics_assume}"
         console.print(table(title, *results.metric_table))
     for sentence in results.sentences:
         console.print()
-        console.print(Text(sentence))
+        console.print(text_line(sentence))
 
 
 def show_comparison(console: Console, rows: Sequence[Comparison], source_accuracy: float) -> None:
-    """True accuracy of every target beside what the methods make of it."""
+    """Print the true accuracy of each target beside the estimates of all methods."""
     from oodometer.report.demo_page import method_records, rank_records
 
     records = method_records(rows)
     best = rank_records(records)[0]
     cells: list[tuple[str | Text, ...]] = []
     for row in rows:
-        misses = [record.deviation_under(row) for record in records]
-        values = (format_percent(miss.estimate.value) if miss else "" for miss in misses)
+        deviations = [record.deviation_under(row) for record in records]
+        values = [
+            format_percent(deviation.estimate.value) if deviation else ""
+            for deviation in deviations
+        ]
         cells.append((row.name, Text(format_percent(row.truth), style="bold"), *values))
-    last = (Text(format_percent(r.mae), style="bold green" if r == best else "") for r in records)
-    cells.append((Text("mean abs. error", style="italic"), "", *last))
-    title = f"Accuracy in %: truth and estimates (on the source: {format_percent(source_accuracy)})"
-    heads = ("target", "truth", *(record.method for record in records))
-    console.print(table(title, heads, cells))
-
-
-def _format_reading(reading: MeanWithInterval | None) -> tuple[str, str]:
-    """A value and its interval, three digits; nothing where there is none."""
-    if reading is None:
-        return "", ""
-    return f"{reading.value:.3f}", f"{reading.low:.3f}–{reading.high:.3f}"
+    errors = [
+        Text(format_percent(record.mae), style="bold green" if record == best else "")
+        for record in records
+    ]
+    cells.append((Text("mean abs. error", style="italic"), "", *errors))
+    title = f"True and estimated accuracy in % (on the source: {format_percent(source_accuracy)})"
+    headings = ("target", "truth", *(record.method for record in records))
+    console.print(table(title, headings, cells))
 
 
 def show_neighborhoods(console: Console, neighborhoods: InvarianceResult, kind: str) -> None:
-    """Every model's measures with their intervals, what was spent, and when not to believe it."""
-    effort = neighborhoods.sampling_cost
+    """Print the measures of each model with intervals, the warnings, and the inputs used."""
+    cost = neighborhoods.sampling_cost
     console.print(
-        Text(
-            f"{neighborhoods.data}: {effort.examples:,} of {neighborhoods.n:,} examples ({kind}), "
-            f"{neighborhoods.transform} of magnitude {neighborhoods.magnitude:g}, up to {neighborhoods.draws} draws"
+        text_line(
+            f"{neighborhoods.data}: {cost.examples:,} of {neighborhoods.n:,} examples ({kind}), "
+            f"{neighborhoods.transform} with magnitude {neighborhoods.magnitude:g}, up to "
+            f"{neighborhoods.draws} draws"
         )
     )
-    cells = []
-    for one in neighborhoods:
-        known = dict(one.all_measures())
-        sure = (cell for name in ("ni", "pa") for cell in _format_reading(known.get(name)))
-        plain = (
-            format_number(known[name].value if name in known else None, ".3f")
-            for name in ("ne", "ei")
-        )
-        rise = one.entropy_difference
-        cells.append(
-            (one.model, *sure, *plain, "unknown" if rise is None else format_number(rise, "+.3f"))
-        )
-    heads = ("model", "NI", "95 %", "PA", "95 %", "NE", "EI", "entropy rise")
-    title = f"How stable decisions are under {neighborhoods.transform} ({neighborhoods.measure_label('ni')} and its kin)"
-    kept = [place for place in range(len(heads)) if any(row[place] for row in cells)]
-    rows = [[row[place] for place in kept] for row in cells]
-    console.print(table(title, [heads[place] for place in kept], rows))
-    for one in neighborhoods:
-        for note in one.warnings():
-            console.print(
-                Text(
-                    f"{STATUS_SHAPES['warning']} {one.model}: {note}.",
-                    style=STATUS_STYLES["warning"],
-                )
+    rows = []
+    for result in neighborhoods:
+        means = dict(result.all_measures())
+        increase = result.entropy_difference
+        rows.append(
+            (
+                result.model,
+                *_format_mean(means.get("ni")),
+                *_format_mean(means.get("pa")),
+                _format_mean(means.get("ne"))[0],
+                _format_mean(means.get("ei"))[0],
+                "unknown" if increase is None else format_number(increase, "+.3f"),
             )
+        )
+    headings = ("model", "NI", "95 %", "PA", "95 %", "NE", "EI", "entropy increase")
+    title = f"Neighborhood invariance ({neighborhoods.measure_label('ni')})"
+    console.print(table(title, *drop_empty_columns(headings, rows)))
+    for result in neighborhoods:
+        for warning in result.warnings():
+            console.print(_warning(f"{result.model}: {warning}."))
     if neighborhoods.skipped:
-        left_out = (
-            f"{neighborhoods.skipped:,} inputs that can't be read or are empty were left out."
-        )
         console.print(
-            Text(f"{STATUS_SHAPES['warning']} {left_out}", style=STATUS_STYLES["warning"])
+            _warning(f"{neighborhoods.skipped:,} inputs that are unreadable or empty were skipped.")
         )
-    console.print(Text(_effort_text(effort)))
+    console.print(Text(_cost_text(cost)))
 
 
-def _effort_text(effort: SamplingCost) -> str:
-    spent = (
-        f"{effort.drawn:,} inputs were drawn; each model classified {effort.classified:,} of them, "
-        "identical ones once."
+def _format_mean(mean: MeanWithInterval | None) -> tuple[str, str]:
+    """Format a value and its interval with three digits; empty for None."""
+    if mean is None:
+        return "", ""
+    return f"{mean.value:z.3f}", f"{mean.low:.3f}–{mean.high:.3f}"
+
+
+def _cost_text(cost: SamplingCost) -> str:
+    text = (
+        f"{cost.drawn:,} inputs were drawn; each model classified {cost.classified:,} of them, "
+        "equal ones once."
     )
-    if effort.requested_half_width is None:
-        return spent
-    met = "was reached" if effort.precision_reached else "was NOT reached: it takes more examples"
-    return f"{spent} The precision of ± {effort.requested_half_width:g} {met}."
+    if cost.requested_half_width is None:
+        return text
+    reached = "was reached" if cost.precision_reached else "was NOT reached; it needs more examples"
+    return f"{text} The precision of ± {cost.requested_half_width:g} {reached}."
 
 
 def show_ranking(console: Console, ranking: Ranking) -> None:
-    """Models, best first."""
-    cells = [
-        (str(place), one.model, f"{one.value:.3f}", f"{one.low:.3f}–{one.high:.3f}",
-         "" if one.beats_next is None else f"{100 * one.beats_next:.0f} %",
-         "" if one.accuracy is None else format_percent(min(max(one.accuracy, 0.0), 1.0)))
-        for place, one in enumerate(ranking, start=1)
-    ]  # fmt: skip
-    title = f"{ranking.data}: {ranking.n:,} examples, their labels not used, by {ranking.measure}"
-    heads = ("", "model", ranking.measure, "95 %", "beats the next", "accuracy % by the line")
-    wide = len(heads) if any(one.accuracy is not None for one in ranking) else len(heads) - 1
-    console.print(table(title, heads[:wide], [row[:wide] for row in cells]))
-    for one in ranking:
-        for note in one.notes:
-            console.print(
-                Text(
-                    f"{STATUS_SHAPES['warning']} {one.model}: {note}.",
-                    style=STATUS_STYLES["warning"],
-                )
-            )
+    """Print the models, best first."""
+    rows = []
+    for place, entry in enumerate(ranking, start=1):
+        beats_next = "" if entry.beats_next is None else f"{100 * entry.beats_next:.0f} %"
+        accuracy = ""
+        if entry.accuracy is not None:
+            accuracy = format_percent(min(max(entry.accuracy, 0.0), 1.0))
+        interval = f"{entry.low:.3f}–{entry.high:.3f}"
+        rows.append((str(place), entry.model, f"{entry.value:.3f}", interval, beats_next, accuracy))
+    title = f"{ranking.data}: {ranking.n:,} unlabelled examples, ranked by {ranking.measure}"
+    headings = ["", "model", ranking.measure, "95 %", "beats the next"]
+    if any(entry.accuracy is not None for entry in ranking):
+        headings.append("predicted accuracy %")
+    console.print(table(title, headings, rows))
+    for entry in ranking:
+        for note in entry.notes:
+            console.print(_warning(f"{entry.model}: {note}."))
 
 
 def show_transforms(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Every transform and what it assumes."""
-    cells = [(r["name"], ", ".join(r["kinds"]), f"{r['magnitude']:g}", r["assumes"]) for r in rows]
-    heads = ("transform", "of", "magnitude", "the class is kept if")
-    console.print(table("Transforms", heads, cells))
+    """Print all transforms and their assumptions."""
+    cells = [
+        (row["name"], ", ".join(row["kinds"]), f"{row['magnitude']:g}", row["assumes"])
+        for row in rows
+    ]
+    headings = ("transform", "applies to", "magnitude", "preserves the class if")
+    console.print(table("Transforms", headings, cells))
 
 
 def show_suggestions(console: Console, suggestions: Sequence[TransformSuitability]) -> None:
-    """Transforms, fit ones first."""
-    marks = {True: status_text("ok"), False: status_text("critical"), None: status_text("warning")}
-    cells = [
-        (marks[one.fit], one.transform, format_number(one.entropy_difference, "+.3f"),
-         format_number(one.ni, ".3f"), format_number(one.auroc, ".2f"), one.reason)
-        for one in suggestions
-    ]  # fmt: skip
-    heads = ("fit", "transform", "entropy rise", "NI", "AUROC", "why")
-    if all(one.auroc is None for one in suggestions):
-        heads, cells = (*heads[:4], "why"), [(*row[:4], row[5]) for row in cells]  # type: ignore[assignment, misc]
-    console.print(table("Which transforms are suitable?", heads, cells))
-
-
-def format_number(value: float | None, format_spec: str) -> str:
-    """A number in that form, 0 never with a minus before it."""
-    return "" if value is None else format(value, format_spec.replace(".", "z."))
+    """Print the suitability of transforms, suitable ones first."""
+    statuses = {True: "ok", False: "critical", None: "warning"}
+    has_auroc = any(suggestion.auroc is not None for suggestion in suggestions)
+    rows: list[list[str | Text]] = []
+    for suggestion in suggestions:
+        auroc = [format_number(suggestion.auroc, ".2f")] if has_auroc else []
+        rows.append(
+            [
+                status_text(statuses[suggestion.fit]),
+                suggestion.transform,
+                format_number(suggestion.entropy_difference, "+.3f"),
+                format_number(suggestion.ni, ".3f"),
+                *auroc,
+                suggestion.reason,
+            ]
+        )
+    headings = ["status", "transform", "entropy increase", "NI", *["AUROC"] * has_auroc, "reason"]
+    console.print(table("Suitability of transforms", headings, rows))
 
 
 class TimeLeftColumn(TimeRemainingColumn):
-    """The time left by how quick the work was of late, unless its own words tell it."""
+    """Remaining time, unless it is unknown or the description already contains it."""
 
     def render(self, task: Task) -> Text:
-        """As text; nothing while it is unknown."""
-        known = task.time_remaining is not None and not task.description.endswith(" left")
-        return super().render(task).append(" left") if known else Text()
+        """Return the remaining time as text."""
+        if task.time_remaining is None or task.description.endswith(" left"):
+            return Text()
+        return super().render(task).append(" left")
 
 
 @contextmanager
-def progress_bar(console: Console, *, delay_seconds: float = 1.0) -> Iterator[Report]:
-    """A callback that draws a bar on the error stream once work has taken a second.
+def progress_bar(console: Console, *, delay_seconds: float = 1.0) -> Iterator[ProgressCallback]:
+    """Provide a callback that draws a progress bar on stderr after a delay.
 
-    Nothing is drawn where the error stream is no terminal.
+    Nothing is drawn if stderr is not a terminal.
     """
-    words = TextColumn("{task.description}", markup=False, table_column=Column())
-    drawn = (
-        (BarColumn(console.width // 4), TimeElapsedColumn())
-        if console.width >= MIN_BAR_COLUMNS
-        else ()
+    description = TextColumn("{task.description}", markup=False, table_column=Column())
+    bar: tuple[ProgressColumn, ...] = ()
+    if console.width >= MIN_BAR_COLUMNS:
+        bar = (BarColumn(console.width // 4), TimeElapsedColumn())
+    progress = Progress(
+        description,
+        *bar,
+        TimeLeftColumn(),
+        console=console,
+        transient=True,
+        disable=sys.stderr is None or not sys.stderr.isatty(),
     )
-    silent = sys.stderr is None or not sys.stderr.isatty()
-    bar = Progress(words, *drawn, TimeLeftColumn(), console=console, transient=True, disable=silent)
-    task = bar.add_task("getting ready", total=None)
-    # By the clock, for the first step of the work may take a minute.
-    start = Timer(delay_seconds, bar.start)
-    start.daemon = True
-    start.start()
+    task = progress.add_task("preparing", total=None)
+    # Started by a timer because the first step of the work may take a minute.
+    timer = Timer(delay_seconds, progress.start)
+    timer.daemon = True
+    timer.start()
 
-    def report(done: int, total: int, what: str) -> None:
-        bar.update(task, completed=done, total=total, description=printable(what))
+    def report(done: int, total: int, text: str) -> None:
+        progress.update(task, completed=done, total=total, description=printable(text))
 
     try:
         yield report
     finally:
-        start.cancel()
-        start.join()
-        bar.stop()
+        timer.cancel()
+        timer.join()
+        progress.stop()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from oodometer.core.errors import InputError, NotApplicable
 from oodometer.core.format import pluralize
-from oodometer.report.assessment_figures import Figure, FigureTable
+from oodometer.report.charts import Figure, FigureTable
 from oodometer.report.histograms import truncate_name, unique_labels
 from oodometer.report.page import render
 from oodometer.studies.analysis import (
@@ -96,6 +97,7 @@ def study_page(table: EvaluationTable, *, title: str, reproduce: Mapping[str, st
             "analyses": analyses,
             "skipped_analyses": skipped_analyses,
         },
+        folder=Path(__file__).parent / "templates",
     )
 
 

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Protocol
 
 from oodometer.core.errors import InputError
 from oodometer.core.optional_imports import require
-from oodometer.report.assessment_figures import Figure, FigureTable
-from oodometer.report.charts import SOURCE_COLOR, TARGET_COLOR, TEXT_COLOR, VEGA_CONFIG, ChartSpec
+from oodometer.report.charts import (
+    SOURCE_COLOR,
+    TARGET_COLOR,
+    TEXT_COLOR,
+    VEGA_CONFIG,
+    ChartSpec,
+    Figure,
+    FigureTable,
+)
 from oodometer.report.page import render
 
 MEASURE_COLORS = {"NI-Sphere": TARGET_COLOR, "ATC-MC": SOURCE_COLOR}
@@ -68,7 +76,9 @@ def sphere_page(rows: Sequence[TauByDistance], *, title: str) -> str:
         wide=True,
     )
     return render(
-        "toy_page.html", {"title": title, "reading": " ".join(sentences), "figure": figure}
+        "toy_page.html",
+        {"title": title, "reading": " ".join(sentences), "figure": figure},
+        folder=Path(__file__).parent / "templates",
     )
 
 

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from oodometer.core.array_types import Floats
-from oodometer.core.optional_imports import require
 from oodometer.report.charts import (
     SOURCE_COLOR,
     TARGET_COLOR,
     TEXT_COLOR,
-    VEGA_CONFIG,
     ChartRow,
     ChartSpec,
+    altair,
+    to_spec,
 )
 
 # Heat maps with more columns have no room for numbers in their cells.
@@ -53,7 +53,7 @@ def span_chart(
     rows: Sequence[ValueSpan], *, title: str, rules: Sequence[tuple[str, float]] = ()
 ) -> ChartSpec:
     """Chart one point and interval per name, with dashed rules at named values."""
-    alt = _altair()
+    alt = altair()
     names = alt.Y("name:N", sort=None, title=None, axis=alt.Axis(grid=True, ticks=False))
     base = alt.Chart(alt.NamedData("spans")).encode(y=names)
     scale = alt.Scale(zero=False)
@@ -80,7 +80,7 @@ def heatmap_chart(
     values: Floats, rows: Sequence[str], columns: Sequence[str], boxes: Sequence[ChartRow]
 ) -> ChartSpec:
     """Chart values from −1 to 1 as colored cells, with boxes (x, x2, y, y2) around some of them."""
-    alt = _altair()
+    alt = altair()
     top = alt.Axis(labelAngle=0, ticks=False, orient="top", labelOverlap=True, labelSeparation=2)
     x = alt.X("x:N", sort=None, title=None, axis=top)
     y = alt.Y("y:N", sort=None, title=None, axis=alt.Axis(ticks=False))
@@ -112,7 +112,7 @@ def heatmap_chart(
 
 def scree_chart(eigenvalues: Sequence[float], min_eigenvalue: float) -> ChartSpec:
     """Chart the eigenvalues with a rule at the smallest eigenvalue of a retained factor."""
-    alt = _altair()
+    alt = altair()
     base = alt.Chart(alt.NamedData("factors")).encode(
         x=alt.X("factor:O", title="factor", axis=alt.Axis(labelAngle=0, labelOverlap=True)),
         y=alt.Y("eigenvalue:Q"),
@@ -135,7 +135,7 @@ def scree_chart(eigenvalues: Sequence[float], min_eigenvalue: float) -> ChartSpe
 
 @cache
 def _panel_template(axes: PanelAxes) -> ChartSpec:
-    alt = _altair()
+    alt = altair()
     # Titles must fit the width of a panel on a phone.
     axis = alt.Axis(tickCount=4, titleLimit=130)
     x_scale, y_scale = (
@@ -178,12 +178,8 @@ def _rule_rows(rules: Sequence[tuple[str, float]]) -> list[ChartRow]:
     return [{"text": text, "at": at} for text, at in rules]
 
 
-def _altair() -> Any:
-    return require("altair", extra="report", purpose="The HTML report")
-
-
-def _to_spec(chart: Any, height: int | str, data: dict[str, list[ChartRow]]) -> ChartSpec:
+def _to_spec(
+    chart: Any, height: int | Literal["container"], data: dict[str, list[ChartRow]]
+) -> ChartSpec:
     """Return the chart with its data as a dictionary, as wide as its container."""
-    fit = {"type": "fit" if height == "container" else "fit-x", "contains": "padding"}
-    return {**chart.to_dict(), "datasets": data, "width": "container", "height": height,
-            "autosize": fit, "config": VEGA_CONFIG}  # fmt: skip
+    return {**to_spec(chart, height), "datasets": data}

@@ -10,9 +10,8 @@ import numpy as np
 from oodometer.core.array_types import Floats
 from oodometer.core.errors import NotApplicable
 from oodometer.core.format import format_number, pluralize
-from oodometer.report.assessment_figures import Figure
-from oodometer.report.assessment_figures import FigureTable as Numbers
-from oodometer.report.charts import ChartRow
+from oodometer.report.charts import ChartRow, Figure
+from oodometer.report.charts import FigureTable as Numbers
 from oodometer.report.histograms import unique_labels
 from oodometer.studies.analysis import MeasureComparison
 from oodometer.studies.analysis.clustering import DEFAULT_CUT_DISTANCE, Clustering, cluster_measures

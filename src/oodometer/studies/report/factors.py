@@ -11,8 +11,8 @@ from oodometer.core.array_types import Floats
 from oodometer.core.errors import NotApplicable
 from oodometer.core.format import format_number, pluralize
 from oodometer.metrics.basic import squash_nll
-from oodometer.report.assessment_figures import Figure
-from oodometer.report.assessment_figures import FigureTable as Numbers
+from oodometer.report.charts import Figure
+from oodometer.report.charts import FigureTable as Numbers
 from oodometer.report.histograms import unique_labels
 from oodometer.studies.analysis import MeasureComparison
 from oodometer.studies.analysis.factors import (

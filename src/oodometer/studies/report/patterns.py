@@ -10,9 +10,8 @@ import numpy as np
 
 from oodometer.core.errors import NotApplicable
 from oodometer.core.format import format_number, pluralize
-from oodometer.report.assessment_figures import Figure
-from oodometer.report.assessment_figures import FigureTable as Numbers
-from oodometer.report.charts import padded_percent_range
+from oodometer.report.charts import Figure, padded_percent_range
+from oodometer.report.charts import FigureTable as Numbers
 from oodometer.report.histograms import truncate_name
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.analysis.id_ood_scatter import (

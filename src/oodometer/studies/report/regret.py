@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from oodometer.core.errors import NotApplicable
 from oodometer.core.format import format_number, pluralize
-from oodometer.report.assessment_figures import Figure
-from oodometer.report.assessment_figures import FigureTable as Numbers
+from oodometer.report.charts import Figure
+from oodometer.report.charts import FigureTable as Numbers
 from oodometer.report.histograms import truncate_name, unique_labels
 from oodometer.studies.analysis import MeasureComparison
 from oodometer.studies.analysis.grouped_scores import MeanStd

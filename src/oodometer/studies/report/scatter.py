@@ -12,9 +12,8 @@ from oodometer.core.array_types import Floats, Ints
 from oodometer.core.errors import NotApplicable
 from oodometer.core.format import format_number, pluralize
 from oodometer.core.stats import least_squares_line
-from oodometer.report.assessment_figures import Figure
-from oodometer.report.assessment_figures import FigureTable as Numbers
-from oodometer.report.charts import ChartRow, padded_percent_range
+from oodometer.report.charts import ChartRow, Figure, padded_percent_range
+from oodometer.report.charts import FigureTable as Numbers
 from oodometer.report.histograms import truncate_name
 from oodometer.studies.analysis import STATISTIC_LABELS, MeasureComparison
 from oodometer.studies.analysis.grouped_scores import GroupedScores

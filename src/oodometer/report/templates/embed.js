@@ -1,14 +1,14 @@
 (() => {
   "use strict";
-  // `ast` has expressions interpreted, not compiled, so that the page can forbid eval.
+  // With `ast`, expressions are interpreted instead of compiled, so the page can forbid eval.
   const options = {
     actions: false,
     ast: true,
     defaultStyle: false,
-    logLevel: 1, // errors alone
+    logLevel: 1, // errors only
     mode: "vega-lite",
     renderer: "svg",
-    tooltip: { disableDefaultStyle: true }, // the page has its own, in its colours
+    tooltip: { disableDefaultStyle: true }, // the style of the page applies
   };
   for (const box of document.querySelectorAll("[data-chart]")) {
     const spec = JSON.parse(document.getElementById(box.dataset.chart).textContent);
