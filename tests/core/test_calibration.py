@@ -1,4 +1,4 @@
-"""Temperature scaling against a general minimiser, calibration error against a loop."""
+"""Temperature scaling against a numerical minimizer, calibration error against a loop."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from oodometer.core.predictions import Predictions
 from oodometer.core.softmax_kernels import MIN_PROBABILITY
 
 
-def planted(
+def predictions_at_temperature(
     n: int, k: int, temperature: float, *, seed: int = 0, scale: float = 2.0
 ) -> tuple[Array, Ints]:
-    """Logits whose labels were drawn at a temperature."""
+    """Return logits with labels drawn at a temperature."""
     rng = np.random.default_rng(seed)
     logits = rng.normal(size=(n, k)) * scale
     chances = softmax_kernels.softmax(logits, "logits", temperature).cumsum(axis=1)
@@ -38,7 +38,7 @@ def planted(
     return logits, labels
 
 
-def literal_nll(scores: Array, form: str, labels: Ints, temperature: float) -> float:
+def naive_nll(scores: Array, form: str, labels: Ints, temperature: float) -> float:
     logits = (
         np.log(np.maximum(scores.astype(float), MIN_PROBABILITY)) if form == "probs" else scores
     )
@@ -48,9 +48,9 @@ def literal_nll(scores: Array, form: str, labels: Ints, temperature: float) -> f
     return float((log_sum - logits[np.arange(len(labels)), labels]).mean())
 
 
-def literal_temperature(scores: Array, form: str, labels: Ints) -> float:
+def minimized_temperature(scores: Array, form: str, labels: Ints) -> float:
     found: Any = minimize_scalar(
-        lambda log_t: literal_nll(scores, form, labels, math.exp(log_t)),
+        lambda log_t: naive_nll(scores, form, labels, math.exp(log_t)),
         bounds=(math.log(MIN_TEMPERATURE), math.log(MAX_TEMPERATURE)),
         method="bounded",
         options={"xatol": 1e-10},
@@ -64,39 +64,37 @@ def literal_temperature(scores: Array, form: str, labels: Ints) -> float:
 @pytest.mark.parametrize("temperature", [0.4, 1.0, 3.0])
 @pytest.mark.parametrize("k", [2, 3, 10, 50])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_temperature_of_logits_is_the_minimisers(
+def test_temperature_of_logits_matches_numerical_minimizer(
     dtype: npt.DTypeLike, k: int, temperature: float
 ) -> None:
-    logits, labels = planted(800, k, temperature, seed=k)
+    logits, labels = predictions_at_temperature(800, k, temperature, seed=k)
     logits = logits.astype(dtype)
     found = fit_temperature(Predictions.from_logits(logits, labels=labels))
-    expected = literal_temperature(logits, "logits", labels)
+    expected = minimized_temperature(logits, "logits", labels)
     assert found.value == pytest.approx(expected, rel=1e-4)
     assert found.converged
     assert not found.at_bound
-    assert found.nll_before == pytest.approx(literal_nll(logits, "logits", labels, 1.0), rel=1e-5)
-    assert found.nll_after == pytest.approx(
-        literal_nll(logits, "logits", labels, expected), rel=1e-5
-    )
+    assert found.nll_before == pytest.approx(naive_nll(logits, "logits", labels, 1.0), rel=1e-5)
+    assert found.nll_after == pytest.approx(naive_nll(logits, "logits", labels, expected), rel=1e-5)
     assert found.nll_after <= found.nll_before + 1e-6
 
 
 @pytest.mark.parametrize("temperature", [0.4, 1.0, 3.0])
 @pytest.mark.parametrize("k", [2, 3, 10, 50])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_the_temperature_of_probabilities_is_the_minimisers(
+def test_temperature_of_probabilities_matches_numerical_minimizer(
     dtype: npt.DTypeLike, k: int, temperature: float
 ) -> None:
-    logits, labels = planted(800, k, temperature, seed=k)
+    logits, labels = predictions_at_temperature(800, k, temperature, seed=k)
     probs = softmax_kernels.softmax(logits, "logits").astype(dtype)
     found = fit_temperature(Predictions.from_probs(probs, labels=labels))
-    expected = literal_temperature(probs, "probs", labels)
+    expected = minimized_temperature(probs, "probs", labels)
     assert found.value == pytest.approx(expected, rel=1e-4)
     assert found.converged
 
 
 def test_logits_and_their_probabilities_have_the_same_temperature() -> None:
-    logits, labels = planted(2000, 5, 2.0)
+    logits, labels = predictions_at_temperature(2000, 5, 2.0)
     from_logits = fit_temperature(Predictions.from_logits(logits, labels=labels))
     probs = softmax_kernels.softmax(logits, "logits")
     from_probs = fit_temperature(Predictions.from_probs(probs, labels=labels))
@@ -105,42 +103,42 @@ def test_logits_and_their_probabilities_have_the_same_temperature() -> None:
 
 @pytest.mark.parametrize("planted_temperature", [0.3, 0.8, 1.0, 2.5, 8.0])
 @pytest.mark.parametrize("k", [2, 10])
-def test_a_planted_temperature_is_found_again(k: int, planted_temperature: float) -> None:
+def test_known_temperature_is_recovered(k: int, planted_temperature: float) -> None:
     scale = 2.0 * max(planted_temperature, 1.0)
-    logits, labels = planted(20_000, k, planted_temperature, scale=scale)
+    logits, labels = predictions_at_temperature(20_000, k, planted_temperature, scale=scale)
     found = fit_temperature(Predictions.from_logits(logits, labels=labels))
     assert found.value == pytest.approx(planted_temperature, rel=0.04)
     assert found.converged
 
 
-def test_all_rows_count_also_where_the_first_steps_take_some() -> None:
+def test_warm_start_on_a_sample_does_not_change_the_fit() -> None:
     n = 3 * WARM_START_ROWS
-    logits, labels = planted(n, 3, 2.0)
-    # The first steps see every third row alone, and these have a temperature of their own.
-    logits[::3], labels[::3] = planted(WARM_START_ROWS, 3, 0.5, seed=1)
+    logits, labels = predictions_at_temperature(n, 3, 2.0)
+    # The warm start uses every third row, and these rows have a different temperature.
+    logits[::3], labels[::3] = predictions_at_temperature(WARM_START_ROWS, 3, 0.5, seed=1)
     found = fit_temperature(Predictions.from_logits(logits, labels=labels))
-    assert found.value == pytest.approx(literal_temperature(logits, "logits", labels), rel=1e-4)
+    assert found.value == pytest.approx(minimized_temperature(logits, "logits", labels), rel=1e-4)
 
 
 @given(factor=st.floats(0.2, 5), seed=st.integers(0, 20))
 @settings(max_examples=25)
-def test_logits_times_a_factor_have_the_temperature_times_it(factor: float, seed: int) -> None:
-    logits, labels = planted(500, 4, 1.5, seed=seed)
+def test_scaling_logits_scales_the_temperature(factor: float, seed: int) -> None:
+    logits, labels = predictions_at_temperature(500, 4, 1.5, seed=seed)
     plain = fit_temperature(Predictions.from_logits(logits, labels=labels))
     scaled = fit_temperature(Predictions.from_logits(logits * factor, labels=labels))
     assert scaled.value == pytest.approx(plain.value * factor, rel=1e-5)
 
 
-def test_after_scaling_there_is_nothing_left_to_scale() -> None:
-    logits, labels = planted(3000, 4, 2.5)
+def test_refitting_scaled_logits_gives_temperature_1() -> None:
+    logits, labels = predictions_at_temperature(3000, 4, 2.5)
     source = Predictions.from_logits(logits, labels=labels)
     value = fit_temperature(source).value
     again = Predictions.from_logits(logits / value, labels=labels)
     assert fit_temperature(again).value == pytest.approx(1.0, abs=1e-6)
 
 
-def test_the_scores_decide_whatever_temperature_they_stand_at() -> None:
-    logits, labels = planted(500, 4, 2.5)
+def test_fit_ignores_the_temperature_already_set() -> None:
+    logits, labels = predictions_at_temperature(500, 4, 2.5)
     source = Predictions.from_logits(logits, labels=labels)
     assert fit_temperature(source.at_temperature(3.0)) == fit_temperature(source)
 
@@ -150,9 +148,7 @@ def test_the_scores_decide_whatever_temperature_they_stand_at() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("gap", [0.5, 3.0, 10.0, 30.0, 110.0, 900.0, 1e4])
-def test_perfectly_right_rows_have_the_lowest_temperature_and_say_so(
-    gap: float, dtype: npt.DTypeLike
-) -> None:
+def test_all_correct_rows_end_at_the_lower_bound(gap: float, dtype: npt.DTypeLike) -> None:
     labels = np.random.default_rng(0).integers(3, size=500)
     logits = np.zeros((500, 3), dtype=dtype)
     logits[np.arange(500), labels] = gap
@@ -165,7 +161,9 @@ def test_perfectly_right_rows_have_the_lowest_temperature_and_say_so(
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("rest", [0.0, 0.001, 0.2])
-def test_the_same_holds_of_probabilities(rest: float, dtype: npt.DTypeLike) -> None:
+def test_all_correct_probabilities_end_at_the_lower_bound(
+    rest: float, dtype: npt.DTypeLike
+) -> None:
     labels = np.random.default_rng(0).integers(3, size=500)
     probs = np.full((500, 3), rest, dtype=dtype)
     probs[np.arange(500), labels] = 1 - 2 * rest
@@ -175,7 +173,7 @@ def test_the_same_holds_of_probabilities(rest: float, dtype: npt.DTypeLike) -> N
 
 
 @pytest.mark.parametrize("gap", [2.0, 10.0, 1000.0])
-def test_confidently_wrong_rows_have_the_highest_temperature_and_say_so(gap: float) -> None:
+def test_confident_errors_end_at_the_upper_bound(gap: float) -> None:
     logits = np.zeros((300, 3))
     logits[:, 0] = gap
     found = fit_temperature(Predictions.from_logits(logits, labels=np.ones(300, dtype=int)))
@@ -184,7 +182,7 @@ def test_confidently_wrong_rows_have_the_highest_temperature_and_say_so(gap: flo
     assert found.nll_after < found.nll_before
 
 
-def test_one_wrong_row_among_many_right_ones_is_no_bound() -> None:
+def test_one_error_among_many_correct_rows_is_not_at_a_bound() -> None:
     labels = np.zeros(1000, dtype=int)
     logits = np.zeros((1000, 2))
     logits[:, 0] = 10.0
@@ -195,29 +193,29 @@ def test_one_wrong_row_among_many_right_ones_is_no_bound() -> None:
     assert not found.at_bound
 
 
-def test_rows_that_say_nothing_have_no_temperature_to_believe() -> None:
+def test_uniform_rows_have_no_reliable_temperature() -> None:
     found = fit_temperature(Predictions.from_logits(np.zeros((50, 3)), labels=[0, 1] * 25))
     assert found.at_bound
     assert found.nll_after == pytest.approx(math.log(3))
 
 
-def test_a_single_row_will_do() -> None:
+def test_a_single_row_is_enough() -> None:
     found = fit_temperature(Predictions.from_logits([[1.0, 2.0]], labels=[0]))
     assert found.value == pytest.approx(MAX_TEMPERATURE, rel=1e-5)
     assert found.at_bound
 
 
-def test_a_masked_class_does_no_harm() -> None:
-    logits, labels = planted(500, 4, 2.0)
+def test_masked_classes_do_not_change_the_fit() -> None:
+    logits, labels = predictions_at_temperature(500, 4, 2.0)
     masked = np.column_stack([logits, np.full(500, np.finfo(np.float32).min)]).astype(np.float32)
     found = fit_temperature(Predictions.from_logits(masked, labels=labels))
-    assert found.value == pytest.approx(literal_temperature(logits, "logits", labels), rel=1e-4)
+    assert found.value == pytest.approx(minimized_temperature(logits, "logits", labels), rel=1e-4)
 
 
 # Refusals -------------------------------------------------------------------------------------
 
 
-def test_without_labels_there_is_nothing_to_fit() -> None:
+def test_fit_needs_labels() -> None:
     for source in (
         Predictions.from_probs([[0.5, 0.5]]),
         Predictions.from_logits([[0.0, 9.0]], labels=[1]).without_labels(),
@@ -227,7 +225,7 @@ def test_without_labels_there_is_nothing_to_fit() -> None:
         assert str(caught.value) == "A temperature is fitted to labels; the source has none."
 
 
-def test_hard_decisions_and_signals_have_no_temperature() -> None:
+def test_classes_and_signals_have_no_temperature() -> None:
     for source in (
         Predictions.from_classes([0, 1], k=2, labels=[0, 0]),
         Predictions.from_confidence([0.9, 0.8], k=2, correct=[1, 0]),
@@ -241,7 +239,7 @@ def test_hard_decisions_and_signals_have_no_temperature() -> None:
 # Calibration error ----------------------------------------------------------------------------
 
 
-def literal_error(confidence: list[float], correct: list[bool], bins: int) -> float:
+def naive_calibration_error(confidence: list[float], correct: list[bool], bins: int) -> float:
     total = 0.0
     for b in range(bins):
         inside = [i for i, c in enumerate(confidence) if min(math.floor(c * bins), bins - 1) == b]
@@ -254,10 +252,10 @@ def literal_error(confidence: list[float], correct: list[bool], bins: int) -> fl
 
 @pytest.mark.parametrize("bins", [1, 7, 10, 15])
 @pytest.mark.parametrize("k", [2, 3, 10])
-def test_the_calibration_error_is_the_literal_one(k: int, bins: int) -> None:
-    logits, labels = planted(700, k, 2.0, seed=k)
+def test_calibration_error_matches_naive_loop(k: int, bins: int) -> None:
+    logits, labels = predictions_at_temperature(700, k, 2.0, seed=k)
     source = Predictions.from_logits(logits, labels=labels)
-    expected = literal_error(source.confidence.tolist(), source.correct.tolist(), bins)
+    expected = naive_calibration_error(source.confidence.tolist(), source.correct.tolist(), bins)
     assert calibration_error(source, bins) == pytest.approx(expected, abs=1e-12)
     assert expected > 0.01
 
@@ -267,15 +265,17 @@ def test_the_calibration_error_is_the_literal_one(k: int, bins: int) -> None:
     st.integers(1, 20),
 )  # fmt: skip
 @settings(max_examples=60)
-def test_on_the_borders_of_bins_too(rows: list[tuple[float, bool]], bins: int) -> None:
+def test_calibration_error_at_bin_borders_matches_naive_loop(
+    rows: list[tuple[float, bool]], bins: int
+) -> None:
     confidence, correct = [c for c, _ in rows], [right for _, right in rows]
     source = Predictions.from_confidence(confidence, k=2, correct=correct)
     found = calibration_error(source, bins)
-    assert found == pytest.approx(literal_error(confidence, correct, bins), abs=1e-12)
+    assert found == pytest.approx(naive_calibration_error(confidence, correct, bins), abs=1e-12)
     assert 0.0 <= found <= 1.0
 
 
-def test_reliability_tells_shares_confidences_and_accuracies() -> None:
+def test_reliability_bins_have_shares_confidences_and_accuracies() -> None:
     confidence = np.array([0.95, 0.93, 1.0, 0.55, 0.52])
     share, mean, accuracy = bin_reliability(confidence, np.array([1.0, 0.0, 1.0, 1.0, 0.0]))
     np.testing.assert_allclose(share, [0, 0, 0, 0, 0, 0.4, 0, 0, 0, 0.6])
@@ -284,14 +284,14 @@ def test_reliability_tells_shares_confidences_and_accuracies() -> None:
 
 
 def test_temperature_scaling_lowers_the_calibration_error() -> None:
-    logits, labels = planted(20_000, 5, 3.0)
+    logits, labels = predictions_at_temperature(20_000, 5, 3.0)
     source = Predictions.from_logits(logits, labels=labels)
     scaled = source.at_temperature(fit_temperature(source).value)
     assert calibration_error(source) > 0.1
     assert calibration_error(scaled) < 0.02
 
 
-def test_the_calibration_error_needs_labels_and_confidence() -> None:
+def test_calibration_error_needs_labels_and_confidence() -> None:
     with pytest.raises(InputError, match="have no labels"):
         calibration_error(Predictions.from_probs([[0.5, 0.5]]))
     with pytest.raises(NotApplicable, match="confidence can't be computed from classes alone"):

@@ -1,4 +1,4 @@
-"""Scores, labels and ids out of pandas, polars and pyarrow tables."""
+"""Scores, labels and ids from pandas, polars and pyarrow tables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Maker = Callable[[Columns], Any]
 
 
 def in_chunks(columns: Columns) -> Any:
-    """A pyarrow table whose rows come in chunks of different lengths, one of them empty."""
+    """Return a pyarrow table with chunks of different lengths, one of them empty."""
     table = pa.table(columns)
     cuts = [(0, 1), (1, 0), (1, 4), (5, table.num_rows)]
     return pa.concat_tables([table.slice(start, length) for start, length in cuts])
@@ -54,7 +54,7 @@ def by_class(probs: Array, prefix: str = "prob_") -> Columns:
     return {f"{prefix}{j}": probs[:, j] for j in range(probs.shape[1])}
 
 
-def refusal_of(frame: Any, **named: Any) -> str:
+def error_of(frame: Any, **named: Any) -> str:
     with pytest.raises(InputError) as caught:
         Predictions.from_frame(frame, **named)
     message = str(caught.value)
@@ -66,7 +66,7 @@ def refusal_of(frame: Any, **named: Any) -> str:
 
 
 @every_frame
-def test_columns_with_the_usual_prefix_are_the_scores(make: Maker) -> None:
+def test_columns_with_default_prefix_are_scores(make: Maker) -> None:
     probs, labels = probs_of(9, 3), np.arange(9) % 3
     found = Predictions.from_frame(make({**by_class(probs), "label": labels, "id": labels + 7}))
     assert (found.score_type, found.class_names) == ("probs", None)
@@ -76,7 +76,7 @@ def test_columns_with_the_usual_prefix_are_the_scores(make: Maker) -> None:
 
 
 @every_frame
-def test_logits_are_found_as_well(make: Maker) -> None:
+def test_logit_columns_are_found(make: Maker) -> None:
     logits = np.random.default_rng(0).normal(size=(9, 4))
     found = Predictions.from_frame(make(by_class(logits, "logit_")))
     assert (found.score_type, found.is_labelled, found.ids) == ("logits", False, None)
@@ -85,7 +85,7 @@ def test_logits_are_found_as_well(make: Maker) -> None:
 
 @every_frame
 @pytest.mark.parametrize("prefix", ["prob_", "score", "p.", "p-"])
-def test_numbered_columns_come_in_the_order_of_their_numbers(make: Maker, prefix: str) -> None:
+def test_numbered_columns_are_sorted_by_number(make: Maker, prefix: str) -> None:
     probs = probs_of(6, 12)
     columns = by_class(probs, prefix)
     shuffled = {name: columns[name] for name in sorted(columns)}
@@ -97,7 +97,7 @@ def test_numbered_columns_come_in_the_order_of_their_numbers(make: Maker, prefix
 
 @pytest.mark.parametrize("named", ["prob", "prob_"])
 @pytest.mark.parametrize("columns", ["prob_{}", "prob_{:02d}"])
-def test_the_separator_need_not_be_named(named: str, columns: str) -> None:
+def test_prefix_may_omit_the_separator(named: str, columns: str) -> None:
     probs = probs_of(6, 12)
     table = {columns.format(j): probs[:, j] for j in reversed(range(12))}
     found = Predictions.from_frame(pa.table(table), prob_columns=named)
@@ -105,7 +105,7 @@ def test_the_separator_need_not_be_named(named: str, columns: str) -> None:
     assert found.class_names is None
 
 
-def test_a_class_name_after_the_separator_is_the_name() -> None:
+def test_separator_is_not_part_of_the_class_name() -> None:
     table = pa.table({"p_cat": [0.2], "p_dog": [0.8], "label": ["dog"]})
     found = Predictions.from_frame(table, prob_columns="p")
     assert found.class_names == ("cat", "dog")
@@ -113,7 +113,7 @@ def test_a_class_name_after_the_separator_is_the_name() -> None:
 
 
 @every_frame
-def test_suffixes_are_class_names_in_the_order_of_the_table(make: Maker) -> None:
+def test_suffixes_are_class_names_in_table_order(make: Maker) -> None:
     columns = {"prob_dog": [0.7] * 6, "prob_cat": [0.3] * 6, "label": ["cat", "dog"] * 3}
     found = Predictions.from_frame(make(columns))
     assert found.class_names == ("dog", "cat")
@@ -129,14 +129,14 @@ def test_numbers_that_do_not_start_at_0_are_class_names() -> None:
     np.testing.assert_array_equal(found.labels, [1])
 
 
-def test_class_names_given_count_more_than_suffixes() -> None:
+def test_class_names_argument_overrides_suffixes() -> None:
     table = pa.table({"prob_a": [0.1], "prob_b": [0.9], "label": ["y"]})
     found = Predictions.from_frame(table, class_names=["x", "y"])
     assert found.class_names == ("x", "y")
     np.testing.assert_array_equal(found.labels, [1])
 
 
-def test_bool_labels_go_by_the_names_true_and_false() -> None:
+def test_bool_labels_match_classes_named_true_and_false() -> None:
     frame = pd.DataFrame({"prob_True": [0.9, 0.2], "prob_False": [0.1, 0.8], "label": [True, False]})  # fmt: skip
     np.testing.assert_array_equal(Predictions.from_frame(frame).correct, [True, True])
 
@@ -151,7 +151,7 @@ def test_bool_labels_go_by_the_names_true_and_false() -> None:
         (pa.decimal128(6, 2), np.float64),
     ],
 )
-def test_columns_are_no_wider_than_they_need_to_be(kind: Any, dtype: Any) -> None:
+def test_scores_use_the_narrowest_sufficient_float_type(kind: Any, dtype: Any) -> None:
     ones = pa.array([1, 0, 1], type=pa.int8()).cast(kind)
     none = pa.array([0, 1, 0], type=pa.int8()).cast(kind)
     found = Predictions.from_frame(pa.table({"prob_0": ones, "prob_1": none}))
@@ -160,7 +160,7 @@ def test_columns_are_no_wider_than_they_need_to_be(kind: Any, dtype: Any) -> Non
     np.testing.assert_array_equal(found.classes, [0, 1, 0])
 
 
-def test_columns_of_different_widths_take_the_widest() -> None:
+def test_mixed_float_columns_use_the_widest_type() -> None:
     half = np.array([0.5])
     table = pa.table({"prob_0": half.astype(np.float32), "prob_1": half})
     assert Predictions.from_frame(table).probs.dtype == np.float64
@@ -168,7 +168,7 @@ def test_columns_of_different_widths_take_the_widest() -> None:
 
 @given(order=st.permutations(range(11)), n=st.integers(1, 4))
 @settings(max_examples=30)
-def test_the_order_of_numbered_columns_never_matters(order: list[int], n: int) -> None:
+def test_order_of_numbered_columns_does_not_matter(order: list[int], n: int) -> None:
     probs = probs_of(n, 11)
     table = pa.table({f"prob_{j}": probs[:, j] for j in order})
     np.testing.assert_array_equal(Predictions.from_frame(table).scores, probs)
@@ -178,7 +178,7 @@ def test_the_order_of_numbered_columns_never_matters(order: list[int], n: int) -
 
 
 @every_frame
-def test_a_list_column_is_a_row_of_scores(make: Maker) -> None:
+def test_list_column_holds_rows_of_scores(make: Maker) -> None:
     probs = probs_of(9, 4)
     found = Predictions.from_frame(make({"probs": probs.tolist(), "label": np.arange(9) % 4}))
     assert found.score_type == "probs"
@@ -202,7 +202,7 @@ def test_lists_keep_their_dtype(make: Callable[[Any], Any], value: Any, size: in
 
 
 @pytest.mark.parametrize("kind", [pa.list_(pa.float64(), 2), pa.large_list(pa.float64())])
-def test_sliced_and_chunked_lists_start_where_they_should(kind: Any) -> None:
+def test_sliced_and_chunked_lists_are_read_correctly(kind: Any) -> None:
     probs = probs_of(10, 2)
     whole = pa.table({"probs": pa.array(probs.tolist(), type=kind)})
     table = pa.concat_tables([whole.slice(6, 2), whole.slice(3, 1), whole.slice(9)])
@@ -220,20 +220,20 @@ def test_sliced_and_chunked_lists_start_where_they_should(kind: Any) -> None:
         (["a", "b"], "The column 'probs' holds string; expected a list of numbers in every row. For one column per class, name their common prefix."),
     ],
 )  # fmt: skip
-def test_lists_that_are_no_scores_are_refused(rows: list[Any], message: str) -> None:
-    assert refusal_of(pa.table({"probs": rows})) == message
+def test_invalid_list_columns_raise(rows: list[Any], message: str) -> None:
+    assert error_of(pa.table({"probs": rows})) == message
 
 
-def test_empty_lists_are_no_classes() -> None:
+def test_empty_lists_raise() -> None:
     empty = pa.array([[], []], type=pa.list_(pa.float64()))
-    assert "at least two; got 0." in refusal_of(pa.table({"probs": empty}))
+    assert "at least two; got 0." in error_of(pa.table({"probs": empty}))
 
 
 # Which columns --------------------------------------------------------------------------------
 
 
 @every_frame
-def test_columns_are_named_by_prefix_or_by_name(make: Maker) -> None:
+def test_columns_can_be_selected_by_prefix_or_name(make: Maker) -> None:
     probs = probs_of(8, 3)
     columns = {
         **by_class(probs, "old_"),
@@ -253,18 +253,18 @@ def test_columns_are_named_by_prefix_or_by_name(make: Maker) -> None:
 
 
 @every_frame
-def test_a_missing_column_is_named(make: Maker) -> None:
+def test_missing_numbered_column_is_reported(make: Maker) -> None:
     columns = by_class(probs_of(6, 6))
     del columns["prob_3"]
-    assert refusal_of(make(columns)) == (
+    assert error_of(make(columns)) == (
         "The column prob_3 is missing: there are 5 columns up to prob_5. "
         "Add it, or use suffixes that are not numbers."
     )
 
 
-def test_two_columns_of_one_class_are_refused() -> None:
+def test_two_columns_for_one_class_raise() -> None:
     table = pa.table({"logit_1": [0.1], "logit_01": [0.2], "logit_2": [0.3]})
-    assert refusal_of(table) == (
+    assert error_of(table) == (
         "The columns 'logit_1' and 'logit_01' belong to the same class. "
         "Rename or remove one of them."
     )
@@ -278,47 +278,47 @@ def test_two_columns_of_one_class_are_refused() -> None:
     ],
     ids=["pandas", "pyarrow"],
 )
-def test_a_column_that_stands_twice_is_named(frame: Any) -> None:
+def test_duplicate_column_is_reported(frame: Any) -> None:
     expected = "The table has more than one column 'prob_1'. Rename or remove one of them."
-    assert refusal_of(frame) == expected
+    assert error_of(frame) == expected
 
 
-def test_both_probs_and_logits_need_a_choice() -> None:
+def test_probs_and_logits_together_are_ambiguous() -> None:
     table = pa.table({"prob_0": [0.4], "prob_1": [0.6], "logits": [[1.0, 2.0]]})
-    assert refusal_of(table) == (
+    assert error_of(table) == (
         "The table has both probabilities and logits. Choose with --prob-columns or --logit-columns."
     )
-    assert refusal_of(table, prob_columns="prob_", logit_columns="logits") == (
+    assert error_of(table, prob_columns="prob_", logit_columns="logits") == (
         "Both probs and logits are named. Name only one of them."
     )
     assert Predictions.from_frame(table, prob_columns="prob_").score_type == "probs"
     assert Predictions.from_frame(table, logit_columns="logits").score_type == "logits"
 
 
-def test_a_column_that_merely_starts_like_a_list_column_is_none() -> None:
+def test_prefix_of_a_list_column_name_is_not_a_match() -> None:
     table = pa.table({"prob_0": [0.4], "prob_1": [0.6], "logits_file": ["a"], "probs_by": ["b"]})
     np.testing.assert_array_equal(Predictions.from_frame(table).scores, [[0.4, 0.6]])
 
 
-def test_where_there_are_no_scores_it_says_what_was_looked_for_and_what_there_is() -> None:
-    message = refusal_of(pa.table({"a": [1], "b": [2]}))
+def test_error_without_scores_lists_expected_and_actual_columns() -> None:
+    message = error_of(pa.table({"a": [1], "b": [2]}))
     assert message.startswith("There are no scores: expected columns prob_0, prob_1, … or logit_0,")
     assert message.endswith("Columns: a, b. Name yours with --prob-columns or --logit-columns.")
-    assert refusal_of(pa.table({"a": [1], "b": [2]}), prob_columns="q_") == (
+    assert error_of(pa.table({"a": [1], "b": [2]}), prob_columns="q_") == (
         "There is no column 'q_' or with that prefix. Columns: a, b."
     )
-    assert "Columns: none." in refusal_of(pa.table({}))
+    assert "Columns: none." in error_of(pa.table({}))
 
 
-def test_a_label_column_that_is_not_there_is_named() -> None:
+def test_unknown_label_column_is_reported() -> None:
     table = pa.table({"prob_0": [0.4], "prob_1": [0.6]})
     expected = "There is no column 'truth' in the table. Columns: prob_0, prob_1."
-    assert refusal_of(table, label_column="truth") == expected
+    assert error_of(table, label_column="truth") == expected
 
 
 @pytest.mark.parametrize("thing", [np.zeros((2, 2)), [[0.5, 0.5]], "file.csv", None])
-def test_what_is_no_frame_is_told_so(thing: Any) -> None:
-    message = refusal_of(thing)
+def test_non_frames_raise(thing: Any) -> None:
+    message = error_of(thing)
     assert message.startswith(f"{type(thing).__name__} is not a data frame with the Arrow")
 
 
@@ -326,32 +326,32 @@ def test_what_is_no_frame_is_told_so(thing: Any) -> None:
 
 
 @every_frame
-def test_an_empty_place_is_named_with_its_row(make: Maker) -> None:
+def test_missing_value_is_reported_with_its_row(make: Maker) -> None:
     probs = probs_of(20, 2)
     columns = {"prob_0": probs[:, 0].tolist(), "prob_1": [*probs[:17, 1], None, *probs[18:, 1]]}
-    assert refusal_of(make(columns)) == "The column 'prob_1' has no value in row 17."
+    assert error_of(make(columns)) == "The column 'prob_1' has no value in row 17."
     labelled = {**by_class(probs), "label": [0] * 17 + [None, 1, 1]}
-    assert refusal_of(make(labelled)) == "The column 'label' has no value in row 17."
+    assert error_of(make(labelled)) == "The column 'label' has no value in row 17."
 
 
 @pytest.mark.parametrize("make", [pl.DataFrame, pa.table], ids=["polars", "pyarrow"])
-def test_a_nan_is_named_with_its_row(make: Maker) -> None:
+def test_nan_is_reported_with_its_row(make: Maker) -> None:
     probs = probs_of(20, 2)
     probs[17, 1] = np.nan
-    assert "probs must be finite; row 17, class 1 is nan." in refusal_of(make(by_class(probs)))
+    assert "probs must be finite; row 17, class 1 is nan." in error_of(make(by_class(probs)))
 
 
-def test_a_nan_of_pandas_is_an_empty_place() -> None:
+def test_pandas_nan_is_a_missing_value() -> None:
     probs = probs_of(20, 2)
     probs[17, 1] = np.nan
-    message = refusal_of(pd.DataFrame(by_class(probs)))
+    message = error_of(pd.DataFrame(by_class(probs)))
     assert message == "The column 'prob_1' has no value in row 17."
 
 
 @every_frame
-def test_text_among_numbers_is_named_with_its_row_and_value(make: Maker) -> None:
+def test_text_among_numbers_is_reported_with_row_and_value(make: Maker) -> None:
     columns = {"prob_0": [0.5] * 6, "prob_1": ["0.5", "0.5", "0.5", "oops", "0.5", "0.5"]}
-    message = refusal_of(make(columns))
+    message = error_of(make(columns))
     assert message.startswith("The column 'prob_1' holds ")
     assert "not numbers: row 3 is 'oops'. Correct it, or name other columns." in message
 
@@ -363,17 +363,17 @@ def test_text_among_numbers_is_named_with_its_row_and_value(make: Maker) -> None
         ([None, "a", 1, "b"], "row 1 is 'a', row 2 is 1"),
     ],
 )
-def test_a_pandas_column_of_numbers_and_text_is_told(values: list[Any], shown: str) -> None:
+def test_mixed_pandas_column_is_reported(values: list[Any], shown: str) -> None:
     fine = ["x", None, float("nan"), "y"]
     frame = pd.DataFrame({"fine": pd.Series(fine, dtype=object), "mixed": values})
-    assert refusal_of(frame) == (
+    assert error_of(frame) == (
         f"The column 'mixed' holds both numbers and text: {shown}. Correct it or remove the column."
     )
 
 
-def test_a_pandas_column_of_anything_else_is_an_error_of_ours() -> None:
+def test_unreadable_pandas_column_raises_input_error() -> None:
     frame = pd.DataFrame({"prob_0": [0.5], "prob_1": [0.5], "thing": [object()]})
-    assert refusal_of(frame).startswith("The table can't be read: ")
+    assert error_of(frame).startswith("The table can't be read: ")
 
 
 # Label columns --------------------------------------------------------------------------------
@@ -405,27 +405,27 @@ def test_encoded_number_labels_are_read() -> None:
     np.testing.assert_array_equal(Predictions.from_frame(frame).labels, [2, 0, 1, 0])
 
 
-def test_an_unknown_category_is_named() -> None:
+def test_unknown_category_is_reported() -> None:
     table = {"prob_a": [0.4, 0.4], "prob_b": [0.6, 0.6], "label": pd.Categorical(["a", "z"])}
-    message = refusal_of(pd.DataFrame(table))
+    message = error_of(pd.DataFrame(table))
     assert message == "labels has 'z' in row 1, which is not a class. Classes: a, b."
 
 
-def test_any_column_is_read_as_it_is() -> None:
+def test_read_column_keeps_the_type() -> None:
     table = pa.table({"day": pa.array([0, 1], pa.date32()), "site": ["x", "y"], "n": [1, 2]})
     assert frames.read_column(table, "day").dtype.kind == "M"
     assert frames.read_column(table, "site").tolist() == ["x", "y"]
     np.testing.assert_array_equal(frames.read_column(table, "n"), [1, 2])
 
 
-def test_a_pandas_index_does_no_harm() -> None:
+def test_pandas_index_is_ignored() -> None:
     frame = pd.DataFrame(by_class(probs_of(3, 2)), index=[5, 9, 2])
     np.testing.assert_array_equal(Predictions.from_frame(frame).scores, probs_of(3, 2))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("form", "first"), [("probs", [0.75, 0.4]), ("logits", [0.0, 0.0])])
-def test_one_column_of_numbers_is_the_score_of_the_second_of_two_classes(
+def test_single_number_column_is_the_score_of_the_second_class(
     form: str, first: list[float], dtype: type
 ) -> None:
     second: Array = np.array([0.25, 0.6], dtype=dtype)
@@ -438,12 +438,12 @@ def test_one_column_of_numbers_is_the_score_of_the_second_of_two_classes(
         np.testing.assert_allclose(found.scores, np.stack([first, second], axis=1), rtol=1e-6)
 
 
-def test_a_single_probability_above_1_is_refused() -> None:
-    message = refusal_of(pa.table({"prob": [0.5, 1.5]}))
+def test_single_probability_above_1_raises() -> None:
+    message = error_of(pa.table({"prob": [0.5, 1.5]}))
     assert message.startswith("probs must be between 0 and 1; row 1, class 0 is -0.5")
 
 
-def test_columns_a_class_come_before_a_single_column() -> None:
+def test_columns_per_class_take_precedence_over_a_single_column() -> None:
     table = pa.table({"prob": [9.0], "prob_0": [0.2], "prob_1": [0.3], "prob_2": [0.5]})
     assert Predictions.from_frame(table).k == 3
 
@@ -452,14 +452,14 @@ def test_columns_a_class_come_before_a_single_column() -> None:
 
 
 @every_frame
-def test_a_gap_among_numbers_is_nan(make: Maker) -> None:
+def test_missing_number_is_read_as_nan(make: Maker) -> None:
     table = frames.as_table(make({"x": [1, None, 3, 4, 5, 6], "y": [None] * 6}))
     np.testing.assert_array_equal(frames.read_nullable_floats(table, "x"), [1, np.nan, 3, 4, 5, 6])
     assert frames.read_nullable_floats(table, "x").dtype == np.float64
     assert np.isnan(frames.read_nullable_floats(table, "y")).all()
 
 
-def test_text_among_numbers_with_gaps_is_refused() -> None:
+def test_text_in_a_nullable_float_column_raises() -> None:
     with pytest.raises(
         InputError, match=r"^The column 'x' holds string, not numbers: row 1 is 'b'"
     ):
@@ -467,7 +467,7 @@ def test_text_among_numbers_with_gaps_is_refused() -> None:
 
 
 @every_frame
-def test_any_column_is_text_if_it_has_no_gap(make: Maker) -> None:
+def test_read_texts_converts_any_type_but_raises_if_empty(make: Maker) -> None:
     table = frames.as_table(make({"x": [1, 2, 3, 4, 5, 6], "y": ["a", "b", "", "d", "e", "f"]}))
     assert frames.read_texts(table, "x") == ["1", "2", "3", "4", "5", "6"]
     with pytest.raises(InputError, match=r"^The column 'y' has no value in row 2\.$"):
@@ -475,7 +475,7 @@ def test_any_column_is_text_if_it_has_no_gap(make: Maker) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_columns_are_laid_in_the_room_that_is_given(dtype: Any) -> None:
+def test_scores_are_written_into_the_out_array(dtype: Any) -> None:
     values = np.random.default_rng(0).dirichlet(np.ones(3), size=7).astype(dtype)
     table = pa.table({f"prob_{j}": values[:, j] for j in range(3)})
     places = frames.find_score_columns(table)
@@ -487,7 +487,7 @@ def test_columns_are_laid_in_the_room_that_is_given(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("room", [np.empty((3, 4)), np.empty((3, 10), dtype=np.float32)])
-def test_room_that_does_not_fit_is_left_alone(room: Array) -> None:
+def test_unsuitable_out_array_is_not_used(room: Array) -> None:
     values = np.random.default_rng(0).dirichlet(np.ones(3), size=7)
     table = pa.table({f"prob_{j}": values[:, j] for j in range(3)})
     found = frames.read_scores(table, frames.find_score_columns(table), room)
@@ -495,8 +495,8 @@ def test_room_that_does_not_fit_is_left_alone(room: Array) -> None:
     assert not np.shares_memory(found, room)
 
 
-def test_a_file_of_numbers_is_read_without_pandas(tmp_path: Path) -> None:
-    """Its import would take longer than most files do."""
+def test_numeric_file_is_read_without_importing_pandas(tmp_path: Path) -> None:
+    """Importing pandas takes longer than reading most files."""
     path = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"prob_0": [0.5], "prob_1": [0.5], "label": [1]}), path)
     code = (

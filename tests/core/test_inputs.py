@@ -1,4 +1,4 @@
-"""Batches of every kind: what they are, their rows, and the keys of these."""
+"""Batches of every kind: kind, rows and row keys."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KINDS: list[tuple[str, Inputs]] = [
 
 
 @pytest.mark.parametrize(("kind", "inputs"), KINDS)
-def test_the_kind_is_seen_from_the_type(kind: str, inputs: Inputs) -> None:
+def test_kind_is_inferred_from_the_type(kind: str, inputs: Inputs) -> None:
     assert batches.infer_kind(inputs) == kind
 
 
@@ -47,14 +47,14 @@ def test_the_kind_is_seen_from_the_type(kind: str, inputs: Inputs) -> None:
         ("a text", "A str is not a batch"),
     ],
 )
-def test_what_is_no_batch_is_refused(inputs: Any, message: str) -> None:
+def test_other_types_raise(inputs: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         batches.infer_kind(inputs)
 
 
 @pytest.mark.parametrize(("kind", "inputs"), KINDS)
 @pytest.mark.parametrize("index", [np.array([2, 0, 2]), slice(1, 3), np.array([], dtype=np.int64)])
-def test_rows_are_taken_in_order(kind: str, inputs: Inputs, index: Any) -> None:
+def test_take_returns_rows_in_index_order(kind: str, inputs: Inputs, index: Any) -> None:
     taken = batches.take(inputs, index)
     numbers = np.arange(3)[index]
     assert len(taken) == len(numbers)
@@ -65,14 +65,14 @@ def test_rows_are_taken_in_order(kind: str, inputs: Inputs, index: Any) -> None:
 
 
 @pytest.mark.parametrize(("kind", "inputs"), KINDS)
-def test_parts_join_to_the_whole(kind: str, inputs: Inputs) -> None:
+def test_concatenated_parts_equal_the_whole(kind: str, inputs: Inputs) -> None:
     parts = [batches.take(inputs, slice(0, 2)), batches.take(inputs, slice(2, 3))]
     assert batches.batches_equal(batches.concat_batches(parts), inputs)
     assert not batches.batches_equal(batches.concat_batches(parts[::-1] + parts), inputs)
 
 
 @pytest.mark.parametrize(("kind", "inputs"), KINDS)
-def test_equal_rows_have_equal_keys_wherever_they_stand(kind: str, inputs: Inputs) -> None:
+def test_equal_rows_have_equal_keys_at_any_position(kind: str, inputs: Inputs) -> None:
     keys = batches.hash_rows(inputs)
     assert keys.dtype == np.uint64
     assert keys.shape == (3,)
@@ -88,28 +88,28 @@ def test_keys_of_texts_are_their_hashes(texts: list[str]) -> None:
     assert batches.hash_rows(texts).tolist() == expected
 
 
-def test_a_pair_is_told_from_one_split_elsewhere() -> None:
+def test_pairs_with_a_different_split_have_different_keys() -> None:
     keys = batches.hash_rows([("ab", "c"), ("a", "bc"), ("abc", ""), ("", "abc")])
     assert len(set(keys.tolist())) == 4
 
 
-def test_keys_of_a_table_do_not_hang_on_how_categories_are_stored() -> None:
+def test_table_keys_do_not_depend_on_dictionary_encoding() -> None:
     plain = pa.table({"x": TABLE.column("x"), "town": ["u", "v", "u"]})
     assert batches.hash_rows(plain).tolist() == batches.hash_rows(TABLE).tolist()
 
 
-def test_keys_of_a_table_tell_columns_apart_and_missing_values_from_others() -> None:
+def test_table_keys_distinguish_columns_and_missing_values() -> None:
     swapped = pa.table({"x": ["u", "v", "u", None, None], "y": ["v", "u", "u", "u", None]})
     assert len(set(batches.hash_rows(swapped).tolist())) == 5
     words = pa.table({"x": pa.array(["None", "", None, "nan"])})
     assert len(set(batches.hash_rows(words).tolist())) == 4
 
 
-def test_lone_surrogates_have_keys_too() -> None:
+def test_lone_surrogates_have_keys() -> None:
     assert len(set(batches.hash_rows(["\ud800", "\udfff"]).tolist())) == 2
 
 
-def test_same_tells_types_apart() -> None:
+def test_batches_equal_distinguishes_types() -> None:
     assert not batches.batches_equal(np.zeros((1, 2)), [[0.0, 0.0]])
     assert batches.batches_equal(np.array([[np.nan]]), np.array([[np.nan]]))
     assert not batches.batches_equal(["a"], ["b"])

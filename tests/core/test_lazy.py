@@ -1,4 +1,4 @@
-"""Lazy package faces: imported on first use, and no other names."""
+"""Lazy package faces: names are imported on first use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import oodometer
 from oodometer.core.lazy import lazy_exports
 
 
-def test_a_name_is_imported_on_first_use_and_kept() -> None:
+def test_name_is_imported_on_first_use_and_cached() -> None:
     code = (
         "import sys, oodometer\n"
         "assert 'oodometer.assessment' not in sys.modules\n"
@@ -22,7 +22,7 @@ def test_a_name_is_imported_on_first_use_and_kept() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_unknown_names_are_attribute_errors() -> None:
+def test_unknown_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'oodometer' has no attribute 'estimat'"):
         oodometer.estimat  # type: ignore[attr-defined]  # noqa: B018
     get, names = lazy_exports("oodometer.core", {"InputError": "errors"})

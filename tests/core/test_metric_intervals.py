@@ -1,4 +1,4 @@
-"""Intervals reach the truth where sums of sizes are biased, and there are none where rows are alike."""
+"""Bootstrap intervals of metrics: coverage of biased sums, clipping, equal replicates."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from oodometer.core.stats import (
 
 
 def drawn(truth: Floats, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Means of n rows around the truth, and those of the rows drawn again."""
+    """Return means of n rows around the truth, and their bootstrap replicates."""
     rows = truth + rng.normal(size=(n, len(truth)))
     again = rng.integers(0, n, size=(200, n))
     return rows.mean(axis=0), rows[again].mean(axis=1)
 
 
 @pytest.mark.parametrize("truth", [[0.0] * 8, [0.1] * 8, [1.0, -1.0] * 4, [2.0] + [0.0] * 7])
-def test_the_true_sum_is_inside_as_often_as_it_should_be(truth: list[float]) -> None:
+def test_interval_of_absolute_sum_has_nominal_coverage(truth: list[float]) -> None:
     rng = np.random.default_rng(0)
     true = np.array(truth)
     inside = 0
     for _ in range(150):
         low, high = absolute_sum_interval(*drawn(true, 60, rng))
         inside += low <= np.abs(true).sum() <= high
-    # By Wilson's interval, 150 of which 95 % are inside have no fewer than that.
+    # Lower end of Wilson's interval for 150 trials with a coverage of 95 %.
     assert inside >= 150 * wilson_interval(0.95 * 150, 150)[0]
 
 
-def test_percentiles_would_miss_a_true_zero() -> None:
+def test_percentile_interval_would_miss_a_true_zero() -> None:
     rng = np.random.default_rng(0)
     _, again = drawn(np.zeros(8), 60, rng)
     assert np.quantile(np.abs(again).sum(axis=1), 0.025) > 0
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6))
-def test_the_sum_itself_is_inside(seed: int, m: int) -> None:
+def test_interval_contains_the_sum(seed: int, m: int) -> None:
     rng = np.random.default_rng(seed)
     parts, again = drawn(rng.normal(size=m), 20, rng)
     low, high = absolute_sum_interval(parts, again)
@@ -50,18 +50,18 @@ def test_the_sum_itself_is_inside(seed: int, m: int) -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(-1.0, 1.0))
-def test_the_value_is_inside_however_biased_its_replicates_are(seed: int, bias: float) -> None:
+def test_interval_contains_the_value_for_biased_replicates(seed: int, bias: float) -> None:
     rng = np.random.default_rng(seed)
     drawn = 0.5 + bias + 0.1 * rng.normal(size=200)
     low, high = interval_from_replicates(0.5, drawn)
     assert low <= 0.5 <= high
     assert low <= np.quantile(drawn, 0.025)
     assert high >= np.quantile(drawn, 0.975)
-    # Were the errors of replicates those of the value, the truth would be as far on the other side.
+    # If replicates have the error of the value, the truth is as far on the other side.
     assert low <= 0.5 - bias <= high
 
 
-def test_ends_are_kept_to_where_values_can_be() -> None:
+def test_interval_is_clipped_to_the_range_of_values() -> None:
     made = score_with_interval(0.9, (-0.5, 1.5), notes=("so",), facts={"rows": 3})
     assert (made.value, made.low, made.high, made.notes, made.facts) == (
         0.9, 0.0, 1.0, ("so",), {"rows": 3},
@@ -69,7 +69,7 @@ def test_ends_are_kept_to_where_values_can_be() -> None:
     assert score_with_interval(2.0, (-1.0, 5.0), max_value=np.inf).high == 5.0
 
 
-def test_rows_that_are_all_alike_have_no_interval() -> None:
+def test_equal_replicates_give_no_interval() -> None:
     made = score_with_interval(1.0, (1.0, 1.0), notes=("so",), facts={"rows": 3})
     assert (made.low, made.high, made.facts) == (None, None, {"rows": 3})
     assert made.notes == ("so", "all bootstrap replicates are equal, so there is no interval")

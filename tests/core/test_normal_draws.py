@@ -1,4 +1,4 @@
-"""Normal numbers of rows."""
+"""Standard normal numbers per row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from oodometer.core.array_types import Floats
 from oodometer.core.random_streams import RowStreams, standard_normals
 
 
-def test_they_are_standard_normal() -> None:
+def test_draws_are_standard_normal() -> None:
     draws = RowStreams(0, np.arange(20_000, dtype=np.uint64), np.ones(20_000, dtype=np.int64))
     values = standard_normals(draws, 2)
     assert kstest(values.ravel(), "norm").pvalue > 1e-4
@@ -18,7 +18,9 @@ def test_they_are_standard_normal() -> None:
 
 
 @pytest.mark.parametrize("uniform", [0.0, 1 - 2.0**-53])
-def test_the_ends_are_finite(uniform: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_extreme_uniforms_give_finite_normals(
+    uniform: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def ends(draws: RowStreams, count: int) -> Floats:
         return np.full((1, count), uniform)
 

@@ -1,4 +1,4 @@
-"""The only door to optional packages."""
+"""Imports of optional packages."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def test_an_installed_module_is_returned() -> None:
     assert require("math", extra="maths", purpose="Roots") is math
 
 
-def test_a_dotted_name_gives_the_inner_module() -> None:
+def test_dotted_name_returns_the_inner_module() -> None:
     assert require("os.path", extra="x", purpose="Paths").basename("a/b") == "b"
 
 
-def test_a_missing_module_is_named_with_its_purpose_and_the_way_to_get_it() -> None:
+def test_missing_module_is_reported_with_purpose_and_extra() -> None:
     with pytest.raises(MissingExtra) as caught:
         require("no_such_package", extra="torch", purpose="Scoring a network")
     assert str(caught.value) == (
@@ -28,7 +28,7 @@ def test_a_missing_module_is_named_with_its_purpose_and_the_way_to_get_it() -> N
     )
 
 
-def test_the_package_named_is_the_one_that_is_missing_not_the_one_asked_for(
+def test_error_names_the_missing_dependency(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "needs_another_one.py").write_text("import no_such_inner_package\n")
@@ -37,7 +37,7 @@ def test_the_package_named_is_the_one_that_is_missing_not_the_one_asked_for(
         require("needs_another_one", extra="x", purpose="It")
 
 
-def test_a_module_that_breaks_for_another_reason_is_not_called_missing(
+def test_other_import_failures_are_not_reported_as_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "broken_on_import.py").write_text("raise RuntimeError('broken')\n")

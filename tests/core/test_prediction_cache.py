@@ -11,7 +11,7 @@ from oodometer.estimators import get
 from oodometer.testing import toy_predictions
 
 
-def test_it_is_made_once_for_every_key_and_every_rows() -> None:
+def test_value_is_computed_once_per_key_and_predictions() -> None:
     first, second = toy_predictions(20), toy_predictions(20)
     made: list[str] = []
 
@@ -25,7 +25,7 @@ def test_it_is_made_once_for_every_key_and_every_rows() -> None:
     assert made == ["x", "y", "z"]
 
 
-def test_it_goes_with_the_rows() -> None:
+def test_values_are_freed_with_the_predictions() -> None:
     gc.collect()
     before = len(module._CACHE)
     rows = toy_predictions(20)
@@ -36,8 +36,8 @@ def test_it_goes_with_the_rows() -> None:
     assert len(module._CACHE) == before
 
 
-def test_methods_that_share_work_say_what_they_say_alone() -> None:
-    """cott after cot, leap after mlls and pape after iw, on the same rows and on fresh ones."""
+def test_shared_cache_does_not_change_estimates() -> None:
+    """Run cott after cot, leap after mlls and pape after iw, on shared and on new predictions."""
 
     def fresh() -> tuple[Predictions, Predictions]:
         return toy_predictions(300, seed=1), toy_predictions(200, seed=2).without_labels()
@@ -50,7 +50,7 @@ def test_methods_that_share_work_say_what_they_say_alone() -> None:
         assert together.facts == alone.facts, name
 
 
-def test_cached_values_are_no_part_of_pickles_and_of_copies() -> None:
+def test_cached_values_are_not_part_of_pickle_and_repr() -> None:
     rows = toy_predictions(20)
     before, shown = len(pickle.dumps(rows)), repr(rows)
     rows.cached("large", lambda: bytes(10_000))

@@ -1,4 +1,4 @@
-"""Predictions: what they hold, what they share, and what is made of them."""
+"""Predictions: row statistics, memory sharing, derived predictions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def probs_of(n: int = 30, k: int = 3, seed: int = 0, dtype: npt.DTypeLike = np.f
 
 
 def full(n: int = 30, seed: int = 0) -> Predictions:
-    """Predictions with everything that may come along."""
+    """Return predictions with labels, features, ids and class names."""
     rng = np.random.default_rng(seed)
     return Predictions.from_probs(
         probs_of(n, seed=seed),
@@ -42,7 +42,7 @@ def full(n: int = 30, seed: int = 0) -> Predictions:
 
 
 @pytest.mark.parametrize("form", ["probs", "logits"])
-def test_signals_are_those_of_the_scores(form: ScoreType) -> None:
+def test_row_statistics_match_the_kernels(form: ScoreType) -> None:
     scores = probs_of() if form == "probs" else np.random.default_rng(0).normal(size=(30, 3))
     door: Door = Predictions.from_probs if form == "probs" else Predictions.from_logits
     labels = np.random.default_rng(1).integers(3, size=30)
@@ -60,13 +60,13 @@ def test_signals_are_those_of_the_scores(form: ScoreType) -> None:
     assert (found.is_labelled, found.has_probs) == (True, True)
 
 
-def test_signals_are_computed_once() -> None:
+def test_row_statistics_are_computed_once() -> None:
     found = full()
     for name in ("confidence", "classes", "negative_entropy", "correct"):
         assert getattr(found, name) is getattr(found, name)
 
 
-def test_they_tell_what_they_are() -> None:
+def test_repr_names_rows_classes_and_score_type() -> None:
     assert repr(full(7)) == "Predictions(7 labelled rows, 3 classes, from probs)"
     logits = Predictions.from_logits([[1.0, -2.0]])
     assert repr(logits) == "Predictions(1 unlabelled rows, 2 classes, from logits)"
@@ -95,7 +95,7 @@ def test_labels_features_and_ids_are_not_copied() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_probabilities_as_they_are_need_no_second_array(dtype: npt.DTypeLike) -> None:
+def test_stored_probabilities_are_not_copied(dtype: npt.DTypeLike) -> None:
     given = probs_of(dtype=dtype)
     found = Predictions.from_probs(given)
     assert np.shares_memory(found.probs, given)
@@ -109,8 +109,8 @@ def test_a_slice_of_rows_is_a_view() -> None:
     assert np.shares_memory(part.labels, found.labels)
 
 
-def peak_of(work: Callable[[], object]) -> int:
-    """The most bytes held at once while working, beyond what was held before."""
+def peak_memory_of(work: Callable[[], object]) -> int:
+    """Return the peak number of bytes allocated while working."""
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -123,7 +123,9 @@ def peak_of(work: Callable[[], object]) -> int:
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("form", ["probs", "logits"])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_a_large_array_is_never_widened_whole(dtype: npt.DTypeLike, form: str, order: str) -> None:
+def test_large_arrays_are_not_converted_as_a_whole(
+    dtype: npt.DTypeLike, form: str, order: str
+) -> None:
     scores = np.full((200_000, 10), 0.1, dtype=dtype)
     scores[:, 3] += 1e-4 if form == "probs" else 5.0
     scores = np.asfortranarray(scores) if order == "F" else scores
@@ -136,19 +138,19 @@ def test_a_large_array_is_never_widened_whole(dtype: npt.DTypeLike, form: str, o
         assert found.negative_entropy.dtype == np.float32
 
     # One float32 copy: as much as a float32 input, twice as much as a float16 one.
-    assert peak_of(work) < 4 * scores.size
+    assert peak_memory_of(work) < 4 * scores.size
 
 
-def test_the_peak_is_measured_at_all() -> None:
+def test_peak_memory_helper_measures_allocations() -> None:
     scores = np.zeros((200_000, 10), dtype=np.float32)
-    assert peak_of(lambda: scores.astype(np.float64)) >= 2 * scores.nbytes
+    assert peak_memory_of(lambda: scores.astype(np.float64)) >= 2 * scores.nbytes
 
 
 # Classes only, signals only -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("classes", [[0, 2, 1], ["cat", "emu", "dog"], [0.0, 2.0, 1.0]])
-def test_hard_decisions_come_by_number_or_by_name(classes: list[Any]) -> None:
+def test_classes_are_given_by_number_or_name(classes: list[Any]) -> None:
     found = Predictions.from_classes(classes, class_names=NAMES, labels=["cat", "emu", "emu"])
     np.testing.assert_array_equal(found.classes, [0, 2, 1])
     np.testing.assert_array_equal(found.correct, [True, True, False])
@@ -157,7 +159,7 @@ def test_hard_decisions_come_by_number_or_by_name(classes: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("what", ["confidence", "negative_entropy", "probs", "log_probs"])
-def test_hard_decisions_have_no_probabilities_and_say_so(what: str) -> None:
+def test_classes_alone_have_no_probabilities(what: str) -> None:
     found = Predictions.from_classes([0, 1], k=3)
     with pytest.raises(
         NotApplicable, match="can't be computed from classes alone; it needs probabilities"
@@ -165,7 +167,7 @@ def test_hard_decisions_have_no_probabilities_and_say_so(what: str) -> None:
         getattr(found, what)
 
 
-def test_signals_alone_are_given_back() -> None:
+def test_confidence_entropy_and_correctness_are_stored() -> None:
     confidence = np.array([0.9, 0.5], dtype=np.float32)
     found = Predictions.from_confidence(
         confidence, k=3, negative_entropy=[-0.3, -1.0], correct=[1, 0]
@@ -178,13 +180,13 @@ def test_signals_alone_are_given_back() -> None:
 
 
 @pytest.mark.parametrize("what", ["classes", "negative_entropy", "probs", "log_probs"])
-def test_what_the_signals_do_not_tell_has_no_answer(what: str) -> None:
+def test_unavailable_statistics_are_not_applicable(what: str) -> None:
     with pytest.raises(NotApplicable, match="can't be computed from signals alone"):
         getattr(Predictions.from_confidence([0.9, 0.5], k=3), what)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_the_entropy_of_two_classes_follows_from_the_confidence(dtype: npt.DTypeLike) -> None:
+def test_entropy_of_two_classes_is_computed_from_confidence(dtype: npt.DTypeLike) -> None:
     confidence = np.array([0.5, 0.75, 1.0], dtype=dtype)
     found = Predictions.from_confidence(confidence, k=2).negative_entropy
     half, quarter = np.log(0.5), 0.25 * np.log(0.25) + 0.75 * np.log(0.75)
@@ -192,7 +194,7 @@ def test_the_entropy_of_two_classes_follows_from_the_confidence(dtype: npt.DType
 
 
 @pytest.mark.parametrize("k", [2, 3, 10])
-def test_the_confidence_of_an_even_row_may_be_rounded(k: int) -> None:
+def test_rounded_confidence_of_a_uniform_row_is_accepted(k: int) -> None:
     even = 1.0 / k
     confidence = [float(np.float16(even)), round(even, 3), even, 1.0]
     found = Predictions.from_confidence(confidence, k=k)
@@ -201,7 +203,7 @@ def test_the_confidence_of_an_even_row_may_be_rounded(k: int) -> None:
         assert np.isfinite(found.negative_entropy).all()
 
 
-def test_without_labels_nothing_is_known_to_be_right() -> None:
+def test_correct_needs_labels() -> None:
     for found in (
         Predictions.from_probs(probs_of()),
         Predictions.from_classes([0, 1], k=2),
@@ -223,7 +225,7 @@ EVERY_SECOND = np.arange(30) % 2 == 0
     ids=["slice", "all", "numbers", "mask", "from the end"],
 )
 @pytest.mark.parametrize("computed_before", [False, True])
-def test_rows_are_rows_of_everything(index: Any, computed_before: bool) -> None:
+def test_rows_selects_from_all_arrays(index: Any, computed_before: bool) -> None:
     whole = full().with_other_models(full(seed=1))
     parts = ("confidence", "classes", "negative_entropy", "correct")
     if computed_before:
@@ -241,7 +243,7 @@ def test_rows_are_rows_of_everything(index: Any, computed_before: bool) -> None:
 
 
 @pytest.mark.parametrize("labels", [None, np.arange(30) % 3])
-def test_rows_keep_what_was_computed(monkeypatch: pytest.MonkeyPatch, labels: Any) -> None:
+def test_rows_keeps_computed_statistics(monkeypatch: pytest.MonkeyPatch, labels: Any) -> None:
     plain = Predictions.from_probs(probs_of(), labels=labels)
     classes, whole = plain.classes, plain.at_temperature(2.0)
     expected = (whole.confidence, whole.negative_entropy, classes)
@@ -271,7 +273,7 @@ def test_rows_of_signals_and_of_classes() -> None:
 
 @given(st.lists(st.integers(0, 29), min_size=1, max_size=10), st.data())
 @settings(max_examples=30)
-def test_rows_of_rows_are_rows(first: list[int], data: st.DataObject) -> None:
+def test_rows_can_be_selected_repeatedly(first: list[int], data: st.DataObject) -> None:
     places = st.lists(st.integers(0, len(first) - 1), min_size=1, max_size=10)
     second = data.draw(places)
     whole = full()
@@ -285,7 +287,7 @@ def test_rows_of_rows_are_rows(first: list[int], data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("temperature", [0.5, 3.0])
 @pytest.mark.parametrize("form", ["probs", "logits"])
-def test_a_temperature_keeps_classes_and_changes_confidence(
+def test_temperature_keeps_classes_and_changes_confidence(
     form: ScoreType, temperature: float
 ) -> None:
     door: Door = Predictions.from_probs if form == "probs" else Predictions.from_logits
@@ -303,13 +305,13 @@ def test_a_temperature_keeps_classes_and_changes_confidence(
     assert found.temperature == temperature
 
 
-def test_ties_go_to_the_same_class_at_every_temperature() -> None:
+def test_ties_are_broken_equally_at_every_temperature() -> None:
     tied = Predictions.from_probs([[0.4, 0.4, 0.2], [0.2, 0.4, 0.4]])
     for temperature in (0.05, 0.7, 3.0, 20.0):
         np.testing.assert_array_equal(tied.at_temperature(temperature).classes, [0, 1])
 
 
-def test_a_temperature_replaces_the_one_before() -> None:
+def test_temperature_replaces_the_previous_one() -> None:
     plain = full()
     back = plain.at_temperature(3.0).at_temperature(1.0)
     np.testing.assert_array_equal(back.confidence, plain.confidence)
@@ -317,7 +319,7 @@ def test_a_temperature_replaces_the_one_before() -> None:
     assert (hot := plain.at_temperature(3.0)).at_temperature(3.0) is hot
 
 
-def test_a_temperature_does_not_take_signals_of_another() -> None:
+def test_statistics_are_not_shared_between_temperatures() -> None:
     plain = full()
     _ = plain.confidence, plain.negative_entropy
     some, whole = plain.rows(slice(5)).at_temperature(3.0), full().at_temperature(3.0)
@@ -325,7 +327,7 @@ def test_a_temperature_does_not_take_signals_of_another() -> None:
     np.testing.assert_array_equal(some.negative_entropy, whole.negative_entropy[:5])
 
 
-def test_a_temperature_keeps_peers_labels_and_names() -> None:
+def test_temperature_keeps_other_models_labels_and_names() -> None:
     found = full().with_other_models(full(seed=1)).at_temperature(2.0)
     assert len(found.other_models) == 1
     assert found.class_names == NAMES
@@ -333,7 +335,7 @@ def test_a_temperature_keeps_peers_labels_and_names() -> None:
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, np.nan, np.inf])
-def test_a_temperature_must_be_above_0(temperature: float) -> None:
+def test_temperature_must_be_above_0(temperature: float) -> None:
     message = f"^temperature must be above 0; got {temperature}.$"
     with pytest.raises(InputError, match=message):
         full().at_temperature(temperature)
@@ -341,7 +343,7 @@ def test_a_temperature_must_be_above_0(temperature: float) -> None:
         Predictions.from_classes([0], k=2).at_temperature(temperature)
 
 
-def test_a_temperature_leaves_hard_decisions_and_signals_alone() -> None:
+def test_temperature_does_not_change_classes_and_signals() -> None:
     for found in (Predictions.from_classes([0], k=2), Predictions.from_confidence([0.9], k=2)):
         assert found.at_temperature(2.0) is found
 
@@ -349,14 +351,14 @@ def test_a_temperature_leaves_hard_decisions_and_signals_alone() -> None:
 # Without labels -------------------------------------------------------------------------------
 
 
-def no_label_is_left(found: Predictions) -> bool:
-    """Nothing in the object or in what it has computed is a label or tells a right row."""
+def has_no_label(found: Predictions) -> bool:
+    """Return whether neither fields nor computed values reveal labels or correctness."""
     held = {**vars(found.precomputed), **{k: v for k, v in vars(found).items() if k != "known"}}
     return held["labels"] is None and held["correct"] is None and not found.is_labelled
 
 
 @pytest.mark.parametrize("computed_before", [False, True])
-def test_without_labels_none_can_be_read(computed_before: bool) -> None:
+def test_without_labels_removes_labels_and_correctness(computed_before: bool) -> None:
     whole = full()
     peers = whole.with_other_models(full(seed=1), full(seed=2))
     if computed_before:
@@ -372,12 +374,12 @@ def test_without_labels_none_can_be_read(computed_before: bool) -> None:
     ):
         blind = made.without_labels()
         for found in (blind, blind.rows(slice(2)), blind.at_temperature(3.0), *blind.other_models):
-            assert no_label_is_left(found)
+            assert has_no_label(found)
             with pytest.raises(InputError, match="have no labels"):
                 _ = found.correct
 
 
-def test_without_labels_everything_else_stays() -> None:
+def test_without_labels_keeps_everything_else() -> None:
     whole = full()
     confidence = whole.confidence
     blind = whole.without_labels()
@@ -393,7 +395,7 @@ def test_without_labels_everything_else_stays() -> None:
 
 @pytest.mark.parametrize("computed_before", [False, True])
 @pytest.mark.parametrize("order", [("emu", "cat", "dog"), ("dog", "emu", "cat"), NAMES[::-1]])
-def test_class_order_moves_scores_labels_and_classes_together(
+def test_reordering_permutes_scores_labels_and_classes(
     order: tuple[str, ...], computed_before: bool
 ) -> None:
     whole = full()
@@ -417,7 +419,7 @@ def test_class_order_moves_scores_labels_and_classes_together(
     np.testing.assert_array_equal(moved.reorder_classes(NAMES).labels, whole.labels)
 
 
-def test_class_order_moves_hard_decisions() -> None:
+def test_reordering_permutes_classes_without_scores() -> None:
     decided = Predictions.from_classes(["cat", "emu", "dog"], class_names=NAMES, labels=[0, 1, 1])
     moved = decided.reorder_classes(("dog", "emu", "cat"))
     np.testing.assert_array_equal(moved.classes, [2, 1, 0])
@@ -425,7 +427,7 @@ def test_class_order_moves_hard_decisions() -> None:
     np.testing.assert_array_equal(moved.correct, decided.correct)
 
 
-def test_class_order_moves_peers_as_well() -> None:
+def test_reordering_permutes_other_models() -> None:
     whole = full().with_other_models(full(seed=1))
     agree = whole.classes == whole.other_models[0].classes
     moved = whole.reorder_classes(NAMES[::-1])
@@ -433,13 +435,13 @@ def test_class_order_moves_peers_as_well() -> None:
     np.testing.assert_array_equal(moved.other_models[0].classes, 2 - whole.other_models[0].classes)
 
 
-def test_class_order_moves_peers_without_names_by_place() -> None:
+def test_reordering_permutes_unnamed_other_models_by_position() -> None:
     whole = full().with_other_models(Predictions.from_classes(np.arange(30) % 3, k=3))
     moved = whole.reorder_classes(NAMES[::-1])
     np.testing.assert_array_equal(moved.other_models[0].classes, 2 - np.arange(30) % 3)
 
 
-def test_without_names_or_in_order_already_nothing_moves() -> None:
+def test_reordering_without_names_or_change_returns_self() -> None:
     unnamed = Predictions.from_probs(probs_of())
     assert unnamed.reorder_classes(NAMES) is unnamed
     named = full()
@@ -455,7 +457,7 @@ def test_without_names_or_in_order_already_nothing_moves() -> None:
         (("cat", "dog", "emu", "fox"), "fox"),
     ],
 )
-def test_a_class_on_one_side_only_is_named(order: tuple[str, ...], odd: str) -> None:
+def test_class_of_one_side_only_is_reported(order: tuple[str, ...], odd: str) -> None:
     with pytest.raises(InputError) as caught:
         full().reorder_classes(order)
     assert str(caught.value) == (
@@ -466,7 +468,7 @@ def test_a_class_on_one_side_only_is_named(order: tuple[str, ...], odd: str) -> 
 # Peers ----------------------------------------------------------------------------------------
 
 
-def test_peers_stand_beside_and_bring_no_labels() -> None:
+def test_other_models_have_no_labels() -> None:
     one, two = full(seed=1), full(seed=2)
     found = full().with_other_models(one, two)
     assert [peer.is_labelled for peer in found.other_models] == [False, False]
@@ -474,7 +476,7 @@ def test_peers_stand_beside_and_bring_no_labels() -> None:
     assert found.is_labelled
 
 
-def test_a_peer_of_other_rows_is_refused() -> None:
+def test_other_model_with_different_rows_raises() -> None:
     with pytest.raises(InputError) as caught:
         full().with_other_models(full(29))
     assert str(caught.value) == (
@@ -483,26 +485,26 @@ def test_a_peer_of_other_rows_is_refused() -> None:
     )
 
 
-def test_a_peer_of_other_classes_is_refused() -> None:
+def test_other_model_with_different_class_count_raises() -> None:
     with pytest.raises(InputError, match=r"^the target has 3 classes, the second model has 4"):
         full().with_other_models(Predictions.from_probs(probs_of(k=4)))
 
 
-def test_a_peer_of_other_ids_is_refused() -> None:
+def test_other_model_with_different_ids_raises() -> None:
     peer = Predictions.from_probs(probs_of(), ids=np.arange(30) + 101)
     with pytest.raises(InputError, match="row 0 is 100 in one and 101 in the other"):
         full().with_other_models(peer)
     assert full().with_other_models(Predictions.from_probs(probs_of())).other_models[0].ids is None
 
 
-def test_a_peer_with_its_classes_in_another_order_is_put_in_ours() -> None:
+def test_other_model_is_reordered_to_our_classes() -> None:
     peer = full(seed=1)
     turned = full().with_other_models(peer.reorder_classes(NAMES[::-1]))
     np.testing.assert_array_equal(turned.other_models[0].classes, peer.classes)
     assert turned.other_models[0].class_names == NAMES
 
 
-def test_a_peer_with_other_class_names_is_refused() -> None:
+def test_other_model_with_different_class_names_raises() -> None:
     peer = Predictions.from_probs(probs_of(), class_names=["cat", "dog", "fox"])
     with pytest.raises(InputError, match="Only one side has the class 'emu'"):
         full().with_other_models(peer)

@@ -13,21 +13,21 @@ from oodometer.core.results import Estimate
 from oodometer.estimators import available
 
 
-def test_a_value_inside_is_kept_without_a_note() -> None:
+def test_value_in_range_has_no_note() -> None:
     assert Estimate(0.25) == Estimate(0.25, notes=())
     assert Estimate(1.0 + 1e-12).notes == ()
     assert Estimate(1.0 + 1e-12).value == 1.0
 
 
 @pytest.mark.parametrize(("raw", "kept"), [(1.3, 1.0), (-0.2, 0.0)])
-def test_a_value_outside_is_clipped_with_a_note(raw: float, kept: float) -> None:
+def test_value_out_of_range_is_clipped_with_a_note(raw: float, kept: float) -> None:
     found = Estimate(raw, notes=("first",))
     assert found.value == kept
     assert found.notes == ("first", f"the raw value {raw:.3f} was clipped to [0, 1]")
 
 
 @pytest.mark.parametrize("raw", [float("nan"), float("inf")])
-def test_what_is_no_number_is_no_answer(raw: float) -> None:
+def test_non_finite_value_is_not_applicable(raw: float) -> None:
     with pytest.raises(NotApplicable, match="the estimate is"):
         Estimate(raw)
 
@@ -37,7 +37,7 @@ def test_to_dict_is_plain_json() -> None:
     assert json.loads(json.dumps(found.to_dict()))["facts"] == {"threshold": 0.7}
 
 
-def test_a_plain_class_with_three_parts_is_an_estimator() -> None:
+def test_plain_class_satisfies_the_estimator_protocol() -> None:
     @dataclass(frozen=True)
     class Mine:
         name: ClassVar[str] = "mine"
@@ -50,6 +50,6 @@ def test_a_plain_class_with_three_parts_is_an_estimator() -> None:
     assert not isinstance(object(), Estimator)
 
 
-def test_our_members_are_hashable_by_their_settings() -> None:
+def test_members_are_hashable_by_settings() -> None:
     assert len(set(available())) == len(available())
     assert set(available()) == {replace(member) for member in available()}  # type: ignore[type-var]

@@ -1,4 +1,4 @@
-"""Draws hang on the seed, the example, the draw's number and the part, and on nothing else."""
+"""Random streams depend on seed, row content, draw and namespace only."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from oodometer.core.random_streams import RowStreams
 MASK = 2**64 - 1
 
 
-def finalized(value: int) -> int:
-    """The mixing of one number, in Python's whole numbers."""
+def reference_finalizer(value: int) -> int:
+    """Return SplitMix64 of one number, in Python integers."""
     value = (value + 0x9E3779B97F4A7C15) & MASK
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & MASK
@@ -28,25 +28,25 @@ def draws(n: int, seed: int = 0) -> RowStreams:
 
 
 @given(st.integers(0, MASK))
-def test_mixing_is_the_published_finalizer(value: int) -> None:
-    assert int(splitmix64(np.array([value], dtype=np.uint64))[0]) == finalized(value)
+def test_splitmix64_matches_the_published_finalizer(value: int) -> None:
+    assert int(splitmix64(np.array([value], dtype=np.uint64))[0]) == reference_finalizer(value)
 
 
-def test_the_first_number_of_the_published_generator() -> None:
-    """SplitMix64 of seed 1234567 starts with this number in every implementation."""
+def test_splitmix64_matches_the_published_first_number() -> None:
+    """Check the first number of seed 1234567, the same in every implementation."""
     assert int(splitmix64(np.array([1234567], dtype=np.uint64))[0]) == 6457827717110365317
 
 
-def test_uniforms_are_those_of_a_loop() -> None:
+def test_uniforms_match_a_loop() -> None:
     found = draws(3, seed=5)
     for state, row in zip(found.initial_states, found.uniforms(4), strict=True):
         step = 0x9E3779B97F4A7C15
-        bits = [finalized((int(state) + step * j) & MASK) for j in range(1, 5)]
+        bits = [reference_finalizer((int(state) + step * j) & MASK) for j in range(1, 5)]
         assert row.tolist() == [(b >> 11) / 2**53 for b in bits]
 
 
 @given(st.permutations(range(6)), st.integers(1, 5))
-def test_neither_order_nor_batch_matters(order: list[int], cut: int) -> None:
+def test_draws_do_not_depend_on_order_or_batch(order: list[int], cut: int) -> None:
     found, index = draws(6), np.array(order)
     whole = found.uniforms(3)
     assert np.array_equal(found.rows(index).uniforms(3), whole[index])
@@ -54,7 +54,7 @@ def test_neither_order_nor_batch_matters(order: list[int], cut: int) -> None:
     assert np.array_equal(found.uniforms(7)[:, :3], whole)
 
 
-def test_seed_example_number_and_part_all_matter() -> None:
+def test_draws_depend_on_seed_row_draw_and_namespace() -> None:
     found = draws(2)
     others = [
         found,
@@ -74,14 +74,14 @@ def test_uniforms_are_uniform_and_independent() -> None:
     values = draws(20_000).uniforms(5)
     assert values.min() >= 0.0
     assert values.max() < 1.0
-    # Five deviations of a mean, of a cell of a histogram and of a correlation.
+    # Five standard deviations of a mean, of a histogram bin and of a correlation.
     assert values.mean(axis=0) == pytest.approx(np.full(5, 0.5), abs=5 * np.sqrt(1 / 12 / 20_000))
     counts = np.histogram(values, bins=20, range=(0, 1))[0]
     assert counts == pytest.approx(np.full(20, 5000), abs=5 * np.sqrt(5000))
     assert np.corrcoef(values.T) == pytest.approx(np.eye(5), abs=5 / np.sqrt(20_000))
 
 
-def test_neighboring_examples_and_numbers_are_independent() -> None:
+def test_consecutive_rows_and_draws_are_independent() -> None:
     examples = np.repeat(np.arange(200, dtype=np.uint64), 100)
     values = RowStreams(0, examples, np.tile(np.arange(1, 101), 200)).uniforms(1).reshape(200, 100)
     limit = 5 / np.sqrt(values.size)
@@ -89,7 +89,7 @@ def test_neighboring_examples_and_numbers_are_independent() -> None:
     assert abs(np.corrcoef(values[:, :-1].ravel(), values[:, 1:].ravel())[0, 1]) < limit
 
 
-def test_generators_are_one_a_row_and_the_same_again() -> None:
+def test_generators_are_reproducible_per_row() -> None:
     found = draws(4)
     first = [generator.random() for generator in found.generators()]
     assert first == [generator.random() for generator in found.generators()]
@@ -97,6 +97,6 @@ def test_generators_are_one_a_row_and_the_same_again() -> None:
     assert [g.random() for g in found.rows(np.array([2])).generators()] == first[2:3]
 
 
-def test_it_is_as_long_as_its_rows() -> None:
+def test_length_is_the_number_of_rows() -> None:
     assert len(draws(3)) == 3
     assert draws(0).uniforms(2).shape == (0, 2)

@@ -1,4 +1,4 @@
-"""What other packages add to a family, and what a user asks for."""
+"""Members of a family: from entry points, and selected by a user."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from oodometer.core.protocols import Metric
 from oodometer.core.registry import load_entry_points, resolve_members
 
 
-def test_members_are_made_in_order_and_only_of_the_group_asked_for() -> None:
+def test_entry_points_of_the_group_are_loaded_in_order() -> None:
     entries = [mock.Mock(load=lambda made=made: lambda: made) for made in (1, 2)]
     with mock.patch("importlib.metadata.entry_points", return_value=entries) as asked:
         assert load_entry_points("oodometer.numbers", int, requirements="number") == (1, 2)
     asked.assert_called_once_with(group="oodometer.numbers")
 
 
-def test_what_is_no_member_is_refused_by_name() -> None:
+def test_entry_point_of_wrong_type_raises() -> None:
     entry = mock.Mock(load=lambda: dict)
     entry.name = "theirs"
     with (
@@ -33,18 +33,18 @@ def test_what_is_no_member_is_refused_by_name() -> None:
         load_entry_points("oodometer.numbers", int, requirements="number: it counts")
 
 
-def asked(names: Any) -> list[Any]:
+def select(names: Any) -> list[Any]:
     return resolve_members(names, Metric, available=metrics.available, get=metrics.get)
 
 
-def test_members_are_asked_for_by_name_or_as_they_are_each_once() -> None:
+def test_members_are_selected_by_name_or_instance_without_duplicates() -> None:
     error = metrics.Error()
-    assert asked("error") == asked(error) == asked(["error", error]) == [error]
-    assert [one.name for one in asked(("nll", error))] == ["nll", "error"]
+    assert select("error") == select(error) == select(["error", error]) == [error]
+    assert [member.name for member in select(("nll", error))] == ["nll", "error"]
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ([], "No metric was named"),
         (3, "by its name or as an instance; got 3"),
@@ -53,17 +53,17 @@ def test_members_are_asked_for_by_name_or_as_they_are_each_once() -> None:
         ([metrics.Error], "as an instance; got the class Error"),
     ],
 )
-def test_what_is_no_member_is_not_asked_for(wrong: Any, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        asked(wrong)
+def test_selecting_a_non_member_raises(wrong: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        select(wrong)
 
 
-def test_what_a_member_lacks_is_named() -> None:
+def test_missing_attributes_are_reported() -> None:
     with pytest.raises(InputError, match=r"It lacks: assumes, evaluate, needs, paper\.$"):
-        asked([SimpleNamespace(name="mine", label="Mine")])
+        select([SimpleNamespace(name="mine", label="Mine")])
 
 
-def test_two_of_one_name_are_refused_unless_they_are_the_same() -> None:
+def test_different_members_with_one_name_raise() -> None:
     given = {
         "name": "mine",
         "label": "Mine",
@@ -73,6 +73,6 @@ def test_two_of_one_name_are_refused_unless_they_are_the_same() -> None:
         "evaluate": len,
     }
     one, same, other = (SimpleNamespace(**given, scale=scale) for scale in (1, 1, 2))
-    assert asked([one, same]) == [one]
+    assert select([one, same]) == [one]
     with pytest.raises(InputError, match="Two different metrics are called 'mine'"):
-        asked([one, other])
+        select([one, other])

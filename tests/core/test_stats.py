@@ -1,4 +1,4 @@
-"""Counts, intervals, resampling and lines, against scipy and against loops."""
+"""Statistics against scipy, scikit-learn, numpy and loops."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FEW = st.sampled_from([0.0, 0.1, 0.25, 0.25000001, 0.5, 0.9, 1.0])
 # Streams --------------------------------------------------------------------------------------
 
 
-def test_a_stream_depends_on_its_own_path_alone() -> None:
+def test_stream_depends_on_its_path_only() -> None:
     names = ["atc-mc", "atc-ne", "doc", "im"]
     forwards = {name: stats.rng_for(7, "bootstrap", name).random(5).tolist() for name in names}
     backwards = {}
@@ -40,8 +40,8 @@ def test_different_seeds_and_paths_give_different_streams() -> None:
     assert len(first) == len(paths)
 
 
-def test_a_stream_is_the_same_on_every_machine_and_day() -> None:
-    # Results of a seed are promised to stay; this number may only change on purpose.
+def test_stream_has_fixed_values() -> None:
+    # Results for a seed are guaranteed; this number must not change.
     drawn = stats.rng_for(0, "bootstrap", "atc-mc").integers(10**6, size=3)
     assert drawn.tolist() == [169194, 268182, 939960]
 
@@ -49,7 +49,7 @@ def test_a_stream_is_the_same_on_every_machine_and_day() -> None:
 # Counts ---------------------------------------------------------------------------------------
 
 
-def literal_counts(edges: list[float], values: list[float]) -> list[int]:
+def naive_counts(edges: list[float], values: list[float]) -> list[int]:
     ends = [-math.inf, *edges, math.inf]
     return [
         sum(1 for value in values if low <= value < high) for low, high in itertools.pairwise(ends)
@@ -58,29 +58,29 @@ def literal_counts(edges: list[float], values: list[float]) -> list[int]:
 
 @given(edges=st.lists(FEW, max_size=6), values=st.lists(FEW | st.floats(-1, 2), max_size=30))
 @settings(max_examples=150)
-def test_counts_between_edges_are_the_literal_ones(edges: list[float], values: list[float]) -> None:
+def test_histogram_matches_naive_counts(edges: list[float], values: list[float]) -> None:
     edges = sorted(edges)
     found = stats.histogram(np.array(edges), np.array(values))
-    assert found.tolist() == literal_counts(edges, values)
+    assert found.tolist() == naive_counts(edges, values)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_counts_of_many_values_add_up(dtype: npt.DTypeLike) -> None:
+def test_histogram_of_many_values_sums_to_n(dtype: npt.DTypeLike) -> None:
     rng = np.random.default_rng(0)
     values = rng.random(5000).astype(dtype)
     edges = np.sort(rng.choice(values, size=40, replace=False))
     found = stats.histogram(edges, values)
-    assert found.tolist() == literal_counts(edges.tolist(), values.tolist())
+    assert found.tolist() == naive_counts(edges.tolist(), values.tolist())
     assert found.sum() == 5000
     halves = stats.histogram(edges, values[:1234]) + stats.histogram(edges, values[1234:])
     np.testing.assert_array_equal(halves, found)
 
 
-def test_float32_values_are_told_apart_from_float64_edges() -> None:
+def test_float32_values_are_compared_exactly_with_float64_edges() -> None:
     edge = np.array([0.1])
     below, above = np.float32(0.1), np.nextafter(np.float32(0.1), np.float32(0))
     values = np.array([below, above], dtype=np.float32)
-    assert stats.histogram(edge, values).tolist() == literal_counts([0.1], values.tolist())
+    assert stats.histogram(edge, values).tolist() == naive_counts([0.1], values.tolist())
 
 
 # Intervals ------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def test_float32_values_are_told_apart_from_float64_edges() -> None:
 
 @given(n=st.integers(1, 5000), share=st.floats(0, 1))
 @settings(max_examples=100)
-def test_wilson_is_scipys(n: int, share: float) -> None:
+def test_wilson_interval_matches_scipy(n: int, share: float) -> None:
     successes = round(share * n)
     expected = peer.binomtest(successes, n).proportion_ci(0.95, method="wilson")
     low, high = stats.wilson_interval(successes, n)
@@ -97,7 +97,7 @@ def test_wilson_is_scipys(n: int, share: float) -> None:
     assert successes / n - 1e-12 <= high <= 1.0
 
 
-def test_z95_is_the_normal_point() -> None:
+def test_z95_is_the_normal_quantile() -> None:
     assert pytest.approx(peer.norm.ppf(0.975), abs=1e-15) == stats.Z95
 
 
@@ -106,9 +106,7 @@ def test_z95_is_the_normal_point() -> None:
 
 @given(first=st.lists(FEW, min_size=1, max_size=25), second=st.lists(FEW, min_size=1, max_size=25))
 @settings(max_examples=100)
-def test_the_distance_of_few_rows_is_exact_with_ties(
-    first: list[float], second: list[float]
-) -> None:
+def test_ks_distance_is_exact_with_ties(first: list[float], second: list[float]) -> None:
     found = stats.ks_distance(np.array(first), np.array(second))
     literal = max(
         abs(
@@ -121,7 +119,7 @@ def test_the_distance_of_few_rows_is_exact_with_ties(
 
 
 @pytest.mark.parametrize(("n", "m"), [(5, 7), (30, 500), (2000, 2000), (20_000, 20_000)])
-def test_the_distance_is_scipys(n: int, m: int) -> None:
+def test_ks_distance_matches_scipy(n: int, m: int) -> None:
     rng = np.random.default_rng([n, m])
     first, second = rng.beta(5, 2, size=n), rng.beta(4, 2, size=m)
     expected = peer.ks_2samp(first, second, method="asymp").statistic
@@ -132,9 +130,7 @@ def test_the_distance_is_scipys(n: int, m: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("n", "m"), [(60_000, 60_000), (20_001, 60_000), (60_000, 50)])
 @pytest.mark.parametrize("decimals", [2, 3, 16])
-def test_the_distance_of_many_rows_is_off_by_less_than_a_ten_thousandth(
-    n: int, m: int, seed: int, decimals: int
-) -> None:
+def test_ks_distance_of_many_rows_is_accurate(n: int, m: int, seed: int, decimals: int) -> None:
     rng = np.random.default_rng([n, m, seed])
     first = rng.beta(5, 2, size=n).round(decimals)
     second = rng.beta(5 - 0.2 * seed, 2, size=m).round(decimals)
@@ -142,7 +138,7 @@ def test_the_distance_of_many_rows_is_off_by_less_than_a_ten_thousandth(
     assert stats.ks_distance(first, second) == pytest.approx(expected, abs=1e-4)
 
 
-def test_the_distance_is_0_of_equals_and_1_of_strangers() -> None:
+def test_ks_distance_is_0_for_equal_and_1_for_disjoint_samples() -> None:
     values = np.random.default_rng(0).random(50_000)
     few = values[:20_000]
     assert stats.ks_distance(values, values[::-1]) == 0.0
@@ -154,7 +150,7 @@ def test_the_distance_is_0_of_equals_and_1_of_strangers() -> None:
 # Resampling -----------------------------------------------------------------------------------
 
 
-def test_drawn_counts_keep_their_total_their_shape_and_their_empty_cells() -> None:
+def test_bootstrap_counts_keep_total_shape_and_empty_cells() -> None:
     counts = np.array([[5, 0], [90, 200], [0, 705]])
     drawn = stats.bootstrap_counts(np.random.default_rng(0), counts, 4000)
     assert drawn.shape == (4000, 3, 2)
@@ -166,12 +162,12 @@ def test_drawn_counts_keep_their_total_their_shape_and_their_empty_cells() -> No
     np.testing.assert_allclose(drawn.var(axis=0), 1000 * share * (1 - share), rtol=0.15)
 
 
-def test_drawn_counts_of_one_filled_cell_do_not_vary() -> None:
+def test_bootstrap_counts_of_one_filled_cell_are_constant() -> None:
     drawn = stats.bootstrap_counts(np.random.default_rng(0), np.array([0, 7, 0]), 20)
     np.testing.assert_array_equal(drawn, [[0, 7, 0]] * 20)
 
 
-def test_drawn_counts_of_very_many_cells_are_possible() -> None:
+def test_bootstrap_counts_support_many_cells() -> None:
     counts = np.random.default_rng(1).integers(0, 3, size=5000)
     drawn = stats.bootstrap_counts(np.random.default_rng(0), counts, 3)
     np.testing.assert_array_equal(drawn.sum(axis=1), counts.sum())
@@ -188,7 +184,7 @@ def test_moments_add_up_over_batches(dtype: npt.DTypeLike) -> None:
     np.testing.assert_allclose(parts, stats.moments(values), rtol=1e-12)
 
 
-def test_drawn_means_have_the_mean_and_the_standard_error() -> None:
+def test_bootstrap_means_have_mean_and_standard_error() -> None:
     values = np.random.default_rng(0).beta(5, 2, size=400)
     drawn = stats.bootstrap_means(np.random.default_rng(1), stats.moments(values), 20_000)
     error = values.std() / math.sqrt(400)
@@ -200,12 +196,12 @@ def test_drawn_means_have_the_mean_and_the_standard_error() -> None:
     assert drawn.std() == pytest.approx(np.std(literal), rel=0.1)
 
 
-def test_drawn_means_of_a_constant_are_the_constant() -> None:
+def test_bootstrap_means_of_a_constant_are_constant() -> None:
     drawn = stats.bootstrap_means(np.random.default_rng(0), stats.moments(np.full(77, 0.3)), 10)
     np.testing.assert_allclose(drawn, 0.3, atol=1e-8)
 
 
-def test_redrawn_means_are_those_of_rows_drawn_with_replacement() -> None:
+def test_paired_means_match_resampled_rows() -> None:
     values = np.random.default_rng(0).normal(size=(2, 40)) + np.array([[0.0], [3.0]])
     drawn = stats.paired_bootstrap_means(np.random.default_rng(1), values, 4000)
     assert drawn.shape == (4000, 2)
@@ -213,8 +209,8 @@ def test_redrawn_means_are_those_of_rows_drawn_with_replacement() -> None:
     assert drawn.std(axis=0) == pytest.approx(values.std(axis=1) / np.sqrt(40), rel=0.05)
 
 
-def test_redrawn_means_share_their_draws_whatever_the_blocks() -> None:
-    """300,000 columns are drawn 13 at a time; a row and its double stay in step."""
+def test_paired_means_share_draws_for_any_block_size() -> None:
+    """Draw 300,000 columns 13 at a time; a row and its double stay in step."""
     row = np.random.default_rng(0).random(300_000)
     drawn = stats.paired_bootstrap_means(np.random.default_rng(1), np.stack([row, 2 * row]), 15)
     assert drawn.shape == (15, 2)
@@ -222,7 +218,7 @@ def test_redrawn_means_share_their_draws_whatever_the_blocks() -> None:
     assert len(np.unique(drawn[:, 0])) == 15
 
 
-def test_ties_count_by_half() -> None:
+def test_win_probability_counts_ties_as_half() -> None:
     assert (
         stats.win_probability(np.array([1.0, 2.0, 3.0, 0.0]), np.array([1.0, 1.0, 4.0, 0.0])) == 0.5
     )
@@ -230,7 +226,9 @@ def test_ties_count_by_half() -> None:
 
 @given(st.lists(st.floats(0.001, 100), min_size=1, max_size=30), st.floats(0.1, 10))
 @settings(max_examples=50)
-def test_the_effective_share_is_kishs_and_has_no_unit(weights: list[float], unit: float) -> None:
+def test_effective_sample_fraction_matches_kish_and_is_scale_free(
+    weights: list[float], unit: float
+) -> None:
     found = stats.effective_sample_fraction(np.array(weights))
     literal = sum(weights) ** 2 / (len(weights) * sum(weight**2 for weight in weights))
     assert found == pytest.approx(literal, rel=1e-9)
@@ -243,7 +241,7 @@ def test_the_effective_share_is_kishs_and_has_no_unit(weights: list[float], unit
 # Robust lines ---------------------------------------------------------------------------------
 
 
-def literal_line(x: list[float], y: list[float]) -> tuple[float, float]:
+def naive_line(x: list[float], y: list[float]) -> tuple[float, float]:
     medians = []
     for i in range(len(x)):
         slopes = [(y[j] - y[i]) / (x[j] - x[i]) for j in range(len(x)) if x[j] != x[i]]
@@ -259,14 +257,16 @@ points = st.lists(
 
 @given(points)
 @settings(max_examples=80)
-def test_the_line_is_the_literal_one_also_where_x_repeats(rows: list[tuple[float, float]]) -> None:
+def test_repeated_median_line_matches_naive_version_with_ties(
+    rows: list[tuple[float, float]],
+) -> None:
     x, y = [a for a, _ in rows], [b for _, b in rows]
     found = stats.repeated_median_line(x, y)
-    assert (found.slope, found.intercept) == pytest.approx(literal_line(x, y), rel=1e-9, abs=1e-9)
+    assert (found.slope, found.intercept) == pytest.approx(naive_line(x, y), rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("n", [3, 4, 17, 100])
-def test_the_line_is_scipys(n: int) -> None:
+def test_repeated_median_line_matches_scipy(n: int) -> None:
     rng = np.random.default_rng(n)
     x = rng.random(n)
     y = 0.8 * x + 0.1 + rng.standard_t(2, size=n) * 0.1
@@ -276,7 +276,7 @@ def test_the_line_is_scipys(n: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_not_quite_half_of_the_points_may_be_anything(seed: int) -> None:
+def test_repeated_median_line_resists_outliers(seed: int) -> None:
     rng = np.random.default_rng(seed)
     x = rng.permutation(np.linspace(0, 1, 21))
     y = 2.0 * x - 0.5
@@ -284,10 +284,10 @@ def test_not_quite_half_of_the_points_may_be_anything(seed: int) -> None:
     found = stats.repeated_median_line(x, y)
     assert (found.slope, found.intercept) == pytest.approx((2.0, -0.5), abs=1e-9)
     assert found(0.5) == pytest.approx(0.5, abs=1e-9)
-    assert literal_line(x.tolist(), y.tolist()) == pytest.approx((2.0, -0.5), abs=1e-9)
+    assert naive_line(x.tolist(), y.tolist()) == pytest.approx((2.0, -0.5), abs=1e-9)
 
 
-def test_the_line_does_not_change_what_it_is_given() -> None:
+def test_line_fit_does_not_modify_its_input() -> None:
     x, y = np.array([0.0, 1.0, 2.0]), np.array([1.0, 2.0, 4.0])
     stats.repeated_median_line(x, y)
     assert (x.tolist(), y.tolist()) == ([0.0, 1.0, 2.0], [1.0, 2.0, 4.0])
@@ -305,13 +305,13 @@ def test_the_line_does_not_change_what_it_is_given() -> None:
         ([1, 1, 2, 2], [1, 2, 3, 4], "A line needs three distinct points; got 2. Add more domains or models."),
     ],
 )  # fmt: skip
-def test_a_line_without_enough_points_is_refused(x: Any, y: Any, message: str) -> None:
+def test_invalid_line_points_raise(x: Any, y: Any, message: str) -> None:
     with pytest.raises(InputError) as caught:
         stats.repeated_median_line(x, y)
     assert str(caught.value) == message
 
 
-def test_the_least_squares_line_is_numpys() -> None:
+def test_least_squares_line_matches_numpy() -> None:
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=30), rng.normal(size=30)
     slope, intercept = np.polyfit(x, y, 1)
@@ -319,7 +319,7 @@ def test_the_least_squares_line_is_numpys() -> None:
     assert (line.slope, line.intercept) == pytest.approx((slope, intercept))
 
 
-def test_auroc_is_scikit_learns() -> None:
+def test_auroc_matches_scikit_learn() -> None:
     from sklearn.metrics import roc_auc_score
 
     rng = np.random.default_rng(1)
@@ -328,7 +328,7 @@ def test_auroc_is_scikit_learns() -> None:
     assert stats.auroc(scores, np.ones(60, dtype=bool)) is None
 
 
-def test_drawn_weights_have_poissons_chances() -> None:
+def test_bootstrap_weights_are_poisson_distributed() -> None:
     drawn = stats.poisson_bootstrap_weights(np.random.default_rng(0), (1000, 1000))
     found = np.bincount(drawn.ravel(), minlength=9)[:9] / drawn.size
     # Three standard errors of a million draws.
@@ -339,7 +339,7 @@ def test_drawn_weights_have_poissons_chances() -> None:
     assert every.var() == pytest.approx(1.0, abs=1e-4)
 
 
-def test_replicates_by_few_follow_the_law_of_these() -> None:
+def test_normal_approximation_matches_the_drawn_replicates() -> None:
     rng, asked = np.random.default_rng(0), []
 
     def draw(count: int) -> Any:

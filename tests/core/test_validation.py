@@ -1,4 +1,4 @@
-"""Bad input gets a clear error: which array, which row, what was expected."""
+"""Invalid input raises an error with the array, the row and what is valid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from oodometer.core import softmax_kernels, validation
 from oodometer.core.array_types import Array, Floats
 from oodometer.core.errors import InputError
-from oodometer.core.labels import encode_labels
 from oodometer.core.predictions import Predictions
 
 USE_LOGITS = "For raw scores use logits (Predictions.from_logits)."
@@ -25,8 +24,8 @@ def good_probs(n: int = 40, k: int = 3, dtype: npt.DTypeLike = np.float64) -> Ar
     return np.random.default_rng(0).dirichlet(np.ones(k), size=n).astype(dtype)
 
 
-def refusal_of(probs: Any, **extras: Any) -> str:
-    """What from_probs says against it, in one line."""
+def error_of(probs: Any, **extras: Any) -> str:
+    """Return the error message of from_probs, which must be one line."""
     with pytest.raises(InputError) as caught:
         Predictions.from_probs(probs, **extras)
     message = str(caught.value)
@@ -62,23 +61,23 @@ def refusal_of(probs: Any, **extras: Any) -> str:
         ([[0.5, [0.5]], [0.5, 0.5]], "probs must have the same number of values in every row."),
     ],
 )  # fmt: skip
-def test_what_is_no_table_of_numbers_is_refused(probs: Any, message: str) -> None:
-    assert refusal_of(probs) == message
+def test_invalid_score_matrices_raise(probs: Any, message: str) -> None:
+    assert error_of(probs) == message
 
 
-def test_no_rows_at_all_are_refused() -> None:
-    assert "got (0,)" in refusal_of([])
+def test_empty_list_raises() -> None:
+    assert "got (0,)" in error_of([])
 
 
 @pytest.mark.parametrize("k", [0, 1])
-def test_fewer_than_two_classes_are_refused_with_advice(k: int) -> None:
-    assert refusal_of(np.ones((4, k))) == (
+def test_fewer_than_two_columns_raise_with_advice(k: int) -> None:
+    assert error_of(np.ones((4, k))) == (
         f"probs must have one column per class, at least two; got {k}. "
         "For a single probability p of the second class, pass the two columns 1 - p and p."
     )
 
 
-def test_a_refusal_names_logits_where_logits_were_given() -> None:
+def test_error_names_logits_if_logits_were_passed() -> None:
     for logits in ([["a", "b"]], [1.0, 2.0], np.zeros((0, 2)), np.zeros((3, 1)), [[1, 2], [1]]):
         with pytest.raises(InputError, match=r"^logits "):
             Predictions.from_logits(logits)
@@ -89,12 +88,10 @@ def test_a_refusal_names_logits_where_logits_were_given() -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_a_value_that_is_not_finite_is_named_with_its_row_and_class(
-    bad: float, dtype: npt.DTypeLike
-) -> None:
+def test_non_finite_value_is_reported_with_row_and_class(bad: float, dtype: npt.DTypeLike) -> None:
     probs = good_probs(dtype=dtype)
     probs[17, 2] = bad
-    assert refusal_of(probs) == (
+    assert error_of(probs) == (
         f"probs must be finite; row 17, class 2 is {bad}. Remove or correct such rows."
     )
     with pytest.raises(InputError, match=rf"^logits must be finite; row 17, class 2 is {bad}\."):
@@ -102,87 +99,83 @@ def test_a_value_that_is_not_finite_is_named_with_its_row_and_class(
 
 
 @pytest.mark.parametrize(("dtype", "shown"), [(np.float32, "1.2"), (np.float64, "1.2")])
-def test_a_row_that_sums_to_1_2_is_refused(dtype: npt.DTypeLike, shown: str) -> None:
+def test_row_that_sums_to_1_2_raises(dtype: npt.DTypeLike, shown: str) -> None:
     probs = good_probs(dtype=dtype)
     probs[5] = [0.4, 0.4, 0.4]
-    message = refusal_of(probs)
+    message = error_of(probs)
     assert message == f"probs must sum to 1 in every row; row 5 sums to {shown}. {USE_LOGITS}"
 
 
 @pytest.mark.parametrize(("total", "accepted"), [(1.0009, True), (0.9991, True), (1.0011, False), (0.9989, False)])  # fmt: skip
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("k", [2, 10, 200])
-def test_the_tolerance_of_a_sum_is_a_thousandth(
-    k: int, dtype: npt.DTypeLike, total: float, accepted: bool
-) -> None:
+def test_sum_tolerance_is_0_001(k: int, dtype: npt.DTypeLike, total: float, accepted: bool) -> None:
     probs = np.full((50, k), 1.0 / k)
     probs[30] *= total
     if accepted:
         assert Predictions.from_probs(probs.astype(dtype)).n == 50
     else:
-        assert f"row 30 sums to {total:.4g}" in refusal_of(probs.astype(dtype))
+        assert f"row 30 sums to {total:.4g}" in error_of(probs.astype(dtype))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("k", [2, 3, 10, 40, 200, 1000])
-def test_probabilities_rounded_to_any_float_are_accepted(k: int, dtype: npt.DTypeLike) -> None:
+def test_probabilities_rounded_to_any_float_type_are_accepted(k: int, dtype: npt.DTypeLike) -> None:
     probs = good_probs(200, k, dtype)
     assert Predictions.from_probs(probs).n == 200
     assert Predictions.from_probs(np.full((3, k), 1.0 / k, dtype=dtype)).n == 3
 
 
-def test_a_probability_below_0_is_refused_though_its_row_sums_to_1() -> None:
+def test_negative_probability_raises_even_if_the_row_sums_to_1() -> None:
     probs = good_probs()
     probs[9] = [0.5, 0.6, -0.1]
-    assert (
-        refusal_of(probs) == f"probs must be between 0 and 1; row 9, class 2 is -0.1. {USE_LOGITS}"
-    )
+    assert error_of(probs) == f"probs must be between 0 and 1; row 9, class 2 is -0.1. {USE_LOGITS}"
 
 
-def test_rounding_just_outside_of_0_and_1_is_accepted() -> None:
+def test_rounding_errors_outside_0_and_1_are_accepted() -> None:
     assert Predictions.from_probs([[1.0 + 5e-7, -5e-7], [0.5, 0.5]]).n == 2
-    assert "row 0, class 0 is 1.000002." in refusal_of([[1.0 + 2e-6, -2e-6]])
-    assert "row 0, class 1 is -2e-06." in refusal_of([[1.0, -2e-6]])
+    assert "row 0, class 0 is 1.000002." in error_of([[1.0 + 2e-6, -2e-6]])
+    assert "row 0, class 1 is -2e-06." in error_of([[1.0, -2e-6]])
 
 
-def test_logits_given_as_probs_are_refused_with_the_way_out() -> None:
-    message = refusal_of([[2.5, -1.0, 0.3], [0.1, 0.2, 0.3]])
+def test_logits_passed_as_probs_raise_with_advice() -> None:
+    message = error_of([[2.5, -1.0, 0.3], [0.1, 0.2, 0.3]])
     assert message == f"probs must be between 0 and 1; row 0, class 0 is 2.5. {USE_LOGITS}"
 
 
-def test_the_first_offending_row_is_named_whatever_is_wrong_with_it() -> None:
+def test_first_invalid_row_is_reported() -> None:
     probs = good_probs()
     probs[30] = np.nan
     probs[20] = [2.0, -1.0, 0.0]
     probs[10] = [0.3, 0.3, 0.3]
-    assert "row 10 sums to 0.9" in refusal_of(probs)
-    assert "row 3, class 0 is 2." in refusal_of(probs[17:])
-    assert "row 9, class 0 is nan" in refusal_of(probs[21:])
+    assert "row 10 sums to 0.9" in error_of(probs)
+    assert "row 3, class 0 is 2." in error_of(probs[17:])
+    assert "row 9, class 0 is nan" in error_of(probs[21:])
 
 
 @pytest.mark.parametrize("extra", [-1, 0, 1, 5])
 @pytest.mark.parametrize("k", [3, 40])
-def test_a_row_is_counted_from_the_first_also_beyond_a_block(k: int, extra: int) -> None:
+def test_row_numbers_are_right_beyond_the_first_block(k: int, extra: int) -> None:
     row = softmax_kernels.BLOCK_CELLS // k + extra
     probs = np.full((row + 10, k), 1.0 / k, dtype=np.float32)
     probs[row] *= 1.5
-    assert f"row {row} sums to 1.5." in refusal_of(probs)
+    assert f"row {row} sums to 1.5." in error_of(probs)
     probs[row] = np.nan
-    assert f"row {row}, class 0 is nan" in refusal_of(probs)
+    assert f"row {row}, class 0 is nan" in error_of(probs)
     with pytest.raises(InputError, match=f"row {row}, class 0 is nan"):
         Predictions.from_logits(probs)
 
 
-def test_numbers_too_large_to_add_are_refused_without_a_warning() -> None:
-    assert "row 0, class 0 is 1e+308" in refusal_of([[1e308, 1e308], [0.5, 0.5]])
+def test_overflowing_sums_raise_without_a_warning() -> None:
+    assert "row 0, class 0 is 1e+308" in error_of([[1e308, 1e308], [0.5, 0.5]])
 
 
-def test_ones_and_zeros_may_be_whole_numbers_or_bools() -> None:
+def test_integer_and_bool_probabilities_are_accepted() -> None:
     for dtype in (np.int8, np.int64, np.uint8, np.bool_):
         found = Predictions.from_probs(np.eye(3, dtype=dtype))
         np.testing.assert_array_equal(found.confidence, 1.0)
         np.testing.assert_array_equal(found.classes, [0, 1, 2])
-    assert "row 0 sums to 2" in refusal_of(np.array([[1, 1], [0, 1]]))
+    assert "row 0 sums to 2" in error_of(np.array([[1, 1], [0, 1]]))
 
 
 @given(
@@ -192,13 +185,13 @@ def test_ones_and_zeros_may_be_whole_numbers_or_bools() -> None:
     order=st.sampled_from(["C", "F"]),
 )
 @settings(max_examples=60)
-def test_any_single_wrong_value_is_found_and_its_row_named(
+def test_any_single_invalid_value_is_reported(
     row: int, column: int, change: float, order: str
 ) -> None:
     probs = good_probs(50, 4)
     probs[row, column] += change
     probs = np.asfortranarray(probs) if order == "F" else probs
-    message = refusal_of(probs)
+    message = error_of(probs)
     assert f"; row {row} sums" in message or f"; row {row}, class {column} is" in message
 
 
@@ -206,7 +199,7 @@ def test_any_single_wrong_value_is_found_and_its_row_named(
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_probabilities_given_as_logits_warn_where_the_user_wrote_it(
+def test_probabilities_passed_as_logits_warn_at_the_call(
     dtype: npt.DTypeLike,
 ) -> None:
     with pytest.warns(UserWarning, match="they look like probabilities") as caught:
@@ -225,147 +218,18 @@ def not_quite_probs() -> list[Floats]:
 
 
 @pytest.mark.parametrize("which", range(4))
-def test_what_does_not_look_like_probabilities_does_not_warn(which: int) -> None:
+def test_other_logits_do_not_warn(which: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert Predictions.from_logits(not_quite_probs()[which]).score_type == "logits"
 
 
-def test_huge_float16_logits_pass_without_a_warning() -> None:
+def test_huge_float16_logits_do_not_warn() -> None:
     logits = np.full((20, 10), 6e4, dtype=np.float16)
     assert Predictions.from_logits(logits).n == 20
 
 
-# Labels ---------------------------------------------------------------------------------------
-
-NAMES = ("cat", "dog", "emu")
-
-
-@pytest.mark.parametrize(
-    "labels",
-    [
-        [2, 0, 1, 1],
-        (2, 0, 1, 1),
-        np.array([2, 0, 1, 1], dtype=np.uint8),
-        np.array([2.0, 0.0, 1.0, 1.0], dtype=np.float16),
-        [2.0, 0.0, 1.0, 1.0],
-        np.array([2, 0, 1, 1], dtype=object),
-        np.array([2, 0.0, np.int64(1), True], dtype=object),
-        ["emu", "cat", "dog", "dog"],
-        np.array(["emu", "cat", "dog", "dog"], dtype=object),
-        np.array([b"emu", b"cat", b"dog", b"dog"]),
-    ],
-    ids=lambda labels: f"{type(labels).__name__}-{np.asarray(labels).dtype}",
-)
-def test_labels_may_be_numbers_or_names(labels: Any) -> None:
-    found = Predictions.from_probs(good_probs(4), labels=labels, class_names=NAMES).labels
-    assert found is not None
-    assert found.dtype == np.int64
-    np.testing.assert_array_equal(found, [2, 0, 1, 1])
-
-
-def test_bools_are_the_classes_0_and_1() -> None:
-    found = Predictions.from_probs([[0.1, 0.9], [0.1, 0.9]], labels=[True, False])
-    np.testing.assert_array_equal(found.correct, [True, False])
-    named = Predictions.from_probs([[0.1, 0.9]], labels=[True], class_names=["ham", "spam"])
-    np.testing.assert_array_equal(named.labels, [1])
-
-
-@pytest.mark.parametrize("names", [("True", "False"), ("true", "false"), ("TRUE", "False")])
-def test_bools_go_to_the_classes_called_true_and_false(names: tuple[str, str]) -> None:
-    probs = [[0.9, 0.1], [0.9, 0.1]]
-    found = Predictions.from_probs(probs, labels=[True, False], class_names=names)
-    np.testing.assert_array_equal(found.labels, [0, 1])
-    turned = Predictions.from_probs(probs, labels=[True, False], class_names=names[::-1])
-    np.testing.assert_array_equal(turned.labels, [1, 0])
-
-
-@pytest.mark.parametrize("labels", [[7, 3, 3], [7.0, 3.0, 3.0], ["7", "3", "3"]])
-def test_numbers_are_names_where_all_class_names_are_numbers(labels: list[Any]) -> None:
-    found = Predictions.from_probs(good_probs(3, 2), labels=labels, class_names=["3", "7"])
-    np.testing.assert_array_equal(found.labels, [1, 0, 0])
-
-
-def test_a_place_is_no_label_where_class_names_are_numbers() -> None:
-    message = refusal_of(good_probs(3, 2), labels=[3, 7, 1], class_names=["3", "7"])
-    assert message == "labels has '1' in row 2, which is not a class. Classes: 3, 7."
-
-
-def test_negative_numbers_may_be_class_names() -> None:
-    found = Predictions.from_probs(good_probs(2, 2), labels=[1, -1], class_names=["-1", "1"])
-    np.testing.assert_array_equal(found.labels, [1, 0])
-
-
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        ([0, 3, -1, 0], "labels must be between 0 and 2; row 1 is 3."),
-        ([0, -1, 3, 0], "labels must be between 0 and 2; row 1 is -1."),
-        ([0.0, 1.0, 2.0, 5.0], "labels must be between 0 and 2; row 3 is 5."),
-        ([0, 1.5, 2, 0.5], "labels must be class numbers or class names; row 1 is 1.5."),
-        ([0, 1, np.nan, 0], "labels must be class numbers or class names; row 2 is nan."),
-        ([0, 1, np.inf, 0], "labels must be class numbers or class names; row 2 is inf."),
-        ([0, 1, 1e30, 0], "labels must be class numbers or class names; row 2 is 1e+30."),
-        ([0, None, 1, 0], "labels must be class numbers or class names; row 1 is None."),
-        ([0, 1, 2], "There are 4 rows but 3 labels."),
-        ([[0], [1], [2], [0]], "labels must have shape (n,), one value per row; got (4, 1)."),
-        (2, "labels must have shape (n,), one value per row; got ()."),
-        (
-            [[0], [1, 2], [0], [0]],
-            "labels must have the same number of values in every row; row 0 has 1, row 1 has 2.",
-        ),
-        (
-            ["cat", "dog", "dog", "cat"],
-            "labels are text ('cat' in row 0) but the classes have no names. Pass class_names, "
-            "or name the score columns after the classes (prob_cat, prob_dog); for a model, pass "
-            "class_names=[…] (--class-names).",
-        ),
-    ],
-)
-def test_a_label_that_is_no_class_is_refused(labels: Any, message: str) -> None:
-    assert refusal_of(good_probs(4), labels=labels) == message
-
-
-def test_an_unknown_name_is_named_with_the_first_row_that_has_it() -> None:
-    labels = ["cat", "yak", "dog", "ant", "yak"]
-    assert refusal_of(good_probs(5), labels=labels, class_names=NAMES) == (
-        "labels has 'yak' in row 1, which is not a class. Classes: cat, dog, emu."
-    )
-
-
-def test_of_many_classes_only_some_are_shown() -> None:
-    names = [f"class{j}" for j in range(20)]
-    message = refusal_of(good_probs(1, 20), labels=["none"], class_names=names)
-    assert message.endswith("Classes: " + ", ".join(names[:8]) + ", ….")
-
-
-@given(st.lists(st.sampled_from(NAMES), min_size=1, max_size=20))
-@settings(max_examples=30)
-def test_labels_by_name_are_the_names_places(labels: list[str]) -> None:
-    found = encode_labels(labels, len(labels), 3, NAMES)
-    assert found is not None
-    assert found.tolist() == [NAMES.index(label) for label in labels]
-
-
-# Class names, features, ids, signals ----------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        (["a", "b", "a"], "The class name 'a' occurs more than once; class names must be unique."),
-        (["a", "b"], "There are 3 classes but 2 class names."),
-        ([], "There are 3 classes but 0 class names."),
-        ([1, "1", 2], "The class name '1' occurs more than once; class names must be unique."),
-    ],
-)
-def test_class_names_are_one_a_class_and_none_twice(names: list[Any], message: str) -> None:
-    assert refusal_of(good_probs(), class_names=names) == message
-
-
-def test_class_names_become_text() -> None:
-    found = Predictions.from_probs(good_probs(), class_names=np.array([3, 5, 8]).tolist())
-    assert found.class_names == ("3", "5", "8")
+# Features, ids, row statistics ----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -381,13 +245,13 @@ def test_class_names_become_text() -> None:
         ),
     ],
 )
-def test_bad_features_are_refused(features: Any, message: str) -> None:
-    assert message in refusal_of(good_probs(4), features=features)
+def test_invalid_features_raise(features: Any, message: str) -> None:
+    assert message in error_of(good_probs(4), features=features)
 
 
-def test_ids_must_be_one_a_row() -> None:
-    assert refusal_of(good_probs(4), ids=["a"]) == "There are 4 rows but 1 ids."
-    assert refusal_of(good_probs(1), ids="a") == (
+def test_ids_must_have_one_value_per_row() -> None:
+    assert error_of(good_probs(4), ids=["a"]) == "There are 4 rows but 1 ids."
+    assert error_of(good_probs(1), ids="a") == (
         "ids must have shape (n,), one value per row; got ()."
     )
 
@@ -404,7 +268,7 @@ def test_ids_must_be_one_a_row() -> None:
         ([[0.9]], "confidence must have shape (n,), one value per row; got (1, 1)."),
     ],
 )
-def test_a_bad_confidence_is_refused(confidence: Any, message: str) -> None:
+def test_invalid_confidence_raises(confidence: Any, message: str) -> None:
     with pytest.raises(InputError) as caught:
         Predictions.from_confidence(confidence, k=2)
     assert str(caught.value) == message
@@ -422,14 +286,14 @@ def test_a_bad_confidence_is_refused(confidence: Any, message: str) -> None:
         ({"correct": ["yes", "no"]}, "correct must be numbers, one per row, at least one."),
     ],
 )  # fmt: skip
-def test_bad_signals_are_refused(signals: dict[str, Any], message: str) -> None:
+def test_invalid_entropy_or_correctness_raises(signals: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         Predictions.from_confidence([0.9, 0.6], k=3, **signals)
     assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("k", [-1, 0, 1])
-def test_a_classifier_of_fewer_than_two_classes_is_refused(k: int) -> None:
+def test_class_count_below_2_raises(k: int) -> None:
     message = f"^k must be at least 2; got {k}.$"
     with pytest.raises(InputError, match=message):
         Predictions.from_confidence([1.0], k=k)
@@ -454,7 +318,7 @@ def test_a_classifier_of_fewer_than_two_classes_is_refused(k: int) -> None:
         ([[0, 1]], {"k": 2}, "classes must have shape (n,), one value per row; got (1, 2)."),
     ],
 )  # fmt: skip
-def test_bad_decisions_are_refused(classes: Any, given: dict[str, Any], message: str) -> None:
+def test_invalid_classes_raise(classes: Any, given: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         Predictions.from_classes(classes, **given)
     assert str(caught.value) == message
@@ -463,7 +327,7 @@ def test_bad_decisions_are_refused(classes: Any, given: dict[str, Any], message:
 # Two sides ------------------------------------------------------------------------------------
 
 
-def test_different_numbers_of_classes_are_told() -> None:
+def test_different_class_counts_raise() -> None:
     validation.check_same_class_count(3, 3, "the source", "the target")
     with pytest.raises(InputError) as caught:
         validation.check_same_class_count(3, 4, "the source", "the target")
@@ -481,7 +345,9 @@ def test_different_numbers_of_classes_are_told() -> None:
         ([1, 2], ["1", "2"], "row 0 is 1 in one and '1' in the other"),
     ],
 )
-def test_different_ids_are_told_with_the_row(ids: list[Any], other: list[Any], shown: str) -> None:
+def test_different_ids_are_reported_with_the_row(
+    ids: list[Any], other: list[Any], shown: str
+) -> None:
     validation.check_same_ids(np.array(ids), np.array(ids))
     with pytest.raises(InputError) as caught:
         validation.check_same_ids(np.array(ids), np.array(other))
@@ -489,7 +355,7 @@ def test_different_ids_are_told_with_the_row(ids: list[Any], other: list[Any], s
 
 
 @pytest.mark.parametrize("k", [2, 5, 40])
-def test_a_probability_above_1_is_refused_even_where_the_sum_is_near_enough(k: int) -> None:
+def test_probability_above_1_raises_even_within_the_sum_tolerance(k: int) -> None:
     probs = np.eye(k)
     probs[1, 1] = 1.0005
     with pytest.raises(

@@ -42,18 +42,18 @@ def test_arrays_become_images_or_vectors(array: Any, kind: str, dtype: Any) -> N
 
 
 class Tensor:
-    """Anything that can give an array."""
+    """Object with the array interface."""
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
         return np.ones((2, 3), dtype=np.float32)
 
 
-def test_what_gives_an_array_is_an_array() -> None:
+def test_objects_with_the_array_interface_are_arrays() -> None:
     assert opened(Tensor()).inputs.shape == (2, 3)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_vectors_that_are_not_finite_are_named_or_skipped(value: float) -> None:
+def test_non_finite_vectors_raise_or_are_skipped(value: float) -> None:
     array = np.zeros((4, 3))
     array[2, 1] = array[3, 0] = value
     with pytest.raises(InputError, match=rf"row 2, column 1 is {value}.*2 of 4 rows are invalid"):
@@ -63,7 +63,7 @@ def test_vectors_that_are_not_finite_are_named_or_skipped(value: float) -> None:
     assert (data.labels.tolist(), data.skipped) == ([5, 6], ("row 2", "row 3"))
 
 
-def test_rows_of_any_block_are_looked_at() -> None:
+def test_rows_of_all_blocks_are_checked() -> None:
     array = np.zeros((200_000, 2), dtype=np.float32)
     array[199_999, 1] = np.nan
     with pytest.raises(InputError, match="row 199999, column 1 is nan"):
@@ -96,7 +96,7 @@ def test_rows_of_any_block_are_looked_at() -> None:
         (np.array([1j, 2j]), "complex128"),
     ],
 )
-def test_arrays_that_are_no_inputs_are_refused(array: Any, message: str) -> None:
+def test_invalid_arrays_raise(array: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         as_dataset(array)
 
@@ -110,12 +110,12 @@ def test_arrays_that_are_no_inputs_are_refused(array: Any, message: str) -> None
         ([1.0, 2.0, np.nan], "labels has no value in row 2"),
     ],
 )
-def test_labels_that_do_not_fit_are_refused(labels: Any, message: str) -> None:
+def test_invalid_labels_raise(labels: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         as_dataset(IMAGES, labels=labels)
 
 
-def test_npy_is_mapped_and_has_the_arrays_fingerprint(tmp_path: Path) -> None:
+def test_npy_is_memory_mapped_with_the_same_fingerprint(tmp_path: Path) -> None:
     array = np.random.default_rng(0).normal(size=(50, 4))
     np.save(tmp_path / "rows.npy", array)
     data = opened(tmp_path / "rows.npy", labels=np.arange(50))
@@ -132,9 +132,7 @@ def saved(folder: Path, **arrays: Array) -> Path:
 
 @pytest.mark.parametrize("inputs", ["x", "images", "inputs", "anything"])
 @pytest.mark.parametrize("labels", ["y", "labels", "label"])
-def test_npz_has_inputs_and_labels_by_the_usual_names(
-    tmp_path: Path, inputs: str, labels: str
-) -> None:
+def test_npz_arrays_are_found_by_default_names(tmp_path: Path, inputs: str, labels: str) -> None:
     path = saved(
         tmp_path, **{inputs: IMAGES, labels: np.array([0, 1, 2]), "names": np.array(["a"])}
     )
@@ -149,7 +147,7 @@ def test_npz_holds_texts(tmp_path: Path) -> None:
     assert data.inputs == ["good", "bad"]
 
 
-def test_npz_arrays_can_be_named(tmp_path: Path) -> None:
+def test_npz_arrays_can_be_selected(tmp_path: Path) -> None:
     path = saved(tmp_path, a=IMAGES, b=IMAGES[:1], who=np.array(["x", "y", "z"]))
     data = opened(path, inputs="a", labels="who")
     assert data.labels is not None
@@ -174,7 +172,7 @@ def test_pickled_objects_are_not_loaded(tmp_path: Path) -> None:
         as_dataset(tmp_path / "bad.npy")
 
 
-def test_broken_files_are_named(tmp_path: Path) -> None:
+def test_broken_files_are_reported(tmp_path: Path) -> None:
     for name in ("cut.npy", "cut.npz"):
         (tmp_path / name).write_bytes(b"nothing of the kind")
         with pytest.raises(InputError, match=rf"^{name} can't be read"):
@@ -182,17 +180,17 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 8, 8), (2, 3, 8, 8), (2, 8, 8, 2)])
-def test_floats_whose_colours_are_not_last_are_vectors(shape: tuple[int, ...]) -> None:
+def test_floats_with_channels_first_are_vectors(shape: tuple[int, ...]) -> None:
     assert opened(np.ones(shape)).kind == "vectors"
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1])
-def test_floats_that_are_no_pixels_are_vectors(value: float) -> None:
+def test_floats_outside_0_and_1_are_vectors(value: float) -> None:
     array = np.ones((2, 8, 8, 3))
     array[1, 2, 3, 0] = value
     assert opened(array).kind == "vectors"
 
 
-def test_an_archive_without_arrays_says_so(tmp_path: Path) -> None:
+def test_archive_without_arrays_raises(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"got 0\. Arrays: none\. Name it with inputs"):
         as_dataset(saved(tmp_path))

@@ -1,4 +1,4 @@
-"""Files batch by batch: what a whole reading gives, whatever the kind and the size."""
+"""Reading files in batches: rows, columns, types, errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def table() -> pa.Table:
 
 @pytest.mark.parametrize("rows", [7, 100, 1000])
 @pytest.mark.parametrize("name", KINDS)
-def test_all_rows_come_in_order_and_only_the_columns_wanted(
+def test_batches_have_all_rows_in_order_and_selected_columns(
     name: str, rows: int, table: pa.Table, tmp_path: Path
 ) -> None:
     path = write(table, tmp_path / name, group=60)
@@ -40,7 +40,7 @@ def test_all_rows_come_in_order_and_only_the_columns_wanted(
     assert batch_reader.read_schema(path).names == ["x", "name", "y"]
 
 
-def test_rows_are_counted_where_files_tell(table: pa.Table, tmp_path: Path) -> None:
+def test_row_counts_are_known_for_parquet_and_feather(table: pa.Table, tmp_path: Path) -> None:
     paths = {name: write(table, tmp_path / name, group=200) for name in KINDS}
     assert batch_reader.row_group_sizes(paths["a.parquet"]) == (200, 200, 100)
     assert batch_reader.row_group_sizes(paths["a.feather"]) == (500,)
@@ -49,13 +49,13 @@ def test_rows_are_counted_where_files_tell(table: pa.Table, tmp_path: Path) -> N
     ] == ([None] * 3)
 
 
-def test_some_row_groups_of_a_file(table: pa.Table, tmp_path: Path) -> None:
+def test_selected_row_groups_are_read(table: pa.Table, tmp_path: Path) -> None:
     path = write(table, tmp_path / "a.parquet", group=200)
     (only,) = batch_reader.read_batches(path, (1,), BatchReadSpec(("y",), 1000))
     assert only.column(0).to_pylist() == list(range(200, 400))
 
 
-def test_a_large_row_group_is_not_read_at_once(tmp_path: Path) -> None:
+def test_large_row_group_is_read_in_bounded_memory(tmp_path: Path) -> None:
     n = 2_000_000
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"x": np.random.default_rng(0).random(n)}), path, row_group_size=n)
@@ -66,7 +66,7 @@ def test_a_large_row_group_is_not_read_at_once(tmp_path: Path) -> None:
     assert most < 8 * n / 4
 
 
-def test_types_of_text_are_as_wanted(tmp_path: Path) -> None:
+def test_csv_columns_have_the_requested_types(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("x\n0\n1\n0.5\n")
     (found,) = batch_reader.read_batches(
@@ -76,7 +76,7 @@ def test_types_of_text_are_as_wanted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_broken_file_is_one_line_with_its_name(
+def test_broken_file_raises_one_line_with_its_name(
     name: str, table: pa.Table, tmp_path: Path
 ) -> None:
     path = write(table, tmp_path / name)
@@ -88,9 +88,9 @@ def test_a_broken_file_is_one_line_with_its_name(
         batch_reader.read_schema(path)
 
 
-def test_text_that_is_no_number_is_named(tmp_path: Path) -> None:
+def test_csv_text_among_numbers_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("x\n0.25\nmaybe\n")
-    wanted = BatchReadSpec(("x",), 9, column_types=(("x", pa.float64()),))
+    spec = BatchReadSpec(("x",), 9, column_types=(("x", pa.float64()),))
     with pytest.raises(InputError, match=r"^a.csv can't be read as CSV: .*'maybe'"):
-        list(batch_reader.read_batches(path, None, wanted))
+        list(batch_reader.read_batches(path, None, spec))

@@ -1,4 +1,4 @@
-"""The sample that adds up: the same whatever the parts, and as random as any."""
+"""Bottom-k sample: independent of partitions, and uniform."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def literal(seed: int, n: int, size: int) -> list[int]:
 
 
 @given(st.integers(0, 5), st.integers(0, 2**40), st.integers(0, 50), st.integers(0, 50))
-def test_a_row_has_one_priority_wherever_reading_begins(
+def test_priority_does_not_depend_on_where_reading_starts(
     seed: int, first: int, skipped: int, n: int
 ) -> None:
     whole = row_priorities(seed, first, skipped + n)
@@ -39,7 +39,7 @@ def test_a_row_has_one_priority_wherever_reading_begins(
     np.testing.assert_array_equal(row_priorities(seed, first + skipped, n), whole[skipped:])
 
 
-def test_priorities_are_even_and_hang_on_the_seed() -> None:
+def test_priorities_are_uniform_and_depend_on_the_seed() -> None:
     draws = row_priorities(0, 0, 100_000) / 2**32
     assert np.abs(np.quantile(draws, [0.1, 0.5, 0.9]) - [0.1, 0.5, 0.9]).max() < 0.01
     assert abs(np.corrcoef(draws[:-1], draws[1:])[0, 1]) < 0.02
@@ -52,7 +52,7 @@ def test_priorities_are_even_and_hang_on_the_seed() -> None:
     size=st.integers(1, 60),
     order=st.randoms(use_true_random=False),
 )
-def test_any_parts_in_any_order_make_the_sample_of_a_sort(
+def test_merged_parts_in_any_order_match_sorting(
     seed: int, cuts: list[int], size: int, order: object
 ) -> None:
     n, ends = 200, [0, *sorted(cuts), 200]
@@ -68,7 +68,7 @@ def test_any_parts_in_any_order_make_the_sample_of_a_sort(
     assert merge_samples(parts, size).positions.tolist() == found.positions.tolist()
 
 
-def test_of_like_priorities_the_first_rows_are_kept_whoever_comes_first() -> None:
+def test_earlier_rows_win_ties_in_any_reading_order() -> None:
     def part(first: int) -> BottomKSample:
         return BottomKSample(np.arange(first, first + 4), np.full(4, 7, np.uint32), {})
 
@@ -81,7 +81,7 @@ def test_of_like_priorities_the_first_rows_are_kept_whoever_comes_first() -> Non
         assert found.positions.tolist() == [0, 1]
 
 
-def test_a_small_table_is_its_own_sample() -> None:
+def test_small_table_is_sampled_completely() -> None:
     keeper = BottomKSampler(100, priority_bound(100, 30))
     keeper.merge(rows(0, 10, 20))
     keeper.merge(rows(0, 0, 10))
@@ -91,7 +91,7 @@ def test_a_small_table_is_its_own_sample() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_ceiling_never_costs_a_row(seed: int) -> None:
+def test_priority_bound_never_excludes_a_sampled_row(seed: int) -> None:
     keeper = BottomKSampler(50, priority_bound(50, 5000))
     for first in range(0, 5000, 500):
         keeper.merge(rows(seed, first, 500))
@@ -100,13 +100,13 @@ def test_the_ceiling_never_costs_a_row(seed: int) -> None:
     assert found.positions.tolist() == literal(seed, 5000, 50)
 
 
-def test_the_ceiling_spares_most_rows_where_the_number_of_rows_is_known() -> None:
+def test_priority_bound_excludes_most_rows_if_n_is_known() -> None:
     limit = priority_bound(100_000, 100_000_000)
     assert 100_000 < limit / 2**32 * 100_000_000 < 103_000
     assert priority_bound(100, None) == priority_bound(100, 100) == 2**32
 
 
-def test_nothing_offered_is_no_sample() -> None:
+def test_no_rows_give_no_sample() -> None:
     assert BottomKSampler(3).sample() is None
     with pytest.raises(InputError, match="no samples to merge"):
         merge_samples([], 3)

@@ -1,4 +1,4 @@
-"""Several datasets as one."""
+"""Concatenated datasets against the undivided dataset."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from oodometer.data.dataset import ConcatDataset, TransformedDataset
 ROWS = np.random.default_rng(0).normal(size=(12, 3))
 
 
-def joined() -> ConcatDataset:
+def concatenated() -> ConcatDataset:
     cuts = [(0, 5), (5, 6), (6, 12)]
     return ConcatDataset(
         "all", tuple(as_dataset(ROWS[a:b], labels=np.arange(a, b)) for a, b in cuts)
@@ -25,13 +25,13 @@ def joined() -> ConcatDataset:
 
 
 @given(st.lists(st.integers(-12, 11), max_size=20))
-def test_rows_are_those_of_the_whole_in_any_order(index: list[int]) -> None:
+def test_rows_match_the_undivided_dataset_in_any_order(index: list[int]) -> None:
     rows = np.array(index, dtype=np.int64)
-    assert np.array_equal(joined().take(rows), ROWS[rows])
+    assert np.array_equal(concatenated().take(rows), ROWS[rows])
 
 
-def test_it_is_a_dataset_like_the_whole() -> None:
-    both, whole = joined(), as_dataset(ROWS, labels=np.arange(12))
+def test_attributes_match_the_undivided_dataset() -> None:
+    both, whole = concatenated(), as_dataset(ROWS, labels=np.arange(12))
     assert isinstance(both, Dataset)
     assert len(both) == 12
     assert both.labels is not None
@@ -42,7 +42,7 @@ def test_it_is_a_dataset_like_the_whole() -> None:
     assert np.array_equal(both.take(np.arange(12) % 2 == 0), ROWS[::2])
 
 
-def test_texts_and_single_parts() -> None:
+def test_texts_and_single_parts_can_be_concatenated() -> None:
     assert ConcatDataset("t", (as_dataset(["a"]), as_dataset(["b", "c"]))).take(slice(None)) == [
         "a",
         "b",
@@ -53,21 +53,21 @@ def test_texts_and_single_parts() -> None:
     assert single.take(slice(0, 0)) == []
 
 
-def test_some_rows_are_a_dataset_again() -> None:
-    part = joined().rows(np.array([1, 4, 7, 11]))
+def test_selected_rows_are_a_dataset() -> None:
+    part = concatenated().rows(np.array([1, 4, 7, 11]))
     assert np.array_equal(part.take(slice(None)), ROWS[[1, 4, 7, 11]])
     assert part.labels is not None
     assert part.labels.tolist() == [1, 4, 7, 11]
     assert (part.name, len(part.parts)) == ("all", 2)
     for index in (slice(3, 9), np.array([4, 1, -1, 7]), np.arange(12) % 2 == 0):
-        assert np.array_equal(joined().rows(index).take(slice(None)), ROWS[index])
+        assert np.array_equal(concatenated().rows(index).take(slice(None)), ROWS[index])
     with pytest.raises(InputError, match="must be in the order of its parts"):
-        joined().rows(np.array([7, 1]))
+        concatenated().rows(np.array([7, 1]))
 
 
-def test_fingerprints_tell_contents_apart() -> None:
+def test_fingerprint_depends_on_content() -> None:
     other = ConcatDataset("all", (as_dataset(ROWS[:6]), as_dataset(ROWS[6:] + 1)))
-    assert joined().fingerprint == joined().fingerprint != other.fingerprint
+    assert concatenated().fingerprint == concatenated().fingerprint != other.fingerprint
     images = np.zeros((2, 4, 6, 3), dtype=np.uint8)
     wide, high = (
         ConcatDataset("i", (as_dataset(x),)) for x in (images, images.transpose(0, 2, 1, 3))
@@ -76,7 +76,7 @@ def test_fingerprints_tell_contents_apart() -> None:
     assert wide.fingerprint != high.fingerprint
 
 
-def test_labels_are_known_where_all_parts_have_them() -> None:
+def test_labels_are_known_if_all_parts_have_them() -> None:
     some = ConcatDataset("x", (as_dataset(ROWS[:2], labels=[0, 1]), as_dataset(ROWS[2:])))
     assert some.labels is None
     mixed = ConcatDataset(
@@ -90,21 +90,21 @@ def test_labels_are_known_where_all_parts_have_them() -> None:
     assert found.tolist() == ["a", "zebra"]
 
 
-def test_several_kinds_can_not_be_one() -> None:
+def test_parts_of_different_kinds_raise() -> None:
     with pytest.raises(InputError, match="got text and vectors"):
         ConcatDataset("x", (as_dataset(["a"]), as_dataset(ROWS)))
     with pytest.raises(InputError, match="got none"):
         ConcatDataset("x", ())
 
 
-def test_bad_rows_that_were_left_out_are_still_named() -> None:
+def test_skipped_rows_of_all_parts_are_listed() -> None:
     parts = (as_dataset(["a", " "], skip_bad=True), as_dataset(["b"]))
     assert ConcatDataset("x", parts).skipped == ("row 1",)
     assert ConcatDataset("x", (TransformedDataset(as_dataset(["a"]), Same()),)).skipped == ()
 
 
 class Same:
-    """A change that changes nothing."""
+    """Transform that changes nothing."""
 
     name = "same"
 
@@ -112,7 +112,7 @@ class Same:
         return inputs
 
 
-def test_rows_that_do_not_fit_together_are_refused_in_one_line() -> None:
+def test_incompatible_rows_raise_one_line() -> None:
     both = ConcatDataset("a + b", (as_dataset(ROWS), as_dataset(ROWS[:, :2])))
     with pytest.raises(InputError, match=r"Rows of a \+ b can't be combined") as caught:
         both.take(slice(None))

@@ -1,4 +1,4 @@
-"""Rows are taken as asked, and are known by their content alone."""
+"""In-memory datasets: selection of rows, keys and fingerprints."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BATCHES: list[Inputs] = [
 
 
 @pytest.mark.parametrize("inputs", BATCHES, ids=batches.infer_kind)
-def test_batches_and_takes_give_the_rows(inputs: Inputs) -> None:
+def test_batches_and_take_return_the_rows(inputs: Inputs) -> None:
     data = InMemoryDataset("data", inputs, labels=np.arange(5))
     assert isinstance(data, Dataset)
     assert [len(batch) for batch in data.batches(2)] == [2, 2, 1]
@@ -34,7 +34,7 @@ def test_batches_and_takes_give_the_rows(inputs: Inputs) -> None:
 
 
 @pytest.mark.parametrize("inputs", BATCHES, ids=batches.infer_kind)
-def test_some_rows_keep_keys_and_labels(inputs: Inputs) -> None:
+def test_selected_rows_keep_keys_and_labels(inputs: Inputs) -> None:
     data = InMemoryDataset("data", inputs, labels=np.array(list("abcde")))
     for index in (np.array([4, 1]), np.array([False, True, False, False, True])[::-1], slice(1, 3)):
         some = data.rows(index)
@@ -46,31 +46,31 @@ def test_some_rows_keep_keys_and_labels(inputs: Inputs) -> None:
 
 
 @pytest.mark.parametrize("inputs", BATCHES, ids=batches.infer_kind)
-def test_marks_choose_the_rows_they_mark(inputs: Inputs) -> None:
+def test_boolean_mask_selects_rows(inputs: Inputs) -> None:
     marks = np.array([True, False, False, True, False])
     assert batches.batches_equal(
         InMemoryDataset("data", inputs).take(marks), batches.take(inputs, np.array([0, 3]))
     )
 
 
-def test_marks_of_another_length_are_refused() -> None:
+def test_mask_of_wrong_length_raises() -> None:
     with pytest.raises(InputError, match=r"must have shape \(5,\); got \(2,\)"):
         InMemoryDataset("data", BATCHES[1]).take(np.array([True, False]))
 
 
-def test_a_batch_has_a_row_at_least() -> None:
+def test_batch_size_below_1_raises() -> None:
     with pytest.raises(InputError, match="size must be at least 1; got 0"):
         list(InMemoryDataset("data", BATCHES[1]).batches(0))
 
 
-def test_the_fingerprint_is_of_content_in_order() -> None:
+def test_fingerprint_depends_on_content_and_order() -> None:
     data = InMemoryDataset("one", ["a", "b"])
     assert data.fingerprint == InMemoryDataset("two", ["a", "b"], np.array([1, 0])).fingerprint
     assert data.fingerprint != InMemoryDataset("one", ["b", "a"]).fingerprint
     assert data.fingerprint != InMemoryDataset("one", ["a", "b", "b"]).fingerprint
 
 
-def test_the_fingerprint_tells_types_shapes_and_columns_apart() -> None:
+def test_fingerprint_depends_on_types_shapes_and_columns() -> None:
     zeros = np.zeros((2, 4))
     tables = [
         pa.table({"x": [1, 2]}),
@@ -83,5 +83,5 @@ def test_the_fingerprint_tells_types_shapes_and_columns_apart() -> None:
 
 
 @given(st.lists(st.text(), min_size=1, max_size=8), st.integers(1, 9))
-def test_batches_of_any_size_join_to_the_whole(texts: list[str], size: int) -> None:
+def test_batches_of_any_size_concatenate_to_all_rows(texts: list[str], size: int) -> None:
     assert batches.concat_batches(list(InMemoryDataset("texts", texts).batches(size))) == texts

@@ -1,4 +1,4 @@
-"""A pool has Only one process may write to it."""
+"""Folder locks: one process at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support import training_tasks
 SPEC = PoolSpec.open(training_tasks.SPEC)
 
 
-def test_a_pool_has_one_writer_and_the_second_is_told_who(tmp_path: Path) -> None:
+def test_second_process_gets_an_error_that_names_the_holder(tmp_path: Path) -> None:
     with lock_folder(tmp_path):
         with pytest.raises(InputError) as refused:
             run(SPEC, tmp_path, work=training_tasks.quick)
@@ -27,14 +27,14 @@ def test_a_pool_has_one_writer_and_the_second_is_told_who(tmp_path: Path) -> Non
     assert len(run(SPEC, tmp_path, work=training_tasks.quick).trained) == 40
 
 
-def test_the_lock_of_a_longer_name_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_lock_file_is_overwritten_completely(tmp_path: Path) -> None:
     (tmp_path / ".lock").write_text("process 1 on a machine with a very, very, very long name")
     with lock_folder(tmp_path):
         assert (tmp_path / ".lock").read_text().startswith(f"process {os.getpid()} on ")
         assert "very" not in (tmp_path / ".lock").read_text()
 
 
-def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+def test_uncreatable_folder_raises(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"can.t be written: .* Use another folder"):
         run(SPEC, tmp_path / "file", work=training_tasks.quick)

@@ -1,4 +1,4 @@
-"""Folders of images: order, labels, colour, size, and files that are broken."""
+"""Image folders: order, labels, color, size and broken files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def picture(seed: int, *, height: int = 6, width: int = 8, grey: bool = False) -
 
 
 def written(path: Path, pixels: Array, **options: Any) -> Path:
-    """Saved with Pillow, so that OpenCV's order of colours can't cancel itself out."""
+    """Write images with Pillow, to detect a wrong channel order of OpenCV."""
     path.parent.mkdir(exist_ok=True)
     Image.fromarray(pixels).save(path, **options)
     return path
@@ -36,7 +36,7 @@ def opened(folder: Path, **options: Any) -> ImageFolder:
 
 
 @pytest.mark.parametrize("ending", ["png", "bmp", "tif", "TIFF", "PNG"])
-def test_images_are_read_as_they_were_written(tmp_path: Path, ending: str) -> None:
+def test_lossless_images_round_trip(tmp_path: Path, ending: str) -> None:
     for name, seed in (("b", 1), ("a", 0), ("c", 2)):
         written(tmp_path / f"{name}.{ending}", picture(seed))
     (tmp_path / "notes.txt").write_text("no image")
@@ -50,14 +50,14 @@ def test_images_are_read_as_they_were_written(tmp_path: Path, ending: str) -> No
 
 
 @pytest.mark.parametrize("ending", ["jpg", "JPEG", "webp"])
-def test_lossy_images_keep_their_colours(tmp_path: Path, ending: str) -> None:
+def test_lossy_images_keep_their_colors(tmp_path: Path, ending: str) -> None:
     red = np.zeros((16, 16, 3), dtype=np.uint8)
     red[..., 0] = 200
     written(tmp_path / f"red.{ending}", red)
     assert np.abs(opened(tmp_path).take(slice(None))[0].astype(int) - red).max() < 12
 
 
-def test_sub_folders_are_classes(tmp_path: Path) -> None:
+def test_subfolders_are_classes(tmp_path: Path) -> None:
     for seed, name in enumerate(["dog/2.png", "cat/9.png", "dog/1.png"]):
         written(tmp_path / name, picture(seed))
     written(tmp_path / ".cache" / "1.png", picture(7))
@@ -72,21 +72,21 @@ def test_sub_folders_are_classes(tmp_path: Path) -> None:
     assert np.array_equal(some.take(slice(0, 1))[0], picture(0))
 
 
-def test_labels_may_be_given(tmp_path: Path) -> None:
+def test_labels_can_be_passed(tmp_path: Path) -> None:
     written(tmp_path / "a.png", picture(0))
     data = opened(tmp_path, labels=[3], name="mine")
     assert data.labels is not None
     assert (data.labels.tolist(), data.name) == ([3], "mine")
 
 
-def test_images_beside_class_folders_are_refused(tmp_path: Path) -> None:
+def test_images_beside_class_folders_raise(tmp_path: Path) -> None:
     written(tmp_path / "loose.png", picture(0))
     written(tmp_path / "cat" / "1.png", picture(1))
     with pytest.raises(InputError, match=r"\(loose\.png\) and in them \(cat/1\.png\)"):
         as_dataset(tmp_path)
 
 
-def test_grey_images_are_grey_unless_one_has_colour(tmp_path: Path) -> None:
+def test_gray_images_become_rgb_if_any_has_color(tmp_path: Path) -> None:
     grey = picture(0, grey=True)
     written(tmp_path / "a.png", grey)
     assert np.array_equal(opened(tmp_path).take(slice(None)), grey[None])
@@ -95,7 +95,7 @@ def test_grey_images_are_grey_unless_one_has_colour(tmp_path: Path) -> None:
     assert np.array_equal(both, [np.stack([grey] * 3, axis=2), picture(1)])
 
 
-def test_other_depths_and_transparency(tmp_path: Path) -> None:
+def test_16_bit_and_transparent_images_are_converted(tmp_path: Path) -> None:
     deep = np.full((4, 4), 0xAB12, dtype=np.uint16)
     written(tmp_path / "deep.png", deep)
     assert (opened(tmp_path).take(slice(None)) == 0xAB).all()
@@ -105,14 +105,14 @@ def test_other_depths_and_transparency(tmp_path: Path) -> None:
     assert np.array_equal(opened(tmp_path).take(slice(None))[0], picture(0))
 
 
-def test_the_cameras_orientation_is_followed(tmp_path: Path) -> None:
+def test_camera_orientation_is_applied(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[274] = 6
     written(tmp_path / "turned.jpg", picture(0, height=8, width=24), exif=exif)
     assert opened(tmp_path).shape == (24, 8, 3)
 
 
-def test_images_of_several_sizes_need_a_size(tmp_path: Path) -> None:
+def test_images_of_different_sizes_need_a_size(tmp_path: Path) -> None:
     written(tmp_path / "a.png", picture(0))
     written(tmp_path / "b.png", picture(1, height=20, width=10))
     with pytest.raises(InputError, match=r"a\.png is 6×8, b\.png is 20×10\..*size=6"):
@@ -124,13 +124,13 @@ def test_images_of_several_sizes_need_a_size(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, -3, (4,), (4, 0), 2.5, (1, 2, 3)])
-def test_sizes_that_are_none_are_refused(tmp_path: Path, size: Any) -> None:
+def test_invalid_sizes_raise(tmp_path: Path, size: Any) -> None:
     written(tmp_path / "a.png", picture(0))
     with pytest.raises(InputError, match="size must be a positive integer"):
         as_dataset(tmp_path, size=size)
 
 
-def test_the_shorter_side_is_fitted_and_the_centre_kept() -> None:
+def test_resizing_fits_the_shorter_side_and_keeps_the_center() -> None:
     stripes = np.repeat(np.arange(4, dtype=np.uint8) * 60, 10)[None].repeat(10, axis=0)
     assert resize_and_crop(stripes, (10, 20))[0].tolist() == [60] * 10 + [120] * 10
     assert resize_and_crop(stripes, (5, 10))[0].tolist() == [60] * 5 + [120] * 5
@@ -140,7 +140,7 @@ def test_the_shorter_side_is_fitted_and_the_centre_kept() -> None:
 
 
 def broken(folder: Path) -> None:
-    """Two good images, one that is cut short, one of nothing, one of something else."""
+    """Write two valid images, a truncated one, an empty file and a text file."""
     for seed, name in enumerate(["a.png", "c.png"]):
         written(folder / name, picture(seed))
     whole = written(folder / "b.png", picture(2)).read_bytes()
@@ -149,7 +149,7 @@ def broken(folder: Path) -> None:
     (folder / "e.jpg").write_bytes(b"this is no image at all" * 9)
 
 
-def test_broken_images_are_named_or_skipped(
+def test_broken_images_raise_or_are_skipped(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     broken(tmp_path)
@@ -167,14 +167,14 @@ def test_broken_images_are_named_or_skipped(
     assert cv2.utils.logging.getLogLevel() == level
 
 
-def test_the_log_level_comes_back_after_an_error() -> None:
+def test_opencv_log_level_is_restored_after_an_error() -> None:
     level = cv2.utils.logging.getLogLevel()
     with pytest.raises(ZeroDivisionError), silence_opencv():
         raise ZeroDivisionError
     assert cv2.utils.logging.getLogLevel() == level
 
 
-def test_a_file_that_has_gone_is_named(tmp_path: Path) -> None:
+def test_deleted_file_is_reported(tmp_path: Path) -> None:
     path = written(tmp_path / "a.png", picture(0))
     data = opened(tmp_path)
     path.unlink()
@@ -182,14 +182,14 @@ def test_a_file_that_has_gone_is_named(tmp_path: Path) -> None:
         data.take(slice(None))
 
 
-def test_a_folder_without_images_is_refused(tmp_path: Path) -> None:
+def test_folder_without_images_raises(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no image")
     written(tmp_path / "deep" / "a.png", picture(0)).rename(tmp_path / "moved.gif")
     with pytest.raises(InputError, match=r"and its subfolders have no images.*\.jpg"):
         as_dataset(tmp_path)
 
 
-def test_folders_are_known_by_content_and_not_by_place(tmp_path: Path) -> None:
+def test_fingerprint_depends_on_content_not_on_location(tmp_path: Path) -> None:
     for folder, names in (("one", "ab"), ("two", "xy"), ("three", "ba")):
         for seed, name in enumerate(names):
             written(tmp_path / folder / f"{name}.png", picture(seed))
@@ -198,7 +198,7 @@ def test_folders_are_known_by_content_and_not_by_place(tmp_path: Path) -> None:
     assert one.keys.tolist() == three.keys.tolist()[::-1]
 
 
-def test_only_what_is_asked_for_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_requested_images_are_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(4):
         written(tmp_path / f"{seed}.png", picture(seed))
     data, calls = opened(tmp_path), []
@@ -212,7 +212,7 @@ def test_only_what_is_asked_for_is_decoded(tmp_path: Path, monkeypatch: pytest.M
     assert calls == [(tmp_path / "2.png").read_bytes()]
 
 
-def test_without_opencv_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_opencv_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path / "a.png", picture(0))
     monkeypatch.setitem(__import__("sys").modules, "cv2", None)
     with pytest.raises(MissingExtra, match=r"oodometer\[images\]"):

@@ -1,4 +1,4 @@
-"""The door: what is let in as it is, what is refused, and in which words."""
+"""as_dataset: supported data, invalid data and messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from oodometer.data import as_dataset
 
 
 class Mine:
-    """A dataset of someone else's."""
+    """Dataset of a third party."""
 
     name, kind, labels, fingerprint = "mine", "text", None, "1"
     keys = np.array([1], dtype=np.uint64)
@@ -35,19 +35,19 @@ class Mine:
         return self
 
 
-def test_datasets_are_returned_as_they_are() -> None:
+def test_datasets_are_returned_unchanged() -> None:
     for data in (Mine(), as_dataset(["a"])):
         found: Any = as_dataset(data)
         assert found is data
 
 
 @pytest.mark.parametrize("thing", [3, None, {"a": 1}, object(), b"text", iter([1])])
-def test_other_things_are_refused_with_a_list_of_what_is_not(thing: Any) -> None:
+def test_unsupported_data_raises_with_a_list_of_supported_data(thing: Any) -> None:
     with pytest.raises(InputError, match=r"is not a dataset\. Supported data: a folder of images;"):
         as_dataset(thing)
 
 
-def test_paths_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
+def test_invalid_paths_raise(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"There is no file or folder .*nothing\.csv"):
         as_dataset(tmp_path / "nothing.csv")
     with pytest.raises(InputError, match="There is no file or folder 'a text and no path"):
@@ -63,9 +63,7 @@ def test_paths_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mark", [";", "\t", "|"])
-def test_columns_between_other_marks_than_commas_are_not_taken_for_text(
-    mark: str, tmp_path: Path
-) -> None:
+def test_other_delimiters_raise(mark: str, tmp_path: Path) -> None:
     file = tmp_path / "table.csv"
     file.write_text(f"a{mark}b\n1{mark}2\n")
     with pytest.raises(InputError, match=r"table\.csv.* columns?[,;] .* Save it (again )?with c"):
@@ -74,13 +72,13 @@ def test_columns_between_other_marks_than_commas_are_not_taken_for_text(
     assert as_dataset(file).take(slice(None)) == [f"a{mark}b"]
 
 
-def test_text_names_no_array(tmp_path: Path) -> None:
+def test_text_option_does_not_apply_to_arrays(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=np.ones((2, 2)))
     with pytest.raises(InputError, match=r"text='x' does not apply to a \.npz file"):
         as_dataset(tmp_path / "a.npz", text="x")
 
 
-def test_files_that_are_not_utf_8_are_told_so(tmp_path: Path) -> None:
+def test_files_in_other_encodings_raise(tmp_path: Path) -> None:
     file = tmp_path / "reviews.csv"
     file.write_bytes("text\ncafé\n".encode("latin-1"))
     with pytest.raises(InputError, match=r"The column 'text' is not UTF-8 text\. Save it as UTF-8"):
@@ -90,14 +88,14 @@ def test_files_that_are_not_utf_8_are_told_so(tmp_path: Path) -> None:
         as_dataset(file)
 
 
-def test_a_header_without_rows_has_no_rows(tmp_path: Path) -> None:
+def test_csv_with_only_a_header_raises(tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text("a,b\n")
     with pytest.raises(InputError, match="table has no rows; expected at least one"):
         as_dataset(tmp_path / "table.csv")
 
 
 @pytest.mark.parametrize("option", [{"text": "a"}, {"inputs": "x"}, {"size": 8}])
-def test_options_that_mean_nothing_are_refused(option: dict[str, Any], tmp_path: Path) -> None:
+def test_inapplicable_options_raise(option: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not apply to a list"):
         as_dataset(["a"], **option)
     np.save(tmp_path / "a.npy", np.ones((2, 2)))
@@ -109,7 +107,7 @@ def test_options_that_mean_nothing_are_refused(option: dict[str, Any], tmp_path:
             as_dataset(tmp_path, **option)
 
 
-def test_a_dataset_without_a_name_has_that_of_its_kind() -> None:
+def test_default_name_is_the_kind() -> None:
     assert [as_dataset(thing).name for thing in (["a"], [("a", "b")], [[1.0]])] == [
         "text",
         "pairs",
@@ -117,19 +115,19 @@ def test_a_dataset_without_a_name_has_that_of_its_kind() -> None:
     ]
 
 
-def test_every_message_is_one_line() -> None:
+def test_all_messages_are_one_line() -> None:
     for thing in (3, [], [" "], [[1], [2, 3]], np.full((2, 2), np.nan), "nowhere"):
         with pytest.raises(InputError) as caught:
             as_dataset(thing)
         assert "\n" not in str(caught.value)
 
 
-def test_keys_are_those_of_the_rows() -> None:
+def test_keys_are_hashes_of_rows() -> None:
     texts = ["a", "b", "a"]
     assert np.array_equal(as_dataset(texts).keys, batches.hash_rows(texts))
 
 
-def test_importing_loads_nothing_heavy() -> None:
+def test_import_is_lightweight() -> None:
     code = (
         "import sys, oodometer.data, oodometer.studies.toys, oodometer.transforms.tabular, "
         "oodometer.transforms.sphere\n"

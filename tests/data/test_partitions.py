@@ -1,4 +1,4 @@
-"""Which files, and how they are parted."""
+"""Finding files and partitioning them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def names(found: tuple[Path, ...], folder: Path) -> list[str]:
     return [str(path.relative_to(folder)) for path in found]
 
 
-def test_a_file_a_folder_and_a_pattern(folder: Path) -> None:
+def test_files_are_found_by_path_folder_or_pattern(folder: Path) -> None:
     assert names(find_files(folder), folder) == ["a.parquet", "b.parquet", "deep/c.csv"]
     assert names(find_files(folder / "a.parquet"), folder) == ["a.parquet"]
     assert names(find_files(f"{folder}/*.parquet"), folder) == ["a.parquet", "b.parquet"]
@@ -54,14 +54,14 @@ def test_a_file_a_folder_and_a_pattern(folder: Path) -> None:
     ]
 
 
-def test_a_file_whose_name_has_brackets_is_a_file(tmp_path: Path) -> None:
+def test_file_name_with_brackets_is_not_a_pattern(tmp_path: Path) -> None:
     path = write(TABLE, tmp_path / "run[1].parquet")
     assert not is_multi_file(path)
     assert find_files(path) == (path,)
 
 
 @pytest.mark.parametrize(
-    ("where", "says"),
+    ("where", "message"),
     [
         ("nothing/*.parquet", "No file matches .*put quotes"),
         ("nowhere.parquet", "There is no file"),
@@ -71,17 +71,17 @@ def test_a_file_whose_name_has_brackets_is_a_file(tmp_path: Path) -> None:
         ("*.npz", "z.npz is an .npz file"),
     ],
 )
-def test_what_can_not_be_read_is_refused(folder: Path, where: str, says: str) -> None:
+def test_unreadable_locations_raise(folder: Path, where: str, message: str) -> None:
     (folder / "empty").mkdir()
     np.savez(folder / "z.npz", x=[1])
-    with pytest.raises(InputError, match=says):
+    with pytest.raises(InputError, match=message):
         find_files(folder / where)
 
 
 @given(st.lists(st.integers(0, 40), max_size=12), st.integers(1, 60))
-def test_groups_side_by_side_cover_every_row_once(rows: list[int], wanted: int) -> None:
+def test_merged_row_groups_cover_each_row_once(rows: list[int], min_rows: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch_reader, "PARTITION_ROWS", wanted)
+        patch.setattr(batch_reader, "PARTITION_ROWS", min_rows)
         found = list(batch_reader._merge_row_groups(rows))
     groups = [group for part, _, _ in found for group in part or ()]
     assert groups == list(range(len(rows)))
@@ -90,10 +90,12 @@ def test_groups_side_by_side_cover_every_row_once(rows: list[int], wanted: int) 
         assert first == start
         assert many == sum(rows[group] for group in part or ())
         start += many
-    assert all(many is not None and many >= wanted for _, _, many in found[:-1])
+    assert all(many is not None and many >= min_rows for _, _, many in found[:-1])
 
 
-def test_parts_have_places_among_all_rows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_have_positions_among_all_rows(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(batch_reader, "PARTITION_ROWS", 30)
     write(TABLE, folder / "a.parquet", group=30)
     parts, total = make_partitions(find_files(f"{folder}/*.parquet"))
@@ -110,7 +112,7 @@ def test_parts_have_places_among_all_rows(folder: Path, monkeypatch: pytest.Monk
     ]
 
 
-def test_where_rows_are_not_counted_places_are_far_apart(folder: Path) -> None:
+def test_unknown_row_counts_give_strided_positions(folder: Path) -> None:
     parts, total = make_partitions(find_files(folder))
     assert total is None
     assert [(part.first_position, part.n_rows) for part in parts] == [

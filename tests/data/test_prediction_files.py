@@ -1,4 +1,4 @@
-"""Outputs in files: what is written is read, and what is broken is told in one line."""
+"""Prediction files: round trips, selected columns, and errors in one line."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def write_arrow_stream(table: Any, path: Path) -> None:
 
 
 def write_npz(table: Any, path: Path) -> None:
-    """The same content as a table, in arrays of the usual names."""
+    """Write a table as arrays with the default names."""
     scores = {"prob_": "probs", "logit_": "logits"}
     content: dict[str, Any] = {}
     for prefix, key in scores.items():
@@ -82,8 +82,8 @@ tables_only = pytest.mark.parametrize(
 )
 
 
-def refusal_of(path: Path, **named: Any) -> str:
-    """What is said against a file: always an InputError of one line that names it."""
+def error_of(path: Path, **named: Any) -> str:
+    """Return the error message for a file: one line that names it."""
     with pytest.raises(InputError) as caught:
         read_predictions(path, **named)
     message = str(caught.value)
@@ -96,7 +96,7 @@ def refusal_of(path: Path, **named: Any) -> str:
 
 
 @every_format
-def test_what_is_written_is_read(tmp_path: Path, name: str, write: Writer) -> None:
+def test_written_predictions_are_read(tmp_path: Path, name: str, write: Writer) -> None:
     write(table_of(label=LABELS, id=IDS), tmp_path / name)
     found = read_predictions(tmp_path / name)
     direct = Predictions.from_probs(PROBS, labels=LABELS, ids=IDS)
@@ -121,7 +121,9 @@ def test_logits_without_labels_are_read(tmp_path: Path, name: str, write: Writer
 
 
 @tables_only
-def test_named_columns_and_named_classes_are_read(tmp_path: Path, name: str, write: Writer) -> None:
+def test_selected_columns_and_class_names_are_read(
+    tmp_path: Path, name: str, write: Writer
+) -> None:
     table = pa.table(
         {"p_cat": [0.2, 0.9], "p_dog": [0.8, 0.1], "truth": ["dog", "dog"], "label": ["x", "y"]}
     )
@@ -140,7 +142,7 @@ def test_list_columns_and_categories_are_read_from_parquet(tmp_path: Path) -> No
     assert ScoreFile.open(path).column("label").tolist() == [str(j) for j in LABELS]
 
 
-def test_an_arrow_file_may_be_gone_once_it_is_read(tmp_path: Path) -> None:
+def test_arrow_file_may_be_deleted_after_reading(tmp_path: Path) -> None:
     path = tmp_path / "a.arrow"
     write_arrow_file(table_of(label=LABELS), path)
     found = read_predictions(path)
@@ -148,7 +150,7 @@ def test_an_arrow_file_may_be_gone_once_it_is_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.scores, PROBS)
 
 
-def test_an_npz_brings_features_ids_and_class_names(tmp_path: Path) -> None:
+def test_npz_has_features_ids_and_class_names(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     names = np.array([f"c{j}" for j in range(K)])
     np.savez_compressed(
@@ -160,7 +162,7 @@ def test_an_npz_brings_features_ids_and_class_names(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.features, np.ones((N, 2)))
 
 
-def test_arrays_of_an_npz_may_be_named(tmp_path: Path) -> None:
+def test_npz_arrays_can_be_selected(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, mine=PROBS, raw=PROBS * 9, probs=PROBS[::-1], truth=LABELS, labels=LABELS * 0)
     by_probs = read_predictions(path, prob_columns="mine", label_column="truth")
@@ -183,7 +185,7 @@ BROKEN_LABELS: dict[str, Any] = {
 @tables_only
 @pytest.mark.parametrize("broken", BROKEN_LABELS.values(), ids=BROKEN_LABELS.keys())
 @pytest.mark.parametrize("named", [None, "label", "truth", "absent"])
-def test_a_broken_label_column_does_no_harm_where_none_is_wanted(
+def test_invalid_labels_are_ignored_if_unlabelled(
     tmp_path: Path, name: str, write: Writer, broken: Any, named: str | None
 ) -> None:
     write(table_of(label=broken, truth=broken), tmp_path / name)
@@ -197,19 +199,19 @@ def test_a_broken_label_column_does_no_harm_where_none_is_wanted(
 
 
 @pytest.mark.parametrize("named", [None, "labels", "truth", "absent"])
-def test_broken_labels_of_an_npz_do_no_harm_either(tmp_path: Path, named: str | None) -> None:
+def test_invalid_npz_labels_are_ignored_if_unlabelled(tmp_path: Path, named: str | None) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, probs=PROBS, labels=LABELS + 99, truth=LABELS[:3])
     found = ScoreFile.open(path).predictions(PredictionColumns(label_column=named), labelled=False)
     assert not found.is_labelled
-    refusal_of(path, label_column=named)
+    error_of(path, label_column=named)
 
 
 # Columns --------------------------------------------------------------------------------------
 
 
 @every_format
-def test_any_column_can_be_taken(tmp_path: Path, name: str, write: Writer) -> None:
+def test_any_column_can_be_read(tmp_path: Path, name: str, write: Writer) -> None:
     write(table_of(id=IDS, label=LABELS), tmp_path / name)
     outputs = ScoreFile.open(tmp_path / name)
     npz = name.endswith("npz")
@@ -221,17 +223,17 @@ def test_any_column_can_be_taken(tmp_path: Path, name: str, write: Writer) -> No
     assert str(caught.value).startswith(f"{name}: There is no {what}: prob")
 
 
-def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
+def test_duplicate_column_raises(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("prob_0,prob_1,site,site\n0.5,0.5,x,y\n")
     expected = "a.csv: The table has more than one column 'site'. Rename or remove one of them."
-    assert refusal_of(path) == expected
+    assert error_of(path) == expected
     with pytest.raises(InputError) as caught:
         ScoreFile.open(path).column("site")
     assert str(caught.value) == expected
 
 
-def test_a_column_with_an_empty_place_names_the_row(tmp_path: Path) -> None:
+def test_missing_value_of_a_column_is_reported_with_its_row(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"site": ["x", None]}), path)
     with pytest.raises(InputError, match=r"^a\.parquet: The column 'site' has no value in row 1"):
@@ -242,25 +244,25 @@ def test_a_column_with_an_empty_place_names_the_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.csv", "a.arrow", "a.feather", "a.npz"])
-def test_a_missing_file_is_told(tmp_path: Path, name: str) -> None:
+def test_missing_file_raises(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     expected = "expected a table or an .npz file. Check the path."
-    assert refusal_of(path) == f"There is no file {str(path)!r}; {expected}"
+    assert error_of(path) == f"There is no file {str(path)!r}; {expected}"
     path.mkdir()
-    assert refusal_of(path) == f"{str(path)!r} is a folder; {expected}"
+    assert error_of(path) == f"{str(path)!r} is a folder; {expected}"
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a", "a.npy", "a.pkl", "a.csv.zip"])
-def test_an_unknown_ending_is_told_with_those_that_are_known(tmp_path: Path, name: str) -> None:
+def test_unknown_extension_raises_with_known_ones(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"")
-    assert refusal_of(tmp_path / name) == (
+    assert error_of(tmp_path / name) == (
         f"{name} has an unknown extension. "
         "Known extensions: .parquet, .csv, .csv.gz, .arrow, .feather, .npz."
     )
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    assert refusal_of(tmp_path).startswith(f"{str(tmp_path)!r} is a folder; expected")
+def test_folder_raises(tmp_path: Path) -> None:
+    assert error_of(tmp_path).startswith(f"{str(tmp_path)!r} is a folder; expected")
 
 
 @pytest.mark.parametrize(
@@ -275,13 +277,13 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
         (b"label,prob_0,prob_1\n\xe9,0.9,0.1\n", "'label' is not UTF-8 text. Save it as UTF-8."),
     ],
 )
-def test_text_of_other_countries_spreadsheets_is_refused(
+def test_csv_with_other_delimiters_or_encodings_raises(
     tmp_path: Path, content: bytes, message: str
 ) -> None:
     (tmp_path / "a.csv").write_bytes(content)
-    told = refusal_of(tmp_path / "a.csv")
-    assert told.startswith("a.csv")
-    assert message in told
+    error = error_of(tmp_path / "a.csv")
+    assert error.startswith("a.csv")
+    assert message in error
 
 
 BINARY = {key: value for key, value in WRITERS.items() if key != "csv"}
@@ -289,28 +291,28 @@ BINARY = {key: value for key, value in WRITERS.items() if key != "csv"}
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.9, 1.0])
 @pytest.mark.parametrize(("name", "write"), BINARY.values(), ids=BINARY.keys())
-def test_a_truncated_file_is_told(tmp_path: Path, name: str, write: Writer, share: float) -> None:
+def test_truncated_file_raises(tmp_path: Path, name: str, write: Writer, share: float) -> None:
     path = tmp_path / name
     write(table_of(label=LABELS), path)
     whole = path.read_bytes()
-    # The last 8 bytes of an Arrow stream are its end mark, which the format lets be absent.
+    # The last 8 bytes of an Arrow stream are its end marker, which is optional.
     path.write_bytes(whole[: min(int(share * len(whole)), len(whole) - 9)])
-    message = refusal_of(path)
+    message = error_of(path)
     assert message.startswith(f"{name} can't be read as ")
     assert message.endswith(". Is the file complete?")
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.arrow", "a.feather", "a.npz"])
 @pytest.mark.parametrize("content", [b"no such format\n" * 50, b"\x00" * 500, b"\x80\x04K\x01."])
-def test_a_file_of_something_else_is_told(tmp_path: Path, name: str, content: bytes) -> None:
+def test_file_of_another_format_raises(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
-    message = refusal_of(tmp_path / name)
+    message = error_of(tmp_path / name)
     assert message.startswith(f"{name} can't be read as ")
     assert "Python objects" not in message
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-def test_an_npz_that_rotted_is_told(tmp_path: Path, compressed: bool) -> None:
+def test_corrupt_npz_raises(tmp_path: Path, compressed: bool) -> None:
     path = tmp_path / "a.npz"
     probs = np.random.default_rng(0).dirichlet(np.ones(5), size=3000)
     (np.savez_compressed if compressed else np.savez)(path, probs=probs)
@@ -318,17 +320,17 @@ def test_an_npz_that_rotted_is_told(tmp_path: Path, compressed: bool) -> None:
     for start in (300, 5000, 20_000):
         rotten[start : start + 50] = b"\xa5" * 50
     path.write_bytes(rotten)
-    assert refusal_of(path).startswith("a.npz can't be read as npz: ")
+    assert error_of(path).startswith("a.npz can't be read as npz: ")
 
 
-def test_a_single_array_under_a_wrong_ending_is_told(tmp_path: Path) -> None:
+def test_npy_content_in_an_npz_file_raises(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     with path.open("wb") as file:
         np.save(file, PROBS)
-    assert refusal_of(path).startswith("a.npz can't be read as npz: ")
+    assert error_of(path).startswith("a.npz can't be read as npz: ")
 
 
-def test_an_npz_of_python_objects_is_refused_and_nothing_is_run(tmp_path: Path) -> None:
+def test_npz_with_python_objects_raises_without_running_code(tmp_path: Path) -> None:
     path, ran = tmp_path / "a.npz", tmp_path / "ran"
 
     class Bomb:
@@ -336,7 +338,7 @@ def test_an_npz_of_python_objects_is_refused_and_nothing_is_run(tmp_path: Path) 
             return Path.touch, (ran,)
 
     np.savez(path, allow_pickle=True, probs=PROBS, labels=np.array([Bomb()] * N, dtype=object))
-    assert refusal_of(path) == (
+    assert error_of(path) == (
         "a.npz holds Python objects, which are not loaded because loading them can run code. "
         "Save plain arrays: numbers, or text as fixed-width strings."
     )
@@ -355,41 +357,41 @@ def test_an_npz_of_python_objects_is_refused_and_nothing_is_run(tmp_path: Path) 
         ({"probs": PROBS[0]}, "a.npz: probs must have shape (n, k), one row per example and one column per class; got (12,)."),
     ],
 )  # fmt: skip
-def test_an_npz_of_the_wrong_arrays_is_told(
+def test_npz_with_wrong_arrays_raises(
     tmp_path: Path, arrays: dict[str, Array], message: str
 ) -> None:
     np.savez(tmp_path / "a.npz", allow_pickle=False, **arrays)
-    assert refusal_of(tmp_path / "a.npz").startswith(message)
+    assert error_of(tmp_path / "a.npz").startswith(message)
 
 
-def test_names_that_an_npz_lacks_are_told(tmp_path: Path) -> None:
+def test_unknown_npz_arrays_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, probs=PROBS, other=PROBS)
     there = "Arrays: probs, other."
-    assert refusal_of(path, prob_columns="mine") == f"a.npz: There is no array 'mine'. {there}"
-    assert refusal_of(path, label_column="truth") == f"a.npz: There is no array 'truth'. {there}"
+    assert error_of(path, prob_columns="mine") == f"a.npz: There is no array 'mine'. {there}"
+    assert error_of(path, label_column="truth") == f"a.npz: There is no array 'truth'. {there}"
     both = "a.npz: Both probs and logits are named. Name only one of them."
-    assert refusal_of(path, prob_columns="probs", logit_columns="other") == both
+    assert error_of(path, prob_columns="probs", logit_columns="other") == both
 
 
-def test_an_archive_of_other_files_is_told(tmp_path: Path) -> None:
+def test_zip_archive_without_arrays_raises(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("probs", "text")
-    assert refusal_of(path).startswith("a.npz: probs must be numbers; got an array of ")
+    assert error_of(path).startswith("a.npz: probs must be numbers; got an array of ")
 
 
 # Tables that are whole but wrong --------------------------------------------------------------
 
 
 @every_format
-def test_no_rows_are_told(tmp_path: Path, name: str, write: Writer) -> None:
+def test_file_without_rows_raises(tmp_path: Path, name: str, write: Writer) -> None:
     write(table_of(PROBS[:0]), tmp_path / name)
-    assert refusal_of(tmp_path / name) == f"{name}: probs has no rows; expected at least one."
+    assert error_of(tmp_path / name) == f"{name}: probs has no rows; expected at least one."
 
 
 @every_format
-def test_a_nan_in_row_17_is_told(tmp_path: Path, name: str, write: Writer) -> None:
+def test_nan_in_row_17_is_reported(tmp_path: Path, name: str, write: Writer) -> None:
     probs = PROBS.copy()
     probs[17, 3] = np.nan
     write(table_of(probs), tmp_path / name)
@@ -398,27 +400,27 @@ def test_a_nan_in_row_17_is_told(tmp_path: Path, name: str, write: Writer) -> No
         if "csv" in name
         else f"{name}: probs must be finite; row 17, class 3 is nan. Remove or correct such rows."
     )
-    assert refusal_of(tmp_path / name) == expected
+    assert error_of(tmp_path / name) == expected
 
 
 @pytest.mark.parametrize("empty", ["", "nan", "NaN", "NA", "null"])
-def test_an_empty_place_of_a_csv_is_told(tmp_path: Path, empty: str) -> None:
+def test_missing_csv_value_is_reported_with_its_row(tmp_path: Path, empty: str) -> None:
     path = tmp_path / "a.csv"
     path.write_text("prob_0,prob_1\n" + "0.5,0.5\n" * 17 + f"0.5,{empty}\n" + "0.5,0.5\n" * 3)
-    assert refusal_of(path) == "a.csv: The column 'prob_1' has no value in row 17."
+    assert error_of(path) == "a.csv: The column 'prob_1' has no value in row 17."
 
 
 @pytest.mark.parametrize("before", [3, 200_000])
-def test_text_among_the_numbers_of_a_csv_is_told(tmp_path: Path, before: int) -> None:
+def test_text_among_csv_numbers_is_reported(tmp_path: Path, before: int) -> None:
     path = tmp_path / "a.csv"
     path.write_text("prob_0,prob_1\n" + "0.25,0.75\n" * before + "0.5,oops\n0.5,0.5\n")
-    assert refusal_of(path) == (
+    assert error_of(path) == (
         f"a.csv: The column 'prob_1' holds string, not numbers: row {before} is 'oops'. "
         "Correct it, or name other columns."
     )
 
 
-def test_a_csv_of_whole_numbers_for_a_long_time_is_still_read(tmp_path: Path) -> None:
+def test_csv_column_that_begins_with_integers_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("prob_0,prob_1\n" + "1,0\n" * 400_000 + "0.5,0.5\n")
     assert read_predictions(path).confidence[-1] == 0.5
@@ -436,19 +438,19 @@ def test_a_csv_of_whole_numbers_for_a_long_time_is_still_read(tmp_path: Path) ->
         ("prob_a,prob_b,label\n0,1,z\n", "a.csv: labels has 'z' in row 0, which is not a class."),
     ],
 )
-def test_a_wrong_csv_is_told(tmp_path: Path, content: str, message: str) -> None:
+def test_invalid_csv_raises(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "a.csv").write_text(content)
-    assert refusal_of(tmp_path / "a.csv").startswith(message)
+    assert error_of(tmp_path / "a.csv").startswith(message)
 
 
-def test_a_csv_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
+def test_csv_that_is_not_utf_8_raises(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes("prob_café,prob_thé\n0.5,0.5\n".encode("latin-1"))
-    assert refusal_of(path).startswith("a.csv can't be read as CSV: 'utf-8' codec can't decode")
+    assert error_of(path).startswith("a.csv can't be read as CSV: 'utf-8' codec can't decode")
 
 
-def test_labels_asked_for_but_absent_are_told(tmp_path: Path) -> None:
+def test_unknown_label_column_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(table_of(PROBS[:, :2] / PROBS[:, :2].sum(axis=1, keepdims=True)), path)
     expected = "a.parquet: There is no column 'truth' in the table. Columns: prob_0, prob_1."
-    assert refusal_of(path, label_column="truth") == expected
+    assert error_of(path, label_column="truth") == expected

@@ -1,4 +1,4 @@
-"""What is taken of files, and what must be alike in them."""
+"""Schema of prediction files: which columns are read and must agree."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from tests.support.partitioned_files import write
 PROBS = {"prob_a": [0.5, 0.2], "prob_b": [0.25, 0.8], "prob_c": [0.25, 0.0]}
 
 
-def taken(
+def schema_of(
     path: Path, table: dict[str, Any], columns: PredictionColumns | None = None, **more: Any
 ) -> Any:
     write(pa.table(table), path)
     return infer_schema([path], columns or PredictionColumns(), **{"labelled": False, **more})
 
 
-def test_only_what_is_needed_is_read(tmp_path: Path) -> None:
+def test_only_needed_columns_are_read(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     table = PROBS | {"label": [0, 1], "site": ["x", "y"], "other": [1, 2]}
-    found = taken(path, table, segment_by="site")
+    found = schema_of(path, table, segment_by="site")
     assert found.columns == ("prob_a", "prob_b", "prob_c", "label", "site")
     assert found.class_names == ("a", "b", "c")
     (part,), _ = make_partitions([path])
@@ -43,11 +43,11 @@ def test_only_what_is_needed_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("listed", [False, True])
-def test_classes_come_in_the_order_of_the_source(tmp_path: Path, listed: bool) -> None:
+def test_classes_are_reordered_as_in_the_source(tmp_path: Path, listed: bool) -> None:
     path = tmp_path / "a.parquet"
     rows = [[0.5, 0.25, 0.25], [0.2, 0.8, 0.0]]
     columns = PredictionColumns(class_names=("a", "b", "c") if listed else None)
-    found = taken(path, {"probs": rows} if listed else PROBS, columns).reorder_classes(
+    found = schema_of(path, {"probs": rows} if listed else PROBS, columns).reorder_classes(
         ("c", "a", "b")
     )
     (part,), _ = make_partitions([path])
@@ -57,22 +57,22 @@ def test_classes_come_in_the_order_of_the_source(tmp_path: Path, listed: bool) -
     assert found.reorder_classes(None) is found
 
 
-def test_a_column_of_labels_with_another_name_is_no_score(tmp_path: Path) -> None:
-    found = taken(
+def test_label_column_with_score_prefix_is_not_a_score(tmp_path: Path) -> None:
+    found = schema_of(
         tmp_path / "a.parquet", PROBS | {"prob_truth": [0, 1]}, PredictionColumns("prob_truth")
     )
     assert found.score_columns.columns == ("prob_a", "prob_b", "prob_c")
     assert found.label_column == "prob_truth"
 
 
-def test_labels_that_a_target_lacks_are_no_matter_and_of_a_source_they_are(tmp_path: Path) -> None:
+def test_target_labels_are_optional_source_labels_required(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
-    assert taken(path, PROBS, PredictionColumns("truth")).label_column is None
+    assert schema_of(path, PROBS, PredictionColumns("truth")).label_column is None
     with pytest.raises(InputError, match=r"a.parquet: There is no column 'truth'"):
-        taken(path, PROBS, PredictionColumns("truth"), labelled=True)
+        schema_of(path, PROBS, PredictionColumns("truth"), labelled=True)
 
 
-def test_columns_in_another_order_and_narrower_numbers_are_alike(tmp_path: Path) -> None:
+def test_files_may_differ_in_column_order_and_float_width(tmp_path: Path) -> None:
     turned = {name: np.array(PROBS[name], dtype=np.float32) for name in reversed(PROBS)}
     paths = [write(pa.table(PROBS), tmp_path / "a.parquet"),
              write(pa.table(turned), tmp_path / "b.csv")]  # fmt: skip
@@ -82,7 +82,7 @@ def test_columns_in_another_order_and_narrower_numbers_are_alike(tmp_path: Path)
         np.testing.assert_allclose(found.scores(table)[0], [0.5, 0.25, 0.25])
 
 
-def test_scores_of_another_form_are_refused(tmp_path: Path) -> None:
+def test_files_with_scores_of_different_types_raise(tmp_path: Path) -> None:
     paths = [write(pa.table({"probs": [[0.5, 0.5]]}), tmp_path / "a.parquet"),
              write(pa.table({"probs": [0.5]}), tmp_path / "b.parquet")]  # fmt: skip
     with pytest.raises(
@@ -92,5 +92,5 @@ def test_scores_of_another_form_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("k", [2, 10, 1000, 20_000])
-def test_a_batch_is_no_larger_than_said(k: int) -> None:
+def test_batch_size_is_within_its_limit(k: int) -> None:
     assert rows_per_batch(k) * k * 8 <= MAX_BATCH_BYTES or rows_per_batch(k) == 64

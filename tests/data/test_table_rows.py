@@ -1,4 +1,4 @@
-"""Texts, pairs and tables from frames and files."""
+"""Texts, pairs and table rows from data frames and files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def opened(thing: Any, **options: Any) -> InMemoryDataset:
     return data
 
 
-def test_a_text_column_is_named() -> None:
+def test_text_column_can_be_selected() -> None:
     data = opened(REVIEWS, text="review")
     assert data.labels is not None
     assert (data.inputs, data.labels.tolist()) == (["fine", "poor"], [1, 0])
@@ -49,14 +49,14 @@ def test_two_text_columns_are_pairs(text: Any) -> None:
     assert opened(REVIEWS, text=text).inputs == [("a", "fine"), ("b", "poor")]
 
 
-def test_texts_are_found_by_themselves() -> None:
+def test_text_columns_are_found_by_default_names() -> None:
     assert opened(REVIEWS.select(["review", "label"])).inputs == ["fine", "poor"]
     assert opened(REVIEWS.rename_columns(["premise", "hypothesis", "label"])).kind == "pairs"
     assert opened(REVIEWS.rename_columns(["domain", "text", "label"])).inputs == ["fine", "poor"]
     assert opened(REVIEWS).kind == "table"
 
 
-def test_a_column_name_may_have_a_comma() -> None:
+def test_column_name_may_contain_a_comma() -> None:
     assert opened(pa.table({"a,b": ["x"], "c": [1]}), text="a,b").inputs == ["x"]
 
 
@@ -68,19 +68,19 @@ def test_a_table_has_all_columns_but_the_label() -> None:
     assert "pay" not in opened(PEOPLE, labels="pay").inputs.column_names
 
 
-def test_some_columns_of_a_table_are_named() -> None:
+def test_table_columns_can_be_selected() -> None:
     assert opened(PEOPLE, inputs="age,town").inputs.column_names == ["age", "town"]
     assert opened(REVIEWS, inputs=["review"]).kind == "table"
 
 
-def test_labels_may_be_given_beside_the_table() -> None:
+def test_labels_can_be_passed_separately() -> None:
     data = opened(PEOPLE, labels=[7, 8, 9])
     assert data.labels is not None
     assert (data.labels.tolist(), "label" in data.inputs.column_names) == ([7, 8, 9], False)
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "arrow", "feather"])
-def test_files_are_what_their_frames_are(tmp_path: Path, ending: str) -> None:
+def test_files_and_frames_give_equal_datasets(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"people.{ending}"
     table = pa.table({"age": [20, 30], "town": ["u", "v"], "label": [0, 1]})
     write = {"parquet": pq.write_table, "csv": csv.write_csv}.get(ending)
@@ -101,12 +101,12 @@ def test_other_frames_are_tables(make: Any) -> None:
 @pytest.mark.parametrize(
     "make", [pd.Series, pl.Series, pa.chunked_array], ids=["pandas", "polars", "arrow"]
 )
-def test_one_column_alone_is_texts(make: Any) -> None:
+def test_single_text_column_is_text(make: Any) -> None:
     values = [["a", "b"]] if make is pa.chunked_array else ["a", "b"]
     assert opened(make(values)).inputs == ["a", "b"]
 
 
-def test_the_row_names_of_pandas_are_no_column(tmp_path: Path) -> None:
+def test_pandas_index_is_not_a_column(tmp_path: Path) -> None:
     frame = pd.DataFrame({"age": [20, 30, 40], "pay": [1.0, 2.0, 3.0]})[1:][::-1]
     frame.index.name = "who"
     frame.to_parquet(tmp_path / "frame.parquet")
@@ -139,7 +139,7 @@ def test_dictionaries_of_several_chunks_become_one() -> None:
         (pa.array([1.0, float("inf"), 3.0]), "inf"),
     ],
 )
-def test_missing_numbers_are_named_or_skipped(column: Any, what: str) -> None:
+def test_missing_numbers_raise_or_are_skipped(column: Any, what: str) -> None:
     table = pa.table({"y": [1.0, 2.0, None], "x": column, "label": [5, 6, 7]})
     with pytest.raises(InputError, match=rf"'x' has {what} in row 1 \(2 of 3 rows are invalid\)"):
         as_dataset(table)
@@ -159,7 +159,7 @@ def test_missing_numbers_are_named_or_skipped(column: Any, what: str) -> None:
         ([b"a"], "binary"),
     ],
 )
-def test_columns_of_other_types_are_refused(column: Any, kind: str) -> None:
+def test_columns_of_other_types_raise(column: Any, kind: str) -> None:
     table = pa.table({"x": [1.0], "odd": column})
     with pytest.raises(InputError, match=rf"'odd' holds {kind}.*inputs='…' names the columns"):
         as_dataset(table)
@@ -181,12 +181,12 @@ def test_columns_of_other_types_are_refused(column: Any, kind: str) -> None:
         ({"size": 8}, "size=8 does not apply to a table"),
     ],
 )
-def test_wrong_names_are_refused(options: dict[str, Any], message: str) -> None:
+def test_unknown_columns_raise(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         as_dataset(REVIEWS, **options)
 
 
-def test_tables_without_rows_or_columns_are_refused() -> None:
+def test_tables_without_rows_or_columns_raise() -> None:
     for table in (PEOPLE[:0], REVIEWS[:0].select(["review"])):
         with pytest.raises(InputError, match="has no rows"):
             as_dataset(table)
@@ -194,12 +194,12 @@ def test_tables_without_rows_or_columns_are_refused() -> None:
         as_dataset(PEOPLE.select(["label"]))
 
 
-def test_a_missing_label_is_an_error() -> None:
+def test_missing_label_raises() -> None:
     with pytest.raises(InputError, match="'label' has no value in row 1"):
         as_dataset(pa.table({"x": [1.0, 2.0], "label": [1, None]}))
 
 
-def test_keys_hang_on_the_row_and_not_on_its_chunk() -> None:
+def test_keys_do_not_depend_on_chunks() -> None:
     whole = opened(PEOPLE)
     again = opened(pa.concat_tables([PEOPLE[2:], PEOPLE[:2]]))
     assert np.array_equal(np.roll(whole.keys, 1), again.keys)

@@ -1,4 +1,4 @@
-"""Texts and pairs from lists, and what is wrong with them."""
+"""Texts and pairs from lists."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def opened(thing: Any, **options: Any) -> InMemoryDataset:
     return data
 
 
-def test_texts_are_kept_as_they_are() -> None:
+def test_texts_are_unchanged() -> None:
     data = opened(["good ", "bad"], labels=["+", "-"], name="reviews")
     assert (data.kind, data.inputs, data.name) == ("text", ["good ", "bad"], "reviews")
     assert data.labels is not None
@@ -50,7 +50,7 @@ def test_string_arrays_are_texts_or_pairs() -> None:
         ([None, ["a", "b"]], r"row 0 has no text \(1 of 2"),
     ],
 )
-def test_missing_and_blank_texts_are_named_or_skipped(rows: list[Any], message: str) -> None:
+def test_missing_and_blank_texts_raise_or_are_skipped(rows: list[Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         as_dataset(rows)
     data = opened(rows, labels=list(range(len(rows))), skip_bad=True)
@@ -61,7 +61,7 @@ def test_missing_and_blank_texts_are_named_or_skipped(rows: list[Any], message: 
     assert len(data.skipped) == len(rows) - len(good)
 
 
-def test_where_all_rows_are_bad_none_can_be_skipped() -> None:
+def test_all_rows_invalid_raises_even_with_skip_bad() -> None:
     with pytest.raises(InputError, match=r"2 of 2 rows are invalid\)\. Use other data"):
         as_dataset([" ", ""], skip_bad=True)
 
@@ -76,6 +76,6 @@ def test_where_all_rows_are_bad_none_can_be_skipped() -> None:
         ([None, None], "A list of NoneType is not a dataset"),
     ],
 )
-def test_mixed_rows_are_refused(rows: list[Any], message: str) -> None:
+def test_mixed_rows_raise(rows: list[Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         as_dataset(rows, skip_bad=True)

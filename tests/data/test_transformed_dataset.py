@@ -1,4 +1,4 @@
-"""A dataset after a change."""
+"""Transformed datasets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (9, 8, 8, 3), dtype=np.uint8)
 DATA = as_dataset(IMAGES, labels=np.arange(9), name="tiles")
 
 
-def test_rows_are_changed_by_their_own_draw_in_any_order() -> None:
+def test_each_row_has_its_own_draw_in_any_order() -> None:
     noisy = TransformedDataset(DATA, Corruption("gaussian_noise", 3), seed=4)
     expected = noisy.transform.apply(IMAGES, RowStreams(4, DATA.keys, np.ones(9, dtype=np.int64)))
     assert isinstance(noisy, Dataset)
@@ -26,7 +26,7 @@ def test_rows_are_changed_by_their_own_draw_in_any_order() -> None:
     assert np.array_equal(DATA.take(slice(None)), IMAGES)
 
 
-def test_all_else_is_the_datasets_own_but_the_fingerprint() -> None:
+def test_only_the_fingerprint_differs_from_the_dataset() -> None:
     fog = TransformedDataset(DATA, Corruption("fog", 1))
     assert (fog.name, fog.kind, len(fog)) == ("tiles", "images", 9)
     assert fog.labels is DATA.labels

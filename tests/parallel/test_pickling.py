@@ -1,4 +1,4 @@
-"""Places: what was opened is opened again elsewhere, if it is still the same."""
+"""Pickling by reference: objects are reopened and checked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from oodometer.parallel.pickling import ReopenSpec
 from tests.support.stub_models import forget_modules
 
 
-def sent(thing: Any) -> Any:
+def pickled_and_back(thing: Any) -> Any:
     return pickle.loads(pickle.dumps(thing))
 
 
@@ -32,18 +32,18 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_is_sent_as_its_place(name: str, tmp_path: Path) -> None:
+def test_file_is_pickled_by_reference(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(FILES[name])
     with contextlib.chdir(tmp_path):
         here = as_dataset(name, labels="label")
-    there = sent(here)
+    there = pickled_and_back(here)
     assert len(pickle.dumps(here)) < 1000
     assert (there.name, there.fingerprint, len(there)) == (here.name, here.fingerprint, 2)
     assert there.labels.tolist() == [1, 0]
     assert batches_equal(there.take(slice(0, 2)), here.take(slice(0, 2)))
 
 
-def test_a_file_that_has_changed_is_named(tmp_path: Path) -> None:
+def test_changed_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "points.npy"
     np.save(path, np.eye(3))
     packed = pickle.dumps(as_dataset(path))
@@ -57,17 +57,17 @@ def test_a_file_that_has_changed_is_named(tmp_path: Path) -> None:
         pickle.loads(packed)
 
 
-def test_some_rows_and_rows_with_labels_of_ones_own_are_sent_as_they_are(tmp_path: Path) -> None:
+def test_selected_rows_and_custom_labels_are_pickled_by_value(tmp_path: Path) -> None:
     path = tmp_path / "points.npy"
     np.save(path, np.eye(3))
     some = as_dataset(path).rows(np.array([2, 0]))
     own = as_dataset(path, labels=np.array([0, 1, 1]))
     path.unlink()
-    assert sent(some).take(slice(0, 2)).tolist() == [[0, 0, 1], [1, 0, 0]]
-    assert sent(own).labels.tolist() == [0, 1, 1]
+    assert pickled_and_back(some).take(slice(0, 2)).tolist() == [[0, 0, 1], [1, 0, 0]]
+    assert pickled_and_back(own).labels.tolist() == [0, 1, 1]
 
 
-def test_a_folder_of_images_is_sent_by_its_files(tmp_path: Path) -> None:
+def test_image_folder_is_pickled_by_its_files(tmp_path: Path) -> None:
     for number in range(3):
         cv2.imwrite(str(tmp_path / f"{number}.png"), np.full((4, 4), 50 * number, dtype=np.uint8))
     with contextlib.chdir(tmp_path.parent):
@@ -81,7 +81,7 @@ def test_a_folder_of_images_is_sent_by_its_files(tmp_path: Path) -> None:
         there.take(slice(0, 3))
 
 
-def test_a_model_of_a_module_is_looked_for_where_it_was_found(tmp_path: Path) -> None:
+def test_function_model_is_imported_from_its_original_folder(tmp_path: Path) -> None:
     (tmp_path / "odd_scorers.py").write_text("def second(x):\n    return [[0.2, 0.8]] * len(x)\n")
     with contextlib.chdir(tmp_path):
         here = as_model("odd_scorers:second", class_names=["no", "yes"])
@@ -95,17 +95,17 @@ def test_a_model_of_a_module_is_looked_for_where_it_was_found(tmp_path: Path) ->
     assert str(tmp_path) not in sys.path
 
 
-def test_a_changed_copy_has_no_place(tmp_path: Path) -> None:
+def test_changed_copy_is_pickled_by_value(tmp_path: Path) -> None:
     (tmp_path / "other_scorers.py").write_text("def second(x):\n    return [1] * len(x)\n")
     with contextlib.chdir(tmp_path):
         here = as_model("other_scorers:second")
     assert isinstance(here, FunctionModel)
     changed = replace(here, function=abs, name="abs")
     forget_modules(tmp_path)
-    assert sent(changed).function is abs
+    assert pickled_and_back(changed).function is abs
 
 
-def test_settings_that_are_no_plain_values_have_no_place() -> None:
+def test_unhashable_settings_have_no_reopen_spec() -> None:
     assert ReopenSpec.create("a:b", "c", {"labels": np.zeros(2)}) is None
     found = ReopenSpec.create("a:b", "c", {"classes": ["x", "y"]})
     assert found is not None

@@ -1,4 +1,4 @@
-"""Runners: every task once with what came of it, whatever happens to the workers."""
+"""Runners: every task runs once, whatever happens to the workers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def is_alive(process: int) -> bool:
-    """Neither gone nor dead and not yet buried."""
+    """Return whether a process is running, not a zombie."""
     try:
         state = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except OSError:
@@ -45,7 +45,7 @@ def is_alive(process: int) -> bool:
     return state != "Z"
 
 
-def soon(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
+def becomes_true(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
     end = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > end:
@@ -55,16 +55,16 @@ def soon(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
 
 
 @given(st.lists(st.integers()))
-def test_serial_is_a_loop(tasks: list[int]) -> None:
+def test_serial_runs_tasks_in_order(tasks: list[int]) -> None:
     assert list(serial(runner_tasks.double, tasks)) == [(task, 2 * task) for task in tasks]
 
 
-def test_serial_gives_failures_as_they_are() -> None:
+def test_serial_returns_exceptions() -> None:
     ((_, found),) = serial(runner_tasks.fail, ["named"])
     assert isinstance(found, UnknownName)
 
 
-def test_serial_lets_ctrl_c_through() -> None:
+def test_serial_propagates_keyboard_interrupt() -> None:
     def interrupted(task: int) -> int:
         raise KeyboardInterrupt
 
@@ -73,24 +73,24 @@ def test_serial_lets_ctrl_c_through() -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_processes_do_what_the_loop_does(workers: int) -> None:
+def test_processes_match_serial(workers: int) -> None:
     tasks = list(range(20))
     found = list(processes(workers)(runner_tasks.double, tasks))
     assert sorted(found) == list(serial(runner_tasks.double, tasks))
 
 
 @given(st.lists(st.integers(), unique=True), st.integers(1, 4))
-def test_threads_do_what_the_loop_does(tasks: list[int], count: int) -> None:
+def test_threads_match_serial(tasks: list[int], count: int) -> None:
     assert dict(threads(count)(abs, tasks)) == dict(serial(abs, tasks))
 
 
-def test_threads_give_failures_as_they_are() -> None:
+def test_threads_return_exceptions() -> None:
     found = dict(threads(2)(int, ["1", "one"]))
     assert found["1"] == 1
     assert isinstance(found["one"], ValueError)
 
 
-def test_threads_that_nobody_listens_to_begin_nothing_more() -> None:
+def test_closed_threads_start_no_more_tasks() -> None:
     started: list[int] = []
 
     def work(task: int) -> None:
@@ -104,11 +104,11 @@ def test_threads_that_nobody_listens_to_begin_nothing_more() -> None:
     assert len(started) < 20
 
 
-def test_no_task_needs_no_worker() -> None:
+def test_no_tasks_need_no_workers() -> None:
     assert list(processes(4)(runner_tasks.double, [])) == []
 
 
-def test_workers_have_one_thread_and_the_parent_keeps_its_own(
+def test_workers_have_one_thread_and_parent_settings_are_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
@@ -119,7 +119,7 @@ def test_workers_have_one_thread_and_the_parent_keeps_its_own(
     assert "MKL_NUM_THREADS" not in os.environ
 
 
-def test_failures_come_back_whatever_they_are() -> None:
+def test_processes_return_exceptions_of_all_kinds() -> None:
     tasks = ["plain", "named", "unreadable", "a result that can't be sent"]
     found = dict(processes(1)(runner_tasks.fail, tasks))
     assert (type(found["plain"]), str(found["plain"])) == (ValueError, "no such luck")
@@ -130,19 +130,19 @@ def test_failures_come_back_whatever_they_are() -> None:
     assert "pickle" in str(last)
 
 
-def test_a_task_whose_worker_dies_is_done_by_another(tmp_path: Path) -> None:
+def test_task_of_a_dead_worker_is_run_again(tmp_path: Path) -> None:
     tasks = [str(tmp_path / name) for name in "abc"]
     found = dict(processes(2)(runner_tasks.die, tasks))
     assert found == {task: f"{Path(task).name} was done after all" for task in tasks}
 
 
-def test_a_task_that_kills_every_worker_has_failed_and_the_others_have_not() -> None:
+def test_task_that_kills_every_worker_fails_alone() -> None:
     found = dict(processes(2)(runner_tasks.die_always, [0, 1, 2]))
     assert (found[1], found[2]) == (1, 2)
     assert str(found[0]).startswith("Its worker died 3 times, last with exit code -9 (")
 
 
-def test_workers_that_cannot_start_are_told_of_once() -> None:
+def test_workers_that_cannot_start_raise_once() -> None:
     with (
         mock.patch("oodometer.parallel.worker_pool._worker_main", new=os.abort),
         closing(processes(1)(runner_tasks.double, list(range(50)))) as outcomes,
@@ -151,51 +151,51 @@ def test_workers_that_cannot_start_are_told_of_once() -> None:
         next(outcomes)
 
 
-def test_who_stops_listening_ends_the_workers(tmp_path: Path) -> None:
+def test_interrupt_ends_the_workers(tmp_path: Path) -> None:
     notes = [tmp_path / "first", tmp_path / "second"]
     found = processes(2)(runner_tasks.note, [str(note) for note in notes])
 
-    def listened() -> None:
+    def consume() -> None:
         with mock.patch(
             "oodometer.parallel.worker_pool.connection.wait", side_effect=interrupting(notes)
         ):
             next(found)
 
     with pytest.raises(KeyboardInterrupt):
-        listened()
+        consume()
     assert not any(is_alive(int(note.read_text())) for note in notes)
 
 
 def interrupting(notes: list[Path]) -> Callable[[Any], Any]:
-    """Ctrl-C as soon as all are at work."""
+    """Raise KeyboardInterrupt as soon as all workers are busy."""
     from multiprocessing.connection import wait
 
-    def waiting(lines: Any) -> Any:
-        found = wait(lines, timeout=0.05)
+    def wait_or_interrupt(pipes: Any) -> Any:
+        ready = wait(pipes, timeout=0.05)
         if all(note.exists() and note.read_text() for note in notes):
             raise KeyboardInterrupt
-        return found
+        return ready
 
-    return waiting
+    return wait_or_interrupt
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them")
-def test_the_death_of_the_parent_ends_the_workers(tmp_path: Path) -> None:
+def test_workers_end_with_the_parent(tmp_path: Path) -> None:
     notes = [tmp_path / "first", tmp_path / "second"]
     command = [sys.executable, "-m", "tests.support.runner_tasks", *map(str, notes)]
     parent = subprocess.Popen(command, cwd=ROOT)
     try:
-        assert soon(lambda: all(note.exists() and note.read_text() for note in notes))
+        assert becomes_true(lambda: all(note.exists() and note.read_text() for note in notes))
         workers = [int(note.read_text()) for note in notes]
         assert all(map(is_alive, workers))
     finally:
         parent.send_signal(signal.SIGKILL)
         parent.wait()
-    assert soon(lambda: not any(map(is_alive, workers)))
+    assert becomes_true(lambda: not any(map(is_alive, workers)))
 
 
 @pytest.mark.parametrize("workers", [0, -2])
-def test_a_number_of_workers_that_makes_no_sense_is_refused(workers: int) -> None:
+def test_worker_count_below_1_raises(workers: int) -> None:
     with pytest.raises(InputError, match=f"workers must be at least 1; got {workers}"):
         processes(workers)
 
@@ -205,7 +205,7 @@ def test_a_number_of_workers_that_makes_no_sense_is_refused(workers: int) -> Non
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
-    """The address of a scheduler with two worker processes, which are quiet about their deaths."""
+    """Yield the address of a scheduler with two silent worker processes."""
     cluster: Any = importlib.import_module("distributed").LocalCluster
     with cluster(
         n_workers=2,
@@ -216,26 +216,26 @@ def cluster() -> Iterator[str]:
         yield found.scheduler_address
 
 
-def test_a_cluster_does_what_the_loop_does(cluster: str) -> None:
+def test_cluster_matches_serial(cluster: str) -> None:
     tasks = list(range(20))
     found = list(distributed(cluster)(runner_tasks.double, tasks))
     assert sorted(found) == list(serial(runner_tasks.double, tasks))
 
 
-def test_a_cluster_gives_failures(cluster: str) -> None:
+def test_cluster_returns_exceptions(cluster: str) -> None:
     found = dict(distributed(cluster)(runner_tasks.fail, ["plain", "named"]))
     assert (type(found["plain"]), str(found["plain"])) == (ValueError, "no such luck")
     assert isinstance(found["named"], UnknownName)
 
 
-def test_a_task_whose_worker_is_killed_runs_elsewhere(cluster: str, tmp_path: Path) -> None:
+def test_task_of_a_killed_dask_worker_is_run_again(cluster: str, tmp_path: Path) -> None:
     tasks = [str(tmp_path / name) for name in "ab"]
     found = dict(distributed(cluster)(runner_tasks.die, tasks))
     assert found == {task: f"{Path(task).name} was done after all" for task in tasks}
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nonsense", "tcp://127.0.0.1:none"])
-def test_a_scheduler_that_is_not_there_is_named(address: str) -> None:
+def test_missing_scheduler_is_reported(address: str) -> None:
     runner: Runner = distributed(address)
     with pytest.raises(InputError, match="There is no Dask scheduler at") as refused:
         next(runner(runner_tasks.double, [1]))
@@ -244,9 +244,7 @@ def test_a_scheduler_that_is_not_there_is_named(address: str) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
-def test_a_server_that_is_no_scheduler_is_named(
-    answer: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_server_is_reported(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("oodometer.parallel.runners.CONNECT_TIMEOUT_SECONDS", 1.0)
 
     class Answering(socketserver.BaseRequestHandler):
@@ -266,7 +264,7 @@ def test_a_server_that_is_no_scheduler_is_named(
         server.shutdown()
 
 
-def test_a_scheduler_that_goes_is_told_in_a_line(
+def test_lost_scheduler_is_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("oodometer.parallel.runners.CONNECT_TIMEOUT_SECONDS", 1.0)
@@ -279,10 +277,10 @@ def test_a_scheduler_that_goes_is_told_in_a_line(
         OodometerError, match=r"Lost the connection to the Dask scheduler at 'tcp://.*'"
     ):
         list(outcomes)
-    assert not [one for one in caplog.records if one.name == "distributed.client"]
+    assert not [record for record in caplog.records if record.name == "distributed.client"]
 
 
-def test_the_address_of_a_worker_is_named(cluster: str) -> None:
+def test_address_of_a_worker_is_reported(cluster: str) -> None:
     dask: Any = importlib.import_module("distributed")
     with dask.Client(cluster, set_as_default=False) as client:
         worker = next(iter(client.scheduler_info()["workers"]))
@@ -290,7 +288,7 @@ def test_the_address_of_a_worker_is_named(cluster: str) -> None:
         next(distributed(worker)(runner_tasks.double, [1]))
 
 
-def test_a_scheduler_without_workers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scheduler_without_workers_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     client = mock.Mock()
     client.wait_for_workers.side_effect = TimeoutError
     with pytest.raises(InputError, match=r"has no worker.*: dask worker tcp://a:1"):
@@ -298,7 +296,7 @@ def test_a_scheduler_without_workers_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("theirs", [None, "0.0.1"])
-def test_a_worker_with_another_version_is_named(theirs: str | None) -> None:
+def test_worker_with_another_version_is_reported(theirs: str | None) -> None:
     client = mock.Mock()
     client.get_versions.return_value = {
         "client": {"packages": {"oodometer": "0.1.0"}},
@@ -310,7 +308,7 @@ def test_a_worker_with_another_version_is_named(theirs: str | None) -> None:
         _check_workers(client, "tcp://a:1")
 
 
-def test_without_dask_the_extra_is_named() -> None:
+def test_missing_dask_names_the_extra() -> None:
     with (
         mock.patch.dict(sys.modules, {"distributed": None}),
         pytest.raises(MissingExtra, match=r'pip install "oodometer\[scale\]"'),
@@ -319,7 +317,7 @@ def test_without_dask_the_extra_is_named() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there Ctrl-C is no signal")
-def test_an_interrupt_that_another_thread_receives_waits_for_the_start_of_a_process() -> None:
+def test_interrupt_is_deferred_until_a_process_has_started() -> None:
     done = threading.Event()
     other = threading.Thread(target=done.wait)  # does not block the signal
     other.start()

@@ -1,4 +1,4 @@
-"""One thread: as long as it is asked for, whatever is raised meanwhile."""
+"""Limit of one thread."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 from oodometer.parallel.runners import limit_to_one_thread
 
 
-def test_work_hasone_thread_and_gives_the_others_back() -> None:
+def test_thread_count_is_limited_and_restored() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
