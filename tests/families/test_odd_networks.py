@@ -135,8 +135,16 @@ def test_in_place_networks_do_not_change_the_data() -> None:
     [
         (NoGrad(), "sharpness", "loss under changed weights cannot be computed: element 0"),
         (NoGrad(), "jacobian", "not differentiable with respect to its inputs"),
-        (BackwardFails(), "fisher-align", "gradients cannot be computed: backward is not supported"),
-        (BackwardFails(), "jacobian", "by its inputs cannot be computed: backward is not supported"),
+        (
+            BackwardFails(),
+            "fisher-align",
+            "gradients cannot be computed: backward is not supported",
+        ),
+        (
+            BackwardFails(),
+            "jacobian",
+            "by its inputs cannot be computed: backward is not supported",
+        ),
         (
             BackwardFails(),
             "sharpness",
