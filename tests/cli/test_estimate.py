@@ -280,7 +280,7 @@ def write_invalid_files(folder: Path) -> dict[str, tuple[tuple[str, ...], str]]:
         "label 4": ((save("wrong.parquet", wrong), ok), "labels must be between 0 and 3; row 5 is 4"),
         "no scores": ((save("none.parquet", {"label": [1, 0]}), ok), "There are no scores"),
         "method": (("source.parquet", ok, "--method", "acc"), "Did you mean 'ac'?"),
-        "no second": (("source.parquet", ok, "--method", "gde"), "give the second one's"),
+        "no second": (("source.parquet", ok, "--method", "gde"), "predictions of a second model"),
         "segment": (("source.parquet", ok, "--segment-by", "region"), "There is no column 'region'"),
         "gate": (("source.parquet", ok, "--fail-below", "80"), "Did you mean 0.8?"),
         "temperature": (("source.parquet", ok, "--temperature", "hot"), "got 'hot'"),

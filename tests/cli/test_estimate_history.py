@@ -70,7 +70,7 @@ def test_labelled_predictions_of_several_domains_give_a_range(folder: Path) -> N
     ("columns", "message"),
     [
         ({"estimate": [80.0] * 6, "truth": [0.7] * 6}, "fractions from 0 to 1; row 0 has 80"),
-        ({"estimate": [0.8] * 3, "truth": [0.7] * 3}, "3 domains; 5 are the fewest"),
+        ({"estimate": [0.8] * 3, "truth": [0.7] * 3}, "3 domains; at least 5 are required"),
         ({"estimate": ["good"] * 6, "truth": [0.7] * 6}, "numbers from 0 to 1; got 'good'"),
     ],
 )
