@@ -1,4 +1,4 @@
-"""How values are made of what a model says: accuracy, metrics, estimates, measures, invariance."""
+"""Computation of values from predictions and models: accuracy, metrics, estimates, measures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from oodometer.core.results import Estimate, Score
 from oodometer.core.stats import wilson_interval
 from oodometer.data.dataset import ConcatDataset
 from oodometer.measures.subject import Subject, measure_one
-from oodometer.metrics import evaluate_metric as metric_scored
+from oodometer.metrics import evaluate_metric
 from oodometer.models.inference import concat_predictions, predict_dataset
 from oodometer.models.model_view import ModelView, ViewSource
 from oodometer.neighborhood.results import MEASURES, ModelInvariance
@@ -30,14 +30,14 @@ from oodometer.studies.store.array_store import ArrayStore
 from oodometer.studies.store.records import labels_for_model
 from oodometer.studies.study_models import MAX_OPEN_MODELS
 
-# What a measure of the training data is given of them.
+# Maximum number of training rows for measures that need training data.
 MAX_TRAINING_ROWS = 5000
-NO_OTHER_MODEL = "no model of the study differs from it in the seed alone"
+NO_OTHER_MODEL = "no other model of the study differs only in the seed"
 
 
 @dataclass(frozen=True)
 class ComputedValue:
-    """A value with its interval, or the reason why there is none."""
+    """Value with its interval, or the reason why it does not exist."""
 
     value: float | None
     low: float | None = None
@@ -49,17 +49,19 @@ class ComputedValue:
     def from_score(
         cls, score: Estimate | Score, facts: Mapping[str, Any] | None = None
     ) -> ComputedValue:
-        """What an estimator, a metric or a measure gave, and other facts of it."""
-        told: dict[str, Any] = {**(facts or {}), **score.facts}
+        """Return the value of an estimator, metric or measure, with further facts."""
+        all_facts: dict[str, Any] = {**(facts or {}), **score.facts}
+        if score.notes:
+            all_facts["notes"] = list(score.notes)
         by_class = getattr(score, "by_class", {})
-        told |= {"notes": list(score.notes)} if score.notes else {}
-        told |= {"by_class": dict(by_class)} if by_class else {}
-        return cls(score.value, score.low, score.high, facts=told)
+        if by_class:
+            all_facts["by_class"] = dict(by_class)
+        return cls(score.value, score.low, score.high, facts=all_facts)
 
 
 @dataclass(frozen=True, eq=False)
 class EvaluationContext:
-    """One model on the rows of a task, and all that is known of both; made as it is asked for."""
+    """Model on the rows of a task, with predictions and views computed on first access."""
 
     job: EvaluationJob
     array_store: ArrayStore
@@ -68,51 +70,54 @@ class EvaluationContext:
 
     @property
     def name(self) -> str:
-        """The model's."""
         return self.job.unit.model.name
 
     @property
     def model(self) -> Model:
-        """The model itself."""
         return self.job.unit.model.load()
 
     @cached_property
     def outputs(self) -> Predictions:
-        """What it says of the rows, labelled."""
+        """Predictions on the rows, with labels."""
         return self._read_predictions(self.job.unit)
 
     @cached_property
     def source(self) -> Predictions:
-        """What it says of its source, labelled."""
+        """Predictions on the source, with labels."""
         parts = [self._read_predictions(unit) for unit in self.job.evaluation.sources]
         labels: list[Array] = [part.labels for part in parts if part.labels is not None]
         return concat_predictions(parts, np.concatenate(labels))
 
     @property
     def other_model(self) -> Predictions | None:
-        """What the second model says of the rows, if there is one."""
-        second = self.job.evaluation.other_model
-        return None if second is None else self._read_predictions(second)
+        """Predictions of the second model on the rows, if there is one."""
+        other_model = self.job.evaluation.other_model
+        return None if other_model is None else self._read_predictions(other_model)
 
     @cached_property
     def prediction_subject(self) -> Subject:
-        """It with its source and its target as outputs alone; the target's labels can't be read."""
+        """Subject of predictions on source and target, without target labels."""
         source = ViewSource("source", outputs=self.source, domains=self.domains, seed=self.seed)
-        target = self.outputs.without_labels()
-        new = ViewSource(self.job.unit.rows.name, outputs=target, labelled=False, seed=self.seed)
-        return Subject(ModelView(source), ModelView(new), None, self.seed)
+        target = ViewSource(
+            self.job.unit.rows.name,
+            outputs=self.outputs.without_labels(),
+            labelled=False,
+            seed=self.seed,
+        )
+        return Subject(ModelView(source), ModelView(target), None, self.seed)
 
     @cached_property
     def model_subject(self) -> Subject:
-        """The same, to be looked into."""
-        new = replace(
+        """Subject with the model and the inputs, for measures that look inside the model."""
+        target = replace(
             self.prediction_subject.target.view_source, dataset=self.dataset, model=self.model
         )
-        return Subject(_source_view(_SourceViewKey.for_case(self)), ModelView(new), None, self.seed)
+        source = _source_view(_SourceViewKey.for_case(self))
+        return Subject(source, ModelView(target), None, self.seed)
 
     @property
     def domains(self) -> Array:
-        """The name of every source row's domain."""
+        """Domain name of each source row."""
         units = self.job.evaluation.sources
         sizes = [len(unit.rows.dataset()) for unit in units]
         return np.repeat([unit.rows.domain.name for unit in units], sizes)
@@ -123,8 +128,9 @@ class EvaluationContext:
     def to_result(
         self, request: RequestedValue, name: str, computed: ComputedValue, seconds: float
     ) -> ResultRecord:
-        """What is written down of a value."""
-        evaluation, (model, dataset) = self.job.evaluation, self.job.unit.key_pair
+        """Return the record of a value for the store."""
+        evaluation = self.job.evaluation
+        model, dataset = self.job.unit.key_pair
         return ResultRecord(
             model=model,
             source=evaluation.source_key if request.needs_source else "",
@@ -141,72 +147,71 @@ class EvaluationContext:
         )
 
 
-# Of one model -----------------------------------------------------------------------------------
+# Values of one model ----------------------------------------------------------------------------
 
 
 def compute_accuracy(case: EvaluationContext) -> ComputedValue:
-    """The share of right answers, with Wilson's interval."""
-    right, n = int(np.count_nonzero(case.outputs.correct)), case.outputs.n
-    return ComputedValue(right / n, *wilson_interval(right, n))
+    """Return the accuracy with its Wilson interval."""
+    n_correct = int(np.count_nonzero(case.outputs.correct))
+    n = case.outputs.n
+    return ComputedValue(n_correct / n, *wilson_interval(n_correct, n))
 
 
 def compute_metric(case: EvaluationContext, request: RequestedValue) -> ComputedValue:
-    """A metric, of kept predictions alone where these are enough."""
-    given = ViewSource(case.job.unit.rows.name, outputs=case.outputs, seed=case.seed)
+    """Return a metric, computed from stored predictions if they suffice."""
+    view = ViewSource(case.job.unit.rows.name, outputs=case.outputs, seed=case.seed)
     if not request.needs_only_predictions:
-        given = ViewSource(
-            given.name, case.dataset, case.model, outputs=case.outputs, seed=case.seed
-        )
+        view = replace(view, dataset=case.dataset, model=case.model)
     try:
-        return ComputedValue.from_score(metric_scored(request.component, ModelView(given)))
-    except NotApplicable as refusal:
-        return ComputedValue(None, reason=str(refusal))
+        return ComputedValue.from_score(evaluate_metric(request.component, ModelView(view)))
+    except NotApplicable as error:
+        return ComputedValue(None, reason=str(error))
 
 
 def compute_estimates(
     case: EvaluationContext, requests: Sequence[RequestedValue]
 ) -> Iterator[tuple[RequestedValue, ComputedValue]]:
-    """What estimators of one temperature say."""
-    target, peer = case.outputs, None
-    if any(one.needs_other_model for one in requests):
-        peer = case.other_model
-        target = target if peer is None else target.with_other_models(peer)
-    found, refused = estimates(
+    """Yield the estimates of requests with the same temperature mode."""
+    target = case.outputs
+    other_model = None
+    if any(request.needs_other_model for request in requests):
+        other_model = case.other_model
+        target = target if other_model is None else target.with_other_models(other_model)
+    results, reasons = estimates(
         case.source,
         target,
-        methods=[one.component for one in requests],
+        methods=[request.component for request in requests],
         temperature="fit" if requests[0].option == "fit" else None,
         seed=case.seed,
     )
-    for one in requests:
-        name = one.component.name
-        if name in found:
-            yield (
-                one,
-                ComputedValue.from_score(found[name], {"temperature": found[name].temperature}),
-            )
+    for request in requests:
+        name = request.component.name
+        if name in results:
+            facts = {"temperature": results[name].temperature}
+            yield request, ComputedValue.from_score(results[name], facts)
         else:
-            lone = one.needs_other_model and peer is None
-            yield one, ComputedValue(None, reason=NO_OTHER_MODEL if lone else refused[name])
+            no_other_model = request.needs_other_model and other_model is None
+            reason = NO_OTHER_MODEL if no_other_model else reasons[name]
+            yield request, ComputedValue(None, reason=reason)
 
 
 def compute_measure(case: EvaluationContext, request: RequestedValue) -> ComputedValue:
-    """What a measure says of a model with its source and its target.
+    """Return a measure of a model with its source and target.
 
-    The training data are given only to who needs them: the papers' S is the source here.
+    Training data are passed only to measures that need them: S in the papers is the source here.
     """
     subject = case.prediction_subject if request.needs_only_predictions else case.model_subject
     try:
         if "training data" in request.component.needs:
             subject = replace(subject, training=_training_view(case))
         return ComputedValue.from_score(measure_one(request.component, subject))
-    except NotApplicable as refusal:
-        return ComputedValue(None, reason=str(refusal))
+    except NotApplicable as error:
+        return ComputedValue(None, reason=str(error))
 
 
 @dataclass(frozen=True)
 class _SourceViewKey:
-    """A source as a model looks at it: one of all its test domains."""
+    """Key of the source view of a model, which all its test domains share."""
 
     key: tuple[str, str, int]
     case: EvaluationContext
@@ -223,9 +228,9 @@ class _SourceViewKey:
 
 
 @lru_cache(maxsize=MAX_OPEN_MODELS)
-def _source_view(looked: _SourceViewKey) -> ModelView:
-    """The source of a model; what is computed of it serves all test domains."""
-    case = looked.case
+def _source_view(key: _SourceViewKey) -> ModelView:
+    """Return the source view of a model; its cached values serve all test domains."""
+    case = key.case
     parts = tuple(unit.rows.dataset() for unit in case.job.evaluation.sources)
     whole = parts[0] if len(parts) == 1 else ConcatDataset("source", parts)
     return ModelView(
@@ -252,15 +257,15 @@ def _training_view(case: EvaluationContext) -> ModelView:
 
 
 def clear_cache() -> None:
-    """Let go of what models were looking at."""
+    """Clear the cache of source views."""
     _source_view.cache_clear()
 
 
-# Of several models ------------------------------------------------------------------------------
+# Values of several models -----------------------------------------------------------------------
 
 
 def invariance_values(model_invariance: ModelInvariance) -> Iterator[ComputedValue]:
-    """Every reading of one model's neighborhoods, in the order of MEASURES."""
+    """Yield the neighborhood measures of one model in the order of MEASURES."""
     top, share = model_invariance.top_class
     facts = {
         "entropy_difference": model_invariance.entropy_difference,
@@ -271,7 +276,7 @@ def invariance_values(model_invariance: ModelInvariance) -> Iterator[ComputedVal
     for name in MEASURES:
         try:
             reading = model_invariance.mean_with_interval(name)
-        except NotApplicable as refusal:
-            yield ComputedValue(None, reason=str(refusal), facts=facts)
+        except NotApplicable as error:
+            yield ComputedValue(None, reason=str(error), facts=facts)
         else:
             yield ComputedValue(reading.value, reading.low, reading.high, facts=facts)

@@ -1,4 +1,4 @@
-"""The whole job on data that scikit-learn ships: handwritten digits, shifted in a dozen ways."""
+"""Demo on the handwritten digits of scikit-learn under a dozen distribution shifts."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from oodometer.core.protocols import ProgressCallback
 from oodometer.core.stats import rng_for
 from oodometer.report.demo_page import Comparison
 
-# Few training rows, so that the model errs often enough on the source to learn from.
-TRAIN_ROWS, SOURCE_ROWS = 250, 800
-# Shifts are made on images enlarged this many times, then reduced again: 8x8 pixels are few.
+# Few training rows, so that the model makes enough errors on the source.
+TRAIN_ROWS = 250
+SOURCE_ROWS = 800
+# Images of 8×8 pixels are enlarged by this factor before a shift and reduced afterwards.
 ENLARGEMENT_FACTOR = 4
 
 Images = Array
@@ -30,7 +31,7 @@ Shift = Callable[[Any, Images, np.random.Generator], Images]
 
 @dataclass(frozen=True)
 class ShiftedTarget:
-    """One target: what was done to it, and what two models say of it, truth included."""
+    """Target under one shift, with labelled predictions of two models."""
 
     name: str
     predictions: Predictions
@@ -39,28 +40,28 @@ class ShiftedTarget:
 
 @dataclass(frozen=True)
 class DigitsSuite:
-    """A labelled source and a dozen targets."""
+    """Labelled source and shifted targets."""
 
     source: Predictions
     targets: tuple[ShiftedTarget, ...]
 
 
 def _rotate(degrees: float) -> Shift:
-    def turn(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+    def rotate(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
         size = images.shape[1]
-        move = cv2.getRotationMatrix2D(((size - 1) / 2, (size - 1) / 2), degrees, 1.0)
-        return np.stack([cv2.warpAffine(image, move, (size, size)) for image in images])
+        matrix = cv2.getRotationMatrix2D(((size - 1) / 2, (size - 1) / 2), degrees, 1.0)
+        return np.stack([cv2.warpAffine(image, matrix, (size, size)) for image in images])
 
-    return turn
+    return rotate
 
 
 def _warp(matrix: list[list[float]]) -> Shift:
-    def move(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
+    def warp(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
         size = images.shape[1]
-        steps = np.array(matrix, dtype=np.float32)
-        return np.stack([cv2.warpAffine(image, steps, (size, size)) for image in images])
+        transform = np.array(matrix, dtype=np.float32)
+        return np.stack([cv2.warpAffine(image, transform, (size, size)) for image in images])
 
-    return move
+    return warp
 
 
 def _blur(cv2: Any, images: Images, rng: np.random.Generator) -> Images:
@@ -129,7 +130,7 @@ SHIFTS: dict[str, Shift] = {
 
 
 def _apply_shift(images: Images, shift: Shift, rng: np.random.Generator) -> Array:
-    """Flat 8x8 images after a shift, grey values 0…16."""
+    """Return the shifted images, flattened to 64 grey values from 0 to 16."""
     cv2 = require("cv2", extra="images", purpose="The demo")
     size = 8 * ENLARGEMENT_FACTOR
     large = np.stack([cv2.resize(image, (size, size), interpolation=cv2.INTER_CUBIC)
@@ -149,7 +150,7 @@ def _train_model(inputs: Array, labels: Ints, seed: int) -> Any:
 
 
 def make_digits_suite(seed: int = 0) -> DigitsSuite:
-    """Train two small networks on some digits; the rest are the source and the shifted targets."""
+    """Train two small networks on some digits; the others are source and shifted targets."""
     from sklearn.datasets import load_digits
 
     require("cv2", extra="images", purpose="The demo")
@@ -159,21 +160,21 @@ def make_digits_suite(seed: int = 0) -> DigitsSuite:
     flat = images.reshape(-1, 64)
     models = [_train_model(flat[:TRAIN_ROWS], labels[:TRAIN_ROWS], seed + j) for j in (0, 1)]
 
-    def said(j: int, inputs: Array, truth: Ints) -> Predictions:
-        return Predictions.from_probs(models[j].predict_proba(inputs / 16.0), labels=truth)
+    def predict(j: int, inputs: Array, labels: Ints) -> Predictions:
+        return Predictions.from_probs(models[j].predict_proba(inputs / 16.0), labels=labels)
 
     source_end = TRAIN_ROWS + SOURCE_ROWS
-    source = said(0, flat[TRAIN_ROWS:source_end], labels[TRAIN_ROWS:source_end])
+    source = predict(0, flat[TRAIN_ROWS:source_end], labels[TRAIN_ROWS:source_end])
     images, labels = images[source_end:], labels[source_end:]
     targets = []
     for name, shift in SHIFTS.items():
         inputs = _apply_shift(images, shift, rng_for(seed, "shift", name))
-        targets.append(ShiftedTarget(name, said(0, inputs, labels), said(1, inputs, labels)))
+        targets.append(ShiftedTarget(name, predict(0, inputs, labels), predict(1, inputs, labels)))
     return DigitsSuite(source, (*targets, _apply_label_shift(targets[0], seed)))
 
 
 def _apply_label_shift(plain: ShiftedTarget, seed: int) -> ShiftedTarget:
-    """The unshifted target, drawn so that the classes 8 and 9 make up most of it."""
+    """Return the unshifted target resampled so that most rows are of the classes 8 and 9."""
     labels = plain.predictions.labels
     assert labels is not None
     weights = np.where(labels >= 8, 12.0, 1.0)
@@ -184,15 +185,15 @@ def _apply_label_shift(plain: ShiftedTarget, seed: int) -> ShiftedTarget:
 def compare_methods(
     suite: DigitsSuite, *, seed: int = 0, progress: ProgressCallback | None = None
 ) -> list[Comparison]:
-    """Every method on every target, beside the truth."""
+    """Return the estimates of every method on every target with the true accuracy."""
     rows = []
     for done, target in enumerate(suite.targets):
         if progress:
             progress(done, len(suite.targets), target.name)
-        found = estimate(
+        assessment = estimate(
             suite.source, target.predictions, other_models=target.other_models, seed=seed
         )
-        values = {one.method: one for one in found.estimates}
+        values = {result.method: result for result in assessment.estimates}
         rows.append(Comparison(target.name, float(target.predictions.correct.mean()), values))
     return rows
 
@@ -205,7 +206,7 @@ def save_suite(suite: DigitsSuite, folder: Path) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"The folder {str(folder)!r} can't be made: {error.strerror}.") from error
+        raise InputError(f"Cannot create the folder {str(folder)!r}: {error.strerror}.") from error
     named = {"source": suite.source}
     named |= {t.name.replace("°", "").replace(" ", "_"): t.predictions for t in suite.targets}
     written = []

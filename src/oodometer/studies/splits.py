@@ -1,9 +1,9 @@
-"""Which rows a model is tested on, and which labelled ones are its source: never the same.
+"""Source rows and test rows of a model, which are disjoint by content.
 
-The rows for testing of a domain are cut in two halves by content. A model's source is the first half
-of each domain that it was trained on; it is tested on what has not the content of any of these: on
-the other half of such a domain, and of a domain that is made of the same rows (corrupted, turned),
-and on all rows of others.
+The test split of a domain is divided into two halves by content. The source of a model is the first
+half of each of its training domains; the model is tested on all rows whose content is not in its
+source: the other half of its training domains and of domains derived from the same rows (corrupted,
+rotated), and all rows of other domains.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from oodometer.studies.domains.group import DomainGroup
 from oodometer.studies.domains.row_sources import Split
 from oodometer.studies.store import DatasetRecord
 
-# source: the first half of those for testing; test: all of those; all: those for training too
+# source: first half of the test split; test: the whole test split; all: also the training split
 DomainPart = Literal["source", "test", "all"]
-# So that the halves don't hang together with other cuts by content.
+# Salt that makes the halves independent of other splits by content.
 _HALF_SALT = np.uint64(0x4A1F)
-# So many domains are kept at hand in a process.
+# Number of domains cached per process.
 MAX_CACHED_DOMAINS = 64
 
 
 class Domain(NamedTuple):
-    """A domain of a group."""
+    """Domain of a group."""
 
     group: DomainGroup
     name: str
@@ -42,12 +42,12 @@ class Domain(NamedTuple):
 
 @dataclass(frozen=True)
 class DomainRows:
-    """Rows of a domain, as a worker can be told of them.
+    """Selection of rows of a domain that can be sent to a worker.
 
-    part       which they are
-    name       what they are called in tables
-    max_rows   at most so many, chosen by content; None for all
-    excluded   domains whose sources (of part "all" also what they are trained on) are left out
+    part       source half, test split, or all rows
+    name       name in tables
+    max_rows   maximum number of rows, chosen by content; None for all
+    excluded   domains whose source rows (with part "all" also training rows) are excluded
     """
 
     domain: Domain
@@ -58,34 +58,36 @@ class DomainRows:
     excluded: tuple[Domain, ...] = ()
 
     def excluding_sources_of(self, training_domains: tuple[Domain, ...]) -> DomainRows:
-        """These rows as they are shown to a model that was trained on some domains."""
-        own = self.domain_keys
-        met = tuple(
-            one for one in training_domains if np.isin(own, _excluded_hashes(one, self.part)).any()
+        """Return the rows for a model that was trained on these domains."""
+        keys = self.domain_keys
+        overlapping = tuple(
+            domain
+            for domain in training_domains
+            if np.isin(keys, _excluded_hashes(domain, self.part)).any()
         )
-        return replace(self, excluded=met)
+        return replace(self, excluded=overlapping)
 
     @property
     def domain_keys(self) -> RowHashes:
-        """Those of all rows that may be chosen from."""
+        """Hashes of all rows of the domain before the selection."""
         return _load_domain_rows(self.domain, self.part).keys
 
     def dataset(self) -> Dataset:
-        """The rows."""
+        """Return the selected rows."""
         return _select_rows(self)
 
     def record(self) -> DatasetRecord:
-        """What the store knows of them."""
+        """Return the record of the rows for the store."""
         return DatasetRecord(self.key, self.name, _row_labels(self), self.domain.group.classes)
 
     @property
     def key(self) -> str:
-        """A hash of their name, their content and their labels."""
+        """Hash of name, content and labels."""
         return _rows_key(self)
 
 
 def first_half(keys: RowHashes) -> Ints:
-    """The numbers of the rows that are in the first half.
+    """Return the numbers of the rows in the first half.
 
     >>> keys = np.arange(10_000, dtype=np.uint64)
     >>> 4800 < len(first_half(keys)) < 5200
@@ -95,15 +97,15 @@ def first_half(keys: RowHashes) -> Ints:
 
 
 def combined_key(rows: tuple[DomainRows, ...]) -> str:
-    """The key of several as one: that of the only one, or a hash of theirs."""
-    keys = [one.key for one in rows]
+    """Return the key of several selections: the single key, or a hash of all keys."""
+    keys = [selection.key for selection in rows]
     return keys[0] if len(keys) == 1 else _hash(" ".join(keys).encode())
 
 
 def training_rows(training_domains: tuple[Domain, ...], max_rows: int, seed: int) -> Dataset:
-    """Some of what a model was trained on, the same for all models of these domains."""
-    parts = tuple(_load_split(one, "train") for one in training_domains)
-    whole = ConcatDataset(" + ".join(one.name for one in training_domains), parts)
+    """Return a sample of training rows, equal for all models with these training domains."""
+    parts = tuple(_load_split(domain, "train") for domain in training_domains)
+    whole = ConcatDataset(" + ".join(domain.name for domain in training_domains), parts)
     return whole.rows(_sample_rows(whole.keys, max_rows, seed))
 
 
@@ -113,7 +115,7 @@ def _load_split(domain: Domain, split: Split) -> Dataset:
 
 
 def _load_training_split(domain: Domain) -> Dataset | None:
-    """What there is to train on; None where all rows are for testing."""
+    """Return the training split; None if all rows are for testing."""
     try:
         return _load_split(domain, "train")
     except InputError:
@@ -121,18 +123,17 @@ def _load_training_split(domain: Domain) -> Dataset | None:
 
 
 def _load_domain_rows(domain: Domain, part: DomainPart) -> Dataset:
-    test, train = (
-        _load_split(domain, "test"),
-        _load_training_split(domain) if part == "all" else None,
-    )
+    test = _load_split(domain, "test")
+    train = _load_training_split(domain) if part == "all" else None
     return test if train is None else ConcatDataset(test.name, (train, test))
 
 
 @lru_cache(maxsize=MAX_CACHED_DOMAINS)
 def _excluded_hashes(domain: Domain, part: DomainPart) -> RowHashes:
-    """The content that a model trained on the domain may not be tested on."""
+    """Return the hashes of rows that a model trained on the domain must not be tested on."""
     test = _load_split(domain, "test").keys
-    source, train = test[first_half(test)], _load_training_split(domain) if part == "all" else None
+    source = test[first_half(test)]
+    train = _load_training_split(domain) if part == "all" else None
     return source if train is None else np.concatenate([source, train.keys])
 
 
@@ -145,15 +146,15 @@ def _select_rows(rows: DomainRows) -> Dataset:
         index = index[~np.isin(keys[index], _excluded_hashes(other, rows.part))]
     if not len(index):
         raise InputError(
-            f"The domain {rows.domain.name!r} of {rows.domain.group.name!r} has {len(keys)} rows "
-            "for testing, and none is left for one of its halves. Give it more of them."
+            f"The domain {rows.domain.name!r} of {rows.domain.group.name!r} has {len(keys)} test "
+            "rows, and one of its halves is empty. Add test rows."
         )
     return whole.rows(index[_sample_rows(keys[index], rows.max_rows, rows.seed)])
 
 
-def _sample_rows(keys: RowHashes, most: int | None, seed: int) -> Ints:
-    """At most so many rows, by content, in their order."""
-    return np.sort(shuffled_order(keys, seed)[:most])
+def _sample_rows(keys: RowHashes, max_rows: int | None, seed: int) -> Ints:
+    """Return at most `max_rows` row numbers, chosen by content, sorted."""
+    return np.sort(shuffled_order(keys, seed)[:max_rows])
 
 
 def _row_labels(rows: DomainRows) -> Ints:
@@ -171,6 +172,6 @@ def _hash(content: bytes) -> str:
 
 
 def clear_cache() -> None:
-    """Read files anew when they are next asked for; they may have changed."""
-    for kept in (_load_split, _excluded_hashes, _select_rows, _rows_key):
-        kept.cache_clear()
+    """Clear all caches, because files may have changed."""
+    for function in (_load_split, _excluded_hashes, _select_rows, _rows_key):
+        function.cache_clear()

@@ -1,4 +1,4 @@
-"""The models of a study: those of pools, and the user's own."""
+"""Models of a study: those of pools and the user's own."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from oodometer.studies.training import checkpoint
 from oodometer.studies.training.config import TrainingConfig
 from oodometer.studies.training.spec import PoolSpec
 
-# What tables call a domain, by its group's name and its own.
+# Names of domains in tables, by the names of group and domain.
 DomainLabels = Mapping[tuple[str, str], str]
-# Models that are kept open in a process: as many as one task has.
+# Models kept open per process, and the maximum number of models per task.
 MAX_OPEN_MODELS = 8
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Models that are trained, or being trained, in a folder."""
+    """Pool of models in a folder; training may be in progress."""
 
     spec: PoolSpec
     folder: Path
@@ -35,7 +35,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class UserModel:
-    """A model of the user's: whatever `as_model` opens, and what it was trained on."""
+    """User's own model: anything that `as_model` opens, with its training domains."""
 
     name: str
     path: Any
@@ -46,12 +46,12 @@ class UserModel:
 
 @dataclass(frozen=True)
 class StudyModel:
-    """A model of a study, as a worker can be told of it.
+    """Model of a study that can be sent to a worker.
 
-    key                a hash of what it is: no other model has it
-    training_domains   the domains it was trained on; `trained_on` is what tables call them
-    folder             where it lies, if it is of a pool; `path_or_object` is what `as_model` opens, if it is not,
-                       a pickle only with `trust_pickle`
+    key                hash that identifies the model
+    training_domains   domains that it was trained on; `trained_on` are their names in tables
+    folder             folder of a model of a pool
+    path_or_object     for other models, the argument of `as_model`; pickles need `trust_pickle`
     """
 
     key: str
@@ -66,11 +66,11 @@ class StudyModel:
     facts: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def load(self) -> Model:
-        """The model; a few are kept open."""
+        """Return the model; the last MAX_OPEN_MODELS are kept open."""
         return _load_cached(self)
 
     def record(self) -> ModelRecord:
-        """What the store knows of it."""
+        """Return the record of the model for the store."""
         return ModelRecord(
             self.key, self.name, self.architecture, self.trained_on, self.recipe, self.facts
         )
@@ -86,32 +86,34 @@ def _load_cached(member: StudyModel) -> Model:
 
 
 def clear_cache() -> None:
-    """Open models anew when they are next asked for."""
+    """Close all cached models."""
     _load_cached.cache_clear()
 
 
 @dataclass(frozen=True)
 class StudyModels:
-    """The models to be looked at, and how many are not: did not converge, are not trained yet."""
+    """Models to evaluate, and the numbers of models that did not converge or are not trained."""
 
     models: tuple[StudyModel, ...]
     left_out: int = 0
     untrained: int = 0
 
     def other_models(self) -> dict[str, StudyModel]:
-        """For every model's key one that differs in the seed alone: of those, the lowest seed."""
-        alike: dict[str, list[StudyModel]] = {}
-        for one in self.models:
-            if "seed" in one.recipe:
-                rest = {name: part for name, part in one.recipe.items() if name != "seed"}
-                alike.setdefault(json.dumps(rest, sort_keys=True), []).append(one)
-        found = {}
-        for group in alike.values():
-            for one in group:
-                others = [other for other in group if other.recipe["seed"] != one.recipe["seed"]]
+        """Return, by model key, the model with the lowest seed that differs only in the seed."""
+        groups: dict[str, list[StudyModel]] = {}
+        for model in self.models:
+            if "seed" in model.recipe:
+                rest = {name: value for name, value in model.recipe.items() if name != "seed"}
+                groups.setdefault(json.dumps(rest, sort_keys=True), []).append(model)
+        other_models = {}
+        for group in groups.values():
+            for model in group:
+                others = [other for other in group if other.recipe["seed"] != model.recipe["seed"]]
                 if others:
-                    found[one.key] = min(others, key=lambda other: int(other.recipe["seed"]))
-        return found
+                    other_models[model.key] = min(
+                        others, key=lambda other: int(other.recipe["seed"])
+                    )
+        return other_models
 
 
 def collect_models(
@@ -121,82 +123,83 @@ def collect_models(
     only_converged: bool,
     domain_labels: DomainLabels,
 ) -> StudyModels:
-    """All models by name, pools first; a recipe that stands in two pools is taken once.
-
-    `domain_labels` is what tables call a domain, by its group's name and its own.
-    """
-    found: dict[str, StudyModel] = {}
-    left_out = untrained = 0
+    """Return all models, pools first; a configuration in two pools is included once."""
+    models: dict[str, StudyModel] = {}
+    left_out = 0
+    untrained = 0
     for pool in pools:
-        there = checkpoint.finished_models(pool.folder)
-        for recipe in pool.spec.recipes():
-            if recipe.id not in there:
+        finished = checkpoint.finished_models(pool.folder)
+        for config in pool.spec.recipes():
+            if config.id not in finished:
                 untrained += 1
                 continue
-            one = _from_pool(pool, recipe, there[recipe.id], domain_labels)
-            if only_converged and not one.facts.get("converged", True):
+            model = _from_pool(pool, config, finished[config.id], domain_labels)
+            if only_converged and not model.facts.get("converged", True):
                 left_out += 1
                 continue
-            found.setdefault(one.name, one)
-    for one in (_from_user(each, domain_labels) for each in user_models):
-        if one.name in found:
-            raise InputError(f"Two models are called {one.name!r}. Give each a name of its own.")
-        found[one.name] = one
-    return StudyModels(tuple(found.values()), left_out, untrained)
+            models.setdefault(model.name, model)
+    for user_model in user_models:
+        model = _from_user(user_model, domain_labels)
+        if model.name in models:
+            raise InputError(f"Two models have the name {model.name!r}. Model names must differ.")
+        models[model.name] = model
+    return StudyModels(tuple(models.values()), left_out, untrained)
 
 
-def _from_pool(pool: Pool, config: TrainingConfig, folder: Path, shown: DomainLabels) -> StudyModel:
-    """A trained model; one that was trained anew has another key, as its result tells the time."""
+def _from_pool(
+    pool: Pool, config: TrainingConfig, folder: Path, labels: DomainLabels
+) -> StudyModel:
+    """Return a model of a pool; a retrained one has another key, because its seconds differ."""
     content = [
         (folder / name).read_bytes() for name in (checkpoint.RECIPE_FILE, checkpoint.RESULT_FILE)
     ]
     trained = tuple(Domain(pool.spec.group, name) for name in config.domains)
     try:
         facts = checkpoint.load_facts(folder)
-    except InputError:  # it is told of when the model is to be opened
+    except InputError:  # reported when the model is opened
         facts = {}
     return StudyModel(
         key=_hash(content),
         name=config.id,
         architecture=config.architecture,
         training_domains=trained,
-        trained_on=_label_names(trained, shown),
+        trained_on=_label_names(trained, labels),
         folder=folder.absolute(),
         recipe=config.to_dict(),
         facts=facts,
     )
 
 
-def _from_user(own: UserModel, shown: DomainLabels) -> StudyModel:
-    names = _label_names(own.training_domains, shown)
-    head = json.dumps([own.name, own.architecture, names]).encode()
+def _from_user(model: UserModel, labels: DomainLabels) -> StudyModel:
+    names = _label_names(model.training_domains, labels)
+    head = json.dumps([model.name, model.architecture, names]).encode()
     return StudyModel(
-        key=_hash([head, *_iter_content(own.path)]),
-        name=own.name,
-        architecture=own.architecture,
-        training_domains=own.training_domains,
+        key=_hash([head, *_iter_content(model.path)]),
+        name=model.name,
+        architecture=model.architecture,
+        training_domains=model.training_domains,
         trained_on=names,
-        path_or_object=own.path,
-        trust_pickle=own.trust_pickle,
+        path_or_object=model.path,
+        trust_pickle=model.trust_pickle,
     )
 
 
-def _label_names(trained: tuple[Domain, ...], shown: DomainLabels) -> tuple[str, ...]:
-    return tuple(shown[one.group.name, one.name] for one in trained)
+def _label_names(domains: tuple[Domain, ...], labels: DomainLabels) -> tuple[str, ...]:
+    return tuple(labels[domain.group.name, domain.name] for domain in domains)
 
 
-def _iter_content(thing: Any) -> Iterator[bytes]:
-    """What a model is made of, as far as it can be told: files, or where it is found.
+def _iter_content(path_or_object: Any) -> Iterator[bytes]:
+    """Yield the content of a model's files, or its address; nothing for an object.
 
-    Of an object only the name is known, so another one needs another name.
+    Objects are identified by name only, so a changed object needs another name.
     """
-    if not isinstance(thing, str | Path):
+    if not isinstance(path_or_object, str | Path):
         return
-    path = Path(thing)
-    files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
+    path = Path(path_or_object)
+    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
     for file in files:
         yield str(file.relative_to(path) if path.is_dir() else "").encode()
-        yield _file_digest(file) if file.is_file() else str(thing).encode()
+        yield _file_digest(file) if file.is_file() else str(path_or_object).encode()
 
 
 def _file_digest(file: Path) -> bytes:
@@ -205,7 +208,7 @@ def _file_digest(file: Path) -> bytes:
 
 
 def _hash(parts: Iterable[bytes]) -> str:
-    found = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     for part in parts:
-        found.update(len(part).to_bytes(8, "little") + part)
-    return found.hexdigest()
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.hexdigest()

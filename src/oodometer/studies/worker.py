@@ -1,7 +1,7 @@
-"""What a worker does with a task: ask models, or make values of what they said.
+"""Execution of a task by a worker: predictions of models, or values computed from them.
 
-A model that fails, and a value that can't be made for no reason of its own, are told of; the other
-models and values of the task are done nevertheless.
+Failures of a model or of a value are recorded; the other models and values of the task are still
+computed.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from oodometer.models.inference import (
 )
 from oodometer.neighborhood import invariance
 from oodometer.parallel.runners import limit_to_one_thread
-from oodometer.studies import compute
-from oodometer.studies import splits as kept_rows
+from oodometer.studies import compute, splits
 from oodometer.studies.compute import ComputedValue, EvaluationContext
 from oodometer.studies.plan import EvaluationJob, StudyTask
 from oodometer.studies.requested_values import RequestedValue
@@ -40,23 +39,23 @@ Item = TypeVar("Item")
 
 
 def run_task(task: StudyTask) -> list[EvaluationOutcome]:
-    """What came of every model of a task, in order."""
+    """Return the outcome of every model of a task, in order."""
     dataset = _load_rows(task)
     if not task.jobs[0].evaluation.requests:
         return _classify_rows(task, dataset)
-    shelf = ArrayStore(task.store_folder / ARRAYS_FOLDER)
+    array_store = ArrayStore(task.store_folder / ARRAYS_FOLDER)
     return _compute_values(
         [
-            _EvaluationWorker(job, EvaluationContext(job, shelf, dataset, task.seed))
+            _EvaluationWorker(job, EvaluationContext(job, array_store, dataset, task.seed))
             for job in task.jobs
         ]
     )
 
 
 def _load_rows(task: StudyTask) -> Dataset:
-    """The rows of a task, which must be here what they are where the study is run."""
+    """Return the rows of a task; raise if they differ from those of the process that runs it."""
     if task.rows.key != task.dataset_key:
-        kept_rows.clear_cache()  # this process may have seen others before
+        splits.clear_cache()  # files may have changed since this process read them
     if task.rows.key != task.dataset_key:
         raise InputError(
             f"The rows of {task.rows.name!r} differ from those of the process that runs the study. "
@@ -67,7 +66,7 @@ def _load_rows(task: StudyTask) -> Dataset:
 
 @dataclass(eq=False)
 class _TaskLog:
-    """What came of one model in a task so far."""
+    """Results and errors of one model in a task."""
 
     job: EvaluationJob
     results: list[ResultRecord] = field(default_factory=list)
@@ -75,7 +74,7 @@ class _TaskLog:
 
     @contextmanager
     def catch_errors(self) -> Iterator[None]:
-        """What goes wrong is written down; but for a package that no other model would find."""
+        """Record errors, except a missing package, which every other model would miss as well."""
         try:
             yield
         except MissingExtra:
@@ -84,7 +83,7 @@ class _TaskLog:
             self.errors.append(error)
 
     def outcome(self, predictions: Predictions | None = None) -> EvaluationOutcome:
-        """All of it, for the store."""
+        """Return the outcome for the store."""
         failure = None
         if self.errors:
             traces = ["".join(traceback.format_exception(error)) for error in self.errors]
@@ -92,23 +91,23 @@ class _TaskLog:
         return EvaluationOutcome(*self.job.unit.key_pair, predictions, tuple(self.results), failure)
 
 
-# Asking -----------------------------------------------------------------------------------------
+# Predictions ------------------------------------------------------------------------------------
 
 
 def _classify_rows(task: StudyTask, dataset: Dataset) -> list[EvaluationOutcome]:
-    """What all models say of the rows, which are read once for all of them."""
-    asked = [_PredictionWorker(job) for job in task.jobs]
-    for one in asked:
-        one.open_model()
+    """Return the predictions of all models; the rows are read once for all of them."""
+    workers = [_PredictionWorker(job) for job in task.jobs]
+    for worker in workers:
+        worker.open_model()
     with limit_to_one_thread():
         for inputs in dataset.batches(DEFAULT_BATCH_ROWS):
-            for one in asked:
-                one.predict(inputs)
-    return [one.finish() for one in asked]
+            for worker in workers:
+                worker.predict(inputs)
+    return [worker.finish() for worker in workers]
 
 
 class _PredictionWorker(_TaskLog):
-    """A model that is shown rows."""
+    """Predictions of one model, batch by batch."""
 
     model: Model | None = None
 
@@ -135,42 +134,48 @@ class _PredictionWorker(_TaskLog):
         return self.outcome()
 
 
-def _check_classes(found: Predictions, job: EvaluationJob) -> Predictions:
-    """All that a model said, if it is of the classes of the domain."""
-    rows, classes = job.unit.rows, job.unit.rows.domain.group.classes
-    if found.scores is None and found.class_names is None and found.k < len(classes):
-        # Which classes there are was known from those that it has said alone.
-        found = replace(found, k=len(classes))
-    if found.k != len(classes):
+def _check_classes(predictions: Predictions, job: EvaluationJob) -> Predictions:
+    """Return the predictions; raise if their classes are not those of the domain."""
+    rows = job.unit.rows
+    classes = rows.domain.group.classes
+    only_classes = predictions.scores is None and predictions.class_names is None
+    if only_classes and predictions.k < len(classes):
+        # The number of classes was inferred from the predicted ones.
+        predictions = replace(predictions, k=len(classes))
+    if predictions.k != len(classes):
         raise InputError(
-            f"The model {job.unit.model.name!r} tells {found.k} classes apart, and {rows.name!r} "
-            f"has {len(classes)}. Give a model of these classes."
+            f"The model {job.unit.model.name!r} has {predictions.k} classes, and {rows.name!r} has "
+            f"{len(classes)}. Use a model with these classes."
         )
-    labels_for_model(rows.record().labels, classes, found.class_names)
-    return found
+    labels_for_model(rows.record().labels, classes, predictions.class_names)
+    return predictions
 
 
 # Values -----------------------------------------------------------------------------------------
 
 
-def _compute_values(desks: Sequence[_EvaluationWorker]) -> list[EvaluationOutcome]:
-    able = [desk for desk in desks if desk.open_model()]
+def _compute_values(workers: Sequence[_EvaluationWorker]) -> list[EvaluationOutcome]:
+    with_model = [worker for worker in workers if worker.open_model()]
     with limit_to_one_thread():
-        for desk in desks:
-            desk.compute_measures(heavy=desk in able)
-            desk.compute_estimates()
-        for one in dict.fromkeys(one for desk in able for one in desk.requests_of("invariance")):
-            some = [desk for desk in able if one in desk.requests_of("invariance")]
-            _run_together(partial(_compute_invariance, one), some, _EvaluationWorker.catch_errors)
-    return [desk.outcome() for desk in desks]
+        for worker in workers:
+            worker.compute_measures(has_model=worker in with_model)
+            worker.compute_estimates()
+        requests = [request for each in with_model for request in each.requests_of("invariance")]
+        for request in dict.fromkeys(requests):
+            _run_together(
+                partial(_compute_invariance, request),
+                [worker for worker in with_model if request in worker.requests_of("invariance")],
+                _EvaluationWorker.catch_errors,
+            )
+    return [worker.outcome() for worker in workers]
 
 
 def _run_together(
     work: Callable[[Sequence[Item]], None],
     items: Sequence[Item],
-    noted: Callable[[Item], AbstractContextManager[None]],
+    catch_errors: Callable[[Item], AbstractContextManager[None]],
 ) -> None:
-    """Work on all items together; if that fails, on each alone: whose fault it is will show."""
+    """Work on all items together; if that fails, on each separately, to find the cause."""
     if len(items) > 1:
         try:
             return work(items)
@@ -178,14 +183,14 @@ def _run_together(
             raise
         except Exception:
             pass
-    for one in items:
-        with noted(one):
-            work([one])
+    for item in items:
+        with catch_errors(item):
+            work([item])
     return None
 
 
 class _Stopwatch:
-    """How many seconds passed since it was last asked."""
+    """Seconds since the previous call."""
 
     def __init__(self) -> None:
         self._last = time.perf_counter()
@@ -196,7 +201,7 @@ class _Stopwatch:
 
 
 class _EvaluationWorker(_TaskLog):
-    """Where values of one model are made."""
+    """Computation of the values of one model."""
 
     def __init__(self, job: EvaluationJob, case: EvaluationContext) -> None:
         super().__init__(job)
@@ -204,44 +209,47 @@ class _EvaluationWorker(_TaskLog):
         self.stopwatch = _Stopwatch()
 
     def requests_of(self, *families: str) -> list[RequestedValue]:
-        """What is wanted of some families."""
-        return [one for one in self.job.evaluation.requests if one.family in families]
+        """Return the requests of some families."""
+        requests = self.job.evaluation.requests
+        return [request for request in requests if request.family in families]
 
     def open_model(self) -> bool:
-        """Whether the model is at hand, if it is to be asked; opened before threads are counted."""
-        if all(one.needs_only_predictions for one in self.job.evaluation.requests):
+        """Open the model if a request needs it, before threads are limited; return success."""
+        if all(request.needs_only_predictions for request in self.job.evaluation.requests):
             return False
         model = None
         with self.catch_errors():
             model = self.case.model
         return model is not None
 
-    def compute_measures(self, *, heavy: bool) -> None:
-        """Accuracy, metrics and measures; those that ask the model only if it is at hand."""
-        make = {
-            "accuracy": lambda case, _: compute.compute_accuracy(case),
-            "metric": compute.compute_metric,
-            "measure": compute.compute_measure,
-        }
-        for one in self.requests_of(*make):
-            if one.needs_only_predictions or heavy:
+    def compute_measures(self, *, has_model: bool) -> None:
+        """Compute accuracy, metrics and measures; without the model, those that do not need it."""
+        for request in self.requests_of("accuracy", "metric", "measure"):
+            if request.needs_only_predictions or has_model:
                 with self.catch_errors():
                     self.stopwatch()
-                    self.add_result(one, make[one.family](self.case, one), self.stopwatch())
+                    self.add_result(request, self._compute_measure(request), self.stopwatch())
+
+    def _compute_measure(self, request: RequestedValue) -> ComputedValue:
+        if request.family == "accuracy":
+            return compute.compute_accuracy(self.case)
+        if request.family == "metric":
+            return compute.compute_metric(self.case, request)
+        return compute.compute_measure(self.case, request)
 
     def compute_estimates(self) -> None:
-        """What estimators say, those of one temperature at once."""
-        wanted = self.requests_of("estimator")
-        for temperature in dict.fromkeys(one.option for one in wanted):
-            some = [one for one in wanted if one.option == temperature]
-            _run_together(self._compute_together, some, lambda one: self.catch_errors())
+        """Compute the estimates, those with the same temperature mode together."""
+        requests = self.requests_of("estimator")
+        for temperature in dict.fromkeys(request.option for request in requests):
+            same_mode = [request for request in requests if request.option == temperature]
+            _run_together(self._compute_together, same_mode, lambda _: self.catch_errors())
 
-    def _compute_together(self, wanted: Sequence[RequestedValue]) -> None:
+    def _compute_together(self, requests: Sequence[RequestedValue]) -> None:
         self.stopwatch()
-        found = list(compute.compute_estimates(self.case, wanted))
-        seconds = self.stopwatch() / len(found)
-        for one, value in found:
-            self.add_result(one, value, seconds)
+        values = list(compute.compute_estimates(self.case, requests))
+        seconds = self.stopwatch() / len(values)
+        for request, value in values:
+            self.add_result(request, value, seconds)
 
     def add_result(
         self,
@@ -250,22 +258,23 @@ class _EvaluationWorker(_TaskLog):
         seconds: float,
         name: str | None = None,
     ) -> None:
-        """Write down a value."""
+        """Add the record of a value."""
         result = self.case.to_result(request, name or request.names[0], computed, seconds)
         self.results.append(result)
 
 
-def _compute_invariance(wanted: RequestedValue, desks: Sequence[_EvaluationWorker]) -> None:
-    """Neighborhoods that are drawn once and shown to all models."""
-    lap, case = _Stopwatch(), desks[0].case
-    found = invariance(
-        {desk.case.name: desk.case.model for desk in desks},
+def _compute_invariance(request: RequestedValue, workers: Sequence[_EvaluationWorker]) -> None:
+    """Compute neighborhood measures; the samples are drawn once for all models."""
+    stopwatch = _Stopwatch()
+    case = workers[0].case
+    results = invariance(
+        {worker.case.name: worker.case.model for worker in workers},
         case.dataset,
-        transform=wanted.component,
-        draws=wanted.option,
+        transform=request.component,
+        draws=request.option,
         seed=case.seed,
     )
-    seconds = lap() / (len(desks) * len(wanted.names))
-    for desk, one in zip(desks, found, strict=True):
-        for name, value in zip(wanted.names, compute.invariance_values(one), strict=True):
-            desk.add_result(wanted, value, seconds, name)
+    seconds = stopwatch() / (len(workers) * len(request.names))
+    for worker, result in zip(workers, results, strict=True):
+        for name, value in zip(request.names, compute.invariance_values(result), strict=True):
+            worker.add_result(request, value, seconds, name)

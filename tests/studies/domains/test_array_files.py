@@ -48,9 +48,9 @@ def test_rows_are_selected_by_several_values_and_arrays(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("reader", "why"),
     [
-        (NpzReader("a.npz", where=(("domain", "foto"),)), "No row has domain = 'foto'. There are: art, photo"),
-        (NpzReader("a.npz", where=(("dmain", "photo"),)), "no array is called 'dmain'"),
-        (NpzReader("a.npz", inputs="z"), "no array is called 'z'. There are: x, y"),
+        (NpzReader("a.npz", where=(("domain", "foto"),)), "No row has domain = 'foto'. Values: art, photo"),
+        (NpzReader("a.npz", where=(("dmain", "photo"),)), "there is no array 'dmain'"),
+        (NpzReader("a.npz", inputs="z"), "there is no array 'z'. Arrays: x, y"),
         (NpzReader("a.npz", labels="short"), "there are 4 inputs and 2 labels"),
         (NpzReader("a.npz", where=(("short", 1),)), "a.npz, short: there are 4 inputs and 2"),
         (NpzReader("a.npz", where=(("year", 2015), ("domain", "photo"))), "has no rows"),
@@ -64,7 +64,7 @@ def test_missing_arrays_and_values_are_named(tmp_path: Path, reader: NpzReader, 
 
 def test_category_number_without_name_is_rejected(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=pictures(1), y=[0], domain=[2], domains=["art", "photo"])
-    with pytest.raises(InputError, match="domain has numbers from 2 to 2, and domains has 2 names"):
+    with pytest.raises(InputError, match="domain has values from 2 to 2, and domains has 2 names"):
         NpzReader("a.npz", where=(("domain", "art"),)).read(tmp_path, None)
 
 
@@ -85,7 +85,7 @@ def test_npy_files_of_different_lengths_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "z.npy").write_bytes(b"nothing of the kind")
     with pytest.raises(InputError, match="there are 4 inputs and 2 labels"):
         NpyReader("x.npy", "y.npy").read(tmp_path, None)
-    with pytest.raises(InputError, match=r"z\.npy can't be read as npy"):
+    with pytest.raises(InputError, match=r"Cannot read z\.npy as npy"):
         NpyReader("x.npy", "z.npy").read(tmp_path, None)
 
 
@@ -100,8 +100,8 @@ def test_rows_are_the_last_axis_of_a_matlab_file(tmp_path: Path) -> None:
 
 def test_broken_matlab_files_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "a.mat").write_bytes(b"cut")
-    with pytest.raises(InputError, match=r"a\.mat can't be read as a MATLAB file"):
+    with pytest.raises(InputError, match=r"Cannot read a\.mat as a MATLAB file"):
         MatReader("a.mat").read(tmp_path, None)
     savemat(tmp_path / "b.mat", {"X": np.zeros((4, 4, 3, 2), dtype=np.uint8)})
-    with pytest.raises(InputError, match="no array is called 'y'"):
+    with pytest.raises(InputError, match="there is no array 'y'"):
         MatReader("b.mat").read(tmp_path, None)

@@ -53,7 +53,10 @@ def test_corruptions_can_be_selected(root: Path) -> None:
 def test_missing_files_are_those_of_the_clean_group(tmp_path: Path) -> None:
     why = corrupted_groups.get_group("pacs-c", root=tmp_path).missing_reason("photo/fog-3")
     assert why is not None
-    assert "pacs-c/photo/fog-3 is made of another: pacs/photo: there is no 'pacs/pacs32.npz'" in why
+    assert (
+        "pacs-c/photo/fog-3 is derived from another domain: pacs/photo: there is no 'pacs/pacs32.npz'"
+        in why
+    )
 
 
 def test_unknown_names_are_rejected(tmp_path: Path) -> None:
@@ -61,5 +64,5 @@ def test_unknown_names_are_rejected(tmp_path: Path) -> None:
     for name in ("pac", "pac-c"):
         with pytest.raises(UnknownName, match=f"No domain group is called '{name}'. Did you mean"):
             corrupted_groups.get_group(name)
-    with pytest.raises(InputError, match="Only images can be corrupted; sentiment is of text"):
+    with pytest.raises(InputError, match="Only images can be corrupted; sentiment holds text"):
         corrupted_groups.get_group("sentiment-c")

@@ -90,7 +90,7 @@ def test_group_from_a_dict_with_its_own_root(sites: DomainGroup, tmp_path: Path)
     table["groups"]["sites"]["root"] = str(tmp_path)
     assert open_group(table).domain("south", "train").fingerprint == sites.domain("south", "train").fingerprint  # fmt: skip
     table["groups"]["other"] = table["groups"]["sites"]
-    with pytest.raises(InputError, match=r"There are 2 groups: sites, other\. Say which"):
+    with pytest.raises(InputError, match=r"There are 2 groups: sites, other\. Choose one"):
         open_group(table)
     assert open_group(table, name="other").name == "other"
     with pytest.raises(
@@ -114,7 +114,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
     group = open_group(tomllib.loads(SITES), root=tmp_path)
     folder(tmp_path / "north", 0, 60)
     assert (group.available_domains, group.missing_reason("north")) == (("north",), None)
-    why = f"sites/south: there is no 'south/' (and 1 file more) in {tmp_path}; put it there."
+    why = f"sites/south: there is no 'south/' (and 1 more file) in {tmp_path}; copy it there."
     assert group.missing_reason() == group.missing_reason("north", "south") == why
     with pytest.raises(InputError, match="there is no 'south/'"):
         group.domain("south", "train")
@@ -126,7 +126,9 @@ def test_built_in_groups_name_their_missing_files(monkeypatch: pytest.MonkeyPatc
         "pacs/photo: set OODOMETER_DATA to the folder that has 'pacs/pacs32.npz', or 'PACS/photo'."
     )
     assert get("pacs").missing_reason("photo") == why
-    assert "made of another: numbers/mnist: set" in str(get("rotated-mnist").missing_reason())
+    assert "derived from another domain: numbers/mnist: set" in str(
+        get("rotated-mnist").missing_reason()
+    )
     monkeypatch.setenv(DATA_FOLDER_VARIABLE, "/nowhere")
     assert "there is no 'pacs/pacs32.npz', or" in str(get("pacs").missing_reason())
     assert all(group.missing_reason() for group in available())
@@ -142,10 +144,10 @@ def test_built_in_groups_name_their_missing_files(monkeypatch: pytest.MonkeyPatc
     ("break_it", "why"),
     [
         ({"classes": ["cat", "cow"]}, "sites/north: labels has 'dog' in row 30"),
-        ({"kind": "vectors"}, "It holds images, and the group is of vectors. Say kind = 'images'"),
-        ({"domains": {"north": {"reader": "folder", "path": "north", "share": 1.0}}}, "None of its 60 rows are for split 'train'"),
+        ({"kind": "vectors"}, "The files hold images, and the kind of the group is vectors. Set kind = 'images'"),
+        ({"domains": {"north": {"reader": "folder", "path": "north", "share": 1.0}}}, "None of the 60 rows is in the split 'train'"),
         ({"domains": {"north": {"reader": "folder", "path": "empty"}}}, "has no images"),
-        ({"domains": {"north": {"reader": "folder", "path": "sites.toml"}}}, "is a file; a folder"),
+        ({"domains": {"north": {"reader": "folder", "path": "sites.toml"}}}, "is a file; expected a folder"),
     ],
 )  # fmt: skip
 def test_invalid_data_is_reported_with_the_domain(
@@ -196,7 +198,8 @@ def test_classes_can_be_the_folders_of_a_domain(tmp_path: Path) -> None:
     alone = open_group({"groups": {"two": table}}, root=tmp_path)
     assert (alone.classes, alone.available_domains) == ((), ())
     assert (
-        alone.missing_reason("a") == "two/a: the domain whose folders are the classes is not there."
+        alone.missing_reason("a")
+        == "two/a: the domain whose folders are the classes does not exist."
     )
     folder(tmp_path / "b", 0, 20)
     group = open_group({"groups": {"two": table}}, root=tmp_path)
@@ -258,7 +261,7 @@ def test_published_corruptions_have_no_training_rows(tmp_path: Path) -> None:
     found = group.domain("fog", "test")
     assert np.array_equal(found.take(slice(None)), images)
     assert labels_of(found) == [*range(10), *range(10)]
-    with pytest.raises(InputError, match="None of its 20 rows are for split 'train'"):
+    with pytest.raises(InputError, match="None of the 20 rows is in the split 'train'"):
         group.domain("fog", "train")
 
 

@@ -65,15 +65,13 @@ def test_different_numbers_of_images_and_labels_are_rejected(tmp_path: Path) -> 
 @pytest.mark.parametrize("cut", [-1, -20])
 def test_truncated_file_is_rejected(tmp_path: Path, cut: int) -> None:
     (tmp_path / "images").write_bytes(idx(pictures())[:cut])
-    with pytest.raises(
-        InputError, match=r"says that it has 3 × 4 × 5 values, 60 bytes; \d+ follow"
-    ):
+    with pytest.raises(InputError, match=r"declares 3 × 4 × 5 values, 60 bytes, but has \d+"):
         read_idx(tmp_path / "images")
 
 
 def test_file_with_trailing_bytes_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "images").write_bytes(idx(pictures()) + b"more")
-    with pytest.raises(InputError, match="60 bytes; 64 follow"):
+    with pytest.raises(InputError, match="60 bytes, but has 64"):
         read_idx(tmp_path / "images")
 
 
@@ -82,7 +80,7 @@ def test_file_with_trailing_bytes_is_rejected(tmp_path: Path) -> None:
 )
 def test_other_files_are_rejected(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "images").write_bytes(content)
-    with pytest.raises(InputError, match=r"begins with .* is no IDX file"):
+    with pytest.raises(InputError, match=r"is not an IDX file: it starts with"):
         read_idx(tmp_path / "images")
 
 
@@ -91,5 +89,5 @@ def test_other_files_are_rejected(tmp_path: Path, content: bytes) -> None:
 )
 def test_broken_compression_is_rejected(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "images.gz").write_bytes(content)
-    with pytest.raises(InputError, match="can't be decompressed"):
+    with pytest.raises(InputError, match="Cannot decompress"):
         read_idx(tmp_path / "images.gz")

@@ -75,7 +75,7 @@ def test_images_are_resized(tmp_path: Path) -> None:
 
 def test_broken_image_is_named_by_its_row(tmp_path: Path) -> None:
     data = opened(tmp_path, **arrays([png(pictures()[0]), b"no image"]))
-    with pytest.raises(InputError, match="Row 1 can't be decoded: its 8 bytes are no image"):
+    with pytest.raises(InputError, match="Cannot decode row 1: its 8 bytes are not an image"):
         data.take(slice(None))
 
 
@@ -83,8 +83,8 @@ def test_broken_image_is_named_by_its_row(tmp_path: Path) -> None:
     ("other", "why"),
     [
         ({"y": np.zeros(2)}, "there are 3 inputs and 2 labels"),
-        ({"off": np.array([0, 9, 5, 20])}, "the offsets must rise"),
-        ({"off": np.array([0, 9, 20, 10**6])}, "the offsets must rise"),
+        ({"off": np.array([0, 9, 5, 20])}, "the offsets must increase"),
+        ({"off": np.array([0, 9, 20, 10**6])}, "the offsets must increase"),
         ({"off": np.array([], dtype=np.int64)}, "a list of offsets"),
         ({"bytes": np.zeros(900)}, "must be uint8"),
     ],
@@ -95,7 +95,7 @@ def test_inconsistent_packs_are_rejected(tmp_path: Path, other: dict[str, Any], 
 
 
 def test_wrong_prefix_lists_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no array is called 'bytes'.*train_bytes.*prefix"):
+    with pytest.raises(InputError, match=r"there is no array 'bytes'.*train_bytes.*prefix"):
         opened(tmp_path, **arrays([png(pictures()[0])], "train_"))
 
 

@@ -25,7 +25,7 @@ def test_compressed_file_is_found(tmp_path: Path) -> None:
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"There is no file or folder 'deep/a\.npz' in .*Put it"):
+    with pytest.raises(InputError, match=r"There is no file or folder 'deep/a\.npz' in .*Copy it"):
         require_file(tmp_path, "deep/a.npz")
 
 
@@ -37,7 +37,7 @@ def test_values_are_compared_as_text() -> None:
 
 
 def test_long_lists_of_values_are_truncated() -> None:
-    with pytest.raises(InputError, match=r"No row has x = '99' or '100'\. There are: 0, 1, 10.*…"):
+    with pytest.raises(InputError, match=r"No row has x = '99' or '100'\. Values: 0, 1, 10.*…"):
         matching_rows(np.arange(50), (99, 100), "x")
 
 

@@ -59,5 +59,5 @@ def test_broken_images_are_errors_unless_skipped(tmp_path: Path) -> None:
 
 def test_file_in_place_of_a_folder_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("")
-    with pytest.raises(InputError, match="a is a file; a folder of folders of images"):
+    with pytest.raises(InputError, match="a is a file; expected a folder"):
         ImageFolderReader("a").read(tmp_path, None)

@@ -90,12 +90,12 @@ def test_numeric_columns_form_vectors(tmp_path: Path) -> None:
         (TableReader("t.parquet", vectors=("age",)), "the column 'age' has no value in row 2"),
         (
             TableReader("t.parquet", vectors=("score", "text")),
-            "'text' holds .*string, and vectors are of",
+            "'text' holds .*string, and vectors need",
         ),
         (TableReader("t.parquet", vectors=("height",)), "There is no column 'height'"),
         (
             TableReader("t.parquet", vectors=("age",), text="text"),
-            "three forms of one thing. Name one",
+            "text, inputs and vectors exclude one another",
         ),
     ):
         with pytest.raises(InputError, match=why):
@@ -112,13 +112,13 @@ def test_blank_texts_are_errors_unless_skipped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("reader", "why"),
     [
-        (TableReader("t.csv", where=(("domain", "boks"),)), "No row has domain = 'boks'. There are: books, dvd"),
+        (TableReader("t.csv", where=(("domain", "boks"),)), "No row has domain = 'boks'. Values: books, dvd"),
         (TableReader("t.csv", where=(("domian", "books"),)), "There is no column 'domian'"),
-        (TableReader("t.csv", where=(("domain", "dvd"), ("split", "test"))), "and all else that is asked for"),
+        (TableReader("t.csv", where=(("domain", "dvd"), ("split", "test"))), "and meets the other conditions"),
         (TableReader("t.csv", label="stars"), "There is no column 'stars'"),
         (TableReader("t.csv", text="review"), "There is no column 'review'"),
         (TableReader("none.csv"), "There is no file or folder 'none.csv'"),
-        (TableReader("broken.jsonl"), "broken.jsonl can't be read as JSON"),
+        (TableReader("broken.jsonl"), "Cannot read broken.jsonl as JSON"),
     ],
 )  # fmt: skip
 def test_missing_columns_and_values_are_named(

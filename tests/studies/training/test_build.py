@@ -56,7 +56,7 @@ def test_only_the_head_is_trainable() -> None:
 
 def test_unsuitable_architectures_are_rejected() -> None:
     with pytest.raises(
-        InputError, match="'small-cnn' takes images, and the group 'toy' holds vectors"
+        InputError, match="'small-cnn' accepts images, and the group 'toy' holds vectors"
     ):
         build_network(recipe("small-cnn"), SHAPE)
     with pytest.raises(UnknownName, match="Did you mean 'mlp'"):

@@ -120,13 +120,13 @@ def test_trimming_removes_only_padding(texts: list[str]) -> None:
 
 
 def test_too_small_vocabulary_is_rejected() -> None:
-    with pytest.raises(InputError, match=r"257 tokens or more.*got 256"):
+    with pytest.raises(InputError, match=r"vocabulary must be at least 257.*got 256"):
         Tokenizer.learn(TEXTS, size=256, length=8)
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"\xff", LEARNED.to_bytes()[:-9]])
 def test_invalid_bytes_are_rejected(data: bytes) -> None:
-    with pytest.raises(InputError, match="are no tokens"):
+    with pytest.raises(InputError, match="are not a tokenizer"):
         Tokenizer.from_bytes(data)
 
 
@@ -171,12 +171,12 @@ def test_folder_without_tokenizer_is_rejected(tmp_path: Path) -> None:
 
 
 def test_too_small_length_is_rejected(folder: Path) -> None:
-    with pytest.raises(InputError, match=r"length must be 4 or more.*got 3"):
+    with pytest.raises(InputError, match=r"length must be at least 4.*got 3"):
         HuggingFaceTokenizer(folder, 3)
 
 
 def test_tokenizer_without_padding_is_rejected(tmp_path: Path) -> None:
     vocabulary = {"a": 0, "b": 1, "<|endoftext|>": 2}
     transformers.GPT2Tokenizer(vocab=vocabulary, merges=[]).save_pretrained(tmp_path)
-    with pytest.raises(InputError, match="lacks a token that pads"):
+    with pytest.raises(InputError, match="has no padding token"):
         HuggingFaceTokenizer(tmp_path, 8)

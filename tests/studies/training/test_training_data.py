@@ -83,7 +83,7 @@ def test_label_noise_is_in_the_sample_and_in_the_facts() -> None:
 def test_rows_of_two_shapes_are_rejected() -> None:
     inputs, labels = images(4)
     two = InMemoryDataset("two", inputs[:, :20], labels)
-    with pytest.raises(InputError, match=r"'two' have the shape \(20, 24, 3\), those of 'one'"):
+    with pytest.raises(InputError, match=r"'two' have shape \(20, 24, 3\), and those of 'one'"):
         load_training_set(
             TrainingConfig("toy", ("one", "two"), "small-cnn"), group(inputs, labels, two=two)
         )
@@ -107,6 +107,6 @@ def test_invalid_domains_are_rejected() -> None:
 
 def test_architecture_for_another_kind_is_rejected() -> None:
     with pytest.raises(
-        InputError, match="'mlp' takes vectors or images, and the group 'toy' holds text"
+        InputError, match="'mlp' accepts vectors or images, and the group 'toy' holds text"
     ):
         load_training_set(recipe(), group(*texts()))

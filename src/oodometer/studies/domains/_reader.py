@@ -1,4 +1,4 @@
-"""What a reader of a domain's files is, and how it finds them."""
+"""Protocol of readers of domain files, and helpers to find files and select rows."""
 
 from __future__ import annotations
 
@@ -18,59 +18,60 @@ ImageSize = tuple[int, int] | None
 
 @runtime_checkable
 class DomainReader(Protocol):
-    """A frozen dataclass of settings that says which files it reads, and reads them."""
+    """Reader of domain files: a frozen dataclass of its settings."""
 
     @property
     def kind(self) -> InputKind:
-        """The kind of inputs that it gives where the group does not say."""
+        """Kind of inputs, used if the group does not declare one."""
 
     @property
     def files(self) -> tuple[str, ...]:
-        """What it reads, seen from the root."""
+        """Paths relative to the root."""
 
     def __hash__(self) -> int: ...
 
     def read(self, root: Path, size: ImageSize) -> Dataset:
-        """The rows and their labels; `size` is what images of many sizes are brought to."""
+        """Return rows and labels; images of varied sizes are resized to `size`."""
 
 
 def find_file(root: Path, name: str) -> Path | None:
-    """The file or folder of that name, or the same compressed; None where neither is there."""
+    """Return the path of a file or folder, or of its .gz version; None if neither exists."""
     plain = root / name
-    packed = plain.with_name(plain.name + ".gz")
-    return next((path for path in (plain, packed) if path.exists()), None)
+    compressed = plain.with_name(plain.name + ".gz")
+    return next((path for path in (plain, compressed) if path.exists()), None)
 
 
 def require_file(root: Path, name: str) -> Path:
-    """The same, or an error."""
+    """Return the path of a file or folder, or of its .gz version; raise if neither exists."""
     path = find_file(root, name)
     if path is None:
-        raise InputError(f"There is no file or folder {name!r} in {root}. Put it there.")
+        raise InputError(f"There is no file or folder {name!r} in {root}. Copy it there.")
     return path
 
 
 def check_row_counts(inputs: Array, labels: Array, where: str) -> None:
-    """Refuse inputs and labels that differ in number."""
+    """Raise if the numbers of inputs and labels differ."""
     if len(inputs) != len(labels):
         raise InputError(
-            f"{where}: there are {len(inputs)} inputs and {len(labels)} labels; one a row was "
-            "expected. Do the files belong together?"
+            f"{where}: there are {len(inputs)} inputs and {len(labels)} labels; expected equal "
+            "numbers. Do the files belong together?"
         )
 
 
 def matching_rows(values: Array, accepted: Any, column: str) -> Bools:
-    """The rows that have a value, or one of several; an error that names the values if none has.
+    """Return a mask of the rows with one of the accepted values; raise if there are none.
 
     >>> matching_rows(np.array(["art", "photo"]), "photo", "domain")
     array([False,  True])
     """
-    words = [str(one) for one in (accepted if isinstance(accepted, tuple | list) else [accepted])]
-    there = values.astype(np.str_)
-    rows = np.isin(there, words)
+    accepted_values = accepted if isinstance(accepted, tuple | list) else [accepted]
+    names = [str(value) for value in accepted_values]
+    texts = values.astype(np.str_)
+    rows = np.isin(texts, names)
     if not rows.any():
         raise InputError(
-            f"No row has {column} = {' or '.join(map(repr, words))}. There are: "
-            f"{_format_names(np.unique(there))}. Name one of these."
+            f"No row has {column} = {' or '.join(map(repr, names))}. Values: "
+            f"{_format_names(np.unique(texts))}."
         )
     return np.asarray(rows)
 

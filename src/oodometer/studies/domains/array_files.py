@@ -1,4 +1,4 @@
-"""Domains in arrays: an `.npz`, two `.npy` files, or the `.mat` file of SVHN."""
+"""Readers of domains in `.npz`, `.npy` and MATLAB files."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ RowFilters = Annotated[tuple[tuple[str, Any], ...], TABLE_ITEMS]
 
 @dataclass(frozen=True)
 class NpzReader:
-    """Arrays of an `.npz`: the inputs, the labels, and those that `where` chooses rows by.
+    """Reader of an `.npz` archive: inputs, labels, and arrays that `where` selects rows by.
 
-    Where an array `domain` holds numbers and there is an array `domains` of names, rows are
-    chosen by these: where = { domain = "photo" }.
+    If an array `domain` holds integers and an array `domains` holds names, rows are selected by
+    name: where = { domain = "photo" }.
     """
 
     kind: ClassVar[InputKind] = "images"
@@ -43,21 +43,20 @@ class NpzReader:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The archive."""
         return (self.path,)
 
     def read(self, root: Path, size: ImageSize) -> Dataset:
-        """The chosen rows, in memory."""
+        """Return the selected rows, in memory."""
         arrays = ScoreFile.open(require_file(root, self.path)).content
         inputs, labels = (
             _get_array(arrays, name, self.path) for name in (self.inputs, self.labels)
         )
         check_row_counts(inputs, labels, self.path)
         rows = np.ones(len(labels), dtype=np.bool_)
-        for name, wanted in self.where:
+        for name, accepted in self.where:
             values = _decode_names(arrays, name, self.path)
             check_row_counts(inputs, values, f"{self.path}, {name}")
-            rows &= matching_rows(values, wanted, name)
+            rows &= matching_rows(values, accepted, name)
         inputs, labels = (inputs, labels) if rows.all() else (inputs[rows], labels[rows])
         return read_array(inputs, labels).to_dataset(self.path, skip_bad=False)
 
@@ -65,28 +64,26 @@ class NpzReader:
 def _get_array(arrays: dict[str, Array], name: str, path: str) -> Array:
     if name not in arrays:
         hint = did_you_mean(name, arrays)
-        raise InputError(
-            f"{path}: no array is called {name!r}.{hint} There are: {', '.join(arrays)}. Name one."
-        )
+        raise InputError(f"{path}: there is no array {name!r}.{hint} Arrays: {', '.join(arrays)}.")
     return arrays[name]
 
 
 def _decode_names(arrays: dict[str, Array], name: str, path: str) -> Array:
-    """The values of an array, as names where a second array spells them out."""
+    """Return the values of an array, as names if a second array holds them."""
     values, names = _get_array(arrays, name, path), arrays.get(f"{name}s")
     if names is None or values.dtype.kind not in "iu":
         return values
     if values.size and not 0 <= values.min() <= values.max() < len(names):
         raise InputError(
-            f"{path}: {name} has numbers from {values.min()} to {values.max()}, and {name}s has "
-            f"{len(names)} names. They must go from 0 to {len(names) - 1}."
+            f"{path}: {name} has values from {values.min()} to {values.max()}, and {name}s has "
+            f"{len(names)} names. The values must be from 0 to {len(names) - 1}."
         )
     return names[values]
 
 
 @dataclass(frozen=True)
 class NpyReader:
-    """Inputs in one `.npy` file, mapped, and labels in another; `rows` is a first and a last."""
+    """Reader of memory-mapped inputs and labels in two `.npy` files; `rows` is a range."""
 
     kind: ClassVar[InputKind] = "images"
 
@@ -96,11 +93,10 @@ class NpyReader:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The inputs and the labels."""
         return self.path, self.labels
 
     def read(self, root: Path, size: ImageSize) -> Dataset:
-        """The rows; those of the inputs are read from the disk when they are asked for."""
+        """Return the rows; inputs are read from disk on access."""
         labels = _load_npy(require_file(root, self.labels))
         read = read_npy(require_file(root, self.path), DatasetOptions())
         check_row_counts(read.inputs, labels, self.path)
@@ -113,14 +109,14 @@ def _load_npy(path: Path) -> Array:
         return np.asarray(np.load(path, allow_pickle=False))
     except (ValueError, OSError, EOFError) as error:
         raise InputError(
-            f"{path.name} can't be read as npy: {format_error(error, first_line=True)}. Save a "
+            f"Cannot read {path.name} as npy: {format_error(error, first_line=True)}. Save a "
             "plain array."
         ) from error
 
 
 @dataclass(frozen=True)
 class MatReader:
-    """Images (height, width, 3, n) and labels of a MATLAB file up to version 7, as SVHN has them."""
+    """Reader of a MATLAB file (version 7 or earlier) as in SVHN: images (height, width, 3, n)."""
 
     kind: ClassVar[InputKind] = "images"
 
@@ -130,21 +126,20 @@ class MatReader:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The file."""
         return (self.path,)
 
     def read(self, root: Path, size: ImageSize) -> Dataset:
-        """The images, in memory."""
+        """Return the images, in memory."""
         from scipy.io import loadmat
 
         try:
             arrays = loadmat(
                 require_file(root, self.path), variable_names=[self.inputs, self.labels]
             )
-        except Exception as error:  # of many kinds, where a file is broken
+        except Exception as error:  # scipy raises many types for broken files
             raise InputError(
-                f"{self.path} can't be read as a MATLAB file: {error}. Version 7 or earlier was "
-                "expected; fetch it again."
+                f"Cannot read {self.path} as a MATLAB file: {error}. Expected version 7 or "
+                "earlier; download it again."
             ) from error
         inputs, labels = (
             _get_array(arrays, name, self.path) for name in (self.inputs, self.labels)

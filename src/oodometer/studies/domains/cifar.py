@@ -1,4 +1,4 @@
-"""The binary batches of CIFAR-10 and CIFAR-100: a label, then 3 × 32 × 32 bytes, row after row."""
+"""Binary batches of CIFAR-10 and CIFAR-100: per row the label, then 3 × 32 × 32 bytes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ IMAGE_BYTES = 3 * SIDE_PIXELS * SIDE_PIXELS
 
 @dataclass(frozen=True)
 class CifarReader:
-    """One or several batches, mapped: images are read from the disk when they are asked for.
+    """Reader of memory-mapped batches; images are read from disk on access.
 
-    `label_bytes` is 1 for CIFAR-10 and 2 for CIFAR-100, whose second byte is the class. The
-    version for Python is pickled: it is refused, unless `trust_pickle` says where it is from.
+    `label_bytes` is 1 for CIFAR-10 and 2 for CIFAR-100, whose second byte is the class. The Python
+    version of CIFAR is pickled and is only read with `trust_pickle`.
     """
 
     kind: ClassVar[InputKind] = "images"
@@ -36,11 +36,10 @@ class CifarReader:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The batches."""
         return (self.path,) if isinstance(self.path, str) else self.path
 
     def read(self, root: Path, size: ImageSize) -> Dataset:
-        """All batches, one after the other."""
+        """Return all batches, concatenated."""
         parts = tuple(self._read_batch(require_file(root, name)) for name in self.files)
         return parts[0] if len(parts) == 1 else ConcatDataset(self.files[0], parts)
 
@@ -51,8 +50,8 @@ class CifarReader:
         length = path.stat().st_size
         if length == 0 or length % width:
             raise InputError(
-                f"{path.name} has {length} bytes, which is no whole number of rows of {width}. "
-                "Was it cut? Fetch it again; CIFAR-100 has label_bytes = 2."
+                f"{path.name} has {length} bytes, not a multiple of the {width} bytes per row. "
+                "Download it again if it is truncated; CIFAR-100 needs label_bytes = 2."
             )
         rows = np.memmap(path, dtype=np.uint8, mode="r").reshape(-1, width)
         labels = np.array(rows[:, self.label_bytes - 1], dtype=np.int64)
@@ -60,7 +59,7 @@ class CifarReader:
 
 
 def _to_channels_last(rows: Array) -> Array:
-    """Colour after colour in the file; (n, height, width, 3) here."""
+    """Return images (n, height, width, 3) from rows with one colour plane after another."""
     return rows.reshape(-1, 3, SIDE_PIXELS, SIDE_PIXELS).transpose(0, 2, 3, 1)
 
 
@@ -73,11 +72,11 @@ def _is_pickle(path: Path) -> bool:
 def _load_pickle(path: Path, trusted: bool) -> InMemoryDataset:
     if not trusted:
         raise InputError(
-            f"{path.name} is a pickle, and loading it can run any code. Take the binary version "
-            "of CIFAR (cifar-10-binary.tar.gz: data_batch_1.bin, …); or, if you trust where it "
-            "comes from, say trust_pickle = true."
+            f"{path.name} is a pickle, and loading it can run any code. Use the binary version "
+            "of CIFAR (cifar-10-binary.tar.gz: data_batch_1.bin, …), or set trust_pickle = true "
+            "if you trust the source."
         )
     with path.open("rb") as file:
-        found = pickle.load(file, encoding="latin1")
-    labels = np.asarray(found["labels"] if "labels" in found else found["fine_labels"])
-    return InMemoryDataset(path.name, _to_channels_last(np.asarray(found["data"])), labels)
+        content = pickle.load(file, encoding="latin1")
+    labels = np.asarray(content["labels"] if "labels" in content else content["fine_labels"])
+    return InMemoryDataset(path.name, _to_channels_last(np.asarray(content["data"])), labels)

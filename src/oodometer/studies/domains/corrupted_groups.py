@@ -1,8 +1,4 @@
-"""Domain groups by name, those among them whose images are corrupted.
-
-Groups are of the datasets family and corruptions of the metrics family, which know nothing of
-each other: here they meet.
-"""
+"""Domain groups by name, including corrupted versions of image groups."""
 
 from __future__ import annotations
 
@@ -15,12 +11,12 @@ from oodometer.studies.domains.row_sources import DerivedDomain
 from oodometer.studies.domains.synthetic import TransformedDomain
 from oodometer.transforms import corruptions as corruption
 
-# What the name of a group ends in whose domains are those of another, corrupted: ci10-c.
+# Suffix of the names of corrupted groups: ci10-c.
 CORRUPTED_SUFFIX = "-c"
 
 
 def get_group(name: str, *, root: str | Path | None = None) -> DomainGroup:
-    """A built-in group; with -c behind its name, the same corrupted in every way.
+    """Return a built-in group; with the suffix -c, its domains under every corruption.
 
     >>> get_group("pacs-c").domains[:2]
     ('art_painting/gaussian_noise-1', 'art_painting/gaussian_noise-2')
@@ -35,24 +31,30 @@ def get_group(name: str, *, root: str | Path | None = None) -> DomainGroup:
 
 
 def corrupt_group(group: DomainGroup, corruptions: str = "all", *, seed: int = 0) -> DomainGroup:
-    """The group of all domains of another under all of some corruptions: photo/fog-3.
+    """Return the group of all domains under the given corruptions, such as photo/fog-3.
 
-    `corruptions` is one, a kind of them (noise, blur, weather, digital) or all, with a severity
-    behind it or at all five.
+    `corruptions` is a name, a category (noise, blur, weather, digital) or "all", with a severity
+    as suffix or at all five severities.
 
     >>> corrupt_group(get_group("pacs"), "fog-3").domains[0]
     'art_painting/fog-3'
     """
     if group.kind != "images":
         raise InputError(
-            f"Only images can be corrupted; {group.name} is of {group.kind}. Name a group of images."
+            f"Only images can be corrupted; {group.name} holds {group.kind}. Choose a group of images."
         )
     sources = tuple(
-        (f"{domain}/{one.label}", (DerivedDomain(domain, TransformedDomain(one, seed)),))
+        (f"{domain}/{change.label}", (DerivedDomain(domain, TransformedDomain(change, seed)),))
         for domain in group.domains
-        for one in corruption.parse_corruptions(corruptions)
+        for change in corruption.parse_corruptions(corruptions)
     )
     return DomainGroup(
-        f"{group.name}{CORRUPTED_SUFFIX}", group.kind, group.classes, sources, group.root, group.shape,
-        f"{group.about}, corrupted", base=group,
-    )  # fmt: skip
+        name=f"{group.name}{CORRUPTED_SUFFIX}",
+        kind=group.kind,
+        classes=group.classes,
+        sources=sources,
+        root=group.root,
+        shape=group.shape,
+        about=f"{group.about}, corrupted",
+        base=group,
+    )

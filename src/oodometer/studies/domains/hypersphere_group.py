@@ -1,7 +1,7 @@
-"""A group that needs no files: points around the unit hypersphere of R¹⁶, as in NI §5.1.
+"""Synthetic group without files: points near the unit hypersphere in R¹⁶ (NI, section 5.1).
 
-A domain is a Gaussian around a point of the sphere, and its name is how far that lies from the
-pole, in degrees. A point is inside the sphere or outside.
+A domain is a Gaussian around a point of the sphere, named by the angle of that point from the pole
+in degrees. The classes are inside and outside the sphere.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DOMAIN_DEGREES = (0, 15, 30, 45, 60, 90, 120, 150, 180)
 
 @dataclass(frozen=True)
 class HyperspherePoints:
-    """So many points around the one that lies so many degrees from the pole."""
+    """`n` points around the point at an angle of `degrees` from the pole."""
 
     degrees: float
     split: Split
@@ -39,19 +39,19 @@ class HyperspherePoints:
     files: ClassVar[tuple[str, ...]] = ()
 
     def read(self, root: Path, size: ImageSize) -> Dataset:
-        """The points, and 1 for those inside; nothing is read."""
+        """Return the points with label 1 for those inside; no file is read."""
         centre = np.zeros(self.dimension)
         centre[:2] = math.cos(math.radians(self.degrees)), math.sin(math.radians(self.degrees))
-        drawn = rng_for(0, HYPERSPHERE_NAME, self.degrees, self.split).normal(
+        noise = rng_for(0, HYPERSPHERE_NAME, self.degrees, self.split).normal(
             size=(self.n, self.dimension)
         )
-        points = centre + math.sqrt(self.variance) * drawn
+        points = centre + math.sqrt(self.variance) * noise
         inside = (points * points).sum(axis=1) < 1.0
         return as_dataset(points, labels=inside.astype(np.int64))
 
 
 def hypersphere() -> DomainGroup:
-    """The group.
+    """Return the hypersphere group.
 
     >>> hypersphere().domain("90", "test").take(slice(0, 2)).shape
     (2, 16)
@@ -63,7 +63,6 @@ def hypersphere() -> DomainGroup:
         )
         for degrees in DOMAIN_DEGREES
     )
-    # There are no files, and so no place for them.
     about = "inside a hypersphere or outside, by degrees from its pole; needs no files"
     return DomainGroup(
         HYPERSPHERE_NAME, "vectors", ("outside", "inside"), sources, root=Path(), about=about

@@ -1,4 +1,4 @@
-"""IDX files, the form of MNIST: a magic number, the sizes, the values, all big-endian."""
+"""IDX files, the format of MNIST: magic number, sizes and values, all big-endian."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from oodometer.core.protocols import Dataset
 from oodometer.data.input_rows import read_array
 from oodometer.studies.domains._reader import ImageSize, check_row_counts, require_file
 
-# The third byte of the magic number says what a value is.
+# Types of values by the third byte of the magic number.
 IDX_DTYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 
 @dataclass(frozen=True)
 class IdxReader:
-    """Images in one IDX file and labels in another; either may be compressed (.gz).
+    """Reader of images and labels in two IDX files, each possibly compressed (.gz).
 
-    Labels of several columns, as QMNIST has them, are read from the first.
+    If labels have several columns, as in QMNIST, the first is used.
     """
 
     kind: ClassVar[InputKind] = "images"
@@ -36,11 +36,10 @@ class IdxReader:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The images and the labels."""
         return self.path, self.labels
 
     def read(self, root: Path, size: ImageSize) -> Dataset:
-        """The images, in memory."""
+        """Return the images, in memory."""
         images, labels = (read_idx(require_file(root, name)) for name in self.files)
         labels = labels if labels.ndim == 1 else labels[:, 0]
         check_row_counts(images, labels, self.path)
@@ -48,21 +47,22 @@ class IdxReader:
 
 
 def read_idx(path: Path) -> Array:
-    """The array of an IDX file, in the machine's own byte order."""
+    """Return the array of an IDX file in native byte order."""
     content = _read_content(path)
     head = 4 + 4 * content[3] if len(content) > 3 else 4
     if len(content) < head or content[:2] != b"\0\0" or content[2] not in IDX_DTYPES:
         raise InputError(
-            f"{path.name} begins with {content[:4].hex(' ') or 'nothing'}, which is no IDX file: "
-            "two zeros, the type and the number of sizes were expected. Is it the right file?"
+            f"{path.name} is not an IDX file: it starts with {content[:4].hex(' ') or 'nothing'}; "
+            "expected two zeros, the type and the number of dimensions. Is it the right file?"
         )
     dtype = np.dtype(IDX_DTYPES[content[2]])
     shape = tuple(np.frombuffer(content[4:head], dtype=">u4").tolist())
-    wanted, there = math.prod(shape) * dtype.itemsize, len(content) - head
-    if wanted != there:
+    n_expected = math.prod(shape) * dtype.itemsize
+    n_bytes = len(content) - head
+    if n_bytes != n_expected:
         raise InputError(
-            f"{path.name} says that it has {' × '.join(map(str, shape))} values, {wanted} bytes; "
-            f"{there} follow. Was it cut? Fetch it again."
+            f"{path.name} declares {' × '.join(map(str, shape))} values, {n_expected} bytes, but "
+            f"has {n_bytes}. Download it again."
         )
     values = np.frombuffer(content, dtype=dtype, offset=head).reshape(shape)
     return values.astype(dtype.newbyteorder("="), copy=False)
@@ -75,6 +75,4 @@ def _read_content(path: Path) -> bytes:
     try:
         return gzip.decompress(content)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(
-            f"{path.name} can't be decompressed: {error}. Was it cut? Fetch it again."
-        ) from error
+        raise InputError(f"Cannot decompress {path.name}: {error}. Download it again.") from error

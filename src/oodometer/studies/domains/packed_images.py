@@ -1,7 +1,7 @@
-"""Packed images: the bytes of many JPEG (or PNG) files in one array of an `.npz`.
+"""Packed images: the bytes of many JPEG or PNG files in one array of an `.npz` archive.
 
-`bytes` holds them one after the other, image i being bytes[off[i]:off[i + 1]], and `y` the
-labels; a prefix such as `train_` tells several packs of one file apart.
+Image i is bytes[off[i]:off[i + 1]], and `y` holds the labels; a prefix such as `train_`
+distinguishes several packs in one archive.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from oodometer.studies.domains._reader import ImageSize, check_row_counts, requi
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PackedImageDataset(BaseDataset):
-    """Images kept as the bytes of their files, decoded when they are asked for."""
+    """Images stored as the bytes of their files and decoded on access."""
 
     kind: ClassVar[InputKind] = "images"
 
@@ -51,7 +51,7 @@ class PackedImageDataset(BaseDataset):
 
     @cached_property
     def keys(self) -> RowHashes:
-        """A number a row, made of the file's bytes."""
+        """Hash of each file."""
         digests = (
             hashlib.blake2b(self._file_bytes(row), digest_size=8).digest()
             for row in range(len(self))
@@ -60,25 +60,25 @@ class PackedImageDataset(BaseDataset):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of all files' bytes, in order, and of the size they are brought to."""
+        """Hash of all files, in order, and of the size of the images."""
         return fingerprint_rows(f"packed {self.size}", self.keys)
 
     def take(self, index: RowSelection) -> Pixels:
-        """Some images, in that order: uint8 (n, height, width, 3)."""
+        """Return the selected images: uint8 (n, height, width, 3)."""
         rows = np.arange(len(self))[to_row_numbers(index, len(self))]
         images = np.empty((len(rows), *self.size, 3), dtype=np.uint8)
         with silence_opencv():
-            for at, row in enumerate(rows):
-                images[at] = resize_and_crop(
+            for position, row in enumerate(rows):
+                images[position] = resize_and_crop(
                     to_rgb(_decode_image(self._file_bytes(row), int(row))), self.size
                 )
         return images
 
     def rows(self, index: RowSelection) -> PackedImageDataset:
-        """The dataset of some images, which keep their keys and labels."""
-        some = to_row_numbers(index, len(self))
-        labels = None if self.labels is None else self.labels[some]
-        return replace(self, starts=self.starts[some], ends=self.ends[some], labels=labels)
+        """Return the dataset of the selected images; keys and labels are kept."""
+        rows = to_row_numbers(index, len(self))
+        labels = None if self.labels is None else self.labels[rows]
+        return replace(self, starts=self.starts[rows], ends=self.ends[rows], labels=labels)
 
     def _file_bytes(self, row: int) -> bytes:
         return self.content[self.starts[row] : self.ends[row]].tobytes()
@@ -88,14 +88,14 @@ def _decode_image(content: bytes, row: int) -> Pixels:
     pixels = decode_image(content)
     if pixels is None:
         raise InputError(
-            f"Row {row} can't be decoded: its {len(content)} bytes are no image. Pack it again."
+            f"Cannot decode row {row}: its {len(content)} bytes are not an image. Pack it again."
         )
     return pixels
 
 
 @dataclass(frozen=True)
 class PackedImagesReader:
-    """The packed images of an `.npz`; they are brought to the size of the first."""
+    """Reader of packed images; they are resized to the size of the first image by default."""
 
     kind: ClassVar[InputKind] = "images"
 
@@ -104,40 +104,44 @@ class PackedImagesReader:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The archive."""
         return (self.path,)
 
     def read(self, root: Path, size: ImageSize) -> Dataset:
-        """The images, still packed."""
+        """Return the images, still packed."""
         content, offsets, labels = self._load_arrays(require_file(root, self.path))
         check_row_counts(offsets[1:], labels, self.path)
         if np.any(np.diff(offsets) < 0) or offsets[0] < 0 or offsets[-1] > len(content):
             raise InputError(
-                f"{self.path}: the offsets must rise from 0 to {len(content)}, the number of "
-                f"bytes; they run from {offsets[0]} to {offsets[-1]}. Pack it again."
+                f"{self.path}: the offsets must increase from 0 to {len(content)}, the number of "
+                f"bytes; got {offsets[0]} to {offsets[-1]}. Pack the images again."
             )
         if not len(labels):
-            raise InputError(f"{self.path} has no images. Pack one or more.")
+            raise InputError(f"{self.path} has no images. Pack at least one.")
         first = content[offsets[0] : offsets[1]].tobytes()
         with silence_opencv():
             height, width = size or _decode_image(first, 0).shape[:2]
         return PackedImageDataset(
-            self.path, content, offsets[:-1], offsets[1:], (height, width), labels
-        )  # fmt: skip
+            name=self.path,
+            content=content,
+            starts=offsets[:-1],
+            ends=offsets[1:],
+            size=(height, width),
+            labels=labels,
+        )
 
     def _load_arrays(self, path: Path) -> tuple[Array, Array, Array]:
         arrays = ScoreFile.open(path).content
         names = [f"{self.prefix}{part}" for part in ("bytes", "off", "y")]
-        absent = [name for name in names if name not in arrays]
-        if absent:
+        missing = [name for name in names if name not in arrays]
+        if missing:
             raise InputError(
-                f"{self.path}: no array is called {absent[0]!r}. There are: {', '.join(arrays)}. "
-                "Say what they begin with: prefix = 'train_', say."
+                f"{self.path}: there is no array {missing[0]!r}. Arrays: {', '.join(arrays)}. Set "
+                "the prefix of their names, such as prefix = 'train_'."
             )
         content, offsets, labels = (arrays[name] for name in names)
         if content.dtype != np.uint8 or offsets.ndim != 1 or not len(offsets):
             raise InputError(
                 f"{self.path}: {names[0]} must be uint8 and {names[1]} a list of offsets; got "
-                f"{content.dtype} and the shape {offsets.shape}. Pack it again."
+                f"{content.dtype} and shape {offsets.shape}. Pack the images again."
             )
         return content, offsets, labels

@@ -1,4 +1,4 @@
-"""Every reader by its name, and the one of image folders."""
+"""Registry of readers by name, and the reader of image folders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from oodometer.studies.domains.table_files import TableReader
 
 @dataclass(frozen=True)
 class ImageFolderReader:
-    """A folder with one folder of images a class; images are decoded when they are asked for."""
+    """Reader of a folder with one subfolder of images per class, decoded on access."""
 
     kind: ClassVar[InputKind] = "images"
 
@@ -31,14 +31,15 @@ class ImageFolderReader:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The folder."""
         return (self.path,)
 
     def read(self, root: Path, size: ImageSize) -> Dataset:
-        """The images, brought to one size; the names of their folders are the labels."""
+        """Return the images, resized to one size; their labels are the names of the subfolders."""
         folder = require_file(root, self.path)
         if not folder.is_dir():
-            raise InputError(f"{self.path} is a file; a folder of folders of images was expected.")
+            raise InputError(
+                f"{self.path} is a file; expected a folder with one subfolder of images per class."
+            )
         return read_image_folder(
             folder, DatasetOptions(size=self.size or size, skip_bad=self.skip_bad)
         )

@@ -1,4 +1,4 @@
-"""Where a domain's rows come from: files that are read, or another domain that is changed."""
+"""Sources of the rows of a domain: files, or another domain that is transformed."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from oodometer.studies.domains._reader import DomainReader, ImageSize, find_file
 from oodometer.studies.domains.synthetic import DomainDerivation
 
 Split = Literal["train", "test"]
-# The share of the rows that are held out for testing where no file is named for it.
+# Default fraction of rows held out if there are no files for testing.
 TEST_SHARE = 0.2
-# So that which rows are held out and which part they are of don't hang together.
+# Salts that make the held-out split and the parts independent.
 _TEST_SALT, _PART_SALT = np.uint64(0x7E57), np.uint64(0x9A27)
-# So many domains are kept open in a process.
+# Number of files kept open per process.
 MAX_CACHED_FILES = 32
 
 
 @dataclass(frozen=True)
 class DomainFiles:
-    """Files, and how they are split: `test` reads what is held out, or else a share by content.
+    """Files of a domain; `test` reads the test split, else a fraction is held out by content.
 
-    `rename` says which class a label of the files stands for, where it is not the class's name.
+    `rename` maps labels in the files to class names where they differ.
     """
 
     train: DomainReader
@@ -42,30 +42,30 @@ class DomainFiles:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """All that is read, for both splits."""
+        """Paths of both splits."""
         both = self.train.files + (() if self.test is None else self.test.files)
         return tuple(dict.fromkeys(both))
 
     def missing_files(self, root: Path | None) -> tuple[str, ...]:
-        """The files that are not there."""
+        """Return the paths that do not exist."""
         return tuple(name for name in self.files if root is None or not find_file(root, name))
 
     def read(self, root: Path, split: Split, size: ImageSize) -> tuple[Dataset, Ints]:
-        """The dataset that holds the split, and the rows of it that are the split's."""
+        """Return a dataset that contains the split, and the row numbers of the split."""
         reader = self.train if split == "train" or self.test is None else self.test
         stamps = tuple(_file_stamp(require_file(root, name)) for name in reader.files)
         dataset = _read_cached(reader, root, size, stamps)
         if self.test is not None:
             return dataset, np.arange(len(dataset))
-        held = held_out_mask(dataset.keys, self.share)
-        return dataset, np.flatnonzero(held if split == "test" else ~held)
+        held_out = held_out_mask(dataset.keys, self.share)
+        return dataset, np.flatnonzero(held_out if split == "test" else ~held_out)
 
 
 @dataclass(frozen=True)
 class DerivedDomain:
-    """A domain that is made of another: `of` names it, or a group and it: numbers/mnist.
+    """Domain derived from the domain `of`, or of another group: numbers/mnist.
 
-    `part` (i, m) keeps the i-th of m parts, from 0, so that no image is in two domains.
+    `part` (i, m) keeps the i-th of m disjoint parts, counted from 0.
     """
 
     of: str
@@ -74,9 +74,9 @@ class DerivedDomain:
 
 
 def _file_stamp(path: Path) -> tuple[int, int]:
-    """Changes when the file does."""
-    found = path.stat()
-    return found.st_mtime_ns, found.st_size
+    """Return modification time and size, which change with the file."""
+    stat = path.stat()
+    return stat.st_mtime_ns, stat.st_size
 
 
 @lru_cache(maxsize=MAX_CACHED_FILES)
@@ -87,7 +87,7 @@ def _read_cached(
 
 
 def held_out_mask(keys: RowHashes, share: float) -> Bools:
-    """Which rows are for testing: by content alone, so that equal rows are never on both sides.
+    """Return a mask of the held-out rows, by content, so that equal rows are in one split.
 
     >>> keys = np.arange(10_000, dtype=np.uint64)
     >>> 0.19 < held_out_mask(keys, 0.2).mean() < 0.21
@@ -97,18 +97,18 @@ def held_out_mask(keys: RowHashes, share: float) -> Bools:
 
 
 def part_mask(keys: RowHashes, part: tuple[int, int]) -> Bools:
-    """Which rows are in the i-th of m parts; by content alone."""
+    """Return a mask of the rows in the i-th of m parts, by content."""
     return np.asarray((_hash_fractions(keys, _PART_SALT) * part[1]).astype(np.int64) == part[0])
 
 
 def _hash_fractions(keys: RowHashes, salt: np.uint64) -> Array:
-    """A number in [0, 1) a row."""
+    """Return a number in [0, 1) per row."""
     return (splitmix64(keys ^ salt) >> np.uint64(11)) * 2.0**-53
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SubsetDataset(BaseDataset):
-    """Some rows of a dataset under a name and with labels of their own; nothing is copied."""
+    """Subset of a dataset with its own name and labels; nothing is copied."""
 
     name: str
     dataset: Dataset
@@ -123,45 +123,44 @@ class SubsetDataset(BaseDataset):
 
     @property
     def kind(self) -> InputKind:
-        """The dataset's."""
         return self.dataset.kind
 
     @cached_property
     def keys(self) -> RowHashes:
-        """A number a row, made of the row's content."""
+        """Hash of each row."""
         return self.dataset.keys[self.index]
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the content of all rows, in order."""
+        """Hash of all rows, in order."""
         return fingerprint_rows(f"rows of {self.dataset.fingerprint}", self.keys)
 
     def take(self, index: RowSelection) -> Inputs:
-        """Some rows, in that order."""
+        """Return the selected rows."""
         return self.dataset.take(self.index[to_row_numbers(index, len(self))])
 
     def rows(self, index: RowSelection) -> SubsetDataset:
-        """The dataset of some rows, which keep their keys and labels."""
-        some = to_row_numbers(index, len(self))
-        return replace(self, index=self.index[some], labels=self.labels[some])
+        """Return the dataset of the selected rows; keys and labels are kept."""
+        rows = to_row_numbers(index, len(self))
+        return replace(self, index=self.index[rows], labels=self.labels[rows])
 
 
 def encode_class_labels(
     labels: Array | None, classes: Sequence[str], rename: tuple[tuple[str, str], ...] = ()
 ) -> Ints:
-    """The number of every row's class. A label is a class's name, or its number from 0.
+    """Return the class number of each row; labels are class names or numbers from 0.
 
     >>> encode_class_labels(np.array(["dog", "cat"]), ["cat", "dog"])
     array([1, 0])
     """
     if labels is None:
         raise InputError(
-            "There are no labels; a class a row was expected. Name the column or the file of "
-            "labels, or put images into folders, one a class."
+            "There are no labels; expected one class per row. Set the column or the file of "
+            "labels, or sort images into one folder per class."
         )
     if rename:
-        known = dict(rename)
-        labels = np.array([known.get(str(label), str(label)) for label in labels.tolist()])
+        new_names = dict(rename)
+        labels = np.array([new_names.get(str(label), str(label)) for label in labels.tolist()])
     # Numbers are class numbers, even if the classes are called "1", "2", …
     names = classes if labels.dtype.kind in "US" else None
     try:

@@ -1,7 +1,7 @@
-"""Domains that are made of others: painted, turned or otherwise changed images.
+"""Derived domains: tinted, rotated or otherwise transformed images.
 
-Colored MNIST, in which the colour tells the class and then does not, is of Arjovsky et al. 2019;
-Rotated MNIST of Ghifary et al. 2015.
+Colored MNIST, in which the correlation of colour and class is reversed for testing, is from
+Arjovsky et al. 2019; Rotated MNIST is from Ghifary et al. 2015.
 """
 
 from __future__ import annotations
@@ -30,70 +30,71 @@ from oodometer.data.dataset import (
 )
 from oodometer.data.image_folder import Pixels, resize_and_crop
 
-# Ten colours that no eye takes for one another, none of them dark.
+# Ten easily distinguished bright colours.
 PALETTE = (
     (230, 60, 60), (70, 200, 90), (90, 120, 255), (250, 220, 60), (240, 130, 40),
     (190, 80, 220), (80, 220, 230), (250, 120, 190), (170, 230, 90), (255, 255, 255),
 )  # fmt: skip
-RED, GREEN = (255, 0, 0), (0, 255, 0)
+RED = (255, 0, 0)
+GREEN = (0, 255, 0)
 
 
 @runtime_checkable
 class DomainDerivation(Protocol):
-    """A frozen dataclass of settings that makes one domain of another."""
+    """Derivation of one domain from another: a frozen dataclass of its settings."""
 
     def derive(self, dataset: Dataset) -> Dataset:
-        """The domain that it becomes."""
+        """Return the derived domain."""
 
 
 @dataclass(frozen=True)
 class TransformedDomain:
-    """Every row changed by a corruption or a transform, by a draw that hangs on its content."""
+    """Corruption or transform of every row; its draws depend on the content of the row."""
 
     change: DatasetTransform
     seed: int = 0
 
     def derive(self, dataset: Dataset) -> Dataset:
-        """The rows as they are after the change; each is changed when it is taken."""
+        """Return the transformed rows; each is transformed on access."""
         return TransformedDataset(dataset, self.change, self.seed)
 
 
 @dataclass(frozen=True)
 class Rotated:
-    """Images turned against the clock about their middle; what comes from outside is black."""
+    """Counter-clockwise rotation about the centre; new pixels are black."""
 
     # Not float alone: 15 must not become 15.0, because the fingerprint contains the setting.
     degrees: int | float
     name: ClassVar[str] = "rotated"
 
     def derive(self, dataset: Dataset) -> Dataset:
-        """The turned images; each is turned when it is taken."""
-        return TransformedDataset(_require_images(dataset, "turned"), self)
+        """Return the rotated images; each is rotated on access."""
+        return TransformedDataset(_require_images(dataset, "rotated"), self)
 
     def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
-        """Every image, turned; read bilinearly."""
+        """Return the images, rotated with bilinear interpolation."""
         cv2 = opencv()
         height, width = inputs.shape[1:3]
-        middle = ((width - 1) / 2, (height - 1) / 2)
-        matrix = cv2.getRotationMatrix2D(middle, self.degrees, 1.0)
-        turned = [
+        centre = ((width - 1) / 2, (height - 1) / 2)
+        matrix = cv2.getRotationMatrix2D(centre, self.degrees, 1.0)
+        rotated = [
             cv2.warpAffine(np.ascontiguousarray(image), matrix, (width, height)) for image in inputs
         ]
-        return np.stack(turned).reshape(inputs.shape) if turned else inputs  # fmt: skip
+        return np.stack(rotated).reshape(inputs.shape) if rotated else inputs
 
 
 @dataclass(frozen=True)
 class ResizeAndCrop:
-    """Images brought to one shape, (height, width) or (height, width, 3)."""
+    """Resizing and cropping to one shape, (height, width) or (height, width, 3)."""
 
     shape: tuple[int, ...]
     name: ClassVar[str] = "fit"
 
     def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
-        """Every image, scaled until it covers the shape and cut around its middle."""
+        """Return the images, scaled to cover the shape and cropped to its centre."""
         images = np.empty((len(inputs), *self.shape), dtype=np.uint8)
-        for place, image in enumerate(inputs):
-            images[place] = self._resize(np.ascontiguousarray(image))
+        for position, image in enumerate(inputs):
+            images[position] = self._resize(np.ascontiguousarray(image))
         return images
 
     def _resize(self, image: Pixels) -> Pixels:
@@ -106,7 +107,7 @@ class ResizeAndCrop:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TintedDataset(BaseDataset):
-    """The images of a dataset, each painted in a colour of its own: grey · colour / 255."""
+    """Images of a dataset, each tinted in its own colour: grey · colour / 255."""
 
     dataset: Dataset
     tints: Array
@@ -120,63 +121,62 @@ class TintedDataset(BaseDataset):
 
     @property
     def name(self) -> str:
-        """The dataset's."""
         return self.dataset.name
 
     @property
     def kind(self) -> InputKind:
-        """The dataset's."""
         return self.dataset.kind
 
     @property
     def keys(self) -> RowHashes:
-        """Those of the rows before they were painted."""
+        """Hashes of the rows before tinting."""
         return self.dataset.keys
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the content of all rows and of their colours."""
+        """Hash of all rows and their colours."""
         return fingerprint_rows(
             f"tinted {self.dataset.fingerprint} {self.tints.tobytes().hex()}", self.keys
         )
 
     def take(self, index: RowSelection) -> Pixels:
-        """Some images, in that order: uint8 (n, height, width, 3)."""
+        """Return the selected images: uint8 (n, height, width, 3)."""
         rows = np.arange(len(self))[to_row_numbers(index, len(self))]
         images = self.dataset.take(rows)
         grey = images if images.ndim == 3 else images.max(axis=3)
-        painted = np.empty((*grey.shape, 3), dtype=np.uint8)
-        shares = self.tints[rows, None, None] / np.float32(255)
-        for some in row_blocks(len(rows), 3 * math.prod(grey.shape[1:])):
-            painted[some] = np.rint(grey[some, ..., None] * shares[some])
-        return painted
+        tinted = np.empty((*grey.shape, 3), dtype=np.uint8)
+        factors = self.tints[rows, None, None] / np.float32(255)
+        for block in row_blocks(len(rows), 3 * math.prod(grey.shape[1:])):
+            tinted[block] = np.rint(grey[block, ..., None] * factors[block])
+        return tinted
 
     def rows(self, index: RowSelection) -> Self:
-        """The dataset of some images, painted alike."""
-        some = to_row_numbers(index, len(self))
-        labels = None if self.labels is None else self.labels[some]
-        return replace(self, dataset=self.dataset.rows(some), tints=self.tints[some], labels=labels)
+        """Return the dataset of the selected images with the same colours."""
+        rows = to_row_numbers(index, len(self))
+        labels = None if self.labels is None else self.labels[rows]
+        return replace(self, dataset=self.dataset.rows(rows), tints=self.tints[rows], labels=labels)
 
 
 @dataclass(frozen=True)
 class RandomColors:
-    """Images in one of ten colours each, which tells nothing of the class."""
+    """Random tint per image, one of ten colours, independent of the class."""
 
     seed: int = 0
 
     def derive(self, dataset: Dataset) -> Dataset:
-        """The painted images."""
-        which = (_draw_uniforms(dataset, self.seed, 1)[:, 0] * len(PALETTE)).astype(np.int64)
-        tints = np.array(PALETTE, dtype=np.uint8)[which]
-        return TintedDataset(_require_images(dataset, "painted"), tints, dataset.labels)
+        """Return the tinted images."""
+        color_index = (_draw_uniforms(dataset, self.seed, 1)[:, 0] * len(PALETTE)).astype(np.int64)
+        tints = np.array(PALETTE, dtype=np.uint8)[color_index]
+        return TintedDataset(_require_images(dataset, "tinted"), tints, dataset.labels)
 
 
 @dataclass(frozen=True)
 class ColoredMnist:
-    """Colored MNIST: is a digit below 5 or not, seen in red or green, which tells it too.
+    """Colored MNIST: is a digit below 5, with a colour that correlates with the class.
 
-    The class is 1 below 5 and 0 else, and wrong for a share `noise` of the rows; 1 is green and
-    0 red, but for a share `flipped` of the rows: 0.1 and 0.2 to train on, 0.9 to test on.
+    The class is 1 below 5 and 0 otherwise, flipped for a fraction `noise` of the rows; class 1 is
+    green and class 0 red, except for a fraction `flipped` of the rows: 0.1 and 0.2 for training,
+    0.9 for testing.
     """
 
     flipped: float
@@ -184,13 +184,15 @@ class ColoredMnist:
     seed: int = 0
 
     def derive(self, dataset: Dataset) -> Dataset:
-        """The painted images and their two classes."""
+        """Return the tinted images with two classes."""
         if dataset.labels is None:
-            raise InputError("Digits without labels can't be biased. Give labels.")
-        wrong, other = (_draw_uniforms(dataset, self.seed, 2) < (self.noise, self.flipped)).T
-        labels = (dataset.labels < 5) ^ wrong
-        tints = np.array([RED, GREEN], dtype=np.uint8)[(labels ^ other).astype(np.int64)]
-        return TintedDataset(_require_images(dataset, "painted"), tints, labels.astype(np.int64))
+            raise InputError("Colored MNIST needs labelled digits.")
+        flip_label, flip_color = (
+            _draw_uniforms(dataset, self.seed, 2) < (self.noise, self.flipped)
+        ).T
+        labels = (dataset.labels < 5) ^ flip_label
+        tints = np.array([RED, GREEN], dtype=np.uint8)[(labels ^ flip_color).astype(np.int64)]
+        return TintedDataset(_require_images(dataset, "tinted"), tints, labels.astype(np.int64))
 
 
 DERIVATIONS: dict[str, type] = {"rotated": Rotated, "painted": RandomColors, "biased": ColoredMnist}
@@ -198,7 +200,9 @@ DERIVATIONS: dict[str, type] = {"rotated": Rotated, "painted": RandomColors, "bi
 
 def _require_images(dataset: Dataset, verb: str) -> Dataset:
     if dataset.kind != "images":
-        raise InputError(f"Only images can be {verb}; got {dataset.kind}. Name a domain of images.")
+        raise InputError(
+            f"Only images can be {verb}; got {dataset.kind}. Choose a domain of images."
+        )
     return dataset
 
 

@@ -1,4 +1,4 @@
-"""Domains in columns: texts, pairs or tables of Parquet, CSV, Arrow and JSON-lines files."""
+"""Reader of texts, pairs, vectors or tables in Parquet, CSV, Arrow and JSON-lines files."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ JSON_EXTENSIONS = (".json", ".jsonl")
 
 @dataclass(frozen=True)
 class TableReader:
-    """The rows of a table that `where` chooses, such as those of a domain or of a subgroup.
+    """Reader of the rows of a table that `where` selects, such as those of a domain.
 
-    `text` is the column of texts, or the two of pairs; without it all columns are the inputs, or
-    those that `inputs` names, but the label and the columns of `where`. `vectors` names columns of
-    numbers instead, which side by side are a row's vector: networks take these.
+    `text` is the column of texts, or the two columns of pairs. Otherwise the inputs are the columns
+    `inputs`, by default all except the label and those of `where`. `vectors` names numeric columns
+    that form one vector per row, which networks accept.
     """
 
     path: str
@@ -40,41 +40,39 @@ class TableReader:
 
     @property
     def kind(self) -> InputKind:
-        """Text, pairs, vectors or a table."""
         if self.text is None:
             return "table" if self.vectors is None else "vectors"
         return "text" if isinstance(self.text, str) else "pairs"
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The file."""
         return (self.path,)
 
     def read(self, root: Path, size: ImageSize) -> Dataset:
-        """The chosen rows, in memory."""
-        if sum(one is not None for one in (self.text, self.inputs, self.vectors)) > 1:
+        """Return the selected rows, in memory."""
+        if sum(columns is not None for columns in (self.text, self.inputs, self.vectors)) > 1:
             raise InputError(
-                f"{self.path}: text, inputs and vectors are three forms of one thing. Name one."
+                f"{self.path}: text, inputs and vectors exclude one another. Set one of them."
             )
         table = self._filter_rows(frames.as_table(read_table_file(require_file(root, self.path))))
-        asked = DatasetOptions(
+        options = DatasetOptions(
             labels=self.label, text=self.text, inputs=self.inputs or self.vectors
         )
-        read = read_frame(table, asked)
-        return (read if self.vectors is None else as_vectors(read)).to_dataset(
+        rows = read_frame(table, options)
+        return (rows if self.vectors is None else as_vectors(rows)).to_dataset(
             self.path, self.skip_bad
         )
 
     def _filter_rows(self, table: Any) -> Any:
         rows = np.ones(table.num_rows, dtype=np.bool_)
-        for column, wanted in self.where:
-            found = matching_rows(frames.read_column(table, column), wanted, column)
-            if not (rows & found).any():
+        for column, accepted in self.where:
+            matches = matching_rows(frames.read_column(table, column), accepted, column)
+            if not (rows & matches).any():
                 raise InputError(
-                    f"No row has {column} = {wanted!r} and all else that is asked for "
-                    f"({', '.join(name for name, _ in self.where)}). Ask for less."
+                    f"No row has {column} = {accepted!r} and meets the other conditions "
+                    f"({', '.join(name for name, _ in self.where)}). Remove a condition."
                 )
-            rows &= found
+            rows &= matches
         named = (self.label, *(self.inputs or self.vectors or ()), *self._text_columns())
         extra = [column for column, _ in self.where if column not in named]
         return table.filter(rows).drop_columns(extra)
@@ -84,7 +82,7 @@ class TableReader:
 
 
 def as_vectors(raw_rows: RawRows) -> RawRows:
-    """The same with the columns of its table side by side; all must be of numbers, or true and false.
+    """Return the rows with the columns of their table as vectors; columns must be numeric.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"age": [30, 40], "tall": [True, False]})
@@ -98,14 +96,14 @@ def as_vectors(raw_rows: RawRows) -> RawRows:
     for name, values in columns.items():
         if values.dtype.kind not in "iufb":
             raise InputError(
-                f"The column {name!r} holds {raw_rows.inputs.column(name).type}, and vectors are of "
-                "numbers. Name columns of numbers alone, or turn it into some."
+                f"The column {name!r} holds {raw_rows.inputs.column(name).type}, and vectors need "
+                "numbers. Choose numeric columns, or encode the column as numbers."
             )
     return replace(raw_rows, inputs=np.stack(list(columns.values()), axis=1).astype(np.float64))
 
 
 def read_table_file(path: Path) -> Any:
-    """A table of a file; JSON has a row a line, and may be compressed."""
+    """Return the table of a file; JSON files have one object per line."""
     if not any(ending.lower() in JSON_EXTENSIONS for ending in path.suffixes[-2:]):
         return ScoreFile.open(path).content
     import pyarrow as pa
@@ -115,6 +113,6 @@ def read_table_file(path: Path) -> Any:
         return json.read_json(path)
     except (pa.ArrowException, OSError) as error:
         raise InputError(
-            f"{path.name} can't be read as JSON: {format_error(error, first_line=True)}. One "
-            "object per line was expected."
+            f"Cannot read {path.name} as JSON: {format_error(error, first_line=True)}. Expected "
+            "one object per line."
         ) from error

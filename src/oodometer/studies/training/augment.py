@@ -1,7 +1,7 @@
-"""How training images are changed: RandAugment, and AugMix. Hendrycks et al., ICLR 2020.
+"""Augmentation of training images: RandAugment and AugMix (Hendrycks et al., ICLR 2020).
 
-AugMix leaves out the operations that corruptions share (contrast, colour, brightness, sharpness),
-and is taken without the paper's loss for consistency, as an augmentation alone.
+AugMix omits the operations that overlap with corruptions (contrast, colour, brightness, sharpness)
+and is used as an augmentation only, without the consistency loss of the paper.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from oodometer.transforms.color_ops import Image
 from oodometer.transforms.images import drop_gray_channel, require_images
 from oodometer.transforms.magnitude import check_magnitude
 
-N_CHAINS, MAX_CHAIN_LENGTH = 3, 3
-# The scale of magnitudes ends here.
+N_CHAINS = 3
+MAX_CHAIN_LENGTH = 3
+# Upper end of the scale of magnitudes.
 MAX_MAGNITUDE = 10.0
 
 
 class AugMixOperation(NamedTuple):
-    """A change of one image by an amount, which goes in a line from magnitude 0 to 10."""
+    """Operation on one image with an amount that is linear in the magnitude from 0 to 10."""
 
     name: str
     change: Callable[[Image, float], Image]
@@ -37,7 +38,7 @@ class AugMixOperation(NamedTuple):
     signed: bool
 
 
-# Posterizing begins at four bits: with more, nothing is seen.
+# Posterizing starts at four bits: with more, the change is not visible.
 AUGMIX_OPERATIONS: tuple[AugMixOperation, ...] = (
     AugMixOperation("autocontrast", lambda image, _: color_ops.autocontrast(image), 0, 0, False),
     AugMixOperation("equalize", lambda image, _: color_ops.equalize(image), 0, 0, False),
@@ -52,12 +53,12 @@ AUGMIX_OPERATIONS: tuple[AugMixOperation, ...] = (
 
 
 class AugMixPlan(NamedTuple):
-    """What every row is to become.
+    """Random draws of every row.
 
-    mix_share         m, how much of the mix there is beside the image itself, (n,)
-    weights           how the chains are mixed, (n, chains)
-    lengths           how many operations each chain has, (n, chains)
-    operation_index   the operations, (n, chains, longest), and their amounts
+    mix_share         m, the weight of the mixed chains beside the original image, (n,)
+    weights           weights of the chains, (n, chains)
+    lengths           number of operations per chain, (n, chains)
+    operation_index   operations, (n, chains, longest); `amounts` has the same shape
     """
 
     mix_share: Floats
@@ -69,10 +70,10 @@ class AugMixPlan(NamedTuple):
 
 @dataclass(frozen=True)
 class AugMix(Transform):
-    """(1 − m) x + m Σ wᵢ chainᵢ(x), m ~ Beta(1, 1), w ~ Dirichlet(1, 1, 1).
+    """AugMix: (1 − m) x + m Σ wᵢ chainᵢ(x) with m ~ Beta(1, 1) and w ~ Dirichlet(1, 1, 1).
 
-    Each of the three chains is one to three operations, one after the other, of a strength uniform
-    in 0 … magnitude on the scale 0 … 10; at 0 nothing is changed.
+    Each of the three chains applies one to three operations with strengths drawn uniformly from
+    0 to `magnitude` on a scale from 0 to 10; at 0 the image is unchanged.
     """
 
     magnitude: float = 3.0
@@ -86,29 +87,30 @@ class AugMix(Transform):
         check_magnitude(self, MAX_MAGNITUDE)
 
     def apply(self, inputs: Inputs, draws: RowStreams) -> Inputs:
-        """Every image, mixed with changed copies of its own."""
+        """Return every image mixed with augmented copies of itself."""
         changed = require_images(inputs, self.name).copy()
         if self.magnitude == 0:
             return changed
-        rows, plan = drop_gray_channel(changed), self.draw_plan(draws)
-        lengths, chosen, amounts = (part.tolist() for part in plan[2:])
-        parts = np.concatenate(
+        rows = drop_gray_channel(changed)
+        plan = self.draw_plan(draws)
+        lengths, operations, amounts = (part.tolist() for part in plan[2:])
+        weights = np.concatenate(
             [1 - plan.mix_share[:, None], plan.mix_share[:, None] * plan.weights], axis=1
         )
         for row, image in enumerate(rows):
             copies = [
                 image,
-                *map(_apply_chain, [image] * N_CHAINS, lengths[row], chosen[row], amounts[row]),
+                *map(_apply_chain, [image] * N_CHAINS, lengths[row], operations[row], amounts[row]),
             ]
-            rows[row] = _mix_images(copies, parts[row])
+            rows[row] = _mix_images(copies, weights[row])
         return changed
 
     def draw_plan(self, draws: RowStreams) -> AugMixPlan:
-        """What every row is to become, of its own draws."""
+        """Return the random draws of every row."""
         steps = N_CHAINS * MAX_CHAIN_LENGTH
         u = draws.uniforms(1 + 2 * N_CHAINS + 3 * steps)
         share, weights, lengths, rest = np.split(u, [1, 1 + N_CHAINS, 1 + 2 * N_CHAINS], axis=1)
-        # Dirichlet(1, 1, 1) is three exponentials, divided by their sum.
+        # Dirichlet(1, 1, 1): three exponentials divided by their sum.
         weights = -np.log1p(-weights)
         which, strength, sign = np.moveaxis(rest.reshape(-1, N_CHAINS, MAX_CHAIN_LENGTH, 3), 3, 0)
         chosen = (which * len(AUGMIX_OPERATIONS)).astype(np.int64)
@@ -126,23 +128,23 @@ class AugMix(Transform):
         )
 
 
-def _apply_chain(image: Image, length: int, chosen: list[int], amounts: list[float]) -> Image:
-    """The first so many operations of a chain, one after the other."""
-    for place, amount in zip(chosen[:length], amounts, strict=False):
-        image = AUGMIX_OPERATIONS[place].change(image, amount)
+def _apply_chain(image: Image, length: int, operations: list[int], amounts: list[float]) -> Image:
+    """Apply the first `length` operations of a chain."""
+    for index, amount in zip(operations[:length], amounts, strict=False):
+        image = AUGMIX_OPERATIONS[index].change(image, amount)
     return image
 
 
-def _mix_images(copies: list[Image], parts: Floats) -> Image:
-    """The sum of copies, each times its part, rounded."""
+def _mix_images(copies: list[Image], weights: Floats) -> Image:
+    """Return the rounded weighted sum of images."""
     total: Floats = np.zeros(copies[0].shape, dtype=np.float32)
-    for copy, part in zip(copies, parts.astype(np.float32), strict=True):
-        total += copy * part
+    for copy, weight in zip(copies, weights.astype(np.float32), strict=True):
+        total += copy * weight
     return np.rint(total).clip(0, 255).astype(np.uint8)
 
 
 def augmentation(name: Augment) -> Transform | None:
-    """The change that a recipe names; RandAugment has two operations, as its authors took.
+    """Return the augmentation of a name; RandAugment applies two operations, as in its paper.
 
     >>> augmentation("augmix")
     AugMix(magnitude=3.0)

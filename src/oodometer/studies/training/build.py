@@ -1,4 +1,4 @@
-"""The network of a recipe, and the state of torch that it is built and trained in."""
+"""Construction of networks, and the torch state in which they are built and trained."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from oodometer.studies.training.config import TrainingConfig
 
 @contextmanager
 def seeded_torch(seed: int) -> Iterator[Any]:
-    """Torch with one thread and with draws that hang on the seed alone; as before, afterwards.
+    """Run torch with one thread and seeded draws; restore its state afterwards.
 
-    One thread, for sums by several differ in their last bits from one run to the next; many models
-    at once use the cores better anyway.
+    With several threads, sums differ in their last bits between runs; several models at once use
+    the cores better anyway.
     """
     torch = torch_package()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         with torch.random.fork_rng():
-            # torch.manual_seed would note the stack of callers, every time, for devices not in use.
+            # torch.manual_seed would record the call stack each time, for devices not in use.
             torch.default_generator.manual_seed(seed % 2**63)
             if torch.cuda.is_available():
                 torch.cuda.manual_seed_all(seed % 2**63)
@@ -36,27 +36,27 @@ def seeded_torch(seed: int) -> Iterator[Any]:
 
 
 def get_architecture(config: TrainingConfig, kind: InputKind) -> Any:
-    """The architecture that a recipe names, which must take inputs of the kind."""
-    found = architectures.get(config.architecture, config.settings)
-    if kind not in found.kinds:
+    """Return the architecture of a configuration; raise if it does not accept the kind of input."""
+    architecture: Any = architectures.get(config.architecture, config.settings)
+    if kind not in architecture.kinds:
         raise InputError(
-            f"The architecture {found.name!r} takes {' or '.join(found.kinds)}, and the group "
-            f"{config.group!r} holds {kind}. Choose another architecture, or another domain group."
+            f"The architecture {architecture.name!r} accepts {' or '.join(architecture.kinds)}, and "
+            f"the group {config.group!r} holds {kind}. Choose another architecture or domain group."
         )
-    return found
+    return architecture
 
 
 def build_network(config: TrainingConfig, shape: InputShape) -> Any:
-    """A fresh network, drawn from torch's random state; if the head alone learns, the rest frozen."""
+    """Return a new network, initialized from torch's random state; frozen except its trained part."""
     module = get_architecture(config, shape.kind).build(shape)
     if config.part == "head":
-        learning = architectures.head_parameters(module)
+        trainable = architectures.head_parameters(module)
         for name, weight in module.named_parameters():
-            weight.requires_grad_(name in learning)
+            weight.requires_grad_(name in trainable)
     return module
 
 
 def frozen_body_fingerprint(config: TrainingConfig, kind: InputKind) -> str | None:
-    """The fingerprint of a body that lies elsewhere and does not learn; None where there is none."""
-    ask = getattr(get_architecture(config, kind), "fingerprint", None)
-    return None if config.part != "head" or ask is None else str(ask())
+    """Return the fingerprint of a frozen pretrained body that is stored elsewhere, if any."""
+    fingerprint = getattr(get_architecture(config, kind), "fingerprint", None)
+    return None if config.part != "head" or fingerprint is None else str(fingerprint())

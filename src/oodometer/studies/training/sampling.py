@@ -1,7 +1,7 @@
-"""Which rows a model is trained on, with which labels, and in what order.
+"""Few-shot selection, label noise and batch order.
 
-What is drawn of a row hangs on the seed and the row's content, so that neither the order of files
-nor of domains changes it. The order of batches hangs on the seed and the epoch.
+Draws for a row depend on the seed and the content of the row, so the order of files and domains
+does not matter. The order of batches depends on the seed and the epoch.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from oodometer.core.stats import rng_for
 
 
 def row_streams(seed: int, keys: RowHashes, purpose: str, draw_index: int = 1) -> RowStreams:
-    """A stream a row, for one purpose; `draw_index` tells epochs apart."""
+    """Return one random stream per row for one purpose; `draw_index` distinguishes epochs."""
     return RowStreams(seed, keys, np.full(len(keys), draw_index), namespace=purpose)
 
 
 def sample_per_class(labels: Ints, keys: RowHashes, *, count: int, seed: int) -> Ints:
-    """The numbers, in order, of `count` rows a class, drawn at random; all where there are fewer.
+    """Return the sorted numbers of `count` random rows per class, all rows of smaller classes.
 
     >>> sample_per_class(np.array([0, 1, 1, 0, 2]), np.arange(5, dtype=np.uint64), count=2, seed=0)
     array([0, 1, 2, 3, 4])
     """
-    luck = row_streams(seed, keys, "few-shot").uniforms(1)[:, 0]
-    order = np.lexsort((luck, labels))
+    priorities = row_streams(seed, keys, "few-shot").uniforms(1)[:, 0]
+    order = np.lexsort((priorities, labels))
     starts = np.searchsorted(labels[order], labels[order], side="left")
     return np.sort(order[np.arange(len(order)) - starts < count])
 
@@ -36,17 +36,17 @@ def sample_per_class(labels: Ints, keys: RowHashes, *, count: int, seed: int) ->
 def add_label_noise(
     labels: Ints, keys: RowHashes, *, classes: int, share: float, seed: int
 ) -> Ints:
-    """Labels of which a share is drawn anew from all classes, so that some stay right by luck.
+    """Return labels of which a fraction is redrawn uniformly from all classes.
 
     >>> add_label_noise(np.array([0, 1]), np.arange(2, dtype=np.uint64), classes=2, share=0.0, seed=0)
     array([0, 1])
     """
-    struck, drawn = row_streams(seed, keys, "label noise").uniforms(2).T
-    return np.where(struck < share, (drawn * classes).astype(np.int64), labels)
+    selection, draws = row_streams(seed, keys, "label noise").uniforms(2).T
+    return np.where(selection < share, (draws * classes).astype(np.int64), labels)
 
 
 def count_steps(n: int, batch_size: int) -> int:
-    """How many batches an epoch has.
+    """Return the number of batches per epoch.
 
     >>> count_steps(10, 4), count_steps(9, 4)
     (3, 2)
@@ -56,10 +56,9 @@ def count_steps(n: int, batch_size: int) -> int:
 
 
 def batches(n: int, *, batch_size: int, seed: int, epoch: int) -> Iterator[Ints]:
-    """The numbers of all rows in an order of the epoch's own, `batch_size` at a time.
+    """Yield the row numbers of each batch in the random order of the epoch.
 
-    A last row that would be alone is left out of the epoch: one row has no variance, which batch
-    norm needs.
+    A last batch of a single row is left out, because batch norm needs a variance.
     """
     order = rng_for(seed, "order", epoch).permutation(n)
     for step in range(count_steps(n, batch_size)):

@@ -1,6 +1,7 @@
-"""Texts as numbers: byte-pair encoding (Sennrich et al., ACL 2016) learned of training texts.
+"""Tokenizers: byte-pair encoding (Sennrich et al., ACL 2016), and those of pretrained networks.
 
-It works on bytes, so that no text is unknown to it. A pretrained network has its folder's tokens.
+Byte-pair encoding is learned from the training texts on the level of bytes, so that every text can
+be encoded.
 """
 
 from __future__ import annotations
@@ -19,19 +20,20 @@ from oodometer.core.optional_imports import has_tokenizer, quiet_transformers, r
 
 TextPair = tuple[str, str]
 TextRow = str | TextPair
-# The number that pads a learned vocabulary. Its name has a space, which no token of bytes has.
-PAD, PAD_NAME = 0, "<no text>"
-# All bytes, and what pads: a smaller vocabulary could not tell every text.
+# Padding token of a learned vocabulary. Its name has a space, which no byte-level token has.
+PAD = 0
+PAD_NAME = "<no text>"
+# All bytes and the padding token: a smaller vocabulary cannot encode every text.
 MIN_VOCABULARY = 257
-# So many rows are encoded at once: what the encoder says of each is far larger than its numbers.
+# Rows encoded at once; the encoder's output per row is far larger than its token ids.
 ENCODE_BATCH_ROWS = 4096
 
 
 @dataclass(frozen=True, eq=False)
 class Tokenizer:
-    """A learned vocabulary, and how many tokens a text is cut or padded to; 0 pads.
+    """Learned byte-pair encoding with the length that texts are truncated or padded to.
 
-    Texts become numbers (n, length), pairs those of each side (n, 2, length).
+    Texts become token ids (n, length), pairs (n, 2, length) with one row per text; 0 is padding.
 
     >>> tokens = Tokenizer.learn(["a cat", "a dog"], size=257, length=4)
     >>> tokens.encode(["a", "a cat"]).tolist() == [[65, 0, 0, 0], [65, 221, 67, 65]]
@@ -42,49 +44,49 @@ class Tokenizer:
 
     @classmethod
     def learn(cls, texts: Iterable[TextRow], size: int, length: int) -> Tokenizer:
-        """At most `size` tokens, of texts or pairs of them."""
+        """Learn a vocabulary of at most `size` tokens from texts or pairs."""
         if size < MIN_VOCABULARY:
             raise InputError(
-                f"A vocabulary has {MIN_VOCABULARY} tokens or more, one a byte and one that pads; got "
-                f"{size}. Raise the setting vocabulary."
+                f"vocabulary must be at least {MIN_VOCABULARY}, one token per byte and one for "
+                f"padding; got {size}."
             )
         return cls(_set_length(_train_bpe(texts, size), length, pad=(PAD, PAD_NAME)))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The same as was written by `to_bytes`."""
+        """Return the tokenizer that `to_bytes` wrote."""
         try:
             backend = _tokenizers_package().Tokenizer.from_str(data.decode())
-        except Exception as error:  # the package raises nothing narrower
+        except Exception as error:  # the package raises plain Exception
             raise InputError(
-                "These bytes are no tokens; those of Tokenizer.to_bytes were expected. Is the file "
-                "whole? Train the model anew."
+                "These bytes are not a tokenizer; expected the output of Tokenizer.to_bytes. Train "
+                "the model again."
             ) from error
-        made = cls.__new__(cls)  # for a folder's tokens are made of a folder
-        object.__setattr__(made, "backend", backend)
-        return made
+        tokenizer = cls.__new__(cls)  # the constructor of a subclass needs a folder
+        object.__setattr__(tokenizer, "backend", backend)
+        return tokenizer
 
     def to_bytes(self) -> bytes:
-        """All of it as JSON; the same bytes for the same vocabulary."""
+        """Return the tokenizer as JSON; equal vocabularies give equal bytes."""
         return bytes(self.backend.to_str().encode())
 
     @property
     def size(self) -> int:
-        """How many tokens there are."""
+        """Number of tokens."""
         return int(max(self.backend.get_vocab().values())) + 1
 
     @property
     def length(self) -> int:
-        """How many tokens a text is cut or padded to."""
+        """Number of tokens that texts are truncated or padded to."""
         return int(self.backend.truncation["max_length"])
 
     @property
     def pad(self) -> int:
-        """The number that pads."""
+        """Id of the padding token."""
         return int(self.backend.padding["pad_id"])
 
     def encode(self, rows: Sequence[TextRow]) -> Ints:
-        """Numbers (n, length) of texts, (n, 2, length) of pairs."""
+        """Return token ids (n, length) for texts, (n, 2, length) for pairs."""
         texts = [row for row in rows if isinstance(row, str)]
         if len(texts) == len(rows):
             return self._encode_rows([_replace_surrogates(text) for text in texts], ("ids",))[:, 0]
@@ -93,12 +95,12 @@ class Tokenizer:
         )
 
     def trim_padding(self, numbers: Ints) -> Ints:
-        """The same without the places at the end where every row only pads.
+        """Return the token ids without trailing positions that are padding in every row.
 
-        The networks of pools say the same of both, and are quicker with fewer places.
+        The outputs of the networks of pools do not depend on padding, and shorter rows are faster.
         """
-        shown = self._token_ids(numbers)
-        used = (shown != self.pad).any(axis=tuple(range(shown.ndim - 1)))
+        ids = self._token_ids(numbers)
+        used = (ids != self.pad).any(axis=tuple(range(ids.ndim - 1)))
         return numbers[..., : int(used.nonzero()[0].max(initial=0)) + 1]
 
     def _encode_pairs(self, pairs: list[TextPair]) -> Ints:
@@ -106,35 +108,34 @@ class Tokenizer:
         return self._encode_rows(sides, ("ids",)).reshape(len(pairs), 2, -1)
 
     def _token_ids(self, numbers: Ints) -> Ints:
-        """Of numbers, those of tokens."""
+        """Return the token ids of encoded rows."""
         return numbers
 
-    def _encode_rows(self, rows: Sequence[TextRow], wanted: tuple[str, ...]) -> Ints:
-        found = np.empty((len(rows), len(wanted), self.length), dtype=np.int64)
+    def _encode_rows(self, rows: Sequence[TextRow], attributes: tuple[str, ...]) -> Ints:
+        encoded = np.empty((len(rows), len(attributes), self.length), dtype=np.int64)
         for start in range(0, len(rows), ENCODE_BATCH_ROWS):
-            some = self.backend.encode_batch(rows[start : start + ENCODE_BATCH_ROWS])
-            for place, what in enumerate(wanted):
-                found[start : start + ENCODE_BATCH_ROWS, place] = [
-                    getattr(row, what) for row in some
-                ]
-        return found
+            block = slice(start, start + ENCODE_BATCH_ROWS)
+            encodings = self.backend.encode_batch(rows[block])
+            for position, attribute in enumerate(attributes):
+                encoded[block, position] = [getattr(row, attribute) for row in encodings]
+        return encoded
 
 
 class HuggingFaceTokenizer(Tokenizer):
-    """The tokens of a local Hugging Face folder, with the marks that it puts around texts.
+    """Tokenizer of a local Hugging Face folder, including its special tokens.
 
-    The two texts of a pair are read together: (n, 2, length) are the numbers of both in one row,
-    and which of the two each is of.
+    The two texts of a pair form one sequence: (n, 2, length) holds the token ids and the token
+    type ids.
     """
 
     def __init__(self, folder: str | Path, length: int) -> None:
         reader = _load_tokenizer(Path(folder))
         backend = getattr(reader, "backend_tokenizer", None)
         if backend is None or reader.pad_token_id is None:
-            lacks = "a tokenizer.json" if backend is None else "a token that pads"
+            missing = "tokenizer.json" if backend is None else "padding token"
             raise InputError(
-                f"The tokenizer in {str(folder)!r} lacks {lacks}, which was expected. Add it with "
-                "transformers and save it there, or choose another folder."
+                f"The tokenizer in {str(folder)!r} has no {missing}. Add it with transformers and "
+                "save it there, or choose another folder."
             )
         own = _tokenizers_package().Tokenizer.from_str(backend.to_str())
         pad = (reader.pad_token_id, reader.pad_token)
@@ -153,29 +154,29 @@ def _tokenizers_package() -> Any:
 
 def _train_bpe(texts: Iterable[TextRow], size: int) -> Any:
     package = _tokenizers_package()
-    of_bytes = package.pre_tokenizers.ByteLevel
+    byte_level = package.pre_tokenizers.ByteLevel
     backend = package.Tokenizer(package.models.BPE())
-    backend.pre_tokenizer = of_bytes(add_prefix_space=False)
+    backend.pre_tokenizer = byte_level(add_prefix_space=False)
     backend.decoder = package.decoders.ByteLevel()
     trainer = package.trainers.BpeTrainer(
         vocab_size=size,
         special_tokens=[PAD_NAME],
-        initial_alphabet=sorted(of_bytes.alphabet()),
+        initial_alphabet=sorted(byte_level.alphabet()),
         show_progress=False,
     )
     backend.train_from_iterator(_iter_texts(texts), trainer)
-    # Else a text that holds that name would be read as padding.
-    settled = {**json.loads(backend.to_str()), "added_tokens": []}
-    return package.Tokenizer.from_str(json.dumps(settled))
+    # Otherwise a text that contains the name would be encoded as padding.
+    content = {**json.loads(backend.to_str()), "added_tokens": []}
+    return package.Tokenizer.from_str(json.dumps(content))
 
 
 def _set_length(backend: Any, length: int, *, pad: tuple[int, str]) -> Any:
-    """The same, cutting and padding to a length."""
-    marks = backend.num_special_tokens_to_add(True)
-    if length <= marks:
+    """Set the length that texts are truncated and padded to."""
+    n_special = backend.num_special_tokens_to_add(True)
+    if length <= n_special:
         raise InputError(
-            f"length must be {marks + 1} or more, for {marks} tokens mark the ends of texts; got "
-            f"{length}. Raise the setting length."
+            f"length must be at least {n_special + 1}, because there are {n_special} special "
+            f"tokens; got {length}."
         )
     backend.enable_truncation(max_length=length)
     backend.enable_padding(length=length, pad_id=pad[0], pad_token=pad[1], direction="right")
@@ -183,23 +184,25 @@ def _set_length(backend: Any, length: int, *, pad: tuple[int, str]) -> Any:
 
 
 def _load_tokenizer(folder: Path) -> Any:
-    # Only what is a folder: another name would be looked for among those fetched earlier.
+    # Only folders: other names would be searched in the cache of downloads.
     if not folder.is_dir() or not has_tokenizer(folder):
         raise InputError(
-            f"{str(folder)!r} has no tokenizer. A folder with tokenizer.json was expected; save "
-            "one there with the tokenizer's save_pretrained."
+            f"{str(folder)!r} has no tokenizer; expected a folder with tokenizer.json. Save one "
+            "there with save_pretrained."
         )
     with quiet_transformers():
-        door = require("transformers", extra="hf", purpose="A Hugging Face folder").AutoTokenizer
-        return door.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+        package = require("transformers", extra="hf", purpose="A Hugging Face folder")
+        return package.AutoTokenizer.from_pretrained(
+            str(folder), local_files_only=True, trust_remote_code=False
+        )
 
 
 def _iter_texts(rows: Iterable[TextRow]) -> Iterator[str]:
-    """All texts, both of every pair."""
+    """Yield all texts, both of every pair."""
     for row in rows:
         yield from map(_replace_surrogates, (row,) if isinstance(row, str) else row)
 
 
 def _replace_surrogates(text: str) -> str:
-    """Half of a surrogate pair, which no UTF-8 has, becomes a question mark."""
+    """Replace lone surrogates, which UTF-8 cannot encode, by question marks."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""What a recipe's model learns from: its domains' rows in memory, as numbers, and their labels."""
+"""Training rows of a configuration in memory, encoded as arrays, with labels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOKENS_FILE = "tokens.json"
 
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
-    """All rows of the training domains; images stay uint8, texts are token numbers."""
+    """All rows of the training domains; images are uint8, texts are token ids."""
 
     inputs: Array
     labels: Ints
@@ -34,19 +34,19 @@ class TrainingSet:
     tokenizer: Tokenizer | None = None
 
     def take(self, rows: Ints) -> Array:
-        """Some rows; texts only as long as the longest of them."""
-        some: Array = self.inputs[rows]
-        return some if self.tokenizer is None else self.tokenizer.trim_padding(some)
+        """Return the selected rows; texts are trimmed to the longest of them."""
+        inputs: Array = self.inputs[rows]
+        return inputs if self.tokenizer is None else self.tokenizer.trim_padding(inputs)
 
     @property
     def files(self) -> dict[str, bytes]:
-        """What must lie beside the weights."""
+        """Files to save with the weights."""
         return {} if self.tokenizer is None else {TOKENS_FILE: self.tokenizer.to_bytes()}
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingSample:
-    """The rows that a recipe keeps, by number, the labels that it learns, and facts of both."""
+    """Row numbers and labels that a model is trained on, with facts about them."""
 
     rows: Ints
     labels: Ints
@@ -54,24 +54,30 @@ class TrainingSample:
 
 
 def load_training_set(config: TrainingConfig, group: DomainGroup) -> TrainingSet:
-    """The rows of a recipe's domains; the same for all recipes of the same domains and settings."""
+    """Return the training rows; equal for configurations with the same domains and settings."""
     parts = [load_training_domain(group, name) for name in config.domains]
     whole = ConcatDataset(" + ".join(config.domains), tuple(parts))
     _check_same_shape(config.domains, parts)
-    inputs, tokens = whole.take(slice(None)), None
-    # Not the dataset's own, for which files would be read twice.
-    examples = hash_rows(inputs)
+    inputs = whole.take(slice(None))
+    # Not whole.keys, which would read the files twice.
+    keys = hash_rows(inputs)
+    tokenizer = None
     if whole.kind in TEXT_KINDS:
-        tokens = get_architecture(config, whole.kind).tokens(inputs)
-        inputs = tokens.encode(inputs)
-    vocabulary = 0 if tokens is None else tokens.size
+        tokenizer = get_architecture(config, whole.kind).tokens(inputs)
+        inputs = tokenizer.encode(inputs)
     _check_class_count(config, group, np.asarray(whole.labels))
-    shape = InputShape(whole.kind, len(group.classes), _input_size(whole.kind, inputs), vocabulary)
-    return TrainingSet(inputs, np.asarray(whole.labels, dtype=np.int64), examples, shape, tokens)
+    shape = InputShape(
+        kind=whole.kind,
+        classes=len(group.classes),
+        size=_input_size(whole.kind, inputs),
+        vocabulary=0 if tokenizer is None else tokenizer.size,
+    )
+    labels = np.asarray(whole.labels, dtype=np.int64)
+    return TrainingSet(inputs, labels, keys, shape, tokenizer)
 
 
 def draw_sample(training_data: TrainingSet, config: TrainingConfig) -> TrainingSample:
-    """The rows that a recipe keeps, and their labels with its noise."""
+    """Return the rows of a configuration, few-shot if configured, with noisy labels."""
     labels, classes = training_data.labels, training_data.shape.classes
     rows: Ints = np.arange(len(labels))
     facts: dict[str, float] = {}
@@ -88,18 +94,18 @@ def draw_sample(training_data: TrainingSet, config: TrainingConfig) -> TrainingS
 
 
 def load_training_domain(group: DomainGroup, name: str) -> Dataset:
-    """The training rows of a domain: some, labelled with the group's classes, of a kind to learn."""
+    """Return the training rows of a domain; raise if networks cannot be trained on them."""
     data = group.domain(name, "train")
     labels = np.asarray([] if data.labels is None else data.labels)
     if not len(data) or len(labels) != len(data):
-        what = "no labels" if len(data) else "no rows"
+        missing = "no labels" if len(data) else "no rows"
         raise InputError(
-            f"The domain {name!r} of {group.name!r} has {what} to train on. Give labelled rows."
+            f"The domain {name!r} of {group.name!r} has {missing} to train on. Add labelled rows."
         )
     if data.kind == "table":
         raise InputError(
-            f"The domain {name!r} of {group.name!r} is a table, and networks learn images, texts, "
-            'pairs or vectors. Name columns of numbers as its vectors: vectors = ["age", …].'
+            f"The domain {name!r} of {group.name!r} is a table, and networks accept images, texts, "
+            'pairs or vectors. Use numeric columns as vectors: vectors = ["age", …].'
         )
     bad = np.flatnonzero((labels < 0) | (labels >= len(group.classes)))
     if len(bad):
@@ -111,28 +117,28 @@ def load_training_domain(group: DomainGroup, name: str) -> Dataset:
 
 
 def _check_class_count(config: TrainingConfig, group: DomainGroup, labels: Ints) -> None:
-    """Rows of two classes or more: of one alone there is nothing to tell apart."""
+    """Raise if all rows are of one class."""
     if len(labels) and (labels == labels[0]).all():
         raise InputError(
             f"All {len(labels)} training rows of {' and '.join(config.domains)} of {group.name!r} "
-            f"are of the class {group.classes[labels[0]]!r}; two classes or more were expected. "
-            "Give rows of others, or train on more domains at once."
+            f"are of the class {group.classes[labels[0]]!r}; expected at least two classes. Add "
+            "rows of other classes, or train on several domains together."
         )
 
 
 def _check_same_shape(names: Sequence[str], parts: Sequence[Dataset]) -> None:
-    """Arrays of one shape a row, for a network has one."""
+    """Raise if the rows of the domains differ in shape."""
     shapes = [getattr(part.take(slice(0, 1)), "shape", ())[1:] for part in parts]
     for name, shape in zip(names, shapes, strict=True):
         if shape != shapes[0]:
             raise InputError(
-                f"Rows of the domain {name!r} have the shape {shape}, those of {names[0]!r} "
-                f"{shapes[0]}. A network takes one shape; bring them to one size and colour."
+                f"Rows of the domain {name!r} have shape {shape}, and those of {names[0]!r} have "
+                f"{shapes[0]}. A network accepts one shape; set the shape of the group."
             )
 
 
 def _input_size(kind: InputKind, inputs: Array) -> tuple[int, ...]:
-    """As `InputShape` has it: channels first, the features of a vector, the length of a text."""
+    """Return the size for `InputShape`: (channels, height, width), (d,) or the text length."""
     if kind == "images":
         height, width, *channels = inputs.shape[1:]
         return (channels[0] if channels else 1, height, width)
