@@ -154,7 +154,7 @@ def test_invariance_values_equal_those_of_invariance(
 def test_missing_second_model_is_a_reason(balls: Ran) -> None:
     for each in balls.plan.evaluations:
         row = balls.rows[each.name, "gde (pre-T)"]
-        reason = "no model of the study differs from it in the seed alone"
+        reason = "no other model of the study differs only in the seed"
         assert (row["value"], row["reason"]) == (None, reason)
 
 

@@ -72,5 +72,5 @@ def test_saved_targets_have_no_labels(suite: DigitsSuite, tmp_path: Path) -> Non
 
 def test_folder_that_cannot_be_created_is_reported(suite: DigitsSuite, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="can't be made"):
+    with pytest.raises(InputError, match="Cannot create the folder"):
         save_suite(suite, tmp_path / "file" / "below")

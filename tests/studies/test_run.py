@@ -204,7 +204,7 @@ def test_broken_model_does_not_affect_others(done: Path, tmp_path: Path) -> None
     }
     # What came of the user's function is quoted as it is, in one line.
     assert "out of order" in reasons["broken"]
-    assert "tells 3 classes apart, and '90' has 2" in reasons["three_classes"]
+    assert "has 3 classes, and '90' has 2" in reasons["three_classes"]
     assert "There is no module 'tests.studies.nothing'" in reasons["gone"]
     assert "too far south" in reasons["half"]
     assert {name for name in ran.failed if name.startswith("half")} == {"half on 90"}

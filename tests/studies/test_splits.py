@@ -155,7 +155,9 @@ def test_domain_with_an_empty_half_is_named(tmp_path: Path) -> None:
         DomainRows(domain, "test", "t").excluding_sources_of((domain,)),
     ]
     (empty,) = (half for half in halves if not sizes_of(half))
-    with pytest.raises(InputError, match=r"'one' of 'few' has 1 rows for testing, and none is"):
+    with pytest.raises(
+        InputError, match=r"'one' of 'few' has 1 test rows, and one of its halves is empty"
+    ):
         empty.dataset()
 
 

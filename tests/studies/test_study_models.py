@@ -139,7 +139,7 @@ def test_user_models_are_opened_by_as_model() -> None:
 
 def test_duplicate_model_names_are_rejected() -> None:
     twice = study(models=[model("m", Ball()), model("m", Ball(2.0))])
-    with pytest.raises(InputError, match="Two models are called 'm'"):
+    with pytest.raises(InputError, match="Two models have the name 'm'"):
         twice.available_models()
 
 
