@@ -14,7 +14,7 @@ def test_spurious_shows_eleven_agreements_and_the_bound(tmp_path: Path) -> None:
     result = run_json(tmp_path, *words)
     assert [row["agreement"] for row in result["rows"]] == [j / 10 for j in range(11)]
     assert result["bound"] == pytest.approx(0.7124, abs=1e-4)
-    assert "Theorem 3 allows" in run(tmp_path, *words).stdout
+    assert "Theorem 3 bounds" in run(tmp_path, *words).stdout
     assert run(tmp_path, "toy", "spurious", "--p-sp", "2").returncode == 2
 
 

@@ -1,4 +1,4 @@
-"""Rows of a store: the last written of each, as the protocol reads them."""
+"""Long table of a store: latest values, readable by studies.analysis."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def store(tmp_path: Path) -> Any:
         yield opened
 
 
-def test_a_row_has_all_that_is_known_of_it(store: Store) -> None:
+def test_row_has_all_columns(store: Store) -> None:
     value = store_records.result("ni-x", 0.5, low=0.4, high=0.6, facts={"rise": 0.1})
     store_records.fill(store, store_records.outcome(store_records.result(), value))
     (row,) = store.to_table().to_pylist()
@@ -35,14 +35,14 @@ def test_a_row_has_all_that_is_known_of_it(store: Store) -> None:
     }  # fmt: skip
 
 
-def test_accuracy_has_a_row_only_where_there_is_nothing_else(store: Store) -> None:
+def test_accuracy_has_a_row_only_without_other_measures(store: Store) -> None:
     alone = store_records.outcome(store_records.result(dataset="e", tested_on="c"))
     store_records.fill(store, store_records.outcome(), alone)
     rows = store.to_table().to_pylist()
     assert [(row["tested_on"], row["measure"]) for row in rows] == [("b", "ac"), ("c", "accuracy")]
 
 
-def test_the_protocol_reads_the_rows(store: Store, tmp_path: Path) -> None:
+def test_evaluation_table_reads_exports(store: Store, tmp_path: Path) -> None:
     for name in ("m", "n"):
         results = [
             store_records.result("accuracy", 0.75, model=name),
@@ -61,17 +61,21 @@ def test_the_protocol_reads_the_rows(store: Store, tmp_path: Path) -> None:
         assert np.isnan(table.measures["gde"]).all()
 
 
-def literal_last(results: list[ResultRecord]) -> dict[tuple[str, str, str], float | None]:
-    """The last dataset of every model on every domain, and of that the last of every measure."""
-    found: dict[tuple[str, str, str], float | None] = {}
-    for one in results:
-        last = [r for r in results if (r.model, r.tested_on) == (one.model, one.tested_on)][-1]
-        if one.dataset == last.dataset:
-            found[one.model, one.tested_on, one.measure] = one.value
-    return found
+def naive_latest(results: list[ResultRecord]) -> dict[tuple[str, str, str], float | None]:
+    """Return the last value per measure on the last dataset of every model and domain."""
+    latest: dict[tuple[str, str, str], float | None] = {}
+    for result in results:
+        last = [
+            other
+            for other in results
+            if (other.model, other.tested_on) == (result.model, result.tested_on)
+        ][-1]
+        if result.dataset == last.dataset:
+            latest[result.model, result.tested_on, result.measure] = result.value
+    return latest
 
 
-def test_what_was_written_last_counts(store: Store) -> None:
+def test_last_written_values_are_exported(store: Store) -> None:
     rng = np.random.default_rng(0)
     results = [
         store_records.result(
@@ -81,17 +85,18 @@ def test_what_was_written_last_counts(store: Store) -> None:
         )
         for j in range(40)
     ]  # fmt: skip
-    for one in results:
-        store_records.fill(store, EvaluationOutcome(one.model, one.dataset, results=(one,)))
+    for result in results:
+        outcome = EvaluationOutcome(result.model, result.dataset, results=(result,))
+        store_records.fill(store, outcome)
     rows = store.to_table().to_pylist()
     found = {(row["model"][-1], row["tested_on"], row["measure"]): row["value"] for row in rows}
-    assert found == literal_last(results)
+    assert found == naive_latest(results)
     assert [tuple(row[n] for n in ("model", "tested_on", "measure")) for row in rows] == sorted(
         tuple(row[n] for n in ("model", "tested_on", "measure")) for row in rows
     )
 
 
-def test_some_rows_can_be_asked_for(store: Store) -> None:
+def test_rows_can_be_selected_by_key(store: Store) -> None:
     old = store_records.result("ac", 0.1, settings="ten draws")
     store_records.fill(store, store_records.outcome(store_records.result(), old))
     store.add_outcomes(
@@ -103,16 +108,17 @@ def test_some_rows_can_be_asked_for(store: Store) -> None:
     assert store.to_table(keys)["accuracy"].to_pylist() == [0.75]
 
 
-def test_the_order_of_writing_does_not_change_an_export(tmp_path: Path) -> None:
+def test_export_does_not_depend_on_writing_order(tmp_path: Path) -> None:
     results = [
         store_records.result(name, 0.5, model=model)
         for name in ("accuracy", "ac", "doc")
         for model in "mn"
     ]
-    for number, some in enumerate((results, results[::-1])):
+    for number, ordered in enumerate((results, results[::-1])):
         with Store.open(tmp_path / str(number), "write") as store:
-            for one in some:
-                store_records.fill(store, EvaluationOutcome(one.model, one.dataset, results=(one,)))
+            for result in ordered:
+                outcome = EvaluationOutcome(result.model, result.dataset, results=(result,))
+                store_records.fill(store, outcome)
             for ending in ("parquet", "csv"):
                 store.export(tmp_path / f"{number}.{ending}")
     for ending in ("parquet", "csv"):
@@ -120,7 +126,7 @@ def test_the_order_of_writing_does_not_change_an_export(tmp_path: Path) -> None:
         assert first.read_bytes() == second.read_bytes()
 
 
-def test_exports_hold_the_rows(store: Store, tmp_path: Path) -> None:
+def test_exported_files_equal_the_table(store: Store, tmp_path: Path) -> None:
     store_records.fill(store, store_records.outcome())
     store.export(tmp_path / "rows.PARQUET")
     assert parquet.read_table(tmp_path / "rows.PARQUET").equals(store.to_table())
@@ -129,7 +135,7 @@ def test_exports_hold_the_rows(store: Store, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.PARQUET", "rows.csv", "store"]
 
 
-def test_an_empty_store_has_no_rows(store: Store) -> None:
+def test_empty_store_gives_an_empty_table(store: Store) -> None:
     assert store.to_table().num_rows == 0
     assert "accuracy" in store.to_table().column_names
 
@@ -137,19 +143,17 @@ def test_an_empty_store_has_no_rows(store: Store) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("rows.xlsx", r"can't be written to 'rows\.xlsx'. Give a name that ends in \.parquet or"),
-        ("nowhere/rows.csv", "No such file or directory. Make room or allow writing there"),
+        ("rows.xlsx", r"Cannot write rows to 'rows\.xlsx'. Use a name that ends in \.parquet or"),
+        ("nowhere/rows.csv", "No such file or directory. Free disk space or change"),
     ],
 )
-def test_a_file_that_cannot_be_written_is_refused(
-    store: Store, tmp_path: Path, name: str, message: str
-) -> None:
+def test_unwritable_files_raise(store: Store, tmp_path: Path, name: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         store.export(tmp_path / name)
     assert not list(tmp_path.glob("**/*.partial*"))
 
 
-def test_recipes_that_differ_in_kind_share_a_column() -> None:
+def test_mixed_recipe_values_share_a_column() -> None:
     cases: list[tuple[list[Any], Any, list[Any]]] = [
         ([1, 2, None], pa.int64(), [1, 2, None]),
         ([1, 0.5], pa.float64(), [1.0, 0.5]),

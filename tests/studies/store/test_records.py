@@ -1,4 +1,4 @@
-"""What is kept of predictions comes back as it was, labelled."""
+"""Stored predictions round-trip with labels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from oodometer.studies.store.records import labels_for_model
 from tests.support import store_records
 
 LOGITS = np.array([[0.1, 2.0], [3.0, -1.0], [0.0, 0.5], [1.0, 1.5]], dtype=np.float32)
-SAID = {
+PREDICTIONS = {
     "probs": store_records.PREDICTIONS,
     "logits": Predictions.from_logits(LOGITS),
     "named": Predictions.from_logits(LOGITS, class_names=["yes", "no"]),
@@ -25,37 +25,37 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("kind", SAID)
-def test_predictions_come_back(kind: str, tmp_path: Path) -> None:
-    said = SAID[kind]
+@pytest.mark.parametrize("kind", PREDICTIONS)
+def test_predictions_round_trip(kind: str, tmp_path: Path) -> None:
+    stored = PREDICTIONS[kind]
     with Store.open(tmp_path, "write") as store:
-        store_records.fill(store, EvaluationOutcome("m", "d", said))
+        store_records.fill(store, EvaluationOutcome("m", "d", stored))
     with Store.open(tmp_path) as store:
         found = store.predictions("m", "d")
         assert store.predictions("m", "other") is None
     assert found is not None
     assert (found.score_type, found.k, found.class_names) == (
-        said.score_type,
-        said.k,
-        said.class_names,
+        stored.score_type,
+        stored.k,
+        stored.class_names,
     )
-    assert found.temperature == said.temperature
-    assert np.array_equal(found.classes, said.classes)
-    if said.has_probs:
-        assert np.array_equal(found.probs, said.probs)
-    named = said.class_names is not None and set(said.class_names) == set(store_records.CLASSES)
-    names = said.class_names if named and said.class_names else store_records.CLASSES
-    told = [names.index(store_records.CLASSES[label]) for label in store_records.LABELS]
+    assert found.temperature == stored.temperature
+    assert np.array_equal(found.classes, stored.classes)
+    if stored.has_probs:
+        assert np.array_equal(found.probs, stored.probs)
+    named = stored.class_names is not None and set(stored.class_names) == set(store_records.CLASSES)
+    names = stored.class_names if named and stored.class_names else store_records.CLASSES
+    labels = [names.index(store_records.CLASSES[label]) for label in store_records.LABELS]
     assert found.labels is not None
-    assert found.labels.tolist() == told
+    assert found.labels.tolist() == labels
 
 
-def test_a_model_of_other_classes_is_refused() -> None:
-    with pytest.raises(InputError, match="'bird' is not both the model's and the data's"):
+def test_model_with_other_classes_raises() -> None:
+    with pytest.raises(InputError, match="'bird' is not a class of both the model and the data"):
         labels_for_model(store_records.LABELS, ("cat", "dog"), ("cat", "bird"))
 
 
 @pytest.mark.parametrize(("value", "reason"), [(None, None), (0.5, "none")])
-def test_a_result_has_a_value_or_a_reason(value: float | None, reason: str | None) -> None:
+def test_result_needs_a_value_or_a_reason(value: float | None, reason: str | None) -> None:
     with pytest.raises(InputError, match="has a value or a reason"):
         ResultRecord("m", "", "d", "b", "ac", "", value, reason=reason)

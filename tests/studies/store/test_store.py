@@ -1,4 +1,4 @@
-"""The store: one writer, many readers, and what can be wrong with its file."""
+"""Store: one writer, many readers, kills and corrupt files."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from tests.support import store_records
 ROOT = Path(__file__).parent.parent.parent.parent
 
 
-def test_what_is_added_is_known(tmp_path: Path) -> None:
-    some = store_records.outcome(predictions=store_records.PREDICTIONS)
+def test_added_outcomes_can_be_read(tmp_path: Path) -> None:
+    outcome = store_records.outcome(predictions=store_records.PREDICTIONS)
     with Store.open(tmp_path / "new" / "folder", "write") as store:
-        store_records.fill(store, some)
-        assert store.result_keys() == {one.key for one in some.results}
+        store_records.fill(store, outcome)
+        assert store.result_keys() == {result.key for result in outcome.results}
     with Store.open(tmp_path / "new" / "folder") as store:
-        assert store.result_keys() == {one.key for one in some.results}
+        assert store.result_keys() == {result.key for result in outcome.results}
         assert set(store.prediction_references()) == {("m", "d")}
         assert store.failures() == {}
         assert store.missing_reasons() == {}
 
 
-def test_a_result_is_there_once_and_the_last_one_counts(tmp_path: Path) -> None:
+def test_last_result_replaces_earlier_ones(tmp_path: Path) -> None:
     with Store.open(tmp_path, "write") as store:
         store_records.fill(
             store, store_records.outcome(store_records.result(), store_records.result("ac", 0.1))
@@ -45,7 +45,7 @@ def test_a_result_is_there_once_and_the_last_one_counts(tmp_path: Path) -> None:
         assert store.to_table()["value"].to_pylist() == [0.2]
 
 
-def test_reasons_are_kept_as_rows(tmp_path: Path) -> None:
+def test_reasons_of_missing_values_are_stored(tmp_path: Path) -> None:
     none = store_records.result("gde", None, reason="no second model")
     with Store.open(tmp_path, "write") as store:
         store_records.fill(store, store_records.outcome(store_records.result(), none))
@@ -54,7 +54,7 @@ def test_reasons_are_kept_as_rows(tmp_path: Path) -> None:
     assert (row["value"], row["reason"], row["accuracy"]) == (None, "no second model", 0.75)
 
 
-def test_a_failure_stays_until_it_is_done(tmp_path: Path) -> None:
+def test_failure_is_kept_until_it_succeeds(tmp_path: Path) -> None:
     failed = EvaluationOutcome("m", "d", failure=FailureRecord("ValueError: no", "a trace"))
     with Store.open(tmp_path, "write") as store:
         store_records.fill(store, failed)
@@ -67,7 +67,7 @@ def test_a_failure_stays_until_it_is_done(tmp_path: Path) -> None:
 # One writer, many readers -----------------------------------------------------------------------
 
 
-def test_a_second_writer_is_told_who_has_it(tmp_path: Path) -> None:
+def test_second_writer_raises_with_the_holder(tmp_path: Path) -> None:
     with Store.open(tmp_path, "write"):
         with pytest.raises(InputError) as refused:
             Store.open(tmp_path, "write")
@@ -77,7 +77,7 @@ def test_a_second_writer_is_told_who_has_it(tmp_path: Path) -> None:
         assert again.result_keys() == set()
 
 
-def test_it_is_read_by_others_while_it_is_written(tmp_path: Path) -> None:
+def test_other_processes_can_read_during_a_transaction(tmp_path: Path) -> None:
     code = f"""
 from oodometer.studies.store import Store
 with Store.open({str(tmp_path)!r}) as store:
@@ -85,7 +85,7 @@ with Store.open({str(tmp_path)!r}) as store:
 """
     with Store.open(tmp_path, "write") as store:
         store_records.fill(store, store_records.outcome(predictions=store_records.PREDICTIONS))
-        # A transaction that is not over is not seen, and keeps nobody waiting.
+        # An open transaction is neither visible to readers nor blocks them.
         store._database.execute("BEGIN IMMEDIATE")
         store._database.execute("DELETE FROM results")
         command = [sys.executable, "-c", code]
@@ -95,14 +95,14 @@ with Store.open({str(tmp_path)!r}) as store:
     assert "4 labelled rows" in done.stdout
 
 
-def test_a_reader_sees_what_is_written_after_it_came(tmp_path: Path) -> None:
+def test_reader_sees_later_writes(tmp_path: Path) -> None:
     with Store.open(tmp_path, "write") as store, Store.open(tmp_path) as reader:
         assert reader.result_keys() == set()
         store_records.fill(store, store_records.outcome())
         assert len(reader.result_keys()) == 2
 
 
-def test_a_reader_can_write_nothing(tmp_path: Path) -> None:
+def test_reader_cannot_write(tmp_path: Path) -> None:
     Store.open(tmp_path, "write").close()
     with (
         Store.open(tmp_path) as store,
@@ -111,28 +111,28 @@ def test_a_reader_can_write_nothing(tmp_path: Path) -> None:
         store_records.fill(store, store_records.outcome())
 
 
-def test_a_mode_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_unknown_mode_raises(tmp_path: Path) -> None:
     mode: Any = "append"
     with pytest.raises(InputError, match="mode must be 'read' or 'write'; got 'append'"):
         Store.open(tmp_path, mode)
 
 
-# Killed, full, broken ---------------------------------------------------------------------------
+# Kills, full disks, corrupt files ---------------------------------------------------------------
 
 
-def test_arrays_that_no_row_names_are_swept_by_the_next_writer(tmp_path: Path) -> None:
+def test_unreferenced_arrays_are_removed_by_the_next_writer(tmp_path: Path) -> None:
     with Store.open(tmp_path, "write") as store:
         store_records.fill(store, store_records.outcome(predictions=store_records.PREDICTIONS))
         named = store.array_store.names()
         store.array_store.put([np.arange(9.0)])  # killed before the transaction
         (store.array_store.folder / "half.partial").write_bytes(b"half")
     with Store.open(tmp_path) as store:
-        assert len(store.array_store.names()) == len(named) + 1, "a reader sweeps nothing"
+        assert len(store.array_store.names()) == len(named) + 1, "a reader removed arrays"
     with Store.open(tmp_path, "write") as store:
         assert {path.stem for path in store.array_store.folder.iterdir()} == named
 
 
-def test_predictions_whose_array_was_removed_are_to_be_made_again(tmp_path: Path) -> None:
+def test_predictions_with_a_missing_array_are_forgotten(tmp_path: Path) -> None:
     with Store.open(tmp_path, "write") as store:
         store_records.fill(store, store_records.outcome(predictions=store_records.PREDICTIONS))
         (tmp_path / "arrays" / f"{store.prediction_references()['m', 'd'].array}.npy").unlink()
@@ -141,7 +141,7 @@ def test_predictions_whose_array_was_removed_are_to_be_made_again(tmp_path: Path
         assert len(store.result_keys()) == 2
 
 
-def test_values_stay_in_the_table_when_all_arrays_were_removed(tmp_path: Path) -> None:
+def test_results_survive_removal_of_all_arrays(tmp_path: Path) -> None:
     with Store.open(tmp_path, "write") as store:
         store_records.fill(store, store_records.outcome(predictions=store_records.PREDICTIONS))
         before = store.to_table()
@@ -154,17 +154,17 @@ def test_values_stay_in_the_table_when_all_arrays_were_removed(tmp_path: Path) -
         assert store.prediction_references()["m", "d"].read(store.array_store).labels is not None
 
 
-def test_a_store_on_a_medium_that_nobody_can_write_to_is_read(
+def test_store_on_read_only_medium_can_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Store.open(tmp_path, "write") as store:
         store_records.fill(store, store_records.outcome())
     connected = database._connect
 
-    def refused(path: Path, how: str) -> sqlite3.Connection:
-        if how == "mode=ro":  # as SQLite does where it can make no file beside the other
+    def refused(path: Path, query: str) -> sqlite3.Connection:
+        if query == "mode=ro":  # as SQLite does if it can't create its side file
             raise sqlite3.OperationalError("unable to open database file")
-        return connected(path, how)
+        return connected(path, query)
 
     monkeypatch.setattr(database, "_connect", refused)
     with pytest.raises(InputError, match="unable to open database file"):
@@ -175,7 +175,7 @@ def test_a_store_on_a_medium_that_nobody_can_write_to_is_read(
         assert not list(tmp_path.glob("*-shm"))
 
 
-def test_arrays_are_there_before_the_rows_that_name_them(tmp_path: Path) -> None:
+def test_arrays_are_written_before_rows(tmp_path: Path) -> None:
     with Store.open(tmp_path, "write") as store:
         with (
             mock.patch.object(ArrayStore, "put", side_effect=InputError("full")),
@@ -185,7 +185,7 @@ def test_arrays_are_there_before_the_rows_that_name_them(tmp_path: Path) -> None
         assert store.result_keys() == set()
 
 
-def test_a_task_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_task_is_written_atomically(tmp_path: Path) -> None:
     bad = store_records.result("nll", 0.5, facts={"what": object()})
     with Store.open(tmp_path, "write") as store:
         store_records.fill(store)
@@ -200,13 +200,13 @@ def test_a_task_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
         assert store.prediction_references() == {}
 
 
-def test_a_full_disk_is_one_line_and_what_is_there_stays(tmp_path: Path) -> None:
+def test_full_disk_raises_and_keeps_stored_results(tmp_path: Path) -> None:
     with Store.open(tmp_path, "write") as store:
         store_records.fill(store, store_records.outcome())
         pages = store._database.execute("PRAGMA page_count").fetchone()[0]
         store._database.execute(f"PRAGMA max_page_count = {pages}")
         many = [store_records.result("ac", 0.5, settings="x" * 5000 + str(j)) for j in range(9)]
-        with pytest.raises(InputError, match=r"disk is full\. Make room .* what was stored stays"):
+        with pytest.raises(InputError, match=r"disk is full\. Free .* stored results are kept"):
             store.add_outcomes([store_records.outcome(*many)])
         assert len(store.result_keys()) == 2
         store._database.execute("PRAGMA max_page_count = 100000")
@@ -214,10 +214,10 @@ def test_a_full_disk_is_one_line_and_what_is_there_stays(tmp_path: Path) -> None
         assert len(store.result_keys()) == 11
 
 
-def test_a_folder_without_a_store_is_refused(tmp_path: Path) -> None:
+def test_folder_without_store_raises(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"There is no store in .* Run the study first"):
         Store.open(tmp_path)
-    sqlite3.connect(tmp_path / STORE_FILE).close()  # killed before its tables were made
+    sqlite3.connect(tmp_path / STORE_FILE).close()  # killed before its tables were created
     with pytest.raises(InputError, match="There is no store in"):
         Store.open(tmp_path)
     Store.open(tmp_path, "write").close()
@@ -226,9 +226,11 @@ def test_a_folder_without_a_store_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["read", "write"])
 @pytest.mark.parametrize("content", [b"not a database, but long enough to be one" * 99, b"SQLite"])
-def test_a_file_of_something_else_is_refused(mode: Any, content: bytes, tmp_path: Path) -> None:
+def test_non_database_files_raise_and_stay_unchanged(
+    mode: Any, content: bytes, tmp_path: Path
+) -> None:
     (tmp_path / STORE_FILE).write_bytes(content)
-    with pytest.raises(InputError, match=r"not a database\. It is broken, or no store at all"):
+    with pytest.raises(InputError, match=r"not a database\. It is corrupt or not a store"):
         Store.open(tmp_path, mode)
     assert (tmp_path / STORE_FILE).read_bytes() == content
 
@@ -237,12 +239,12 @@ def test_a_file_of_something_else_is_refused(mode: Any, content: bytes, tmp_path
 @pytest.mark.parametrize(
     ("tables", "message"),
     [
-        ("CREATE TABLE birds (name TEXT)", "is a database of something else"),
-        ("CREATE TABLE meta (key TEXT, value TEXT)", "is a database of something else"),
-        ("CREATE TABLE meta (name TEXT)", "no such column.*It is broken, or no store at all"),
+        ("CREATE TABLE birds (name TEXT)", "is a database of another program"),
+        ("CREATE TABLE meta (key TEXT, value TEXT)", "is a database of another program"),
+        ("CREATE TABLE meta (name TEXT)", "no such column.*It is corrupt or not a store"),
     ],
 )
-def test_another_database_is_left_alone(
+def test_other_databases_raise_and_stay_unchanged(
     mode: Any, tables: str, message: str, tmp_path: Path
 ) -> None:
     with sqlite3.connect(tmp_path / STORE_FILE) as database:
@@ -254,14 +256,14 @@ def test_another_database_is_left_alone(
     assert (tmp_path / STORE_FILE).read_bytes() == before
 
 
-def test_a_store_of_another_version_is_refused(tmp_path: Path) -> None:
+def test_store_of_another_format_raises(tmp_path: Path) -> None:
     with Store.open(tmp_path, "write") as store, store._database:
         store._database.execute("UPDATE meta SET value = '99'")
-    with pytest.raises(InputError, match="has the format 99, and 1 was expected"):
+    with pytest.raises(InputError, match="has format 99; expected 1"):
         Store.open(tmp_path)
 
 
-def test_a_store_with_a_hole_is_told_of_in_one_line(tmp_path: Path) -> None:
+def test_corrupt_store_raises(tmp_path: Path) -> None:
     with Store.open(tmp_path, "write") as store:
         store_records.fill(
             store,
@@ -273,5 +275,5 @@ def test_a_store_with_a_hole_is_told_of_in_one_line(tmp_path: Path) -> None:
     content = bytearray((tmp_path / STORE_FILE).read_bytes())
     content[8192:] = b"\xff" * (len(content) - 8192)
     (tmp_path / STORE_FILE).write_bytes(content)
-    with pytest.raises(InputError, match="It is broken, or no store at all"):
+    with pytest.raises(InputError, match="It is corrupt or not a store"):
         Store.open(tmp_path).to_table()

@@ -1,4 +1,4 @@
-"""The hypersphere toy: its geometry, its measures, and the shape that the papers report."""
+"""Hypersphere toy: geometry, measures, and the published shape of the result."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ def rows(models: Perceptrons) -> list[HypersphereRow]:
 
 
 @pytest.mark.parametrize("distance", [0.0, 0.4, math.pi / 2, 3.0, math.pi])
-def test_centres_lie_on_the_sphere_at_their_distance(distance: float) -> None:
+def test_centres_are_on_the_sphere_at_their_distance(distance: float) -> None:
     centre = SMALL.sample_centre(distance, rng_for(0, "centre"))
     assert np.linalg.norm(centre) == pytest.approx(1.0)
     assert math.acos(max(-1.0, min(1.0, float(centre @ POLE)))) == pytest.approx(distance, abs=1e-7)
 
 
-def test_a_domain_is_a_gaussian_around_its_centre() -> None:
+def test_domain_is_a_gaussian_around_its_centre() -> None:
     toy = replace(SMALL, points=40_000)
     points = toy.sample_domain(POLE, rng_for(0, "domain"))
     assert points.mean(axis=0) == pytest.approx(POLE, abs=0.002)
     assert points.var(axis=0) == pytest.approx(np.full(16, 0.005), rel=0.05)
 
 
-def test_points_inside_the_sphere_are_of_class_1() -> None:
+def test_points_inside_the_sphere_have_class_one() -> None:
     assert is_inside(np.array([[0.9, 0.0], [0.8, 0.7], [0.0, -0.99]])).tolist() == [
         True,
         False,
@@ -64,7 +64,7 @@ def test_points_inside_the_sphere_are_of_class_1() -> None:
     ]
 
 
-def test_atc_of_all_models_is_the_estimator_of_each(models: Perceptrons) -> None:
+def test_atc_of_all_models_matches_the_estimator(models: Perceptrons) -> None:
     source = SMALL.sample_domain(POLE, rng_for(0, "validation"))
     target = SMALL.sample_domain(SMALL.sample_centre(0.5, rng_for(1)), rng_for(2))
     found = score_models(models, target, fit_atc_thresholds(models, SMALL, 0), SMALL, 0)
@@ -75,12 +75,12 @@ def test_atc_of_all_models_is_the_estimator_of_each(models: Perceptrons) -> None
             pair = np.stack([np.zeros_like(logits), logits], axis=1)
             sides.append(Predictions.from_logits(pair, labels=is_inside(points).astype(int)))
         estimate = ATC("mc").estimate(*sides)
-        # A row at the threshold itself may fall to either side by rounding.
+        # Rounding may put a row at the threshold on either side of it.
         assert found.atc[model] == pytest.approx(estimate.value, abs=2 / SMALL.points)
         assert found.accuracy[model] == pytest.approx(sides[1].correct.mean())
 
 
-def test_ni_is_the_mean_largest_share_of_votes(models: Perceptrons) -> None:
+def test_ni_is_the_mean_majority_share(models: Perceptrons) -> None:
     points = SMALL.sample_domain(SMALL.sample_centre(1.0, rng_for(1)), rng_for(2))[:30]
     found = score_models(models, points, np.zeros(SMALL.models), SMALL, 7)
     sphere, total = Sphere(SMALL.radius), np.zeros(SMALL.models)
@@ -91,18 +91,18 @@ def test_ni_is_the_mean_largest_share_of_votes(models: Perceptrons) -> None:
             for number in range(1, SMALL.draws + 1)
         ]
         classes = [(models.logits(x)[:, 0] > 0).astype(int) for x in near]
-        votes = np.stack([np.bincount(said, minlength=2) for said in np.array(classes).T])
+        votes = np.stack([np.bincount(column, minlength=2) for column in np.array(classes).T])
         total += votes.max(axis=1) / len(near)
     assert found.ni == pytest.approx(total / 30)
 
 
-def test_confidences_are_of_the_class_that_is_chosen() -> None:
+def test_confidences_belong_to_the_predicted_class() -> None:
     assert confidences(np.array([0.0, math.log(3), -math.log(3)])) == pytest.approx(
         [0.5, 0.75, 0.75]
     )
 
 
-def test_measures_rank_models_near_the_pole_and_upside_down_far_away(
+def test_tau_is_positive_near_the_pole_and_negative_far_away(
     rows: list[HypersphereRow],
 ) -> None:
     assert [row.distance for row in rows] == pytest.approx(np.linspace(0, math.pi, 5))
@@ -116,13 +116,13 @@ def test_measures_rank_models_near_the_pole_and_upside_down_far_away(
     assert near.accuracy > 0.7 > 0.5 > far.accuracy
 
 
-def test_a_seed_fixes_the_rows() -> None:
+def test_rows_depend_only_on_the_seed() -> None:
     tiny = replace(SMALL, models=3, points=50, distances=2, steps=5)
     first, again, other = (list(hypersphere_rows(tiny, seed=seed)) for seed in (1, 1, 2))
     assert first == again != other
 
 
-def test_datasets_where_models_are_alike_are_left_out_and_counted() -> None:
+def test_datasets_with_equal_models_are_left_out_and_counted() -> None:
     rising, flat = np.array([0.1, 0.2, 0.3]), np.full(3, 0.5)
     good, dull = HypersphereScores(rising, rising, -rising), HypersphereScores(rising, flat, rising)
     both = _build_row(1.0, [good, dull])
@@ -132,7 +132,7 @@ def test_datasets_where_models_are_alike_are_left_out_and_counted() -> None:
     assert (none.ni, none.atc, none.left_out) == (None, None, 1)
 
 
-def test_the_defaults_are_the_papers() -> None:
+def test_defaults_are_those_of_the_paper() -> None:
     toy = HypersphereToy()
     assert (toy.models, toy.dimension, toy.variance, toy.points) == (200, 16, 0.005, 1000)
     assert (toy.noise, toy.distances, toy.centres) == (0.3, 40, 5)
@@ -142,14 +142,14 @@ def test_the_defaults_are_the_papers() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("models", 1, "models must be 2 or more; got 1. The default is 200"),
+        ("models", 1, "models must be at least 2; got 1"),
         ("steps", 0, "steps must be above 0; got 0"),
         ("variance", float("nan"), "variance must be above 0; got nan"),
-        ("noise", 0.7, "noise must be a share up to 0.5; got 0.7"),
+        ("noise", 0.7, "noise must be at least 0 and at most 0.5; got 0.7"),
         ("noise", -0.1, "noise must be"),
-        ("distances", 1, "distances must be 2 or more"),
+        ("distances", 1, "distances must be at least 2"),
     ],
 )
-def test_settings_that_make_no_study_are_refused(name: str, value: float, message: str) -> None:
+def test_invalid_settings_raise(name: str, value: float, message: str) -> None:
     with pytest.raises(InputError, match=message):
         HypersphereToy(**{name: value})  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Many models trained side by side are what each would be alone."""
+"""Models trained together equal models trained alone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def labels() -> Bools:
 
 
 def alone(model: int, training: PerceptronTraining) -> torch.nn.Sequential:
-    """One network of layers, trained by itself."""
+    """Return one model as a torch network, trained alone."""
     hidden, out = torch.nn.Linear(D, HIDDEN), torch.nn.Linear(HIDDEN, 1)
     network = torch.nn.Sequential(hidden, torch.nn.ReLU(), out, torch.nn.Flatten(0))
     first = start()
@@ -53,7 +53,7 @@ def alone(model: int, training: PerceptronTraining) -> torch.nn.Sequential:
 @pytest.mark.parametrize(
     "training", [PerceptronTraining(steps=150), PerceptronTraining(steps=1, rate=0.5)]
 )
-def test_training_together_is_training_alone(training: PerceptronTraining) -> None:
+def test_training_together_equals_training_alone(training: PerceptronTraining) -> None:
     together = train_perceptrons(start(), points(), labels(), training).logits(points())
     x = torch.as_tensor(points(), dtype=torch.float32)
     for model in range(MODELS):
@@ -61,7 +61,7 @@ def test_training_together_is_training_alone(training: PerceptronTraining) -> No
         assert together[model] == pytest.approx(found, abs=1e-4)
 
 
-def test_training_fits_the_labels_and_leaves_the_start_alone() -> None:
+def test_training_fits_the_labels_and_keeps_the_initial_weights() -> None:
     first, kept = start(), start()
     fitted = train_perceptrons(first, points(), labels(), PerceptronTraining(steps=300, rate=0.05))
     share = ((fitted.logits(points()) > 0) == labels()).mean()
@@ -70,19 +70,19 @@ def test_training_fits_the_labels_and_leaves_the_start_alone() -> None:
     assert all(torch.equal(first[name], kept[name]) for name in kept)
 
 
-def test_progress_is_told_at_every_step() -> None:
-    told: list[tuple[int, int]] = []
+def test_progress_is_reported_at_every_step() -> None:
+    reported: list[tuple[int, int]] = []
     train_perceptrons(
         start(),
         points(),
         labels(),
         PerceptronTraining(steps=3),
-        lambda done, of, _: told.append((done, of)),
+        lambda done, total, _: reported.append((done, total)),
     )
-    assert told == [(1, 3), (2, 3), (3, 3)]
+    assert reported == [(1, 3), (2, 3), (3, 3)]
 
 
-def test_torchs_own_stream_is_not_touched() -> None:
+def test_global_torch_generator_is_unchanged() -> None:
     state = torch.get_rng_state()
     train_perceptrons(start(), points(), labels(), PerceptronTraining(steps=2))
     assert torch.equal(state, torch.get_rng_state())

@@ -1,3 +1,5 @@
+"""Spurious-feature toy."""
+
 from __future__ import annotations
 
 import pytest
@@ -7,14 +9,14 @@ from oodometer.core.stats import rng_for
 from oodometer.studies.toys import SpuriousToy, spurious_rows
 
 
-def test_accuracy_is_what_the_geometry_says() -> None:
-    """Wrong are minority rows with x_inv < w_sp/w_inv: (0.5 − 0.1)/(1 − 0.1) of them."""
+def test_accuracy_matches_the_geometry() -> None:
+    """Minority rows with x_inv < w_sp/w_inv are wrong: (0.5 − 0.1)/(1 − 0.1) of them."""
     toy = SpuriousToy(p_sp=0.8, w_inv=4.0, w_sp=2.0)
     rows = toy.draw(200_000, 0.3, rng_for(0, "toy"))
     assert rows.correct.mean() == pytest.approx(1 - 0.7 * 0.4 / 0.9, abs=0.005)
 
 
-def test_the_bound_is_the_theorems() -> None:
+def test_bound_matches_the_theorem() -> None:
     assert SpuriousToy(p_sp=0.9).atc_error_bound(1000, delta=0.05) == pytest.approx(
         0.22528, abs=1e-5
     )
@@ -26,11 +28,11 @@ def test_the_bound_is_the_theorems() -> None:
 @pytest.mark.parametrize(
     "settings", [{"p_sp": 0.5}, {"p_sp": 1.0}, {"w_inv": 0.0}, {"w_sp": 0.0}, {"gamma": 2.0}]
 )
-def test_settings_outside_the_theorem_are_refused(settings: dict[str, float]) -> None:
+def test_settings_outside_the_theorem_raise(settings: dict[str, float]) -> None:
     with pytest.raises(InputError):
         SpuriousToy(**settings)
 
 
-def test_a_seed_fixes_the_rows() -> None:
+def test_rows_depend_only_on_the_seed() -> None:
     toy = SpuriousToy(p_sp=0.9)
     assert list(spurious_rows(toy, n=500, seed=4)) == list(spurious_rows(toy, n=500, seed=4))

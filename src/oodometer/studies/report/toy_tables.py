@@ -26,7 +26,7 @@ def show_spurious_toy(
         for row in rows
     ]
     largest = [max(abs(row.estimates[m] - row.truth) for row in rows) for m in methods]
-    cells.append(("largest error", "", *(format_percent(error) for error in largest)))
+    cells.append(("largest", "", *(format_percent(error) for error in largest)))
     title = (
         f"Accuracy in % by agreement of the spurious feature with the label (source: {toy.p_sp})"
     )

@@ -1,11 +1,11 @@
-"""The embedded store of a study: one SQLite file, and arrays beside it that their content names.
+"""Store of a study: one SQLite file, and arrays named by content hash.
 
 folder/store.sqlite   models, datasets, predictions, results and failures
-folder/arrays/…       scores and labels, a `.npy` file each
+folder/arrays/…       scores and labels, one `.npy` file each
 folder/.lock          held by the one writer
 
-Any number of processes may read while one writes. It may be killed at any moment: arrays are there
-before the rows that name them, and what came of a task is written in one transaction.
+Any number of processes may read while one writes. The writer may be killed at any moment: arrays
+are written before the rows that name them, and each task is written in one transaction.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Arrays on disk, each under a name that is a hash of its bytes: there whole or not at all.
+"""Content-addressed arrays on disk: the name of a file is a hash of its bytes.
 
-A file is written under another name and gets its own when all of it has reached the disk. What is
-there already is not written again.
+Files are written atomically, and existing ones are not written again.
 """
 
 from __future__ import annotations
@@ -24,16 +23,19 @@ NPY_EXTENSION = ".npy"
 
 @dataclass(frozen=True)
 class ArrayStore:
-    """A folder of arrays."""
+    """Folder of arrays."""
 
     folder: Path
 
     def put(self, arrays: Sequence[Array]) -> list[str]:
-        """Their names, once all of them are on the disk."""
+        """Write arrays to disk and return their names."""
         contents = [_to_npy_bytes(array) for array in arrays]
         names = [_content_hash(content) for content in contents]
-        all_of_them = dict(zip(names, contents, strict=True))
-        new = {name: part for name, part in all_of_them.items() if not self._path(name).exists()}
+        new = {
+            name: content
+            for name, content in zip(names, contents, strict=True)
+            if not self._path(name).exists()
+        }
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             for name, content in new.items():
@@ -45,25 +47,25 @@ class ArrayStore:
         return names
 
     def get(self, name: str) -> Array:
-        """The array of a name; nothing is unpickled."""
+        """Read an array; nothing is unpickled."""
         path = self._path(name)
         try:
-            found: Array = np.load(path, allow_pickle=False)
+            array: Array = np.load(path, allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
+            reason = format_error(error, first_line=True)
             raise InputError(
-                f"The array {str(path)!r} can't be read: {format_error(error, first_line=True)}. Remove the file, "
-                "and run the study again."
+                f"Cannot read the array {str(path)!r}: {reason}. Remove the file and run the study "
+                "again."
             ) from error
-        return found
+        return array
 
     def names(self) -> set[str]:
-        """Those of all arrays that are there."""
         return {path.stem for path in self.folder.glob(f"*{NPY_EXTENSION}")}
 
     def remove_unreferenced(self, referenced_names: Collection[str]) -> None:
-        """Remove what no row names, and what killed writers left; only the writer may."""
-        for left in self.folder.glob(f"*{PARTIAL_SUFFIX}"):
-            left.unlink(missing_ok=True)
+        """Remove arrays without a reference, and partial files of killed writers."""
+        for partial in self.folder.glob(f"*{PARTIAL_SUFFIX}"):
+            partial.unlink(missing_ok=True)
         for name in self.names() - set(referenced_names):
             self._path(name).unlink(missing_ok=True)
 
@@ -79,16 +81,16 @@ class ArrayStore:
     def _write_error(self, new: dict[str, bytes], error: OSError) -> InputError:
         size = sum(map(len, new.values())) / 2**20
         return InputError(
-            f"{len(new)} arrays ({size:.1f} MB) can't be written to {str(self.folder)!r}: "
-            f"{error.strerror or error}. Make room or allow writing there, and run again; what was "
-            "stored stays."
+            f"Cannot write {len(new)} arrays ({size:.1f} MB) to {str(self.folder)!r}: "
+            f"{error.strerror or error}. Free disk space or change the permissions, and run again; "
+            "stored results are kept."
         )
 
 
 def _to_npy_bytes(array: Array) -> bytes:
-    held = io.BytesIO()
-    np.lib.format.write_array(held, np.ascontiguousarray(array), allow_pickle=False)
-    return held.getvalue()
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
+    return buffer.getvalue()
 
 
 def _content_hash(content: bytes) -> str:

@@ -1,10 +1,10 @@
-"""Results as a long table that `studies.analysis` reads: a row is one measure of one model on one domain.
+"""Results as a long table for `studies.analysis`: one row per model, domain and measure.
 
-Columns: model, architecture, trained_on, tested_on, accuracy, measure, value, low, high, reason
-(where there is no value), n (rows tested on), group, seed, converged, facts (JSON), recipe.…
+Columns: model, architecture, trained_on, tested_on, accuracy, measure, value, low, high, reason (if
+there is no value), n (number of test rows), group, seed, converged, facts (JSON), recipe.…
 
-A store may hold values of several settings, and of rows or models that were changed since. A table
-has one of each: what was written last. Rows are in the order of their names.
+A store may hold values of several settings, and of rows or models that have changed since. The
+table has the last written value of each. Rows are sorted by name.
 """
 
 from __future__ import annotations
@@ -19,27 +19,25 @@ from oodometer.data.atomic import atomic_write
 from oodometer.studies.store.records import ResultKey
 
 ACCURACY = "accuracy"
-# In the order in which they were written.
+# Results in the order in which they were written.
 RESULTS_QUERY = """SELECT model, source, dataset, measure, settings, tested_on, n, value, low, high, reason,
 facts FROM results JOIN datasets ON datasets.key = results.dataset ORDER BY results.rowid"""
-# Columns that tell of the model.
+# Columns that describe the model.
 MODEL_COLUMNS = ("model", "architecture", "trained_on", "group", "seed", "converged")
-# All columns, in order; recipe.… come after them.
+# All columns in order, followed by recipe.….
 COLUMNS = (
     "model", "architecture", "trained_on", "tested_on", ACCURACY, "measure", "value", "low", "high",
     "reason", "n", "group", "seed", "converged", "facts",
 )  # fmt: skip
 _RECIPE_PREFIX = "recipe."
-# What a column of its own, or `trained_on`, says already.
+# Recipe keys that have a column of their own, or are in `trained_on`.
 _REDUNDANT_RECIPE_KEYS = ("architecture", "domains", "format", "group", "seed")
-
-
-# The keys of a model and of a dataset.
+# Keys of a model and of a dataset.
 ModelDatasetKeys = tuple[str, str]
 
 
 class _ResultRow(NamedTuple):
-    """A result, and how many rows it is of."""
+    """Result with the number of test rows."""
 
     key: ResultKey
     tested_on: str
@@ -60,115 +58,118 @@ def long_table(
     results: Iterable[Sequence[Any]],
     keys: Collection[ResultKey] | None,
 ) -> Any:
-    """The table of the results that have these keys, or of all."""
+    """Return the table of the results with these keys, by default of all."""
     import pyarrow as pa
 
-    described = {row[0]: _describe_model(*row[1:]) for row in models}
-    found = (_ResultRow(ResultKey(*row[:5]), *row[5:]) for row in results)
-    values = [one for one in found if keys is None or one.key in keys]
-    accuracies = {one.pair: one.value for one in values if one.key.measure == ACCURACY}
-    chosen = _latest_results(described, values)
-    columns = {**_model_columns(described, chosen), **_value_columns(chosen, accuracies)}
+    descriptions = {row[0]: _describe_model(*row[1:]) for row in models}
+    all_rows = (_ResultRow(ResultKey(*row[:5]), *row[5:]) for row in results)
+    rows = [row for row in all_rows if keys is None or row.key in keys]
+    accuracies = {row.pair: row.value for row in rows if row.key.measure == ACCURACY}
+    latest = _latest_results(descriptions, rows)
+    columns = {**_model_columns(descriptions, latest), **_value_columns(latest, accuracies)}
     first = [name for name in COLUMNS if name in columns]
     return pa.table({name: columns[name] for name in [*first, *sorted(columns.keys() - first)]})
 
 
 def _model_columns(
-    described: Mapping[str, Mapping[str, Any]], chosen: Sequence[_ResultRow]
+    descriptions: Mapping[str, Mapping[str, Any]], rows: Sequence[_ResultRow]
 ) -> dict[str, Any]:
-    """Columns that tell of the model; there are few models and many values, so by its number."""
+    """Return the columns that describe the model.
+
+    Each is built once per model and expanded by index, because there are few models and many rows.
+    """
     import pyarrow as pa
 
-    used = {one.key.model for one in chosen}
-    models = {key: model for key, model in described.items() if key in used}
-    place = {key: number for number, key in enumerate(models)}
-    numbers = pa.array([place[one.key.model] for one in chosen], type=pa.int64())
-    text, number, truth = pa.string(), pa.int64(), pa.bool_()
-    kinds = dict(zip(MODEL_COLUMNS, (text, text, text, text, number, truth), strict=True))
-    found = {
+    used = {row.key.model for row in rows}
+    models = {key: model for key, model in descriptions.items() if key in used}
+    position = {key: number for number, key in enumerate(models)}
+    indices = pa.array([position[row.key.model] for row in rows], type=pa.int64())
+    text = pa.string()
+    types = dict(zip(MODEL_COLUMNS, (text, text, text, text, pa.int64(), pa.bool_()), strict=True))
+    columns = {
         name: pa.array([model[name] for model in models.values()], type=kind)
-        for name, kind in kinds.items()
+        for name, kind in types.items()
     }
-    for name in {name for model in models.values() for name in model if name not in kinds}:
-        found[name] = _uniform_column([model.get(name) for model in models.values()])
-    return {name: column.take(numbers) for name, column in found.items()}
+    for name in {name for model in models.values() for name in model if name not in types}:
+        columns[name] = _uniform_column([model.get(name) for model in models.values()])
+    return {name: column.take(indices) for name, column in columns.items()}
 
 
 def _value_columns(
-    chosen: Sequence[_ResultRow], accuracies: Mapping[ModelDatasetKeys, float | None]
+    rows: Sequence[_ResultRow], accuracies: Mapping[ModelDatasetKeys, float | None]
 ) -> dict[str, Any]:
-    """Columns that tell of the value."""
+    """Return the columns of the values."""
     import pyarrow as pa
 
+    facts = [None if row.facts == "{}" else row.facts for row in rows]
     return {
-        "tested_on": pa.array([one.tested_on for one in chosen], type=pa.string()),
-        "accuracy": pa.array([accuracies.get(one.pair) for one in chosen], type=pa.float64()),
-        "measure": pa.array([one.key.measure for one in chosen], type=pa.string()),
-        "value": pa.array([one.value for one in chosen], type=pa.float64()),
-        "low": pa.array([one.low for one in chosen], type=pa.float64()),
-        "high": pa.array([one.high for one in chosen], type=pa.float64()),
-        "reason": pa.array([one.reason for one in chosen], type=pa.string()),
-        "n": pa.array([one.n for one in chosen], type=pa.int64()),
-        "facts": pa.array(
-            [None if one.facts == "{}" else one.facts for one in chosen], type=pa.string()
-        ),
+        "tested_on": pa.array([row.tested_on for row in rows], type=pa.string()),
+        "accuracy": pa.array([accuracies.get(row.pair) for row in rows], type=pa.float64()),
+        "measure": pa.array([row.key.measure for row in rows], type=pa.string()),
+        "value": pa.array([row.value for row in rows], type=pa.float64()),
+        "low": pa.array([row.low for row in rows], type=pa.float64()),
+        "high": pa.array([row.high for row in rows], type=pa.float64()),
+        "reason": pa.array([row.reason for row in rows], type=pa.string()),
+        "n": pa.array([row.n for row in rows], type=pa.int64()),
+        "facts": pa.array(facts, type=pa.string()),
     }
 
 
 def _describe_model(
-    name: str, architecture: str, trained_on: str, config: str, facts: str
+    name: str, architecture: str, trained_on: str, recipe_json: str, facts_json: str
 ) -> dict[str, Any]:
-    """A model's columns."""
-    made, went = json.loads(config), json.loads(facts)
-    own = {
+    """Return the columns of a model."""
+    recipe = json.loads(recipe_json)
+    recipe_columns = {
         f"{_RECIPE_PREFIX}{key}": value
-        for key, value in _flatten(made)
+        for key, value in _flatten(recipe)
         if key not in _REDUNDANT_RECIPE_KEYS
     }
     return {
         "model": name,
         "architecture": architecture,
         "trained_on": trained_on,
-        "group": made.get("group"),
-        "seed": made.get("seed"),
-        "converged": went.get("converged"),
-        **own,
+        "group": recipe.get("group"),
+        "seed": recipe.get("seed"),
+        "converged": json.loads(facts_json).get("converged"),
+        **recipe_columns,
     }
 
 
 def _flatten(table: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    """The keys of a table and of the tables in it.
+    """Yield the keys and values of a table, including nested tables, with dotted keys.
 
     >>> list(_flatten({"lr": 0.1, "settings": {"width": 8}}))
     [('lr', 0.1), ('settings.width', 8)]
     """
     for key, value in table.items():
         if isinstance(value, Mapping):
-            yield from ((f"{key}.{inner}", one) for inner, one in _flatten(value))
+            yield from ((f"{key}.{inner}", item) for inner, item in _flatten(value))
         else:
             yield key, value
 
 
 def _latest_results(
-    described: Mapping[str, Mapping[str, Any]], values: Sequence[_ResultRow]
+    descriptions: Mapping[str, Mapping[str, Any]], rows: Sequence[_ResultRow]
 ) -> list[_ResultRow]:
-    """One value of each measure of each evaluation, all of the same rows and model."""
+    """Return the last value per evaluation and measure, all of the same rows and model."""
 
-    def evaluation(one: _ResultRow) -> tuple[str, str]:
-        return described[one.key.model]["model"], one.tested_on
+    def evaluation(row: _ResultRow) -> tuple[str, str]:
+        return descriptions[row.key.model]["model"], row.tested_on
 
-    last = {evaluation(one): one.pair for one in values}
-    current = [one for one in values if last[evaluation(one)] == one.pair]
-    found = {(*evaluation(one), one.key.measure): one for one in current}
-    # Accuracy has a column of its own; a row only where there is nothing else to tell.
-    told = {place[:2] for place in found if place[2] != ACCURACY}
-    return [
-        found[place] for place in sorted(found) if place[2] != ACCURACY or place[:2] not in told
-    ]
+    last_pair = {evaluation(row): row.pair for row in rows}
+    latest = {
+        (*evaluation(row), row.key.measure): row
+        for row in rows
+        if last_pair[evaluation(row)] == row.pair
+    }
+    # Accuracy has a column of its own, and a row only if the evaluation has no other measure.
+    measured = {key[:2] for key in latest if key[2] != ACCURACY}
+    return [latest[key] for key in sorted(latest) if key[2] != ACCURACY or key[:2] not in measured]
 
 
 def _uniform_column(cells: list[Any]) -> Any:
-    """A column of numbers, of truths or of texts; what is mixed, or a list, is text."""
+    """Return a column of numbers, booleans or texts; mixed values and lists become text."""
     import pyarrow as pa
 
     kinds = {type(cell) for cell in cells if cell is not None}
@@ -181,21 +182,20 @@ def _uniform_column(cells: list[Any]) -> Any:
 
 
 def write_table(table: Any, path: Path) -> None:
-    """Write a table as Parquet or CSV, by the file's ending: whole or not at all."""
+    """Write a table atomically as Parquet or CSV, by the extension of the file."""
     from pyarrow import csv, parquet
 
     writers = {".parquet": parquet.write_table, ".csv": csv.write_csv}
     writer = writers.get(path.suffix.lower())
     if writer is None:
         raise InputError(
-            f"Rows can't be written to {path.name!r}. Give a name that ends in "
-            f"{' or '.join(writers)}."
+            f"Cannot write rows to {path.name!r}. Use a name that ends in {' or '.join(writers)}."
         )
     try:
         with atomic_write(path) as partial:
             writer(table, partial)
     except OSError as error:
         raise InputError(
-            f"The rows can't be written to {str(path)!r}: {error.strerror or error}. Make room or "
-            "allow writing there, or give another file."
+            f"Cannot write rows to {str(path)!r}: {error.strerror or error}. Free disk space or "
+            "change the permissions, or choose another file."
         ) from error

@@ -1,4 +1,4 @@
-"""What a store keeps: models, datasets, what models said of them, and the values made of that."""
+"""Records of a store: models, datasets, predictions, results and failures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,21 @@ from oodometer.studies.store.array_store import ArrayStore
 
 
 class ResultKey(NamedTuple):
-    """What no two results have alike: all that a value hangs on."""
+    """Unique key of a result: everything that its value depends on.
+
+    Parameters
+    ----------
+    model : str
+        Key of the model.
+    source : str
+        Key of the labelled source dataset; "" if none was needed.
+    dataset : str
+        Key of the dataset that the measure was computed on.
+    measure : str
+        Name of the measure.
+    settings : str
+        Settings of the measure, as text.
+    """
 
     model: str
     source: str
@@ -26,7 +40,23 @@ class ResultKey(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelRecord:
-    """A model: its key (of its content), its name in tables, and how it was made."""
+    """Model of a study.
+
+    Parameters
+    ----------
+    key : str
+        Key derived from the model's content.
+    name : str
+        Name in tables.
+    architecture : str
+        Name of the architecture.
+    trained_on : tuple of str
+        Training domains.
+    recipe : mapping of str to object
+        Configuration that the model was trained with.
+    facts : mapping of str to object
+        Facts about the training, such as ``converged``.
+    """
 
     key: str
     name: str
@@ -38,7 +68,19 @@ class ModelRecord:
 
 @dataclass(frozen=True, eq=False)
 class DatasetRecord:
-    """Rows: their key (of their content and labels), a name, and the number of each row's class."""
+    """Labelled dataset of a study.
+
+    Parameters
+    ----------
+    key : str
+        Key derived from the rows and labels.
+    name : str
+        Name in tables.
+    labels : array of int, shape (n,)
+        Index of each row's class in `classes`.
+    classes : tuple of str
+        Names of the classes.
+    """
 
     key: str
     name: str
@@ -48,9 +90,37 @@ class DatasetRecord:
 
 @dataclass(frozen=True)
 class ResultRecord:
-    """The value of a measure, or the reason why there is none.
+    """Value of a measure, or the reason why there is none.
 
-    `source` is the dataset whose labels were known, or "" where none was needed.
+    Parameters
+    ----------
+    model : str
+        Key of the model.
+    source : str
+        Key of the labelled source dataset; "" if none was needed.
+    dataset : str
+        Key of the dataset that the measure was computed on.
+    tested_on : str
+        Name of the test domain.
+    measure : str
+        Name of the measure.
+    settings : str
+        Settings of the measure, as text.
+    value : float or None
+        Value of the measure.
+    low, high : float, optional
+        Confidence interval.
+    reason : str, optional
+        Why there is no value.
+    facts : mapping of str to object
+        Further values that the measure reports.
+    seconds : float
+        Computation time.
+
+    Raises
+    ------
+    InputError
+        If there is neither a value nor a reason, or both.
     """
 
     model: str
@@ -70,18 +140,25 @@ class ResultRecord:
         if (self.value is None) != (self.reason is not None):
             raise InputError(
                 f"A result has a value or a reason; {self.measure!r} has the value {self.value!r} "
-                f"and the reason {self.reason!r}. Give one of them."
+                f"and the reason {self.reason!r}. Pass one of them."
             )
 
     @property
     def key(self) -> ResultKey:
-        """What no other result has."""
         return ResultKey(self.model, self.source, self.dataset, self.measure, self.settings)
 
 
 @dataclass(frozen=True)
 class FailureRecord:
-    """Why a model gave nothing on a dataset, and where in the code."""
+    """Failure of a model on a dataset.
+
+    Parameters
+    ----------
+    reason : str
+        The error in one line.
+    trace : str
+        Traceback.
+    """
 
     reason: str
     trace: str = ""
@@ -89,7 +166,21 @@ class FailureRecord:
 
 @dataclass(frozen=True, eq=False)
 class EvaluationOutcome:
-    """What came of one model on one dataset: what it said, values, and what went wrong."""
+    """Outcome of one model on one dataset.
+
+    Parameters
+    ----------
+    model : str
+        Key of the model.
+    dataset : str
+        Key of the dataset.
+    predictions : Predictions, optional
+        Outputs of the model on the dataset.
+    results : tuple of ResultRecord
+        Values of measures.
+    failure : FailureRecord, optional
+        What went wrong.
+    """
 
     model: str
     dataset: str
@@ -100,7 +191,25 @@ class EvaluationOutcome:
 
 @dataclass(frozen=True)
 class PredictionReference:
-    """Where the predictions of a model on a dataset are; a worker reads them from the arrays."""
+    """Reference to stored predictions, which workers read from the array files.
+
+    Parameters
+    ----------
+    array : str
+        Name of the array of scores or classes.
+    form : str
+        Type of the scores: ``probs``, ``logits`` or ``classes``.
+    k : int
+        Number of classes of the model.
+    temperature : float
+        Temperature of the predictions.
+    class_names : tuple of str or None
+        Class names of the model.
+    labels : str
+        Name of the array of labels.
+    classes : tuple of str
+        Class names of the dataset.
+    """
 
     array: str
     form: str
@@ -111,27 +220,29 @@ class PredictionReference:
     classes: tuple[str, ...]
 
     def read(self, array_store: ArrayStore) -> Predictions:
-        """The predictions, labelled."""
-        values, numbers = array_store.get(self.array), array_store.get(self.labels)
-        labels = labels_for_model(numbers, self.classes, self.class_names)
-        shared: dict[str, Any] = {"labels": labels, "class_names": self.class_names}
+        """Return the labelled predictions."""
+        values = array_store.get(self.array)
+        labels = labels_for_model(array_store.get(self.labels), self.classes, self.class_names)
         if self.form == "classes":
-            return Predictions.from_classes(values, k=self.k, **shared)
-        door = Predictions.from_probs if self.form == "probs" else Predictions.from_logits
-        return door(values, **shared).at_temperature(self.temperature)
+            return Predictions.from_classes(
+                values, k=self.k, labels=labels, class_names=self.class_names
+            )
+        construct = Predictions.from_probs if self.form == "probs" else Predictions.from_logits
+        predictions = construct(values, labels=labels, class_names=self.class_names)
+        return predictions.at_temperature(self.temperature)
 
 
 def stored_values(predictions: Predictions) -> Array:
-    """What is kept of predictions: scores, or classes where there are no scores."""
+    """Return the array to store: scores, or classes if there are no scores."""
     return np.asarray(predictions.classes if predictions.scores is None else predictions.scores)
 
 
 def labels_for_model(
     labels: Ints, classes: tuple[str, ...], model_classes: tuple[str, ...] | None
 ) -> Array:
-    """The labels as a model has them: by name where it has the same names, else by number.
+    """Return the labels by name if the model has the same class names, otherwise by index.
 
-    A model that has some of the names, and others besides, was made for something else.
+    A model that shares only some of the names was trained for another task, which is an error.
 
     >>> labels_for_model(np.array([0, 1]), ("cat", "dog"), ("dog", "cat"))
     array(['cat', 'dog'], dtype='<U3')
@@ -141,10 +252,10 @@ def labels_for_model(
     shared = set(classes) & set(model_classes or ())
     if not shared:
         return labels
-    odd = sorted({*classes, *(model_classes or ())} - shared)
-    if odd:
+    unshared = sorted({*classes, *(model_classes or ())} - shared)
+    if unshared:
         raise InputError(
-            f"The class {odd[0]!r} is not both the model's and the data's. Give a model of the "
-            f"classes {', '.join(classes)}."
+            f"The class {unshared[0]!r} is not a class of both the model and the data. Use a model "
+            f"of the classes {', '.join(classes)}."
         )
     return np.asarray(classes)[labels]

@@ -1,4 +1,4 @@
-"""The SQLite file of a store: its tables, how it is opened, and what can be wrong with it."""
+"""SQLite file of a store: schema, opening, and errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import quote
 from oodometer.core.errors import InputError
 
 STORE_FILE = "store.sqlite"
-# Raised when an older version could not read what this one writes.
+# Incremented when older versions can't read what this one writes.
 STORE_FORMAT = 1
 SCHEMA_STATEMENTS = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -31,7 +31,7 @@ SCHEMA_STATEMENTS = (
     f"INSERT INTO meta VALUES ('oodometer store', '{STORE_FORMAT}')",
 )
 
-# What a disk, a right or another process is to blame for, and not the file.
+# Errors caused by the disk, permissions or another process, not by the file.
 _ENVIRONMENT_ERRORS = (
     "SQLITE_FULL",
     "SQLITE_IOERR",
@@ -42,7 +42,7 @@ _ENVIRONMENT_ERRORS = (
 
 
 def open_read_only(folder: Path) -> sqlite3.Connection:
-    """The file of a folder, which can't be changed; a writer may go on meanwhile."""
+    """Open the file of a folder read-only; another process may write at the same time."""
     path = folder / STORE_FILE
     if not path.is_file():
         raise _missing_store_error(folder)
@@ -52,24 +52,25 @@ def open_read_only(folder: Path) -> sqlite3.Connection:
         except sqlite3.OperationalError:
             if os.access(folder, os.W_OK) or Path(f"{path}-wal").exists():
                 raise
-            # SQLite would make a file beside it even to read; where nobody can, nobody writes.
+            # Even to read, SQLite creates a file next to it. On a read-only medium there is no
+            # writer, so the file can be opened as immutable.
             return _check_database(_connect(path, "immutable=1"), folder, may_be_new=False)
 
 
-def _connect(path: Path, how: str) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{quote(str(path.absolute()))}?{how}", uri=True)
+def _connect(path: Path, query: str) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{quote(str(path.absolute()))}?{query}", uri=True)
 
 
 def open_for_writing(folder: Path) -> sqlite3.Connection:
-    """The file of a folder, made where there is none; only who holds the lock may."""
+    """Open or create the file of a folder; the caller must hold the lock."""
     with translate_sqlite_errors(folder):
         connection = sqlite3.connect(folder / STORE_FILE)
         _check_database(connection, folder, may_be_new=True)
         try:
-            # Readers don't wait for the writer, nor the writer for readers.
+            # With WAL, readers and the writer do not wait for each other.
             connection.execute("PRAGMA journal_mode = WAL")
-            # Safe against whatever kills the process, and never broken; only a machine that loses
-            # power may lose the last tasks, which are then done again. FULL costs a sync a task.
+            # NORMAL survives a killed process and never corrupts the file; only a power failure
+            # may lose the last tasks, which are then repeated. FULL would sync once per task.
             connection.execute("PRAGMA synchronous = NORMAL")
             _create_tables(connection)
         except BaseException:
@@ -80,24 +81,26 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
 
 @contextmanager
 def translate_sqlite_errors(folder: Path) -> Iterator[None]:
-    """What SQLite complains of, in one line of ours."""
+    """Raise errors of SQLite as InputError in one line."""
     try:
         yield
     except sqlite3.Error as error:
         reason = str(error).rstrip(".")
         if getattr(error, "sqlite_errorname", "").startswith(_ENVIRONMENT_ERRORS):
-            cure = "Make room or allow writing there, and run again; what was stored stays."
+            advice = (
+                "Free disk space or change the permissions, and run again; stored results are kept."
+            )
         else:
-            cure = "It is broken, or no store at all: remove it, or give another folder."
+            advice = "It is corrupt or not a store: remove it, or choose another folder."
         raise InputError(
-            f"The store {str(folder / STORE_FILE)!r} can't be used: {reason}. {cure}"
+            f"Cannot use the store {str(folder / STORE_FILE)!r}: {reason}. {advice}"
         ) from error
 
 
 def _check_database(
     connection: sqlite3.Connection, folder: Path, *, may_be_new: bool
 ) -> sqlite3.Connection:
-    """Refuse, unchanged, what is no store of this format."""
+    """Raise if the file is not a store of this format; the file is not changed."""
     try:
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
         if tables or not may_be_new:
@@ -109,25 +112,25 @@ def _check_database(
 
 
 def _check_format(connection: sqlite3.Connection, folder: Path, tables: set[str]) -> None:
-    found = None
-    if not tables:  # made, and killed before the tables were
+    if not tables:  # the writer was killed before it created the tables
         raise _missing_store_error(folder)
+    row = None
     if "meta" in tables:
         query = "SELECT value FROM meta WHERE key = 'oodometer store'"
-        found = connection.execute(query).fetchone()
-    if found is None:
+        row = connection.execute(query).fetchone()
+    if row is None:
         raise InputError(
-            f"{str(folder / STORE_FILE)!r} is a database of something else. Give another folder."
+            f"{str(folder / STORE_FILE)!r} is a database of another program. Choose another folder."
         )
-    if found[0] != str(STORE_FORMAT):
+    if row[0] != str(STORE_FORMAT):
         raise InputError(
-            f"The store {str(folder)!r} has the format {found[0]}, and {STORE_FORMAT} was expected. It "
-            "was written by another version: use that one, or give another folder."
+            f"The store {str(folder)!r} has format {row[0]}; expected {STORE_FORMAT}. It was written "
+            "by another version of oodometer: use that version, or choose another folder."
         )
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
-    """All tables in one step, so that a kill leaves none or all."""
+    """Create all tables in one transaction, so that a killed process leaves none or all."""
     if connection.execute("SELECT name FROM sqlite_master").fetchone() is None:
         connection.execute("BEGIN IMMEDIATE")
         for statement in SCHEMA_STATEMENTS:

@@ -1,4 +1,4 @@
-"""The store: opened to read by anyone, to write by one."""
+"""Store of a study: any number of readers, one writer."""
 
 from __future__ import annotations
 
@@ -29,13 +29,23 @@ from oodometer.studies.store.records import (
 from oodometer.studies.store.sqlite import open_for_writing, open_read_only, translate_sqlite_errors
 
 ARRAYS_FOLDER = "arrays"
-# Between the domains that a model was trained on.
+# Separator between the training domains of a model.
 DOMAIN_SEPARATOR = " + "
 StoreMode = Literal["read", "write"]
 
 
 class Store:
-    """All that is known of a study, in a folder; made by `open`, and closed after use."""
+    """Models, datasets, predictions and results of a study, in a folder; created by `open`.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the store.
+    database : sqlite3.Connection
+        Open SQLite file of the store.
+    exit_stack : ExitStack
+        Closes the file and releases the lock.
+    """
 
     def __init__(self, folder: Path, database: sqlite3.Connection, exit_stack: ExitStack) -> None:
         self.folder = folder
@@ -45,7 +55,7 @@ class Store:
 
     @classmethod
     def open(cls, path: str | Path, mode: StoreMode = "read") -> Store:
-        """The store of a folder; to write, it is made where there is none, and no other writer may."""
+        """Open the store of a folder; "write" creates it if necessary and excludes other writers."""
         folder = Path(path)
         with ExitStack() as stack:
             if mode == "write":
@@ -63,7 +73,7 @@ class Store:
             return store
 
     def close(self) -> None:
-        """Let go of the file, and of the lock."""
+        """Close the file and release the lock."""
         self._exit_stack.close()
 
     def __enter__(self) -> Self:
@@ -82,39 +92,43 @@ class Store:
     def add_models_and_datasets(
         self, models: Iterable[ModelRecord], datasets: Iterable[DatasetRecord]
     ) -> None:
-        """Write down what models and datasets are; results name them by their keys."""
-        given = list(datasets)
-        labels = self.array_store.put([one.labels for one in given])
+        """Store models and datasets; results refer to them by their keys."""
+        dataset_list = list(datasets)
+        labels = self.array_store.put([dataset.labels for dataset in dataset_list])
         with translate_sqlite_errors(self.folder), self._database:
-            self._insert("models", (_model_row(one) for one in models))
-            self._insert("datasets", map(_dataset_row, given, labels))
+            self._insert("models", map(_model_row, models))
+            self._insert("datasets", map(_dataset_row, dataset_list, labels))
 
     def add_outcomes(self, outcomes: Sequence[EvaluationOutcome]) -> None:
-        """Write down what came of a task: its arrays first, then all else in one transaction."""
-        said = [(one, one.predictions) for one in outcomes if one.predictions is not None]
-        arrays = self.array_store.put([stored_values(found) for _, found in said])
-        failed = [one for one in outcomes if one.failure is not None]
+        """Store the outcomes of a task: arrays first, then all rows in one transaction."""
+        with_predictions = [
+            (outcome, outcome.predictions)
+            for outcome in outcomes
+            if outcome.predictions is not None
+        ]
+        arrays = self.array_store.put(
+            [stored_values(predictions) for _, predictions in with_predictions]
+        )
+        prediction_rows = [
+            _prediction_row(outcome, predictions, array)
+            for (outcome, predictions), array in zip(with_predictions, arrays, strict=True)
+        ]
+        failure_rows = [
+            (outcome.model, outcome.dataset, outcome.failure.reason, outcome.failure.trace)
+            for outcome in outcomes
+            if outcome.failure is not None
+        ]
         with translate_sqlite_errors(self.folder), self._database:
-            pairs = [(one.model, one.dataset) for one in outcomes]
             self._database.executemany(
-                "DELETE FROM failures WHERE (model, dataset) = (?, ?)", pairs
+                "DELETE FROM failures WHERE (model, dataset) = (?, ?)",
+                [(outcome.model, outcome.dataset) for outcome in outcomes],
             )
+            self._insert("predictions", prediction_rows)
             self._insert(
-                "predictions",
-                (
-                    _prediction_row(one, found, key)
-                    for (one, found), key in zip(said, arrays, strict=True)
-                ),
+                "results",
+                (_result_row(result) for outcome in outcomes for result in outcome.results),
             )
-            self._insert("results", (_result_row(one) for each in outcomes for one in each.results))
-            self._insert(
-                "failures",
-                (
-                    (o.model, o.dataset, o.failure.reason, o.failure.trace)
-                    for o in failed
-                    if o.failure
-                ),
-            )
+            self._insert("failures", failure_rows)
 
     def _insert(self, name: str, rows: Iterable[tuple[Any, ...]]) -> None:
         columns = len(self._database.execute(f"SELECT * FROM {name} LIMIT 0").description)
@@ -122,18 +136,18 @@ class Store:
         self._database.executemany(f"INSERT OR REPLACE INTO {name} VALUES ({marks})", rows)
 
     def _remove_orphans(self) -> None:
-        """Arrays without a row go, and so do predictions whose array or labels somebody removed.
+        """Remove arrays without a row, and predictions whose array or labels are missing.
 
-        Values stay, and so do the datasets that tables name them by.
+        Results and the datasets that they refer to are kept.
         """
-        there = self.array_store.names()
+        existing = self.array_store.names()
         query = "SELECT array, labels FROM predictions JOIN datasets ON key = dataset"
         with translate_sqlite_errors(self.folder), self._database:
-            lost = [row for row in self._database.execute(query) if not there.issuperset(row)]
+            orphans = [row for row in self._database.execute(query) if not existing.issuperset(row)]
             self._database.executemany(
                 """DELETE FROM predictions WHERE array = ?
                 AND dataset IN (SELECT key FROM datasets WHERE labels = ?)""",
-                lost,
+                orphans,
             )
             query = "SELECT array FROM predictions UNION SELECT labels FROM datasets"
             self.array_store.remove_unreferenced([key for (key,) in self._database.execute(query)])
@@ -141,41 +155,41 @@ class Store:
     # Reading --------------------------------------------------------------------------------
 
     def result_keys(self) -> set[ResultKey]:
-        """The keys of all results, those without a value too."""
+        """Return the keys of all results, including those without a value."""
         query = "SELECT model, source, dataset, measure, settings FROM results"
         with translate_sqlite_errors(self.folder):
-            # There are few words and many keys.
+            # Interning saves memory: many keys share few strings.
             return {ResultKey(*map(sys.intern, row)) for row in self._database.execute(query)}
 
     def prediction_references(self) -> dict[tuple[str, str], PredictionReference]:
-        """Where all predictions are, by model and dataset."""
+        """Return references to all predictions, by model and dataset."""
         query = """SELECT model, dataset, array, form, k, temperature, class_names, labels, classes
         FROM predictions JOIN datasets ON datasets.key = predictions.dataset"""
         with translate_sqlite_errors(self.folder):
             return {row[:2]: _reference(*row[2:]) for row in self._database.execute(query)}
 
     def predictions(self, model: str, dataset: str) -> Predictions | None:
-        """What a model said of a dataset, labelled; by their keys. None where it was not asked."""
-        found = self.prediction_references().get((model, dataset))
-        return None if found is None else found.read(self.array_store)
+        """Return the labelled predictions of a model on a dataset, by keys; None if not stored."""
+        reference = self.prediction_references().get((model, dataset))
+        return None if reference is None else reference.read(self.array_store)
 
     def failures(self) -> dict[tuple[str, str], str]:
-        """The reasons of what failed and was not done since, by model and dataset."""
+        """Return the reasons of unresolved failures, by model and dataset."""
         with translate_sqlite_errors(self.folder):
             query = "SELECT model, dataset, reason FROM failures"
             return {row[:2]: row[2] for row in self._database.execute(query)}
 
     def missing_reasons(self) -> dict[ResultKey, str]:
-        """Why values are missing that were asked for, by the keys of the results."""
+        """Return the reasons of results without a value, by key."""
         query = """SELECT model, source, dataset, measure, settings, reason FROM results
         WHERE reason IS NOT NULL"""
         with translate_sqlite_errors(self.folder):
             return {ResultKey(*row[:5]): row[5] for row in self._database.execute(query)}
 
     def to_table(self, keys: Collection[ResultKey] | None = None) -> Any:
-        """A pyarrow.Table of the results, or of some: a row a measure, as `studies.analysis` reads it."""
+        """Return results as a pyarrow.Table in the long format that `studies.analysis` reads."""
         with translate_sqlite_errors(self.folder):
-            # One look at both, whatever is written meanwhile.
+            # One transaction, so that models and results are consistent while another process writes.
             self._database.execute("BEGIN")
             try:
                 models = list(self._database.execute("SELECT * FROM models"))
@@ -185,34 +199,59 @@ class Store:
                 self._database.rollback()
 
     def export(self, path: str | Path, keys: Collection[ResultKey] | None = None) -> None:
-        """Write the rows to a file: Parquet or CSV, by its ending."""
+        """Write results to a Parquet or CSV file, by its extension."""
         table.write_table(self.to_table(keys), Path(path))
 
 
-def _model_row(one: ModelRecord) -> tuple[Any, ...]:
-    plain = (json.dumps(part, sort_keys=True) for part in (one.recipe, one.facts))
-    return one.key, one.name, one.architecture, DOMAIN_SEPARATOR.join(one.trained_on), *plain
-
-
-def _dataset_row(one: DatasetRecord, labels: str) -> tuple[Any, ...]:
-    return one.key, one.name, len(one.labels), labels, json.dumps(one.classes)
-
-
-def _prediction_row(one: EvaluationOutcome, said: Predictions, array: str) -> tuple[Any, ...]:
-    names = None if said.class_names is None else json.dumps(said.class_names)
-    return one.model, one.dataset, array, said.score_type, said.k, said.temperature, names
-
-
-def _result_row(one: ResultRecord) -> tuple[Any, ...]:
-    facts = json.dumps(_to_json_value(one.facts), sort_keys=True, allow_nan=False)
+def _model_row(model: ModelRecord) -> tuple[Any, ...]:
     return (
-        one.model, one.source, one.dataset, one.tested_on, one.measure, one.settings, one.value,
-        one.low, one.high, one.reason, facts, one.seconds,
-    )  # fmt: skip
+        model.key,
+        model.name,
+        model.architecture,
+        DOMAIN_SEPARATOR.join(model.trained_on),
+        json.dumps(model.recipe, sort_keys=True),
+        json.dumps(model.facts, sort_keys=True),
+    )
+
+
+def _dataset_row(dataset: DatasetRecord, labels: str) -> tuple[Any, ...]:
+    return dataset.key, dataset.name, len(dataset.labels), labels, json.dumps(dataset.classes)
+
+
+def _prediction_row(
+    outcome: EvaluationOutcome, predictions: Predictions, array: str
+) -> tuple[Any, ...]:
+    names = predictions.class_names
+    return (
+        outcome.model,
+        outcome.dataset,
+        array,
+        predictions.score_type,
+        predictions.k,
+        predictions.temperature,
+        None if names is None else json.dumps(names),
+    )
+
+
+def _result_row(result: ResultRecord) -> tuple[Any, ...]:
+    return (
+        result.model,
+        result.source,
+        result.dataset,
+        result.tested_on,
+        result.measure,
+        result.settings,
+        result.value,
+        result.low,
+        result.high,
+        result.reason,
+        json.dumps(_to_json_value(result.facts), sort_keys=True, allow_nan=False),
+        result.seconds,
+    )
 
 
 def _to_json_value(fact: Any) -> Any:
-    """As JSON has it, which has no infinity.
+    """Return a fact as JSON values; infinity and NaN become None.
 
     >>> _to_json_value({"alpha": float("inf"), "rows": 2})
     {'alpha': None, 'rows': 2}
@@ -229,5 +268,12 @@ def _to_json_value(fact: Any) -> Any:
 def _reference(
     array: str, form: str, k: int, temperature: float, names: str | None, labels: str, classes: str
 ) -> PredictionReference:
-    own = None if names is None else tuple(json.loads(names))
-    return PredictionReference(array, form, k, temperature, own, labels, tuple(json.loads(classes)))
+    return PredictionReference(
+        array=array,
+        form=form,
+        k=k,
+        temperature=temperature,
+        class_names=None if names is None else tuple(json.loads(names)),
+        labels=labels,
+        classes=tuple(json.loads(classes)),
+    )

@@ -1,4 +1,4 @@
-"""Toy problems in which the truth is known exactly: what the papers show on them, to be redone."""
+"""Toy problems of the papers, in which the true accuracy is known."""
 
 from __future__ import annotations
 

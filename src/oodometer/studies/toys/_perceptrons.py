@@ -1,7 +1,7 @@
-"""Many small perceptrons with one hidden layer, trained side by side as one.
+"""Many small perceptrons with one hidden layer, trained together with stacked weights.
 
-Their weights are stacked along a first axis, and torch.func maps the loss of one over it; Adam
-works number by number, so that each is trained as it would be alone.
+Weights are stacked along the first axis, and torch.func maps the loss of one model over it. Adam is
+elementwise, so every model is trained as it would be alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ StackedWeights = dict[str, Any]
 
 @dataclass(frozen=True)
 class PerceptronTraining:
-    """How they are trained: by Adam on all points at once."""
+    """Settings of full-batch training with Adam."""
 
     steps: int = 2000
     rate: float = 0.01
@@ -28,21 +28,21 @@ class PerceptronTraining:
 
 @dataclass(frozen=True, eq=False)
 class Perceptrons:
-    """Trained weights, stacked; a positive logit is class 1."""
+    """Stacked weights of trained models; a positive logit is class 1."""
 
     weights: StackedWeights
 
     def logits(self, points: Floats) -> Floats:
-        """What every model says of every point: (models, points)."""
+        """Return the logit of every model at every point, (models, points)."""
         torch = _torch()
         with torch.no_grad():
-            given = torch.as_tensor(points.T, dtype=torch.float32).contiguous()
-            found = torch.func.vmap(model_logits, in_dims=(0, None))(self.weights, given)
-        return np.asarray(found)
+            inputs = torch.as_tensor(points.T, dtype=torch.float32).contiguous()
+            outputs = torch.func.vmap(model_logits, in_dims=(0, None))(self.weights, inputs)
+        return np.asarray(outputs)
 
 
 def initial_weights(models: int, d: int, hidden: int, rng: np.random.Generator) -> StackedWeights:
-    """Uniform within 1 / √(number of inputs of the layer), as is usual."""
+    """Return random weights, uniform within ±1 / √(number of inputs of the layer)."""
     shapes = {
         "hidden": ((models, hidden, d), d),
         "shift": ((models, hidden), d),
@@ -57,14 +57,14 @@ def initial_weights(models: int, d: int, hidden: int, rng: np.random.Generator) 
 
 
 def model_logits(weights: StackedWeights, points: Any) -> Any:
-    """The logits of one model."""
-    # Points run along the last axis, (d, points): long rows are summed twice as fast as short ones.
+    """Return the logits of one model."""
+    # Points are along the last axis, (d, points): long rows are summed twice as fast as short ones.
     activations = (weights["hidden"] @ points + weights["shift"][:, None]).relu()
     return weights["out"] @ activations + weights["bias"]
 
 
 def model_loss(weights: StackedWeights, points: Any, labels: Any) -> Any:
-    """The mean cross-entropy of one model."""
+    """Return the mean cross-entropy of one model."""
     return _torch().nn.functional.binary_cross_entropy_with_logits(
         model_logits(weights, points), labels
     )
@@ -77,15 +77,15 @@ def train_perceptrons(
     training: PerceptronTraining,
     progress: ProgressCallback | None = None,
 ) -> Perceptrons:
-    """Models trained on the same points, each with labels of its own (models, points)."""
+    """Train models on the same points, each with its own labels, (models, points)."""
     torch = _torch()
-    given = torch.as_tensor(points.T, dtype=torch.float32).contiguous()
-    wanted = torch.as_tensor(labels, dtype=torch.float32)
+    inputs = torch.as_tensor(points.T, dtype=torch.float32).contiguous()
+    targets = torch.as_tensor(labels, dtype=torch.float32)
     gradients = torch.func.vmap(torch.func.grad(model_loss), in_dims=(0, None, 0))
     stacked = {name: value.clone() for name, value in weights.items()}
     adam = torch.optim.Adam(list(stacked.values()), lr=training.rate)
     for step in range(training.steps):
-        for name, gradient in gradients(stacked, given, wanted).items():
+        for name, gradient in gradients(stacked, inputs, targets).items():
             stacked[name].grad = gradient
         adam.step()
         if progress is not None:

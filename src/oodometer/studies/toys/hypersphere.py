@@ -1,7 +1,7 @@
-"""The hypersphere toy of NI §5.1: where measures rank models well, and where they must fail.
+"""Hypersphere toy (Ng et al. 2023, §5.1): rank correlation of measures by distance.
 
-Is a point inside or outside the unit hypersphere of R¹⁶? Models are trained around its north
-pole, on labels of which up to 30 % are wrong, and are then ranked further and further away.
+Models classify whether a point is inside the unit hypersphere of R¹⁶. They are trained around its
+north pole, with up to 30 % wrong labels, and then ranked at increasing distances from the pole.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from oodometer.core.array_types import Bools, Floats
-from oodometer.core.errors import InputError
+from oodometer.core.errors import out_of_range
 from oodometer.core.inputs import hash_rows
 from oodometer.core.protocols import ProgressCallback
 from oodometer.core.random_streams import RowStreams
@@ -30,9 +30,46 @@ from oodometer.transforms.sphere import Sphere
 
 @dataclass(frozen=True)
 class HypersphereToy:
-    """The settings of the study; as published, but for the training, which the papers leave open.
+    """Settings of the hypersphere toy; defaults as published, except the unpublished training.
 
-    A domain is a Gaussian of `variance` in each coordinate around a point of the sphere.
+    A domain is a Gaussian around a point of the sphere.
+
+    Parameters
+    ----------
+    models : int
+        Number of models.
+    dimension : int
+        Dimension of the space.
+    variance : float
+        Variance of a domain in each coordinate.
+    points : int
+        Number of points per domain.
+    noise : float
+        Largest share of wrong training labels; each model has its own share.
+    distances : int
+        Number of distances from the pole, from 0 to π.
+    centres : int
+        Number of domains per distance.
+    radius : float
+        Radius of neighborhoods.
+    draws : int
+        Number of neighbors per point.
+    hidden : int
+        Number of hidden units.
+    steps : int
+        Number of training steps.
+    rate : float
+        Learning rate.
+
+    Raises
+    ------
+    InputError
+        If a setting is out of range.
+
+    Examples
+    --------
+    >>> HypersphereToy(models=20).dimension
+    16
     """
 
     models: int = 200
@@ -49,19 +86,19 @@ class HypersphereToy:
     rate: float = 0.01
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            least = 2 if one.name in ("models", "dimension", "distances") else 0
-            value = getattr(self, one.name)
-            if not (math.isfinite(value) and value >= least and (value > 0 or one.name == "noise")):
-                raise InputError(
-                    f"{one.name} must be {f'{least} or more' if least else 'above 0'}; got "
-                    f"{value}. The default is {one.default}."
-                )
-        if self.noise > 0.5:
-            raise InputError(f"noise must be a share up to 0.5; got {self.noise}. Give 0.3.")
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            if setting.name in ("models", "dimension", "distances"):
+                if not (math.isfinite(value) and value >= 2):
+                    raise out_of_range(setting.name, value, low=2)
+            elif setting.name == "noise":
+                if not 0 <= value <= 0.5:
+                    raise out_of_range("noise", value, low=0, high=0.5)
+            elif not (math.isfinite(value) and value > 0):
+                raise out_of_range(setting.name, value, above=0)
 
     def sample_centre(self, distance: float, rng: np.random.Generator) -> Floats:
-        """A random point of the sphere at that distance from the pole, measured along it."""
+        """Return a random point of the sphere at a distance from the pole, along the sphere."""
         side = rng.normal(size=self.dimension)
         side[0] = 0.0
         centre = math.sin(distance) * side / np.linalg.norm(side)
@@ -69,18 +106,26 @@ class HypersphereToy:
         return np.asarray(centre)
 
     def sample_domain(self, centre: Floats, rng: np.random.Generator) -> Floats:
-        """Points around a centre."""
+        """Return random points around a centre."""
         shape = (self.points, self.dimension)
         return np.asarray(centre + rng.normal(scale=math.sqrt(self.variance), size=shape))
 
 
 @dataclass(frozen=True)
 class HypersphereRow:
-    """How well each measure ranks the models at one distance from where they were trained.
+    """Rank correlation of the measures with accuracy at one distance from the training domain.
 
-    `ni` and `atc` are Kendall's τ-b with the true accuracy, the mean over the datasets where it
-    is defined; on `left_out` of them all models are alike in accuracy or in either measure. None
-    if all are left out.
+    Parameters
+    ----------
+    distance : float
+        Distance from the pole, in radians.
+    accuracy : float
+        Mean accuracy of the models.
+    ni, atc : float or None
+        Kendall's τ-b of neighborhood invariance and of ATC with the true accuracy, the mean over
+        datasets; None if it is undefined on all of them.
+    left_out : int
+        Number of datasets on which accuracy or either measure is the same for all models.
     """
 
     distance: float
@@ -91,35 +136,50 @@ class HypersphereRow:
 
 
 def is_inside(points: Floats) -> Bools:
-    """The true class: 1 inside the unit hypersphere, 0 outside."""
+    """Return the true class: 1 inside the unit hypersphere, 0 outside."""
     return np.asarray((points * points).sum(axis=1) < 1.0)
 
 
 def hypersphere_rows(
     toy: HypersphereToy, *, seed: int = 0, progress: ProgressCallback | None = None
 ) -> Iterator[HypersphereRow]:
-    """Train the models, telling `progress` the steps done, then rank them at every distance."""
+    """Train the models, then rank them at every distance.
+
+    Parameters
+    ----------
+    toy : HypersphereToy
+        Settings.
+    seed : int
+        Random seed.
+    progress : callable, optional
+        Called with the number of training steps done, their total and a label.
+
+    Yields
+    ------
+    HypersphereRow
+        One row per distance, from the pole to the opposite point.
+    """
     yield from rank_by_distance(train_pool(toy, seed, progress), toy, seed)
 
 
 def rank_by_distance(
     models: Perceptrons, toy: HypersphereToy, seed: int
 ) -> Iterator[HypersphereRow]:
-    """How well trained models are ranked, from the pole to the opposite point."""
-    cuts = fit_atc_thresholds(models, toy, seed)
-    for at, distance in enumerate(np.linspace(0.0, math.pi, toy.distances)):
-        found = []
+    """Yield the rank correlations of trained models, from the pole to the opposite point."""
+    thresholds = fit_atc_thresholds(models, toy, seed)
+    for step, distance in enumerate(np.linspace(0.0, math.pi, toy.distances)):
+        scores = []
         for number in range(toy.centres):
-            rng = rng_for(seed, "target", at, number)
+            rng = rng_for(seed, "target", step, number)
             points = toy.sample_domain(toy.sample_centre(float(distance), rng), rng)
-            found.append(score_models(models, points, cuts, toy, seed))
-        yield _build_row(float(distance), found)
+            scores.append(score_models(models, points, thresholds, toy, seed))
+        yield _build_row(float(distance), scores)
 
 
 def train_pool(
     toy: HypersphereToy, seed: int, progress: ProgressCallback | None = None
 ) -> Perceptrons:
-    """The models, trained on one sample of the pole's domain, each with wrong labels of its own."""
+    """Train the models on one sample of the pole's domain, each with its own wrong labels."""
     points = toy.sample_domain(
         toy.sample_centre(0.0, rng_for(seed, "pole")), rng_for(seed, "train")
     )
@@ -132,25 +192,28 @@ def train_pool(
 
 
 def fit_atc_thresholds(models: Perceptrons, toy: HypersphereToy, seed: int) -> Floats:
-    """ATC's threshold of every model, on fresh points of the pole's domain, rightly labelled."""
+    """Fit the ATC threshold of every model on new, correctly labelled points at the pole."""
     points = toy.sample_domain(
         toy.sample_centre(0.0, rng_for(seed, "pole")), rng_for(seed, "validation")
     )
     logits = models.logits(points)
     errors = toy.points - ((logits > 0) == is_inside(points)).sum(axis=1)
     return np.array(
-        [threshold_value(*one) for one in zip(confidences(logits), errors, strict=True)]
+        [
+            threshold_value(scores, n_errors)
+            for scores, n_errors in zip(confidences(logits), errors, strict=True)
+        ]
     )
 
 
 def confidences(logits: Floats) -> Floats:
-    """The probability of the class that is chosen."""
+    """Return the probability of the predicted class."""
     return np.asarray(1.0 / (1.0 + np.exp(-np.abs(logits.astype(np.float64)))))
 
 
 @dataclass(frozen=True, eq=False)
 class HypersphereScores:
-    """Of every model on one dataset: its accuracy, its NI and its ATC."""
+    """Accuracy, NI and ATC of every model on one dataset."""
 
     accuracy: Floats
     ni: Floats
@@ -160,7 +223,7 @@ class HypersphereScores:
 def score_models(
     models: Perceptrons, points: Floats, atc_thresholds: Floats, toy: HypersphereToy, seed: int
 ) -> HypersphereScores:
-    """What the measures say of every model; all models are shown the same neighbors."""
+    """Compute the measures of every model; all models classify the same neighbors."""
     logits = models.logits(points)
     ones = (logits > 0).astype(np.int64)
     examples = hash_rows(points)
@@ -176,17 +239,17 @@ def score_models(
 
 
 def _build_row(distance: float, dataset_scores: list[HypersphereScores]) -> HypersphereRow:
-    """The means of τ over the datasets of one distance, on which both are defined."""
+    """Average τ over the datasets at one distance on which both are defined."""
     kept = [
-        one
-        for one in dataset_scores
-        if min(np.ptp(one.accuracy), np.ptp(one.ni), np.ptp(one.atc)) > 0
+        scores
+        for scores in dataset_scores
+        if min(np.ptp(scores.accuracy), np.ptp(scores.ni), np.ptp(scores.atc)) > 0
     ]
     return HypersphereRow(
         distance=distance,
-        accuracy=float(np.mean([one.accuracy.mean() for one in dataset_scores])),
-        ni=_mean_or_none([kendall_tau(one.ni, one.accuracy) for one in kept]),
-        atc=_mean_or_none([kendall_tau(one.atc, one.accuracy) for one in kept]),
+        accuracy=float(np.mean([scores.accuracy.mean() for scores in dataset_scores])),
+        ni=_mean_or_none([kendall_tau(scores.ni, scores.accuracy) for scores in kept]),
+        atc=_mean_or_none([kendall_tau(scores.atc, scores.accuracy) for scores in kept]),
         left_out=len(dataset_scores) - len(kept),
     )
 
@@ -196,7 +259,7 @@ def _mean_or_none(values: list[float]) -> float | None:
 
 
 def kendall_tau(first: Floats, second: Floats) -> float:
-    """Kendall's τ-b, of values that are not all alike.
+    """Return Kendall's τ-b of values that are not all equal.
 
     >>> round(kendall_tau(np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0])), 3)
     0.333
