@@ -304,7 +304,7 @@ def test_run_continues_after_a_full_disk(done: Path, tmp_path: Path) -> None:
 
     with (
         mock.patch("oodometer.studies.store.array_store.os.fsync", full),
-        pytest.raises(InputError, match=r"No space left on device\. Make room"),
+        pytest.raises(InputError, match=r"No space left on device\. Free disk space"),
     ):
         run(study(), tmp_path)
     with Store.open(tmp_path) as store:
