@@ -174,7 +174,7 @@ KILL = """
 import os, sys
 from pathlib import Path
 from oodometer.studies.training import checkpoint
-from tests.support.training_problems import made
+from tests.support.training_problems import untrained_model
 calls = 0
 def killed(*given):
     global calls
@@ -184,7 +184,7 @@ def killed(*given):
     return kept(*given)
 kept = getattr(os, sys.argv[2])
 setattr(os, sys.argv[2], killed)
-checkpoint.save(Path(sys.argv[1]), made())
+checkpoint.save(Path(sys.argv[1]), untrained_model())
 """
 
 
