@@ -29,7 +29,7 @@ class Claim:
     figures: str
 
     def describe(self) -> str:
-        verdict = {True: "Holds", False: "DOES NOT HOLD", None: "Undecided"}[self.holds]
+        verdict = {True: "Holds", False: "Does not hold", None: "Undecided"}[self.holds]
         return f"- {verdict}: {self.words}. {self.figures}"
 
 

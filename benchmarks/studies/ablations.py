@@ -95,7 +95,7 @@ def size(folder: Path) -> Pieces:
 
 
 def _claim(holds: bool) -> str:
-    return f"The paper's claim {'holds' if holds else 'DOES NOT HOLD'}"
+    return f"The paper's claim {'holds' if holds else 'does not hold'}"
 
 
 def _enough(found: dict[int, Taus]) -> str:

@@ -1,4 +1,4 @@
-"""Real digits: networks trained on MNIST are ranked on USPS by neighborhood invariance."""
+"""Neighborhood invariance ranks networks trained on MNIST by their accuracy on USPS."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from oodometer.core.protocols import Model
 from oodometer.neighborhood.results import ENTROPY_LIMIT
 from tests.support.research_data import require_data
 
-# Half of the benchmark's models: those without and with most wrong labels.
+# Half of the benchmark's models: those without wrong labels and those with the most.
 CHOSEN = tuple(recipe for recipe in RECIPES if recipe.noise in (0.0, 0.6))
 
 
-def test_a_share_of_labels_is_wrong_and_never_the_same_by_chance() -> None:
+def test_exactly_the_requested_share_of_labels_is_wrong() -> None:
     labels = np.arange(10_000) % 10
     changed = noisy(labels, 0.3, np.random.default_rng(0))
     assert (changed != labels).mean() == pytest.approx(0.3, abs=0.02)
@@ -40,7 +40,7 @@ def test_a_share_of_labels_is_wrong_and_never_the_same_by_chance() -> None:
 
 
 @pytest.mark.parametrize(("ink", "paper"), [(250, 20), (20, 250)])
-def test_a_digit_of_either_polarity_becomes_light_on_dark(ink: int, paper: int) -> None:
+def test_both_polarities_become_light_on_dark(ink: int, paper: int) -> None:
     photo = np.full((32, 32, 3), paper, dtype=np.uint8)
     photo[8:24, 14:18] = ink
     grey = light_on_dark(photo)
@@ -67,7 +67,7 @@ def test_invariance_ranks_models_out_of_domain(models: list[Model]) -> None:
 
 
 @pytest.mark.realdata
-def test_transforms_that_destroy_digits_are_told_without_labels(models: list[Model]) -> None:
+def test_label_changing_transforms_are_detected_without_labels(models: list[Model]) -> None:
     good = models[CHOSEN.index(RECIPES[GOOD])]
     found = rises(good, handwritten(require_data("digits/mnist.npz"), margin=4, n=1000))
     assert found["flip_crop"] > ENTROPY_LIMIT

@@ -1,6 +1,6 @@
-"""Real reviews: neighborhood invariance ranks text classifiers out of their domain.
+"""Neighborhood invariance ranks text classifiers out of domain on real reviews.
 
-Ng et al., TMLR 2023; the whole of it is benchmarks/quality_invariance_sentiment.py.
+Ng et al., TMLR 2023; the full benchmark is benchmarks/quality_invariance_sentiment.py.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def check_ranks(pairs: list[Pair], measure: str) -> None:
     assert found.mean() > 0, found
 
 
-def test_the_models_are_of_all_qualities_and_none_is_constant(
+def test_models_vary_in_accuracy_and_none_is_constant(
     pool: Pool, domains: dict[str, Domain]
 ) -> None:
     (pair,) = judged_on(pool, domains, TARGETS[:1], ("random_replace",))
@@ -63,7 +63,7 @@ def test_the_models_are_of_all_qualities_and_none_is_constant(
 
 
 @pytest.mark.parametrize(("name", "measure"), list(zip(WORDS, BOUNDED, strict=True)))
-def test_changed_words_rank_models(
+def test_word_transforms_rank_models(
     pool: Pool, domains: dict[str, Domain], name: str, measure: str
 ) -> None:
     if name == "eda" and find_wordnet() is None:
@@ -72,5 +72,5 @@ def test_changed_words_rank_models(
 
 
 @pytest.mark.skipif(not Apertium.is_installed(), reason="Apertium is not on this machine")
-def test_translations_rank_models(pool: Pool, domains: dict[str, Domain]) -> None:
+def test_back_translation_ranks_models(pool: Pool, domains: dict[str, Domain]) -> None:
     check_ranks(judged_on(pool, domains, TARGETS[:1], (BACK,)), BT)

@@ -1,4 +1,4 @@
-"""Divergences on real images: sketches are farther from photos than other photos are."""
+"""Divergences on real images: sketches are farther from photos than other photos."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from oodometer.measures._measure import SubsetNoise
 from tests.support.research_data import require_data
 
 
-def test_what_is_measured_there_are_measures_for() -> None:
+def test_all_named_measures_exist() -> None:
     for name in (*DISTANCES, *PUBLISHED):
         assert measures.get(name).name == name
 
 
-def test_a_claim_that_does_not_hold_is_named() -> None:
+def test_claim_that_does_not_hold_is_named() -> None:
     rising = {name: dict.fromkeys(DISTANCES, float(place)) for place, name in enumerate(DOMAINS)}
     quiet, loud = [SubsetNoise(1.0, 0.1, 20)], [SubsetNoise(1.0, 0.5, 20)]
     noise = {"h-divergence": quiet, "hdh-divergence": loud, "hdh-divergence-ms": loud}
@@ -39,7 +39,7 @@ def test_a_claim_that_does_not_hold_is_named() -> None:
     assert len(missed(falling, noise)) == 3
 
 
-def test_a_ratio_is_the_mean_over_models_that_have_one() -> None:
+def test_ratio_is_the_mean_over_models_with_noise() -> None:
     assert (
         mean_ratio([SubsetNoise(1.0, 0.5, 9), SubsetNoise(1.0, 0.25, 9), SubsetNoise(1.0, 0.0, 9)])
         == 3.0
@@ -47,7 +47,7 @@ def test_a_ratio_is_the_mean_over_models_that_have_one() -> None:
 
 
 @pytest.mark.realdata
-def test_sketches_are_farther_from_photos_than_photos() -> None:
+def test_sketches_are_farther_from_photos_than_other_photos() -> None:
     path = require_data("pacs/pacs32.npz")
     with one_thread():
         photos, sketches = domain(path, "photo"), domain(path, "sketch")

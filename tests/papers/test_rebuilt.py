@@ -1,4 +1,4 @@
-"""What the rebuilt experiments share: pages, neighbors that are there, and figures beside figures."""
+"""Shared parts of the reproduced experiments: pages, aligned neighbors, published values."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ PAGE = Page(
 
 
 class Chart:
-    """Stands in for a picture."""
+    """Stand-in for a chart."""
 
     def save(self, path: Path, scale_factor: float) -> None:
         path.write_bytes(b"drawn")
 
 
-def test_a_page_its_numbers_and_its_picture_say_where_they_come_from(
+def test_page_table_and_chart_name_their_commit_and_seed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(_pages, "PAGES", tmp_path / "studies")
@@ -48,7 +48,7 @@ def test_a_page_its_numbers_and_its_picture_say_where_they_come_from(
     _pages.write(PAGE, pa.table({"x": [1.5]}), Chart())
     text = (tmp_path / "studies" / "made.md").read_text()
     assert capsys.readouterr().out == text + "\n"
-    assert "- DOES NOT HOLD: it holds. 0 of 1." in text
+    assert "- Does not hold: it holds. 0 of 1." in text
     assert "| a | b |" in text
     assert "Commit abc123, seed 0." in text
     table = pq.read_table(tmp_path / "studies" / "made.parquet")
@@ -58,7 +58,7 @@ def test_a_page_its_numbers_and_its_picture_say_where_they_come_from(
     assert (tmp_path / "studies" / "made.png").read_bytes() == b"drawn"
 
 
-def test_neighbors_are_the_wordings_by_number() -> None:
+def test_neighbors_are_the_wordings_by_index() -> None:
     others = {("a", "b"): (("a1", "b1"), ("a2", "b2")), ("c", "d"): (("c1", "d1"), ("c2", "d2"))}
     aligned = Aligned("made", others)
     draws = RowStreams(0, np.arange(3, dtype=np.uint64), np.array([1, 2, 2]))
@@ -67,10 +67,10 @@ def test_neighbors_are_the_wordings_by_number() -> None:
     with pytest.raises(InputError, match="'a' has 2 other wordings, but draw 3 was requested"):
         aligned.apply([("a", "b")], RowStreams(0, np.zeros(1, dtype=np.uint64), np.array([3])))
     assert repr(aligned) == "Aligned('made', 2 pairs)"
-    assert len({aligned, Aligned("made", dict(others))}) == 1  # a study asks whether it has met it
+    assert len({aligned, Aligned("made", dict(others))}) == 1  # studies compare transforms
 
 
-def judged() -> Any:
+def compared() -> Any:
     rng = np.random.default_rng(0)
     n = 30
     accuracy = rng.random(n)
@@ -81,8 +81,8 @@ def judged() -> Any:
     }))  # fmt: skip
 
 
-def test_the_papers_figures_stand_in_brackets() -> None:
-    found = judged()
+def test_published_values_are_in_brackets() -> None:
+    found = compared()
     head, rows = _comparison_page.printed(found, "CI10")
     cell = dict(zip(head, rows[0], strict=True))
     assert rows[0][0] == "ni-randaugment"
@@ -92,16 +92,16 @@ def test_the_papers_figures_stand_in_brackets() -> None:
     assert all(len(row) == len(NI_COLUMNS) for task in NI.values() for row in task.values())
 
 
-def test_a_duel_is_won_by_more_or_by_less() -> None:
-    found = judged()
+def test_better_measure_wins_by_higher_or_lower_values() -> None:
+    found = compared()
     for statistic in ("macro_tau", "mae", "r2_pearson"):
         assert _comparison_page.better(found, statistic, "ni-randaugment", "atc-mc").holds
         assert _comparison_page.better(found, statistic, "atc-mc", "ni-randaugment").holds is False
     itself = _comparison_page.better(found, "macro_tau", "atc-mc", "atc-mc")
-    assert itself.describe().startswith("- DOES NOT HOLD")
+    assert itself.describe().startswith("- Does not hold")
 
 
-def test_a_duel_that_luck_may_have_won_is_not_called_won() -> None:
+def test_comparison_within_two_standard_errors_is_undecided() -> None:
     rng = np.random.default_rng(3)
     n = 60
     rows = {
@@ -116,8 +116,8 @@ def test_a_duel_that_luck_may_have_won_is_not_called_won() -> None:
     assert found.describe().startswith("- Undecided: first has a better Macro τ than second")
 
 
-def test_a_duel_is_told_group_by_group() -> None:
-    found = judged()
+def test_comparison_is_reported_per_group() -> None:
+    found = compared()
     scores = next(one for one in found.scores if one.statistic == "macro_tau")
     off = scores.values[scores.measures.index("ni-randaugment")]
     off = off - scores.values[scores.measures.index("atc-mc")]
@@ -129,23 +129,22 @@ def test_a_duel_is_told_group_by_group() -> None:
         "accuracy": [0.1, 0.2, 0.3, 0.4] * 2, "x": [1, 2, 3, 4, 4, 3, 2, 1],
         "y": [4, 3, 2, 1, 1, 2, 3, 5],
     }))  # fmt: skip
-    told = _comparison_page.better(even, "macro_tau", "x", "y").figures
-    assert told.startswith("0.000 against 0.000; better in 1 of 2 groups, by +0.000 ± 2.000")
-    assert told.endswith("within two standard errors.")
+    figures = _comparison_page.better(even, "macro_tau", "x", "y").figures
+    assert figures.startswith("0.000 against 0.000; better in 1 of 2 groups, by +0.000 ± 2.000")
+    assert figures.endswith("within two standard errors.")
 
 
-def test_accuracies_are_told_at_home_and_elsewhere() -> None:
+def test_accuracies_are_reported_id_and_ood() -> None:
     table = EvaluationTable.read({
         "model": ["m", "m", "n", "n"], "trained_on": ["a"] * 4, "tested_on": [*"abab"],
         "accuracy": [0.9, 0.3, 0.9, 0.3],
     }, measures=())  # fmt: skip
-    told = _comparison_page.accuracies(table)
-    assert told == (
+    assert _comparison_page.accuracies(table) == (
         "Accuracies (central 90 %): 90 to 90 % in distribution, 30 to 30 % out of distribution."
     )
 
 
-def test_cells_of_ablations_are_kept_with_their_numbers() -> None:
+def test_ablation_cells_keep_their_numbers() -> None:
     grid = ablations.Grid(("images", "τ"), [("500", "0.67 ± 0.05"), ("20", "–")])
     cells = ablations.long_rows({"size": ("words", grid)})
     assert [(cell["row"], cell["column"], cell["value"]) for cell in cells] == [
@@ -153,17 +152,17 @@ def test_cells_of_ablations_are_kept_with_their_numbers() -> None:
     ]  # fmt: skip
 
 
-def test_agreement_on_the_line_is_right_where_the_same_rows_are_hard_for_all() -> None:
-    """Then two models agree where both are right: as often as the lesser one is right."""
+def test_agreement_on_the_line_is_exact_if_models_find_the_same_rows_hard() -> None:
+    """Then two models agree exactly where both are correct: at the lower of their accuracies."""
     rng = np.random.default_rng(0)
     labels, strength = rng.integers(0, 1000, 20_000), np.linspace(0.8, 1.8, 8)
 
-    def said(harder: float) -> ModelClasses:
+    def classes(harder: float) -> ModelClasses:
         hard = rng.normal(size=len(labels)) + harder
         guesses = (labels + rng.integers(1, 1000, (8, len(labels)))) % 1000
         return ModelClasses(np.where(hard < strength[:, None], labels, guesses), labels)
 
-    source, target = said(0.0), said(0.5)
+    source, target = classes(0.0), classes(0.5)
     for found in on_the_line(source, target):
         assert np.abs(found - target.accuracy).max() < 0.01
     assert np.abs(source.accuracy - target.accuracy).min() > 0.05
@@ -175,7 +174,7 @@ def test_agreement_on_the_line_is_right_where_the_same_rows_are_hard_for_all() -
 
 
 def ao_rows() -> dict[str, list[Any]]:
-    """Two tasks; attacks and corruptions of the first alone."""
+    """Return two tasks, with attacks and corruptions only for the first."""
     rng = np.random.default_rng(0)
     rows: list[dict[str, Any]] = []
     for task, domains in {"pacs": "ab", "sentiment": "cd"}.items():
@@ -190,7 +189,7 @@ def ao_rows() -> dict[str, list[Any]]:
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-def test_the_page_of_matrices_counts_its_pairs_and_takes_no_answer_for_none() -> None:
+def test_correlation_page_counts_pairs_and_shows_missing_values() -> None:
     table = EvaluationTable.read(ao_rows(), measures=ao.METRICS)
     text = ao.page(table).text()
     assert "PACS (2 pairs;" in text
@@ -209,7 +208,7 @@ def test_the_page_of_matrices_counts_its_pairs_and_takes_no_answer_for_none() ->
 
 
 def replace_scores(found: AveragedCorrelations, scores: dict[str, float]) -> AveragedCorrelations:
-    """The same with other correlations with OOD error, and none where none is given."""
+    """Replace the correlations with OOD error; those not given become undefined."""
     values = np.full_like(found.overall.values, np.nan)
     column = list(found.overall.second).index(ao.OOD)
     for name, score in scores.items():
