@@ -153,7 +153,7 @@ def test_workers_that_cannot_start_raise_once() -> None:
 
 def test_interrupt_ends_the_workers(tmp_path: Path) -> None:
     notes = [tmp_path / "first", tmp_path / "second"]
-    found = processes(2)(runner_tasks.note, [str(note) for note in notes])
+    found = processes(2)(runner_tasks.write_pid_and_sleep, [str(note) for note in notes])
 
     def consume() -> None:
         with mock.patch(

@@ -12,7 +12,7 @@ from oodometer.report import Comparison, assessment_page, comparison_page
 from oodometer.report._invariance_page import invariance_page, ranking_page
 from oodometer.studies.report._study_page import study_page
 from tests.support import invariance_runs
-from tests.support.study_tables import made, table_of
+from tests.support.study_tables import evaluation_columns, table_of
 
 HOSTILE = (
     "</script><script>alert(1)</script>",
@@ -73,7 +73,9 @@ def compared() -> str:
 def studied() -> str:
     """Return the page of a study with all sections."""
     noise = {HOSTILE[0]: 0.02, HOSTILE[1]: 0.1, HOSTILE[2]: -0.1, HOSTILE[3]: 0.2, "ni": 0.05}
-    rows = made(noise=noise, domains=HOSTILE[1:], kinds=HOSTILE[:2], names=HOSTILE[:1])
+    rows = evaluation_columns(
+        noise=noise, domains=HOSTILE[1:], kinds=HOSTILE[:2], names=HOSTILE[:1]
+    )
     return study_page(table_of(rows), title=HOSTILE[0], reproduce={HOSTILE[1]: HOSTILE[0]})
 
 
@@ -81,7 +83,7 @@ def studied() -> str:
 def invariant() -> str:
     """Return the page of one model with hostile texts and class names."""
     texts = [f"{name} is number {i}" for i in range(8) for name in HOSTILE]
-    run = invariance_runs.judged(as_dataset(texts, labels=np.arange(32) % 4),
+    run = invariance_runs.run_invariance(as_dataset(texts, labels=np.arange(32) % 4),
                          invariance_runs.Hashed(HOSTILE[0], names=HOSTILE, sure=0.7))  # fmt: skip
     facts = {HOSTILE[1]: HOSTILE[0]}
     return invariance_page(run.found, run.show, title=HOSTILE[1], reproduce=facts)
@@ -94,7 +96,7 @@ def ranked_models() -> str:
         invariance_runs.Hashed(name, salt=i + 1, names=HOSTILE) for i, name in enumerate(HOSTILE)
     ]
     known = {name: 0.2 * i + 0.1 for i, name in enumerate(HOSTILE)}
-    found, show = invariance_runs.ranked(
+    found, show = invariance_runs.run_ranking(
         invariance_runs.images(20, 12, 10, 3), *models, known_accuracies=known, draws=10
     )
     return ranking_page(

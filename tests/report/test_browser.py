@@ -20,7 +20,7 @@ from tests.support.browser import (
     SCREENSHOTS,
     empty_charts,
     needs_browser,
-    opened,
+    open_page,
     overflowing,
 )
 
@@ -37,7 +37,7 @@ def test_every_chart_is_drawn_without_overflow(
     request: pytest.FixtureRequest,
 ) -> None:
     kind = request.node.callspec.params["page"]
-    with opened(page, tmp_path, name=kind, width=width, scheme=scheme) as window:
+    with open_page(page, tmp_path, name=kind, width=width, scheme=scheme) as window:
         assert window.locator("[data-chart]").count() == page.count("<div data-chart=")
         assert empty_charts(window) == []
         assert overflowing(window) == []
@@ -48,7 +48,7 @@ def test_printed_page_hides_nothing(
     page: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     printed = kept(tmp_path) / f"{request.node.callspec.params['page']}.pdf"
-    with opened(page, tmp_path, name="printed") as window:
+    with open_page(page, tmp_path, name="printed") as window:
         window.pdf(path=printed, format="A4")
         window.emulate_media(media="print")
         # Printable area of A4.
@@ -75,7 +75,7 @@ def cut(window: Page) -> list[str]:
 def test_tooltips_show_names_as_text(
     assessed: str, scheme: Literal["light", "dark"], tmp_path: Path
 ) -> None:
-    with opened(assessed, tmp_path, name="pointed", scheme=scheme) as window:
+    with open_page(assessed, tmp_path, name="pointed", scheme=scheme) as window:
         tooltip = window.locator("#vg-tooltip-element")
         bars = window.locator("[data-chart=classes-spec] svg .mark-rect path")
         bars.first.hover()
@@ -95,7 +95,7 @@ def test_tooltips_show_names_as_text(
 
 @pytest.mark.parametrize("zone", ["America/Los_Angeles", "Pacific/Auckland"])
 def test_dates_do_not_depend_on_the_time_zone(timed: str, zone: str, tmp_path: Path) -> None:
-    with opened(timed, tmp_path, name="timed", zone=zone) as window:
+    with open_page(timed, tmp_path, name="timed", zone=zone) as window:
         labels = window.locator("[data-chart=segments-spec] svg .role-axis-label text")
         shown = [text for text in labels.all_text_contents() if text.startswith("2026-")]
         rows = window.locator(".segments tbody th").all_inner_texts()
@@ -108,7 +108,7 @@ def test_dates_do_not_depend_on_the_time_zone(timed: str, zone: str, tmp_path: P
 
 
 def test_first_tab_stop_skips_to_the_content(assessed: str, tmp_path: Path) -> None:
-    with opened(assessed, tmp_path, name="keys") as window:
+    with open_page(assessed, tmp_path, name="keys") as window:
         window.keyboard.press("Tab")
         link = window.locator(":focus")
         assert link.inner_text() == "Skip to the content"
@@ -133,7 +133,7 @@ def test_checks_detect_a_broken_page(tmp_path: Path) -> None:
         "<script>console.log('hm')</script><img src='https://example.invalid/x.png'></body>"
     )
     seen = {}
-    with suppress_complaints() as complaints, opened(text, tmp_path, name="broken") as window:
+    with suppress_complaints() as complaints, open_page(text, tmp_path, name="broken") as window:
         seen = {"empty": empty_charts(window), "wide": overflowing(window)}
     assert len(seen["empty"]) == 1
     assert ["wide" in one for one in seen["wide"]] == [True]
@@ -153,9 +153,9 @@ def suppress_complaints() -> Iterator[list[str]]:
 
 
 def test_long_texts_scroll_in_their_own_box(tmp_path: Path) -> None:
-    run = invariance_runs.judged(["a word and another " * 9 + str(i) for i in range(12)])
+    run = invariance_runs.run_invariance(["a word and another " * 9 + str(i) for i in range(12)])
     text = invariance_page(run.found, run.show, title="t", reproduce={})
-    with opened(text, tmp_path, name="long-texts", width=PHONE) as window:
+    with open_page(text, tmp_path, name="long-texts", width=PHONE) as window:
         window.set_viewport_size({"width": PHONE, "height": 150})
         boxes = window.locator(".scroll:has(.words)")
         assert 100 < height(boxes.first) <= 106

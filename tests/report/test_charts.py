@@ -17,7 +17,7 @@ from oodometer.report.charts import IntervalPoint
 from oodometer.report.histograms import ConfidenceHistogram, histogram_bars
 from oodometer.report.invariance_figures import entropy_figure, order_figure
 from oodometer.report.leaderboard import LeaderboardRow
-from tests.support.invariance_runs import Hashed, judged
+from tests.support.invariance_runs import Hashed, run_invariance
 
 POINTS = [
     IntervalPoint("ac", 80.0, 75.0, 85.0),
@@ -118,7 +118,7 @@ def test_bars_of_two_models_are_side_by_side() -> None:
 
 
 def test_entropy_chart_contains_limit_and_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = judged(np.eye(4), Hashed("a", sure=0.7))
+    run = run_invariance(np.eye(4), Hashed("a", sure=0.7))
     monkeypatch.setattr(ModelInvariance, "entropy_difference", 0.3)
     figure = entropy_figure(run.found, ["a"])
     assert figure is not None

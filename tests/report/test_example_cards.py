@@ -23,7 +23,7 @@ from oodometer.report.example_cards import (
     lowest_and_highest,
 )
 from oodometer.report.input_diff import DiffPiece, diff_words
-from tests.support.invariance_runs import DATA, Hashed, images, judged
+from tests.support.invariance_runs import DATA, Hashed, images, run_invariance
 
 some_values = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=30)
 
@@ -46,7 +46,7 @@ def test_lowest_and_highest_match_a_naive_loop(values: list[float], count: int, 
 
 @pytest.mark.parametrize("data", DATA.values(), ids=DATA)
 def test_every_kind_of_input_has_cards(data: Any) -> None:
-    run = judged(data)
+    run = run_invariance(data)
     groups = build_card_groups(run.found[0], run.show, "ni")
     cards = [card for group in groups for card in group.cards]
     assert sorted(card.example.position for card in cards) == [0, 1, 2, 3]
@@ -59,7 +59,7 @@ def test_every_kind_of_input_has_cards(data: Any) -> None:
 
 
 def test_least_and_most_invariant_examples_are_disjoint() -> None:
-    run = judged(np.random.default_rng(1).normal(size=(80, 3)), draws=10)
+    run = run_invariance(np.random.default_rng(1).normal(size=(80, 3)), draws=10)
     values = run.found[0].by_example("pa")
     least, most = build_card_groups(run.found[0], run.show, "pa")
     low = [card.example.position for card in least.cards]
@@ -74,7 +74,9 @@ def test_least_and_most_invariant_examples_are_disjoint() -> None:
 
 
 def test_equal_values_give_one_group() -> None:
-    run = judged(np.random.default_rng(1).normal(size=(30, 3)), Hashed("same", salt=2**64 - 1))
+    run = run_invariance(
+        np.random.default_rng(1).normal(size=(30, 3)), Hashed("same", salt=2**64 - 1)
+    )
     (group,) = build_card_groups(run.found[0], run.show, "ni")
     assert group.title == "Equally invariant examples"
     assert len(group.cards) == N_EXAMPLES
@@ -86,7 +88,7 @@ def test_ties_are_broken_by_content_not_by_position() -> None:
     same = Hashed("same", salt=2**64 - 1)
     chosen = []
     for rows in (data, data[::-1]):
-        run = judged(rows, same)
+        run = run_invariance(rows, same)
         (group,) = build_card_groups(run.found[0], run.show, "ni")
         chosen.append([rows[card.example.position].tolist() for card in group.cards])
     assert chosen[0] == chosen[1]
@@ -95,21 +97,21 @@ def test_ties_are_broken_by_content_not_by_position() -> None:
 
 def test_examples_with_equal_content_are_shown_once() -> None:
     data = np.random.default_rng(1).normal(size=(8, 3))
-    run = judged(np.concatenate([data, data, data]))
+    run = run_invariance(np.concatenate([data, data, data]))
     groups = build_card_groups(run.found[0], run.show, "ni")
     rows = [card.example.position % 8 for group in groups for card in group.cards]
     assert sorted(rows) == list(range(8))
 
 
 def test_single_example_is_shown_once() -> None:
-    run = judged(["one"])
+    run = run_invariance(["one"])
     (group,) = build_card_groups(run.found[0], run.show, "ni")
     assert [card.example.position for card in group.cards] == [0]
 
 
 def test_pictures_are_the_classified_images() -> None:
     data = images(2, 8, 8, 3)
-    run = judged(data)
+    run = run_invariance(data)
     for group in build_card_groups(run.found[0], run.show, "ni"):
         for card in group.cards:
             address, content = card.pictures[0].split(",")
@@ -122,7 +124,7 @@ def test_pictures_are_the_classified_images() -> None:
 
 def test_hidden_members_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(example_cards, "MAX_MEMBERS", 2)
-    run = judged(["one"])
+    run = run_invariance(["one"])
     (group,) = build_card_groups(run.found[0], run.show, "ni")
     assert len(group.cards[0].members) == len(group.cards[0].diff.rows) == 2
     assert group.cards[0].n_hidden_members == 1

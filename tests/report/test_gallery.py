@@ -34,7 +34,7 @@ CHROMIUM = shutil.which("chromium")
 RNG = np.random.default_rng(0)
 
 
-class Judged(invariance_runs.Judged):
+class Judged(invariance_runs.InvarianceRun):
     """Run that can be written as a gallery."""
 
     def write(self, folder: Path, **options: Any) -> int:
@@ -46,7 +46,7 @@ class Judged(invariance_runs.Judged):
 
 
 def judged(data: Any, *models: Model, draws: int = 6, **options: Any) -> Judged:
-    run = invariance_runs.judged(data, *models, draws=draws, **options)
+    run = invariance_runs.run_invariance(data, *models, draws=draws, **options)
     return Judged(run.found, run.show)
 
 

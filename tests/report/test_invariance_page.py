@@ -28,13 +28,13 @@ from tests.report.conftest import HOSTILE
 from tests.report.test_neighborhood_view import draw_member
 from tests.report.test_page import Elements, specs
 from tests.support import invariance_runs
-from tests.support.invariance_runs import DATA, Hashed, Nudge, judged
+from tests.support.invariance_runs import DATA, Hashed, Nudge, run_invariance
 
 VECTORS = np.random.default_rng(0).normal(size=(40, 3))
 FACTS = {"Seed": "0"}
 
 
-def page(run: invariance_runs.Judged, **options: Any) -> str:
+def page(run: invariance_runs.InvarianceRun, **options: Any) -> str:
     return invariance_page(run.found, run.show, title="t", reproduce=FACTS, **options)
 
 
@@ -80,7 +80,7 @@ def members(text: str) -> dict[int, list[tuple[str, str]]]:
 @pytest.mark.parametrize("data", DATA.values(), ids=DATA)
 def test_examples_match_a_naive_loop(data: Any) -> None:
     model = Hashed("first")
-    run = judged(data, model)
+    run = run_invariance(data, model)
     shown = members(page(run))
     assert sorted(shown) == [0, 1, 2, 3]
     for position, decisions in shown.items():
@@ -102,7 +102,7 @@ def test_examples_match_a_naive_loop(data: Any) -> None:
 def test_hostile_names_are_escaped(data: Any) -> None:
     models = Hashed(HOSTILE[0], names=HOSTILE), Hashed(HOSTILE[1], salt=7, names=HOSTILE, sure=0.6)
     labelled = as_dataset(data, labels=[HOSTILE[i] for i in range(4)])
-    ranking, show = invariance_runs.ranked(labelled, *models)
+    ranking, show = invariance_runs.run_ranking(labelled, *models)
     known = {model.name: 0.5 for model in models}
     for text in (
         ranking_page(
@@ -112,7 +112,7 @@ def test_hostile_names_are_escaped(data: Any) -> None:
             reproduce={HOSTILE[3]: HOSTILE[0]},
             known_accuracies=known,
         ),
-        page(judged(labelled, *models)),
+        page(run_invariance(labelled, *models)),
     ):
         found = Elements(text)
         assert len([a for a, _ in found.scripts if not a]) == 2
@@ -124,7 +124,7 @@ def test_hostile_names_are_escaped(data: Any) -> None:
 
 
 def test_page_of_one_model_lists_all_measures() -> None:
-    run = judged(VECTORS, Hashed("only", sure=0.8))
+    run = run_invariance(VECTORS, Hashed("only", sure=0.8))
     text = page(run)
     rows = table(text, "Measures")
     assert [row[0] for row in rows] == ["NI-Nudge", "NE-Nudge", "EI-Nudge", "PA-Nudge"]
@@ -138,7 +138,7 @@ def test_page_of_one_model_lists_all_measures() -> None:
 
 
 def test_model_without_probabilities_has_no_effective_invariance() -> None:
-    text = page(judged(VECTORS))
+    text = page(run_invariance(VECTORS))
     assert [row[0] for row in table(text, "Measures")] == ["NI-Nudge", "NE-Nudge", "PA-Nudge"]
     assert "Whether nudge is suitable cannot be checked" in words(text)
     assert "Entropy difference of nudge" not in text.split("<table")[0]
@@ -147,7 +147,7 @@ def test_model_without_probabilities_has_no_effective_invariance() -> None:
 
 def test_ranking_is_drawn_and_listed_with_probabilities() -> None:
     models = Hashed("a", sure=0.8), Hashed("b", salt=7), Hashed("c", salt=2**62)
-    ranking, show = invariance_runs.ranked(
+    ranking, show = invariance_runs.run_ranking(
         VECTORS, *models, score="pa", known_accuracies={"a": 0.5, "b": 0.4, "c": 0.9}
     )
     known = {"a": 0.5, "b": 0.4}
@@ -170,7 +170,7 @@ def test_ranking_is_drawn_and_listed_with_probabilities() -> None:
 
 def test_examples_are_those_of_the_chosen_model() -> None:
     models = Hashed("a"), Hashed("b", salt=2**63)
-    ranking, show = invariance_runs.ranked(VECTORS, *models)
+    ranking, show = invariance_runs.run_ranking(VECTORS, *models)
     for model in ("a", "b"):
         text = ranking_page(ranking, show, title="t", reproduce={}, model=model)
         assert f"Least invariant examples of {model}" in words(text)
@@ -196,10 +196,10 @@ def test_labels_give_accuracies_and_unknown_labels_a_remark() -> None:
     model = Hashed("a")
     truth = model.classify(VECTORS).classes.copy()
     truth[:10] = (truth[:10] + 1) % 3
-    run = judged(as_dataset(VECTORS, labels=truth), model, Hashed("b", salt=7))
+    run = run_invariance(as_dataset(VECTORS, labels=truth), model, Hashed("b", salt=7))
     rows = {row[1]: row[-1] for row in table(page(run), "Models")}
     assert rows["a"] == "75.0"
-    strange = judged(as_dataset(VECTORS, labels=["bird"] * 40), model)
+    strange = run_invariance(as_dataset(VECTORS, labels=["bird"] * 40), model)
     assert "Accuracies by the labels of the data are not shown: " in words(page(strange))
 
 
@@ -219,7 +219,7 @@ class Still(Hashed):
 
 
 def test_unsuitable_transform_is_described_and_drawn() -> None:
-    run = judged(np.zeros((9, 2)), Sharp("sharp"), Still("still"))
+    run = run_invariance(np.zeros((9, 2)), Sharp("sharp"), Still("still"))
     rise = run.found["sharp"].entropy_difference
     assert rise is not None
     assert rise > 0.1
@@ -240,7 +240,7 @@ def test_unsuitable_transform_is_described_and_drawn() -> None:
 
 
 def test_constant_model_has_a_warning() -> None:
-    text = page(judged(VECTORS, Still("still")))
+    text = page(run_invariance(VECTORS, Still("still")))
     (row,) = table(text, "Suitability")
     assert row[0] == "■ critical"
     assert row[3:5] == ["100.0", "0, 100.0 %"]
@@ -250,7 +250,7 @@ def test_constant_model_has_a_warning() -> None:
 
 
 def test_suitable_transform_is_described() -> None:
-    run = judged(VECTORS, Hashed("a", sure=0.7))
+    run = run_invariance(VECTORS, Hashed("a", sure=0.7))
     assert suitability_text(run.found) == (
         "nudge is suitable: it raises the entropy of predictions by 0.000 (increases up to about "
         "0.1 are acceptable)."
@@ -259,7 +259,7 @@ def test_suitable_transform_is_described() -> None:
 
 
 def test_entropy_decrease_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = judged(VECTORS, Hashed("a", sure=0.7)).found
+    found = run_invariance(VECTORS, Hashed("a", sure=0.7)).found
     monkeypatch.setattr(ModelInvariance, "entropy_difference", -0.2)
     assert suitability_text(found) == (
         "nudge is suitable: it does not raise the entropy of predictions (increases up to about "
@@ -268,7 +268,7 @@ def test_entropy_decrease_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_distribution_matches_the_examples() -> None:
-    run = judged(VECTORS, Hashed("a"), Hashed("b", salt=7))
+    run = run_invariance(VECTORS, Hashed("a"), Hashed("b", salt=7))
     drawn = chart(page(run), "Distribution over examples")
     for one in run.found:
         values = one.by_example("ni")
@@ -279,7 +279,7 @@ def test_distribution_matches_the_examples() -> None:
 
 def test_partial_draws_are_summarized_by_pa() -> None:
     data = np.random.default_rng(0).normal(size=(250, 3))
-    text = page(judged(data, draws=8, max_inputs=630))
+    text = page(run_invariance(data, draws=8, max_inputs=630))
     assert [row[0] for row in table(text, "Measures")] == ["PA-Nudge"]
     assert "up to 8" in words(text)
     assert "of 250" in words(text)
@@ -287,7 +287,7 @@ def test_partial_draws_are_summarized_by_pa() -> None:
 
 def test_tables_and_charts_limit_the_number_of_models() -> None:
     models = [Hashed(f"m{i}", salt=i + 1) for i in range(MAX_TABLE_ROWS + 5)]
-    ranking, show = invariance_runs.ranked(VECTORS[:5], *models)
+    ranking, show = invariance_runs.run_ranking(VECTORS[:5], *models)
     text = ranking_page(ranking, show, title="t", reproduce={})
     assert len(table(text, "Models")) == MAX_TABLE_ROWS
     assert "The first 200 of 205 models are listed." in words(text)
@@ -300,19 +300,21 @@ def test_pages_of_large_inputs_stay_under_2_mb() -> None:
     pairs = [(text, "x" * 100_000 + text) for text in long]
     wide = np.random.default_rng(0).normal(size=(20, 3000))
     for data in (pairs, wide):
-        text = page(judged(data, Hashed("a", names=tuple("n" * 5000 + str(i) for i in range(3)))))
+        text = page(
+            run_invariance(data, Hashed("a", names=tuple("n" * 5000 + str(i) for i in range(3))))
+        )
         assert len(text.encode()) < 2_000_000
 
 
 def test_pages_of_photographs_stay_under_5_mb() -> None:
     photos = invariance_runs.images(14, 400, 300, 3)
-    run = judged(photos, draws=10)
+    run = run_invariance(photos, draws=10)
     assert len(page(run).encode()) < 5_000_000
 
 
 def test_sampler_of_another_run_is_rejected() -> None:
-    run = judged(VECTORS)
-    ranking, show = invariance_runs.ranked(VECTORS, Hashed("a"), Hashed("b"))
+    run = run_invariance(VECTORS)
+    ranking, show = invariance_runs.run_ranking(VECTORS, Hashed("a"), Hashed("b"))
     with pytest.raises(InputError, match=r"^The result has seed 0, the sampler has 1\."):
         invariance_page(run.found, replace(run.show, seed=1), title="t", reproduce={})
     other = replace(show, transform=Nudge(1.0))

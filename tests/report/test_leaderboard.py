@@ -23,14 +23,14 @@ from oodometer.report.leaderboard import (
     main_measure,
 )
 from tests.support import invariance_runs
-from tests.support.invariance_runs import Hashed, judged
+from tests.support.invariance_runs import Hashed, run_invariance
 
 VECTORS = np.random.default_rng(0).normal(size=(30, 3))
 MODELS = Hashed("a"), Hashed("b", salt=7, sure=0.8), Hashed("c", salt=2**64 - 1)
 
 
 def test_leaderboard_keeps_the_ranking() -> None:
-    found, _ = invariance_runs.ranked(VECTORS, *MODELS, score="pa")
+    found, _ = invariance_runs.run_ranking(VECTORS, *MODELS, score="pa")
     rows = leaderboard_from_ranking(found, {"b": 0.25})
     assert [row.model for row in rows] == list(found.names)
     for row, one in zip(rows, found, strict=True):
@@ -45,7 +45,7 @@ def test_leaderboard_keeps_the_ranking() -> None:
 
 
 def test_models_of_a_run_are_sorted() -> None:
-    run = judged(VECTORS, *MODELS)
+    run = run_invariance(VECTORS, *MODELS)
     rows = leaderboard_from_neighborhoods(run.found, "ni", {})
     assert [row.value for row in rows] == sorted((r.value for r in rows), reverse=True)
     for row in rows:
@@ -59,9 +59,9 @@ def test_models_of_a_run_are_sorted() -> None:
 
 
 def test_main_measure_is_pa_with_partial_draws() -> None:
-    assert main_measure(judged(VECTORS).found) == "ni"
+    assert main_measure(run_invariance(VECTORS).found) == "ni"
     many = np.random.default_rng(0).normal(size=(250, 3))
-    assert main_measure(judged(many, draws=8, max_inputs=630).found) == "pa"
+    assert main_measure(run_invariance(many, draws=8, max_inputs=630).found) == "pa"
 
 
 NAMES = ("cat", "dog & co", "größe")
@@ -83,7 +83,7 @@ def test_accuracy_is_the_share_of_correct_examples(names: Any, labels: Any) -> N
     classes = model.classify(VECTORS).classes.copy()
     classes[:6] = (classes[:6] + 1) % 3
     data = as_dataset(VECTORS, labels=labels(classes))
-    run = judged(data, model)
+    run = run_invariance(data, model)
     assert accuracies(run.found, data.labels) == {"a": 0.8}
 
 
@@ -91,7 +91,7 @@ def test_accuracy_uses_the_sampled_examples() -> None:
     data = np.random.default_rng(0).normal(size=(250, 3))
     truth = Hashed("a").classify(data).classes.copy()
     truth[::2] = (truth[::2] + 1) % 3
-    run = judged(as_dataset(data, labels=truth), draws=8, max_inputs=630)
+    run = run_invariance(as_dataset(data, labels=truth), draws=8, max_inputs=630)
     seen = run.found[0].positions
     assert len(seen) < 250
     right = float(np.mean(seen % 2 == 1))
@@ -99,7 +99,7 @@ def test_accuracy_uses_the_sampled_examples() -> None:
 
 
 def test_unknown_labels_are_rejected_and_missing_labels_give_none() -> None:
-    run = judged(VECTORS)
+    run = run_invariance(VECTORS)
     assert accuracies(run.found, None) == {}
     with pytest.raises(InputError, match="bird"):
         accuracies(run.found, np.array(["bird"] * 30))

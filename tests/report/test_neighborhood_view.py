@@ -16,7 +16,7 @@ from oodometer.core.random_streams import RowStreams
 from oodometer.data import as_dataset
 from oodometer.neighborhood.sampling import NeighborhoodSampler
 from oodometer.report.neighborhood_view import build_example, check_same_run, class_name
-from tests.support.invariance_runs import DATA, Hashed, Nudge, judged
+from tests.support.invariance_runs import DATA, Hashed, Nudge, run_invariance
 
 
 def draw_member(show: NeighborhoodSampler, position: int, number: int) -> Inputs:
@@ -31,7 +31,7 @@ def draw_member(show: NeighborhoodSampler, position: int, number: int) -> Inputs
 @pytest.mark.parametrize("data", DATA.values(), ids=DATA)
 def test_members_match_a_naive_loop(data: Any) -> None:
     models = Hashed("first"), Hashed("second", salt=7)
-    run = judged(data, *models)
+    run = run_invariance(data, *models)
     for position in range(4):
         expected: dict[bytes, list[Any]] = {}
         for number in range(7):
@@ -62,7 +62,9 @@ def test_decisions_are_recorded_ones_not_new_predictions() -> None:
             self.calls[0] += 1
             return Hashed("", salt=self.calls[0]).classify(inputs)
 
-    run = judged(np.random.default_rng(0).normal(size=(40, 2)), Changing("changing"), batch_size=11)
+    run = run_invariance(
+        np.random.default_rng(0).normal(size=(40, 2)), Changing("changing"), batch_size=11
+    )
     calls = Changing.calls[0]
     row = int(np.argmin(run.found[0].by_example("ni")))
     found = build_example(run.found.results, run.show, row, [0.0])
@@ -73,7 +75,7 @@ def test_decisions_are_recorded_ones_not_new_predictions() -> None:
 
 
 def test_votes_count_every_member() -> None:
-    run = judged(np.arange(6.0).reshape(3, 2), draws=9)
+    run = run_invariance(np.arange(6.0).reshape(3, 2), draws=9)
     found = build_example(run.found.results, run.show, 1, [0.0])
     classes = run.found[0].counts.classes[1]
     names = ("cat", "dog & co", "größe")
@@ -88,9 +90,11 @@ def test_votes_count_every_member() -> None:
     [([0, 2], "größe"), (["x", "y"], "y"), ([True, False], "False"), ([0, 7], "7")],
 )
 def test_example_shows_its_label(labels: list[Any], truth: str) -> None:
-    run = judged(as_dataset(np.eye(2), labels=labels))
+    run = run_invariance(as_dataset(np.eye(2), labels=labels))
     assert build_example(run.found.results, run.show, 1, [0.0]).true_label == truth
-    assert build_example(run.found.results, judged(np.eye(2)).show, 1, [0.0]).true_label == ""
+    assert (
+        build_example(run.found.results, run_invariance(np.eye(2)).show, 1, [0.0]).true_label == ""
+    )
 
 
 def test_class_without_name_is_shown_by_number() -> None:
@@ -98,7 +102,7 @@ def test_class_without_name_is_shown_by_number() -> None:
 
 
 def test_mismatch_with_the_run_is_one_line() -> None:
-    run = judged(np.eye(2))
+    run = run_invariance(np.eye(2))
     check_same_run(run.found, run.show)
     with pytest.raises(
         InputError, match=r"^The result has magnitude 2\.0, the sampler has 1"

@@ -1,4 +1,4 @@
-"""A page as a person meets it: opened in Debian's Chromium, driven by Playwright."""
+"""Pages opened in Chromium, driven by Playwright."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from oodometer.report import write_page
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 DESK, PHONE = 1100, 390
-# Where screenshots are kept for a person to look at; without it they go with the test's folder.
+# Variable with the folder for screenshots. Default: the test's folder, which is deleted.
 SCREENSHOTS = "OODOMETER_SCREENSHOTS"
 
-# Whatever sticks out to the right of the window, unless it is in a box that scrolls.
+# Elements that overflow the window to the right, unless they are in a box that scrolls.
 OVERFLOWING = """() => [...document.querySelectorAll('body *')].filter((element) => {
   if (element.closest('.scroll, pre, details:not([open])') || element.closest('svg')) return false;
   const box = element.getBoundingClientRect();
   return box.width > 0 && box.right > document.documentElement.clientWidth + 1;
 }).map((element) => element.outerHTML.slice(0, 120))"""
 
-# A chart is empty where its drawing has no mark with a size.
+# Charts that have no mark with a size.
 EMPTY_CHARTS = """() => [...document.querySelectorAll('[data-chart]')].filter((box) =>
   ![...box.querySelectorAll('svg .mark-rect, svg .mark-symbol, svg .mark-line, svg .mark-rule, '
     + 'svg .mark-area, svg .mark-arc, svg .mark-text, svg .mark-trail')].some((mark) =>
@@ -38,7 +38,7 @@ EMPTY_CHARTS = """() => [...document.querySelectorAll('[data-chart]')].filter((b
 
 
 @contextmanager
-def opened(
+def open_page(
     text: str,
     folder: Path,
     *,
@@ -47,13 +47,14 @@ def opened(
     scheme: Literal["light", "dark"] = "light",
     zone: str = "UTC",
 ) -> Iterator[Page]:
-    """A page in a browser window whose charts are drawn; complaints and requests fail the test.
+    """Yield a page in a browser window after its charts are drawn.
 
-    A screenshot of the whole page, `<name>-<width>-<scheme>.png`, is made when the block ends.
+    Console messages, errors and requests fail the test. A screenshot of the whole page,
+    `<name>-<width>-<scheme>.png`, is taken when the block ends.
     """
     path = folder / f"{name}.html"
     write_page(text, path)
-    complaints: list[str] = []
+    messages: list[str] = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         try:
@@ -63,9 +64,9 @@ def opened(
                 reduced_motion="reduce",
                 timezone_id=zone,
             )
-            window.on("console", lambda message: complaints.append(f"console: {message.text}"))
-            window.on("pageerror", lambda error: complaints.append(f"error: {error}"))
-            window.on("request", lambda request: complaints.append(f"request: {request.url}"))
+            window.on("console", lambda message: messages.append(f"console: {message.text}"))
+            window.on("pageerror", lambda error: messages.append(f"error: {error}"))
+            window.on("request", lambda request: messages.append(f"request: {request.url}"))
             window.goto(path.as_uri())
             window.wait_for_function(
                 "() => [...document.querySelectorAll('[data-chart]')].every((box) => box.querySelector('svg'))"
@@ -77,17 +78,17 @@ def opened(
         finally:
             browser.close()
     own = f"request: {path.as_uri()}"
-    kept = [one for one in complaints if one != own and not one.startswith("request: data:")]
-    assert not kept, "; ".join(one[:200] for one in kept)
+    unexpected = [m for m in messages if m != own and not m.startswith("request: data:")]
+    assert not unexpected, "; ".join(message[:200] for message in unexpected)
 
 
 def overflowing(window: Page) -> list[str]:
-    """Elements that are wider than the window."""
-    found: list[str] = window.evaluate(OVERFLOWING)
-    return found
+    """Return elements that are wider than the window."""
+    elements: list[str] = window.evaluate(OVERFLOWING)
+    return elements
 
 
 def empty_charts(window: Page) -> list[str]:
-    """Charts without a single mark that can be seen."""
-    found: list[str] = window.evaluate(EMPTY_CHARTS)
-    return found
+    """Return charts without a visible mark."""
+    charts: list[str] = window.evaluate(EMPTY_CHARTS)
+    return charts

@@ -1,4 +1,4 @@
-"""Models, work and runners for what is spread over workers, as other processes can import them."""
+"""Models, tasks and runners that worker processes can import."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from oodometer.parallel.worker_pool import capture_outcome
 
 
 def mailed(seed: int) -> Runner:
-    """Sends everything through pickle, as workers are sent it, and works in any order."""
+    """Return a runner that pickles tasks and results, as workers do, and shuffles the order."""
 
     def run(work: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[tuple[Any, Any]]:
         there = pickle.loads(pickle.dumps(work))
@@ -35,7 +35,7 @@ def mailed(seed: int) -> Runner:
 
 @dataclass(frozen=True)
 class Bright:
-    """Images by how bright their left half is; by their bits where `wild`."""
+    """Classifier of images by the brightness of every second pixel; chaotic if `wild`."""
 
     name: str = "bright"
     wild: float = 0.0
@@ -49,7 +49,7 @@ class Bright:
 
 @dataclass(frozen=True)
 class Words:
-    """Texts by what they are made of; classes only."""
+    """Classifier of texts by the number of letters e; classes only."""
 
     name: str = "words"
 
@@ -59,7 +59,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Columns:
-    """Rows of a table by their numbers."""
+    """Classifier of table rows by the sum of their numbers."""
 
     name: str = "columns"
 
@@ -72,7 +72,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Mortal(Bright):
-    """Kills the process that it is first asked in, unless that is the one it was made in."""
+    """Model that kills the first other process in which it classifies."""
 
     trace: Path = Path()
     home: int = field(default_factory=os.getpid)
@@ -86,7 +86,7 @@ class Mortal(Bright):
 
 @dataclass(frozen=True)
 class Confident:
-    """The mean confidence on the target."""
+    """Mean confidence on the target."""
 
     name: str = "confident"
     label: str = "Confident"
@@ -100,7 +100,7 @@ class Confident:
 
 @dataclass(frozen=True)
 class MortalMeasure(Confident):
-    """Kills the worker that first takes it."""
+    """Measure that kills the first worker that computes it."""
 
     trace: Path = Path()
     home: int = field(default_factory=os.getpid)
@@ -114,7 +114,7 @@ class MortalMeasure(Confident):
 
 @dataclass(frozen=True)
 class Adding:
-    """Adds to its tasks; fails on some of them."""
+    """Task that adds a number, and fails on one input."""
 
     more: int = 1
     fails: int | None = None
@@ -129,7 +129,7 @@ class Adding:
 
 
 def everything(found: InvarianceResult) -> tuple[Any, ...]:
-    """All that is known of neighborhoods, to be compared to the bit."""
+    """Return all values of a result, for bitwise comparison."""
     arrays = [
         part.tobytes()
         for one in found

@@ -1,4 +1,4 @@
-"""Runs of made-up models on every kind of inputs, and what shows them again."""
+"""Invariance results of made-up models on every kind of inputs, with their samplers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from oodometer.neighborhood.sampling import NeighborhoodSampler
 
 @dataclass(frozen=True)
 class Nudge(Transform):
-    """Adds what is left of the draw's number after a division by three: draws 3, 6 … change nothing."""
+    """Transform that adds the draw index modulo 3: draws 3, 6, … change nothing."""
 
     name: ClassVar[str] = "nudge"
     label: ClassVar[str] = "Nudge"
@@ -48,7 +48,7 @@ def _longer(row: Any, step: int) -> Any:
 
 @dataclass(frozen=True)
 class Hashed:
-    """A class that hangs on the row's content; with `sure`, given as probabilities."""
+    """Classifier by a hash of the row; with `sure`, it returns probabilities."""
 
     name: str
     salt: int = 1
@@ -66,21 +66,21 @@ class Hashed:
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
-    """A run, and what is needed to show it."""
+class InvarianceRun:
+    """Result of a run, and the sampler that draws its neighborhoods again."""
 
     found: InvarianceResult
     show: NeighborhoodSampler
 
 
-def judged(data: Any, *models: Model, draws: int = 6, **options: Any) -> Judged:
+def run_invariance(data: Any, *models: Model, draws: int = 6, **options: Any) -> InvarianceRun:
     given = {model.name: model for model in models or (Hashed("first"),)}
     dataset = as_dataset(data)
     found = invariance(given, dataset, transform=Nudge(), draws=draws, **options)
-    return Judged(found, NeighborhoodSampler(dataset, Nudge(), found.seed))
+    return InvarianceRun(found, NeighborhoodSampler(dataset, Nudge(), found.seed))
 
 
-def ranked(data: Any, *models: Model, **options: Any) -> tuple[Ranking, NeighborhoodSampler]:
+def run_ranking(data: Any, *models: Model, **options: Any) -> tuple[Ranking, NeighborhoodSampler]:
     given = {model.name: model for model in models}
     dataset = as_dataset(data)
     return rank(given, dataset, transform=Nudge(), **options), NeighborhoodSampler(

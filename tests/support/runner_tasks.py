@@ -1,4 +1,4 @@
-"""Work for runners, as other processes can import it."""
+"""Tasks for runners that worker processes can import."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oodometer.parallel.runners import processes
 
 
 class Unreadable(Exception):
-    """Pickled well, but not unpickled: it is made of two things and gives one."""
+    """Exception that can be pickled but not unpickled: its message does not fit __init__."""
 
     def __init__(self, first: str, second: str) -> None:
         super().__init__(f"{first} and {second}")
@@ -33,18 +33,18 @@ def threads(name: str) -> str:
 
 
 def fail(task: str) -> object:
-    """Fails in the way that is asked for."""
+    """Fail in the requested way."""
     if task == "plain":
         raise ValueError("no such luck")
     if task == "named":
         raise UnknownName("fruit", "aple", ["apple"])
     if task == "unreadable":
         raise Unreadable("this", "that")
-    return lambda: task  # what nobody can pickle
+    return lambda: task  # cannot be pickled
 
 
 def die(folder: str) -> str:
-    """Killed the first time, whoever does it; well the second."""
+    """Kill the worker the first time; succeed the second time."""
     trace = Path(folder)
     if not trace.exists():
         trace.mkdir()
@@ -58,11 +58,11 @@ def die_always(task: int) -> int:
     return task
 
 
-def note(path: str) -> None:
-    """Writes down who works, and works for long."""
+def write_pid_and_sleep(path: str) -> None:
+    """Write the process id to a file, then sleep."""
     Path(path).write_text(str(os.getpid()))
     time.sleep(60)
 
 
 if __name__ == "__main__":
-    list(processes(2)(note, sys.argv[1:]))
+    list(processes(2)(write_pid_and_sleep, sys.argv[1:]))

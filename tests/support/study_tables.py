@@ -12,7 +12,7 @@ from oodometer.studies.analysis.evaluation_table import EvaluationTable
 DOMAINS = ("photo", "sketch", "art")
 
 
-def made(
+def evaluation_columns(
     *,
     models: int = 12,
     domains: Sequence[str] = DOMAINS,

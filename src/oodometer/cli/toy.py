@@ -36,7 +36,7 @@ def spurious(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare estimators under a spurious feature, where only ATC is right (Garg et al. 2022, §6).
+    """Compare estimators under a shift of a spurious feature (Garg et al. 2022, §6).
 
     Example:
       oodometer toy spurious --c 0.5
@@ -74,7 +74,7 @@ def hypersphere(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show up to which distance from the training data NI and ATC rank models (Ng et al. 2023).
+    """Show how well NI and ATC rank models by distance from the training data (Ng et al. 2023).
 
     Example:
       oodometer toy hypersphere --html sphere.html

@@ -9,11 +9,11 @@ from scipy.stats import spearmanr
 from oodometer.core.errors import NotApplicable
 from oodometer.studies.analysis._compare_measures import compare_measures
 from oodometer.studies.report.correlations import TRUE_ACCURACY, build_correlation_section
-from tests.support.study_tables import made, table_of
+from tests.support.study_tables import evaluation_columns, table_of
 
 
 def test_cells_are_spearman_correlations_over_ood_evaluations() -> None:
-    table = table_of(made())
+    table = table_of(evaluation_columns())
     found = build_correlation_section(compare_measures(table))
     outside = ~table.in_distribution
     columns = {TRUE_ACCURACY: table.accuracy, "near": table.measures["near"], "far": table.measures["far"],
@@ -33,7 +33,7 @@ def test_cells_are_spearman_correlations_over_ood_evaluations() -> None:
 
 
 def test_groups_are_contiguous_and_have_boxes() -> None:
-    columns = made(noise={"near": 0.01, "noise": 30.0, "wrong": -0.01})
+    columns = evaluation_columns(noise={"near": 0.01, "noise": 30.0, "wrong": -0.01})
     found = build_correlation_section(compare_measures(table_of(columns)))
     groups = [{name.split(" · ")[1] for name in group} for group in found.groups]
     assert groups == [{TRUE_ACCURACY, "near", "− wrong"}]
@@ -45,7 +45,7 @@ def test_groups_are_contiguous_and_have_boxes() -> None:
 
 
 def test_measures_left_out_are_named() -> None:
-    columns = made()
+    columns = evaluation_columns()
     columns["far"] = [1.0] * len(columns["far"])
     (remark,) = build_correlation_section(compare_measures(table_of(columns))).remarks
     assert remark.startswith("far is left out: ")
@@ -53,4 +53,4 @@ def test_measures_left_out_are_named() -> None:
 
 def test_single_measure_is_not_applicable() -> None:
     with pytest.raises(NotApplicable, match="only one measure"):
-        build_correlation_section(compare_measures(table_of(made(noise={"ni": 0.1}))))
+        build_correlation_section(compare_measures(table_of(evaluation_columns(noise={"ni": 0.1}))))

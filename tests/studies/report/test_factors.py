@@ -11,12 +11,12 @@ from oodometer.core.errors import NotApplicable
 from oodometer.studies.analysis._compare_measures import compare_measures
 from oodometer.studies.analysis.factors import table_factor_analysis
 from oodometer.studies.report.factors import MAX_MEASURES, build_factor_section, factor_columns
-from tests.support.study_tables import made, table_of
+from tests.support.study_tables import evaluation_columns, table_of
 
 
 def test_charts_show_the_values_of_the_analysis() -> None:
     noise = {"near": 0.02, "half": 0.2, "wrong": -0.1, "x": 5.0, "y": 1.0}
-    table = table_of(made(models=20, noise=noise))
+    table = table_of(evaluation_columns(models=20, noise=noise))
     expected = table_factor_analysis(table)
     # Otherwise the test could not tell the rotations apart.
     assert not np.allclose(
@@ -36,7 +36,7 @@ def test_charts_show_the_values_of_the_analysis() -> None:
 
 
 def test_constant_and_sparse_columns_are_left_out() -> None:
-    columns = made(models=20)
+    columns = evaluation_columns(models=20)
     columns["flat"] = [1.0] * len(columns["model"])
     columns["rare"] = [math.nan if j % 2 else float(j) for j in range(len(columns["model"]))]
     values, names = factor_columns(compare_measures(table_of(columns)))
@@ -49,16 +49,20 @@ def test_too_few_measures_or_models_are_not_applicable() -> None:
     with pytest.raises(
         NotApplicable, match="factor analysis needs at least 3 measures; the table has 2"
     ):
-        build_factor_section(compare_measures(table_of(made(noise={"a": 0.1, "b": 0.2}))))
+        build_factor_section(
+            compare_measures(table_of(evaluation_columns(noise={"a": 0.1, "b": 0.2})))
+        )
     with pytest.raises(
         NotApplicable, match="6 models with all values are fewer than the 8 columns"
     ):
-        build_factor_section(compare_measures(table_of(made(models=3))))
+        build_factor_section(compare_measures(table_of(evaluation_columns(models=3))))
 
 
 def test_most_informative_of_many_measures_are_used() -> None:
     noise = {f"m{j:02}": 0.01 * (j + 1) for j in range(MAX_MEASURES + 4)}
-    found = build_factor_section(compare_measures(table_of(made(models=30, noise=noise))))
+    found = build_factor_section(
+        compare_measures(table_of(evaluation_columns(models=30, noise=noise)))
+    )
     assert found.remark == (
         "Computed from 60 models and 34 columns of the 16 most informative measures."
     )

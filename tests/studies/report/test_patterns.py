@@ -10,11 +10,11 @@ import pytest
 from oodometer.core.errors import NotApplicable
 from oodometer.studies.analysis.id_ood_scatter import id_ood_scatters
 from oodometer.studies.report.patterns import PAIR_TABLE_HEADS, build_pattern_section
-from tests.support.study_tables import made, table_of
+from tests.support.study_tables import evaluation_columns, table_of
 
 
 def test_table_lists_every_pair_with_pattern_and_gap() -> None:
-    table = table_of(made())
+    table = table_of(evaluation_columns())
     found, expected = build_pattern_section(table), id_ood_scatters(table)
     assert [row[0] for row in found.pairs.rows] == [f"{s.training} → {s.target}" for s in expected]
     for row, scatter in zip(found.pairs.rows, expected, strict=True):
@@ -31,7 +31,7 @@ def test_table_lists_every_pair_with_pattern_and_gap() -> None:
 
 
 def test_points_are_models_on_shared_axes() -> None:
-    table = table_of(made())
+    table = table_of(evaluation_columns())
     found, expected = build_pattern_section(table), id_ood_scatters(table)
     figure, one = found.figures[0], expected[0]
     points = {
@@ -49,13 +49,13 @@ def test_points_are_models_on_shared_axes() -> None:
 
 
 def test_several_tasks_are_compared() -> None:
-    columns = made()
+    columns = evaluation_columns()
     columns["task"] = ["words" if name == "art" else "views" for name in columns["tested_on"]]
     found = build_pattern_section(table_of(columns))
     assert found.tasks is not None
     assert [row[0] for row in found.tasks.rows] == ["views", "words"]
     assert {row[-1] for row in found.tasks.rows} == {"0.00", "1.00"}
-    assert build_pattern_section(table_of(made())).tasks is None
+    assert build_pattern_section(table_of(evaluation_columns())).tasks is None
 
 
 def test_many_pairs_are_truncated_with_a_remark() -> None:
@@ -74,7 +74,7 @@ def test_many_pairs_are_truncated_with_a_remark() -> None:
 
 
 def test_table_without_id_accuracies_is_not_applicable() -> None:
-    columns = made()
+    columns = evaluation_columns()
     rows = [j for j, name in enumerate(columns["tested_on"]) if name == "art"]
     with pytest.raises(NotApplicable, match="no model has an accuracy both on a domain"):
         build_pattern_section(

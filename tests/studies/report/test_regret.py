@@ -10,7 +10,7 @@ from oodometer.core.errors import NotApplicable
 from oodometer.studies.analysis._compare_measures import compare_measures
 from oodometer.studies.analysis.evaluation_table import EvaluationTable
 from oodometer.studies.report.regret import build_regret_section
-from tests.support.study_tables import made, table_of
+from tests.support.study_tables import evaluation_columns, table_of
 
 
 def loop_regret(table: EvaluationTable, measure: str, sense: int) -> float:
@@ -28,7 +28,7 @@ def loop_regret(table: EvaluationTable, measure: str, sense: int) -> float:
 
 
 def test_regrets_match_naive_loop() -> None:
-    table = table_of(made())
+    table = table_of(evaluation_columns())
     found = build_regret_section(compare_measures(table))
     drawn = {row["name"]: row["value"] for row in found.figure.spec["datasets"]["spans"]}
     assert set(drawn) == {"near", "far", "− wrong", "at random", "by source accuracy"}
@@ -44,7 +44,7 @@ def test_regrets_match_naive_loop() -> None:
 
 def test_summary_has_best_measure_and_baselines() -> None:
     found = build_regret_section(
-        compare_measures(table_of(made(noise={"wrong": -0.0001, "far": 5.0})))
+        compare_measures(table_of(evaluation_columns(noise={"wrong": -0.0001, "far": 5.0})))
     )
     assert found.summary.startswith("Selecting the model with the lowest wrong loses 0.0 points")
     assert "mean over 3 test domains; selecting otherwise loses " in found.summary
@@ -52,7 +52,7 @@ def test_summary_has_best_measure_and_baselines() -> None:
 
 
 def test_measure_with_few_domains_is_not_the_best() -> None:
-    columns = made(noise={"near": 0.2, "sparse": 0.0})
+    columns = evaluation_columns(noise={"near": 0.2, "sparse": 0.0})
     columns["sparse"] = [
         value if tested == "art" else math.nan
         for value, tested in zip(columns["sparse"], columns["tested_on"], strict=True)
@@ -61,7 +61,7 @@ def test_measure_with_few_domains_is_not_the_best() -> None:
 
 
 def test_measures_without_values_are_not_applicable() -> None:
-    columns = made(noise={"ni": 0.1})
+    columns = evaluation_columns(noise={"ni": 0.1})
     columns["ni"] = [math.nan] * len(columns["ni"])
     with pytest.raises(
         NotApplicable, match="no measure has values for two models on the same domain"

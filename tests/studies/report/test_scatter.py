@@ -19,7 +19,7 @@ from oodometer.studies.report.scatter import (
     select_largest_groups,
     thin_rows,
 )
-from tests.support.study_tables import made, table_of
+from tests.support.study_tables import evaluation_columns, table_of
 
 
 @given(st.lists(st.integers(0, 6), max_size=40), st.integers(1, 8), st.integers(1, 4))
@@ -52,7 +52,7 @@ def test_line_matches_numpy_polyfit() -> None:
 
 
 def test_panel_shows_models_tau_and_numbers() -> None:
-    table = table_of(made(kinds=("cnn", "vit")))
+    table = table_of(evaluation_columns(kinds=("cnn", "vit")))
     drawn = build_scatter_section(compare_measures(table))
     assert [one.measure for one in drawn.measures] == ["near", "far"]
     assert [figure.title for figure in drawn.measures[0].figures][:2] == [
@@ -76,7 +76,7 @@ def test_panel_shows_models_tau_and_numbers() -> None:
 
 def test_many_groups_and_models_are_truncated_with_a_remark() -> None:
     domains = [f"d{j:02}" for j in range(10)]
-    table = table_of(made(models=MAX_POINTS + 20, domains=domains, noise={"ni": 0.1}))
+    table = table_of(evaluation_columns(models=MAX_POINTS + 20, domains=domains, noise={"ni": 0.1}))
     drawn = build_scatter_section(compare_measures(table))
     assert len(drawn.measures[0].figures) == len(drawn.groups) == MAX_PANELS
     assert drawn.remark == " 8 of 18 groups are shown, those with the most models."
@@ -94,13 +94,15 @@ def test_many_groups_and_models_are_truncated_with_a_remark() -> None:
 
 def test_architectures_with_one_model_are_pooled() -> None:
     kinds = [f"k{j}" for j in range(6)]
-    drawn = build_scatter_section(compare_measures(table_of(made(models=1, kinds=kinds))))
+    drawn = build_scatter_section(
+        compare_measures(table_of(evaluation_columns(models=1, kinds=kinds)))
+    )
     assert drawn.statistic == "Arch τ"
     assert [name for name, _ in drawn.groups] == ["art", "photo", "sketch"]
 
 
 def test_measure_without_values_in_a_group_has_no_panel() -> None:
-    columns = made(noise={"near": 0.02, "far": 0.3})
+    columns = evaluation_columns(noise={"near": 0.02, "far": 0.3})
     columns["far"] = [
         np.nan if tested == "art" else value
         for tested, value in zip(columns["tested_on"], columns["far"], strict=True)
@@ -114,4 +116,6 @@ def test_measure_without_values_in_a_group_has_no_panel() -> None:
 
 def test_groups_of_two_models_are_not_applicable() -> None:
     with pytest.raises(NotApplicable, match="no measure has values for 3 models on one domain"):
-        build_scatter_section(compare_measures(table_of(made(models=2, domains=("a", "b")))))
+        build_scatter_section(
+            compare_measures(table_of(evaluation_columns(models=2, domains=("a", "b"))))
+        )

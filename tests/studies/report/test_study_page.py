@@ -16,7 +16,7 @@ from oodometer.studies.analysis.wide_table import AccuracyMatrix, to_evaluations
 from oodometer.studies.report._study_page import study_page
 from tests.report.conftest import HOSTILE
 from tests.report.test_page import Elements, specs
-from tests.support.study_tables import made, table_of
+from tests.support.study_tables import evaluation_columns, table_of
 
 SECTIONS = (
     "measures",
@@ -47,7 +47,7 @@ def values(page: str) -> int:
 
 
 def test_page_has_every_section() -> None:
-    page = page_of(table_of(made()))
+    page = page_of(table_of(evaluation_columns()))
     words = without_charts(page)
     ids = {a["id"] for a in Elements(page).having("id")}
     assert {*SECTIONS, "reproduce"} <= ids
@@ -77,7 +77,7 @@ def test_small_table_names_reasons_for_missing_sections() -> None:
 
 
 def test_equal_accuracies_still_give_a_page() -> None:
-    columns = made()
+    columns = evaluation_columns()
     columns["accuracy"] = [0.5] * len(columns["accuracy"])
     page = page_of(table_of(columns))
     words = without_charts(page)
@@ -99,7 +99,7 @@ def test_table_without_any_value_gives_reasons() -> None:
 
 
 def test_table_with_only_id_rows_uses_id_tau() -> None:
-    columns = made()
+    columns = evaluation_columns()
     rows = [j for j, name in enumerate(columns["tested_on"]) if name == columns["trained_on"][j]]
     words = without_charts(page_of(table_of({k: [v[j] for j in rows] for k, v in columns.items()})))
     assert "By ID τ, near is best" in words
@@ -107,7 +107,7 @@ def test_table_with_only_id_rows_uses_id_tau() -> None:
 
 
 def test_table_without_measures_raises() -> None:
-    table = EvaluationTable.read(made(), measures=())
+    table = EvaluationTable.read(evaluation_columns(), measures=())
     with pytest.raises(InputError, match="no measure to compare"):
         page_of(table)
 
@@ -115,7 +115,7 @@ def test_table_without_measures_raises() -> None:
 def test_hostile_names_are_escaped() -> None:
     noise = {HOSTILE[0]: 0.02, HOSTILE[1]: 0.1, HOSTILE[2]: -0.1, "a" * 300: 0.2}
     domains = [HOSTILE[1], HOSTILE[2], HOSTILE[3]]
-    columns = made(noise=noise, domains=domains, kinds=HOSTILE[:2], names=HOSTILE[:1])
+    columns = evaluation_columns(noise=noise, domains=domains, kinds=HOSTILE[:2], names=HOSTILE[:1])
     page = study_page(table_of(columns), title=HOSTILE[0], reproduce={HOSTILE[1]: HOSTILE[2]})
     found = Elements(page)
     assert "img" not in {tag for tag, _ in found.tags}
@@ -126,7 +126,9 @@ def test_hostile_names_are_escaped() -> None:
 
 def test_page_of_many_measures_and_rows_stays_small() -> None:
     noise = {f"measure-{j}": 0.01 * (j + 1) * (-1) ** j for j in range(100)}
-    table = table_of(made(noise=noise, models=150, kinds=[f"k{j}" for j in range(10)]))
+    table = table_of(
+        evaluation_columns(noise=noise, models=150, kinds=[f"k{j}" for j in range(10)])
+    )
     assert len(table) == 9000
     page = page_of(table)
     assert len(page.encode()) < 2_000_000
@@ -138,7 +140,9 @@ def test_page_of_many_measures_and_rows_stays_small() -> None:
 
 
 def test_chart_data_do_not_grow_with_the_table() -> None:
-    few, many = (page_of(table_of(made(models=n, kinds=("cnn", "vit")))) for n in (80, 400))
+    few, many = (
+        page_of(table_of(evaluation_columns(models=n, kinds=("cnn", "vit")))) for n in (80, 400)
+    )
     assert values(many) == values(few)
 
 
@@ -163,7 +167,7 @@ def test_charts_embed_their_data(studied: str) -> None:
 
 
 def test_measures_with_target_labels_are_never_best() -> None:
-    rows = made(noise={"nll": -0.001, "ece": 0.001, "far": 0.3, "near": 0.02})
+    rows = evaluation_columns(noise={"nll": -0.001, "ece": 0.001, "far": 0.3, "near": 0.02})
     page = page_of(table_of(rows))
     words = without_charts(page)
     assert "By Macro τ, near is best" in words
@@ -176,6 +180,6 @@ def test_measures_with_target_labels_are_never_best() -> None:
 
 
 def test_metrics_can_be_best_among_themselves() -> None:
-    words = without_charts(page_of(table_of(made(noise={"ece": 0.02, "f1": 0.3}))))
+    words = without_charts(page_of(table_of(evaluation_columns(noise={"ece": 0.02, "f1": 0.3}))))
     assert "By Macro τ, ece is best" in words
     assert "target labels" not in words

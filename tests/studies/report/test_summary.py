@@ -8,11 +8,11 @@ from typing import Any
 from oodometer.core.format import format_number
 from oodometer.studies.analysis._compare_measures import compare_measures
 from oodometer.studies.report.summary import computation_remarks, study_description, verdict
-from tests.support.study_tables import made, table_of
+from tests.support.study_tables import evaluation_columns, table_of
 
 
 def test_description_counts_evaluations_and_missing_values() -> None:
-    columns = made(kinds=("cnn", "vit"))
+    columns = evaluation_columns(kinds=("cnn", "vit"))
     columns["accuracy"][:2] = [math.nan, math.nan]
     columns["far"][5] = math.nan
     columns["converged"] = [True] * (len(columns["far"]) - 3) + [False] * 3
@@ -24,7 +24,7 @@ def test_description_counts_evaluations_and_missing_values() -> None:
 
 
 def test_verdict_names_the_best_and_the_next_measure() -> None:
-    comparison = compare_measures(table_of(made()))
+    comparison = compare_measures(table_of(evaluation_columns()))
     near, far = (comparison.summary(name, "macro_tau") for name in ("near", "far"))
     error = comparison.summary("near", "mae")
     assert verdict(comparison) == (
@@ -37,18 +37,22 @@ def test_verdict_names_the_best_and_the_next_measure() -> None:
 
 
 def test_similar_measures_are_undecided() -> None:
-    comparison = compare_measures(table_of(made(noise={"one": 0.05, "other": 0.05}, models=6)))
+    comparison = compare_measures(
+        table_of(evaluation_columns(noise={"one": 0.05, "other": 0.05}, models=6))
+    )
     assert "groups (undecided: below 2 standard errors)." in verdict(comparison)
 
 
 def test_measure_better_with_opposite_sign_is_mentioned() -> None:
-    text = verdict(compare_measures(table_of(made(noise={"near": 0.3, "wrong": -0.02}))))
+    text = verdict(
+        compare_measures(table_of(evaluation_columns(noise={"near": 0.3, "wrong": -0.02})))
+    )
     assert "By Macro τ, near is best" in text
     assert "With the opposite sign, wrong ranks models better: −0." in text
 
 
 def test_equal_measures_are_called_equal() -> None:
-    columns = made(noise={"near": 0.02})
+    columns = evaluation_columns(noise={"near": 0.02})
     columns["again"] = list(columns["near"])
     assert verdict(compare_measures(table_of(columns))).startswith(
         "By Macro τ, 2 measures are equal: 0."
@@ -62,7 +66,7 @@ def test_single_group_has_no_deviation() -> None:
 
 
 def test_remarks_name_rules_and_reasons() -> None:
-    columns = made()
+    columns = evaluation_columns()
     columns["far"] = [1.0] * len(columns["far"])
     text = computation_remarks(compare_measures(table_of(columns)))
     assert "Arch τ is the same as Micro τ: one architecture per test domain." in text

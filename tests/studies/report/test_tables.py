@@ -23,17 +23,17 @@ from oodometer.studies.report.tables import (
     study_table,
     study_tables,
 )
-from tests.support.study_tables import made, table_of
+from tests.support.study_tables import evaluation_columns, table_of
 
 
 @pytest.fixture(scope="module")
 def comparison() -> MeasureComparison:
-    return compare_measures(table_of(made(kinds=("cnn", "vit"))))
+    return compare_measures(table_of(evaluation_columns(kinds=("cnn", "vit"))))
 
 
 def few_groups() -> MeasureComparison:
     """Compare a perfect measure with values in only one of four groups."""
-    columns = made(noise={"near": 0.02, "sparse": 0.0})
+    columns = evaluation_columns(noise={"near": 0.02, "sparse": 0.0})
     for j, (trained, tested) in enumerate(
         zip(columns["trained_on"], columns["tested_on"], strict=True)
     ):
@@ -96,7 +96,7 @@ def test_measure_with_few_groups_is_not_the_best() -> None:
 
 
 def test_equal_measures_have_no_best() -> None:
-    columns = made(noise={"near": 0.02})
+    columns = evaluation_columns(noise={"near": 0.02})
     columns["again"] = list(columns["near"])
     comparison = compare_measures(table_of(columns))
     assert best_measures(comparison, "macro_tau") == []
@@ -104,7 +104,7 @@ def test_equal_measures_have_no_best() -> None:
 
 def test_tables_per_architecture_have_the_most_evaluations() -> None:
     kinds = [f"k{j}" for j in range(8)]
-    columns = made(kinds=kinds, models=3)
+    columns = evaluation_columns(kinds=kinds, models=3)
     kept = [j for j, kind in enumerate(columns["architecture"]) if kind != "k2" or j % 2]
     tables = study_tables(
         compare_measures(table_of({k: [v[j] for j in kept] for k, v in columns.items()}))
