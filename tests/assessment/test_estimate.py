@@ -89,11 +89,11 @@ def test_estimates_are_invariant_to_row_and_class_order(seed: int, k: int) -> No
     order = rng.permutation(k)
 
     def permuted(rows: Predictions) -> Predictions:
-        some = rows.rows(rng.permutation(rows.n))
-        assert some.labels is not None
-        labels = np.argsort(order)[some.labels]
+        shuffled = rows.rows(rng.permutation(rows.n))
+        assert shuffled.labels is not None
+        labels = np.argsort(order)[shuffled.labels]
         return Predictions.from_logits(
-            np.asarray(some.scores)[:, order], labels=labels, features=some.features
+            np.asarray(shuffled.scores)[:, order], labels=labels, features=shuffled.features
         )
 
     target = replace(target, other_models=())
@@ -178,10 +178,10 @@ def test_requested_method_that_is_not_applicable_raises() -> None:
 def test_temperature_is_applied_to_both_sides() -> None:
     source, target = toy_pair()
     before = oodometer.estimate(source, target, temperature=None)
-    given = oodometer.estimate(source, target, temperature=2.0)
+    calibrated = oodometer.estimate(source, target, temperature=2.0)
     assert before.temperature is None
     assert before["ac"].value == pytest.approx(target.confidence.mean())
-    assert given["ac"].value == pytest.approx(target.at_temperature(2.0).confidence.mean())
+    assert calibrated["ac"].value == pytest.approx(target.at_temperature(2.0).confidence.mean())
 
 
 def test_no_temperature_is_fitted_without_scores_on_both_sides() -> None:

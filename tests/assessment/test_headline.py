@@ -94,5 +94,5 @@ def test_segments_avoid_cot_and_aline() -> None:
 
 
 def test_segments_avoid_atc_if_the_source_has_no_errors() -> None:
-    sure = Predictions.from_probs([[0.9, 0.1], [0.8, 0.2]], labels=[0, 0])
-    assert select_for_segments(["cot", "atc-mc", "atc-ne", "doc"], sure) == "doc"
+    perfect = Predictions.from_probs([[0.9, 0.1], [0.8, 0.2]], labels=[0, 0])
+    assert select_for_segments(["cot", "atc-mc", "atc-ne", "doc"], perfect) == "doc"

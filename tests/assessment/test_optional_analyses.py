@@ -49,7 +49,9 @@ def test_metric_table_has_one_row_per_class() -> None:
     headings, rows = result.metric_table
     assert headings == ("class", "precision", "recall", "f1", "auroc", "average precision")
     assert [row[0] for row in rows] == ["0", "1", "2", "3", "macro"]
-    (recall,) = (one for one in result.metrics if (one.metric, one.scope) == ("recall", "2"))
+    (recall,) = (
+        metric for metric in result.metrics if (metric.metric, metric.scope) == ("recall", "2")
+    )
     assert rows[2][2] == f"{recall.value:.2f} ({recall.low:.2f}–{recall.high:.2f})"
     lacking = Predictions.from_probs(np.tile([[1.0, 0.0]], (5, 1)))
     known = Predictions.from_probs([[1.0, 0.0], [0.4, 0.6]], labels=[0, 1])
@@ -68,13 +70,13 @@ def test_classes_are_matched_by_name() -> None:
     reversed_classes = Predictions.from_probs(target.probs[:, ::-1], class_names=names[::-1])
     plain = Predictions.from_probs(target.probs, class_names=names)
     requests = AdditionalRequests(metrics=METRIC_NAMES)
-    for one, other in zip(
+    for metric, expected in zip(
         run_additional(requests, known, reversed_classes).metrics,
         run_additional(requests, known, plain).metrics,
         strict=True,
     ):
-        assert (one.metric, one.scope) == (other.metric, other.scope)
-        assert one.value == pytest.approx(other.value)
+        assert (metric.metric, metric.scope) == (expected.metric, expected.scope)
+        assert metric.value == pytest.approx(expected.value)
 
 
 def test_inapplicable_analyses_have_a_reason() -> None:

@@ -227,8 +227,8 @@ def test_csv_column_may_start_with_integers_and_continue_with_fractions(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batch_reader, "CSV_BLOCK_BYTES", 200)
-    sure = "\n".join(["1,0", "0,1"] * 40)
-    (folder / "two.csv").write_text(f"prob_0,prob_1\n{sure}\n0.25,0.75\n")
+    one_hot = "\n".join(["1,0", "0,1"] * 40)
+    (folder / "two.csv").write_text(f"prob_0,prob_1\n{one_hot}\n0.25,0.75\n")
     rows = probabilities_only(toy_predictions(k=2), labelled=True)
     write(table_of(rows, True), folder / "two.parquet")
     result = estimate_files(
@@ -241,9 +241,9 @@ def test_csv_column_may_start_with_integers_and_continue_with_fractions(
 def test_classes_are_matched_by_name_in_columns_and_in_lists(folder: Path) -> None:
     names = ("cat", "dog", "eel", "fox")
     probs, labels = np.asarray(TARGET.probs), np.asarray(SOURCE.labels)
-    one = {f"s_{names[j]}": SOURCE.probs[:, j] for j in range(4)}
-    one["truth"] = np.array(names)[labels]
-    write(pa.table(one), folder / "a.parquet")
+    columns_of_source = {f"s_{names[j]}": SOURCE.probs[:, j] for j in range(4)}
+    columns_of_source["truth"] = np.array(names)[labels]
+    write(pa.table(columns_of_source), folder / "a.parquet")
     write(
         pa.table({f"s_{names[j]}": probs[:, j] for j in (2, 0, 3, 1)}), folder / "b/b.parquet", 50
     )
@@ -280,8 +280,8 @@ def test_logits_and_a_single_column_for_two_classes(folder: Path) -> None:
     write(pa.table(both | {"label": rows.labels}), folder / "l.parquet")
     write(pa.table(both), folder / "ll/l.parquet", 30)
     result = estimate_files(folder / "l.parquet", folder / "ll", options=EstimateOptions(FEW))
-    given = Predictions.from_logits(logits, labels=rows.labels)
-    assert_same(result, oodometer.estimate(given, given, methods=FEW))
+    expected = Predictions.from_logits(logits, labels=rows.labels)
+    assert_same(result, oodometer.estimate(expected, expected, methods=FEW))
     second = probabilities_only(rows).probs[:, 1]
     write(pa.table({"prob": second, "label": rows.labels}), folder / "p.parquet")
     write(pa.table({"prob": second}), folder / "pp/p.parquet", 30)

@@ -33,19 +33,18 @@ def random_problem(seed: int, n: int, k: int, sharpness: float) -> tuple[Floats,
     return probs / probs.sum(axis=1, keepdims=True), rng.dirichlet(np.full(k, 0.7))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("n", "k"), [(1, 2), (7, 5), (60, 2), (200, 3), (300, 10), (400, 20)])
-@pytest.mark.parametrize("sharpness", [0.5, 3.0, 20.0])
-def test_cost_matches_the_linear_program(
-    n: int, k: int, sharpness: float, dtype: type[np.floating]
-) -> None:
-    probs, shares = random_problem(n + k, n, k, sharpness)
-    result = solve_transport(probs.astype(dtype), shares)
-    expected = linear_program(probs, shares)
-    assert result.cost == pytest.approx(expected, abs=5e-5)
-    assert result.cost <= expected + 1e-6
-    assert result.gap is not None
-    assert result.cost + result.gap >= expected - 1e-6
+def test_cost_matches_the_linear_program(n: int, k: int) -> None:
+    for sharpness in (0.5, 3.0, 20.0):
+        probs, shares = random_problem(n + k, n, k, sharpness)
+        expected = linear_program(probs, shares)
+        for dtype in (np.float32, np.float64):
+            case = f"sharpness {sharpness}, {dtype.__name__}"
+            result = solve_transport(probs.astype(dtype), shares)
+            assert result.cost == pytest.approx(expected, abs=5e-5), case
+            assert result.cost <= expected + 1e-6, case
+            assert result.gap is not None, case
+            assert result.cost + result.gap >= expected - 1e-6, case
 
 
 @given(seed=st.integers(0, 1000), n=st.integers(1, 40), k=st.integers(2, 6))

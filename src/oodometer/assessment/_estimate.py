@@ -55,7 +55,7 @@ def estimate(
     """Estimate the accuracy on an unlabelled target with every applicable method.
 
     Each estimate has a 95 % confidence interval. The interval reflects sampling error only, not
-    violations of the method's assumption; diagnostics and `history` tell more about those.
+    violations of the method's assumption; diagnostics and `history` inform about those.
 
     Parameters
     ----------
@@ -107,8 +107,8 @@ def estimate(
 
     >>> source = Predictions.from_probs([[0.9, 0.1], [0.4, 0.6]], labels=[0, 0])
     >>> target = Predictions.from_probs([[0.7, 0.3], [0.1, 0.9]])
-    >>> found = estimate(source, target, methods="ac", temperature=None)
-    >>> round(found["ac"].value, 3), found.source_accuracy
+    >>> result = estimate(source, target, methods="ac", temperature=None)
+    >>> round(result["ac"].value, 3), result.source_accuracy
     (0.8, 0.5)
     """
     source, target = validate_inputs(source, target, other_models, other_models_on_source)

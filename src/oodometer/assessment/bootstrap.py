@@ -1,4 +1,4 @@
-"""Estimates of one fitted estimator with bootstrap confidence intervals."""
+"""Estimators bound to a source, and the bootstrap confidence intervals of their estimates."""
 
 from __future__ import annotations
 
